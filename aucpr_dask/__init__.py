@@ -1,0 +1,46 @@
+"""Area under the precision-recall curve for thousands of rankers at once.
+
+Scores come in as labelled, chunked arrays (:func:`open_scores`), are evaluated exactly on NumPy or
+on a Dask cluster (:func:`evaluate`, :func:`run`) and come out as an xarray Dataset of estimates and
+confidence intervals. Importing the package compiles nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "aggregate": "aucpr_dask.inference",
+    "estimate": "aucpr_dask.evaluation",
+    "evaluate": "aucpr_dask.evaluation",
+    "interval": "aucpr_dask.evaluation",
+    "open_result": "aucpr_dask.results",
+    "open_scores": "aucpr_dask.scores",
+    "run": "aucpr_dask.execution",
+    "save_scores": "aucpr_dask.scores",
+}
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+if TYPE_CHECKING:
+    from aucpr_dask.evaluation import estimate as estimate
+    from aucpr_dask.evaluation import evaluate as evaluate
+    from aucpr_dask.evaluation import interval as interval
+    from aucpr_dask.inference import aggregate as aggregate
+    from aucpr_dask.results import open_result as open_result
+    from aucpr_dask.execution import run as run
+    from aucpr_dask.scores import open_scores as open_scores
+    from aucpr_dask.scores import save_scores as save_scores
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,255 @@
+"""Functions on NumPy blocks: the only callables that enter a graph.
+
+They are module-level functions, so they travel to workers by name; the compiled kernels are imported
+where they are first needed and never leave their process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucpr_dask.domains import MOST_SHOWN, check_labels, check_weights
+from aucpr_dask.errors import InvalidInputError, MissingScoresError, explain
+from aucpr_dask.specs import ESTIMATORS, MISSING
+from aucpr_dask.variables import FLAG_BITS
+
+Array = NDArray[np.generic]
+
+FEW_POSITIVES = 20
+HEAVY_TIES = 0.1
+INVERTED_BY = 3.0
+
+COLUMNS = ("n_positive", "n_negative", "n_missing", "flags")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to compute of every ranking, and how labels, missing scores and ties are read."""
+
+    estimators: tuple[str, ...]
+    missing: str = "raise"
+    ties: str = "block"
+    unjudged: str = "negative"
+    positive_from: int | None = None
+    prevalence: float | None = None
+
+
+def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) -> NDArray[np.float64]:
+    """Evaluate every ranking of a block.
+
+    A generalized function: ``(item), (item), ... -> (quantity)``; the leading dimensions broadcast.
+
+    Parameters
+    ----------
+    *arrays : ndarray
+        One for each of `roles`.
+    roles : tuple of str
+        ``score``, ``label``, ``tie_order``, ``weight``, ``positive_weight``, ``negative_weight`` (their last
+        axis is the item axis), ``n_positive``, and the names of the rankings, ``model`` and ``query``.
+    request : Request
+
+    Returns
+    -------
+    ndarray of float64, shape (..., estimators + 4)
+        The estimates, then `COLUMNS`.
+
+    Raises
+    ------
+    MissingScoresError
+        If a score is NaN under ``missing="raise"``.
+    InvalidInputError
+        If a label or weight is outside its domain, or `n_positive` is less than the positives there are.
+    """
+    from aucpr_dask import kernels
+
+    named = dict(zip(roles, arrays, strict=True))
+    rows = _Rows(named)
+    codes = np.array([ESTIMATORS[name].code for name in request.estimators], dtype=np.int64)
+    options = kernels.Options(
+        positive_from=request.positive_from or 1,
+        drop_unjudged=int(request.unjudged == "drop"),
+        missing=MISSING.index(request.missing),
+        expect_ties=int(request.ties == "expectation"),
+        prevalence=np.nan if request.prevalence is None else request.prevalence,
+    )
+    score = rows.full(named["score"])
+    if "label" in named:
+        check_labels(named["label"], request.positive_from, "label")
+    if "weight" in named or "positive_weight" in named:
+        positive_weight, negative_weight, weight_row = _class_weights(rows, named, request)
+        out = kernels.evaluate_weighted_rows(score, positive_weight, negative_weight, weight_row, options, codes)
+    else:
+        label, label_row = rows.distinct(named["label"].astype(np.int8, copy=False))
+        n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
+        out = kernels.evaluate_rows(score, label, label_row, n_given, options, codes)
+        if request.ties == "trec_eval":
+            tie_order, tie_row = rows.distinct(named["tie_order"])
+            for row in np.flatnonzero(_order_matters(out, codes.size, request.missing)):
+                ranks = _ranks(score[row], tie_order[tie_row[row]], request.missing)
+                again = kernels.evaluate_rows(
+                    ranks[None], label, label_row[row : row + 1], n_given[row : row + 1], options, codes
+                )
+                out[row, : codes.size] = again[0, : codes.size]
+    facts = dict(zip(kernels.COLUMNS, out[:, codes.size :].T, strict=True))
+    _check_rows(facts, rows, request)
+    columns = [facts["n_positive"], facts["n_negative"], facts["n_missing"], _flags(facts)]
+    return np.column_stack([out[:, : codes.size], *columns]).reshape(*rows.lead, -1)
+
+
+class _Rows:
+    """How the leading dimensions of a block's arrays unfold into rows, one a ranking."""
+
+    def __init__(self, named: dict[str, Array]) -> None:
+        item_arrays = {name: array for name, array in named.items() if name in ITEM_ROLES}
+        sizes = {name: array.shape[-1] for name, array in item_arrays.items()}
+        if len(set(sizes.values())) > 1:
+            raise InvalidInputError(
+                explain(
+                    "arrays differ in the number of items",
+                    received=", ".join(f"{name} {size}" for name, size in sizes.items()),
+                )
+            )
+        shapes = {name: array.shape[:-1] if name in ITEM_ROLES else array.shape for name, array in named.items()}
+        try:
+            self.lead = np.broadcast_shapes(*shapes.values())
+        except ValueError:
+            raise InvalidInputError(
+                explain(
+                    "the leading dimensions of the arrays do not broadcast",
+                    received=", ".join(f"{name} {array.shape}" for name, array in named.items()),
+                )
+            ) from None
+        self.names = {name: named[name] for name in ("model", "query") if name in named}
+
+    def full(self, array: Array) -> Array:
+        """Return (rows, items), C-contiguous."""
+        return np.ascontiguousarray(np.broadcast_to(array, (*self.lead, array.shape[-1])).reshape(-1, array.shape[-1]))
+
+    def distinct(self, array: Array) -> tuple[Array, NDArray[np.int64]]:
+        """Return the array's own rows, and for each ranking which of them is its."""
+        own = array.shape[:-1]
+        index = np.arange(np.prod(own, dtype=np.int64), dtype=np.int64).reshape(own)
+        flat = np.ascontiguousarray(array.reshape(index.size, array.shape[-1]))
+        return flat, np.ascontiguousarray(np.broadcast_to(index, self.lead).ravel())
+
+    def scalar(self, array: Array) -> NDArray[np.float64]:
+        """Return one number for each ranking."""
+        return np.ascontiguousarray(np.broadcast_to(array, self.lead).ravel().astype(np.float64))
+
+    def describe(self, which: NDArray[np.bool_], counts: NDArray[np.float64]) -> str:
+        """Name the chosen rankings, with a count for each."""
+        rows = np.flatnonzero(which)
+        parts = []
+        for row in rows[:MOST_SHOWN]:
+            index = np.unravel_index(row, self.lead)
+            labels = [f"{dim} {str(np.broadcast_to(a, self.lead)[index])!r}" for dim, a in self.names.items()]
+            place = ", ".join(labels) or (f"ranking {tuple(map(int, index))}" if index else "the ranking")
+            parts.append(f"{place}: {int(counts[row])}")
+        if rows.size > MOST_SHOWN:
+            parts.append(f"and {rows.size - MOST_SHOWN} more rankings")
+        return "; ".join(parts)
+
+
+ITEM_ROLES = frozenset({"score", "label", "tie_order", "weight", "positive_weight", "negative_weight"})
+
+
+def _class_weights(
+    rows: _Rows, named: dict[str, Array], request: Request
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Return each item's weight as a positive and as a negative, by distinct row."""
+    for name in ("weight", "positive_weight", "negative_weight"):
+        if name in named:
+            check_weights(named[name], name)
+    if "label" in named:
+        label = named["label"]
+        weight = named["weight"].astype(np.float64)
+        is_positive = label >= (request.positive_from or 1)
+        is_item = label >= (0 if request.unjudged == "drop" else -1)
+        positive, negative = weight * is_positive, weight * (is_item & ~is_positive)
+    else:
+        positive, negative = np.broadcast_arrays(
+            named["positive_weight"].astype(np.float64), named["negative_weight"].astype(np.float64)
+        )
+    positive, weight_row = rows.distinct(positive)
+    negative, _ = rows.distinct(negative)
+    return positive, negative, weight_row
+
+
+def _order_matters(out: NDArray[np.float64], n_estimators: int, missing: str) -> NDArray[np.bool_]:
+    from aucpr_dask import kernels
+
+    facts = dict(zip(kernels.COLUMNS, out[:, n_estimators:].T, strict=True))
+    tied_last = (facts["n_missing"] > 1) if missing == "last" else False
+    return (facts["ties_matter"] > 0) | tied_last
+
+
+def _ranks(score: Array, tie_order: Array, missing: str) -> NDArray[np.float64]:
+    """Return distinct scores in the order of (score, then tie order): the first item gets the highest."""
+    order = np.lexsort((tie_order, -score))
+    ranks = np.empty(score.size)
+    ranks[order] = -np.arange(score.size, dtype=np.float64)
+    if missing != "last":
+        ranks[np.isnan(score)] = np.nan
+    return ranks
+
+
+def _check_rows(facts: dict[str, NDArray[np.float64]], rows: _Rows, request: Request) -> None:
+    missing = facts["n_missing"]
+    if request.missing == "raise" and missing.any():
+        raise MissingScoresError(
+            explain(
+                "missing scores (NaN)",
+                where="variable 'score'",
+                received=f"NaN scores in {int((missing > 0).sum())} rankings ({rows.describe(missing > 0, missing)})",
+                allowed="no NaN under missing='raise'",
+                remedy="choose what a missing score means: missing='drop', 'last' or 'unretrieved'",
+            )
+        )
+    unseen = facts["n_unseen"]
+    if (unseen < 0).any():
+        raise InvalidInputError(
+            explain(
+                "n_positive is less than the number of items labelled positive",
+                where="variable 'n_positive'",
+                received=f"too few by: {rows.describe(unseen < 0, -unseen)}",
+                remedy="n_positive counts all positives of a query, those among the items included",
+            )
+        )
+
+
+def _flags(facts: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+    n, m, ranked = facts["n_positive"], facts["n_negative"], facts["n_ranked"]
+    # Standard error of the ROC area when the ranking is random (Mann and Whitney).
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.sqrt((n + m + 1) / (12 * n * m))
+    raised = {
+        "no_positives": ~(n > 0),
+        "no_negatives": ~(m > 0),
+        "few_positives": (n > 0) & (n < FEW_POSITIVES),
+        "heavy_ties": facts["tied_share"] >= HEAVY_TIES,
+        "inverted_polarity": facts["roc_area"] < 0.5 - INVERTED_BY * error,
+        "hard_scores": (facts["n_distinct"] == 2) & (ranked > 2),
+        "constant_scores": (facts["n_distinct"] == 1) & (ranked > 1),
+        "missing_scores": facts["n_missing"] > 0,
+        "nothing_ranked": ranked == 0,
+    }
+    flags = np.zeros(n.shape)
+    for name, is_raised in raised.items():
+        flags += FLAG_BITS[name] * is_raised
+    return flags
+
+
+def evaluate_intervals(
+    estimate: Array, n_positive: Array, *, methods: tuple[str, ...], level: float
+) -> NDArray[np.float64]:
+    """Return the bounds of formula intervals, shape (..., methods, 2)."""
+    from aucpr_dask.kernels.intervals import bounds
+
+    if not methods:
+        shape = np.broadcast_shapes(estimate.shape, n_positive.shape)
+        return np.empty((*shape, 0, 2))
+    columns = [bounds(estimate, n_positive, method, level) for method in methods]  # type: ignore[arg-type]
+    return np.stack(columns, axis=-2)

@@ -1,0 +1,129 @@
+"""What the commands share: errors, output for people and for programs, options."""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from aucpr_dask import __version__
+from aucpr_dask.errors import AucprError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from aucpr_dask.view.progress import Report
+
+BAD_INPUT, INTERRUPTED = 2, 130
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class _Main(click.Group):
+    """The top command: errors of the package become one message, an interruption one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except AucprError as error:
+            click.echo(f"error: {error}", err=True)
+            ctx.exit(BAD_INPUT)
+        except KeyboardInterrupt:
+            click.echo(
+                "\ninterrupted; a store that was being written does not open until it is written again", err=True
+            )
+            ctx.exit(INTERRUPTED)
+
+
+@click.group(
+    cls=_Main,
+    epilog="\b\nExample:\n  aucpr-dask demo",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="aucpr-dask")
+def main() -> None:
+    """Area under the precision-recall curve for thousands of rankers at once.
+
+    Scores of many models go into a store (import), every ranking is evaluated on all cores or on a Dask cluster
+    (evaluate), and the answer is a store of estimates and confidence intervals that opens in xarray.
+    """
+
+
+class Output:
+    """Where a command speaks: people read tables, a program reads one JSON document on stdout."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        from aucpr_dask.view.tables import console_for
+
+        self.as_json = as_json
+        self.notes: Console = console_for(stderr=True)
+        self._out: Console = console_for()
+        self._started = time.monotonic()
+
+    @property
+    def width(self) -> int:
+        """The cells there are for a table."""
+        return self._out.width
+
+    @property
+    def ascii_only(self) -> bool:
+        """Whether the terminal cannot show lines and dots."""
+        return not self._out.encoding.lower().startswith("utf")
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the command started."""
+        return time.monotonic() - self._started
+
+    def show(self, *parts: Any, fold: bool = True) -> None:
+        """Print for people, on stdout; with ``--json``, nothing."""
+        if not self.as_json:
+            for part in parts:
+                self._out.print(part, soft_wrap=not fold)
+
+    def data(self, document: dict[str, Any]) -> None:
+        """Print for programs: strict JSON, undefined numbers as null; without ``--json``, nothing."""
+        from aucpr_dask.view.summary import plain
+
+        if self.as_json:
+            click.echo(json.dumps(plain(document), allow_nan=False, ensure_ascii=False))
+
+    def progress(self, *, after: float = 0.0) -> AbstractContextManager[Report]:
+        """Return a context that shows progress on stderr."""
+        from aucpr_dask.view.progress import reporting
+
+        return reporting(self.notes, after=after)
+
+
+def output_option(command: Command) -> Command:
+    """Add ``--json`` and hand the command an :class:`Output` as its first argument."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, all else on stderr.")
+    @functools.wraps(command)
+    def wrapped(*args: Any, as_json: bool, **kwargs: Any) -> Any:
+        return command(Output(as_json=as_json), *args, **kwargs)
+
+    return wrapped  # type: ignore[return-value]
+
+
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a store that is there already.")
+
+cluster_option = click.option(
+    "--cluster",
+    metavar="N|ADDRESS",
+    callback=lambda ctx, param, value: int(value) if value is not None and value.isdigit() else value,
+    help="Number of local worker processes (default: one per core), or the address of a Dask scheduler.",
+)
+
+
+def example(*lines: str) -> str:
+    """Return the epilog of a command's help: an example that works."""
+    return "\n".join(["\b", "Example:", *(f"  {line}" for line in lines)])

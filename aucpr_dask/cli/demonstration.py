@@ -1,0 +1,49 @@
+"""``aucpr-dask demo``: the main job on the data that travel with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from aucpr_dask.cli.common import Output, example, output_option
+from aucpr_dask.cli.evaluation import opening
+
+TOP_OF_TABLES = 3
+
+
+@click.command(
+    short_help="Evaluate real scores that travel with the package.",
+    epilog=example("aucpr-dask demo --out aucpr-demo --overwrite"),
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default="aucpr-demo",
+    show_default=True,
+    help="Folder to write scores.zarr and result.zarr into.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace the stores of an earlier demo.")
+@output_option
+def demo(output: Output, out: Path, overwrite: bool) -> None:
+    """Import real scores, evaluate them on a local Dask cluster, and show who ranks best.
+
+    The data travel with the package: 14 systems that screened citations for 14 systematic reviews (CLEF eHealth
+    2017), and cross-validated scores of 25 classifiers, three times each, on six tables (ADBench).
+    """
+    from aucpr_dask.demo import CLEF, build_scores
+    from aucpr_dask.execution import run
+    from aucpr_dask.view.progress import follow_run
+    from aucpr_dask.view.summary import rank_models
+    from aucpr_dask.view.tables import ranking_view
+
+    source, result = out / "scores.zarr", out / "result.zarr"
+    with output.progress() as report:
+        build_scores(source, overwrite=overwrite, on_progress=report)
+        evaluated = run(source, result, overwrite=overwrite, on_progress=follow_run(report, output.notes))
+    rankings = sorted(rank_models(evaluated), key=lambda ranking: ranking.data_set != CLEF)
+    for ranking in rankings:
+        top = None if ranking.data_set == CLEF else TOP_OF_TABLES
+        output.show(ranking_view(ranking, output.width, top=top, ascii_only=output.ascii_only), "")
+    output.show(f"{output.seconds:.1f} s; open it: {opening(evaluated, str(result))}", fold=False)
+    output.data({"source": source, "result": result, "seconds": output.seconds, "rankings": rankings})

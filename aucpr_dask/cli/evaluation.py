@@ -1,0 +1,154 @@
+"""``aucpr-dask evaluate`` and ``show``: a score store to a result store, and the result as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aucpr_dask.cli.common import Output, cluster_option, example, output_option, overwrite_option
+from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.specs import ESTIMATORS, INTERVALS, MISSING, TIES, UNJUDGED
+
+if TYPE_CHECKING:
+    from aucpr_dask.stores import Scores
+    from aucpr_dask.view.summary import Ranking
+
+TOP = 10
+
+top_option = click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"How many models of a data set to show [default: {TOP}; all with --json].",
+)
+positive_from_option = click.option(
+    "--positive-from", type=int, metavar="GRADE", help="Lowest grade that counts as positive, for graded labels."
+)
+
+
+@click.command(
+    short_help="Evaluate a score store and write a result store.",
+    epilog=example("aucpr-dask evaluate aucpr-demo/scores.zarr result.zarr --missing unretrieved --overwrite"),
+)
+@click.argument("source")
+@click.argument("result")
+@click.option(
+    "--estimator",
+    "estimators",
+    type=click.Choice(list(ESTIMATORS)),
+    multiple=True,
+    default=["average_precision"],
+    show_default=True,
+    help="What to estimate (repeat for several).",
+)
+@click.option(
+    "--interval",
+    "intervals",
+    type=click.Choice(list(INTERVALS)),
+    multiple=True,
+    default=["logit"],
+    show_default=True,
+    help="Formula interval (repeat for several).",
+)
+@click.option(
+    "--level",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Confidence level.",
+)
+@click.option("--prevalence", type=float, metavar="SHARE", help="Reweight to this share of positives.")
+@click.option(
+    "--missing", type=click.Choice(MISSING), default="raise", show_default=True, help="What a missing score means."
+)
+@click.option("--ties", type=click.Choice(TIES), default="block", show_default=True, help="What equal scores mean.")
+@click.option(
+    "--unjudged",
+    type=click.Choice(UNJUDGED),
+    default="negative",
+    show_default=True,
+    help="What an unjudged item counts as.",
+)
+@positive_from_option
+@cluster_option
+@top_option
+@overwrite_option
+@output_option
+def evaluate(output: Output, source: str, result: str, top: int | None, **options: Any) -> None:
+    """Evaluate every ranking of the score store SOURCE and write the store RESULT."""
+    from aucpr_dask.execution import run
+    from aucpr_dask.view.progress import follow_run
+
+    with output.progress() as report:
+        evaluated = run(source, result, on_progress=follow_run(report, output.notes), **options)
+    seconds = output.seconds
+    rankings = show_rankings(output, evaluated, top=top)
+    show_warnings(output, evaluated, result)
+    output.show(f"{seconds:.1f} s; open it: {opening(evaluated, result)}", fold=False)
+    output.data({"source": source, "result": result, "seconds": seconds, "rankings": rankings})
+
+
+@click.command(epilog=example("aucpr-dask show aucpr-demo/result.zarr --data-set clef-tar"))
+@click.argument("result")
+@click.option("--estimator", metavar="NAME", help="Rank by this estimator [default: the first of the result].")
+@click.option("--data-set", "data_sets", multiple=True, metavar="NAME", help="Show only this data set (repeat).")
+@top_option
+@output_option
+def show(output: Output, result: str, estimator: str | None, data_sets: tuple[str, ...], top: int | None) -> None:
+    """Show the ranked table of the result store RESULT.
+
+    Where a data set has queries, a model's area is the mean over them and its interval is Student's t.
+    """
+    from aucpr_dask.results import open_result
+
+    evaluated = open_result(result)
+    rankings = show_rankings(output, evaluated, estimator=estimator, data_sets=data_sets, top=top)
+    output.data({"result": result, "rankings": rankings})
+
+
+def show_rankings(
+    output: Output,
+    result: Scores,
+    *,
+    estimator: str | None = None,
+    data_sets: Sequence[str] = (),
+    top: int | None = None,
+) -> list[Ranking]:
+    """Show the best models of each data set, and return what a program gets: all of them unless `top` is given."""
+    from aucpr_dask.view.summary import rank_models
+    from aucpr_dask.view.tables import rankings_view
+
+    rankings = rank_models(result, estimator)
+    unknown = sorted(set(data_sets) - {ranking.data_set for ranking in rankings})
+    if unknown:
+        raise InvalidInputError(
+            explain(
+                "there is no such data set in this result",
+                received=", ".join(map(repr, unknown)),
+                allowed=", ".join(repr(ranking.data_set) for ranking in rankings),
+            )
+        )
+    if data_sets:
+        rankings = [ranking for ranking in rankings if ranking.data_set in data_sets]
+    output.show(rankings_view(rankings, output.width, top=top or TOP, ascii_only=output.ascii_only))
+    return [ranking.best(top) for ranking in rankings]
+
+
+def show_warnings(output: Output, result: Scores, url: str) -> None:
+    """Name the flags that were raised, in one line."""
+    from aucpr_dask.stores import nodes_of
+    from aucpr_dask.view.summary import summarize_flags
+
+    flags = summarize_flags(nodes_of(result))
+    if flags:
+        counts = ", ".join(f"{flag.flag.replace('_', ' ')} {flag.count:,}" for flag in flags)
+        output.show(f"flagged rankings: {counts} (aucpr-dask info {url})")
+
+
+def opening(result: Scores, url: str) -> str:
+    """Return the line of Python that opens a result in plain xarray."""
+    import xarray as xr
+
+    return f'xarray.{"open_datatree" if isinstance(result, xr.DataTree) else "open_zarr"}("{url}")'

@@ -1,0 +1,200 @@
+"""``aucpr-dask import``: other people's files to a score store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aucpr_dask.cli.common import Command, Output, example, output_option, overwrite_option
+
+if TYPE_CHECKING:
+    from aucpr_dask.scores.files import ImportSummary
+
+
+@click.group("import", epilog=example("aucpr-dask import csv table.csv scores.zarr --label y"))
+def import_group() -> None:
+    """Turn files of scores into a score store.
+
+    FILES may be files (plain or compressed), folders or quoted patterns; STORE is the folder to write.
+    """
+
+
+def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return one decorator for several, the first of which stands first in the help."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+files_and_store = _options(click.argument("files", nargs=-1, required=True), click.argument("store"))
+dtype_option = click.option(
+    "--dtype",
+    type=click.Choice(["float64", "float32"]),
+    default="float64",
+    show_default=True,
+    help="Precision of the scores; what is equal at this precision is tied.",
+)
+data_set_option = click.option("--data-set", "dataset", metavar="NAME", help="Name the data set.")
+table_options = _options(
+    click.option("--label", required=True, metavar="COLUMN", help="The column of labels: 1 positive, 0 negative."),
+    click.option("--positive", metavar="VALUE", help="The label that means positive, if labels are two other values."),
+    click.option(
+        "--model",
+        "models",
+        multiple=True,
+        metavar="COLUMN",
+        help="A column of scores, or a pattern (repeat) [default: all numeric columns without another job].",
+    ),
+    click.option(
+        "--exclude", multiple=True, metavar="COLUMN", help="A column that is no model, or a pattern (repeat)."
+    ),
+    click.option(
+        "--negate",
+        multiple=True,
+        metavar="COLUMN",
+        help="A model whose low scores mean positive, or a pattern (repeat).",
+    ),
+    click.option("--item", metavar="COLUMN", help="The column of item names."),
+    click.option("--query", metavar="COLUMN", help="The column of queries: their rows are ranked apart."),
+    click.option("--data-set", "dataset", metavar="COLUMN", help="The column of data sets: each becomes a node."),
+    click.option("--weight", metavar="COLUMN", help="The column of sample weights."),
+    dtype_option,
+)
+
+
+@import_group.command(epilog=example("aucpr-dask import trec runs/*.txt.gz scores.zarr --qrels qrels.txt"))
+@files_and_store
+@click.option("--qrels", required=True, metavar="FILE", help="The judgments: topic, iteration, document, grade.")
+@click.option(
+    "--layout",
+    type=click.Choice(["per-run", "pooled"]),
+    default="per-run",
+    show_default=True,
+    help="per-run: each run keeps its own lists; pooled: all runs share the pool of documents.",
+)
+@click.option(
+    "--duplicates",
+    type=click.Choice(["error", "first"]),
+    default="error",
+    show_default=True,
+    help="What to do when a document stands twice in a list.",
+)
+@data_set_option
+@dtype_option
+@overwrite_option
+@output_option
+def trec(output: Output, files: tuple[str, ...], store: str, qrels: str, **options: Any) -> None:
+    """Import TREC runs (one model each) and their judgments.
+
+    A line of a run is: topic Q0 document rank score tag. The rank is ignored, as trec_eval does.
+    """
+    from aucpr_dask.scores.trec import import_trec
+
+    _import(output, store, lambda **progress: import_trec(files, qrels, store, **options, **progress))
+
+
+@import_group.command(epilog=example("aucpr-dask import csv table.csv scores.zarr --label y --query group"))
+@files_and_store
+@table_options
+@click.option("--separator", metavar="CHAR", help="What stands between cells [default: tab in .tsv, else guessed].")
+@overwrite_option
+@output_option
+def csv(output: Output, files: tuple[str, ...], store: str, **options: Any) -> None:
+    """Import a wide table from CSV or TSV: rows are items, columns are models.
+
+    An empty cell, NA or NaN is a missing score.
+    """
+    _import_table(output, files, store, options)
+
+
+@import_group.command(epilog=example("aucpr-dask import parquet table.parquet scores.zarr --label y"))
+@files_and_store
+@table_options
+@overwrite_option
+@output_option
+def parquet(output: Output, files: tuple[str, ...], store: str, **options: Any) -> None:
+    """Import a wide table from Parquet: rows are items, columns are models.
+
+    A null or NaN is a missing score.
+    """
+    _import_table(output, files, store, options)
+
+
+def _import_table(output: Output, files: tuple[str, ...], store: str, options: dict[str, Any]) -> None:
+    from aucpr_dask.scores.tables import import_table
+
+    options["models"] = options["models"] or None
+    _import(output, store, lambda **progress: import_table(files, store, **options, **progress))
+
+
+@import_group.command(epilog=example("aucpr-dask import npz scores.npz scores.zarr --score scores --label y"))
+@files_and_store
+@click.option("--score", default="scores", show_default=True, metavar="ARRAY", help="The array of scores.")
+@click.option(
+    "--label", default="y", show_default=True, metavar="ARRAY|FILE", help="The array of labels; for .npy another .npy."
+)
+@click.option(
+    "--models",
+    metavar="ARRAY|NAMES",
+    callback=lambda ctx, param, value: value.split(",") if value and "," in value else value,
+    help="The array of model names, or the names with commas between [default: models, else numbers].",
+)
+@click.option(
+    "--dims",
+    metavar="NAMES",
+    help="The axes of the scores, with commas; others than model, query and item are stacked into the models "
+    "[default: model,item or model,query,item].",
+)
+@click.option("--cluster", metavar="ARRAY|FILE", help="The array of each item's or query's cluster.")
+@click.option("--fold", metavar="ARRAY|FILE", help="The array of each item's or query's fold.")
+@click.option("--negate", is_flag=True, help="Low scores mean positive.")
+@overwrite_option
+@output_option
+def npz(output: Output, files: tuple[str, ...], store: str, **options: Any) -> None:
+    """Import NumPy files (.npz, .npy): one is a data set, several a tree named like the files."""
+    from aucpr_dask.scores.arrays import import_arrays
+
+    _import(output, store, lambda **progress: import_arrays(files, store, **options, **progress))
+
+
+@import_group.command("xarray", epilog=example("aucpr-dask import xarray scores.nc scores.zarr --rename truth=label"))
+@click.argument("file")
+@click.argument("store")
+@click.option(
+    "--rename",
+    multiple=True,
+    metavar="THEIRS=OURS",
+    callback=lambda ctx, param, value: _pairs(value),
+    help="Call a variable or dimension of the file by our name (repeat).",
+)
+@click.option("--engine", metavar="NAME", help="How xarray opens the file [default: it guesses].")
+@overwrite_option
+@output_option
+def xarray_file(output: Output, file: str, store: str, **options: Any) -> None:
+    """Import a file that xarray opens (netCDF, Zarr); its groups become data sets.
+
+    Our names: variables score and label; dimensions model, query and item.
+    """
+    from aucpr_dask.scores.arrays import import_xarray
+
+    _import(output, store, lambda **progress: import_xarray(file, store, **options, **progress))
+
+
+def _pairs(words: tuple[str, ...]) -> dict[str, str] | None:
+    for word in words:
+        if not all(word.partition("=")):
+            raise click.BadParameter(f"{word!r} is not of the form THEIRS=OURS")
+    return dict(word.split("=", 1) for word in words) or None  # type: ignore[misc]
+
+
+def _import(output: Output, store: str, read: Callable[..., ImportSummary]) -> None:
+    with output.progress() as report:
+        summary = read(on_progress=report)
+    output.show(f"{store}: {summary}", f"{output.seconds:.1f} s; next: aucpr-dask info {store}", fold=False)
+    output.data({"store": store, "seconds": output.seconds, "summary": summary})

@@ -1,0 +1,66 @@
+"""``aucpr-dask info``: what a store holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aucpr_dask.cli.common import Output, example, output_option
+from aucpr_dask.cli.evaluation import positive_from_option
+
+if TYPE_CHECKING:
+    from aucpr_dask.view.progress import Report
+
+SILENT_SECONDS = 2.0
+TOP = 3
+
+
+@click.command(
+    short_help="Show what a store holds, and what is odd about it.",
+    epilog=example("aucpr-dask info aucpr-demo/scores.zarr"),
+)
+@click.argument("store")
+@positive_from_option
+@output_option
+def info(output: Output, store: str, positive_from: int | None) -> None:
+    """Show what the score store or result store STORE holds, and what is odd about it.
+
+    For scores: sizes, prevalence, missing scores, and warnings such as inverted polarity or heavy ties; every
+    ranking is evaluated once to find them. For results: options, warnings, and the best models.
+    """
+    from aucpr_dask import results
+    from aucpr_dask.scores import open_scores
+    from aucpr_dask.stores import _read_root_attrs as read_root_attrs
+    from aucpr_dask.view.summary import summarize_result, summarize_scores
+    from aucpr_dask.view.tables import result_view, scores_view
+
+    summary: Any
+    if read_root_attrs(store).get("kind") == results.KIND:
+        summary = summarize_result(results.open_result(store), store)
+        output.show(result_view(summary, output.width, top=TOP, ascii_only=output.ascii_only))
+    else:
+        scores = open_scores(store)
+        with output.progress(after=SILENT_SECONDS) as report:
+            summary = summarize_scores(scores, store, positive_from=positive_from, compute=_computing(report))
+        output.show(scores_view(summary, output.width))
+    output.data({"store": store, **vars(summary)})
+
+
+def _computing(report: Report) -> Callable[..., Any]:
+    """Return a ``dask.compute`` that reports its tasks."""
+    import dask
+    from dask.callbacks import Callback
+
+    class Reporting(Callback):  # type: ignore[misc]
+        def _posttask(self, key: Any, result: Any, dsk: Any, state: Any, worker_id: Any) -> None:
+            done = len(state["finished"])
+            total = done + sum(len(state[name]) for name in ("ready", "waiting", "running"))
+            report("looking at the scores", done, total)
+
+    def compute(*collections: Any) -> Any:
+        with Reporting():
+            return dask.compute(*collections)
+
+    return compute

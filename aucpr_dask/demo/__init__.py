@@ -1,0 +1,62 @@
+"""The demonstration: real scores that travel with the package, imported, evaluated and ranked.
+
+The folders under ``data`` say where each came from (``SOURCE.md``) and under which licence (``LICENSE``).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import xarray as xr
+
+from aucpr_dask.scores import open_scores, save_scores
+from aucpr_dask.scores.arrays import import_arrays
+from aucpr_dask.scores.trec import import_trec
+from aucpr_dask.stores import Scores, nodes_of
+
+CLEF = "clef-tar"
+OPTIONS = {"missing": "unretrieved"}
+"""How the demonstration evaluates: a review that a system did not return counts as missed."""
+
+
+@contextmanager
+def data_folder() -> Iterator[Path]:
+    """Yield the folder of the shipped data, wherever the package is installed."""
+    with as_file(files("aucpr_dask.demo") / "data") as folder:
+        yield folder
+
+
+def build_scores(
+    url: str | Path, *, overwrite: bool = False, on_progress: Callable[[str, int, int], None] | None = None
+) -> Scores:
+    """Import the shipped data and write them to one score store: a tree with a node for each data set.
+
+    Parameters
+    ----------
+    url : str or Path
+        Where to write.
+    overwrite : bool
+        Whether to replace a store at `url`.
+    on_progress : callable, optional
+        Called with (what, done, total).
+    """
+    with data_folder() as data, tempfile.TemporaryDirectory() as scratch:
+        clef = data / "clef-tar-2017-mini"
+        runs, tables = Path(scratch) / "runs.zarr", Path(scratch) / "tables.zarr"
+        import_trec(clef / "runs", clef / "qrels.txt.xz", runs, dataset=CLEF, on_progress=on_progress)
+        import_arrays(
+            sorted((data / "adbench").glob("*.npz")),
+            tables,
+            score="scores",
+            label="y",
+            models="models",
+            dims="model,repeat,item",
+            on_progress=on_progress,
+        )
+        nodes = {name: node for store in (runs, tables) for name, node in nodes_of(open_scores(store))}
+        save_scores(xr.DataTree.from_dict(nodes), url, overwrite=overwrite)
+    return open_scores(url)

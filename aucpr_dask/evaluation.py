@@ -1,0 +1,521 @@
+"""Labelled evaluation: NumPy, Dask or xarray in, the same kind out; lazy on Dask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+
+from aucpr_dask.blocks import COLUMNS, ITEM_ROLES, Request, evaluate_intervals, evaluate_rankings
+from aucpr_dask.errors import InvalidInputError, MissingScoresError, explain
+from aucpr_dask.results import annotate
+from aucpr_dask.scores.validate import check_one_chunk, check_same_labels, validate_scores
+from aucpr_dask.specs import ESTIMATORS, INTERVALS, MISSING, TIES, UNJUDGED, choose, lookup
+from aucpr_dask.stores import Scores, map_nodes
+from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, GRADE, ITEM, METHOD, MODEL, QUERY
+
+_QUANTITY = "quantity"
+
+
+def estimate(
+    score: Any,
+    label: Any,
+    estimator: str | Sequence[str] = "average_precision",
+    *,
+    weight: Any = None,
+    positive_weight: Any = None,
+    negative_weight: Any = None,
+    n_positive: Any = None,
+    tie_order: Any = None,
+    prevalence: float | None = None,
+    missing: str = "raise",
+    ties: str = "block",
+    unjudged: str = "negative",
+    positive_from: int | None = None,
+    dim: str = ITEM,
+) -> Any:
+    """Estimate areas under precision-recall curves.
+
+    Over the blocks k of tied scores, from the highest, average precision is
+    ``sum_k (R_k - R_{k-1}) P_k`` with precision ``P_k = TP_k / (TP_k + FP_k)`` and recall ``R_k = TP_k / n``.
+
+    Parameters
+    ----------
+    score : array, shape (..., item)
+        NumPy, Dask or xarray; float32 or float64 (integers are converted). Larger is more positive.
+    label : array, shape broadcastable to that of `score`
+        1 positive, 0 negative, -1 unjudged, -2 padding; grades with `positive_from`. None with soft weights.
+    estimator : str or sequence of str
+        Names from the registry; a sequence adds a last axis, or the dimension ``estimator``.
+    weight : array, optional
+        Sample weights, shaped like `label`.
+    positive_weight, negative_weight : array, optional
+        Soft labels, in place of `label`: the weight of each item as a positive and as a negative.
+    n_positive : array, optional, shape (...)
+        All positives of each ranking, when some were never scored.
+    tie_order : array of int, optional, shaped like `label`
+        Order within tied scores for ``ties="trec_eval"``, smallest first. An xarray with string labels on
+        `dim` needs none: they are taken as document ids, in descending byte order.
+    prevalence : float, optional
+        Prevalence between 0 and 1 to compute precision at; that of the sample by default.
+    missing : {"raise", "drop", "last", "unretrieved"}
+        What NaN means: an error; no item for this model; tied below every score; never ranked, so that a
+        positive is missed.
+    ties : {"block", "trec_eval", "expectation"}
+        Tied items share one threshold; or stand in `tie_order`; or in random order, in exact expectation.
+    unjudged : {"negative", "drop"}
+        What label -1 means.
+    positive_from : int, optional
+        The lowest grade that counts as positive, from 1.
+    dim : str
+        The item dimension of xarray input; the last axis of others.
+
+    Returns
+    -------
+    array of float64, shape (...) or (..., estimator)
+        The same kind as `score`. NaN where there is no positive.
+
+    Raises
+    ------
+    InvalidInputError
+        If an option, shape, type, label or weight is not allowed.
+    MissingScoresError
+        If a score is NaN under ``missing="raise"``.
+    AlignmentError
+        If xarray inputs carry different labels.
+    ChunkError
+        If the item dimension of a Dask input is in several chunks.
+
+    References
+    ----------
+    Boyd, Eng & Page 2013, doi:10.1007/978-3-642-40994-3_29 (estimators). McSherry & Najork 2008,
+    doi:10.1007/978-3-540-78646-7_38 (ties in expectation).
+
+    Examples
+    --------
+    >>> estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0])
+    0.8333333333333333
+    >>> estimate([[3, 2, 1], [1, 2, 3]], [1, 0, 0], ["average_precision", "lower_trapezoid"])
+    array([[1.        , 1.        ],
+           [0.33333333, 0.16666667]])
+    """
+    names = _names(estimator)
+    given = {
+        "score": score,
+        "label": label,
+        "tie_order": tie_order,
+        "weight": weight,
+        "positive_weight": positive_weight,
+        "negative_weight": negative_weight,
+        "n_positive": n_positive,
+    }
+    inputs = {name: value for name, value in given.items() if value is not None}
+    request = _request(names, prevalence, missing, ties, unjudged, positive_from, set(inputs))
+    if isinstance(score, xr.DataArray):
+        stacked = _rank_labelled(_labelled(inputs, dim), request, dim)
+        estimates = stacked.isel({_QUANTITY: slice(len(names))}).rename({_QUANTITY: ESTIMATOR})
+        estimates = estimates.assign_coords({ESTIMATOR: list(names)}).rename("estimate")
+        return estimates.isel({ESTIMATOR: 0}) if isinstance(estimator, str) else estimates
+    arrays = _plain(inputs)
+    if ties == "trec_eval" and "tie_order" not in arrays:
+        raise InvalidInputError(
+            explain(
+                "ties='trec_eval' needs to know the order of tied items",
+                received="arrays without item labels",
+                remedy="pass tie_order=, or a DataArray whose item coordinate holds the document ids",
+            )
+        )
+    roles, values = tuple(arrays), tuple(arrays.values())
+    if any(isinstance(value, da.Array) for value in values):
+        stacked = _rank_dask(roles, values, request)
+    else:
+        stacked = evaluate_rankings(*values, roles=roles, request=request)
+    chosen = stacked[..., 0] if isinstance(estimator, str) else stacked[..., : len(names)]
+    return float(chosen) if isinstance(chosen, np.generic) else chosen
+
+
+def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logit", level: float = 0.95) -> Any:
+    """Compute formula intervals around areas.
+
+    With t the area, n the positives and z the normal quantile, ``"logit"`` is
+    ``expit(logit t -+ z / sqrt(n t (1 - t)))``, ``"binomial"`` is ``t -+ z sqrt(t (1 - t) / n)``;
+    ``"wilson"`` and ``"clopper_pearson"`` stay informative at areas of 0 and 1.
+
+    Parameters
+    ----------
+    estimate : array, shape (...)
+        Areas between 0 and 1; NumPy, Dask or xarray.
+    n_positive : array, broadcastable to `estimate`
+        Positives behind each area.
+    method : str or sequence of str
+        A sequence adds an axis before the last, or the dimension ``method``.
+    level : float
+        Confidence level between 0 and 1.
+
+    Returns
+    -------
+    array of float64, shape (..., 2)
+        Lower and upper bound, on the last axis or the dimension ``ci_bound``; NaN where the area is.
+
+    Raises
+    ------
+    InvalidInputError
+        If a method is unknown or the level is not between 0 and 1.
+
+    References
+    ----------
+    Boyd, Eng & Page 2013, doi:10.1007/978-3-642-40994-3_29.
+
+    Examples
+    --------
+    >>> interval(0.8, 50).round(4)
+    array([0.6667, 0.889 ])
+    """
+    methods = _methods(method)
+    level = _fraction(level, "level")
+    options = {"methods": methods, "level": level}
+    if isinstance(estimate, xr.DataArray) or isinstance(n_positive, xr.DataArray):
+        bounds = _intervals_labelled(xr.DataArray(estimate), xr.DataArray(n_positive), methods, level)
+        return bounds.isel({METHOD: 0}) if isinstance(method, str) else bounds
+    if isinstance(estimate, da.Array) or isinstance(n_positive, da.Array):
+        bounds = da.apply_gufunc(
+            evaluate_intervals,
+            f"(),()->({METHOD},{BOUND})",
+            da.asarray(estimate),
+            da.asarray(n_positive),
+            output_dtypes=np.float64,
+            output_sizes={METHOD: len(methods), BOUND: 2},
+            **options,
+        )
+    else:
+        bounds = evaluate_intervals(np.asarray(estimate), np.asarray(n_positive), **options)  # type: ignore[arg-type]
+    return bounds[..., 0, :] if isinstance(method, str) else bounds
+
+
+def evaluate(
+    scores: Scores,
+    estimators: str | Sequence[str] = ("average_precision",),
+    intervals: str | Sequence[str] = ("logit",),
+    level: float = 0.95,
+    *,
+    prevalence: float | None = None,
+    missing: str = "raise",
+    ties: str = "block",
+    unjudged: str = "negative",
+    positive_from: int | None = None,
+) -> Scores:
+    """Evaluate every model of one data set, or of a tree of data sets.
+
+    Parameters
+    ----------
+    scores : xarray.Dataset or xarray.DataTree
+        Score data sets: ``score`` over (model, item) or (model, query, item), ``label`` and, optionally,
+        ``n_positive``, ``weight``, ``positive_weight`` and ``negative_weight``, ``tie_order``.
+    estimators, intervals : str or sequence of str
+        Names from the registries.
+    level : float
+        Confidence level of the intervals.
+    prevalence, missing, ties, unjudged, positive_from
+        See :func:`estimate`.
+
+    Returns
+    -------
+    xarray.Dataset or xarray.DataTree
+        The same kind as `scores`; lazy if they are Dask-backed. Variables ``estimate(..., estimator)``,
+        ``interval(..., estimator, method, ci_bound)``, ``n_positive``, ``n_negative``, ``n_missing``,
+        ``prevalence`` and ``flags``, where ... is model and, if present, query.
+
+    Raises
+    ------
+    InvalidInputError, MissingScoresError, AlignmentError, ChunkError
+        See :func:`estimate`. Missing scores are named by model and query; before anything is read, if the
+        data set says how many there are, as every store does.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> scores = xr.Dataset(
+    ...     {"score": (("model", "item"), [[4.0, 3, 2, 1], [1, 2, 3, 4]]), "label": ("item", [1, 1, 0, 0])},
+    ...     coords={"model": ["good", "bad"]},
+    ... )
+    >>> result = evaluate(scores)
+    >>> result["estimate"].sel(estimator="average_precision").values.round(4)
+    array([1.    , 0.4167])
+    """
+    names, methods = _names(estimators), _methods(intervals)
+    level = _fraction(level, "level")
+    validate_scores(scores, positive_from=positive_from)
+
+    def evaluate_node(path: str, dataset: xr.Dataset) -> xr.Dataset:
+        inputs = _inputs(dataset, positive_from, path)
+        request = _request(names, prevalence, missing, ties, unjudged, positive_from, set(inputs))
+        _refuse_known_missing(dataset, request, path)
+        stacked = _rank_labelled(inputs, request, ITEM)
+        return _result(stacked, request, methods, level, dataset.attrs)
+
+    return map_nodes(scores, evaluate_node)
+
+
+def _result(
+    stacked: xr.DataArray, request: Request, methods: tuple[str, ...], level: float, attrs: Mapping[Any, Any]
+) -> xr.Dataset:
+    n_estimators = len(request.estimators)
+    estimates = stacked.isel({_QUANTITY: slice(n_estimators)}).rename({_QUANTITY: ESTIMATOR})
+    estimates = estimates.assign_coords({ESTIMATOR: _strings(request.estimators)})
+    column = {name: stacked.isel({_QUANTITY: n_estimators + position}) for position, name in enumerate(COLUMNS)}
+    result = xr.Dataset(
+        {
+            "estimate": estimates,
+            "interval": _intervals_labelled(estimates, column["n_positive"], methods, level),
+            "n_positive": column["n_positive"],
+            "n_negative": column["n_negative"],
+            "n_missing": column["n_missing"].astype(np.int64),
+            "prevalence": column["n_positive"] / (column["n_positive"] + column["n_negative"]),
+            "flags": column["flags"].astype(np.int32),
+        }
+    )
+    return annotate(result, request, level, attrs)
+
+
+def _rank_labelled(inputs: dict[str, xr.DataArray], request: Request, dim: str) -> xr.DataArray:
+    for name, array in inputs.items():
+        if name != "score":
+            check_same_labels(inputs["score"], array, ("score", name))
+        if array.chunks is not None and dim in array.dims:
+            check_one_chunk(array.chunks[array.get_axis_num(dim)], dim, f"variable {name!r}")
+    if request.ties == "trec_eval" and "tie_order" not in inputs:
+        inputs = inputs | {"tie_order": _tie_order_of(inputs["score"], dim)}
+    if request.missing == "raise":
+        score = inputs["score"]
+        inputs = inputs | {
+            name: xr.DataArray(np.array([str(label) for label in score.indexes[name]]), dims=name)
+            for name in (MODEL, QUERY)
+            if name in score.indexes
+        }
+    if inputs["score"].chunks is not None:
+        inputs = {name: _chunked_like(array, inputs["score"]) for name, array in inputs.items()}
+    roles = tuple(inputs)
+    return xr.apply_ufunc(  # type: ignore[no-any-return]
+        evaluate_rankings,
+        *inputs.values(),
+        input_core_dims=[[dim] if role in ITEM_ROLES else [] for role in roles],
+        output_core_dims=[[_QUANTITY]],
+        kwargs={"roles": roles, "request": request},
+        dask="parallelized",
+        output_dtypes=[np.float64],
+        dask_gufunc_kwargs={"output_sizes": {_QUANTITY: len(request.estimators) + len(COLUMNS)}},
+        keep_attrs=False,
+    )
+
+
+def _chunked_like(array: xr.DataArray, score: xr.DataArray) -> xr.DataArray:
+    """Chunk an in-memory array as `score` is, lest Dask cut its item axis or choose other blocks."""
+    if array.chunks is not None:
+        return array
+    return array.chunk({dim: score.chunksizes[dim] for dim in array.dims})
+
+
+def _rank_dask(roles: tuple[str, ...], values: tuple[Any, ...], request: Request) -> da.Array:
+    arrays = [value if isinstance(value, da.Array) else da.from_array(value, chunks=-1) for value in values]
+    for role, array in zip(roles, arrays, strict=True):
+        if role in ITEM_ROLES:
+            check_one_chunk(array.chunks[-1], "the last axis", f"argument {role!r}")
+    signature = ",".join(f"({ITEM})" if role in ITEM_ROLES else "()" for role in roles) + f"->({_QUANTITY})"
+    return da.apply_gufunc(
+        evaluate_rankings,
+        signature,
+        *arrays,
+        output_dtypes=np.float64,
+        output_sizes={_QUANTITY: len(request.estimators) + len(COLUMNS)},
+        roles=roles,
+        request=request,
+    )
+
+
+def _intervals_labelled(
+    estimates: xr.DataArray, n_positive: xr.DataArray, methods: tuple[str, ...], level: float
+) -> xr.DataArray:
+    bounds = xr.apply_ufunc(
+        evaluate_intervals,
+        estimates,
+        n_positive,
+        output_core_dims=[[METHOD, BOUND]],
+        kwargs={"methods": methods, "level": level},
+        dask="parallelized",
+        output_dtypes=[np.float64],
+        dask_gufunc_kwargs={"output_sizes": {METHOD: len(methods), BOUND: len(BOUNDS)}},
+        keep_attrs=False,
+    )
+    return bounds.assign_coords(  # type: ignore[no-any-return]
+        {METHOD: _strings(methods), BOUND: _strings(BOUNDS), "level": level}
+    )
+
+
+def _strings(values: Sequence[str]) -> np.ndarray:
+    return np.array(values, dtype=object)
+
+
+def _inputs(dataset: xr.Dataset, positive_from: int | None, path: str) -> dict[str, xr.DataArray]:
+    """Return the variables of a score data set that an evaluation reads."""
+    names = ("score", "label", "weight", "positive_weight", "negative_weight", "tie_order", "n_positive")
+    inputs = {name: dataset[name] for name in names if name in dataset}
+    total = inputs.get("n_positive")
+    if total is not None and GRADE in total.dims:
+        grade = positive_from or 1
+        if grade not in total.indexes.get(GRADE, ()):
+            raise InvalidInputError(
+                explain(
+                    "n_positive is not known at this grade",
+                    where=f"data set {path!r}" if path else "variable 'n_positive'",
+                    received=f"positive_from={grade}",
+                    allowed=f"grades {list(total.indexes.get(GRADE, ()))}",
+                )
+            )
+        inputs["n_positive"] = total.sel({GRADE: grade}, drop=True)
+    return {name: array.drop_vars([c for c in array.coords if c not in array.dims]) for name, array in inputs.items()}
+
+
+def _refuse_known_missing(dataset: xr.Dataset, request: Request, path: str) -> None:
+    counts = dataset.get("n_missing")
+    if request.missing != "raise" or counts is None or not isinstance(counts.data, np.ndarray) or not counts.any():
+        return
+    worst = counts.data.ravel().argsort(kind="stable")[::-1][:5]
+    parts = []
+    for flat in worst[counts.data.ravel()[worst] > 0]:
+        index = np.unravel_index(flat, counts.shape)
+        names = [
+            f"{dim} {str(dataset.indexes[dim][i]) if dim in dataset.indexes else i!r}"
+            for dim, i in zip(counts.dims, index, strict=True)
+        ]
+        parts.append(f"{', '.join(names)}: {int(counts.data[index])}")
+    raise MissingScoresError(
+        explain(
+            "missing scores (NaN)",
+            where=(f"data set {path!r}, " if path else "") + "variable 'score'",
+            received=f"NaN scores in {int((counts > 0).sum())} rankings, most in {'; '.join(parts)}",
+            allowed="no NaN under missing='raise'",
+            remedy="choose what a missing score means: missing='drop', 'last' or 'unretrieved'",
+        )
+    )
+
+
+def _tie_order_of(score: xr.DataArray, dim: str) -> xr.DataArray:
+    """Return the order of document ids by descending bytes, as trec_eval breaks ties."""
+    if dim not in score.indexes:
+        raise InvalidInputError(
+            explain(
+                "ties='trec_eval' needs to know the order of tied items",
+                received=f"neither a variable 'tie_order' nor labels on {dim!r}",
+                remedy=f"add 'tie_order', or a coordinate {dim!r} with the document ids",
+            )
+        )
+    documents = [str(document).encode() for document in score.indexes[dim]]
+    order = sorted(range(len(documents)), key=documents.__getitem__, reverse=True)
+    place = np.empty(len(documents), dtype=np.int32)
+    place[order] = np.arange(len(documents), dtype=np.int32)
+    return xr.DataArray(place, dims=dim)
+
+
+def _labelled(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]:
+    for name, array in inputs.items():
+        if not isinstance(array, xr.DataArray) and not (name == "n_positive" and np.ndim(array) == 0):
+            raise InvalidInputError(
+                explain(
+                    f"{name!r} must be a DataArray, because 'score' is one",
+                    received=type(array).__name__,
+                    remedy="give both labels, or pass score.values",
+                )
+            )
+    labelled = {name: xr.DataArray(array) for name, array in inputs.items()}
+    if dim not in labelled["score"].dims:
+        raise InvalidInputError(
+            explain(
+                f"'score' has no dimension {dim!r}",
+                received=f"({', '.join(map(str, labelled['score'].dims))})",
+                remedy="name the item dimension: dim=...",
+            )
+        )
+    labelled["score"] = labelled["score"].astype(_float_type(labelled["score"].dtype))
+    return labelled
+
+
+def _plain(inputs: dict[str, Any]) -> dict[str, Any]:
+    arrays = {
+        name: value if isinstance(value, np.ndarray | da.Array) else np.asarray(value) for name, value in inputs.items()
+    }
+    arrays["score"] = arrays["score"].astype(_float_type(arrays["score"].dtype))
+    for name, array in arrays.items():
+        if name in ITEM_ROLES and array.ndim == 0:
+            raise InvalidInputError(explain(f"{name!r} has no item axis", received="a scalar"))
+    return arrays
+
+
+def _float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if dtype.kind not in "fiub":
+        raise InvalidInputError(
+            explain(
+                "scores are not numeric",
+                where="'score'",
+                received=f"dtype {dtype}",
+                allowed="float32 or float64; integers are converted",
+            )
+        )
+    return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)
+
+
+def _names(estimator: str | Sequence[str]) -> tuple[str, ...]:
+    names = (estimator,) if isinstance(estimator, str) else tuple(estimator)
+    if not names or len(set(names)) < len(names):
+        raise InvalidInputError(
+            explain("name one or more estimators, each once", received=repr(estimator), allowed=", ".join(ESTIMATORS))
+        )
+    return tuple(lookup(ESTIMATORS, name, "estimator").name for name in names)
+
+
+def _methods(method: str | Sequence[str]) -> tuple[str, ...]:
+    methods = (method,) if isinstance(method, str) else tuple(method)
+    return tuple(lookup(INTERVALS, name, "interval method").name for name in methods)
+
+
+def _fraction(value: float, option: str) -> float:
+    if isinstance(value, int | float | np.number) and 0 < value < 1:
+        return float(value)
+    raise InvalidInputError(explain(f"{option} must lie between 0 and 1", received=repr(value)))
+
+
+def _request(
+    names: tuple[str, ...],
+    prevalence: float | None,
+    missing: str,
+    ties: str,
+    unjudged: str,
+    positive_from: int | None,
+    given: set[str],
+) -> Request:
+    """Check the options against each other and against the variables that are given."""
+    choose(MISSING, missing, "missing")
+    choose(TIES, ties, "ties")
+    choose(UNJUDGED, unjudged, "unjudged")
+    weights = given & {"weight", "positive_weight", "negative_weight"}
+    soft = weights - {"weight"}
+    for name in names:
+        choose(ESTIMATORS[name].ties, ties, f"ties for {name!r}")
+    for clash, what in (
+        (len(soft) == 1, "soft labels need both positive_weight and negative_weight"),
+        (bool(soft) == ("label" in given), "give either a label, or positive_weight and negative_weight"),
+        (bool(soft) and "weight" in given, "weight and soft labels exclude each other: multiply them"),
+        (bool(weights) and ties != "block", "with weights, ties can only stand in blocks"),
+        (bool(weights) and "n_positive" in given, "n_positive has no meaning with weights: unseen ones have none"),
+        (prevalence is not None and ties == "expectation", "ties in expectation have no other prevalence"),
+        (positive_from is not None and positive_from < 1, "positive_from must be at least 1"),
+    ):
+        if clash:
+            raise InvalidInputError(
+                explain(what, received=f"{', '.join(sorted(given))}; ties={ties!r}, prevalence={prevalence!r}")
+            )
+    if prevalence is not None:
+        prevalence = _fraction(prevalence, "prevalence")
+    return Request(names, missing, ties, unjudged, positive_from, prevalence)

@@ -1,0 +1,192 @@
+"""Store to store on a Dask cluster: one task reads, evaluates and writes one whole block."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from distributed import Client, LocalCluster, as_completed
+
+from aucpr_dask.evaluation import evaluate
+from aucpr_dask.results import KIND, open_result
+from aucpr_dask.scores import open_scores
+from aucpr_dask.stores import Scores, create_store, map_nodes, nodes_of, open_array, open_backend, read_root_document
+from aucpr_dask.variables import MODEL, QUERY
+
+BLOCKS_AHEAD = 4  # tasks in flight per worker thread
+
+Cluster = None | int | str | Client
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is."""
+
+    blocks_done: int
+    blocks_total: int
+    rankings_done: int
+    rankings_total: int
+    seconds: float
+    dashboard: str | None
+
+
+@dataclass(frozen=True)
+class Block:
+    """One aligned part of one data set: what a task evaluates and writes."""
+
+    path: str
+    region: tuple[tuple[str, int, int], ...]  # dimension, start, stop
+
+    @property
+    def slices(self) -> dict[str, slice]:
+        """The region as keyword indexers."""
+        return {dim: slice(start, stop) for dim, start, stop in self.region}
+
+    @property
+    def n_rankings(self) -> int:
+        """How many rankings the block holds."""
+        return int(np.prod([stop - start for _, start, stop in self.region], dtype=np.int64))
+
+
+def run(
+    source_url: str | Path,
+    result_url: str | Path,
+    *,
+    overwrite: bool = False,
+    cluster: Cluster = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> Scores:
+    """Evaluate a score store into a result store, block by block, on a cluster.
+
+    The numbers are those of :func:`aucpr_dask.evaluate`, bit by bit: each task calls it on one block.
+    The result opens only once every block is written.
+
+    Parameters
+    ----------
+    source_url, result_url : str or Path
+        A score store, and where to write the result.
+    overwrite : bool
+        Whether to replace a store at `result_url`.
+    cluster : None, int, str or distributed.Client
+        None: a local cluster with one single-threaded process per core; a number: that many processes;
+        a string: the address of a scheduler; or a client. Only a cluster started here is closed again.
+    on_progress : callable, optional
+        Called with a :class:`Progress` after each block.
+    **options
+        The options of :func:`aucpr_dask.evaluate`: estimators, intervals, level, missing, ties, ...
+
+    Returns
+    -------
+    xarray.Dataset or xarray.DataTree
+        The finished result, opened.
+
+    Raises
+    ------
+    StoreError
+        If the source does not open or the result is in the way.
+    InvalidInputError, MissingScoresError
+        See :func:`aucpr_dask.evaluate`; before the first task wherever the metadata tell.
+    """
+    source, target = _absolute(source_url), _absolute(result_url)
+    digest = hashlib.sha256(read_root_document(source)).hexdigest()
+    lazy = evaluate(open_scores(source), **options)
+    template = map_nodes(lazy, lambda path, result: _template(result, source, digest))
+    blocks = [Block(path, region) for path, result in nodes_of(lazy) for region in _regions(result)]
+    pending = create_store(target, template, KIND, overwrite=overwrite)
+    with _client(cluster) as client:
+        _run_blocks(client, blocks, (source, digest, target, options), on_progress)
+    pending.commit()
+    return open_result(target)
+
+
+def evaluate_block(block: Block, source: str, digest: str, target: str, options: dict[str, Any]) -> int:
+    """Evaluate one block of a score store into its region of a result store: the task of a run."""
+    dataset = _source_node(source, digest, block.path)
+    result = evaluate(dataset.isel(block.slices).load(), **options)
+    backend = open_backend(target)
+    for name, variable in result.data_vars.items():
+        region = tuple(block.slices.get(str(dim), slice(None)) for dim in variable.dims)
+        open_array(backend, block.path, str(name))[region] = variable.values
+    return block.n_rankings
+
+
+@lru_cache(maxsize=8)
+def _source_node(source: str, digest: str, path: str) -> xr.Dataset:
+    """Open one data set of the source once per process; the digest tells a replaced store apart."""
+    scores = open_scores(source, chunks=None)
+    return scores if isinstance(scores, xr.Dataset) else scores[path].to_dataset()
+
+
+def _run_blocks(
+    client: Client,
+    blocks: list[Block],
+    arguments: tuple[str, str, str, dict[str, Any]],
+    on_progress: Callable[[Progress], None] | None,
+) -> None:
+    started = time.monotonic()
+    threads = sum(client.nthreads().values()) or 1
+    waiting = iter(blocks)
+
+    def submit(n: int) -> list[Any]:
+        return [client.submit(evaluate_block, block, *arguments, pure=False) for block in islice(waiting, n)]
+
+    done = rankings = 0
+    total = sum(block.n_rankings for block in blocks)
+    running = as_completed(submit(BLOCKS_AHEAD * threads))
+    for future in running:
+        rankings += future.result()
+        done += 1
+        running.update(submit(1))
+        if on_progress is not None:
+            seconds = time.monotonic() - started
+            on_progress(Progress(done, len(blocks), rankings, total, seconds, client.dashboard_link))
+
+
+@contextmanager
+def _client(cluster: Cluster) -> Iterator[Client]:
+    if isinstance(cluster, Client):
+        yield cluster
+    elif isinstance(cluster, str):
+        with Client(cluster) as client:
+            yield client
+    else:
+        workers = cluster or len(os.sched_getaffinity(0))
+        with (
+            LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as local,
+            Client(local) as client,
+        ):
+            yield client
+
+
+def _template(result: xr.Dataset, source: str, digest: str) -> xr.Dataset:
+    template = result.drop_encoding()
+    for name, variable in template.data_vars.items():
+        template[name].encoding = {"chunks": tuple(chunks[0] for chunks in variable.chunks or ())}
+    template.attrs |= {"source": source, "source_digest": digest}
+    return template
+
+
+def _regions(result: xr.Dataset) -> Iterator[tuple[tuple[str, int, int], ...]]:
+    """Yield the aligned regions of a lazy result: the chunks of its leading dimensions."""
+    chunks = result["n_positive"].chunksizes
+    dims = [dim for dim in (MODEL, QUERY) if dim in chunks]
+    ends = [np.cumsum(chunks[dim]) for dim in dims]
+    for index in np.ndindex(*map(len, ends)):
+        yield tuple(
+            (dim, int(end[i] - chunks[dim][i]), int(end[i])) for dim, end, i in zip(dims, ends, index, strict=True)
+        )
+
+
+def _absolute(url: str | Path) -> str:
+    return str(url) if "://" in str(url) else str(Path(url).absolute())

@@ -1,0 +1,91 @@
+"""The one place that knows how kernels are compiled and where their machine code is kept.
+
+Numba's own cache breaks when several processes fill one folder at once. Here a folder is filled in
+private and published by one atomic rename; its name is a digest of everything the code depends on, so
+a published folder is complete, and only ever read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import llvmlite
+import llvmlite.binding
+import numba
+import numpy as np
+from numba import config
+from platformdirs import user_cache_path
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+CACHE_VARIABLE = "AUCPR_DASK_CACHE_DIR"
+_OPTIONS = {"nogil": True, "error_model": "numpy"}
+
+
+def helper(function: Function) -> Function:
+    """Compile a function that only other kernels call."""
+    return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+
+
+def kernel(*signatures: Any) -> Callable[[Function], Function]:
+    """Compile an entry point for the given signatures, or load it from the published cache."""
+
+    def compile_now(function: Function) -> Function:
+        return numba.njit(list(signatures), cache=_CACHE.enabled, **_OPTIONS)(function)  # type: ignore[no-any-return]
+
+    return compile_now
+
+
+class _Cache:
+    """A folder of machine code: published, being filled in private, or not to be had."""
+
+    def __init__(self, home: Path) -> None:
+        self.published = home / _digest()
+        self.enabled = True
+        self._private: Path | None = None
+        self._previous = config.CACHE_DIR
+        try:
+            if not self.published.is_dir():
+                home.mkdir(parents=True, exist_ok=True)
+                self._private = Path(tempfile.mkdtemp(prefix=".filling-", dir=home))
+            self.enabled = os.access(self._private or self.published, os.W_OK)
+        except OSError:
+            self.enabled = False
+        if self.enabled:
+            config.CACHE_DIR = str(self._private or self.published)
+
+    def publish(self) -> None:
+        """Make what was compiled visible to other processes, all at once."""
+        config.CACHE_DIR = self._previous
+        if self._private is None:
+            return
+        try:
+            self._private.rename(self.published)
+        except OSError:  # another process was first: its folder is as good
+            shutil.rmtree(self._private, ignore_errors=True)
+
+
+def _digest() -> str:
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    facts = [
+        sys.version,
+        np.__version__,
+        numba.__version__,
+        llvmlite.__version__,
+        llvmlite.binding.get_host_cpu_name(),
+        str(sorted(llvmlite.binding.get_host_cpu_features().items())),
+        *(f"{path}:{path.stat().st_mtime_ns}:{path.stat().st_size}" for path in sources),
+        *(f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("NUMBA_")),
+    ]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:24]
+
+
+_CACHE = _Cache(Path(os.environ.get(CACHE_VARIABLE) or user_cache_path("aucpr_dask")))
+publish = _CACHE.publish

@@ -1,0 +1,219 @@
+"""The one ranking state that every estimator starts from.
+
+A *block* is a maximal set of items tied in score. The state lists the blocks that hold a positive, from
+the highest score down; blocks of negatives only are the differences between its columns. Counts are kept
+as float64, in which they are exact below 2**53.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from aucpr_dask.kernels.compiling import helper
+
+
+class Blocks(NamedTuple):
+    """Per block that holds a positive, from the highest score: counts, or sums of weights."""
+
+    positives: np.ndarray  # positives at or above this block
+    above: np.ndarray  # negatives strictly above it
+    at: np.ndarray  # negatives at or above it
+
+
+class Classes(NamedTuple):
+    """How many items (or how much weight) of each class have a score, and how many have none."""
+
+    positives: float
+    negatives: float
+    missing_positives: float
+    missing_negatives: float
+
+
+class GapTable(NamedTuple):
+    """Work space to count negatives in gaps; reused from ranking to ranking."""
+
+    value: np.ndarray  # distinct scores of the positives, then +inf
+    first: np.ndarray  # first[b]: how many of them lie in buckets below b
+    count: np.ndarray  # negatives between values k - 1 and k (at 2k) and equal to value k (at 2k + 1)
+    bucket: np.ndarray  # bucket numbers of a segment of negatives
+
+
+BUCKETS_PER_POSITIVE = 16
+SEGMENT = 1024
+CROWDED = 16  # mean number of positives that share a positive's bucket, from which sorting all is faster
+LINEAR = 4  # positives in a bucket up to which they are compared one by one
+
+
+@helper
+def two_sum(total, error, term):
+    """Add `term` to `total`, and what rounding lost to `error`."""
+    new = total + term
+    back = new - total
+    return new, error + ((total - (new - back)) + (term - back))
+
+
+@helper
+def blocks_by_gaps(positive, negative, table, blocks, may_refuse):
+    """Fill `blocks` by counting the negatives in each gap between two positives; only the positives are sorted.
+
+    `positive` holds their scores in ascending order, `negative` those of the others in any order; no NaN.
+    Negatives fall into a table of equal buckets over the positives' range. A bucket is a monotone function of
+    the score, so a negative is compared with the positives of its own bucket only, and rounding in the bucket
+    cannot change a count. With `may_refuse`, return -1 if the positives crowd in few buckets.
+    """
+    n_values = distinct(positive, table.value)
+    if n_values == 0:
+        return 0
+    n_buckets = BUCKETS_PER_POSITIVE * n_values
+    low, scale, last = bucket_scale(table.value, n_values, n_buckets)
+    crowding = fill_buckets(table, n_values, n_buckets, low, scale, last)
+    if may_refuse and crowding > CROWDED * n_values:
+        return -1
+    count_in_gaps(negative, table, n_values, low, scale, last)
+
+    negatives = np.int64(table.count[2 * n_values]) + np.int64(table.count[2 * n_values + 1])
+    i = positive.size
+    for block in range(n_values):
+        k = n_values - 1 - block
+        while i > 0 and positive[i - 1] == table.value[k]:
+            i -= 1
+        blocks.positives[block] = positive.size - i
+        blocks.above[block] = negatives
+        negatives += np.int64(table.count[2 * k + 1])
+        blocks.at[block] = negatives
+        negatives += np.int64(table.count[2 * k])
+    return n_values
+
+
+@helper
+def distinct(ascending, value):
+    """Write the distinct values of a sorted array, then +inf, and return how many there are."""
+    n_values = 0
+    for i in range(ascending.size):
+        if i == 0 or ascending[i] != ascending[i - 1]:
+            value[n_values] = ascending[i]
+            n_values += 1
+    value[n_values] = np.inf
+    return n_values
+
+
+@helper
+def bucket_scale(value, n_values, n_buckets):
+    """Return the lowest finite value, buckets per unit of score, and the last bucket."""
+    i = 0
+    j = n_values - 1
+    while i < j and np.isinf(value[i]):
+        i += 1
+    while j > i and np.isinf(value[j]):
+        j -= 1
+    last = value.dtype.type(n_buckets - 1)
+    half_width = value[j] / 2 - value[i] / 2  # the width itself may overflow
+    scale = value.dtype.type(last / half_width / 2) if half_width > 0 else value.dtype.type(0)
+    return value[i], scale, last
+
+
+@helper
+def bucket_of(x, low, scale, last):
+    """Return the bucket of a score, from 0 to `last`; monotone in the score."""
+    position = (x - low) * scale
+    position = position if position > 0 else last * 0
+    position = position if position < last else last
+    return np.int32(position)
+
+
+@helper
+def fill_buckets(table, n_values, n_buckets, low, scale, last):
+    """Fill ``first`` and return the sum over buckets of the squared number of values in them."""
+    first = table.first
+    for b in range(n_buckets + 1):
+        first[b] = 0
+    for k in range(n_values):
+        first[bucket_of(table.value[k], low, scale, last) + 1] += 1
+    crowding = 0
+    for b in range(n_buckets):
+        crowding += np.int64(first[b + 1]) * np.int64(first[b + 1])
+        first[b + 1] += first[b]
+    return crowding
+
+
+@helper
+def count_in_gaps(score, table, n_values, low, scale, last):
+    """Fill ``count`` from every score."""
+    value, first, count, bucket = table.value, table.first, table.count, table.bucket
+    for k in range(2 * n_values + 2):
+        count[k] = 0
+    for start in range(0, score.size, SEGMENT):
+        size = min(SEGMENT, score.size - start)
+        for i in range(size):  # apart from the counting, so that it compiles to vector instructions
+            bucket[i] = bucket_of(score[start + i], low, scale, last)
+        for i in range(size):
+            x = score[start + i]
+            k = np.int64(first[bucket[i]])
+            end = np.int64(first[bucket[i] + 1])
+            while end - k > LINEAR:
+                middle = (k + end) // 2
+                if value[middle] < x:
+                    k = middle + 1
+                else:
+                    end = middle
+            while value[k] < x:
+                k += 1
+            count[2 * k + (value[k] == x)] += 1
+
+
+@helper
+def blocks_by_merging(positive, negative, blocks):
+    """Fill `blocks` from the scores of both classes, each sorted in ascending order."""
+    n_blocks = 0
+    i = positive.size
+    j = negative.size
+    while i > 0:
+        x = positive[i - 1]
+        while j > 0 and negative[j - 1] > x:
+            j -= 1
+        blocks.above[n_blocks] = negative.size - j
+        while j > 0 and negative[j - 1] == x:
+            j -= 1
+        blocks.at[n_blocks] = negative.size - j
+        while i > 0 and positive[i - 1] == x:
+            i -= 1
+        blocks.positives[n_blocks] = positive.size - i
+        n_blocks += 1
+    return n_blocks
+
+
+@helper
+def blocks_by_weights(score, order, positive_weight, negative_weight, blocks):
+    """Fill `blocks` with sums of weights; `order` sorts the scores in ascending order."""
+    n_blocks = 0
+    positives = positives_error = negatives = negatives_error = 0.0
+    i = order.size
+    while i > 0:
+        x = score[order[i - 1]]
+        gained = 0.0
+        above = negatives + negatives_error
+        while i > 0 and score[order[i - 1]] == x:
+            item = order[i - 1]
+            gained += positive_weight[item]
+            positives, positives_error = two_sum(positives, positives_error, positive_weight[item])
+            negatives, negatives_error = two_sum(negatives, negatives_error, negative_weight[item])
+            i -= 1
+        if gained > 0.0:
+            blocks.above[n_blocks] = above
+            blocks.at[n_blocks] = negatives + negatives_error
+            blocks.positives[n_blocks] = positives + positives_error
+            n_blocks += 1
+    return n_blocks
+
+
+@helper
+def append_missing(blocks, n_blocks, classes):
+    """Append the items without a score as one last block, tied below every score."""
+    if classes.missing_positives > 0:
+        blocks.positives[n_blocks] = classes.positives + classes.missing_positives
+        blocks.above[n_blocks] = classes.negatives
+        blocks.at[n_blocks] = classes.negatives + classes.missing_negatives
+        n_blocks += 1
+    return n_blocks

@@ -1,0 +1,73 @@
+"""What goes out: annotated results, and opening them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from aucpr_dask.blocks import Request
+from aucpr_dask.stores import Scores, open_store
+from aucpr_dask.variables import FLAGS, RESULT_VARIABLES
+
+KIND = "aucpr_dask.result"
+
+
+def open_result(url: str | Path, *, chunks: Any = None) -> Scores:
+    """Open a finished result store.
+
+    Parameters
+    ----------
+    url : str or Path
+        What :func:`aucpr_dask.run` or ``aucpr-dask evaluate`` wrote.
+    chunks : None, "auto" or mapping
+        Dask chunks; None opens without Dask.
+
+    Returns
+    -------
+    xarray.Dataset or xarray.DataTree
+
+    Raises
+    ------
+    StoreError
+        If there is no finished result at `url`.
+    """
+    return open_store(url, KIND, chunks=chunks)
+
+
+def annotate(result: xr.Dataset, request: Request, level: float, source: Mapping[Any, Any]) -> xr.Dataset:
+    """Describe every variable, and record in the attributes how the numbers came about."""
+    for name, variable in result.data_vars.items():
+        variable.attrs["description"] = RESULT_VARIABLES[str(name)].description
+        variable.attrs["units"] = "1"
+    result["interval"].attrs |= {"ci_kind": "confidence interval", "ci_prob": level}
+    result["flags"].attrs |= {
+        "flag_masks": np.array([flag.bit for flag in FLAGS], dtype=np.int32).tolist(),
+        "flag_meanings": " ".join(flag.name for flag in FLAGS),
+    }
+    parameters = {name: value for name, value in asdict(request).items() if value is not None}
+    parameters["estimators"] = list(request.estimators)
+    kept = {name: value for name, value in source.items() if str(name).startswith("source")}
+    result.attrs = kept | parameters | {"level": level, "versions": versions()}
+    return result
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a number depends on."""
+    from importlib.metadata import version
+
+    from aucpr_dask import __version__
+
+    packages = ("numpy", "numba", "scipy", "xarray", "dask", "zarr")
+    return {"aucpr-dask": __version__} | {package: version(package) for package in packages}
+
+
+def raised(flags: xr.DataArray, name: str) -> xr.DataArray:
+    """Return where the flag called `name` is raised."""
+    from aucpr_dask.variables import FLAG_BITS
+
+    return (flags & FLAG_BITS[name]) > 0

@@ -1,0 +1,160 @@
+"""Check a score data set against the variable records, before anything is computed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from aucpr_dask.domains import check_labels, check_weights, few
+from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, explain
+from aucpr_dask.stores import Scores, nodes_of
+from aucpr_dask.variables import ITEM, MODEL, QUERY, SCORE_VARIABLES, VariableSpec
+
+
+def validate_scores(scores: Scores, *, positive_from: int | None = None) -> None:
+    """Raise a clear error unless `scores` is a valid Dataset or DataTree of score data sets.
+
+    Only metadata, coordinates and in-memory labels are looked at; no Dask array is computed.
+
+    Raises
+    ------
+    InvalidInputError
+        If a variable is absent, of a wrong type or shape, or a label is outside its domain.
+    AlignmentError
+        If a model, query or item label stands twice.
+    ChunkError
+        If the item dimension is in several chunks.
+    """
+    if not isinstance(scores, xr.Dataset | xr.DataTree):
+        raise InvalidInputError(
+            explain(
+                "scores must be an xarray Dataset (one data set) or DataTree (many)",
+                received=type(scores).__name__,
+                remedy="for arrays use aucpr_dask.estimate(score, label)",
+            )
+        )
+    nodes = list(nodes_of(scores))
+    if not nodes:
+        raise InvalidInputError(explain("there is no data set in this DataTree", received=repr(scores)))
+    for path, dataset in nodes:
+        _validate_dataset(dataset, path, positive_from)
+
+
+def _validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None) -> None:
+    for spec in SCORE_VARIABLES.values():
+        if spec.name in dataset:
+            _validate_variable(dataset[spec.name], spec, path)
+        elif spec.required:
+            raise InvalidInputError(
+                explain(
+                    f"the variable {spec.name!r} is absent",
+                    where=_where(path),
+                    received=", ".join(map(str, dataset.data_vars)) or "no variables",
+                    allowed=f"a variable {spec.name!r} over {_layouts(spec)}",
+                )
+            )
+    soft = {"positive_weight", "negative_weight"} & set(dataset.data_vars)
+    if len(soft) == 1 or ("label" in dataset) == bool(soft):
+        raise InvalidInputError(
+            explain(
+                "a data set needs 'label', or else both 'positive_weight' and 'negative_weight'",
+                where=_where(path),
+                received=", ".join(map(str, dataset.data_vars)),
+            )
+        )
+    for dim in (MODEL, QUERY, ITEM):
+        if dim in dataset.indexes:
+            check_unique(dataset.indexes[dim], dim, _where(path))
+    if "label" in dataset and isinstance(dataset["label"].data, np.ndarray):
+        check_labels(dataset["label"].data, positive_from, _where(path, "label"))
+    for name in ("weight", "positive_weight", "negative_weight"):
+        if name in dataset and isinstance(dataset[name].data, np.ndarray):
+            check_weights(dataset[name].data, _where(path, name))
+
+
+def _validate_variable(variable: xr.DataArray, spec: VariableSpec, path: str) -> None:
+    where = _where(path, spec.name)
+    if variable.dtype.kind not in spec.kinds:
+        raise InvalidInputError(
+            explain(
+                f"{spec.name!r} has a type it cannot have",
+                where=where,
+                received=f"dtype {variable.dtype}",
+                allowed=f"NumPy kinds {', '.join(spec.kinds)} ({spec.description})",
+                remedy=f"convert it, for example dataset[{spec.name!r}].astype(...)",
+            )
+        )
+    if tuple(variable.dims) not in spec.dims:
+        same = [dims for dims in spec.dims if set(dims) == set(variable.dims)]
+        raise InvalidInputError(
+            explain(
+                f"{spec.name!r} has dimensions it cannot have",
+                where=where,
+                received=f"({', '.join(map(str, variable.dims))})",
+                allowed=_layouts(spec),
+                remedy=f"dataset.transpose{same[0]}" if same else None,
+            )
+        )
+    if variable.chunks is not None and ITEM in variable.dims:
+        check_one_chunk(variable.chunks[variable.get_axis_num(ITEM)], ITEM, where)
+
+
+def check_one_chunk(chunks: tuple[int, ...], dim: object, where: str) -> None:
+    """Raise unless the item dimension lies in one chunk: a ranking must not be cut."""
+    if len(chunks) > 1:
+        raise ChunkError(
+            explain(
+                f"the dimension {dim!r} is in several chunks, so no block holds a whole ranking",
+                where=where,
+                received=f"{len(chunks)} chunks of {few(chunks)}",
+                allowed="one chunk",
+                remedy=f"rechunk: .chunk({{{dim!r}: -1}})",
+            )
+        )
+
+
+def check_unique(index: pd.Index, dim: str, where: str) -> None:
+    """Raise if a label stands twice on `index`."""
+    if not index.is_unique:
+        twice = list(dict.fromkeys(index[index.duplicated()]))
+        raise AlignmentError(
+            explain(
+                f"labels of {dim!r} must be unique",
+                where=where,
+                received=f"{len(twice)} duplicated: {few(map(repr, twice))}",
+                remedy="rename or drop the duplicates",
+            )
+        )
+
+
+def _where(path: str, variable: str | None = None) -> str:
+    parts = [f"data set {path!r}" if path else "", f"variable {variable!r}" if variable else ""]
+    return ", ".join(filter(None, parts)) or "the data set"
+
+
+def _layouts(spec: VariableSpec) -> str:
+    return " or ".join(f"({', '.join(dims)})" for dims in spec.dims)
+
+
+def check_same_labels(first: xr.DataArray, second: xr.DataArray, names: tuple[str, str]) -> None:
+    """Raise unless two arrays carry the same labels, in the same order, on every dimension they share."""
+    for dim in (str(dim) for dim in first.dims if dim in second.dims):
+        if first.sizes[dim] != second.sizes[dim]:
+            raise AlignmentError(
+                explain(
+                    f"{names[0]!r} and {names[1]!r} differ in length along {dim!r}",
+                    received=f"{first.sizes[dim]} and {second.sizes[dim]}",
+                )
+            )
+        if dim in first.indexes and dim in second.indexes:
+            left, right = first.indexes[dim], second.indexes[dim]
+            if not left.equals(right):
+                odd = left.symmetric_difference(right)
+                raise AlignmentError(
+                    explain(
+                        f"{names[0]!r} and {names[1]!r} carry different labels along {dim!r}",
+                        received=few(map(repr, odd)) if len(odd) else "the same labels in another order",
+                        remedy=f"select the labels they share, or reindex one by the other's {dim!r}",
+                    )
+                )

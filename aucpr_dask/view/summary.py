@@ -1,0 +1,353 @@
+"""What a store holds, as plain records: the tables and the JSON are both made from these."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from aucpr_dask.stores import Scores, nodes_of
+from aucpr_dask.variables import ESTIMATOR, FLAGS, ITEM, METHOD, MODEL, PADDING, QUERY, UNJUDGED
+
+NAMES_KEPT = 5
+
+
+@dataclass(frozen=True)
+class RankedModel:
+    """One line of a ranking; `rank` is None where the estimate is undefined."""
+
+    rank: int | None
+    model: str
+    estimate: float
+    lower: float
+    upper: float
+    n_queries: int | None
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The models of one data set, best first."""
+
+    data_set: str
+    estimator: str
+    interval: str | None
+    level: float | None
+    n_queries: int | None
+    models: tuple[RankedModel, ...]
+
+    def best(self, top: int | None) -> Ranking:
+        """Return the ranking with the best `top` models only; None keeps all."""
+        return dataclasses.replace(self, models=self.models[:top])
+
+
+@dataclass(frozen=True)
+class FlagSummary:
+    """How many rankings carry a flag, and the first places where, widest first."""
+
+    flag: str
+    description: str
+    count: int
+    of: int
+    places: tuple[str, ...]
+    more_places: int
+
+
+@dataclass(frozen=True)
+class DataSetSize:
+    """Sizes of one data set; positives and negatives are summed over its queries."""
+
+    data_set: str
+    n_models: int
+    n_queries: int | None
+    n_items: int | None
+    n_positive: float
+    n_negative: float
+    prevalence_min: float
+    prevalence_median: float
+    prevalence_max: float
+    n_missing: int
+
+
+@dataclass(frozen=True)
+class MissingScores:
+    """Scores that a model lacks in a data set; `share` is None where the number of items is not shared."""
+
+    data_set: str
+    model: str
+    n_missing: int
+    share: float | None
+
+
+@dataclass(frozen=True)
+class ScoresSummary:
+    """What a score store holds."""
+
+    url: str
+    n_rankings: int
+    data_sets: tuple[DataSetSize, ...]
+    missing: tuple[MissingScores, ...]
+    flags: tuple[FlagSummary, ...]
+    grades_up_to: int
+    positive_from: int
+    kind: str = "scores"
+
+
+@dataclass(frozen=True)
+class ResultSummary:
+    """What a result store holds."""
+
+    url: str
+    n_rankings: int
+    data_sets: tuple[DataSetSize, ...]
+    attrs: dict[str, Any]
+    flags: tuple[FlagSummary, ...]
+    rankings: tuple[Ranking, ...]
+    kind: str = "result"
+
+
+def rank_models(result: Scores, estimator: str | None = None) -> list[Ranking]:
+    """Rank the models of each data set by the first (or the named) estimator; means over queries where there are any.
+
+    Examples
+    --------
+    >>> import numpy as np, xarray as xr
+    >>> from aucpr_dask import evaluate
+    >>> scores = xr.Dataset(
+    ...     {"score": (("model", "item"), [[0.9, 0.8, 0.1], [0.9, 0.1, 0.8]]), "label": ("item", [1, 0, 1])},
+    ...     coords={"model": ["a", "b"]},
+    ... )
+    >>> [(model.rank, model.model) for model in rank_models(evaluate(scores))[0].models]
+    [(1, 'b'), (2, 'a')]
+    """
+    from aucpr_dask.inference import aggregate
+
+    queries = {path: dataset.sizes.get(QUERY) for path, dataset in nodes_of(result)}
+    return [
+        _rank(path, dataset, estimator, queries[path], _method(result)) for path, dataset in nodes_of(aggregate(result))
+    ]
+
+
+def _rank(path: str, means: xr.Dataset, estimator: str | None, n_queries: int | None, method: str | None) -> Ranking:
+    name = str(means[ESTIMATOR].values[0]) if estimator is None else estimator
+    means = means.sel({ESTIMATOR: name})
+    estimate = np.atleast_1d(means["estimate"].values)
+    lower, upper = (
+        np.moveaxis(np.atleast_2d(means["interval"].values), -1, 0)
+        if "interval" in means
+        else np.full((2, estimate.size), np.nan)
+    )
+    counts = np.broadcast_to(means["n_queries"].values, estimate.shape) if n_queries is not None else None
+    names = model_names(means)
+    defined = np.isfinite(estimate)
+    best_first = np.lexsort((np.arange(estimate.size), -np.where(defined, estimate, -np.inf)))
+    return Ranking(
+        data_set=path,
+        estimator=name,
+        interval=("t" if n_queries is not None else method) if "interval" in means else None,
+        level=float(means["level"]) if "level" in means.coords else None,
+        n_queries=n_queries,
+        models=tuple(
+            RankedModel(
+                rank=rank if defined[i] else None,
+                model=names[i],
+                estimate=float(estimate[i]),
+                lower=float(lower[i]),
+                upper=float(upper[i]),
+                n_queries=int(counts[i]) if counts is not None else None,
+            )
+            for rank, i in enumerate(best_first, start=1)
+        ),
+    )
+
+
+def model_names(dataset: xr.Dataset) -> list[str]:
+    """Return the names of the models; where they have none, their numbers."""
+    return _names(dataset, MODEL)
+
+
+def _names(dataset: xr.Dataset, dim: str) -> list[str]:
+    if dim in dataset.indexes:
+        return [str(name) for name in dataset.indexes[dim]]
+    return [f"{dim} {number}" for number in range(dataset.sizes.get(dim, 1))]
+
+
+def summarize_scores(
+    scores: Scores,
+    url: str,
+    *,
+    positive_from: int | None = None,
+    compute: Callable[[Any], Any] | None = None,
+) -> ScoresSummary:
+    """Evaluate every ranking once, leaving missing scores out, and gather what a user should know before a run.
+
+    Parameters
+    ----------
+    scores : xarray.Dataset or xarray.DataTree
+        What :func:`aucpr_dask.open_scores` returns.
+    url : str
+        Where it lies; copied to the summary.
+    positive_from : int, optional
+        The lowest grade that counts as positive; 1 unless given.
+    compute : callable, optional
+        Computes a tuple of Dask collections; replaced to show progress.
+    """
+    import dask
+
+    from aucpr_dask.evaluation import evaluate
+
+    lowest = 1 if positive_from is None else positive_from
+    nodes = dict(nodes_of(scores))
+    evaluated = evaluate(scores, intervals=(), missing="drop", positive_from=lowest)
+    wanted = (
+        {path: dataset[["n_positive", "n_negative", "n_missing", "flags"]] for path, dataset in nodes_of(evaluated)},
+        [dataset["label"].max() for dataset in nodes.values() if "label" in dataset and dataset["label"].size],
+    )
+    (counts, grades) = (compute or dask.compute)(*wanted)
+    return ScoresSummary(
+        url=url,
+        n_rankings=sum(dataset["flags"].size for dataset in counts.values()),
+        data_sets=tuple(
+            _size(path, counts[path], *_classes(dataset, counts[path], lowest), dataset.sizes[ITEM])
+            for path, dataset in nodes.items()
+        ),
+        missing=tuple(_missing(nodes, counts)),
+        flags=summarize_flags(counts.items()),
+        grades_up_to=max((int(grade) for grade in grades), default=1),
+        positive_from=lowest,
+    )
+
+
+def summarize_result(result: Scores, url: str) -> ResultSummary:
+    """Gather what was computed, with which options, what it warns of, and who leads."""
+    nodes = dict(nodes_of(result))
+    return ResultSummary(
+        url=url,
+        n_rankings=sum(dataset["flags"].size for dataset in nodes.values()),
+        data_sets=tuple(
+            _size(path, dataset, dataset["n_positive"].max(MODEL), dataset["n_negative"].max(MODEL), None)
+            for path, dataset in nodes.items()
+        ),
+        attrs={str(name): value for name, value in result.attrs.items()},
+        flags=summarize_flags(nodes.items()),
+        rankings=tuple(rank_models(result)),
+    )
+
+
+def _classes(dataset: xr.Dataset, counts: xr.Dataset, positive_from: int) -> tuple[xr.DataArray, xr.DataArray]:
+    """Positives and negatives of each query: from the labels if the models share them, else of the fullest ranking."""
+    label = dataset.get("label")
+    if label is None or MODEL in label.dims or "weight" in dataset or "n_positive" in dataset:
+        return counts["n_positive"].max(MODEL), counts["n_negative"].max(MODEL)
+    positive = label >= positive_from
+    return positive.sum(ITEM), (~positive & (label >= UNJUDGED)).sum(ITEM)
+
+
+def _size(
+    path: str, counts: xr.Dataset, positive: xr.DataArray, negative: xr.DataArray, n_items: int | None
+) -> DataSetSize:
+    with np.errstate(invalid="ignore"):
+        prevalence = np.atleast_1d((positive / (positive + negative)).values)
+    known = prevalence[np.isfinite(prevalence)]
+    low, median, high = (float(f(known)) for f in (np.min, np.median, np.max)) if known.size else (math.nan,) * 3
+    return DataSetSize(
+        data_set=path,
+        n_models=counts.sizes[MODEL],
+        n_queries=counts.sizes.get(QUERY),
+        n_items=n_items,
+        n_positive=float(positive.sum()),
+        n_negative=float(negative.sum()),
+        prevalence_min=low,
+        prevalence_median=median,
+        prevalence_max=high,
+        n_missing=int(counts["n_missing"].sum()),
+    )
+
+
+def _missing(nodes: dict[str, xr.Dataset], counts: dict[str, xr.Dataset]) -> list[MissingScores]:
+    """Return the models that lack scores, the worst first."""
+    found = []
+    for path, dataset in nodes.items():
+        per_model = counts[path]["n_missing"]
+        per_model = per_model.sum([dim for dim in per_model.dims if dim != MODEL])
+        label = dataset.get("label")
+        n_items = int((label != PADDING).sum()) if label is not None and MODEL not in label.dims else None
+        found += [
+            MissingScores(path, name, int(n), int(n) / n_items if n_items else None)
+            for name, n in zip(model_names(dataset), per_model.values, strict=True)
+            if n
+        ]
+    return sorted(found, key=lambda one: (-(one.share or 0.0), -one.n_missing))
+
+
+def summarize_flags(nodes: Iterable[tuple[str, xr.Dataset]]) -> tuple[FlagSummary, ...]:
+    """Count each flag over all rankings and name the first places, whole queries and whole models in one."""
+    tables = [
+        (path, dataset["flags"].transpose(MODEL, ...).values.reshape(dataset.sizes[MODEL], -1), dataset)
+        for path, dataset in nodes
+    ]
+    summaries = []
+    for flag in FLAGS:
+        raised = [(path, (table & flag.bit) != 0, dataset) for path, table, dataset in tables]
+        count = sum(int(mask.sum()) for _, mask, _ in raised)
+        if count:
+            places = [place for path, mask, dataset in raised for place in _places(path, mask, dataset)]
+            places.sort(key=lambda place: -place[0])
+            kept = tuple(name for _, name in places[:NAMES_KEPT])
+            of = sum(mask.size for _, mask, _ in raised)
+            summaries.append(FlagSummary(flag.name, flag.description, count, of, kept, len(places) - len(kept)))
+    return tuple(summaries)
+
+
+def _places(path: str, mask: np.ndarray, dataset: xr.Dataset) -> list[tuple[int, str]]:
+    """Return (rankings, name) of each place where `mask` (model, query) is true."""
+    models = model_names(dataset)
+    queries = _names(dataset, QUERY) if QUERY in dataset.sizes else None
+    start = f"{path}: " if path else ""
+    if mask.all():
+        return [(mask.size, f"{start}all {mask.size} rankings")]
+    places = []
+    mask = mask.copy()
+    if queries is not None:
+        for column in np.flatnonzero(mask.all(axis=0)) if len(models) > 1 else ():
+            places.append((len(models), f"{start}query {queries[column]}"))
+            mask[:, column] = False
+        for row in np.flatnonzero(mask.all(axis=1)) if len(queries) > 1 else ():
+            places.append((len(queries), f"{start}{models[row]}"))
+            mask[row] = False
+    for row, column in np.argwhere(mask):
+        query = f", query {queries[column]}" if queries is not None else ""
+        places.append((1, f"{start}{models[row]}{query}"))
+    return places
+
+
+def _method(result: Scores) -> str | None:
+    for _, dataset in nodes_of(result):
+        if METHOD in dataset.coords and dataset.sizes[METHOD]:
+            return str(dataset[METHOD].values[0])
+    return None
+
+
+def plain(value: Any) -> Any:
+    """Turn records, NumPy numbers and NaN into what strict JSON can hold; NaN and infinities become None.
+
+    Examples
+    --------
+    >>> plain({"area": float("nan"), "names": ("a", "b")})
+    {'area': None, 'names': ['a', 'b']}
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return plain({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
+    if isinstance(value, dict):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, str | int | bool | None) else str(value)

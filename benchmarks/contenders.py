@@ -1,0 +1,118 @@
+"""What is compared: a suite is a class whose ``time_...`` methods do the same work, each in another way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+FLOAT32 = 1e-6
+FLOAT64 = 1e-12
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way of doing the work of a suite.
+
+    Parameters
+    ----------
+    name : str
+        What the tables call it.
+    call : str
+        The timed call, as a reader would write it.
+    packages : tuple of str
+        The distributions it needs; without them it is skipped.
+    tolerance : float or None
+        How far its numbers may be from those of the suite's first contender; None if it computes other numbers.
+    numbers : callable
+        Takes the numbers out of what the call returned, outside the timed part.
+    """
+
+    name: str
+    call: str
+    packages: tuple[str, ...]
+    tolerance: float | None
+    numbers: Callable[[Any], Any]
+
+    def missing(self) -> list[str]:
+        """Return the needed distributions that are not installed."""
+        return [package for package in self.packages if not installed(package)]
+
+    def versions(self) -> str:
+        """Return the versions of the needed distributions."""
+        return ", ".join(f"{package} {metadata.version(package)}" for package in self.packages)
+
+
+def contender(
+    name: str,
+    call: str,
+    *packages: str,
+    tolerance: float | None = None,
+    numbers: Callable[[Any], Any] = np.asarray,
+) -> Callable[[Any], Any]:
+    """Mark a ``time_...`` method as a :class:`Contender`."""
+
+    def mark(method: Any) -> Any:
+        method.contender = Contender(name, call, packages, tolerance, numbers)
+        method.setup = _skip_if_missing(method.contender)
+        return method
+
+    return mark
+
+
+def _skip_if_missing(one: Contender) -> Callable[..., None]:
+    """Return what asv runs before the method; it takes NotImplementedError for "skip this"."""
+
+    def setup(*params: Any) -> None:
+        if one.missing():
+            raise NotImplementedError(f"{one.name} needs {', '.join(one.missing())}")
+
+    return setup
+
+
+def installed(package: str) -> bool:
+    """Whether a distribution is installed, without importing it."""
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+class Suite:
+    """What suites have in common; the first ``time_...`` method is what the others are compared with."""
+
+    name: str
+    title: str
+    explanation: str
+    params: tuple[Any, ...] = ()
+    param_names: tuple[str, ...] = ("case",)
+    unit = "call"
+    timeout = 600
+
+    def setup(self, param: Any) -> None:
+        """Prepare the inputs of one case, for every contender that is installed."""
+
+    def teardown(self, param: Any) -> None:
+        """Undo `setup`."""
+
+    def shrink(self) -> None:
+        """Make the sizes tiny, to see that everything runs."""
+
+    def describe(self, param: Any) -> str:
+        """Return what the tables call this case."""
+        return str(param)
+
+    def units(self) -> int:
+        """Return how many units of work one call does; times are given per unit."""
+        return 1
+
+    def contenders(self) -> Iterator[tuple[Contender, Callable[[Any], Any]]]:
+        """Yield each contender and its method, in the order of the class."""
+        for attribute in vars(type(self)):
+            if attribute.startswith("time_"):
+                method = getattr(self, attribute)
+                yield method.contender, method

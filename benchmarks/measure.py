@@ -1,0 +1,113 @@
+"""Check that the contenders agree, then time them in turns."""
+
+from __future__ import annotations
+
+import statistics
+import timeit
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from benchmarks.contenders import Contender, Suite
+
+SHORTEST_SAMPLE = 0.1
+
+
+@dataclass
+class Timing:
+    """What was measured of one contender in one case; times in seconds per unit of work."""
+
+    suite: str
+    case: str
+    name: str
+    call: str
+    unit: str
+    versions: str = ""
+    seconds: list[float] = field(default_factory=list)
+    ratios: list[float] = field(default_factory=list)
+    difference: float | None = None
+    tolerance: float | None = None
+    skipped: str = ""
+
+    @property
+    def median(self) -> float:
+        """The median over the rounds."""
+        return statistics.median(self.seconds)
+
+    @property
+    def ratio(self) -> float | None:
+        """The median over the rounds of this time / the first contender's time just before; None for the first."""
+        return statistics.median(self.ratios) if self.ratios else None
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether the numbers are those of the first contender; None if there is nothing to compare."""
+        if self.difference is None or self.tolerance is None:
+            return None
+        return self.difference <= self.tolerance
+
+
+def measure(suite: Suite, rounds: int) -> Iterator[Timing]:
+    """Yield one :class:`Timing` per case and contender, the skipped ones included."""
+    for param in suite.params:
+        suite.setup(param)
+        try:
+            yield from _measure_case(suite, param, rounds)
+        finally:
+            suite.teardown(param)
+
+
+def _measure_case(suite: Suite, param: Any, rounds: int) -> list[Timing]:
+    timings: list[Timing] = []
+    calls: list[tuple[Timing, Callable[[], Any]]] = []
+    expected = None
+    for one, method in suite.contenders():
+        timing = Timing(suite.name, suite.describe(param), one.name, one.call, suite.unit, tolerance=one.tolerance)
+        timings.append(timing)
+        if one.missing():
+            timing.skipped = f"not installed: {', '.join(one.missing())}"
+            continue
+        timing.versions = one.versions()
+        # This first call is not timed: it compiles, fills caches and yields the numbers to compare.
+        result = method(param)
+        if expected is None:
+            expected = one.numbers(result)
+        elif one.tolerance is not None:
+            timing.difference = _largest_difference(one, result, expected)
+        calls.append((timing, lambda method=method: method(param)))
+    _time_in_turns(calls, rounds, suite.units())
+    return timings
+
+
+def _largest_difference(one: Contender, result: Any, expected: Any) -> float:
+    """Return the largest difference; a different shape or a NaN on one side only is an infinite one."""
+    numbers = np.asarray(one.numbers(result))
+    expected = np.asarray(expected)
+    if numbers.shape != expected.shape or not np.array_equal(np.isnan(numbers), np.isnan(expected)):
+        return float("inf")
+    return float(np.nanmax(np.abs(numbers - expected)))
+
+
+def _time_in_turns(calls: list[tuple[Timing, Callable[[], Any]]], rounds: int, units: int) -> None:
+    """Time first, second, first, third, first, ...: what slows the machine for a while slows both of a pair."""
+    (first, first_call), *others = calls
+    repeats = {timing.name: _repeats(call) for timing, call in calls}
+
+    def sample(timing: Timing, call: Callable[[], Any]) -> float:
+        number = repeats[timing.name]
+        timing.seconds.append(timeit.timeit(call, number=number) / number / units)
+        return timing.seconds[-1]
+
+    for _ in range(rounds):
+        if not others:
+            sample(first, first_call)
+        for other, call in others:
+            seconds = sample(first, first_call)
+            other.ratios.append(sample(other, call) / seconds)
+
+
+def _repeats(call: Callable[[], Any]) -> int:
+    """Return how many calls make a sample long enough for the clock and the scheduler."""
+    return max(1, round(SHORTEST_SAMPLE / max(timeit.timeit(call, number=1), 1e-7)))

@@ -1,0 +1,76 @@
+"""Average precision of one long ranking."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.contenders import FLOAT32, FLOAT64, Suite, contender, installed
+
+
+class SingleRanking(Suite):
+    """Average precision of one ranking, positives shifted by one standard deviation."""
+
+    name = "single-ranking"
+    title = "Average precision of one ranking of {n_items:,} float32 items, one thread"
+    explanation = (
+        "Normal scores, the positives' shifted by 1, scaled into [0, 1] so that no library transforms them. "
+        "Each library gets the types it is fastest with (int8 labels); torchmetrics' checks of its arguments are off. "
+        "np.sort of the scores alone computes no estimate: it is what any method that sorts all scores adds to."
+    )
+    params = (0.001, 0.01, 0.1, 0.5)
+    param_names = ("prevalence",)
+    n_items = 1_000_000
+
+    def shrink(self) -> None:
+        """Take 5000 items."""
+        self.n_items = 5_000
+
+    def describe(self, prevalence: float) -> str:
+        """Return the prevalence in per cent."""
+        return f"{100 * prevalence:g} % positive"
+
+    def setup(self, prevalence: float) -> None:
+        """Draw one ranking."""
+        random = np.random.default_rng(20)
+        label = random.random(self.n_items) < prevalence
+        score = random.standard_normal(self.n_items) + label
+        self.label = label.astype(np.int8)
+        self.score = ((score - score.min()) / np.ptp(score)).astype(np.float32)
+        if installed("torch"):
+            import torch
+
+            self.tensors = torch.from_numpy(self.score), torch.from_numpy(self.label)
+
+    @contender("aucpr_dask", "ap.estimate(score, label)", "aucpr-dask")
+    def time_ours(self, prevalence: float) -> Any:
+        """Make the default call: block ties, scores and labels checked."""
+        import aucpr_dask as ap
+
+        return ap.estimate(self.score, self.label)
+
+    @contender("scikit-learn", "average_precision_score(label, score)", "scikit-learn", tolerance=FLOAT64)
+    def time_scikit_learn(self, prevalence: float) -> Any:
+        """Call it as its documentation does."""
+        from sklearn.metrics import average_precision_score
+
+        return average_precision_score(self.label, self.score)
+
+    @contender(
+        "torchmetrics",
+        "binary_average_precision(score, label, thresholds=None, validate_args=False)",
+        "torchmetrics",
+        "torch",
+        tolerance=FLOAT32,
+    )
+    def time_torchmetrics(self, prevalence: float) -> Any:
+        """Use the exact mode, on tensors that are ready."""
+        from torchmetrics.functional.classification import binary_average_precision
+
+        return binary_average_precision(*self.tensors, thresholds=None, validate_args=False)
+
+    @contender("np.sort", "np.sort(score)", "numpy")
+    def time_sort(self, prevalence: float) -> Any:
+        """Sort alone, without an estimate."""
+        return np.sort(self.score)

@@ -1,0 +1,137 @@
+"""From a store of scores to a store of results, against reading the scores and running the bare kernels."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aucpr_dask.specs import ESTIMATORS
+from benchmarks.contenders import FLOAT64, Suite, contender
+
+MODELS_AT_A_TIME = 50
+
+
+class StoreToStore(Suite):
+    """Evaluate every model of a score store on two worker processes of one thread each."""
+
+    name = "store-to-store"
+    title = "Store to store: {n_models} models by {n_items:,} float32 items, two worker processes"
+    explanation = (
+        "All on the same running cluster, the scores' files in the operating system's cache. "
+        "'Read + bare kernels': one task per chunk of the store reads it with zarr and calls the kernel; nothing is "
+        "checked or written. 'ap.run': plan, read, check, average precision and its logit interval, write the result "
+        "store. 'Read': the same tasks without the kernel."
+    )
+    params = ("1 % positive",)
+    n_models = 1000
+    n_items = 100_000
+
+    def shrink(self) -> None:
+        """Take four models of 500 items."""
+        self.n_models, self.n_items = 4, 500
+
+    def setup(self, case: str) -> None:
+        """Write the score store and start the cluster."""
+        from distributed import Client, LocalCluster
+
+        self.folder = tempfile.TemporaryDirectory(prefix="benchmark-")
+        self.source = Path(self.folder.name) / "scores.zarr"
+        self.results = (Path(self.folder.name) / f"result-{i}.zarr" for i in itertools.count())
+        _write_scores(self.source, self.n_models, self.n_items)
+        self.cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+        self.client = Client(self.cluster)
+
+    def teardown(self, case: str) -> None:
+        """Stop the cluster and remove the stores."""
+        self.client.close()
+        self.cluster.close()
+        self.folder.cleanup()
+
+    @contender("read + bare kernels", "client.map(read_and_estimate, chunks)", "aucpr-dask", tolerance=FLOAT64)
+    def time_read_and_kernels(self, case: str) -> Any:
+        """Do what the work needs at least, on the same workers."""
+        return np.concatenate(self._on_every_chunk(read_and_estimate))
+
+    @contender(
+        "ap.run",
+        "ap.run(scores_url, result_url, cluster=client)",
+        "aucpr-dask",
+        tolerance=FLOAT64,
+        numbers=lambda url: _estimates(url),
+    )
+    def time_run(self, case: str) -> Any:
+        """Run the whole command, into a new store each time."""
+        import aucpr_dask as ap
+
+        result = next(self.results)
+        ap.run(self.source, result, cluster=self.client)
+        return result
+
+    @contender("read", "client.map(read, chunks)", "zarr")
+    def time_read(self, case: str) -> Any:
+        """Read and decompress alone."""
+        return self._on_every_chunk(read)
+
+    def _on_every_chunk(self, function: Any) -> list[Any]:
+        import zarr
+
+        score = zarr.open_array(self.source, path="score", mode="r")
+        step = score.chunks[0]
+        starts = range(0, score.shape[0], step)
+        tasks = [(str(self.source), start, min(start + step, score.shape[0])) for start in starts]
+        # pure=False: otherwise the scheduler would hand out the results of the round before.
+        return self.client.gather(self.client.map(function, *zip(*tasks, strict=True), pure=False))
+
+
+def read_and_estimate(url: str, start: int, stop: int) -> np.ndarray:
+    """Read the scores of some models and call the compiled kernel on them, on a worker."""
+    from aucpr_dask import kernels
+
+    score, label = _read(url, start, stop)
+    n_models = len(score)
+    code = np.array([ESTIMATORS["average_precision"].code])
+    same_label, none_unseen = np.zeros(n_models, np.int64), np.full(n_models, np.nan)
+    return kernels.evaluate_rows(score, label[None], same_label, none_unseen, kernels.Options(), code)[:, 0]
+
+
+def read(url: str, start: int, stop: int) -> None:
+    """Read the scores of some models, and the labels, on a worker."""
+    _read(url, start, stop)
+
+
+def _read(url: str, start: int, stop: int) -> tuple[Any, Any]:
+    import zarr
+
+    return zarr.open_array(url, path="score", mode="r")[start:stop], zarr.open_array(url, path="label", mode="r")[:]
+
+
+def _estimates(url: Path) -> np.ndarray:
+    import aucpr_dask as ap
+
+    return ap.open_result(url)["estimate"].sel(estimator="average_precision").values
+
+
+def _write_scores(url: Path, n_models: int, n_items: int) -> None:
+    """Write models of rising quality, a part of them at a time."""
+    import dask.array as da
+    import xarray as xr
+
+    import aucpr_dask as ap
+
+    label = np.zeros(n_items, np.int8)
+    label[::100] = 1
+    chunks = [min(MODELS_AT_A_TIME, n_models - start) for start in range(0, n_models, MODELS_AT_A_TIME)]
+    quality = da.from_array(np.linspace(0, 2, n_models), chunks=(chunks,))
+    score = quality.map_blocks(_draw, label, dtype=np.float32, new_axis=1, chunks=(chunks, (n_items,)))
+    models = [f"model{i:05d}" for i in range(n_models)]
+    scores = xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)}, coords={"model": models})
+    ap.save_scores(scores, url)
+
+
+def _draw(quality: np.ndarray, label: np.ndarray, block_id: tuple[int, ...] = (0,)) -> np.ndarray:
+    noise = np.random.default_rng([22, *block_id]).standard_normal((len(quality), len(label)), dtype=np.float32)
+    return noise + (quality[:, None] * label).astype(np.float32)

@@ -1,0 +1,386 @@
+"""The command line: what it prints, where, and with which exit code."""
+
+import gzip
+import json
+import lzma
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from aucpr_dask.results import open_result
+from click.testing import CliRunner, Result
+from rich.cells import cell_len
+
+import aucpr_dask
+from aucpr_dask import open_scores, save_scores
+from aucpr_dask.cli import main
+from aucpr_dask.demo import data_folder
+
+WIDTH = 80
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield ("import trec", command) for every command of the tree."""
+
+    def walk(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+        yield name, command
+        if isinstance(command, click.Group):
+            for child, one in command.commands.items():
+                yield from walk(f"{name} {child}".strip(), one)
+
+    return walk("", main)
+
+
+COMMANDS = dict(commands())
+
+
+def call(*words: object, width: int = WIDTH) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words], env={"COLUMNS": str(width)})
+
+
+def ok(*words: object, width: int = WIDTH) -> Result:
+    result = call(*words, width=width)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def shell(*words: str, cwd: Path | None = None, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"COLUMNS": str(WIDTH)}
+    return subprocess.run(
+        [sys.executable, "-m", "aucpr_dask", *words],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def example_of(command: click.Command) -> list[str]:
+    with click.Context(command) as context:
+        last = command.get_help(context).splitlines()[-1].strip()
+    return shlex.split(last)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the examples in the help texts name."""
+    place = tmp_path_factory.mktemp("examples")
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame({"group": np.repeat(["q1", "q2"], 20), "y": np.tile([1, 0, 0, 0], 10)})
+    for name in ("good", "better"):
+        table[name] = table["y"] + rng.normal(size=len(table))
+    table.to_csv(place / "table.csv", index=False)
+    table.drop(columns="group").to_parquet(place / "table.parquet")
+    np.savez(place / "scores.npz", scores=table[["good", "better"]].to_numpy().T, y=table["y"].to_numpy())
+    dataset = xr.Dataset(
+        {
+            "score": (("model", "item"), table[["good", "better"]].to_numpy().T),
+            "label": ("item", table["y"].to_numpy()),
+        },
+        coords={"model": ["good", "better"]},
+    )
+    dataset = dataset.rename(label="truth")
+    dataset.to_netcdf(place / "scores.nc", engine="h5netcdf")
+    with data_folder() as data:
+        clef = data / "clef-tar-2017-mini"
+        (place / "runs").mkdir()
+        for run in clef.glob("runs/*.xz"):
+            (place / "runs" / f"{run.stem}.gz").write_bytes(gzip.compress(lzma.decompress(run.read_bytes()), 1))
+        (place / "qrels.txt").write_bytes(lzma.decompress((clef / "qrels.txt.xz").read_bytes()))
+    return place
+
+
+@pytest.fixture
+def scores(tmp_path: Path) -> Path:
+    """A small score store with everything that `info` warns of."""
+    rng = np.random.default_rng(2)
+    label = np.tile([1, 0, 0, 0], 50)
+    right = label + rng.normal(size=200)
+    rows = {
+        "right": right,
+        "upside_down": -right,
+        "hard": (right > 0.5) * 1.0,
+        "constant": np.full(200, 3.0),
+        "absent [bold]": np.where(np.arange(200) < 50, np.nan, right),
+    }
+    tree = xr.DataTree.from_dict(
+        {
+            "oddities": xr.Dataset(
+                {"score": (("model", "item"), np.stack(list(rows.values()))), "label": ("item", label)},
+                coords={"model": list(rows)},
+            ),
+            "one class": xr.Dataset(
+                {"score": (("model", "item"), right[None]), "label": ("item", np.zeros(200, int))},
+                coords={"model": ["right"]},
+            ),
+        }
+    )
+    save_scores(tree, tmp_path / "scores.zarr")
+    return tmp_path / "scores.zarr"
+
+
+def test_help_starts_without_the_heavy_libraries() -> None:
+    code = (
+        "import sys; from click.testing import CliRunner; from aucpr_dask.cli import main\n"
+        "assert CliRunner().invoke(main, ['--help']).exit_code == 0\n"
+        "heavy = ('numpy', 'xarray', 'dask', 'distributed', 'numba', 'zarr', 'rich')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_ends_in_an_example_and_fits(name: str) -> None:
+    lines = ok(*name.split(), "--help").output.splitlines()
+    assert lines[-2].strip() == "Example:"
+    assert lines[-1].strip().startswith(f"aucpr-dask {name}".strip())
+    assert max(map(len, lines)) <= WIDTH
+
+
+def test_version() -> None:
+    assert ok("--version").output.split()[-1] == aucpr_dask.__version__
+    assert shell("--version").stdout.split()[-1] == aucpr_dask.__version__
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name.startswith("import")])
+def test_import_examples_work(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [
+        str(match.relative_to(folder))
+        for word in example_of(COMMANDS[name])[1:]
+        for match in (sorted(folder.glob(word)) if "*" in word else [folder / word])
+    ]
+    monkeypatch.chdir(folder)
+    ok(*words, "--overwrite")
+    scores = open_scores("scores.zarr")
+    assert "score" in scores if isinstance(scores, xr.Dataset) else scores.children
+
+
+def test_demo_evaluate_show_and_info_examples_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("demo", "info", "evaluate", "show"):
+        lines = ok(*example_of(COMMANDS[name])[1:]).output.splitlines()
+        assert max(map(cell_len, lines)) <= WIDTH
+    assert np.isfinite(open_result("result.zarr")["clef-tar"]["estimate"].values).all()
+
+
+def test_import_prints_what_it_wrote_and_what_is_next(folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "s.zarr"
+    output = ok("import", "csv", folder / "table.csv", store, "--label", "y", "--query", "group").stdout
+    assert "2 models, 2 queries, 40 items, 1 data set" in output
+    assert f"aucpr-dask info {store}" in output
+
+
+def test_import_json(folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "s.zarr"
+    result = ok("import", "csv", folder / "table.csv", store, "--label", "y", "--exclude", "group", "--json")
+    document = json.loads(result.stdout)
+    assert document["store"] == str(store)
+    assert (document["summary"]["models"], document["summary"]["items"]) == (2, 40)
+
+
+def test_table_options_reach_the_importer(tmp_path: Path) -> None:
+    table = pd.DataFrame(
+        {
+            "which": ["yes", "no"] * 6,
+            "set": ["a"] * 6 + ["b"] * 6,
+            "w": np.arange(12) + 1.0,
+            "name": [f"i{i}" for i in range(12)],
+            "x": np.arange(12.0),
+            "y": np.arange(12.0),
+            "z": np.arange(12.0),
+        }
+    )
+    table.to_csv(tmp_path / "t.csv", index=False, sep=";")
+    words = "--label which --positive yes --data-set set --weight w --item name --exclude z --negate y --dtype float32"
+    ok("import", "csv", tmp_path / "t.csv", tmp_path / "s.zarr", *words.split(), "--separator", ";")
+    first = open_scores(tmp_path / "s.zarr")["a"].to_dataset()
+    assert first["score"].dtype == np.float32
+    assert first["model"].values.tolist() == ["x", "y"]
+    assert first["item"].values.tolist() == [f"i{i}" for i in range(6)]
+    np.testing.assert_array_equal(first["label"], [1, 0, 1, 0, 1, 0])
+    np.testing.assert_array_equal(first["weight"], np.arange(6) + 1)
+    np.testing.assert_array_equal(first["score"].sel(model="y"), -np.arange(6))
+
+
+def test_info_names_what_is_odd(scores: Path) -> None:
+    result = ok("info", scores)
+    text = result.stdout
+    for warning in ("inverted polarity", "hard scores", "constant scores", "no positives", "missing scores"):
+        assert f"{warning}: 1 of 6 rankings" in text, text
+    for place in ("oddities: upside_down", "oddities: hard", "oddities: constant", "one class: all 1 rankings"):
+        assert place in text
+    assert "absent [bold]" in text
+    assert "25%" in text
+    assert max(map(cell_len, text.splitlines())) <= WIDTH
+
+
+def test_info_json(scores: Path) -> None:
+    document = json.loads(ok("info", scores, "--json").stdout)
+    assert document["kind"] == "scores"
+    assert document["n_rankings"] == 6
+    sizes = {size["data_set"]: size for size in document["data_sets"]}
+    assert (sizes["oddities"]["n_positive"], sizes["oddities"]["n_negative"]) == (50, 150)
+    assert sizes["oddities"]["prevalence_median"] == 0.25
+    assert sizes["one class"]["n_positive"] == 0
+    assert document["missing"] == [
+        {"data_set": "oddities", "model": "absent [bold]", "n_missing": 50, "share": 0.25},
+    ]
+
+
+def test_info_of_graded_labels(tmp_path: Path) -> None:
+    graded = xr.Dataset({"score": (("model", "item"), [[3.0, 2.0, 1.0, 0.0]]), "label": ("item", [3, 2, 1, 0])})
+    save_scores(graded, tmp_path / "s.zarr")
+    text = ok("info", tmp_path / "s.zarr").stdout
+    assert "labels are graded up to 3; positive here: from 1" in text
+    document = json.loads(ok("info", tmp_path / "s.zarr", "--positive-from", "2", "--json").stdout)
+    assert document["data_sets"][0]["n_positive"] == 2
+
+
+def test_evaluate_writes_shows_and_tells(scores: Path, tmp_path: Path) -> None:
+    result = tmp_path / "result.zarr"
+    done = ok("evaluate", scores, result, "--missing", "drop", "--cluster", 1, "--interval", "wilson", "--level", "0.9")
+    assert "90 % interval" in done.stdout
+    assert "wilson interval" in done.stdout
+    assert f'xarray.open_datatree("{result}")' in done.stdout
+    assert "Traceback" not in done.stderr
+    names = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("1 ")]
+    assert names[0] in ("right", "absent")
+    info = ok("info", result).stdout
+    assert "oddities" in info
+    assert "inverted polarity: 1 of 6" in info
+    document = json.loads(ok("show", result, "--json").stdout)
+    assert [ranking["data_set"] for ranking in document["rankings"]] == ["oddities", "one class"]
+    shown = document["rankings"][0]["models"]
+    assert len(shown) == 5
+    stored = open_result(result)["oddities"]["estimate"].sel(model=shown[0]["model"]).item()
+    assert shown[0]["estimate"] == stored
+    assert document["rankings"][1]["models"][0]["estimate"] is None
+    assert len(json.loads(ok("show", result, "--json", "--top", 2).stdout)["rankings"][0]["models"]) == 2
+    assert "one class" not in ok("show", result, "--data-set", "oddities").stdout
+    bad = call("show", result, "--data-set", "other")
+    assert bad.exit_code == 2
+    assert "'oddities', 'one class'" in bad.stderr
+    bad = call("show", result, "--estimator", "lower_trapezoid")
+    assert bad.exit_code == 2
+    assert "average_precision" in bad.stderr
+
+
+def test_evaluate_json_leaves_stdout_to_the_document(scores: Path, tmp_path: Path) -> None:
+    done = shell("evaluate", str(scores), str(tmp_path / "r.zarr"), "--missing", "last", "--cluster", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["result"] == str(tmp_path / "r.zarr")
+    assert {model["model"] for model in document["rankings"][0]["models"]} >= {"right", "upside_down"}
+
+
+def test_missing_scores_are_an_error_that_names_them(scores: Path, tmp_path: Path) -> None:
+    done = shell("evaluate", str(scores), str(tmp_path / "r.zarr"), "--cluster", "1")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert "absent [bold]" in done.stderr
+    assert "50" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "r.zarr").exists()
+
+
+@pytest.mark.parametrize("command", [["info"], ["show"], ["evaluate", "result.zarr"]])
+def test_no_store_is_one_clear_message(command: list[str], tmp_path: Path) -> None:
+    absent = tmp_path / "absent.zarr"
+    done = call(command[0], absent, *[tmp_path / word for word in command[1:]])
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: there is no store at this place")
+    assert str(absent) in done.stderr
+    assert not absent.exists()
+
+
+def test_stores_of_other_kinds_are_refused(scores: Path, tmp_path: Path) -> None:
+    done = call("show", scores)
+    assert done.exit_code == 2
+    assert "another kind" in done.stderr
+    xr.Dataset({"a": ("x", [1.0])}).to_zarr(tmp_path / "other.zarr", consolidated=False, zarr_format=3)
+    done = call("info", tmp_path / "other.zarr")
+    assert done.exit_code == 2
+    assert "another kind" in done.stderr
+    (scores / "zarr.json").unlink()
+    done = call("info", scores)
+    assert done.exit_code == 2
+    assert "never finished" in done.stderr
+
+
+def test_malformed_lines_are_named(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("y,a\n1,0.5\n0,zero\n")
+    done = call("import", "csv", tmp_path / "t.csv", tmp_path / "s.zarr", "--label", "y", "--model", "a")
+    assert done.exit_code == 2
+    assert "t.csv" in done.stderr
+    assert "line 3" in done.stderr
+    assert not (tmp_path / "s.zarr").exists()
+
+
+def test_an_existing_store_stays_unless_overwrite(folder: Path, scores: Path) -> None:
+    words = ("import", "csv", folder / "table.csv", scores, "--label", "y", "--query", "group")
+    done = call(*words)
+    assert done.exit_code == 2
+    assert "--overwrite" in done.stderr
+    assert "oddities" in open_scores(scores).children  # type: ignore[union-attr]
+    ok(*words, "--overwrite")
+    assert isinstance(open_scores(scores), xr.Dataset)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nonsense"],
+        ["evaluate", "a"],
+        ["evaluate", "a", "b", "--missing", "maybe"],
+        ["import", "csv", "t.csv"],
+        ["--no"],
+    ],
+)
+def test_wrong_usage_is_exit_code_two_with_usage(words: list[str]) -> None:
+    done = call(*words)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("Usage: ")
+
+
+def test_unexpected_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(url: str) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("aucpr_dask.results.open_result", fail)
+    assert isinstance(call("show", "x").exception, RuntimeError)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+def test_interruption_is_one_line_and_130(tmp_path: Path) -> None:
+    code = (
+        "import time, aucpr_dask.run\n"
+        "def run(*args, **kwargs):\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(60)\n"
+        "aucpr_dask.run.run = run\n"
+        "from aucpr_dask.cli import main\n"
+        "main(['evaluate', 'a', 'b'])\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert [line for line in errors.splitlines() if line] == [errors.strip()]
+    assert errors.strip().startswith("interrupted")

@@ -1,0 +1,156 @@
+"""The demonstration: the shipped data, what is made of them, and how it looks."""
+
+import csv
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from rich.cells import cell_len
+
+from aucpr_dask import open_scores
+from aucpr_dask.demo import CLEF, data_folder
+from aucpr_dask.stores import nodes_of
+
+SHARED = Path(__file__).parents[1].parent / "shared" / "data"
+TABLES = ["15_Hepatitis", "29_Pima", "37_Stamps", "39_vertebral", "46_WPBC", "4_breastw"]
+needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the reference data are not here")
+
+
+def run_demo(folder: Path, *words: str) -> tuple[subprocess.CompletedProcess[str], float]:
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "aucpr_dask", "demo", *words],
+        cwd=folder,
+        env=os.environ | {"COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return done, time.monotonic() - started
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def first(folder: Path) -> subprocess.CompletedProcess[str]:
+    done, _ = run_demo(folder)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def result(folder: Path, first: object) -> xr.DataTree:
+    return xr.open_datatree(folder / "aucpr-demo" / "result.zarr", chunks=None).load()
+
+
+def test_the_line_it_prints_opens_the_result(folder: Path, first: subprocess.CompletedProcess[str]) -> None:
+    line = first.stdout.splitlines()[-1]
+    code = line[line.index("xarray.open_datatree") :]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", f"import xarray\nprint(sorted({code}.children))"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == str(sorted([CLEF, *TABLES]))
+
+
+def test_everything_fits_eighty_columns(first: subprocess.CompletedProcess[str]) -> None:
+    lines = (first.stdout + first.stderr).splitlines()
+    assert max(map(cell_len, lines)) <= 80
+    assert not any("\x1b" in line for line in lines)
+    assert first.stdout.count("interval") >= 1 + len(TABLES)
+    for name in (CLEF, *TABLES):
+        assert any(line.startswith(f"{name}  average precision") for line in first.stdout.splitlines())
+
+
+def test_it_ranks_all_systems_and_the_best_of_each_table(result: xr.DataTree, first: object, folder: Path) -> None:
+    text = first.stdout  # type: ignore[attr-defined]
+    means = result[CLEF]["estimate"].sel(estimator="average_precision").mean("query")
+    best_first = means.sortby(means, ascending=False)
+    ranked = [line.split() for line in text.splitlines() if line[:2].strip().isdigit()]
+    assert len(ranked) == 14 + 3 * len(TABLES)
+    assert ranked[0][1] == best_first["model"].values[0] == "Waterloo_B-rank-normal"
+    assert [float(words[2]) for words in ranked[:14]] == pytest.approx(best_first.values, abs=5e-5)
+
+
+def test_shapes(folder: Path, result: xr.DataTree) -> None:
+    scores = open_scores(folder / "aucpr-demo" / "scores.zarr")
+    sizes = {path: dict(dataset["score"].sizes) for path, dataset in nodes_of(scores)}
+    assert (sizes[CLEF]["model"], sizes[CLEF]["query"]) == (14, 14)
+    assert {name: sizes[name]["model"] for name in TABLES} == dict.fromkeys(TABLES, 75)
+    for name in (CLEF, *TABLES):
+        assert np.isfinite(result[name]["estimate"].values).all()
+
+
+@needs_shared
+def test_reviews_equal_trec_eval(result: xr.DataTree, folder: Path) -> None:
+    from aucpr_dask import evaluate
+
+    scores = open_scores(folder / "aucpr-demo" / "scores.zarr")
+    expected = list(csv.DictReader((SHARED / "demo-clef-tar-mini" / "expected_ap_by_topic.csv").open()))
+    estimates = evaluate(scores[CLEF].to_dataset(), ties="trec_eval")["estimate"].sel(estimator="average_precision")
+    estimates = estimates.compute()
+    found = [float(estimates.sel(model=row["run"], query=row["topic"])) for row in expected]
+    np.testing.assert_allclose(found, [float(row["ap"]) for row in expected], rtol=0, atol=1e-6)
+    assert float(estimates.sel(model="IIIT_run1").mean()) == pytest.approx(0.217343, abs=1e-6)
+
+
+@needs_shared
+def test_tables_equal_scikit_learn(result: xr.DataTree) -> None:
+    rows = [r for r in csv.DictReader((SHARED / "adbench" / "expected_oof_ap.csv").open()) if r["dataset"] in TABLES]
+    assert len(rows) == 75 * len(TABLES)
+    for name in TABLES:
+        found = result[name]["estimate"].sel(estimator="average_precision").values
+        expected = [float(row["ap"]) for row in rows if row["dataset"] == name]
+        np.testing.assert_allclose(np.sort(found), np.sort(expected), rtol=0, atol=1e-8)
+
+
+def test_it_does_not_replace_what_is_there_unless_told(folder: Path, first: object) -> None:
+    before = (folder / "aucpr-demo" / "result.zarr" / "zarr.json").stat().st_mtime_ns
+    refused, _ = run_demo(folder)
+    assert refused.returncode == 2
+    assert "--overwrite" in refused.stderr
+    assert (folder / "aucpr-demo" / "result.zarr" / "zarr.json").stat().st_mtime_ns == before
+    again, seconds = run_demo(folder, "--overwrite", "--json")
+    assert again.returncode == 0, again.stderr
+    document = json.loads(again.stdout)
+    assert document["rankings"][0]["data_set"] == CLEF
+    assert seconds < 30
+
+
+def test_shipped_data_state_source_and_licence() -> None:
+    with data_folder() as data:
+        for name, licence in (("clef-tar-2017-mini", "MIT License"), ("adbench", "BSD 2-Clause License")):
+            assert licence in (data / name / "LICENSE").read_text()
+            source = (data / name / "SOURCE.md").read_text()
+            assert "github" in source.lower()
+            assert "commit" in source
+        assert sum(file.stat().st_size for file in data.rglob("*") if file.is_file()) < 1_500_000
+
+
+@needs_shared
+def test_shipped_data_are_the_reference_data_and_nothing_else() -> None:
+    def digests(folder: Path) -> set[str]:
+        return {hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.rglob("*") if file.is_file()}
+
+    allowed = digests(SHARED / "demo-clef-tar-mini") | {
+        hashlib.sha256((SHARED / "adbench" / "oof_scores" / f"{name}.npz").read_bytes()).hexdigest() for name in TABLES
+    }
+    with data_folder() as data:
+        files = [file for file in data.rglob("*") if file.is_file() and file.suffix in (".xz", ".npz")]
+        assert {hashlib.sha256(file.read_bytes()).hexdigest() for file in files} <= allowed
+        others = {file.name for file in data.rglob("*") if file.is_file()} - {file.name for file in files}
+    assert others == {"LICENSE", "SOURCE.md"}

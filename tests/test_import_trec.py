@@ -1,0 +1,425 @@
+"""TREC runs: what is stored against a slow parse, published figures, and every way a file can be wrong."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import lzma
+import tracemalloc
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aucpr_dask import stores
+from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, StoreError
+from aucpr_dask.scores import open_scores, trec
+from aucpr_dask.scores.trec import import_trec
+
+SHARED = Path(__file__).parents[1].parent / "shared" / "data"
+DEEP_LEARNING = SHARED / "trec-dl-2019-passage"
+CLEF = SHARED / "clef-tar-2017"
+COMPRESSORS = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
+
+needs_deep_learning = pytest.mark.skipif(not DEEP_LEARNING.exists(), reason="the shared data are absent")
+needs_clef = pytest.mark.skipif(not CLEF.exists(), reason="the shared data are absent")
+
+RUN_A = """\
+q1 Q0 d2 1 0.5 a
+q1 Q0 d10 2 0.5 a
+q1 Q0 d1 3 2e0 a
+q2 Q0 x 1 -1 a
+q9 Q0 x 1 7 a
+"""
+RUN_B = "q2 Q0 y 1 3.25 b\nq2 Q0 x 2 3.5 b\n"
+QRELS = "q1 0 d1 0\nq1 0 d2 1\nq1 0 d7 3\nq1 0 d10 -1\nq2 0 x 1\nq2 0 z -2\nq3 0 w 0\n"
+
+
+@pytest.fixture
+def small(tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "a.txt").write_text(RUN_A)
+    (tmp_path / "runs" / "b.run").write_text(RUN_B)
+    (tmp_path / "qrels").write_text(QRELS)
+    return tmp_path
+
+
+def slow_lists(path, qrels_path):
+    """Parse a run and its judgments line by line into trec_eval's order."""
+    opener = lzma.open if path.suffix == ".xz" else open
+    judged = {}
+    with (lzma.open if qrels_path.suffix == ".xz" else open)(qrels_path, "rt") as lines:
+        for line in lines:
+            topic, _, document, grade = line.split()
+            judged[topic, document] = int(grade)
+    lists = defaultdict(dict)
+    with opener(path, "rt") as lines:
+        for line in lines:
+            topic, _, document, _, score, _ = line.split()
+            lists[topic].setdefault(document, float(score))
+    topics = {topic for topic, _ in judged}
+    result = {}
+    for topic in topics:
+        documents = sorted(lists[topic], key=lambda d: (lists[topic][d], d.encode()), reverse=True)
+        ties = {d: i for i, d in enumerate(sorted(lists[topic], key=str.encode, reverse=True))}
+        result[topic] = [(lists[topic][d], judged.get((topic, d), -1), ties[d]) for d in documents]
+    return result
+
+
+def average_precision(label, n_positive, positive_from=1):
+    """Return the average precision of a list that stands in its order."""
+    hits = np.flatnonzero(label >= positive_from)
+    return float((np.arange(1, len(hits) + 1) / (hits + 1)).sum() / n_positive) if n_positive else 0.0
+
+
+def expected_maps(path, column):
+    with path.open() as lines:
+        return {row["run"]: float(row[column]) for row in csv.DictReader(lines) if row[column]}
+
+
+class TestSmall:
+    def test_per_run(self, small):
+        summary = import_trec(small / "runs", small / "qrels", small / "s.zarr")
+        scores = open_scores(small / "s.zarr")
+        assert scores["model"].values.tolist() == ["a", "b"]
+        assert scores["query"].values.tolist() == ["q1", "q2", "q3"]
+        nan = np.nan
+        np.testing.assert_array_equal(
+            scores["score"], [[[2, 0.5, 0.5], [-1, nan, nan], [nan] * 3], [[nan] * 3, [3.5, 3.25, nan], [nan] * 3]]
+        )
+        assert scores["label"].values.tolist() == [
+            [[0, 1, -1], [1, -2, -2], [-2, -2, -2]],
+            [[-2, -2, -2], [1, -1, -2], [-2, -2, -2]],
+        ]
+        # By descending bytes: "d2" > "d10" > "d1".
+        assert scores["tie_order"].values.tolist() == [
+            [[2, 0, 1], [0, -1, -1], [-1, -1, -1]],
+            [[-1, -1, -1], [1, 0, -1], [-1, -1, -1]],
+        ]
+        assert scores["grade"].values.tolist() == [1, 2, 3]
+        assert scores["n_positive"].values.tolist() == [[2, 1, 1], [1, 0, 0], [0, 0, 0]]
+        assert scores["n_missing"].values.sum() == 0
+        assert (scores["score"].dtype, scores["label"].dtype, scores["tie_order"].dtype) == ("f8", "i1", "i4")
+        assert (summary.models, summary.queries, summary.items, summary.datasets) == (2, 3, 6, 1)
+        assert summary.notes == (
+            "topics without a list: a (1), b (2)",
+            "topics that are not in the qrels, ignored: a (1)",
+        )
+
+    def test_pooled(self, small):
+        summary = import_trec(small / "runs", small / "qrels", small / "s.zarr", layout="pooled")
+        scores = open_scores(small / "s.zarr")
+        nan = np.nan
+        # q1: d7 d2 d10 d1; q2: z y x; q3: w
+        assert scores["label"].values.tolist() == [[3, 1, -1, 0], [0, -1, 1, -2], [0, -2, -2, -2]]
+        assert scores["tie_order"].values.tolist() == [[0, 1, 2, 3], [0, 1, 2, -1], [0, -1, -1, -1]]
+        np.testing.assert_array_equal(
+            scores["score"],
+            [
+                [[nan, 0.5, 0.5, 2], [nan, nan, -1, nan], [nan] * 4],
+                [[nan] * 4, [nan, 3.25, 3.5, nan], [nan] * 4],
+            ],
+        )
+        assert scores["n_missing"].values.tolist() == [[1, 2, 1], [4, 1, 1]]
+        assert (summary.queries, summary.items) == (3, 8)
+
+    def test_binary_judgments_have_no_grades(self, small):
+        (small / "qrels").write_text("q1 0 d1 1\nq1 0 d2 0\n")
+        import_trec(small / "runs" / "a.txt", small / "qrels", small / "s.zarr")
+        assert open_scores(small / "s.zarr")["n_positive"].dims == ("query",)
+
+    def test_names_that_look_like_numbers_or_nothing_stay_strings(self, tmp_path):
+        (tmp_path / "null.txt").write_text("NA Q0 null 1 1 t\nNA Q0 007 1 2 t\n007 Q0 nan 1 1 t\n")
+        (tmp_path / "qrels").write_text("NA 0 null 1\nNA 0 7 1\n007 0 nan 1\n")
+        import_trec(tmp_path / "null.txt", tmp_path / "qrels", tmp_path / "s.zarr")
+        scores = open_scores(tmp_path / "s.zarr")
+        assert scores["query"].values.tolist() == ["NA", "007"]
+        assert scores["label"].values.tolist() == [[[-1, 1], [1, -2]]]
+
+    def test_tie_order_is_that_of_bytes(self, tmp_path):
+        documents = ["é", "z", "Z", "a", "aa", "\U0001f600", "\uffee"]
+        (tmp_path / "r").write_text("".join(f"1 Q0 {d} 0 1 t\n" for d in documents), encoding="utf-8")
+        (tmp_path / "qrels").write_text("1 0 z 1\n")
+        import_trec(tmp_path / "r", tmp_path / "qrels", tmp_path / "s.zarr", layout="per-run")
+        label = open_scores(tmp_path / "s.zarr")["label"].values[0, 0]
+        best_first = sorted(documents, key=lambda d: d.encode(), reverse=True)
+        assert label.argmax() == best_first.index("z")
+
+    def test_float32_ties_what_float64_tells_apart(self, tmp_path):
+        (tmp_path / "r").write_text("1 Q0 a 0 1.00000000001 t\n1 Q0 b 0 1.0 t\n")
+        (tmp_path / "qrels").write_text("1 0 a 1\n1 0 b 0\n")
+        labels = {}
+        for dtype in trec.DTYPES:
+            import_trec(tmp_path / "r", tmp_path / "qrels", tmp_path / "s.zarr", dtype=dtype, overwrite=True)
+            scores = open_scores(tmp_path / "s.zarr")
+            assert scores["score"].dtype == dtype
+            labels[dtype] = scores["label"].values.ravel().tolist()
+        assert labels == {"float64": [1, 0], "float32": [0, 1]}
+
+    def test_named_data_set(self, small):
+        import_trec(small / "runs", small / "qrels", small / "s.zarr", dataset="web")
+        assert list(open_scores(small / "s.zarr").children) == ["web"]
+
+    def test_windows_lines_byte_order_mark_blank_lines_tabs(self, small):
+        import_trec(small / "runs", small / "qrels", small / "s.zarr")
+        odd = "\ufeff" + RUN_A.replace(" ", "\t ").replace("\n", " \r\n\r\n") + "\n  "
+        (small / "runs" / "a.txt").write_text(odd, encoding="utf-8", newline="")
+        import_trec(small / "runs", small / "qrels", small / "t.zarr")
+        assert open_scores(small / "s.zarr").identical(open_scores(small / "t.zarr"))
+
+    @pytest.mark.parametrize("layout", trec.LAYOUTS)
+    def test_blocks_of_any_size_give_the_same(self, small, monkeypatch, layout):
+        import_trec(small / "runs", small / "qrels", small / "s.zarr", layout=layout)
+        expected = open_scores(small / "s.zarr").load()
+        for read_bytes, write_bytes in ((1, 1), (7, 64), (40, 100)):
+            monkeypatch.setattr(trec, "_BLOCK_BYTES", read_bytes)
+            monkeypatch.setattr(stores, "CHUNK_BYTES", write_bytes)
+            import_trec(small / "runs", small / "qrels", small / "t.zarr", layout=layout, overwrite=True)
+            scores = open_scores(small / "t.zarr")
+            assert scores["score"].chunks != expected["score"].chunks
+            assert scores.load().identical(expected)
+
+    def test_progress(self, small):
+        seen = []
+        import_trec(small / "runs", small / "qrels", small / "s.zarr", on_progress=lambda *event: seen.append(event))
+        assert seen == [("reading runs", 1, 2), ("reading runs", 2, 2), ("writing blocks", 1, 1)]
+
+
+class TestFiles:
+    @pytest.mark.parametrize("suffix", COMPRESSORS)
+    @pytest.mark.parametrize("is_named", [True, False])
+    def test_compressed_by_what_it_is(self, small, suffix, is_named):
+        import_trec(small / "runs", small / "qrels", small / "s.zarr")
+        plain = small / "runs" / "a.txt"
+        packed = plain.with_name("a.txt" + suffix) if is_named else plain
+        plain.unlink()
+        packed.write_bytes(COMPRESSORS[suffix](RUN_A.encode()))
+        import_trec(small / "runs", small / "qrels", small / "t.zarr")
+        assert open_scores(small / "s.zarr").identical(open_scores(small / "t.zarr"))
+
+    @pytest.mark.parametrize("suffix", COMPRESSORS)
+    def test_truncated(self, small, suffix):
+        path = small / f"t.txt{suffix}"
+        rng = np.random.default_rng(0)
+        lines = "".join(f"q1 Q0 {i} 0 {rng.random()} t\n" for i in range(2000))
+        path.write_bytes(COMPRESSORS[suffix](lines.encode())[:-200])
+        with pytest.raises(FileFormatError, match=rf"truncated\n.*{path.name}"):
+            import_trec(path, small / "qrels", small / "s.zarr")
+
+    @pytest.mark.parametrize("suffix", COMPRESSORS)
+    def test_corrupt(self, small, suffix):
+        path = small / f"t.txt{suffix}"
+        rng = np.random.default_rng(0)
+        packed = bytearray(COMPRESSORS[suffix](rng.bytes(4000).hex().encode()))
+        packed[500:600] = bytes(100)
+        path.write_bytes(packed)
+        with pytest.raises(FileFormatError, match=path.name):
+            import_trec(path, small / "qrels", small / "s.zarr")
+
+    def test_promised_compression_is_absent(self, small):
+        (small / "c.gz").write_text(RUN_A)
+        with pytest.raises(FileFormatError, match=r"named \.gz but is not gzip"):
+            import_trec(small / "c.gz", small / "qrels", small / "s.zarr")
+
+    def test_patterns_and_lists(self, small):
+        summary = import_trec(str(small / "runs" / "*.txt"), small / "qrels", small / "s.zarr")
+        assert summary.models == 1
+        both = [small / "runs" / "b.run", small / "runs" / "a.txt"]
+        import_trec(both, small / "qrels", small / "s.zarr", overwrite=True)
+        assert open_scores(small / "s.zarr")["model"].values.tolist() == ["b", "a"]
+
+    def test_nothing_there(self, small):
+        with pytest.raises(InvalidInputError, match=r"no run here\n.*absent"):
+            import_trec(small / "absent", small / "qrels", small / "s.zarr")
+        with pytest.raises(InvalidInputError, match="no run was named"):
+            import_trec([], small / "qrels", small / "s.zarr")
+        with pytest.raises(InvalidInputError, match="cannot be read"):
+            import_trec(small / "runs", small / "absent", small / "s.zarr")
+
+    def test_two_files_of_one_name(self, small):
+        (small / "runs" / "a.res").write_text(RUN_A)
+        with pytest.raises(AlignmentError, match=r"model 'a'\n.*a\.res and .*a\.txt"):
+            import_trec(small / "runs", small / "qrels", small / "s.zarr")
+
+
+class TestMalformed:
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            ("q1 Q0 d3 3 0.1", "wrong number of columns\n  where: .*a.txt, line 3\n  received: 5 columns"),
+            ("q1 Q0 d 3 3 0.1 a", "wrong number of columns\n  where: .*a.txt, line 3\n  received: 7 columns"),
+            ("q1 Q0 d3 3 high a", "the score is not a number\n  where: .*a.txt, line 3\n  received: 'high'"),
+            ("q1 Q0 d3 3 nan a", "the score is not a number\n  where: .*a.txt, line 3\n  received: 'nan'"),
+            ("q1 Q0 d3 3 1_0 a", "the score is not a number\n  where: .*a.txt, line 3\n  received: '1_0'"),
+            ("q1 Q0 d3 3 1,5 a", "the score is not a number\n  where: .*a.txt, line 3\n  received: '1,5'"),
+            ("q1 Q0 d\0 3 1 a", "not a text file\n  where: .*a.txt, line 3"),
+        ],
+    )
+    @pytest.mark.parametrize("block_bytes", [20, 2**20])
+    def test_line(self, small, monkeypatch, line, message, block_bytes):
+        monkeypatch.setattr(trec, "_BLOCK_BYTES", block_bytes)
+        (small / "runs" / "a.txt").write_text(f"q1 Q0 d1 1 2 a\n\n{line}\nq1 Q0 d4 4 bad a\nq1\n")
+        with pytest.raises(FileFormatError, match=message):
+            import_trec(small / "runs", small / "qrels", small / "s.zarr")
+        assert not (small / "s.zarr").exists()
+
+    @pytest.mark.parametrize("content", ["", "\n \n"])
+    def test_empty(self, small, content):
+        (small / "runs" / "a.txt").write_text(content)
+        with pytest.raises(FileFormatError, match=r"the file is empty\n.*a\.txt"):
+            import_trec(small / "runs", small / "qrels", small / "s.zarr")
+
+    @pytest.mark.parametrize("grade", ["", "1.0", "yes", "128"])
+    def test_grade(self, small, grade):
+        (small / "qrels").write_text(f"q1 0 d1 0\nq1 0 d2 {grade}\n")
+        with pytest.raises(FileFormatError, match=r"qrels, line 2"):
+            import_trec(small / "runs", small / "qrels", small / "s.zarr")
+
+    def test_no_topic_in_common(self, small):
+        (small / "qrels").write_text("other 0 d1 0\n")
+        with pytest.raises(AlignmentError, match=r"(?s)no topic of the qrels.*a\.txt.*'q1'.*'other'"):
+            import_trec(small / "runs", small / "qrels", small / "s.zarr")
+
+    @pytest.mark.parametrize("option", ["layout", "dtype", "duplicates"])
+    def test_option(self, small, option):
+        with pytest.raises(InvalidInputError, match=f"unknown {option}"):
+            import_trec(small / "runs", small / "qrels", small / "s.zarr", **{option: "other"})
+
+
+class TestDuplicates:
+    def test_in_a_run(self, small):
+        (small / "runs" / "a.txt").write_text("q1 Q0 d1 1 2 a\nq2 Q0 d1 1 2 a\nq1 Q0 e 3 1 a\nq1 Q0 d1 9 5 a\n")
+        with pytest.raises(FileFormatError, match=r"(?s)a\.txt, lines 1 and 4.*'d1' of topic 'q1'"):
+            import_trec(small / "runs", small / "qrels", small / "s.zarr")
+        summary = import_trec(small / "runs", small / "qrels", small / "s.zarr", duplicates="first")
+        assert "repeated documents, first kept: a (1)" in summary.notes
+        np.testing.assert_array_equal(open_scores(small / "s.zarr")["score"][0, 0], [2, 1])
+
+    def test_in_the_judgments(self, small):
+        (small / "qrels").write_text("q1 0 d1 1\nq2 0 d1 0\nq1 0 d1 1\n")
+        import_trec(small / "runs", small / "qrels", small / "s.zarr")
+        assert open_scores(small / "s.zarr")["n_positive"].values.tolist() == [1, 0]
+        (small / "qrels").write_text("q1 0 d1 1\nq2 0 d1 0\nq1 0 d1 2\n")
+        with pytest.raises(FileFormatError, match=r"(?s)qrels, lines 1 and 3.*grades 1 and 2"):
+            import_trec(small / "runs", small / "qrels", small / "t.zarr")
+        summary = import_trec(small / "runs", small / "qrels", small / "t.zarr", duplicates="first")
+        assert open_scores(small / "t.zarr")["n_positive"].values.tolist() == [1, 0]
+        assert summary.notes[0] == "qrels: 1 document judged differently again, first grade kept"
+
+
+class TestStore:
+    def test_a_crash_leaves_no_store_that_opens(self, small, monkeypatch):
+        monkeypatch.setattr(stores, "CHUNK_BYTES", 1)
+
+        def crash(what, done, total):
+            if what == "writing blocks" and done == total - 1:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            import_trec(small / "runs", small / "qrels", small / "s.zarr", on_progress=crash)
+        with pytest.raises(StoreError, match="never finished"):
+            open_scores(small / "s.zarr")
+        import_trec(small / "runs", small / "qrels", small / "s.zarr", overwrite=True)
+        open_scores(small / "s.zarr")
+
+    def test_existing_store_is_refused_before_anything_is_read(self, small):
+        import_trec(small / "runs", small / "qrels", small / "s.zarr")
+        with pytest.raises(StoreError, match="overwrite"):
+            import_trec(small / "absent", small / "absent", small / "s.zarr")
+
+    def test_memory_does_not_grow_with_the_number_of_runs(self, tmp_path, monkeypatch):
+        rng = np.random.default_rng(0)
+        monkeypatch.setattr(stores, "CHUNK_BYTES", 2**16)
+        (tmp_path / "qrels").write_text("1 0 0 1\n")
+        for run in range(24):
+            scores = rng.random(5000).tolist()
+            text = "".join(f"1 Q0 {i} {i} {score} t\n" for i, score in enumerate(scores))
+            (tmp_path / f"{run:02}.txt").write_text(text)
+        peaks = []
+        for number in (2, 2, 24):
+            tracemalloc.start()
+            import_trec(sorted(tmp_path.glob("*.txt"))[:number], tmp_path / "qrels", tmp_path / "s", overwrite=True)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        assert peaks[2] < 1.3 * peaks[1]
+
+
+@pytest.fixture(scope="module")
+def per_run(tmp_path_factory):
+    url = tmp_path_factory.mktemp("trec") / "s.zarr"
+    summary = import_trec(DEEP_LEARNING / "runs", DEEP_LEARNING / "qrels.dl19-passage.txt", url)
+    assert (summary.models, summary.queries, summary.items, summary.notes) == (61, 43, 1_748_564, ())
+    return open_scores(url).load()
+
+
+@needs_deep_learning
+class TestDeepLearning:
+    @pytest.mark.parametrize("name", ["official/test1", "official/ICT-BERT2", "later/colbert_rankgpt4"])
+    def test_equals_a_slow_parse(self, per_run, name):
+        file = next((DEEP_LEARNING / "runs").glob(f"{name}*.txt.xz"))
+        expected = slow_lists(file, DEEP_LEARNING / "qrels.dl19-passage.txt")
+        stored = per_run.sel(model=file.name.removesuffix(".txt.xz"))
+        assert set(stored["query"].values.tolist()) == set(expected)
+        for topic, items in expected.items():
+            one = stored.sel(query=topic)
+            rows = list(zip(*(one[v].values.tolist() for v in ("score", "label", "tie_order")), strict=True))
+            assert rows[: len(items)] == items
+            assert set(one["label"].values[len(items) :].tolist()) <= {-2}
+            assert np.isnan(one["score"].values[len(items) :]).all()
+
+    @pytest.mark.parametrize("grade", [1, 2])
+    def test_stored_order_has_the_published_map(self, per_run, grade):
+        expected = expected_maps(DEEP_LEARNING / "expected_map.csv", f"map_rel{grade}")
+        published = expected_maps(DEEP_LEARNING / "expected_map.csv", f"nist_map_rel{grade}")
+        n_positive = per_run["n_positive"].sel(grade=grade).values
+        assert len(expected) == 61
+        assert len(published) == 37
+        for name, value in expected.items():
+            labels = per_run["label"].sel(model=name).values
+            mean = np.mean([average_precision(*pair, grade) for pair in zip(labels, n_positive, strict=True)])
+            assert mean == pytest.approx(value, abs=1e-6)
+            assert mean == pytest.approx(published.get(name, mean), abs=5e-5)
+
+    def test_pooled_holds_the_same_lists(self, per_run, tmp_path):
+        files = sorted((DEEP_LEARNING / "runs" / "official").glob("*.xz"))[:12]
+        import_trec(files, DEEP_LEARNING / "qrels.dl19-passage.txt", tmp_path / "s.zarr", layout="pooled")
+        pooled = open_scores(tmp_path / "s.zarr").load()
+        label, tie_order = pooled["label"].values, pooled["tie_order"].values
+        for model in pooled["model"].values:
+            one, own = pooled["score"].sel(model=model).values, per_run.sel(model=model)
+            for query, scores in enumerate(one):
+                found = np.flatnonzero(~np.isnan(scores))
+                order = found[np.lexsort((tie_order[query, found], -scores[found]))]
+                np.testing.assert_array_equal(scores[order], own["score"].values[query, : len(order)])
+                np.testing.assert_array_equal(label[query, order], own["label"].values[query, : len(order)])
+        positives = np.stack([(label >= grade).sum(axis=1) for grade in (1, 2, 3)], axis=1)
+        np.testing.assert_array_equal(positives, pooled["n_positive"].values)
+
+
+@needs_clef
+class TestClef:
+    def test_repeated_documents_are_named(self, tmp_path):
+        run = CLEF / "runs" / "UOS_TMAL30Q_BM25.txt.xz"
+        with pytest.raises(FileFormatError, match=r"UOS_TMAL30Q_BM25\.txt\.xz, lines 1 and 2"):
+            import_trec(run, CLEF / "qrel_abs_test.txt.xz", tmp_path / "s.zarr")
+
+    def test_stored_order_has_the_expected_map(self, tmp_path):
+        url = tmp_path / "s.zarr"
+        qrels = CLEF / "qrel_abs_test.txt.xz"
+        summary = import_trec(CLEF / "runs", qrels, url, dtype="float32", duplicates="first")
+        assert summary.notes == (
+            "topics without a list: IIIT_run1 (3)",
+            "repeated documents, first kept: UOS_TMAL30Q_BM25 (311)",
+        )
+        scores = open_scores(url).load()
+        for name, value in expected_maps(CLEF / "expected_map.csv", "map_abs").items():
+            pairs = zip(scores["label"].sel(model=name).values, scores["n_positive"].values, strict=True)
+            returned = [average_precision(*pair) for pair in pairs if (pair[0] != -2).any()]
+            assert np.mean(returned) == pytest.approx(value, abs=1e-6), name
+        expected = slow_lists(CLEF / "runs" / "UOS_TMAL30Q_BM25.txt.xz", qrels)
+        for topic, items in expected.items():
+            one = scores.sel(model="UOS_TMAL30Q_BM25", query=topic)
+            assert one["label"].values[: len(items)].tolist() == [label for _, label, _ in items]
+            assert one["tie_order"].values[: len(items)].tolist() == [tie for _, _, tie in items]

@@ -1,0 +1,234 @@
+"""The terminal views: what they show, and that it fits."""
+
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+import xarray as xr
+from rich.cells import cell_len
+from rich.console import Console
+
+from aucpr_dask.variables import FLAG_BITS
+from aucpr_dask.view import progress as progress_module
+from aucpr_dask.view.progress import reporting
+from aucpr_dask.view.summary import (
+    DataSetSize,
+    FlagSummary,
+    MissingScores,
+    RankedModel,
+    Ranking,
+    ResultSummary,
+    ScoresSummary,
+    plain,
+    summarize_flags,
+)
+from aucpr_dask.view.tables import (
+    console_for,
+    fitted_table,
+    interval_bar,
+    ranking_view,
+    rankings_view,
+    result_view,
+    scores_view,
+    shorten,
+)
+
+NASTY = ["[bold red]x[/]", "模型" * 40, "a\x1b[31mred", "line\nbreak", "tab\there", ":smile:", "", "e\u0301" * 60]
+
+
+def render(view: object, width: int = 80) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, markup=False, emoji=False, highlight=False)
+    console.print(view)
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+
+
+def ranking(names: list[str], data_set: str = "reviews", uneven: bool = False) -> Ranking:
+    models = tuple(
+        RankedModel(i + 1, name, 0.9 - 0.01 * i, 0.8 - 0.01 * i, 0.95 - 0.01 * i, 14 - (uneven and i == 1))
+        for i, name in enumerate(names)
+    )
+    return Ranking(data_set, "average_precision", "t", 0.95, 14, models)
+
+
+def size(name: str, n_queries: int | None = 43) -> DataSetSize:
+    return DataSetSize(name, 12_345, n_queries, 1_000_000_000, 123_456_789, 9e8, 0.00012, 0.0391, 0.31, 1_234_567)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize("uneven", [False, True])
+def test_no_line_is_wider_than_the_terminal(width: int, uneven: bool) -> None:
+    one = ranking([*NASTY, "m" * 300], data_set="d" * 200, uneven=uneven)
+    flag = FlagSummary("few_positives", "Fewer than 20. " * 9, 3, 9, ("place " * 50, *NASTY), 2)
+    sizes = tuple(size(name) for name in (*NASTY, "s" * 90, "t"))
+    missing = tuple(MissingScores("d" * 100, "m" * 100, 1_000_000, 0.1234) for _ in range(9))
+    views = [
+        rankings_view([one] * 20, width),
+        scores_view(ScoresSummary("u" * 30, 10**7, sizes, missing, (flag,), 3, 1), width),
+        result_view(ResultSummary("u" * 30, 10**7, sizes, {"options": "x" * 500}, (flag,), (one,)), width, top=3),
+    ]
+    for view in views:
+        lines = render(view, width)
+        assert max(map(cell_len, lines)) <= width
+        assert not any("\x1b" in line for line in lines)
+
+
+def test_every_model_stands_in_one_line_with_its_numbers() -> None:
+    lines = render(ranking_view(ranking(["best", "[bold]second[/bold]"]), 80))
+    assert lines[0].startswith("reviews  average precision, mean of 14 queries, t interval")
+    assert lines[1].split()[:5] == ["model", "area", "95", "%", "interval"]
+    assert lines[2].split()[:5] == ["1", "best", "0.9000", "[0.800,", "0.950]"]
+    assert "[bold]second[/bold]" in lines[3]
+    assert "queries" not in lines[1]
+    assert "queries" in render(ranking_view(ranking(["a", "b"], uneven=True), 80))[1]
+
+
+def test_what_is_not_shown_is_counted() -> None:
+    lines = render(ranking_view(ranking([f"m{i}" for i in range(10)]), 80, top=3))
+    assert lines[-1] == "and 7 more models"
+    assert sum(line.split()[0].isdigit() for line in lines[2:-1]) == 3
+    assert "and 12 more data sets" in render(rankings_view([ranking(["a"])] * 20, 80))[-1]
+
+
+def test_undefined_areas_come_without_rank_and_bar() -> None:
+    nothing = RankedModel(None, "broken", math.nan, math.nan, math.nan, 14)
+    lines = render(ranking_view(Ranking("d", "average_precision", "logit", 0.9, None, (nothing,)), 80))
+    assert lines[2].split() == ["-", "broken", "-", "-"]
+
+
+@pytest.mark.parametrize("width", range(1, 40))
+def test_shortened_names_fill_their_width_and_no_more(width: int) -> None:
+    for name in [*NASTY, "x" * 39, "x" * 40]:
+        short = shorten(name, width)
+        assert cell_len(short) <= width
+        assert short.isprintable()
+    assert cell_len(shorten("x" * 50, width)) == width
+
+
+def test_shortened_names_keep_both_ends() -> None:
+    assert shorten("Padua_ims_iafapc_m10p20f0t300p2m10", 16) == "Padua_im…00p2m10"
+    assert shorten("short", 5) == "short"
+
+
+def test_bars_lie_where_their_numbers_are() -> None:
+    assert interval_bar(0.0, 0.5, 1.0, (0.0, 1.0), 11) == "─────●─────"
+    assert interval_bar(0.5, 0.5, 0.5, (0.0, 1.0), 11) == "     ●"
+    assert interval_bar(0.4, 0.5, 0.6, (0.0, 1.0), 11, ascii_only=True) == "    -o-"
+    assert interval_bar(math.nan, math.nan, math.nan, (0.0, 1.0), 11) == ""
+    assert interval_bar(math.nan, 0.5, math.nan, (0.5, 0.5), 11) == "     ●"
+
+
+def test_numbers_are_never_cut_for_names() -> None:
+    from aucpr_dask.view.tables import Column
+
+    table = fitted_table([Column("model", name=True), Column("n", right=True)], [["x" * 200, "123,456,789"]], 40)
+    assert render(table, 40)[1].endswith("123,456,789")
+
+
+def test_console_is_no_wider_than_people_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    assert console_for().width == 100
+    monkeypatch.setenv("COLUMNS", "80")
+    assert console_for().width == 80
+
+
+def flagged(bits: np.ndarray) -> xr.Dataset:
+    dims = ("model", "query")[: bits.ndim]
+    names = {dim: [f"{dim[0]}{i}" for i in range(n)] for dim, n in zip(dims, bits.shape, strict=True)}
+    return xr.Dataset({"flags": (dims, bits)}, coords=names)
+
+
+def test_flags_are_counted_and_named_by_the_widest_place() -> None:
+    few, constant = FLAG_BITS["few_positives"], FLAG_BITS["constant_scores"]
+    bits = np.zeros((3, 4), dtype=np.int64)
+    bits[:, 2] |= few
+    bits[1, :] |= constant
+    bits[2, 3] |= constant
+    flags = {flag.flag: flag for flag in summarize_flags([("a", flagged(bits))])}
+    assert set(flags) == {"few_positives", "constant_scores"}
+    assert (flags["few_positives"].count, flags["few_positives"].of) == (3, 12)
+    assert flags["few_positives"].places == ("a: query q2",)
+    assert flags["constant_scores"].count == 5
+    assert flags["constant_scores"].places == ("a: m1", "a: m2, query q3")
+
+
+def test_flags_of_every_ranking_are_one_place() -> None:
+    bits = np.full(3, FLAG_BITS["few_positives"])
+    (flag,) = summarize_flags([("", flagged(bits)), ("b", flagged(np.zeros(7, dtype=np.int64)))])
+    assert flag.places == ("all 3 rankings",)
+    assert (flag.count, flag.of) == (3, 10)
+
+
+def test_only_the_first_places_are_kept() -> None:
+    bits = np.zeros(30, dtype=np.int64)
+    bits[:9] = FLAG_BITS["heavy_ties"]
+    (flag,) = summarize_flags([("", flagged(bits))])
+    assert flag.places == ("m0", "m1", "m2", "m3", "m4")
+    assert flag.more_places == 4
+
+
+def test_plain_is_strict_json() -> None:
+    record = ranking(["a"])
+    document = {"x": np.float32(0.5), "n": np.int64(3), "bad": [np.nan, math.inf], "r": record, "array": np.arange(2)}
+    parsed = json.loads(json.dumps(plain(document), allow_nan=False))
+    assert parsed["bad"] == [None, None]
+    assert parsed["r"]["models"][0]["model"] == "a"
+    assert (parsed["x"], parsed["n"], parsed["array"]) == (0.5, 3, [0, 1])
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(progress_module.time, "monotonic", clock)
+    return clock
+
+
+def log() -> Console:
+    return Console(file=io.StringIO(), width=80, force_terminal=False)
+
+
+def test_a_log_gets_a_line_every_few_seconds(clock: Clock) -> None:
+    console = log()
+    with reporting(console) as report:
+        for step in range(1, 1001):
+            clock.now = step * 0.01
+            report("reading runs", step, 1000, "3 rankings/s")
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert len(lines) == 4
+    assert lines[0] == "reading runs: 300 of 1,000 (30%), 3 rankings/s, 3 s"
+    assert lines[-1] == "reading runs: 1,000 of 1,000 (100%), 3 rankings/s, 10 s"
+
+
+def test_a_log_gets_nothing_of_quick_work(clock: Clock) -> None:
+    console = log()
+    with reporting(console) as report:
+        report("reading runs", 1, 1)
+    assert console.file.getvalue() == ""  # type: ignore[attr-defined]
+
+
+def test_a_terminal_gets_one_bar_for_each_kind_of_work() -> None:
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None)
+    with reporting(console) as report:
+        for step in range(3):
+            report("reading [bold]runs", step + 1, 3)
+            report("evaluating", step, 3, "5 rankings/s")
+    last = console.file.getvalue().split("\r")[-1]  # type: ignore[attr-defined]
+    assert "reading [bold]runs" in last
+    assert "3/3" in last
+    assert "2/3 5 rankings/s" in last
+
+
+def test_a_terminal_stays_silent_for_quick_work() -> None:
+    console = Console(file=io.StringIO(), width=80, force_terminal=True)
+    with reporting(console, after=60) as report:
+        report("looking", 1, 1)
+    assert console.file.getvalue() == ""  # type: ignore[attr-defined]
