@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from aucpr_dask import accessor as _accessor  # noqa: F401  (registers .aucpr)
+
 __version__ = "0.1.0"
 
 _HOME = {
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
     from aucpr_dask.evaluation import estimate as estimate
     from aucpr_dask.evaluation import evaluate as evaluate
     from aucpr_dask.evaluation import interval as interval
+    from aucpr_dask.execution import run as run
     from aucpr_dask.inference import aggregate as aggregate
     from aucpr_dask.results import open_result as open_result
-    from aucpr_dask.execution import run as run
     from aucpr_dask.scores import open_scores as open_scores
     from aucpr_dask.scores import save_scores as save_scores
 

@@ -7,6 +7,7 @@ where they are first needed and never leave their process.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from aucpr_dask.errors import InvalidInputError, MissingScoresError, explain
 from aucpr_dask.specs import ESTIMATORS, MISSING
 from aucpr_dask.variables import FLAG_BITS
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]
 
 FEW_POSITIVES = 20
 HEAVY_TIES = 0.1
@@ -182,8 +183,10 @@ def _order_matters(out: NDArray[np.float64], n_estimators: int, missing: str) ->
     from aucpr_dask import kernels
 
     facts = dict(zip(kernels.COLUMNS, out[:, n_estimators:].T, strict=True))
-    tied_last = (facts["n_missing"] > 1) if missing == "last" else False
-    return (facts["ties_matter"] > 0) | tied_last
+    matters = facts["ties_matter"] > 0
+    if missing == "last":
+        matters |= facts["n_missing"] > 1
+    return matters
 
 
 def _ranks(score: Array, tie_order: Array, missing: str) -> NDArray[np.float64]:
@@ -227,7 +230,7 @@ def _flags(facts: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
         error = np.sqrt((n + m + 1) / (12 * n * m))
     raised = {
         "no_positives": ~(n > 0),
-        "no_negatives": ~(m > 0),
+        "no_negatives": ~(m > 0) & (ranked > 0),
         "few_positives": (n > 0) & (n < FEW_POSITIVES),
         "heavy_ties": facts["tied_share"] >= HEAVY_TIES,
         "inverted_polarity": facts["roc_area"] < 0.5 - INVERTED_BY * error,
@@ -251,5 +254,5 @@ def evaluate_intervals(
     if not methods:
         shape = np.broadcast_shapes(estimate.shape, n_positive.shape)
         return np.empty((*shape, 0, 2))
-    columns = [bounds(estimate, n_positive, method, level) for method in methods]  # type: ignore[arg-type]
+    columns = [bounds(estimate, n_positive, method, level) for method in methods]
     return np.stack(columns, axis=-2)

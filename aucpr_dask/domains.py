@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ def few(values: Iterable[object]) -> str:
     return shown + (f" and {len(listed) - MOST_SHOWN} more" if len(listed) > MOST_SHOWN else "")
 
 
-def check_labels(label: NDArray[np.generic], positive_from: int | None, where: str) -> None:
+def check_labels(label: NDArray[Any], positive_from: int | None, where: str) -> None:
     """Raise if a label is outside -2, -1, 0, 1 (with `positive_from`: -2, -1 and whole grades from 0 to 127)."""
     highest = 1 if positive_from is None else HIGHEST_GRADE
     if label.dtype.kind in "iu" and (label.size == 0 or (label.min() >= PADDING and label.max() <= highest)):
@@ -48,7 +49,7 @@ def check_labels(label: NDArray[np.generic], positive_from: int | None, where: s
         )
 
 
-def check_weights(weight: NDArray[np.generic], where: str) -> None:
+def check_weights(weight: NDArray[Any], where: str) -> None:
     """Raise if a weight is negative, NaN or infinite."""
     bad = ~(np.isfinite(weight) & (weight >= 0)) if weight.dtype.kind == "f" else weight < 0
     if bad.any():

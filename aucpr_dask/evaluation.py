@@ -128,12 +128,8 @@ def estimate(
                 remedy="pass tie_order=, or a DataArray whose item coordinate holds the document ids",
             )
         )
-    roles, values = tuple(arrays), tuple(arrays.values())
-    if any(isinstance(value, da.Array) for value in values):
-        stacked = _rank_dask(roles, values, request)
-    else:
-        stacked = evaluate_rankings(*values, roles=roles, request=request)
-    chosen = stacked[..., 0] if isinstance(estimator, str) else stacked[..., : len(names)]
+    columns = _rank_arrays(arrays, request)
+    chosen = columns[..., 0] if isinstance(estimator, str) else columns[..., : len(names)]
     return float(chosen) if isinstance(chosen, np.generic) else chosen
 
 
@@ -176,7 +172,7 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
     """
     methods = _methods(method)
     level = _fraction(level, "level")
-    options = {"methods": methods, "level": level}
+    bounds: Any
     if isinstance(estimate, xr.DataArray) or isinstance(n_positive, xr.DataArray):
         bounds = _intervals_labelled(xr.DataArray(estimate), xr.DataArray(n_positive), methods, level)
         return bounds.isel({METHOD: 0}) if isinstance(method, str) else bounds
@@ -188,10 +184,11 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
             da.asarray(n_positive),
             output_dtypes=np.float64,
             output_sizes={METHOD: len(methods), BOUND: 2},
-            **options,
+            methods=methods,
+            level=level,
         )
     else:
-        bounds = evaluate_intervals(np.asarray(estimate), np.asarray(n_positive), **options)  # type: ignore[arg-type]
+        bounds = evaluate_intervals(np.asarray(estimate), np.asarray(n_positive), methods=methods, level=level)
     return bounds[..., 0, :] if isinstance(method, str) else bounds
 
 
@@ -318,16 +315,19 @@ def _chunked_like(array: xr.DataArray, score: xr.DataArray) -> xr.DataArray:
     return array.chunk({dim: score.chunksizes[dim] for dim in array.dims})
 
 
-def _rank_dask(roles: tuple[str, ...], values: tuple[Any, ...], request: Request) -> da.Array:
-    arrays = [value if isinstance(value, da.Array) else da.from_array(value, chunks=-1) for value in values]
-    for role, array in zip(roles, arrays, strict=True):
+def _rank_arrays(arrays: dict[str, Any], request: Request) -> Any:
+    roles = tuple(arrays)
+    if not any(isinstance(array, da.Array) for array in arrays.values()):
+        return evaluate_rankings(*arrays.values(), roles=roles, request=request)
+    lazy = [a if isinstance(a, da.Array) else da.from_array(a, chunks=-1) for a in arrays.values()]
+    for role, array in zip(roles, lazy, strict=True):
         if role in ITEM_ROLES:
             check_one_chunk(array.chunks[-1], "the last axis", f"argument {role!r}")
     signature = ",".join(f"({ITEM})" if role in ITEM_ROLES else "()" for role in roles) + f"->({_QUANTITY})"
     return da.apply_gufunc(
         evaluate_rankings,
         signature,
-        *arrays,
+        *lazy,
         output_dtypes=np.float64,
         output_sizes={_QUANTITY: len(request.estimators) + len(COLUMNS)},
         roles=roles,

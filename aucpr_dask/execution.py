@@ -141,12 +141,11 @@ def _run_blocks(
     def submit(n: int) -> list[Any]:
         return [client.submit(evaluate_block, block, *arguments, pure=False) for block in islice(waiting, n)]
 
-    done = rankings = 0
+    rankings = 0
     total = sum(block.n_rankings for block in blocks)
     running = as_completed(submit(BLOCKS_AHEAD * threads))
-    for future in running:
+    for done, future in enumerate(running, start=1):
         rankings += future.result()
-        done += 1
         running.update(submit(1))
         if on_progress is not None:
             seconds = time.monotonic() - started

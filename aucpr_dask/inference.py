@@ -56,10 +56,11 @@ def _mean_over_queries(result: xr.Dataset, level: float) -> xr.Dataset:
         first = result["interval"].isel({METHOD: 0}, drop=True) if "interval" in result else None
         kept = {"estimate": estimate, "n_queries": estimate.notnull().astype("int64")}
         return xr.Dataset(kept if first is None or result.sizes[METHOD] == 0 else kept | {"interval": first})
+    estimate = estimate.drop_vars("level", errors="ignore")  # that of the intervals of single queries
     known = estimate.notnull().sum(QUERY)
     mean = estimate.mean(QUERY)
     error = estimate.std(QUERY, ddof=1) / np.sqrt(known)
-    quantile = xr.apply_ufunc(stats.t.ppf, 0.5 + level / 2, xr.where(known > 1, known - 1, np.nan), dask="allowed")
+    quantile = xr.apply_ufunc(stats.t.ppf, 0.5 + level / 2, (known - 1).where(known > 1), dask="allowed")
     interval = xr.concat([mean - quantile * error, mean + quantile * error], dim=BOUND).transpose(..., BOUND)
     interval = interval.assign_coords({BOUND: np.array(BOUNDS, dtype=object), "level": level})
     interval.attrs = {"ci_kind": "Student t over queries", "ci_prob": level}

@@ -11,8 +11,9 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.blocks import Request
+from aucpr_dask.specs import lookup
 from aucpr_dask.stores import Scores, open_store
-from aucpr_dask.variables import FLAGS, RESULT_VARIABLES
+from aucpr_dask.variables import FLAG_BITS, FLAGS, RESULT_VARIABLES
 
 KIND = "aucpr_dask.result"
 
@@ -66,8 +67,7 @@ def versions() -> dict[str, str]:
     return {"aucpr-dask": __version__} | {package: version(package) for package in packages}
 
 
-def raised(flags: xr.DataArray, name: str) -> xr.DataArray:
-    """Return where the flag called `name` is raised."""
-    from aucpr_dask.variables import FLAG_BITS
-
-    return (flags & FLAG_BITS[name]) > 0
+def flagged(result: xr.Dataset, flag: str) -> xr.Dataset:
+    """Return where the warning called `flag` is raised, as a boolean variable of that name."""
+    lookup(FLAG_BITS, flag, "flag")
+    return xr.Dataset({flag: (result["flags"] & FLAG_BITS[flag]) > 0})

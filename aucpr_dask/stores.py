@@ -107,7 +107,7 @@ def create_store(url: str | Path, template: Scores, kind: str, *, overwrite: boo
     url = str(url)
     memory = MemoryStore()
     template = template.copy(deep=False)
-    template.attrs = dict(template.attrs) | _root_attrs(kind)
+    template.attrs = dict(template.attrs) | _identity(kind)
     with warnings.catch_warnings():
         # Consolidated metadata is an extension of Zarr v3 that xarray reads without a warning only if it is there.
         warnings.filterwarnings("ignore", message="Consolidated metadata", category=UserWarning)
@@ -165,7 +165,7 @@ async def _write_all(backend: Store, documents: dict[str, Buffer]) -> None:
     await asyncio.gather(*(backend.set(key, value) for key, value in documents.items()))
 
 
-def _root_attrs(kind: str) -> dict[str, Any]:
+def _identity(kind: str) -> dict[str, Any]:
     from aucpr_dask import __version__
 
     return {"kind": kind, "format_version": FORMAT_VERSION, "aucpr_dask_version": __version__}
@@ -180,7 +180,7 @@ def open_store(url: str | Path, kind: str, *, chunks: Any = None) -> Scores:
         If there is no store, it was never finished, or it is of another kind or a newer version.
     """
     url = str(url)
-    attrs = _root_attrs_of(url)
+    attrs = read_root_attrs(url)
     if attrs.get("kind") != kind:
         raise StoreError(
             explain(
@@ -206,7 +206,8 @@ def open_store(url: str | Path, kind: str, *, chunks: Any = None) -> Scores:
     return tree if tree.children else tree.to_dataset()
 
 
-def _root_attrs_of(url: str) -> dict[str, Any]:
+def read_root_attrs(url: str) -> dict[str, Any]:
+    """Return the root attributes of a finished store; raises :class:`StoreError` as :func:`read_root_document`."""
     try:
         return dict(json.loads(read_root_document(url)).get("attributes", {}))
     except ValueError as error:

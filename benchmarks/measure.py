@@ -77,7 +77,7 @@ def _measure_case(suite: Suite, param: Any, rounds: int) -> list[Timing]:
         elif one.tolerance is not None:
             timing.difference = _largest_difference(one, result, expected)
         calls.append((timing, lambda method=method: method(param)))
-    _time_in_turns(calls, rounds, suite.units())
+    _time_in_turns(calls, rounds, suite)
     return timings
 
 
@@ -90,14 +90,14 @@ def _largest_difference(one: Contender, result: Any, expected: Any) -> float:
     return float(np.nanmax(np.abs(numbers - expected)))
 
 
-def _time_in_turns(calls: list[tuple[Timing, Callable[[], Any]]], rounds: int, units: int) -> None:
+def _time_in_turns(calls: list[tuple[Timing, Callable[[], Any]]], rounds: int, suite: Suite) -> None:
     """Time first, second, first, third, first, ...: what slows the machine for a while slows both of a pair."""
     (first, first_call), *others = calls
-    repeats = {timing.name: _repeats(call) for timing, call in calls}
+    repeats = {timing.name: suite.number or _repeats(call) for timing, call in calls}
 
     def sample(timing: Timing, call: Callable[[], Any]) -> float:
         number = repeats[timing.name]
-        timing.seconds.append(timeit.timeit(call, number=number) / number / units)
+        timing.seconds.append(timeit.timeit(call, number=number) / number / suite.units())
         return timing.seconds[-1]
 
     for _ in range(rounds):

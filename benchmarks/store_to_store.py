@@ -26,6 +26,7 @@ class StoreToStore(Suite):
         "checked or written. 'ap.run': plan, read, check, average precision and its logit interval, write the result "
         "store. 'Read': the same tasks without the kernel."
     )
+    number = 1
     params = ("1 % positive",)
     n_models = 1000
     n_items = 100_000

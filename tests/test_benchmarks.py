@@ -108,7 +108,11 @@ def test_missing_peer_is_skipped_with_a_line(known):
 
 
 @pytest.mark.filterwarnings("ignore:unsafe cast from uint64")  # ranx, while it compiles
-@pytest.mark.parametrize("kind", SUITES, ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind",
+    # The cold start compiles every kernel anew.
+    [pytest.param(kind, marks=pytest.mark.slow if kind.name == "cold-start" else (), id=kind.name) for kind in SUITES],
+)
 def test_suite_runs_once_and_its_contenders_agree(kind):
     suite = small(kind)
     suite.params = suite.params[-2:]

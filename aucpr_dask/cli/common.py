@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import io
 import json
+import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -63,6 +65,10 @@ class Output:
     def __init__(self, *, as_json: bool) -> None:
         from aucpr_dask.view.tables import console_for
 
+        for stream in (sys.stdout, sys.stderr):
+            # A name that the terminal's encoding lacks must not end a long run with an error.
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")
         self.as_json = as_json
         self.notes: Console = console_for(stderr=True)
         self._out: Console = console_for()
@@ -94,7 +100,7 @@ class Output:
         from aucpr_dask.view.summary import plain
 
         if self.as_json:
-            click.echo(json.dumps(plain(document), allow_nan=False, ensure_ascii=False))
+            click.echo(json.dumps(plain(document), allow_nan=False))
 
     def progress(self, *, after: float = 0.0) -> AbstractContextManager[Report]:
         """Return a context that shows progress on stderr."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from aucpr_dask.cli.common import Output, example, output_option
-from aucpr_dask.cli.evaluation import opening
+from aucpr_dask.cli.evaluation import opening, show_warnings
 
 TOP_OF_TABLES = 3
 
@@ -35,15 +35,15 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
     from aucpr_dask.execution import run
     from aucpr_dask.view.progress import follow_run
     from aucpr_dask.view.summary import rank_models
-    from aucpr_dask.view.tables import ranking_view
+    from aucpr_dask.view.tables import leaders_view, ranking_view
 
     source, result = out / "scores.zarr", out / "result.zarr"
     with output.progress() as report:
         build_scores(source, overwrite=overwrite, on_progress=report)
         evaluated = run(source, result, overwrite=overwrite, on_progress=follow_run(report, output.notes))
     rankings = sorted(rank_models(evaluated), key=lambda ranking: ranking.data_set != CLEF)
-    for ranking in rankings:
-        top = None if ranking.data_set == CLEF else TOP_OF_TABLES
-        output.show(ranking_view(ranking, output.width, top=top, ascii_only=output.ascii_only), "")
+    look = {"width": output.width, "ascii_only": output.ascii_only}
+    output.show(ranking_view(rankings[0], **look), "", leaders_view(rankings[1:], top=TOP_OF_TABLES, **look), "")
+    show_warnings(output, evaluated, str(result))
     output.show(f"{output.seconds:.1f} s; open it: {opening(evaluated, str(result))}", fold=False)
     output.data({"source": source, "result": result, "seconds": output.seconds, "rankings": rankings})

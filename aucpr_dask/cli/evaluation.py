@@ -15,13 +15,11 @@ if TYPE_CHECKING:
     from aucpr_dask.stores import Scores
     from aucpr_dask.view.summary import Ranking
 
-TOP = 10
-
 top_option = click.option(
     "--top",
     type=click.IntRange(min=1),
     metavar="N",
-    help=f"How many models of a data set to show [default: {TOP}; all with --json].",
+    help="How many models of a data set to show [default: 10, or 3 of each of several; all with --json].",
 )
 positive_from_option = click.option(
     "--positive-from", type=int, metavar="GRADE", help="Lowest grade that counts as positive, for graded labels."
@@ -132,7 +130,7 @@ def show_rankings(
         )
     if data_sets:
         rankings = [ranking for ranking in rankings if ranking.data_set in data_sets]
-    output.show(rankings_view(rankings, output.width, top=top or TOP, ascii_only=output.ascii_only))
+    output.show(rankings_view(rankings, output.width, top=top, ascii_only=output.ascii_only))
     return [ranking.best(top) for ranking in rankings]
 
 
@@ -144,7 +142,8 @@ def show_warnings(output: Output, result: Scores, url: str) -> None:
     flags = summarize_flags(nodes_of(result))
     if flags:
         counts = ", ".join(f"{flag.flag.replace('_', ' ')} {flag.count:,}" for flag in flags)
-        output.show(f"flagged rankings: {counts} (aucpr-dask info {url})")
+        output.show(f"flagged rankings: {counts}")
+        output.show(f"which ones: aucpr-dask info {url}", fold=False)
 
 
 def opening(result: Scores, url: str) -> str:

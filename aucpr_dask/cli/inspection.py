@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from aucpr_dask.view.progress import Report
 
 SILENT_SECONDS = 2.0
-TOP = 3
 
 
 @click.command(
@@ -32,20 +32,31 @@ def info(output: Output, store: str, positive_from: int | None) -> None:
     """
     from aucpr_dask import results
     from aucpr_dask.scores import open_scores
-    from aucpr_dask.stores import _read_root_attrs as read_root_attrs
+    from aucpr_dask.stores import read_root_attrs as read_root_attrs
     from aucpr_dask.view.summary import summarize_result, summarize_scores
     from aucpr_dask.view.tables import result_view, scores_view
 
     summary: Any
-    if read_root_attrs(store).get("kind") == results.KIND:
+    if _kind(store) == results.KIND:
         summary = summarize_result(results.open_result(store), store)
-        output.show(result_view(summary, output.width, top=TOP, ascii_only=output.ascii_only))
+        output.show(result_view(summary, output.width, ascii_only=output.ascii_only))
     else:
         scores = open_scores(store)
         with output.progress(after=SILENT_SECONDS) as report:
             summary = summarize_scores(scores, store, positive_from=positive_from, compute=_computing(report))
         output.show(scores_view(summary, output.width))
     output.data({"store": store, **vars(summary)})
+
+
+def _kind(store: str) -> str | None:
+    """Return the kind that a store says it is."""
+    from aucpr_dask.stores import read_root_document
+
+    try:
+        document = json.loads(read_root_document(store))
+    except ValueError:
+        return None  # opening it says what is wrong with it
+    return str(document.get("attributes", {}).get("kind"))
 
 
 def _computing(report: Report) -> Callable[..., Any]:

@@ -20,25 +20,29 @@ import llvmlite
 import llvmlite.binding
 import numba
 import numpy as np
-from numba import config
 from platformdirs import user_cache_path
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_NUMBA: Any = numba.config
+_NJIT: Any = numba.njit
+
 CACHE_VARIABLE = "AUCPR_DASK_CACHE_DIR"
-_OPTIONS = {"nogil": True, "error_model": "numpy"}
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 def helper(function: Function) -> Function:
     """Compile a function that only other kernels call."""
-    return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+    compiled: Function = _NJIT(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)(function)
+    return compiled
 
 
 def kernel(*signatures: Any) -> Callable[[Function], Function]:
     """Compile an entry point for the given signatures, or load it from the published cache."""
 
     def compile_now(function: Function) -> Function:
-        return numba.njit(list(signatures), cache=_CACHE.enabled, **_OPTIONS)(function)  # type: ignore[no-any-return]
+        compiled: Function = _NJIT(list(signatures), cache=_CACHE.enabled, **_OPTIONS)(function)
+        return compiled
 
     return compile_now
 
@@ -50,7 +54,7 @@ class _Cache:
         self.published = home / _digest()
         self.enabled = True
         self._private: Path | None = None
-        self._previous = config.CACHE_DIR
+        self._previous = _NUMBA.CACHE_DIR
         try:
             if not self.published.is_dir():
                 home.mkdir(parents=True, exist_ok=True)
@@ -59,11 +63,11 @@ class _Cache:
         except OSError:
             self.enabled = False
         if self.enabled:
-            config.CACHE_DIR = str(self._private or self.published)
+            _NUMBA.CACHE_DIR = str(self._private or self.published)
 
     def publish(self) -> None:
         """Make what was compiled visible to other processes, all at once."""
-        config.CACHE_DIR = self._previous
+        _NUMBA.CACHE_DIR = self._previous
         if self._private is None:
             return
         try:

@@ -36,7 +36,7 @@ class GapTable(NamedTuple):
 
     value: np.ndarray  # distinct scores of the positives, then +inf
     first: np.ndarray  # first[b]: how many of them lie in buckets below b
-    count: np.ndarray  # negatives between values k - 1 and k (at 2k) and equal to value k (at 2k + 1)
+    tally: np.ndarray  # negatives between values k - 1 and k (at 2k) and equal to value k (at 2k + 1)
     bucket: np.ndarray  # bucket numbers of a segment of negatives
 
 
@@ -73,7 +73,7 @@ def blocks_by_gaps(positive, negative, table, blocks, may_refuse):
         return -1
     count_in_gaps(negative, table, n_values, low, scale, last)
 
-    negatives = np.int64(table.count[2 * n_values]) + np.int64(table.count[2 * n_values + 1])
+    negatives = np.int64(table.tally[2 * n_values]) + np.int64(table.tally[2 * n_values + 1])
     i = positive.size
     for block in range(n_values):
         k = n_values - 1 - block
@@ -81,9 +81,9 @@ def blocks_by_gaps(positive, negative, table, blocks, may_refuse):
             i -= 1
         blocks.positives[block] = positive.size - i
         blocks.above[block] = negatives
-        negatives += np.int64(table.count[2 * k + 1])
+        negatives += np.int64(table.tally[2 * k + 1])
         blocks.at[block] = negatives
-        negatives += np.int64(table.count[2 * k])
+        negatives += np.int64(table.tally[2 * k])
     return n_values
 
 
@@ -140,10 +140,10 @@ def fill_buckets(table, n_values, n_buckets, low, scale, last):
 
 @helper
 def count_in_gaps(score, table, n_values, low, scale, last):
-    """Fill ``count`` from every score."""
-    value, first, count, bucket = table.value, table.first, table.count, table.bucket
+    """Fill ``tally`` from the score of every negative."""
+    value, first, tally, bucket = table.value, table.first, table.tally, table.bucket
     for k in range(2 * n_values + 2):
-        count[k] = 0
+        tally[k] = 0
     for start in range(0, score.size, SEGMENT):
         size = min(SEGMENT, score.size - start)
         for i in range(size):  # apart from the counting, so that it compiles to vector instructions
@@ -160,7 +160,7 @@ def count_in_gaps(score, table, n_values, low, scale, last):
                     end = middle
             while value[k] < x:
                 k += 1
-            count[2 * k + (value[k] == x)] += 1
+            tally[2 * k + (value[k] == x)] += 1
 
 
 @helper

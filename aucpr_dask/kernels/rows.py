@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import types
+from numpy.typing import NDArray
 
 from aucpr_dask.kernels import areas
 from aucpr_dask.kernels.compiling import helper, kernel, publish
@@ -26,6 +27,8 @@ from aucpr_dask.kernels.ranking import (
     blocks_by_weights,
     two_sum,
 )
+
+Floats = NDArray[np.float32] | NDArray[np.float64]
 
 COLUMNS = (
     "n_positive",  # what the estimates divide by
@@ -314,7 +317,14 @@ def weighted_row(score, order, positive_weight, negative_weight, options, codes,
 publish()
 
 
-def evaluate_rows(score, label, label_row, n_given, options, codes):
+def evaluate_rows(
+    score: Floats,
+    label: NDArray[np.int8],
+    label_row: NDArray[np.int64],
+    n_given: NDArray[np.float64],
+    options: Options,
+    codes: NDArray[np.int64],
+) -> NDArray[np.float64]:
     """Evaluate rankings with hard labels.
 
     Parameters
@@ -352,7 +362,14 @@ def evaluate_rows(score, label, label_row, n_given, options, codes):
     return out
 
 
-def evaluate_weighted_rows(score, positive_weight, negative_weight, weight_row, options, codes):
+def evaluate_weighted_rows(
+    score: Floats,
+    positive_weight: NDArray[np.float64],
+    negative_weight: NDArray[np.float64],
+    weight_row: NDArray[np.int64],
+    options: Options,
+    codes: NDArray[np.int64],
+) -> NDArray[np.float64]:
     """Evaluate rankings in which every item carries a weight as a positive and one as a negative; ties in blocks.
 
     Parameters

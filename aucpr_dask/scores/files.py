@@ -6,6 +6,7 @@ import bz2
 import difflib
 import glob
 import gzip
+import io
 import lzma
 import tempfile
 import zlib
@@ -292,7 +293,7 @@ def _decompressed(path: Path) -> IO[bytes]:
         return bz2.open(path, "rb")
     if compression == "zstd":
         arrow = require_pyarrow(path)
-        return cast("IO[bytes]", arrow.CompressedInputStream(arrow.OSFile(str(path)), "zstd"))
+        return io.BufferedReader(arrow.CompressedInputStream(arrow.OSFile(str(path)), "zstd"))
     return path.open("rb")
 
 

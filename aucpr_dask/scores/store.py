@@ -175,8 +175,8 @@ def _prepare(dataset: xr.Dataset) -> xr.Dataset:
         chunks = chunk_shape(variable.shape, dataset["score"].dtype.itemsize, whole=1)
         dataset[name] = (variable.dims, da.zeros(variable.shape, dtype=variable.dtype, chunks=chunks), variable.attrs)
         dataset[name].encoding = {"chunks": chunks}
-    for name, variable in dataset.data_vars.items():
-        variable.attrs.setdefault("description", SCORE_VARIABLES[str(name)].description)
+    for key, variable in dataset.data_vars.items():
+        variable.attrs.setdefault("description", SCORE_VARIABLES[str(key)].description)
     return dataset
 
 

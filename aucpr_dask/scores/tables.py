@@ -239,6 +239,9 @@ class _TextTable:
             if number == self._header_line:
                 continue
             if len(row) != len(self.columns):
+                if rows:
+                    # What is wrong above this line comes first.
+                    yield _TextBatch(self.path, places, numbers, list(zip(*rows, strict=True)))
                 raise self._ragged(number, row)
             numbers.append(number)
             rows.append(row)

@@ -127,9 +127,9 @@ def rank_models(result: Scores, estimator: str | None = None) -> list[Ranking]:
     from aucpr_dask.inference import aggregate
 
     queries = {path: dataset.sizes.get(QUERY) for path, dataset in nodes_of(result)}
-    return [
-        _rank(path, dataset, estimator, queries[path], _method(result)) for path, dataset in nodes_of(aggregate(result))
-    ]
+    level, method = _level_and_method(result)
+    means = aggregate(result, level=level)
+    return [_rank(path, dataset, estimator, queries[path], method) for path, dataset in nodes_of(means)]
 
 
 def _rank(path: str, means: xr.Dataset, estimator: str | None, n_queries: int | None, method: str | None) -> Ranking:
@@ -232,7 +232,7 @@ def summarize_result(result: Scores, url: str) -> ResultSummary:
             _size(path, dataset, dataset["n_positive"].max(MODEL), dataset["n_negative"].max(MODEL), None)
             for path, dataset in nodes.items()
         ),
-        attrs={str(name): value for name, value in result.attrs.items()},
+        attrs=_common_attrs(result, nodes),
         flags=summarize_flags(nodes.items()),
         rankings=tuple(rank_models(result)),
     )
@@ -308,7 +308,7 @@ def _places(path: str, mask: np.ndarray, dataset: xr.Dataset) -> list[tuple[int,
     models = model_names(dataset)
     queries = _names(dataset, QUERY) if QUERY in dataset.sizes else None
     start = f"{path}: " if path else ""
-    if mask.all():
+    if mask.all() and mask.size > 1:
         return [(mask.size, f"{start}all {mask.size} rankings")]
     places = []
     mask = mask.copy()
@@ -325,11 +325,19 @@ def _places(path: str, mask: np.ndarray, dataset: xr.Dataset) -> list[tuple[int,
     return places
 
 
-def _method(result: Scores) -> str | None:
+def _common_attrs(result: Scores, nodes: dict[str, xr.Dataset]) -> dict[str, Any]:
+    """Return what holds for the whole result: its own attributes and those that all its data sets share."""
+    first, *others = (dataset.attrs for dataset in nodes.values())
+    shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
+    return {str(name): value for name, value in (dict(result.attrs) | shared).items()}
+
+
+def _level_and_method(result: Scores) -> tuple[float, str | None]:
+    """Return the level and the first method of the intervals that a result holds."""
     for _, dataset in nodes_of(result):
-        if METHOD in dataset.coords and dataset.sizes[METHOD]:
-            return str(dataset[METHOD].values[0])
-    return None
+        if "interval" in dataset and dataset.sizes[METHOD]:
+            return float(dataset["level"]), str(dataset[METHOD].values[0])
+    return 0.95, None
 
 
 def plain(value: Any) -> Any:

@@ -26,8 +26,10 @@ from aucpr_dask.view.summary import (
 WIDEST = 100
 MOST_DATA_SETS = 8
 MOST_MISSING = 5
+TOP_OF_ONE, TOP_OF_MANY = 10, 3
 LEAST_NAME, WIDEST_NAME = 10, 30
 LEAST_BAR, WIDEST_BAR = 10, 24
+WIDEST_PLACE = 60
 GAP = 2
 
 
@@ -116,44 +118,98 @@ def fitted_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width
 def ranking_view(ranking: Ranking, width: int, *, top: int | None = None, ascii_only: bool = False) -> Group:
     """Show the best `top` models of a data set with their intervals, as numbers and as bars."""
     shown = ranking.models[:top]
-    columns = [Column("", right=True), Column("model", name=True), Column("area", right=True)]
-    cells = [[str(model.rank or "-"), model.model, _area(model.estimate)] for model in shown]
+    columns = [Column("", right=True), Column("model", name=True)]
+    rows = [[str(model.rank or "-"), model.model] for model in shown]
     if len({model.n_queries for model in ranking.models}) > 1:
         columns.append(Column("queries", right=True))
-        cells = [[*row, f"{model.n_queries:,}"] for row, model in zip(cells, shown, strict=True)]
-    if ranking.interval is not None:
-        columns.append(Column(f"{100 * ranking.level:.4g} % interval" if ranking.level else "interval"))
-        cells = [[*row, _bounds(model)] for row, model in zip(cells, shown, strict=True)]
-        taken = sum(
-            GAP + max(len(column.header), *(cell_len(row[i]) for row in cells))
-            for i, column in enumerate(columns)
-            if not column.name
-        )
-        names = max(cell_len(model.model) for model in shown)
-        bar = min(WIDEST_BAR, width - taken - min(names, WIDEST_NAME))
-        if bar >= LEAST_BAR:
-            scale = _scale(shown)
-            columns.append(Column(f"{scale[0]:<{bar - 4}.2f}{scale[1]:.2f}"))
-            cells = [
-                [*row, interval_bar(model.lower, model.estimate, model.upper, scale, bar, ascii_only=ascii_only)]
-                for row, model in zip(cells, shown, strict=True)
-            ]
+        rows = [[*row, f"{model.n_queries:,}"] for row, model in zip(rows, shown, strict=True)]
+    title = Text(shorten(ranking.data_set, WIDEST_NAME) or "all models", style="bold")
     more = len(ranking.models) - len(shown)
     return Group(
-        _ranking_title(ranking),
-        fitted_table(columns, cells, width),
-        *([Text(f"and {more:,} more model{'s' if more > 1 else ''}", style="dim")] if more else []),
+        title.append(f"  {_about(ranking)}", style="not bold"),
+        _table_of_areas(columns, rows, shown, ranking, width, ascii_only),
+        *([Text(f"and {counted(more, 'more model')}", style="dim")] if more else []),
     )
 
 
-def _ranking_title(ranking: Ranking) -> Text:
-    title = Text(shorten(ranking.data_set, WIDEST_NAME) or "all models", style="bold")
+def leaders_view(rankings: Sequence[Ranking], width: int, *, top: int, ascii_only: bool = False) -> Group:
+    """Show the best `top` models of several data sets of one kind in one table, on one scale."""
+    first, n_models = rankings[0], {len(ranking.models) for ranking in rankings}
+    shown = [model for ranking in rankings for model in ranking.models[:top]]
+    rows = [
+        [ranking.data_set if i == 0 else "", str(model.rank or "-"), model.model]
+        for ranking in rankings
+        for i, model in enumerate(ranking.models[:top])
+    ]
+    of = f"{min(n_models):,}" if len(n_models) == 1 else f"{min(n_models):,} to {max(n_models):,}"
+    title = Text(f"{counted(len(rankings), 'data set')}, best {top} of {of} models", style="bold")
+    columns = [Column("data set", name=True), Column("", right=True), Column("model", name=True)]
+    return Group(
+        title.append(f"  {_about(first)}", style="not bold"),
+        _table_of_areas(columns, rows, shown, first, width, ascii_only),
+    )
+
+
+def rankings_view(
+    rankings: Sequence[Ranking], width: int, *, top: int | None = None, ascii_only: bool = False
+) -> Group:
+    """Show one data set with its best models, or the best few of the first data sets and count the others."""
+    if len(rankings) == 1:
+        return ranking_view(rankings[0], width, top=top or TOP_OF_ONE, ascii_only=ascii_only)
+    kinds: dict[str, list[Ranking]] = {}
+    for ranking in rankings[:MOST_DATA_SETS]:
+        kinds.setdefault(_about(ranking), []).append(ranking)
+    parts: list[RenderableType] = []
+    for alike in kinds.values():
+        view = (
+            ranking_view(alike[0], width, top=top or TOP_OF_MANY, ascii_only=ascii_only)
+            if len(alike) == 1
+            else leaders_view(alike, width, top=top or TOP_OF_MANY, ascii_only=ascii_only)
+        )
+        parts += [*([Text("")] if parts else []), view]
+    if len(rankings) > MOST_DATA_SETS:
+        parts.append(Text(f"and {counted(len(rankings) - MOST_DATA_SETS, 'more data set')}", style="dim"))
+    return Group(*parts)
+
+
+def _table_of_areas(
+    columns: list[Column],
+    rows: list[list[str]],
+    models: Sequence[RankedModel],
+    kind: Ranking,
+    width: int,
+    ascii_only: bool,
+) -> Table:
+    """Add area, interval and, where there is room, a bar to the `rows` of the `models`."""
+
+    def add(column: Column, cells: Sequence[str]) -> None:
+        columns.append(column)
+        for row, cell in zip(rows, cells, strict=True):
+            row.append(cell)
+
+    add(Column("area", right=True), [_area(model.estimate) for model in models])
+    if kind.interval is not None:
+        add(Column(f"{100 * kind.level:.4g}% interval" if kind.level else "interval"), [_bounds(m) for m in models])
+        needs = [
+            max(cell_len(cell) for cell in (column.header, *(row[i] for row in rows)))
+            for i, column in enumerate(columns)
+        ]
+        names = [min(need, WIDEST_NAME) if column.name else need for column, need in zip(columns, needs, strict=True)]
+        bar = min(WIDEST_BAR, width - sum(names) - GAP * len(columns))
+        if bar >= LEAST_BAR:
+            scale = _scale(models)
+            bars = [interval_bar(m.lower, m.estimate, m.upper, scale, bar, ascii_only=ascii_only) for m in models]
+            add(Column(f"{scale[0]:<{bar - 4}.2f}{scale[1]:.2f}"), bars)
+    return fitted_table(columns, rows, width)
+
+
+def _about(ranking: Ranking) -> str:
     about = [ranking.estimator.replace("_", " ")]
     if ranking.n_queries is not None:
         about.append(f"mean of {ranking.n_queries:,} queries")
     if ranking.interval is not None:
         about.append(f"{ranking.interval.replace('_', ' ')} interval")
-    return title.append(f"  {', '.join(about)}", style="not bold")
+    return ", ".join(about)
 
 
 def _scale(models: Sequence[RankedModel]) -> tuple[float, float]:
@@ -174,18 +230,15 @@ def _bounds(model: RankedModel) -> str:
     return f"[{model.lower:.3f}, {model.upper:.3f}]"
 
 
-def rankings_view(
-    rankings: Sequence[Ranking], width: int, *, top: int | None = None, ascii_only: bool = False
-) -> Group:
-    """Show the rankings of the first data sets, and count the others."""
-    parts: list[RenderableType] = []
-    for ranking in rankings[:MOST_DATA_SETS]:
-        parts += [ranking_view(ranking, width, top=top, ascii_only=ascii_only), Text("")]
-    if len(rankings) > MOST_DATA_SETS:
-        parts.append(
-            Text(f"and {len(rankings) - MOST_DATA_SETS:,} more data sets; name one with --data-set", style="dim")
-        )
-    return Group(*parts)
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "model"), counted(2000, "model")
+    ('1 model', '2,000 models')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def scores_view(summary: ScoresSummary, width: int) -> Group:
@@ -206,11 +259,11 @@ def scores_view(summary: ScoresSummary, width: int) -> Group:
     return Group(*parts, Text(""), *_warnings(summary.flags, width))
 
 
-def result_view(summary: ResultSummary, width: int, *, top: int, ascii_only: bool = False) -> Group:
+def result_view(summary: ResultSummary, width: int, *, top: int | None = None, ascii_only: bool = False) -> Group:
     """Show the summary of a result store."""
     return Group(
         _headline("result store", summary.url, len(summary.data_sets), summary.n_rankings),
-        *_attributes(summary.attrs, width),
+        _attributes(summary.attrs),
         Text(""),
         *_sizes(summary.data_sets, width),
         Text(""),
@@ -221,8 +274,8 @@ def result_view(summary: ResultSummary, width: int, *, top: int, ascii_only: boo
 
 
 def _headline(kind: str, url: str, n_data_sets: int, n_rankings: int) -> Text:
-    sets = "1 data set" if n_data_sets == 1 else f"{n_data_sets:,} data sets"
-    return Text(f"{kind} {url}", style="bold").append(f"\n{sets}, {n_rankings:,} rankings", style="not bold")
+    counts = f"{counted(n_data_sets, 'data set')}, {counted(n_rankings, 'ranking')}"
+    return Text(f"{kind} {url}", style="bold").append(f"\n{counts}", style="not bold")
 
 
 def _sizes(data_sets: Sequence[DataSetSize], width: int) -> list[RenderableType]:
@@ -239,7 +292,9 @@ def _sizes(data_sets: Sequence[DataSetSize], width: int) -> list[RenderableType]
     if any(size.n_queries is not None for size in shown):
         add("queries", ["-" if size.n_queries is None else f"{size.n_queries:,}" for size in shown])
     if any(size.n_items is not None for size in shown):
-        add("items", ["-" if size.n_items is None else f"{size.n_items:,}" for size in shown])
+        # Queries differ in length: the dimension is as long as the longest.
+        most = [("" if size.n_queries is None else "≤ ") for size in shown]
+        add("items", ["-" if s.n_items is None else f"{at}{s.n_items:,}" for at, s in zip(most, shown, strict=True)])
     add(
         "positive",
         [f"{size.n_positive:,.6g}" if size.n_positive < 1e6 else f"{size.n_positive:,.0f}" for size in shown],
@@ -249,7 +304,7 @@ def _sizes(data_sets: Sequence[DataSetSize], width: int) -> list[RenderableType]
         add("missing", [f"{size.n_missing:,}" if size.n_missing else "-" for size in shown])
     parts: list[RenderableType] = [fitted_table(columns, rows, width)]
     if len(data_sets) > len(shown):
-        parts.append(Text(f"and {len(data_sets) - len(shown):,} more data sets", style="dim"))
+        parts.append(Text(f"and {counted(len(data_sets) - len(shown), 'more data set')}", style="dim"))
     return parts
 
 
@@ -292,21 +347,28 @@ def _missing_scores(missing: Sequence[MissingScores], width: int) -> list[Render
 
 
 def _warnings(flags: Sequence[FlagSummary], width: int) -> list[RenderableType]:
+    """Return each flag with what it means, how often it was raised and where first."""
     if not flags:
         return [Text("no warnings", style="green")]
     parts: list[RenderableType] = []
     for flag in flags:
-        parts.append(Text(f"{flag.flag.replace('_', ' ')}: {flag.count:,} of {flag.of:,} rankings", style="yellow"))
-        parts.append(Padding(Text(flag.description, style="dim"), (0, 0, 0, 2)))
-        parts += [Text(f"  {shorten(place, width - 2)}") for place in flag.places]
-        if flag.more_places:
-            parts.append(Text(f"  and {flag.more_places:,} more", style="dim"))
+        title = Text(flag.flag.replace("_", " "), style="yellow")
+        parts.append(title.append(f": {flag.count:,} of {counted(flag.of, 'ranking')}", style="default"))
+        places = "; ".join(shorten(place, min(WIDEST_PLACE, width - 2)) for place in flag.places)
+        more = f"; and {flag.more_places:,} more" if flag.more_places else ""
+        parts.append(Padding(Text(flag.description, style="dim"), (0, 0, 0, 2), expand=False))
+        parts.append(Padding(Text(places + more), (0, 0, 0, 2), expand=False))
     return parts
 
 
-def _attributes(attrs: dict[str, object], width: int) -> list[RenderableType]:
-    names = max((len(name) for name in attrs), default=0)
-    return [
-        Text(f"  {name:<{names}}  {shorten(str(value), max(LEAST_NAME, width - names - 4))}", style="dim")
-        for name, value in attrs.items()
-    ]
+def _attributes(attrs: dict[str, object]) -> Table:
+    grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
+    for name, value in attrs.items():
+        grid.add_row(Text(name.replace("_", " "), style="dim"), Text(_attribute(value)))
+    return grid
+
+
+def _attribute(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {one}" for name, one in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

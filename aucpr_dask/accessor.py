@@ -1,0 +1,69 @@
+"""The accessor ``.aucpr`` on Datasets and DataTrees; registered when the package is imported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import xarray as xr
+
+from aucpr_dask.errors import InvalidInputError, explain
+
+if TYPE_CHECKING:
+    from aucpr_dask.stores import Scores
+
+
+class _Accessor:
+    """What can be done with score data sets, and with results."""
+
+    def __init__(self, data: Scores) -> None:
+        self._data = data
+
+    def evaluate(self, *args: Any, **options: Any) -> Scores:
+        """Evaluate score data sets: :func:`aucpr_dask.evaluate` of this object."""
+        from aucpr_dask.evaluation import evaluate
+
+        return evaluate(self._data, *args, **options)
+
+    def save(self, url: str | Path, **options: Any) -> None:
+        """Write score data sets to a store: :func:`aucpr_dask.save_scores` of this object."""
+        from aucpr_dask.scores import save_scores
+
+        save_scores(self._data, url, **options)
+
+    def aggregate(self, **options: Any) -> Scores:
+        """Average a result over queries: :func:`aucpr_dask.aggregate` of this object."""
+        from aucpr_dask.inference import aggregate
+
+        self._require_result()
+        return aggregate(self._data, **options)
+
+    def flagged(self, flag: str) -> Scores:
+        """Return where a result raises the warning called `flag`, as a boolean variable of that name."""
+        from aucpr_dask.results import flagged
+        from aucpr_dask.stores import map_nodes
+
+        self._require_result()
+        return map_nodes(self._data, lambda path, node: flagged(node, flag))
+
+    def _require_result(self) -> None:
+        from aucpr_dask.stores import nodes_of
+
+        if not all("estimate" in node for _, node in nodes_of(self._data)):
+            raise InvalidInputError(
+                explain(
+                    "this is not a result",
+                    received="no variable 'estimate'",
+                    remedy="evaluate the scores first: scores.aucpr.evaluate()",
+                )
+            )
+
+
+@xr.register_dataset_accessor("aucpr")  # type: ignore[no-untyped-call]
+class DatasetAccessor(_Accessor):
+    """``dataset.aucpr``: one data set."""
+
+
+@xr.register_datatree_accessor("aucpr")  # type: ignore[no-untyped-call]
+class DataTreeAccessor(_Accessor):
+    """``tree.aucpr``: many data sets."""

@@ -1,0 +1,73 @@
+"""Hypothesis profiles, and the small data sets and the reference data that several test files share."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import HealthCheck, settings
+
+SHARED = Path(__file__).parents[1].parent / "shared"
+
+# A first call compiles or loads the kernels, so no example has a deadline.
+settings.register_profile(
+    "default", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.register_profile("ci", settings.get_profile("default"), max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of reference data, which is not part of this repository."""
+    if not SHARED.is_dir():
+        pytest.skip("the reference data are not here")
+    return SHARED
+
+
+def pooled(n_models: int = 5, n_items: int = 60, seed: int = 0, share: float = 0.4) -> xr.Dataset:
+    """One data set without queries: rounded scores, so that some tie."""
+    random = np.random.default_rng(seed)
+    label = (random.random(n_items) < share).astype(np.int8)
+    label[:2] = 1, 0
+    return xr.Dataset(
+        {
+            "score": (("model", "item"), (random.normal(size=(n_models, n_items)) + label).round(1)),
+            "label": ("item", label),
+        },
+        coords={"model": [f"m{i}" for i in range(n_models)], "item": [f"d{i:04d}" for i in range(n_items)]},
+    )
+
+
+def queried(n_models: int = 4, n_queries: int = 3, n_items: int = 30, seed: int = 1) -> xr.Dataset:
+    """One data set of queries in the pooled layout, the later queries padded."""
+    random = np.random.default_rng(seed)
+    label = (random.random((n_queries, n_items)) < 0.4).astype(np.int8)
+    label[:, :2] = 1, 0
+    for query in range(n_queries):
+        label[query, n_items - 2 * query :] = -2
+    score = (random.normal(size=(n_models, n_queries, n_items)) + (label == 1)).round(1)
+    score[:, label == -2] = np.nan
+    return xr.Dataset(
+        {"score": (("model", "query", "item"), score), "label": (("query", "item"), label)},
+        coords={"model": [f"m{i}" for i in range(n_models)], "query": [f"q{i}" for i in range(n_queries)]},
+    )
+
+
+@pytest.fixture
+def scores() -> xr.Dataset:
+    """Five models on one data set."""
+    return pooled()
+
+
+@pytest.fixture
+def query_scores() -> xr.Dataset:
+    """Four models on three queries of different length."""
+    return queried()
+
+
+@pytest.fixture
+def forest() -> xr.DataTree:
+    """Data sets of different sizes, with and without queries, with different models."""
+    return xr.DataTree.from_dict({"small": pooled(3, 20, seed=2), "large": pooled(5, 80, seed=3), "topics": queried()})

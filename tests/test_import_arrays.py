@@ -1,0 +1,418 @@
+"""Arrays: what is stored against the arrays themselves, and every way a file can be wrong."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from aucpr_dask import stores
+from aucpr_dask.errors import AlignmentError, AucprError, ChunkError, FileFormatError, InvalidInputError, StoreError
+from aucpr_dask.scores import open_scores, save_scores
+from aucpr_dask.scores.arrays import as_labels, as_scores, import_arrays, import_xarray
+
+SHARED = Path(__file__).parents[1].parent / "shared" / "data"
+ADBENCH = SHARED / "adbench"
+
+needs_adbench = pytest.mark.skipif(not ADBENCH.exists(), reason="the shared data are absent")
+
+NAN = math.nan
+
+
+def load(paths, folder, **options):
+    """Import arrays; return what was stored and the summary."""
+    summary = import_arrays(paths, folder / "s.zarr", overwrite=True, **options)
+    return open_scores(folder / "s.zarr").load(), summary
+
+
+def load_xarray(path, folder, **options):
+    summary = import_xarray(path, folder / "s.zarr", overwrite=True, **options)
+    return open_scores(folder / "s.zarr").load(), summary
+
+
+@pytest.fixture
+def random():
+    return np.random.default_rng(0)
+
+
+class TestLayouts:
+    def test_models_and_items(self, tmp_path, random):
+        scores = random.random((2, 5))
+        np.savez_compressed(tmp_path / "a.npz", scores=scores, y=[1, 0, 0, -1, 1], models=["x", "y"], g=np.arange(5))
+        stored, summary = load(tmp_path / "a.npz", tmp_path, cluster="g", fold="g")
+        np.testing.assert_array_equal(stored["score"], scores)
+        assert stored["label"].values.tolist() == [1, 0, 0, -1, 1]
+        assert stored["model"].values.tolist() == ["x", "y"]
+        assert stored["cluster"].values.tolist() == stored["fold"].values.tolist() == list(range(5))
+        assert (summary.models, summary.queries, summary.items, summary.datasets) == (2, 0, 5, 1)
+
+    @pytest.mark.parametrize("chunk_bytes", [1, 100, 2**24])
+    @pytest.mark.parametrize(
+        "dims",
+        [
+            "item",
+            "item,model",
+            "model,repeat,item",
+            "repeat,item,model",
+            "item,query,model",
+            "a,query,b,item",
+            "query,item",
+        ],
+    )
+    def test_axes_in_any_order(self, tmp_path, random, monkeypatch, dims, chunk_bytes):
+        monkeypatch.setattr(stores, "CHUNK_BYTES", chunk_bytes)
+        sizes = {"item": 6, "query": 3, "model": 2, "repeat": 4, "a": 2, "b": 5}
+        names = dims.split(",")
+        scores = random.random([sizes[name] for name in names])
+        label = random.integers(-1, 2, [sizes[name] for name in names if name in ("query", "item")])
+        np.savez(tmp_path / "a.npz", scores=scores, y=label)
+        stored, summary = load(tmp_path / "a.npz", tmp_path, dims=dims)
+        ranked = [name for name in ("query", "item") if name in names]
+        array = xr.DataArray(scores, dims=names)
+        labels = xr.DataArray(label, dims=[name for name in names if name in ranked]).transpose(*ranked)
+        np.testing.assert_array_equal(stored["label"], labels)
+        assert summary.models == stored.sizes["model"]
+        for model in stored["model"].values:
+            place = dict(part.split("=") for part in model.split(" ") if "=" in part)
+            if "model" in names:
+                place["model"] = model.split(" ")[0]
+            one = array.isel({dim: int(index) for dim, index in place.items()}).transpose(*ranked)
+            np.testing.assert_array_equal(stored["score"].sel(model=model), one)
+
+    def test_names_of_stacked_models(self, tmp_path):
+        np.savez(tmp_path / "a.npz", scores=np.zeros((2, 2, 3)), y=[0, 1, 0], names=[b"rf", b"lr"])
+        stored, _ = load(tmp_path / "a.npz", tmp_path, dims=("repeat", "model", "item"), models="names")
+        assert stored["model"].values.tolist() == ["rf repeat=0", "rf repeat=1", "lr repeat=0", "lr repeat=1"]
+        stored, _ = load(tmp_path / "a.npz", tmp_path, dims=("repeat", "model", "item"), models=["u", "v"])
+        assert stored["model"].values.tolist()[0] == "u repeat=0"
+
+    @pytest.mark.parametrize("dims", ["model,repeat,query,item", "item,repeat,model,query"])
+    @pytest.mark.parametrize("chunk_bytes", [40, 2**24])
+    def test_labels_of_each_model(self, tmp_path, random, monkeypatch, dims, chunk_bytes):
+        monkeypatch.setattr(stores, "CHUNK_BYTES", chunk_bytes)
+        shape = [{"item": 4, "query": 3, "model": 2, "repeat": 2}[name] for name in dims.split(",")]
+        scores, labels = random.random(shape), random.integers(-2, 3, shape)
+        np.savez(tmp_path / "a.npz", scores=scores, y=labels)
+        stored, summary = load(tmp_path / "a.npz", tmp_path, dims=dims)
+        arrays = {"score": scores, "label": labels}
+        for name, array in arrays.items():
+            whole = xr.DataArray(array, dims=dims.split(",")).transpose("model", "repeat", "query", "item").values
+            np.testing.assert_array_equal(stored[name], whole.reshape(4, 3, 4))
+        assert summary.items == (labels != -2).sum()
+
+    def test_several_files_are_a_tree(self, tmp_path):
+        for name, size in (("one", 3), ("two", 4)):
+            np.savez(tmp_path / f"{name}.npz", scores=np.full((1, size), size), y=np.ones(size))
+        seen = []
+        stored, summary = load(tmp_path / "*.npz", tmp_path, on_progress=lambda *event: seen.append(event))
+        assert stored["one/score"].values.tolist() == [[3, 3, 3]]
+        assert stored["two/score"].values.tolist() == [[4, 4, 4, 4]]
+        assert (summary.items, summary.datasets) == (7, 2)
+        assert seen == [(what, done, 2) for what in ("reading labels", "writing blocks") for done in (1, 2)]
+
+    def test_npy(self, tmp_path, random):
+        scores = random.random((6, 2)).astype("f4")
+        np.save(tmp_path / "run.npy", scores)
+        np.save(tmp_path / "y.npy", np.array([True, False] * 3))
+        np.save(tmp_path / "groups.npy", np.array(list("aabbcc")))
+        stored, _ = load(
+            tmp_path / "run.npy",
+            tmp_path,
+            label=tmp_path / "y.npy",
+            dims="item,model",
+            models=["p", "q"],
+            cluster=tmp_path / "groups.npy",
+        )
+        np.testing.assert_array_equal(stored["score"], scores.T)
+        assert stored["label"].values.tolist() == [1, 0] * 3
+        assert stored["cluster"].values.tolist() == list("aabbcc")
+        assert stored["model"].values.tolist() == ["p", "q"]
+
+    def test_negate(self, tmp_path):
+        np.savez(tmp_path / "a.npz", scores=np.array([[0, 200, 3]], np.uint8), y=[0, 1, 0])
+        stored, _ = load(tmp_path / "a.npz", tmp_path, negate=True)
+        assert stored["score"].values.tolist() == [[0, -200, -3]]
+        assert not np.signbit(stored["score"].values[0, 0])
+
+
+class TestTypes:
+    @pytest.mark.parametrize(
+        ("kind", "expected"),
+        [
+            ("u1", "f4"),
+            ("i2", "f4"),
+            ("u2", "f4"),
+            ("?", "f4"),
+            ("f2", "f4"),
+            (">f4", "f4"),
+            ("<f8", "f8"),
+            ("i4", "f8"),
+        ]
+        + [("u4", "f8"), ("i8", "f8"), ("u8", "f8")],
+    )
+    def test_stored_as(self, tmp_path, kind, expected):
+        largest = 1 if kind == "?" else 1000 if "f" in kind else min(np.iinfo(kind).max, 2**53)
+        values = np.array([[0, 1, largest]]).astype(kind)
+        np.savez(tmp_path / "a.npz", scores=values, y=[0, 1, 0])
+        stored, _ = load(tmp_path / "a.npz", tmp_path)
+        assert stored["score"].dtype == expected
+        assert stored["score"].values.astype(object).tolist() == [[0, 1, largest]]
+
+    @pytest.mark.parametrize("bad", [2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63) + 1])
+    def test_integers_that_would_be_rounded(self, tmp_path, bad):
+        assert as_scores(np.array([2**60, -(2**63), 2**53])).tolist() == [2.0**60, -(2.0**63), 2.0**53]
+        np.savez(tmp_path / "a.npz", scores=np.array([[0, bad, 2**60]]), y=[0, 1, 0])
+        with pytest.raises(FileFormatError, match=rf"(?s)without rounding.*'scores'.*{bad}"):
+            load(tmp_path / "a.npz", tmp_path)
+        assert not (tmp_path / "s.zarr").exists()
+
+    @pytest.mark.parametrize("labels", [[0.5], [NAN], [-3], [128], [300], [np.inf], ["1"], [1j]])
+    def test_labels_outside_their_domain(self, labels):
+        with pytest.raises(FileFormatError, match=r"(?s)outside their domain.*here"):
+            as_labels(np.array([*labels]), "here")
+
+
+class TestWrong:
+    @pytest.mark.parametrize(
+        ("arrays", "options", "error", "message"),
+        [
+            ({"y": [0, 1]}, {}, FileFormatError, r"no such array.*\n.*a\.npz\n  received: 'scores'\n  allowed: y"),
+            ({"scores": [[1, 2]]}, {}, FileFormatError, r"(?s)no such array.*'y'"),
+            ({"scores": [[1, 2]], "y": [0, 1, 1]}, {}, AlignmentError, r"(?s)labels do not fit.*\(3,\).*\(1, 2\)"),
+            ({"scores": [[1, 2]], "y": [[0, 1]]}, {"dims": "query,item"}, None, ""),
+            ({"scores": [["a", "b"]], "y": [0, 1]}, {}, FileFormatError, r"(?s)type they cannot have.*dtype <U1"),
+            ({"scores": [[1j, 2]], "y": [0, 1]}, {}, FileFormatError, r"(?s)type they cannot have.*complex"),
+            ({"scores": [[1, 2]], "y": [0, 7.5]}, {}, FileFormatError, r"(?s)outside their domain.*'y'.*7\.5"),
+            ({"scores": [[1, 2]], "y": [0, 1], "models": ["a", "b"]}, {}, AlignmentError, r"(?s)2 names.*1 names"),
+            ({"scores": [[1, 2]] * 2, "y": [0, 1], "models": ["a", "a"]}, {}, AlignmentError, "must be unique"),
+            ({"scores": [[1, 2]], "y": [0, 1]}, {"models": "m"}, FileFormatError, "no such array"),
+            ({"scores": [[1, 2]], "y": [0, 1]}, {"dims": "model"}, InvalidInputError, "not named well"),
+            ({"scores": [[1, 2]], "y": [0, 1]}, {"dims": "model,repeat"}, InvalidInputError, "not named well"),
+            ({"scores": [[1, 2]], "y": [0, 1]}, {"dims": "item,item"}, InvalidInputError, "not named well"),
+            ({"scores": np.zeros((1, 1, 1, 2)), "y": [0, 1]}, {}, InvalidInputError, "not named well"),
+            ({"scores": [[1, 2]], "y": [0, 1], "f": [[1, 2]]}, {"fold": "f"}, AlignmentError, r"(?s)'fold' does not fit.*\(2,\)"),
+            ({"scores": np.array([[1, None]]), "y": [0, 1]}, {}, FileFormatError, r"(?s)never unpickled.*'scores'"),
+            ({"scores": [[1, 2]], "y": np.array([0, None])}, {}, FileFormatError, r"(?s)never unpickled.*'y'"),
+        ],
+    )  # fmt: skip
+    def test_npz(self, tmp_path, arrays, options, error, message):
+        np.savez(tmp_path / "a.npz", **arrays)
+        if error is None:
+            load(tmp_path / "a.npz", tmp_path, **options)
+            return
+        with pytest.raises(error, match=message):
+            load(tmp_path / "a.npz", tmp_path, **options)
+        assert not (tmp_path / "s.zarr").exists()
+
+    def test_truncated(self, tmp_path, random):
+        np.savez_compressed(tmp_path / "a.npz", scores=random.random((9, 999)), y=np.ones(999))
+        (tmp_path / "a.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:-100])
+        with pytest.raises(FileFormatError, match=r"corrupt or truncated\n  where: .*a\.npz"):
+            load(tmp_path / "a.npz", tmp_path)
+
+    def test_corrupt(self, tmp_path, random):
+        np.savez_compressed(tmp_path / "a.npz", scores=random.random((9, 999)), y=np.ones(999))
+        content = bytearray((tmp_path / "a.npz").read_bytes())
+        content[5000:5050] = bytes(50)
+        (tmp_path / "a.npz").write_bytes(content)
+        with pytest.raises(FileFormatError, match=r"corrupt or truncated\n  where: .*a\.npz"):
+            load(tmp_path / "a.npz", tmp_path)
+        with pytest.raises(StoreError):
+            open_scores(tmp_path / "s.zarr")
+
+    def test_npy(self, tmp_path):
+        np.save(tmp_path / "a.npy", np.zeros((2, 9)))
+        with pytest.raises(InvalidInputError, match=r"(?s)cannot be read\n  where: y\n.*label=PATH"):
+            load(tmp_path / "a.npy", tmp_path)
+        np.save(tmp_path / "y.npy", np.array([0, None]))
+        with pytest.raises(FileFormatError, match=r"never unpickled\n  where: .*y\.npy"):
+            load(tmp_path / "a.npy", tmp_path, label=tmp_path / "y.npy")
+        (tmp_path / "a.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:-9])
+        with pytest.raises(FileFormatError, match=r"corrupt or truncated\n  where: .*a\.npy"):
+            load(tmp_path / "a.npy", tmp_path, label=tmp_path / "y.npy")
+
+    def test_other_files(self, tmp_path):
+        (tmp_path / "a.npz").write_bytes(gzip.compress(b"scores"))
+        with pytest.raises(FileFormatError, match="no file of NumPy arrays"):
+            load(tmp_path / "a.npz", tmp_path)
+
+    def test_two_files_of_one_name(self, tmp_path):
+        for folder in ("p", "q"):
+            (tmp_path / folder).mkdir()
+            np.savez(tmp_path / folder / "a.npz", scores=[[1, 2]], y=[0, 1])
+        with pytest.raises(AlignmentError, match=r"(?s)data set 'a'.*p/a\.npz and .*q/a\.npz"):
+            load(tmp_path / "[pq]" / "*.npz", tmp_path)
+
+    def test_a_crash_leaves_no_store_that_opens(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(stores, "CHUNK_BYTES", 1)
+        np.savez(tmp_path / "a.npz", scores=[[1, 2], [3, 4]], y=[0, 1])
+
+        def crash(what, done, total):
+            if what == "writing blocks" and done < total:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            load(tmp_path / "a.npz", tmp_path, on_progress=crash)
+        with pytest.raises(StoreError, match="never finished"):
+            open_scores(tmp_path / "s.zarr")
+
+
+@needs_adbench
+class TestAdbench:
+    def test_out_of_fold_scores(self, tmp_path):
+        files = sorted((ADBENCH / "oof_scores").glob("*.npz"))
+        stored, summary = load(ADBENCH / "oof_scores", tmp_path, dims=("model", "repeat", "item"))
+        assert (summary.models, summary.datasets) == (75, 12)
+        for file in files:
+            arrays = np.load(file)
+            node = stored[file.stem].to_dataset()
+            np.testing.assert_array_equal(node["label"], arrays["y"])
+            for model, name in enumerate(arrays["models"]):
+                for repeat in range(3):
+                    one = node["score"].sel(model=f"{name} repeat={repeat}")
+                    np.testing.assert_array_equal(one, arrays["scores"][model, repeat])
+
+    def test_features(self, tmp_path):
+        stored, summary = load(ADBENCH / "features", tmp_path, score="X", dims="item,model")
+        assert (summary.datasets, sum(node.sizes["model"] for node in stored.leaves)) == (27, 2207)
+        for file in (ADBENCH / "features").glob("*.npz"):
+            arrays = np.load(file)
+            node = stored[file.stem]
+            np.testing.assert_array_equal(node["score"], arrays["X"].T)
+            np.testing.assert_array_equal(node["label"], arrays["y"])
+        distinct = defaultdict(dict)
+        with gzip.open(ADBENCH / "expected_feature_ap.csv.gz", "rt") as lines:
+            for row in csv.DictReader(lines):
+                distinct[row["dataset"]][row["feature"]] = row
+        assert set(distinct) == set(stored.children)
+        assert all(set(rows) == set(stored[name]["model"].values.tolist()) for name, rows in distinct.items())
+
+
+@pytest.fixture
+def dataset(random):
+    return xr.Dataset(
+        {
+            "score": (("model", "query", "item"), random.random((2, 3, 4))),
+            "label": (("query", "item"), random.integers(-2, 2, (3, 4)).astype("i1")),
+        },
+        coords={"model": ["a", "b"], "query": ["x", "y", "z"]},
+    )
+
+
+class TestXarray:
+    def test_renamed_transposed_and_typed(self, tmp_path, dataset):
+        odd = dataset.transpose("item", "query", "model").rename(score="probability", label="y", query="topic")
+        odd["y"] = odd["y"].astype("f8")
+        odd["probability"] = (odd["probability"] * 1000).astype("i2")
+        odd["other"] = ("item", np.arange(4.0))
+        odd.to_netcdf(tmp_path / "a.nc", engine="scipy")
+        rename = {"probability": "score", "y": "label", "topic": "query"}
+        stored, summary = load_xarray(tmp_path / "a.nc", tmp_path, rename=rename)
+        assert stored["score"].dtype == "f4"
+        np.testing.assert_array_equal(stored["score"], (dataset["score"] * 1000).astype("i2"))
+        np.testing.assert_array_equal(stored["label"], dataset["label"])
+        assert stored["query"].values.tolist() == ["x", "y", "z"]
+        assert stored["model"].values.tolist() == ["a", "b"]
+        assert (summary.models, summary.queries, summary.items) == (2, 3, int((dataset["label"] != -2).sum()))
+        assert summary.notes == ("variables left out: other",)
+
+    def test_own_store_in_small_chunks(self, tmp_path, dataset):
+        save_scores(dataset, tmp_path / "own.zarr")
+        stored, _ = load_xarray(tmp_path / "own.zarr", tmp_path)
+        expected = open_scores(tmp_path / "own.zarr").load()
+        assert stored.drop_attrs().identical(expected.drop_attrs())
+
+    def test_zarr_in_pieces_of_items(self, tmp_path, dataset):
+        numbered = dataset.drop_vars(("model", "query")).assign_coords(model=[0, 1])
+        numbered.chunk({"item": 3, "model": 1}).to_zarr(tmp_path / "a.zarr", consolidated=False)
+        stored, _ = load_xarray(tmp_path / "a.zarr", tmp_path)
+        np.testing.assert_array_equal(stored["score"], dataset["score"])
+
+    def test_groups(self, tmp_path, dataset):
+        pytest.importorskip("h5py")
+        other = dataset.isel(item=slice(2)).drop_vars("label").assign(label=("item", [1, 0])).isel(query=0, drop=True)
+        nothing = xr.Dataset({"note": ("x", [1.0])})
+        tree = xr.DataTree.from_dict({"u": dataset, "v/w": other, "readme": nothing})
+        tree.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+        stored, summary = load_xarray(tmp_path / "a.nc", tmp_path)
+        np.testing.assert_array_equal(stored["u/score"], dataset["score"])
+        np.testing.assert_array_equal(stored["v/w/score"], other["score"])
+        assert summary.datasets == 2
+        assert summary.notes == ("variables left out: note", "groups without scores, left out: readme")
+
+    @pytest.mark.parametrize("is_lazy", [False, True])
+    def test_contiguous_ragged(self, tmp_path, random, is_lazy):
+        counts = [2, 0, 3]
+        ragged = xr.Dataset(
+            {
+                "score": (("sample", "model"), random.random((5, 2))),
+                "label": ("sample", np.array([1, 0, 1, -1, 0], "i1")),
+                "weight": ("sample", np.arange(1.0, 6)),
+                "n": ("topic", np.array(counts, "i4"), {"sample_dimension": "sample"}),
+                "n_positive": ("topic", np.array([4, 5, 6], "i4")),
+            },
+            coords={"topic": [7, 8, 9], "model": [0, 1]},
+        )
+        if is_lazy:
+            ragged.chunk(sample=2).to_zarr(tmp_path / "a.zarr", consolidated=False)
+        else:
+            ragged.to_netcdf(tmp_path / "a.zarr", engine="scipy")
+        engine = "zarr" if is_lazy else "scipy"
+        stored, summary = load_xarray(tmp_path / "a.zarr", tmp_path, engine=engine)
+        assert stored["query"].values.tolist() == [7, 8, 9]
+        assert stored["label"].values.tolist() == [[1, 0, -2], [-2] * 3, [1, -1, 0]]
+        assert stored["weight"].values.tolist() == [[1, 2, 0], [0, 0, 0], [3, 4, 5]]
+        assert stored["n_positive"].values.tolist() == [4, 5, 6]
+        values = ragged["score"].values.T
+        for model in range(2):
+            np.testing.assert_array_equal(stored["score"][model, 0], [*values[model, :2], NAN])
+            np.testing.assert_array_equal(stored["score"][model, 1], [NAN] * 3)
+            np.testing.assert_array_equal(stored["score"][model, 2], values[model, 2:])
+        assert summary.items == 5
+        assert stored["n_missing"].values.sum() == 0
+
+    def test_ragged_counts_that_do_not_sum(self, tmp_path):
+        ragged = xr.Dataset(
+            {
+                "score": (("model", "sample"), np.zeros((1, 5))),
+                "label": ("sample", np.ones(5, "i1")),
+                "n": ("topic", np.array([2, 2], "i4"), {"sample_dimension": "sample"}),
+            }
+        )
+        ragged.to_netcdf(tmp_path / "a.nc", engine="scipy")
+        with pytest.raises(FileFormatError, match=r"(?s)ragged array.*sum to 4.*'sample': 5"):
+            load_xarray(tmp_path / "a.nc", tmp_path)
+
+    @pytest.mark.parametrize(
+        ("change", "options", "error", "message"),
+        [
+            ({"score": "s"}, {}, InvalidInputError, r"(?s)no variable is called 'score'.*s, label"),
+            ({}, {"rename": {"labels": "label"}}, InvalidInputError, r"(?s)of this name.*'labels'.*label"),
+            ({"item": "document"}, {}, InvalidInputError, "dimensions it cannot have"),
+            ({"label": "l"}, {}, InvalidInputError, "needs 'label'"),
+        ],
+    )
+    def test_wrong(self, tmp_path, dataset, change, options, error, message):
+        dataset.rename(change).to_netcdf(tmp_path / "a.nc", engine="scipy")
+        with pytest.raises(error, match=message):
+            load_xarray(tmp_path / "a.nc", tmp_path, **options)
+        assert not issubclass(error, ChunkError)
+
+    def test_missing_label(self, tmp_path, dataset):
+        dataset["label"] = dataset["label"].astype("f4").where(dataset["label"] >= 0)
+        dataset.to_netcdf(tmp_path / "a.nc", engine="scipy")
+        with pytest.raises(AucprError, match=r"(?s)outside their domain.*nan"):
+            load_xarray(tmp_path / "a.nc", tmp_path)
+
+    @pytest.mark.parametrize("name", ["absent.nc", "absent.zarr", "text.nc", "text.unknown"])
+    def test_not_to_be_opened(self, tmp_path, name):
+        (tmp_path / "text.nc").write_text("score")
+        (tmp_path / "text.unknown").write_text("score")
+        with pytest.raises(FileFormatError, match=rf"(?s)cannot open this.*{name}"):
+            load_xarray(tmp_path / name, tmp_path)

@@ -1,0 +1,433 @@
+"""Wide tables: what is stored against a slow parse and expected figures, and every way a table can be wrong."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import lzma
+import math
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aucpr_dask import stores
+from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, StoreError
+from aucpr_dask.scores import open_scores, tables
+from aucpr_dask.scores.tables import import_table
+
+SHARED = Path(__file__).parents[1].parent / "shared" / "data"
+SPLICE = SHARED / "splice-tools"
+CLINVAR = SHARED / "clinvar-vep-sample"
+
+needs_splice = pytest.mark.skipif(not SPLICE.exists(), reason="the shared data are absent")
+needs_clinvar = pytest.mark.skipif(not CLINVAR.exists(), reason="the shared data are absent")
+
+TABLE = """\
+id,set,topic,y,w,forest,linear,remark
+a,s,q1,1,0.5,0.75,-1,x
+b,t,q1,0,1,0.1,,y
+c,s,q2,0,2,0.25,1e-3,z
+d,s,q1,-1,3,NA,0,
+"""
+NAN = math.nan
+COMPRESSORS = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
+
+
+@pytest.fixture
+def table(tmp_path):
+    (tmp_path / "t.csv").write_text(TABLE)
+    return tmp_path / "t.csv"
+
+
+def load(path, **options):
+    """Import a table; return what was stored and the summary."""
+    url = path.parent / "s.zarr"
+    summary = import_table(path, url, overwrite=True, **options)
+    return open_scores(url).load(), summary
+
+
+def tie_grouped_average_precision(score, label):
+    """Return the average precision over the scored items, ties as one block, by counting."""
+    scored = ~np.isnan(score)
+    score, label = score[scored], label[scored]
+    ranks = (score >= score[:, None]).sum(axis=1)
+    hits = ((score >= score[:, None]) & (label == 1)).sum(axis=1)
+    return (hits / ranks)[label == 1].mean()
+
+
+class TestLayouts:
+    def test_items(self, table):
+        scores, summary = load(table, label="y", item="id", weight="w", exclude=["set", "topic"])
+        np.testing.assert_array_equal(scores["score"], [[0.75, 0.1, 0.25, NAN], [-1, NAN, 1e-3, 0]])
+        assert scores["label"].values.tolist() == [1, 0, 0, -1]
+        assert scores["weight"].values.tolist() == [0.5, 1, 2, 3]
+        assert scores["item"].values.tolist() == ["a", "b", "c", "d"]
+        assert scores["model"].values.tolist() == ["forest", "linear"]
+        assert scores["n_missing"].values.tolist() == [1, 1]
+        assert (summary.models, summary.queries, summary.items, summary.datasets) == (2, 0, 4, 1)
+        assert summary.notes == ("columns that are not numeric, left out: 'remark'",)
+
+    def test_queries(self, table):
+        scores, summary = load(table, label="y", query="topic", weight="w", models=["linear", "forest"])
+        assert scores["query"].values.tolist() == ["q1", "q2"]
+        assert scores["label"].values.tolist() == [[1, 0, -1], [0, -2, -2]]
+        assert scores["weight"].values.tolist() == [[0.5, 1, 3], [2, 0, 0]]
+        expected = [[[-1, NAN, 0], [1e-3, NAN, NAN]], [[0.75, 0.1, NAN], [0.25, NAN, NAN]]]
+        np.testing.assert_array_equal(scores["score"], expected)
+        assert scores["n_missing"].values.tolist() == [[1, 0], [1, 0]]
+        assert (summary.queries, summary.items) == (2, 4)
+
+    def test_data_sets(self, table):
+        scores, summary = load(table, label="y", item="id", dataset="set", models="[fl]*")
+        assert list(scores.children) == ["s", "t"]
+        assert scores["s/item"].values.tolist() == ["a", "c", "d"]
+        np.testing.assert_array_equal(scores["s/score"], [[0.75, 0.25, NAN], [-1, 1e-3, 0]])
+        np.testing.assert_array_equal(scores["t/score"], [[0.1], [NAN]])
+        assert (summary.items, summary.datasets) == (4, 2)
+
+    def test_data_sets_of_queries(self, table):
+        scores, summary = load(table, label="y", query="topic", dataset="set", models="forest")
+        np.testing.assert_array_equal(scores["s/score"], [[[0.75, NAN], [0.25, NAN]]])
+        assert scores["s/label"].values.tolist() == [[1, -1], [0, -2]]
+        assert scores["t/query"].values.tolist() == ["q1"]
+        assert (summary.queries, summary.items) == (3, 4)
+
+    def test_files_one_below_the_other(self, table):
+        other = table.with_name("u.tsv")
+        other.write_text("y\tforest\tid\tset\ttopic\tw\tremark\tlinear\n1\t5\te\ts\tq\t1\t\t6\n")
+        scores, _ = load(table.parent / "[tu].*", label="y", item="id", models=["forest", "linear"])
+        assert scores["item"].values.tolist() == list("abcde")
+        np.testing.assert_array_equal(scores["score"].values[:, -1], [5, 6])
+
+    def test_float32(self, table):
+        scores, _ = load(table, label="y", models="forest", dtype="float32")
+        assert scores["score"].dtype == "f4"
+        np.testing.assert_array_equal(scores["score"][0, 1], np.float32(0.1))
+
+    def test_negate(self, table):
+        scores, _ = load(table, label="y", models=["forest", "linear"], negate="linear")
+        np.testing.assert_array_equal(scores["score"], [[0.75, 0.1, 0.25, NAN], [1, NAN, -1e-3, 0]])
+        assert not np.signbit(scores["score"].values[1, 3])
+        scores, _ = load(table, label="y", models=["forest", "linear"], negate=True)
+        np.testing.assert_array_equal(scores["score"][:, 0], [-0.75, 1])
+
+    @pytest.mark.parametrize("jobs", [{}, {"query": "q"}, {"dataset": "d"}, {"query": "q", "dataset": "d"}])
+    def test_blocks_of_any_size_give_the_same(self, tmp_path, monkeypatch, jobs):
+        rng = np.random.default_rng(1)
+        rows = np.column_stack([rng.integers(0, (3, 2, 2), (60, 3)), rng.random((60, 5))]).tolist()
+        lines = ["q,d,y,a,b,c,e,f", *(",".join(map(str, row)) for row in rows)]
+        (tmp_path / "t.csv").write_text("\n".join(lines))
+        expected, _ = load(tmp_path / "t.csv", label="y", models=list("abcef"), **jobs)
+        for cells, size in ((1, 1), (56, 900), (2**20, 200)):
+            monkeypatch.setattr(tables, "_BATCH_CELLS", cells)
+            monkeypatch.setattr(stores, "CHUNK_BYTES", size)
+            scores, _ = load(tmp_path / "t.csv", label="y", models=list("abcef"), **jobs)
+            assert scores.identical(expected)
+
+
+class TestText:
+    @pytest.mark.parametrize("suffix", COMPRESSORS)
+    def test_compressed(self, table, suffix):
+        compress = COMPRESSORS[suffix]
+        expected, _ = load(table, label="y", models=["forest", "linear"])
+        packed = table.with_name("t.csv" + suffix)
+        packed.write_bytes(compress(TABLE.encode()))
+        scores, _ = load(packed, label="y", models=["forest", "linear"])
+        assert scores.drop_attrs().identical(expected.drop_attrs())
+        packed.write_bytes(compress(np.random.default_rng(0).bytes(9999).hex().encode())[:-50])
+        with pytest.raises(FileFormatError, match="truncated"):
+            load(packed, label="y")
+
+    def test_zstandard(self, table):
+        pa = pytest.importorskip("pyarrow")
+        packed = table.with_name("t.csv.zst")
+        with pa.CompressedOutputStream(str(packed), "zstd") as stream:
+            stream.write(TABLE.encode())
+        scores, _ = load(packed, label="y", models=["forest", "linear"])
+        assert scores.sizes == {"model": 2, "item": 4}
+        packed.write_bytes(packed.read_bytes()[:-20])
+        with pytest.raises(FileFormatError, match=packed.name):
+            load(packed, label="y")
+
+    @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+    def test_separators_quotes_and_blank_lines(self, tmp_path, separator):
+        text = '\ufeff"a ""b""","y","no\nte"\r\n\r\n1.5,1,"x\r\ny"\r\n" 2 ",0,\r\n\r\n'.replace(",", separator)
+        (tmp_path / "t.csv").write_text(text, encoding="utf-8", newline="")
+        scores, _ = load(tmp_path / "t.csv", label="y")
+        assert scores["model"].values.tolist() == ['a "b"']
+        assert scores["score"].values.tolist() == [[1.5, 2]]
+
+    def test_named_separator(self, tmp_path):
+        (tmp_path / "t.txt").write_text("y a,b\n1 2\n0 3\n")
+        scores, _ = load(tmp_path / "t.txt", label="y", separator=" ")
+        assert scores["model"].values.tolist() == ["a,b"]
+
+    def test_numbers_are_read_exactly(self, tmp_path):
+        values = np.random.default_rng(0).random(500) * 10.0 ** np.arange(-250, 250)
+        (tmp_path / "t.csv").write_text("y,a\n" + "".join(f"1,{value!r}\n" for value in values.tolist()))
+        scores, _ = load(tmp_path / "t.csv", label="y")
+        np.testing.assert_array_equal(scores["score"].values[0], values)
+
+    def test_columns_without_a_name_are_no_models(self, tmp_path):
+        (tmp_path / "t.csv").write_text(",y,a\n0,1,5\n1,0,6\n")
+        scores, _ = load(tmp_path / "t.csv", label="y")
+        assert scores["model"].values.tolist() == ["a"]
+
+    def test_a_model_without_scores_is_noted(self, tmp_path):
+        (tmp_path / "t.csv").write_text("y,a,b\n1,,5\n0,,6\n")
+        _, summary = load(tmp_path / "t.csv", label="y")
+        assert summary.notes == ("models without a score: a",)
+
+    def test_strings_stay_strings(self, tmp_path):
+        (tmp_path / "t.csv").write_text("y,id,set,a\n1,007,NA,1\n0,null,1.0,2\n")
+        scores, _ = load(tmp_path / "t.csv", label="y", item="id", dataset="set")
+        assert set(scores.children) == {"NA", "1.0"}
+        assert scores["NA/item"].values.tolist() == ["007"]
+
+
+class TestLabels:
+    @pytest.mark.parametrize(
+        "cells", [("1", "0", "-1"), ("1.0", "0.0", "-1.0"), ("True", "false", "-1"), (" 1", "0 ", "-1")]
+    )
+    def test_the_usual_ones(self, tmp_path, cells):
+        (tmp_path / "t.csv").write_text("y,a\n" + "".join(f"{cell},1\n" for cell in cells))
+        scores, _ = load(tmp_path / "t.csv", label="y")
+        assert scores["label"].values.tolist() == [1, 0, -1]
+
+    @pytest.mark.parametrize(
+        ("cells", "positive"),
+        [(("ill", "well"), "ill"), (("2", "1"), 2), (("2.0", "1"), 2), (("0", "1"), 0), (("TRUE", "FALSE"), True)],
+    )
+    def test_any_two(self, tmp_path, cells, positive):
+        (tmp_path / "t.csv").write_text("y,a\n" + "".join(f"{cell},1\n" for cell in cells * 3))
+        scores, _ = load(tmp_path / "t.csv", label="y", positive=positive)
+        assert scores["label"].values.tolist() == [1, 0] * 3
+
+    @pytest.mark.parametrize(
+        ("cells", "positive", "message"),
+        [
+            (("1", "", "0"), None, r"(?s)label is missing.*t\.csv, line 3, column 'y'"),
+            (("1", "NaN", "0"), None, r"(?s)label is missing.*t\.csv, line 3, column 'y'"),
+            (("1", "2", "0"), None, r"(?s)not a label.*t\.csv, line 3, column 'y'.*'2'.*positive="),
+            (("a", "b", "c"), "a", r"(?s)third value.*t\.csv, line 4, column 'y'.*'c'.*'a' \(positive\) and 'b'"),
+            (("b", "b", "b"), "a", r"(?s)positive label does not occur.*'a'.*'b'"),
+        ],
+    )
+    def test_wrong(self, tmp_path, cells, positive, message):
+        (tmp_path / "t.csv").write_text("y,a\n" + "".join(f"{cell},1\n" for cell in cells))
+        with pytest.raises(AucprError, match=message):
+            load(tmp_path / "t.csv", label="y", positive=positive)
+
+
+class TestWrong:
+    @pytest.mark.parametrize(
+        ("text", "options", "error", "message"),
+        [
+            ("", {}, FileFormatError, "the file is empty"),
+            ("y,a\n", {}, FileFormatError, "the table has no rows"),
+            ("y,a,a\n1,2,3\n", {}, FileFormatError, r"(?s)same name.*line 1.*'a'"),
+            ("y,a\n1,x\n0\n", {"models": "a"}, FileFormatError, r"line 2, column 'a'"),
+            ("y,a\n1,2\n0\n", {}, FileFormatError, r"(?s)too few cells.*t\.csv, line 3.*1 cells.*2 cells"),
+            ("y,a\n1,2\n\n0,2,3\n", {}, FileFormatError, r"(?s)too many cells.*t\.csv, line 4"),
+            ('y,a,b\n1,2,"x\ny"\n0,bad,z\n', {"models": "a"}, FileFormatError, r"(?s)line 4, column 'a'.*'bad'"),
+            ("y,a\n1,2\n0,1_0\n", {"models": "a"}, FileFormatError, r"line 3, column 'a'\n  received: '1_0'"),
+            ('y,a\n1,"2\n', {}, FileFormatError, r"cannot be read\n  where: .*t\.csv, line 2"),
+            ("y,a\n1,\ud8002\n", {}, FileFormatError, r"not UTF-8"),
+            ("y,a\n1,x\n", {}, InvalidInputError, r"(?s)no column is a model.*models="),
+            ("y,a\n1,2\n", {"label": "Y"}, InvalidInputError, r"no such column\n.*\n  received: 'Y'\n  allowed: y"),
+            ("y,forest,b\n1,2,3\n", {"models": "forst"}, InvalidInputError, r"allowed: forest"),
+            ("y,forest,b\n1,2,3\n", {"exclude": "g: *"}, InvalidInputError, r"no such column"),
+            ("y,forest,b\n1,2,3\n", {"negate": ["y"]}, InvalidInputError, r"(?s)models to negate.*'y'.*forest"),
+            ("y,a\n1,2\n", {"models": ["y", "a"]}, InvalidInputError, "another job"),
+            ("y,a,w\n1,2,1\n0,1,-1\n", {"weight": "w"}, FileFormatError, r"(?s)not a weight.*line 3, column 'w'"),
+            ("y,a,w\n1,2,1\n0,1,\n", {"weight": "w"}, FileFormatError, r"(?s)not a weight.*line 3, column 'w'"),
+            ("y,a,i\n1,2,x\n0,1,\n", {"item": "i"}, FileFormatError, r"(?s)cell is empty.*line 3, column 'i'"),
+            ("y,a,i\n1,2,x\n0,1,x\n", {"item": "i"}, AlignmentError, r"(?s)must be unique.*'x'"),
+            ("y,a,i\n1,2,x/y\n", {"dataset": "i"}, InvalidInputError, r"(?s)cannot name a data set.*line 2.*'x/y'"),
+            ("y,a,i\n1,2,x\n", {"item": "i", "query": "i"}, InvalidInputError, "leave out item"),
+            ("y,a\n1,2\n", {"dtype": "int8"}, InvalidInputError, "unknown dtype"),
+        ],
+    )  # fmt: skip
+    def test_text(self, tmp_path, text, options, error, message):
+        (tmp_path / "t.csv").write_text(text, errors="surrogatepass", newline="")
+        with pytest.raises(error, match=message):
+            load(tmp_path / "t.csv", **{"label": "y"} | options)
+        assert not (tmp_path / "s.zarr").exists()
+
+    def test_number_fails_late(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(tables, "_BATCH_CELLS", 4)
+        (tmp_path / "t.csv").write_text("y,a\n" + "1,2\n" * 9 + "0,none\n")
+        with pytest.raises(FileFormatError, match=r"(?s)line 11, column 'a'.*'none'.*exclude='a'"):
+            load(tmp_path / "t.csv", label="y")
+
+    def test_files_of_different_columns(self, tmp_path):
+        (tmp_path / "t.csv").write_text("y,a\n1,2\n")
+        (tmp_path / "u.csv").write_text("y,b\n1,2\n")
+        with pytest.raises(FileFormatError, match=r"(?s)different columns.*'a', 'b'"):
+            load(tmp_path / "*.csv", label="y")
+
+
+class TestParquet:
+    @pytest.fixture(autouse=True)
+    def arrow(self):
+        self.pa = pytest.importorskip("pyarrow")
+        self.pq = pytest.importorskip("pyarrow.parquet")
+
+    def write(self, path, columns, **options):
+        self.pq.write_table(self.pa.table(columns), path, **options)
+        return path
+
+    def test_equals_text(self, table):
+        from pyarrow import csv as arrow_csv
+
+        columns = arrow_csv.read_csv(table, convert_options=arrow_csv.ConvertOptions(null_values=["", "NA"]))
+        self.pq.write_table(columns, table.with_name("t.parquet"), row_group_size=2)
+        for jobs in ({"item": "id"}, {"query": "topic"}, {"dataset": "set", "weight": "w"}):
+            options = {"label": "y", "exclude": ["w"] if "weight" not in jobs else [], **jobs}
+            expected, _ = load(table, **options)
+            scores, _ = load(table.with_name("t.parquet"), **options)
+            pairs = zip(stores.nodes_of(scores), stores.nodes_of(expected), strict=True)
+            for (path, one), (expected_path, other) in pairs:
+                assert path == expected_path
+                assert one.drop_attrs().identical(other.drop_attrs())
+
+    def test_types(self, tmp_path):
+        pa = self.pa
+        path = self.write(
+            tmp_path / "t.parquet",
+            {
+                "y": pa.array([True, False, True]),
+                "f2": pa.array(np.array([1, 2, 3], np.float16)),
+                "f4": pa.array([0.5, None, NAN], pa.float32()),
+                "i8": pa.array([1, None, 3]),
+                "u1": pa.array([1, 2, 255], pa.uint8()),
+                "truth": pa.array([True, False, None]),
+                "id": pa.array([7, 8, 9]),
+                "set": pa.array(["u", "v", "u"]).dictionary_encode(),
+                "text": ["a", "b", "c"],
+            },
+        )
+        scores, summary = load(path, label="y", item="id", dataset="set")
+        assert scores["u/item"].values.tolist() == ["7", "9"]
+        assert scores["u/label"].values.tolist() == [1, 1]
+        np.testing.assert_array_equal(scores["u/score"], [[1, 3], [0.5, NAN], [1, 3], [1, 255]])
+        assert summary.notes == ("columns that are not numeric, left out: 'truth', 'text'",)
+        scores, _ = load(path, label="y", models="truth")
+        np.testing.assert_array_equal(scores["score"], [[1, 0, NAN]])
+
+    @pytest.mark.parametrize(
+        ("columns", "options", "message"),
+        [
+            (
+                {"y": [1, 0], "a": ["1", "2"]},
+                {"models": "a"},
+                r"(?s)cannot be read as float64.*rows 1 to 2, column 'a'",
+            ),
+            ({"y": [1, 0], "a": [1, 2**53 + 1]}, {}, r"(?s)cannot be read as float64.*rows 1 to 2, column 'a'"),
+            ({"y": [1, None], "a": [1, 2]}, {}, r"(?s)label is missing.*t\.parquet, row 2, column 'y'"),
+            ({"y": [1, 3], "a": [1, 2]}, {}, r"(?s)not a label.*t\.parquet, row 2, column 'y'"),
+        ],
+    )
+    def test_wrong(self, tmp_path, columns, options, message):
+        path = self.write(tmp_path / "t.parquet", columns)
+        with pytest.raises(FileFormatError, match=message):
+            load(path, label="y", **options)
+
+    def test_truncated(self, tmp_path):
+        path = self.write(tmp_path / "t.parquet", {"y": [1, 0], "a": [1, 2]})
+        path.write_bytes(path.read_bytes()[:-9])
+        with pytest.raises(FileFormatError, match="Parquet file cannot be read"):
+            load(path, label="y")
+
+    def test_pyarrow_is_absent(self, tmp_path, monkeypatch):
+        path = self.write(tmp_path / "t.parquet", {"y": [1, 0], "a": [1, 2]})
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        with pytest.raises(InvalidInputError, match=r"aucpr-dask\[parquet\]"):
+            load(path, label="y")
+
+
+class TestStore:
+    def test_a_crash_leaves_no_store_that_opens(self, table, monkeypatch):
+        monkeypatch.setattr(stores, "CHUNK_BYTES", 1)
+
+        def crash(what, done, total):
+            if what == "writing blocks" and done < total:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            load(table, label="y", models=["forest", "linear"], on_progress=crash)
+        with pytest.raises(StoreError, match="never finished"):
+            open_scores(table.parent / "s.zarr")
+
+    def test_existing_store_is_refused_before_anything_is_read(self, table):
+        load(table, label="y", models="forest")
+        with pytest.raises(StoreError, match="overwrite"):
+            import_table(table.with_name("absent"), table.parent / "s.zarr", label="y")
+
+    def test_memory_does_not_grow_with_the_rows(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(stores, "CHUNK_BYTES", 2**16)
+        monkeypatch.setattr(tables, "_BATCH_CELLS", 2**12)
+        line = "1," + ",".join(["0.123456"] * 99) + "\n"
+        peaks = []
+        for number in (300, 300, 3000):
+            (tmp_path / "t.csv").write_text(",".join(["y", *map(str, range(99))]) + "\n" + line * number)
+            tracemalloc.start()
+            import_table(tmp_path / "t.csv", tmp_path / "s.zarr", label="y", overwrite=True)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        assert peaks[2] - peaks[1] < 3000 * 99 * 8 / 2
+
+
+@needs_splice
+def test_splice_tools_by_data_set(tmp_path):
+    import_table(SPLICE / "scores.csv", tmp_path / "s.zarr", label="label", dataset="dataset", item="variant")
+    scores = open_scores(tmp_path / "s.zarr").load()
+    with (SPLICE / "scores.csv").open() as lines:
+        rows = list(csv.DictReader(lines))
+    for row in rows:
+        one = scores[row["dataset"]].to_dataset().sel(item=row["variant"])
+        assert int(one["label"]) == int(row["label"])
+        expected = [float(row[model] or "nan") for model in one["model"].values]
+        np.testing.assert_array_equal(one["score"].values, expected)
+    assert sum(node.sizes["item"] for node in scores.children.values()) == len(rows) == 213
+    with (SPLICE / "expected_ap.csv").open() as lines:
+        for row in csv.DictReader(lines):
+            one = scores[row["dataset"]].to_dataset().sel(model=row["tool"])
+            assert int(row["n"]) - int(one["n_missing"]) == int(row["n_scored"])
+            area = tie_grouped_average_precision(one["score"].values, one["label"].values)
+            assert area == pytest.approx(float(row["ap_scored"]), abs=1e-6)
+
+
+@needs_clinvar
+class TestClinvar:
+    def test_scores_and_signs(self, tmp_path):
+        with (CLINVAR / "expected_ap.csv").open() as lines:
+            expected = [row for row in csv.DictReader(lines) if row["group"] == "all"]
+        import_table(
+            CLINVAR / "sample_data.csv.gz",
+            tmp_path / "s.zarr",
+            label="ClinVar_label",
+            item="ID",
+            models=[row["model"] for row in expected],
+            negate=[row["model"] for row in expected if row["sign"] == "-1"],
+        )
+        scores = open_scores(tmp_path / "s.zarr").load()
+        assert scores.sizes == {"model": 45, "item": 1000}
+        for row in expected:
+            one = scores.sel(model=row["model"])
+            assert 1000 - int(one["n_missing"]) == int(row["n_scored"])
+            area = tie_grouped_average_precision(one["score"].values, one["label"].values)
+            assert area == pytest.approx(float(row["ap"]), abs=1e-6)
+
+    def test_excluded_by_pattern(self, tmp_path):
+        summary = import_table(
+            CLINVAR / "sample_data.csv.gz", tmp_path / "s.zarr", label="ClinVar_label", exclude=["group: *", "MANE_*"]
+        )
+        models = open_scores(tmp_path / "s.zarr")["model"].values.tolist()
+        assert {"AlphaMissense", "PhyloP", "POS"} <= set(models)
+        assert not any(name.startswith(("group: ", "MANE_")) for name in models)
+        assert summary.models == len(models)
