@@ -6,6 +6,7 @@ where they are first needed and never leave their process.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,7 +128,8 @@ class _Rows:
 
     def full(self, array: Array) -> Array:
         """Return (rows, items), C-contiguous."""
-        return np.ascontiguousarray(np.broadcast_to(array, (*self.lead, array.shape[-1])).reshape(-1, array.shape[-1]))
+        shape = (math.prod(self.lead), array.shape[-1])
+        return np.ascontiguousarray(np.broadcast_to(array, (*self.lead, array.shape[-1])).reshape(shape))
 
     def distinct(self, array: Array) -> tuple[Array, NDArray[np.int64]]:
         """Return the array's own rows, and for each ranking which of them is its."""
@@ -183,7 +185,7 @@ def _order_matters(out: NDArray[np.float64], n_estimators: int, missing: str) ->
     from aucpr_dask import kernels
 
     facts = dict(zip(kernels.COLUMNS, out[:, n_estimators:].T, strict=True))
-    matters = facts["ties_matter"] > 0
+    matters: NDArray[np.bool_] = facts["ties_matter"] > 0
     if missing == "last":
         matters |= facts["n_missing"] > 1
     return matters

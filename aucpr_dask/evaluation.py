@@ -130,7 +130,7 @@ def estimate(
         )
     columns = _rank_arrays(arrays, request)
     chosen = columns[..., 0] if isinstance(estimator, str) else columns[..., : len(names)]
-    return float(chosen) if isinstance(chosen, np.generic) else chosen
+    return float(chosen) if isinstance(chosen, np.ndarray) and chosen.ndim == 0 else chosen
 
 
 def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logit", level: float = 0.95) -> Any:
@@ -168,7 +168,7 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
     Examples
     --------
     >>> interval(0.8, 50).round(4)
-    array([0.6667, 0.889 ])
+    array([0.6667, 0.8889])
     """
     methods = _methods(method)
     level = _fraction(level, "level")
@@ -263,6 +263,7 @@ def _result(
     estimates = stacked.isel({_QUANTITY: slice(n_estimators)}).rename({_QUANTITY: ESTIMATOR})
     estimates = estimates.assign_coords({ESTIMATOR: _strings(request.estimators)})
     column = {name: stacked.isel({_QUANTITY: n_estimators + position}) for position, name in enumerate(COLUMNS)}
+    n_items = column["n_positive"] + column["n_negative"]
     result = xr.Dataset(
         {
             "estimate": estimates,
@@ -270,7 +271,7 @@ def _result(
             "n_positive": column["n_positive"],
             "n_negative": column["n_negative"],
             "n_missing": column["n_missing"].astype(np.int64),
-            "prevalence": column["n_positive"] / (column["n_positive"] + column["n_negative"]),
+            "prevalence": column["n_positive"] / n_items.where(n_items > 0),
             "flags": column["flags"].astype(np.int32),
         }
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def annotate(result: xr.Dataset, request: Request, level: float, source: Mapping
     return result
 
 
+@cache
 def versions() -> dict[str, str]:
     """Return the versions that a number depends on."""
     from importlib.metadata import version

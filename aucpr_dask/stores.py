@@ -116,8 +116,9 @@ def create_store(url: str | Path, template: Scores, kind: str, *, overwrite: boo
     root_document = documents.pop(ROOT_DOCUMENT)
     try:
         backend = open_backend(url)
+        refuse_existing(url, overwrite=overwrite)
         if not sync(backend.is_empty("")):
-            _clear(url, backend, overwrite)
+            _clear(url, backend)
         sync(_write_all(backend, documents))
     except OSError as error:
         if isinstance(error, StoreError):
@@ -133,8 +134,9 @@ def create_store(url: str | Path, template: Scores, kind: str, *, overwrite: boo
     return PendingStore(url, backend, root_document)
 
 
-def _clear(url: str, backend: Store, overwrite: bool) -> None:
-    if not overwrite:
+def refuse_existing(url: str | Path, *, overwrite: bool) -> None:
+    """Raise if there is something at `url` that may not be replaced: worth asking before hours of reading."""
+    if not overwrite and not sync(open_backend(url, read_only=True).is_empty("")):
         raise StoreError(
             explain(
                 "there is something at this place already",
@@ -142,6 +144,9 @@ def _clear(url: str, backend: Store, overwrite: bool) -> None:
                 remedy="name another place, or pass overwrite=True (--overwrite) to replace it",
             )
         )
+
+
+def _clear(url: str, backend: Store) -> None:
     if not is_remote(url) and not _looks_like_store(Path(url)):
         raise StoreError(
             explain(

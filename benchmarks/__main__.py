@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 
 from benchmarks.contenders import Suite
 from benchmarks.machine import describe_machine, use_one_thread
 from benchmarks.measure import Timing, measure
-from benchmarks.report import as_json, as_line, as_markdown, noise, titled, write
+from benchmarks.report import as_json, as_line, as_markdown, calls, noise, titled, write
 from benchmarks.suites import SUITES
 
 
@@ -40,6 +41,7 @@ def _run(suite: Suite, rounds: int) -> list[Timing]:
             )
         print(as_line(timing), flush=True)
         timings.append(timing)
+    print("\n".join([" calls", *calls(timings)]))
     return timings
 
 
@@ -47,7 +49,7 @@ def _chosen(options: argparse.Namespace) -> list[type[Suite]]:
     return [suite for suite in SUITES if not options.suite or suite.name in options.suite]
 
 
-def _sized(options: argparse.Namespace):
+def _sized(options: argparse.Namespace) -> Callable[[type[Suite]], Suite]:
     """Return what makes a suite of the sizes that the command line asks for."""
     asked = {name: getattr(options, name) for name in ("n_items", "n_models", "n_runs")}
 

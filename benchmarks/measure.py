@@ -6,6 +6,7 @@ import statistics
 import timeit
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ def _measure_case(suite: Suite, param: Any, rounds: int) -> list[Timing]:
             expected = one.numbers(result)
         elif one.tolerance is not None:
             timing.difference = _largest_difference(one, result, expected)
-        calls.append((timing, lambda method=method: method(param)))
+        calls.append((timing, partial(method, param)))
     _time_in_turns(calls, rounds, suite)
     return timings
 

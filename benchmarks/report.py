@@ -25,6 +25,12 @@ def as_line(timing: Timing) -> str:
     return f"  {timing.name:<30} {_seconds(timing.median):>9}   {_ratio(timing):<26} {_agreement(timing)}".rstrip()
 
 
+def calls(timings: list[Timing]) -> list[str]:
+    """Return each contender's call and the versions behind it."""
+    lines = (f"* {t.name}: `{t.call}`{f' ({t.versions})' if t.versions else ''}" for t in timings)
+    return list(dict.fromkeys(lines))
+
+
 def as_markdown(suites: dict[str, Suite], timings: list[Timing], machine: dict[str, str], rounds: int) -> str:
     """Return one table per suite, the calls behind each line, and the machine."""
     lines: list[str] = []
@@ -66,9 +72,7 @@ def _table(suite: Suite, timings: list[Timing]) -> Iterator[str]:
     for name, row in rows.items():
         yield f"| {name} | {' | '.join(map(_cell, row))} |"
     yield from ("", suite.explanation, "")
-    for first, *_ in rows.values():
-        yield f"* {first.name}: `{first.call}`{f' ({first.versions})' if first.versions else ''}"
-    yield from (*_disagreements(timings), "")
+    yield from (*calls(timings), *_disagreements(timings), "")
 
 
 def _disagreements(timings: list[Timing]) -> Iterator[str]:

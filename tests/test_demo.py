@@ -23,6 +23,10 @@ TABLES = ["15_Hepatitis", "29_Pima", "37_Stamps", "39_vertebral", "46_WPBC", "4_
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the reference data are not here")
 
 
+def rows_of(file: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(file.read_text().splitlines()))
+
+
 def run_demo(folder: Path, *words: str) -> tuple[subprocess.CompletedProcess[str], float]:
     started = time.monotonic()
     done = subprocess.run(
@@ -71,19 +75,26 @@ def test_everything_fits_eighty_columns(first: subprocess.CompletedProcess[str])
     lines = (first.stdout + first.stderr).splitlines()
     assert max(map(cell_len, lines)) <= 80
     assert not any("\x1b" in line for line in lines)
-    assert first.stdout.count("interval") >= 1 + len(TABLES)
-    for name in (CLEF, *TABLES):
-        assert any(line.startswith(f"{name}  average precision") for line in first.stdout.splitlines())
+    assert f"{CLEF}  average precision, mean of 14 queries, t interval" in lines
+    assert "6 data sets, best 3 of 75 models  average precision, logit interval" in lines
+    for name in TABLES:
+        assert any(line.split()[:2] == [name, "1"] for line in lines)
 
 
 def test_it_ranks_all_systems_and_the_best_of_each_table(result: xr.DataTree, first: object, folder: Path) -> None:
     text = first.stdout  # type: ignore[attr-defined]
     means = result[CLEF]["estimate"].sel(estimator="average_precision").mean("query")
     best_first = means.sortby(means, ascending=False)
-    ranked = [line.split() for line in text.splitlines() if line[:2].strip().isdigit()]
-    assert len(ranked) == 14 + 3 * len(TABLES)
+    reviews = text[: text.index("\n\n")].splitlines()
+    ranked = [line.split() for line in reviews if line[:2].strip().isdigit()]
+    assert len(ranked) == 14
     assert ranked[0][1] == best_first["model"].values[0] == "Waterloo_B-rank-normal"
-    assert [float(words[2]) for words in ranked[:14]] == pytest.approx(best_first.values, abs=5e-5)
+    assert [float(words[2]) for words in ranked] == pytest.approx(best_first.values, abs=5e-5)
+    assert text.count("repeat=") == 3 * len(TABLES)
+    for name in TABLES:
+        best = float(result[name]["estimate"].max())
+        (line,) = (line.split() for line in text.splitlines() if line.startswith(name))
+        assert float(line[4]) == pytest.approx(best, abs=5e-5)
 
 
 def test_shapes(folder: Path, result: xr.DataTree) -> None:
@@ -100,7 +111,7 @@ def test_reviews_equal_trec_eval(result: xr.DataTree, folder: Path) -> None:
     from aucpr_dask import evaluate
 
     scores = open_scores(folder / "aucpr-demo" / "scores.zarr")
-    expected = list(csv.DictReader((SHARED / "demo-clef-tar-mini" / "expected_ap_by_topic.csv").open()))
+    expected = rows_of(SHARED / "demo-clef-tar-mini" / "expected_ap_by_topic.csv")
     estimates = evaluate(scores[CLEF].to_dataset(), ties="trec_eval")["estimate"].sel(estimator="average_precision")
     estimates = estimates.compute()
     found = [float(estimates.sel(model=row["run"], query=row["topic"])) for row in expected]
@@ -110,12 +121,14 @@ def test_reviews_equal_trec_eval(result: xr.DataTree, folder: Path) -> None:
 
 @needs_shared
 def test_tables_equal_scikit_learn(result: xr.DataTree) -> None:
-    rows = [r for r in csv.DictReader((SHARED / "adbench" / "expected_oof_ap.csv").open()) if r["dataset"] in TABLES]
+    rows = [row for row in rows_of(SHARED / "adbench" / "expected_oof_ap.csv") if row["dataset"] in TABLES]
     assert len(rows) == 75 * len(TABLES)
     for name in TABLES:
-        found = result[name]["estimate"].sel(estimator="average_precision").values
-        expected = [float(row["ap"]) for row in rows if row["dataset"] == name]
-        np.testing.assert_allclose(np.sort(found), np.sort(expected), rtol=0, atol=1e-8)
+        found = result[name]["estimate"].sel(estimator="average_precision")
+        expected = {
+            f"{row['model']} repeat={row['repeat']}": float(row["ap"]) for row in rows if row["dataset"] == name
+        }
+        np.testing.assert_allclose(found.sel(model=list(expected)), list(expected.values()), rtol=0, atol=1e-8)
 
 
 def test_it_does_not_replace_what_is_there_unless_told(folder: Path, first: object) -> None:
@@ -124,7 +137,7 @@ def test_it_does_not_replace_what_is_there_unless_told(folder: Path, first: obje
     assert refused.returncode == 2
     assert "--overwrite" in refused.stderr
     assert (folder / "aucpr-demo" / "result.zarr" / "zarr.json").stat().st_mtime_ns == before
-    again, seconds = run_demo(folder, "--overwrite", "--json")
+    again, seconds = run_demo(folder, "--out", "aucpr-demo", "--overwrite", "--json")
     assert again.returncode == 0, again.stderr
     document = json.loads(again.stdout)
     assert document["rankings"][0]["data_set"] == CLEF

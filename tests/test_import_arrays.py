@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 
 from aucpr_dask import stores
-from aucpr_dask.errors import AlignmentError, AucprError, ChunkError, FileFormatError, InvalidInputError, StoreError
+from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, StoreError
 from aucpr_dask.scores import open_scores, save_scores
 from aucpr_dask.scores.arrays import as_labels, as_scores, import_arrays, import_xarray
 
@@ -57,12 +57,12 @@ class TestLayouts:
         "dims",
         [
             "item",
+            "query,item",
             "item,model",
             "model,repeat,item",
             "repeat,item,model",
             "item,query,model",
             "a,query,b,item",
-            "query,item",
         ],
     )
     def test_axes_in_any_order(self, tmp_path, random, monkeypatch, dims, chunk_bytes):
@@ -145,16 +145,9 @@ class TestTypes:
     @pytest.mark.parametrize(
         ("kind", "expected"),
         [
-            ("u1", "f4"),
-            ("i2", "f4"),
-            ("u2", "f4"),
-            ("?", "f4"),
-            ("f2", "f4"),
-            (">f4", "f4"),
-            ("<f8", "f8"),
-            ("i4", "f8"),
-        ]
-        + [("u4", "f8"), ("i8", "f8"), ("u8", "f8")],
+            *((kind, "f4") for kind in ("?", "u1", "i2", "u2", "f2", ">f4")),
+            *((kind, "f8") for kind in ("<f8", "i4", "u4", "i8", "u8")),
+        ],
     )
     def test_stored_as(self, tmp_path, kind, expected):
         largest = 1 if kind == "?" else 1000 if "f" in kind else min(np.iinfo(kind).max, 2**53)
@@ -185,7 +178,6 @@ class TestWrong:
             ({"y": [0, 1]}, {}, FileFormatError, r"no such array.*\n.*a\.npz\n  received: 'scores'\n  allowed: y"),
             ({"scores": [[1, 2]]}, {}, FileFormatError, r"(?s)no such array.*'y'"),
             ({"scores": [[1, 2]], "y": [0, 1, 1]}, {}, AlignmentError, r"(?s)labels do not fit.*\(3,\).*\(1, 2\)"),
-            ({"scores": [[1, 2]], "y": [[0, 1]]}, {"dims": "query,item"}, None, ""),
             ({"scores": [["a", "b"]], "y": [0, 1]}, {}, FileFormatError, r"(?s)type they cannot have.*dtype <U1"),
             ({"scores": [[1j, 2]], "y": [0, 1]}, {}, FileFormatError, r"(?s)type they cannot have.*complex"),
             ({"scores": [[1, 2]], "y": [0, 7.5]}, {}, FileFormatError, r"(?s)outside their domain.*'y'.*7\.5"),
@@ -196,16 +188,13 @@ class TestWrong:
             ({"scores": [[1, 2]], "y": [0, 1]}, {"dims": "model,repeat"}, InvalidInputError, "not named well"),
             ({"scores": [[1, 2]], "y": [0, 1]}, {"dims": "item,item"}, InvalidInputError, "not named well"),
             ({"scores": np.zeros((1, 1, 1, 2)), "y": [0, 1]}, {}, InvalidInputError, "not named well"),
-            ({"scores": [[1, 2]], "y": [0, 1], "f": [[1, 2]]}, {"fold": "f"}, AlignmentError, r"(?s)'fold' does not fit.*\(2,\)"),
+            ({"scores": [[1, 2]], "y": [0, 1], "f": [[1]]}, {"fold": "f"}, AlignmentError, r"(?s)'fold' does.*\(2,\)"),
             ({"scores": np.array([[1, None]]), "y": [0, 1]}, {}, FileFormatError, r"(?s)never unpickled.*'scores'"),
             ({"scores": [[1, 2]], "y": np.array([0, None])}, {}, FileFormatError, r"(?s)never unpickled.*'y'"),
         ],
     )  # fmt: skip
     def test_npz(self, tmp_path, arrays, options, error, message):
         np.savez(tmp_path / "a.npz", **arrays)
-        if error is None:
-            load(tmp_path / "a.npz", tmp_path, **options)
-            return
         with pytest.raises(error, match=message):
             load(tmp_path / "a.npz", tmp_path, **options)
         assert not (tmp_path / "s.zarr").exists()
@@ -392,7 +381,7 @@ class TestXarray:
     @pytest.mark.parametrize(
         ("change", "options", "error", "message"),
         [
-            ({"score": "s"}, {}, InvalidInputError, r"(?s)no variable is called 'score'.*s, label"),
+            ({"score": "s"}, {}, InvalidInputError, r"(?s)no variable is called 'score'.*label, s"),
             ({}, {"rename": {"labels": "label"}}, InvalidInputError, r"(?s)of this name.*'labels'.*label"),
             ({"item": "document"}, {}, InvalidInputError, "dimensions it cannot have"),
             ({"label": "l"}, {}, InvalidInputError, "needs 'label'"),
@@ -402,7 +391,6 @@ class TestXarray:
         dataset.rename(change).to_netcdf(tmp_path / "a.nc", engine="scipy")
         with pytest.raises(error, match=message):
             load_xarray(tmp_path / "a.nc", tmp_path, **options)
-        assert not issubclass(error, ChunkError)
 
     def test_missing_label(self, tmp_path, dataset):
         dataset["label"] = dataset["label"].astype("f4").where(dataset["label"] >= 0)

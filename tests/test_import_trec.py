@@ -11,9 +11,10 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from aucpr_dask import stores
+from aucpr_dask import evaluate, stores
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, StoreError
 from aucpr_dask.scores import open_scores, trec
 from aucpr_dask.scores.trec import import_trec
@@ -81,7 +82,7 @@ def expected_maps(path, column):
 
 class TestSmall:
     def test_per_run(self, small):
-        summary = import_trec(small / "runs", small / "qrels", small / "s.zarr")
+        summary = import_trec(small / "runs", small / "qrels", small / "s.zarr", dtype="float64")
         scores = open_scores(small / "s.zarr")
         assert scores["model"].values.tolist() == ["a", "b"]
         assert scores["query"].values.tolist() == ["q1", "q2", "q3"]
@@ -349,7 +350,7 @@ class TestStore:
 @pytest.fixture(scope="module")
 def per_run(tmp_path_factory):
     url = tmp_path_factory.mktemp("trec") / "s.zarr"
-    summary = import_trec(DEEP_LEARNING / "runs", DEEP_LEARNING / "qrels.dl19-passage.txt", url)
+    summary = import_trec(DEEP_LEARNING / "runs", DEEP_LEARNING / "qrels.dl19-passage.txt", url, dtype="float64")
     assert (summary.models, summary.queries, summary.items, summary.notes) == (61, 43, 1_748_564, ())
     return open_scores(url).load()
 
@@ -429,3 +430,25 @@ class TestClef:
             one = scores.sel(model="UOS_TMAL30Q_BM25", query=topic)
             assert one["label"].values[: len(items)].tolist() == [label for _, label, _ in items]
             assert one["tie_order"].values[: len(items)].tolist() == [tie for _, _, tie in items]
+
+
+@needs_deep_learning
+@pytest.mark.parametrize("grade", [1, 2])
+def test_default_import_and_evaluation_give_the_published_map(tmp_path, grade):
+    url = tmp_path / "s.zarr"
+    import_trec(DEEP_LEARNING / "runs", DEEP_LEARNING / "qrels.dl19-passage.txt", url)
+    result = evaluate(open_scores(url), ties="trec_eval", missing="unretrieved", positive_from=grade)
+    mean = result["estimate"].mean("query").squeeze(drop=True).to_series()
+
+    expected = pd.read_csv(DEEP_LEARNING / "expected_map.csv", index_col="run")
+    assert len(mean) == len(expected) == 61
+    assert (mean - expected[f"map_rel{grade}"]).abs().max() < 1e-6
+    published = expected[f"nist_map_rel{grade}"].dropna()
+    assert len(published) == 37
+    assert (mean.round(4).reindex(published.index) == published).all()
+
+    topics = pd.read_csv(DEEP_LEARNING / "expected_ap_by_topic.csv.gz", dtype={"topic": str})
+    by_topic = result["estimate"].squeeze(drop=True).to_series()
+    named = topics.set_index(["run", "topic"])[f"ap_rel{grade}"].rename_axis(["model", "query"])
+    assert len(named) == len(by_topic)
+    assert (by_topic - named).abs().max() < 1e-6

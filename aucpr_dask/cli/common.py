@@ -5,10 +5,14 @@ from __future__ import annotations
 import functools
 import io
 import json
+import logging
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -34,7 +38,8 @@ class _Main(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with _interruptible():
+                return super().invoke(ctx)
         except AucprError as error:
             click.echo(f"error: {error}", err=True)
             ctx.exit(BAD_INPUT)
@@ -43,6 +48,24 @@ class _Main(click.Group):
                 "\ninterrupted; a store that was being written does not open until it is written again", err=True
             )
             ctx.exit(INTERRUPTED)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Make an interruption quiet: that workers are stopped in the middle of their work is no news then."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        logging.disable(logging.CRITICAL)
+        signal.default_int_handler(number, frame)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @click.group(

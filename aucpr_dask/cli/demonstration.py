@@ -42,8 +42,12 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
         build_scores(source, overwrite=overwrite, on_progress=report)
         evaluated = run(source, result, overwrite=overwrite, on_progress=follow_run(report, output.notes))
     rankings = sorted(rank_models(evaluated), key=lambda ranking: ranking.data_set != CLEF)
-    look = {"width": output.width, "ascii_only": output.ascii_only}
-    output.show(ranking_view(rankings[0], **look), "", leaders_view(rankings[1:], top=TOP_OF_TABLES, **look), "")
+    output.show(
+        ranking_view(rankings[0], output.width, ascii_only=output.ascii_only),
+        "",
+        leaders_view(rankings[1:], output.width, top=TOP_OF_TABLES, ascii_only=output.ascii_only),
+        "",
+    )
     show_warnings(output, evaluated, str(result))
     output.show(f"{output.seconds:.1f} s; open it: {opening(evaluated, str(result))}", fold=False)
     output.data({"source": source, "result": result, "seconds": output.seconds, "rankings": rankings})

@@ -28,7 +28,7 @@ positive_from_option = click.option(
 
 @click.command(
     short_help="Evaluate a score store and write a result store.",
-    epilog=example("aucpr-dask evaluate aucpr-demo/scores.zarr result.zarr --missing unretrieved --overwrite"),
+    epilog=example("aucpr-dask evaluate aucpr-demo/scores.zarr result.zarr --level 0.9"),
 )
 @click.argument("source")
 @click.argument("result")

@@ -33,13 +33,18 @@ def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 
 files_and_store = _options(click.argument("files", nargs=-1, required=True), click.argument("store"))
-dtype_option = click.option(
-    "--dtype",
-    type=click.Choice(["float64", "float32"]),
-    default="float64",
-    show_default=True,
-    help="Precision of the scores; what is equal at this precision is tied.",
-)
+
+
+def _dtype_option(default: str) -> Callable[[Command], Command]:
+    return click.option(
+        "--dtype",
+        type=click.Choice(["float32", "float64"]),
+        default=default,
+        show_default=True,
+        help="Precision of the scores; what is equal at this precision is tied.",
+    )
+
+
 data_set_option = click.option("--data-set", "dataset", metavar="NAME", help="Name the data set.")
 table_options = _options(
     click.option("--label", required=True, metavar="COLUMN", help="The column of labels: 1 positive, 0 negative."),
@@ -64,7 +69,7 @@ table_options = _options(
     click.option("--query", metavar="COLUMN", help="The column of queries: their rows are ranked apart."),
     click.option("--data-set", "dataset", metavar="COLUMN", help="The column of data sets: each becomes a node."),
     click.option("--weight", metavar="COLUMN", help="The column of sample weights."),
-    dtype_option,
+    _dtype_option("float64"),
 )
 
 
@@ -86,7 +91,7 @@ table_options = _options(
     help="What to do when a document stands twice in a list.",
 )
 @data_set_option
-@dtype_option
+@_dtype_option("float32")
 @overwrite_option
 @output_option
 def trec(output: Output, files: tuple[str, ...], store: str, qrels: str, **options: Any) -> None:
@@ -190,7 +195,7 @@ def _pairs(words: tuple[str, ...]) -> dict[str, str] | None:
     for word in words:
         if not all(word.partition("=")):
             raise click.BadParameter(f"{word!r} is not of the form THEIRS=OURS")
-    return dict(word.split("=", 1) for word in words) or None  # type: ignore[misc]
+    return dict(word.split("=", 1) for word in words) or None
 
 
 def _import(output: Output, store: str, read: Callable[..., ImportSummary]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -42,8 +42,8 @@ def info(output: Output, store: str, positive_from: int | None) -> None:
         output.show(result_view(summary, output.width, ascii_only=output.ascii_only))
     else:
         scores = open_scores(store)
-        with output.progress(after=SILENT_SECONDS) as report:
-            summary = summarize_scores(scores, store, positive_from=positive_from, compute=_computing(report))
+        with output.progress(after=SILENT_SECONDS) as report, _reporting_tasks(report):
+            summary = summarize_scores(scores, store, positive_from=positive_from)
         output.show(scores_view(summary, output.width))
     output.data({"store": store, **vars(summary)})
 
@@ -59,19 +59,13 @@ def _kind(store: str) -> str | None:
     return str(document.get("attributes", {}).get("kind"))
 
 
-def _computing(report: Report) -> Callable[..., Any]:
-    """Return a ``dask.compute`` that reports its tasks."""
-    import dask
+def _reporting_tasks(report: Report) -> AbstractContextManager[Any]:
+    """Return a context in which every finished Dask task is reported."""
     from dask.callbacks import Callback
 
-    class Reporting(Callback):  # type: ignore[misc]
-        def _posttask(self, key: Any, result: Any, dsk: Any, state: Any, worker_id: Any) -> None:
-            done = len(state["finished"])
-            total = done + sum(len(state[name]) for name in ("ready", "waiting", "running"))
-            report("looking at the scores", done, total)
+    def on_task(key: Any, result: Any, graph: Any, state: dict[str, Any], worker: Any) -> None:
+        done = len(state["finished"])
+        report("looking at the scores", done, done + sum(len(state[left]) for left in ("ready", "waiting", "running")))
 
-    def compute(*collections: Any) -> Any:
-        with Reporting():
-            return dask.compute(*collections)
-
-    return compute
+    context: AbstractContextManager[Any] = Callback(posttask=on_task)
+    return context

@@ -32,7 +32,8 @@ def wilson(area: Array, n: Array, level: float) -> tuple[Array, Array]:
     half = z * np.sqrt(area * (1 - area) / n + z**2 / (4 * n**2))
     width = 1 + z**2 / n
     # At the ends centre and half are equal in exact arithmetic: the bound there is the end itself.
-    return np.where(area <= 0, 0.0, (centre - half) / width), np.where(area >= 1, 1.0, (centre + half) / width)
+    lower, upper = np.maximum((centre - half) / width, 0.0), np.minimum((centre + half) / width, 1.0)
+    return np.where(area <= 0, 0.0, lower), np.where(area >= 1, 1.0, upper)
 
 
 def clopper_pearson(area: Array, n: Array, level: float) -> tuple[Array, Array]:

@@ -27,13 +27,12 @@ from aucpr_dask.scores.files import (
     find_files,
     named_files,
     near,
-    refuse_existing,
     report,
     summarize,
     write_blocks,
 )
 from aucpr_dask.scores.store import Region, save_scores
-from aucpr_dask.stores import Scores
+from aucpr_dask.stores import Scores, refuse_existing
 from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
 
 DEFAULT_DIMS = {1: (ITEM,), 2: (MODEL, ITEM), 3: (MODEL, QUERY, ITEM)}

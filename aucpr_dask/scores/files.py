@@ -19,11 +19,10 @@ from typing import IO, Any, cast
 
 import numpy as np
 import xarray as xr
-from zarr.core.sync import sync
 
-from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, StoreError, explain
+from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, explain
 from aucpr_dask.scores.store import Region, ScoreWriter
-from aucpr_dask.stores import Scores, nodes_of, open_backend
+from aucpr_dask.stores import Scores, nodes_of
 from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY
 
 FilePath = str | PathLike[str]
@@ -88,9 +87,9 @@ def summarize(scores: Scores, items: int, notes: Sequence[str] = ()) -> ImportSu
 
 
 def count_items(dataset: xr.Dataset) -> int:
-    """Return the number of items that are not padding, by a label the models share or by the score's shape."""
-    if "label" in dataset and dataset["label"].chunks is None:
-        return int((dataset["label"].values != PADDING).sum())
+    """Return the number of items that are not padding, by the labels, or without labels by the scores' shape."""
+    if "label" in dataset:
+        return int((dataset["label"] != PADDING).sum())
     return int(np.prod([dataset.sizes[dim] for dim in (QUERY, ITEM) if dim in dataset["score"].dims]))
 
 
@@ -158,18 +157,6 @@ def write_blocks(
             done += 1
             report(on_progress, "writing blocks", done, total)
     writer.commit()
-
-
-def refuse_existing(url: str | Path, *, overwrite: bool) -> None:
-    """Raise now, before hours of reading, if the store could not be written later because of what is there."""
-    if not overwrite and not sync(open_backend(url, read_only=True).is_empty("")):
-        raise StoreError(
-            explain(
-                "there is something at this place already",
-                where=url,
-                remedy="name another place, or pass overwrite=True (--overwrite) to replace it",
-            )
-        )
 
 
 def find_files(paths: FilePath | Sequence[FilePath], what: str) -> list[Path]:

@@ -28,7 +28,6 @@ from aucpr_dask.scores.files import (
     find_files,
     near,
     reading,
-    refuse_existing,
     report,
     require_pyarrow,
     summarize,
@@ -36,14 +35,14 @@ from aucpr_dask.scores.files import (
 )
 from aucpr_dask.scores.store import Region
 from aucpr_dask.specs import choose
-from aucpr_dask.stores import Scores
+from aucpr_dask.stores import Scores, refuse_existing
 from aucpr_dask.variables import ITEM, MODEL, NEGATIVE, PADDING, POSITIVE, QUERY, UNJUDGED
 
 DTYPES = ("float64", "float32")
 MISSING_CELLS = frozenset({"", "NA", "NaN", "nan"})
 SEPARATORS = ",\t;|"
 
-_BATCH_CELLS = 2**20
+_BATCH_CELLS = 2**18
 _PARQUET_MAGIC = b"PAR1"
 _PANDAS_INDEX = "__index_level_"
 _TRUTH = {"true": POSITIVE, "false": NEGATIVE}

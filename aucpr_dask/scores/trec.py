@@ -24,18 +24,17 @@ from aucpr_dask.scores.files import (
     find_files,
     named_files,
     reading,
-    refuse_existing,
     report,
     summarize,
     write_blocks,
 )
 from aucpr_dask.scores.store import Region
 from aucpr_dask.specs import choose
-from aucpr_dask.stores import Scores
+from aucpr_dask.stores import Scores, refuse_existing
 from aucpr_dask.variables import GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED
 
 LAYOUTS = ("per-run", "pooled")
-DTYPES = ("float64", "float32")
+DTYPES = ("float32", "float64")
 DUPLICATES = ("error", "first")
 RUN_SUFFIXES = (".txt", ".run", ".res", ".trec")
 
@@ -54,7 +53,7 @@ def import_trec(
     url: str | Path,
     *,
     layout: str = "per-run",
-    dtype: str = "float64",
+    dtype: str = "float32",
     duplicates: str = "error",
     dataset: str | None = None,
     overwrite: bool = False,
@@ -80,9 +79,9 @@ def import_trec(
         ``"per-run"``: each model has its own ranked list, ``label`` and ``tie_order`` (model, query, item).
         ``"pooled"``: the items of a query are all documents that were judged or retrieved by any run, and the
         models share them: ``label`` and ``tie_order`` (query, item).
-    dtype : {"float64", "float32"}
-        The precision in which scores are equal: float64 is the order of trec_eval 10, float32 that of
-        trec_eval up to 9 and of pytrec_eval.
+    dtype : {"float32", "float64"}
+        The precision in which scores are equal: float32 is the order of trec_eval up to 9, of pytrec_eval and
+        so of published figures; float64 that of trec_eval 10.
     duplicates : {"error", "first"}
         What to do when a document stands twice in one list, or is judged twice with different grades.
     dataset : str, optional

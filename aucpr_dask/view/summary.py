@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.specs import ESTIMATORS
 from aucpr_dask.stores import Scores, nodes_of
 from aucpr_dask.variables import ESTIMATOR, FLAGS, ITEM, METHOD, MODEL, PADDING, QUERY, UNJUDGED
 
@@ -134,6 +136,16 @@ def rank_models(result: Scores, estimator: str | None = None) -> list[Ranking]:
 
 def _rank(path: str, means: xr.Dataset, estimator: str | None, n_queries: int | None, method: str | None) -> Ranking:
     name = str(means[ESTIMATOR].values[0]) if estimator is None else estimator
+    if name not in means[ESTIMATOR].values:
+        raise InvalidInputError(
+            explain(
+                "this estimator is not in the result",
+                where=path or None,
+                received=repr(name),
+                allowed=", ".join(map(str, means[ESTIMATOR].values)),
+                remedy=f"evaluate again with --estimator {name}" if name in ESTIMATORS else None,
+            )
+        )
     means = means.sel({ESTIMATOR: name})
     estimate = np.atleast_1d(means["estimate"].values)
     lower, upper = (
@@ -181,7 +193,6 @@ def summarize_scores(
     url: str,
     *,
     positive_from: int | None = None,
-    compute: Callable[[Any], Any] | None = None,
 ) -> ScoresSummary:
     """Evaluate every ranking once, leaving missing scores out, and gather what a user should know before a run.
 
@@ -193,21 +204,18 @@ def summarize_scores(
         Where it lies; copied to the summary.
     positive_from : int, optional
         The lowest grade that counts as positive; 1 unless given.
-    compute : callable, optional
-        Computes a tuple of Dask collections; replaced to show progress.
     """
-    import dask
+    import dask.base
 
     from aucpr_dask.evaluation import evaluate
 
     lowest = 1 if positive_from is None else positive_from
     nodes = dict(nodes_of(scores))
     evaluated = evaluate(scores, intervals=(), missing="drop", positive_from=lowest)
-    wanted = (
+    counts, grades = dask.base.compute(
         {path: dataset[["n_positive", "n_negative", "n_missing", "flags"]] for path, dataset in nodes_of(evaluated)},
         [dataset["label"].max() for dataset in nodes.values() if "label" in dataset and dataset["label"].size],
     )
-    (counts, grades) = (compute or dask.compute)(*wanted)
     return ScoresSummary(
         url=url,
         n_rankings=sum(dataset["flags"].size for dataset in counts.values()),

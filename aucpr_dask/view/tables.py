@@ -47,7 +47,7 @@ def shorten(name: str, width: int) -> str:
     Examples
     --------
     >>> shorten("Padua_ims_iafapc_m10p5f0t0p2m10", 20)
-    'Padua_ims_…5f0t0p2m10'
+    'Padua_ims_…f0t0p2m10'
     """
     name = "".join(char if char.isprintable() else "?" for char in unicodedata.normalize("NFC", name))
     if cell_len(name) <= width:

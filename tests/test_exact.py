@@ -1,0 +1,357 @@
+"""Brute force from the definitions, in exact fractions; and long rankings through every path of the kernels."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import aucpr_dask as ap
+from aucpr_dask.kernels import rows
+
+NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
+TOLERANCE = 2e-15
+PADDING, UNJUDGED = -2, -1
+NAN = float("nan")
+
+Item = tuple[Any, Fraction, Fraction]  # key that orders it (None: never ranked), weights as positive and as negative
+
+
+def hard_items(
+    scores: Sequence[float],
+    labels: Sequence[int],
+    *,
+    missing: str = "raise",
+    unjudged: str = "negative",
+    positive_from: int = 1,
+) -> list[Item]:
+    """Apply the meaning of the labels and of NaN, and leave items with unit weights."""
+    items: list[Item] = []
+    for score, label in zip(scores, labels, strict=True):
+        if label == PADDING or (label == UNJUDGED and unjudged == "drop"):
+            continue
+        key: Any = (1, score)
+        if math.isnan(score):
+            assert missing != "raise"
+            if missing == "drop":
+                continue
+            key = (0, 0.0) if missing == "last" else None
+        items.append((key, Fraction(label >= positive_from), Fraction(label < positive_from)))
+    return items
+
+
+def areas(items: list[Item], *, total: Fraction | None = None, prevalence: Fraction | None = None) -> list[Fraction]:
+    """Compute the three areas from the operating point at every threshold; empty without a positive."""
+    positives = sum((p for _, p, _ in items), Fraction(0)) if total is None else total
+    negatives = sum((n for _, _, n in items), Fraction(0))
+    if not positives:
+        return []
+    points: list[tuple[Fraction, Fraction]] = [(Fraction(0), Fraction(1))]
+    for threshold in sorted({key for key, p, n in items if key is not None and p + n > 0}, reverse=True):
+        above = [(p, n) for key, p, n in items if key is not None and key >= threshold]
+        recall = sum(p for p, _ in above) / positives
+        wrong = sum(n for _, n in above)
+        if prevalence is None or not negatives:
+            precision = recall * positives / (recall * positives + wrong)
+        else:
+            precision = prevalence * recall / (prevalence * recall + (1 - prevalence) * wrong / negatives)
+        points.append((recall, precision))
+    gained = zip(points, points[1:], strict=False)
+    average = sum((b[0] - a[0]) * b[1] for a, b in gained)
+    recalls = sorted({recall for recall, _ in points})
+    by_recall = [[precision for r, precision in points if r == recall] for recall in recalls]
+    strips = list(zip(by_recall, by_recall[1:], np.diff(recalls), strict=False))
+    lower = sum((min(a) + max(b)) / 2 * width for a, b, width in strips)
+    upper = sum((max(a) + max(b)) / 2 * width for a, b, width in strips)
+    return [Fraction(average), Fraction(lower), Fraction(upper)]
+
+
+def in_order(items: list[Item], order: Sequence[int], total: Fraction | None = None) -> list[Fraction]:
+    """Compute the areas with items standing in the given order, the first of them on top."""
+    strict = [(-place if items[i][0] is not None else None, *items[i][1:]) for place, i in enumerate(order)]
+    return areas(strict, total=total)
+
+
+def assert_equal(received: Any, expected: list[Fraction], message: object = "") -> None:
+    if expected:
+        np.testing.assert_allclose(received, [float(x) for x in expected], rtol=0, atol=TOLERANCE, err_msg=str(message))
+    else:
+        assert np.isnan(received).all(), message
+
+
+def test_the_reference_itself() -> None:
+    items = hard_items([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0])
+    assert areas(items)[0] == Fraction(5, 6)
+    # All tied at prevalence 1/10: 0.55 for the trapezoids, because of the point (0, 1).
+    tied = hard_items([1.0] * 10, [1] + [0] * 9)
+    assert areas(tied) == [Fraction(1, 10), Fraction(11, 20), Fraction(11, 20)]
+
+
+def all_rankings(kinds: list[tuple[float, int]], size: int) -> tuple[np.ndarray, np.ndarray]:
+    drawn = np.array(list(itertools.combinations_with_replacement(kinds, size)), dtype=float)
+    return drawn[:, :, 0], drawn[:, :, 1].astype(np.int8)
+
+
+@pytest.mark.parametrize("unjudged", ["negative", "drop"])
+@pytest.mark.parametrize("missing", ["drop", "last", "unretrieved"])
+def test_every_small_ranking_with_missing_unjudged_and_padding(missing: str, unjudged: str) -> None:
+    kinds = [*itertools.product([0.0, 1.0, NAN], [1, 0, UNJUDGED]), (NAN, PADDING)]
+    for size in range(1, 5):
+        score, label = all_rankings(kinds, size)
+        received = ap.estimate(score, label, NAMES, missing=missing, unjudged=unjudged)
+        assert len(received) == math.comb(len(kinds) + size - 1, size)
+        for s, y, row in zip(score.tolist(), label.tolist(), received, strict=True):
+            assert_equal(row, areas(hard_items(s, y, missing=missing, unjudged=unjudged)), (s, y))
+
+
+def test_every_small_ranking_without_missing() -> None:
+    for size in range(1, 6):
+        score, label = all_rankings(list(itertools.product([-1.0, 0.0, 1.0], [1, 0])), size)
+        for s, y, row in zip(score.tolist(), label.tolist(), ap.estimate(score, label, NAMES), strict=True):
+            assert_equal(row, areas(hard_items(s, y)), (s, y))
+
+
+@pytest.mark.parametrize("missing", ["raise", "drop", "last", "unretrieved"])
+def test_ties_in_expectation_are_the_mean_over_all_orders(missing: str) -> None:
+    levels = [0.0, 1.0] if missing == "raise" else [0.0, 1.0, NAN]
+    score, label = all_rankings(list(itertools.product(levels, [1, 0])), 5)
+    keep = np.arange(len(score)) % (1 if missing == "raise" else 4) == 0
+    score, label = score[keep], label[keep]
+    received = ap.estimate(score, label, ties="expectation", missing=missing)
+    for s, y, area in zip(score.tolist(), label.tolist(), received, strict=True):
+        items = hard_items(s, y, missing=missing)
+        ranked = [i for i, item in enumerate(items) if item[0] is not None]
+        unseen = [i for i, item in enumerate(items) if item[0] is None]
+        sums = [Fraction(0), 0]
+        for order in itertools.permutations(ranked):
+            if all(items[a][0] >= items[b][0] for a, b in itertools.pairwise(order)):
+                one = in_order(items, [*order, *unseen])
+                sums = [sums[0] + one[0], sums[1] + 1] if one else sums
+        assert_equal(area, [sums[0] / sums[1]] if sums[1] else [], (s, y))
+
+
+@pytest.mark.parametrize("missing", ["raise", "drop", "last", "unretrieved"])
+def test_trec_order_is_that_of_tie_order(missing: str) -> None:
+    random = np.random.default_rng(5)
+    levels = [0.0, 1.0, 2.0] if missing == "raise" else [0.0, 1.0, NAN]
+    score, label = random.choice(levels, (300, 7)), random.integers(0, 2, (300, 7))
+    place = np.array([random.permutation(7) for _ in score])
+    received = ap.estimate(score, label, NAMES, tie_order=place, ties="trec_eval", missing=missing)
+    for s, y, p, row in zip(score.tolist(), label.tolist(), place.tolist(), received, strict=True):
+        items = hard_items(s, y, missing=missing)
+        order = p if missing != "drop" else [q for q, x in zip(p, s, strict=True) if not math.isnan(x)]
+        keys = [(item[0] or (-1, 0.0), -q) for item, q in zip(items, order, strict=True)]
+        assert_equal(row, in_order(items, sorted(range(len(items)), key=keys.__getitem__, reverse=True)), (s, y, p))
+
+
+@pytest.mark.parametrize("positive_from", [1, 2, 3])
+def test_graded_labels(positive_from: int) -> None:
+    score, label = all_rankings(list(itertools.product([0.0, 1.0], [0, 1, 2, 3, UNJUDGED])), 4)
+    received = ap.estimate(score, label, NAMES, positive_from=positive_from)
+    for s, y, row in zip(score.tolist(), label.tolist(), received, strict=True):
+        assert_equal(row, areas(hard_items(s, y, positive_from=positive_from)), (s, y))
+
+
+def test_n_positive_counts_what_was_never_scored() -> None:
+    score, label = all_rankings(list(itertools.product([0.0, 1.0, 2.0], [1, 0])), 5)
+    unseen = np.arange(len(score)) % 4
+    received = ap.estimate(score, label, NAMES, n_positive=label.sum(axis=1) + unseen)
+    for s, y, extra, row in zip(score.tolist(), label.tolist(), unseen.tolist(), received, strict=True):
+        assert_equal(row, areas(hard_items(s, y), total=Fraction(sum(y) + extra)), (s, y))
+
+
+@pytest.mark.parametrize("prevalence", [0.001, 0.25, 0.9])
+def test_another_prevalence(prevalence: float) -> None:
+    score, label = all_rankings(list(itertools.product([0.0, 1.0, 2.0], [1, 0])), 5)
+    received = ap.estimate(score, label, NAMES, prevalence=prevalence)
+    for s, y, row in zip(score.tolist(), label.tolist(), received, strict=True):
+        assert_equal(row, areas(hard_items(s, y), prevalence=Fraction(prevalence)), (s, y))
+
+
+def test_the_observed_prevalence_changes_nothing() -> None:
+    score, label = np.random.default_rng(3).normal(size=500).round(2), np.arange(500) % 7 == 0
+    for weight in (None, np.random.default_rng(4).random(500)):
+        mass = np.ones(500) if weight is None else weight
+        observed = float(mass[label].sum() / mass.sum())
+        again = ap.estimate(score, label, NAMES, weight=weight, prevalence=observed)
+        np.testing.assert_allclose(again, ap.estimate(score, label, NAMES, weight=weight), rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("missing", ["drop", "last", "unretrieved"])
+def test_soft_labels(missing: str) -> None:
+    random = np.random.default_rng(6)
+    levels = [0.0, 1.0, 2.0, NAN]
+    weights = [0.0, 0.0, 0.1, 0.5, 3.0, 1e6]
+    for _ in range(400):
+        size = int(random.integers(1, 7))
+        score = random.choice(levels, size)
+        positive, negative = random.choice(weights, size), random.choice(weights, size)
+        received = ap.estimate(score, None, NAMES, positive_weight=positive, negative_weight=negative, missing=missing)
+        items: list[Item] = []
+        for s, p, n in zip(score.tolist(), positive.tolist(), negative.tolist(), strict=True):
+            if missing == "drop" and math.isnan(s):
+                continue
+            key: Any = (1, s) if not math.isnan(s) else (0, 0.0) if missing == "last" else None
+            items.append((key, Fraction(p), Fraction(n)))
+        assert_equal(received, areas(items), (score, positive, negative))
+
+
+def test_whole_weights_are_duplicates_and_zero_weights_are_nothing() -> None:
+    random = np.random.default_rng(7)
+    for _ in range(200):
+        score, label = random.integers(0, 5, 12).astype(float), random.integers(-2, 2, 12)
+        weight = random.integers(0, 4, 12)
+        label[weight == 0] = random.integers(0, 2, int((weight == 0).sum()))
+        received = ap.estimate(score, label, NAMES, weight=weight)
+        expected = ap.estimate(np.repeat(score, weight), np.repeat(label, weight), NAMES)
+        np.testing.assert_allclose(received, expected, rtol=0, atol=TOLERANCE)
+
+
+def test_a_missing_score_of_an_item_without_weight_is_nothing() -> None:
+    assert ap.estimate([NAN, 2.0, 1.0], [1, 0, 1], weight=[0, 1, 1]) == 0.5
+
+
+def test_soft_labels_of_zero_and_one_are_hard_labels() -> None:
+    score, label = all_rankings(list(itertools.product([0.0, 1.0, 2.0], [1, 0])), 5)
+    soft = ap.estimate(score, None, NAMES, positive_weight=label, negative_weight=1 - label)
+    np.testing.assert_array_equal(soft, ap.estimate(score, label, NAMES))
+    np.testing.assert_array_equal(ap.estimate(score, label, NAMES, weight=np.ones(5)), soft)
+
+
+@pytest.mark.parametrize(
+    ("score", "label", "expected"),
+    [
+        ([-0.0, 0.0], [1, 0], [0.5, 0.75, 0.75]),  # tied
+        ([0.0, -0.0], [1, 0], [0.5, 0.75, 0.75]),
+        ([7.0] * 4, [1, 0, 0, 0], [0.25, 0.625, 0.625]),
+        ([3.0, 2.0, 1.0], [0, 0, 0], [NAN] * 3),
+        ([3.0, 2.0, 1.0], [1, 1, 1], [1.0] * 3),
+        ([1.0, 1.0, 1.0], [1, 1, 1], [1.0] * 3),
+        ([5.0], [1], [1.0] * 3),
+        ([5.0], [0], [NAN] * 3),
+        ([], [], [NAN] * 3),
+        ([0.0, 5e-324, -5e-324], [0, 1, 1], [5 / 6, 19 / 24, 11 / 12]),
+        ([1e300, 1.7e308, -1.7e308], [0, 1, 1], [5 / 6, 19 / 24, 11 / 12]),
+        ([1.0, np.inf, -np.inf], [0, 1, 1], [5 / 6, 19 / 24, 11 / 12]),
+        ([np.inf, np.inf, -np.inf], [1, 0, 1], [7 / 12, 2 / 3, 2 / 3]),
+    ],
+)
+def test_edges(score: list[float], label: list[int], expected: list[float]) -> None:
+    values = np.array(score, dtype=np.float64)
+    labels = np.array(label, dtype=np.int8)
+    np.testing.assert_allclose(ap.estimate(values, labels, NAMES), expected, rtol=0, atol=TOLERANCE)
+    weighted = ap.estimate(values, labels, NAMES, weight=np.ones(labels.size))
+    np.testing.assert_allclose(weighted, expected, rtol=0, atol=TOLERANCE)
+
+
+# Long rankings
+
+
+def long_ranking(kind: str, share: float, dtype: type, n_items: int = 5000) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng([int(share * 1000), len(kind)])
+    label = (random.random(n_items) < share).astype(np.int8)
+    label[:2] = 1, 0
+    score = random.normal(size=n_items) + label
+    if kind == "tied":
+        score = score.round(1)
+    elif kind == "crowded":  # one far outlier, so that all other positives share a bucket
+        score[0] = 1e30
+    elif kind == "infinite":
+        score[random.random(n_items) < 0.1] = np.inf
+        score[random.random(n_items) < 0.1] = -np.inf
+    elif kind == "signed zeros":
+        score = np.where(random.random(n_items) < 0.5, 0.0, -0.0)
+    elif kind == "tiny":
+        score = score * 1e-310
+    elif kind == "huge":
+        score = score * 3e307
+    elif kind == "constant":
+        score[:] = 2.0
+    elif kind == "missing":
+        score[random.random(n_items) < 0.2] = np.nan
+        label[random.random(n_items) < 0.1] = UNJUDGED
+        label[random.random(n_items) < 0.1] = PADDING
+    with np.errstate(over="ignore", under="ignore"):
+        return score.astype(dtype), label
+
+
+KINDS = ["plain", "tied", "crowded", "infinite", "signed zeros", "tiny", "huge", "constant", "missing"]
+PATHS = {
+    "compiled loop": {"SHORT": 10**9},
+    "gaps": {"SHORT": 0, "FEW_POSITIVES": 1.0, "TABLE_POSITIVES": 10**9},
+    "merging": {"SHORT": 0, "FEW_POSITIVES": 0.0},
+    "chosen": {},
+}
+
+
+class Spy:
+    """Records which of the kernels for long rankings ran, and what they answered."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[bool, bool]] = []
+        self.kernel = rows.long_row
+
+    def __call__(self, positive: Any, negative: Any, is_sorted: bool, *arguments: Any) -> bool:
+        done = self.kernel(positive, negative, is_sorted, *arguments)
+        self.calls.append((is_sorted, done))
+        return bool(done)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("share", [0.005, 0.3, 0.97])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_path_gives_the_same_bits(
+    kind: str, share: float, dtype: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    score, label = long_ranking(kind, share, dtype)
+    results = {}
+    for path, thresholds in PATHS.items():
+        with monkeypatch.context() as patch:
+            spy = Spy()
+            patch.setattr(rows, "long_row", spy)
+            for name, value in thresholds.items():
+                patch.setattr(rows, name, value)
+            results[path] = [
+                ap.estimate(score, label, NAMES, missing="last", n_positive=10_000),
+                ap.estimate(score, label, missing="drop", ties="expectation"),
+                ap.estimate(score, label, NAMES, missing="unretrieved", prevalence=0.01),
+            ]
+        if path == "compiled loop":
+            assert spy.calls == []
+        elif path == "merging":
+            assert spy.calls == [(True, True)] * 3
+        elif path == "gaps" and kind == "crowded" and share * 5000 > 100:
+            assert spy.calls == [(False, False), (True, True)] * 3
+        elif path == "gaps" and kind in ("plain", "tied", "missing", "constant"):
+            assert spy.calls == [(False, True)] * 3
+    for path, result in results.items():
+        for ours, first in zip(result, results["merging"], strict=True):
+            np.testing.assert_array_equal(ours, first, err_msg=path)
+    weighted = ap.estimate(score, label, NAMES, weight=np.ones(label.size), missing="unretrieved", prevalence=0.01)
+    np.testing.assert_allclose(weighted, results["merging"][2], rtol=1e-13)
+
+
+def test_a_long_ranking_against_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "SHORT", 0)
+    for kind, share in itertools.product(["plain", "tied", "infinite"], [0.1, 0.9]):
+        score, label = long_ranking(kind, share, np.float64, n_items=80)
+        assert_equal(ap.estimate(score, label, NAMES), areas(hard_items(score.tolist(), label.tolist())), (kind, share))
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5])
+@pytest.mark.parametrize("decimals", [2, 12])
+def test_a_million_items_against_an_exact_sum(share: float, decimals: int) -> None:
+    random = np.random.default_rng(11)
+    label = (random.random(10**6) < share).astype(np.int8)
+    score = (random.normal(size=10**6) + label).round(decimals)
+    order = np.argsort(-score, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(score[order])), label.size - 1)  # the last item of each block
+    positives = np.cumsum(label[order], dtype=np.int64)[ends]
+    gained = np.diff(positives, prepend=0)
+    terms = [float(Fraction(int(g * p), int(e) + 1)) for g, p, e in zip(gained, positives, ends, strict=True) if g]
+    expected = math.fsum(terms) / positives[-1]
+    np.testing.assert_allclose(ap.estimate(score, label), expected, rtol=1e-13, atol=0)
+    np.testing.assert_allclose(ap.estimate(score, label, weight=np.ones(label.size)), expected, rtol=1e-13, atol=0)

@@ -1,0 +1,302 @@
+"""Properties that hold for every input: drawn rankings, transforms, chunkings and layouts."""
+
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from strategies import Case, cases, chunkings, weights
+
+import aucpr_dask as ap
+from aucpr_dask.specs import ESTIMATORS, INTERVALS
+
+NAMES = list(ESTIMATORS)
+METHODS = list(INTERVALS)
+FORMULAS = ["binomial", "logit", "wilson", "clopper_pearson"]
+ALL_LABELS = (0, 1, -1, -2)
+
+missing_modes = st.sampled_from(["drop", "last", "unretrieved"])
+unjudged_modes = st.sampled_from(["negative", "drop"])
+
+
+def names_for(ties: str) -> list[str]:
+    return [name for name in NAMES if ties in ESTIMATORS[name].ties]
+
+
+def dataset(case: Case, **more: Any) -> xr.Dataset:
+    n_models, n_items = case.score.shape
+    return xr.Dataset(
+        {"score": (("model", "item"), case.score), "label": ("item", case.label), **more},
+        coords={"model": [f"m{i}" for i in range(n_models)], "item": [f"d{i}" for i in range(n_items)]},
+    )
+
+
+def ranks(score: np.ndarray) -> np.ndarray:
+    """The dense rank of each score: a strictly increasing transform of every value, infinities included."""
+    return np.array([np.unique(row, return_inverse=True)[1] for row in score], dtype=score.dtype)
+
+
+@given(cases(labels=ALL_LABELS, missing=True), missing_modes, unjudged_modes, st.randoms(use_true_random=False))
+def test_the_order_of_items_is_irrelevant(case: Case, missing: str, unjudged: str, random: Any) -> None:
+    order = list(range(case.label.size))
+    random.shuffle(order)
+    for ties in ("block", "expectation"):
+        options: dict[str, Any] = {"missing": missing, "unjudged": unjudged, "ties": ties}
+        expected = ap.estimate(case.score, case.label, names_for(ties), **options)
+        received = ap.estimate(case.score[:, order], case.label[order], names_for(ties), **options)
+        np.testing.assert_array_equal(received, expected)
+
+
+@given(cases(), st.data())
+def test_the_order_of_weighted_items_is_irrelevant_but_for_rounding(case: Case, data: Any) -> None:
+    weight = data.draw(weights(case.label.size))
+    order = data.draw(st.permutations(range(case.label.size)))
+    expected = ap.estimate(case.score, case.label, NAMES, weight=weight)
+    received = ap.estimate(case.score[:, order], case.label[order], NAMES, weight=weight[order])
+    np.testing.assert_allclose(received, expected, rtol=0, atol=1e-14)
+
+
+@given(cases(labels=ALL_LABELS))
+def test_a_strictly_increasing_transform_changes_nothing(case: Case) -> None:
+    expected = ap.estimate(case.score, case.label, NAMES)
+    np.testing.assert_array_equal(ap.estimate(ranks(case.score), case.label, NAMES), expected)
+    np.testing.assert_array_equal(ap.estimate(ranks(case.score) * 3 - 40, case.label, NAMES), expected)
+
+
+@given(cases(), st.data())
+def test_duplicates_are_weights(case: Case, data: Any) -> None:
+    weight = np.array(data.draw(st.lists(st.integers(0, 3), min_size=case.label.size, max_size=case.label.size)))
+    received = ap.estimate(case.score, case.label, NAMES, weight=weight)
+    expected = ap.estimate(np.repeat(case.score, weight, axis=1), np.repeat(case.label, weight), NAMES)
+    np.testing.assert_allclose(received, expected, rtol=0, atol=1e-14)
+
+
+@given(cases(), st.floats(0.01, 100))
+def test_doubling_the_sample_or_scaling_the_weights_changes_nothing(case: Case, factor: float) -> None:
+    expected = ap.estimate(case.score, case.label, NAMES)
+    doubled = ap.estimate(np.tile(case.score, 2), np.tile(case.label, 2), NAMES)
+    np.testing.assert_allclose(doubled, expected, rtol=0, atol=1e-14)
+    scaled = ap.estimate(case.score, case.label, NAMES, weight=np.full(case.label.size, factor))
+    np.testing.assert_allclose(scaled, expected, rtol=0, atol=1e-14)
+
+
+@given(cases(max_models=1), st.data())
+def test_swapping_tied_items_changes_nothing(case: Case, data: Any) -> None:
+    value = data.draw(st.sampled_from(case.score[0].tolist()))
+    tied = np.flatnonzero(case.score[0] == value)
+    swapped = case.label.copy()
+    swapped[tied] = case.label[data.draw(st.permutations(tied.tolist()))]
+    for ties in ("block", "expectation"):
+        received = ap.estimate(case.score, swapped, names_for(ties), ties=ties)
+        np.testing.assert_array_equal(received, ap.estimate(case.score, case.label, names_for(ties), ties=ties))
+
+
+@given(cases(), st.data())
+def test_any_order_of_tied_items_has_the_blocks_within_its_range(case: Case, data: Any) -> None:
+    place = np.array(data.draw(st.permutations(range(case.label.size))))
+    received = ap.estimate(case.score, case.label, names_for("trec_eval"), ties="trec_eval", tie_order=place)
+    untied = np.array([np.argsort(np.lexsort((place, -row))) for row in case.score], dtype=float)
+    np.testing.assert_array_equal(received, ap.estimate(-untied, case.label, names_for("trec_eval")))
+    best = ap.estimate(case.score, case.label, ties="trec_eval", tie_order=-case.label.astype(np.int32))
+    worst = ap.estimate(case.score, case.label, ties="trec_eval", tie_order=case.label.astype(np.int32))
+    mean = ap.estimate(case.score, case.label, ties="expectation")
+    known = ~np.isnan(best)
+    for inside in (received[..., 0], mean):
+        assert (worst[known] - 1e-14 <= inside[known]).all()
+        assert (inside[known] <= best[known] + 1e-14).all()
+
+
+@given(cases(labels=ALL_LABELS, missing=True), missing_modes, st.data())
+def test_areas_are_areas(case: Case, missing: str, data: Any) -> None:
+    weight = data.draw(st.one_of(st.none(), weights(case.label.size)))
+    area = ap.estimate(case.score, case.label, NAMES, missing=missing, weight=weight)
+    carried = np.ones(case.label.size) if weight is None else weight
+    counts = (case.label == 1) & (carried > 0)
+    has_positive = (counts & (~np.isnan(case.score) if missing == "drop" else True)).any(axis=-1)
+    np.testing.assert_array_equal(~np.isnan(area).any(axis=-1), np.broadcast_to(has_positive, len(area)))
+    known = area[~np.isnan(area).any(axis=-1)]
+    assert ((known >= 0) & (known <= 1)).all()
+    lower, upper = known[:, NAMES.index("lower_trapezoid")], known[:, NAMES.index("upper_trapezoid")]
+    assert (lower <= upper).all()
+
+
+@given(cases(labels=ALL_LABELS))
+def test_a_perfect_ranking_has_area_one_and_turning_it_round_none_more(case: Case) -> None:
+    is_positive = case.label == 1
+    assume(is_positive.any())
+    perfect = is_positive + np.arange(case.label.size) / case.label.size
+    np.testing.assert_array_equal(ap.estimate(perfect, case.label, NAMES), 1.0)
+    np.testing.assert_array_equal(ap.estimate(is_positive.astype(float), case.label, NAMES), 1.0)
+    assert (ap.estimate(-perfect, case.label) <= ap.estimate(case.score, case.label) + 1e-14).all()
+
+
+@given(cases(labels=ALL_LABELS, missing=True), missing_modes, st.data())
+def test_any_chunking_gives_the_same_bits(case: Case, missing: str, data: Any) -> None:
+    n_models = len(case.score)
+    chunks, other = data.draw(chunkings(n_models)), data.draw(chunkings(n_models))
+    assume(n_models == 1 or chunks != other)
+    scores = dataset(case)
+    expected = ap.evaluate(scores, NAMES, METHODS, missing=missing)
+    lazies = [
+        ap.evaluate(scores.chunk({"model": some, "item": -1}), NAMES, METHODS, missing=missing)
+        for some in (chunks, other)
+    ]
+    if n_models > 1:
+        assert lazies[0]["estimate"].chunks != lazies[1]["estimate"].chunks
+    for lazy in lazies:
+        assert all(variable.chunks is not None for variable in lazy.data_vars.values())
+        xr.testing.assert_identical(lazy.compute(scheduler="sync"), expected)
+
+
+@given(cases(labels=ALL_LABELS, missing=True, max_models=4), missing_modes, st.data())
+def test_any_chunking_of_models_and_queries_gives_the_same_bits(case: Case, missing: str, data: Any) -> None:
+    n_models, n_items = case.score.shape
+    n_queries = data.draw(st.integers(2, 4))
+    score = np.stack([np.roll(case.score, shift, axis=1) for shift in range(n_queries)], axis=1)
+    per_run = data.draw(st.booleans())
+    label = np.broadcast_to(case.label, score.shape if per_run else score.shape[1:])
+    label_dims = ("model", "query", "item") if per_run else ("query", "item")
+    scores = xr.Dataset(
+        {
+            "score": (("model", "query", "item"), score),
+            "label": (label_dims, label),
+            "n_positive": ("query", np.full(n_queries, n_items)),
+        },
+        coords={"query": [f"q{i}" for i in range(n_queries)]},
+    )
+    expected = ap.evaluate(scores, NAMES, missing=missing)
+    chunks = {"model": data.draw(chunkings(n_models)), "query": data.draw(chunkings(n_queries))}
+    everything = ap.evaluate(scores.chunk(chunks), NAMES, missing=missing)
+    only_score = ap.evaluate(scores.assign(score=scores["score"].chunk(chunks)), NAMES, missing=missing)
+    for lazy in (everything, only_score):
+        assert lazy["estimate"].chunks[:2] == (chunks["model"], chunks["query"])
+        xr.testing.assert_identical(lazy.compute(scheduler="threads"), expected)
+
+
+@given(cases(labels=ALL_LABELS, missing=True), missing_modes, unjudged_modes)
+def test_labelled_is_array_is_scalar_loop(case: Case, missing: str, unjudged: str) -> None:
+    options: dict[str, Any] = {"missing": missing, "unjudged": unjudged}
+    array = ap.estimate(case.score, case.label, NAMES, **options)
+    loop = [[ap.estimate(row, case.label, name, **options) for name in NAMES] for row in case.score]
+    scores = dataset(case)
+    labelled = ap.estimate(scores["score"], scores["label"], NAMES, **options)
+    evaluated = ap.evaluate(scores, NAMES, METHODS, **options)
+    lazy = ap.estimate(da.from_array(case.score, chunks=(1, -1)), case.label, NAMES, **options)
+    assert all(isinstance(area, float) for row in loop for area in row)
+    assert isinstance(lazy, da.Array)
+    assert (labelled.dims, list(labelled["estimator"].values)) == (("model", "estimator"), NAMES)
+    for result in (loop, labelled.values, evaluated["estimate"].values, lazy.compute(scheduler="sync")):
+        np.testing.assert_array_equal(result, array)
+    bounds = ap.interval(array, evaluated["n_positive"].values[:, None], METHODS)
+    np.testing.assert_array_equal(evaluated["interval"].values, bounds)
+
+
+@given(cases(labels=ALL_LABELS, missing=True), missing_modes, st.data())
+def test_float32_is_float64_of_the_same_values(case: Case, missing: str, data: Any) -> None:
+    assume(case.score.dtype == np.float32)
+    weight = data.draw(st.one_of(st.none(), weights(case.label.size)))
+    expected = ap.estimate(case.score.astype(np.float64), case.label, NAMES, missing=missing, weight=weight)
+    np.testing.assert_array_equal(
+        ap.estimate(case.score, case.label, NAMES, missing=missing, weight=weight), expected
+    )
+
+
+@given(cases(labels=ALL_LABELS, missing=True), missing_modes, st.data())
+def test_models_do_not_know_of_each_other(case: Case, missing: str, data: Any) -> None:
+    scores = dataset(case)
+    expected = ap.evaluate(scores, NAMES, missing=missing)
+    order = data.draw(st.permutations(range(len(case.score))))
+    shuffled = ap.evaluate(scores.isel(model=order), NAMES, missing=missing)
+    xr.testing.assert_identical(shuffled, expected.isel(model=order))
+    some = order[: data.draw(st.integers(1, len(order)))]
+    xr.testing.assert_identical(ap.evaluate(scores.isel(model=some), NAMES, missing=missing), expected.isel(model=some))
+
+
+@given(cases(), st.floats(0.01, 0.99))
+def test_the_layout_of_memory_is_irrelevant(case: Case, prevalence: float) -> None:
+    expected = ap.estimate(case.score, case.label, NAMES, prevalence=prevalence)
+    strided = np.repeat(case.score, 2, axis=1)[:, ::2]
+    read_only = case.score.copy()
+    read_only.setflags(write=False)
+    for score in (np.asfortranarray(case.score), strided, read_only):
+        np.testing.assert_array_equal(ap.estimate(score, case.label, NAMES, prevalence=prevalence), expected)
+    for label in (case.label.astype(bool), case.label.astype(np.int64), case.label.astype(float), case.label.tolist()):
+        np.testing.assert_array_equal(ap.estimate(case.score, label, NAMES, prevalence=prevalence), expected)
+
+
+# Intervals
+
+areas = hnp.arrays(np.float64, st.integers(1, 8), elements=st.floats(0, 1))
+sizes = st.integers(1, 10_000)
+levels = st.floats(0.5, 0.999)
+
+
+@given(areas, sizes, levels)
+def test_intervals_hold_the_area_and_stay_inside(area: np.ndarray, n: int, level: float) -> None:
+    bounds = ap.interval(area, n, FORMULAS, level)
+    assert bounds.shape == (area.size, 4, 2)
+    assert not np.isnan(bounds).any()
+    lower, upper = bounds[..., 0], bounds[..., 1]
+    assert (lower <= area[:, None] + 1e-12).all()
+    assert (area[:, None] - 1e-12 <= upper).all()
+    inside = bounds[:, 1:]
+    assert ((inside >= 0) & (inside <= 1)).all()
+
+
+@given(areas, sizes, levels)
+def test_a_list_of_methods_is_each_method(area: np.ndarray, n: int, level: float) -> None:
+    together = ap.interval(area, n, FORMULAS, level)
+    for position, method in enumerate(FORMULAS):
+        np.testing.assert_array_equal(ap.interval(area, n, method, level), together[:, position])
+        np.testing.assert_array_equal(ap.interval(area[0], n, method, level), together[0, position])
+    lazy = ap.interval(da.from_array(area, chunks=1), n, FORMULAS, level)
+    assert isinstance(lazy, da.Array)
+    np.testing.assert_array_equal(lazy.compute(scheduler="sync"), together)
+    labelled = ap.interval(xr.DataArray(area, dims="model"), n, FORMULAS, level)
+    assert labelled.dims == ("model", "method", "ci_bound")
+    np.testing.assert_array_equal(labelled.values, together)
+
+
+@given(areas, sizes, st.tuples(levels, levels))
+def test_more_confidence_is_wider(area: np.ndarray, n: int, pair: tuple[float, float]) -> None:
+    narrow, wide = (ap.interval(area, n, FORMULAS, level) for level in sorted(pair))
+    assert (wide[..., 0] <= narrow[..., 0] + 1e-12).all()
+    assert (narrow[..., 1] <= wide[..., 1] + 1e-12).all()
+
+
+@given(areas, sizes, levels)
+def test_intervals_mirror(area: np.ndarray, n: int, level: float) -> None:
+    bounds = ap.interval(area, n, FORMULAS, level)
+    np.testing.assert_allclose(1 - ap.interval(1 - area, n, FORMULAS, level)[..., ::-1], bounds, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 7, 1000])
+def test_intervals_at_the_ends(n: int) -> None:
+    at_zero, at_one = ap.interval(np.array([0.0, 1.0]), n, FORMULAS)
+    z2 = 1.959963984540054**2
+    for bounds, end in ((at_zero, 0.0), (1 - at_one[:, ::-1], 0.0)):
+        np.testing.assert_array_equal(bounds[:2], [[end, end], [0.0, 1.0]])
+        np.testing.assert_array_equal(bounds[2:, 0], end)
+        np.testing.assert_allclose(bounds[2:, 1], [z2 / (n + z2), 1 - 0.025 ** (1 / n)], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("area", "n"), [(np.nan, 5), (0.5, 0), (0.5, np.nan), (-0.1, 5), (1.1, 5)])
+def test_no_interval_without_an_area_and_positives(area: float, n: float) -> None:
+    assert np.isnan(ap.interval(area, n, FORMULAS)).all()
+
+
+@given(st.floats(0.05, 0.95), st.integers(5, 10_000), levels)
+def test_intervals_against_their_definitions(area: float, n: int, level: float) -> None:
+    from scipy import stats
+
+    _, _, wilson, exact = ap.interval(area, n, FORMULAS, level)
+    z = stats.norm.isf((1 - level) / 2)
+    for bound in wilson:  # the roots of |area - p| = z sqrt(p (1 - p) / n)
+        np.testing.assert_allclose((area - bound) ** 2, z**2 * bound * (1 - bound) / n, rtol=1e-9, atol=1e-15)
+    # Boundaries of the tests that do not reject, with the beta distribution in place of the binomial.
+    tails = stats.beta.cdf(exact[0], n * area, n - n * area + 1), stats.beta.sf(exact[1], n * area + 1, n - n * area)
+    np.testing.assert_allclose(tails, (1 - level) / 2, rtol=1e-7)
