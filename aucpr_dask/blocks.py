@@ -98,7 +98,7 @@ def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) 
     facts = dict(zip(kernels.COLUMNS, out[:, codes.size :].T, strict=True))
     _check_rows(facts, rows, request)
     columns = [facts["n_positive"], facts["n_negative"], facts["n_missing"], _flags(facts)]
-    return np.column_stack([out[:, : codes.size], *columns]).reshape(*rows.lead, -1)
+    return np.column_stack([out[:, : codes.size], *columns]).reshape(*rows.lead, codes.size + len(COLUMNS))
 
 
 class _Rows:

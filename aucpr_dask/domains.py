@@ -51,7 +51,9 @@ def check_labels(label: NDArray[Any], positive_from: int | None, where: str) -> 
 
 def check_weights(weight: NDArray[Any], where: str) -> None:
     """Raise if a weight is negative, NaN or infinite."""
-    bad = ~(np.isfinite(weight) & (weight >= 0)) if weight.dtype.kind == "f" else weight < 0
+    if weight.dtype.kind not in "fiub":
+        raise InvalidInputError(explain("weights must be numbers", where=where, received=f"dtype {weight.dtype}"))
+    bad = ~(np.isfinite(weight) & (weight >= 0))
     if bad.any():
         raise InvalidInputError(
             explain(

@@ -12,7 +12,7 @@ import xarray as xr
 from aucpr_dask.blocks import COLUMNS, ITEM_ROLES, Request, evaluate_intervals, evaluate_rankings
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, explain
 from aucpr_dask.results import annotate
-from aucpr_dask.scores.validate import check_one_chunk, check_same_labels, validate_scores
+from aucpr_dask.scores.validate import check_one_chunk, check_same_labels, check_unique, validate_scores
 from aucpr_dask.specs import ESTIMATORS, INTERVALS, MISSING, TIES, UNJUDGED, choose, lookup
 from aucpr_dask.stores import Scores, map_nodes
 from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, GRADE, ITEM, METHOD, MODEL, QUERY
@@ -383,6 +383,8 @@ def _refuse_known_missing(dataset: xr.Dataset, request: Request, path: str) -> N
     counts = dataset.get("n_missing")
     if request.missing != "raise" or counts is None or not isinstance(counts.data, np.ndarray) or not counts.any():
         return
+    if request.unjudged == "drop" or {"weight", "positive_weight"} & set(dataset.data_vars):
+        return  # the counts include items that may be left out: the blocks will tell
     worst = counts.data.ravel().argsort(kind="stable")[::-1][:5]
     parts = []
     for flat in worst[counts.data.ravel()[worst] > 0]:
@@ -439,6 +441,8 @@ def _labelled(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]:
                 remedy="name the item dimension: dim=...",
             )
         )
+    for name, index in labelled["score"].indexes.items():
+        check_unique(index, str(name), "variable 'score'")
     labelled["score"] = labelled["score"].astype(_float_type(labelled["score"].dtype))
     return labelled
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import xarray as xr
@@ -105,27 +106,32 @@ def run(
     blocks = [Block(path, region) for path, result in nodes_of(lazy) for region in _regions(result)]
     pending = create_store(target, template, KIND, overwrite=overwrite)
     with _client(cluster) as client:
-        _run_blocks(client, blocks, (source, digest, target, options), on_progress)
+        _run_blocks(client, blocks, (source, target, uuid4().hex, options), on_progress)
     pending.commit()
     return open_result(target)
 
 
-def evaluate_block(block: Block, source: str, digest: str, target: str, options: dict[str, Any]) -> int:
+def evaluate_block(block: Block, source: str, target: str, run_id: str, options: dict[str, Any]) -> int:
     """Evaluate one block of a score store into its region of a result store: the task of a run."""
-    dataset = _source_node(source, digest, block.path)
+    dataset = _source_node(source, block.path, run_id)
     result = evaluate(dataset.isel(block.slices).load(), **options)
-    backend = open_backend(target)
     for name, variable in result.data_vars.items():
         region = tuple(block.slices.get(str(dim), slice(None)) for dim in variable.dims)
-        open_array(backend, block.path, str(name))[region] = variable.values
+        _target_array(target, block.path, str(name), run_id)[region] = variable.values
     return block.n_rankings
 
 
 @lru_cache(maxsize=8)
-def _source_node(source: str, digest: str, path: str) -> xr.Dataset:
-    """Open one data set of the source once per process; the digest tells a replaced store apart."""
+def _source_node(source: str, path: str, run_id: str) -> xr.Dataset:
+    """Open one data set of the source once per process and run: between runs a store may be replaced."""
     scores = open_scores(source, chunks=None)
     return scores if isinstance(scores, xr.Dataset) else scores[path].to_dataset()
+
+
+@lru_cache(maxsize=64)
+def _target_array(target: str, path: str, name: str, run_id: str) -> Any:
+    """Open one array of the result once per process and run."""
+    return open_array(open_backend(target), path, name)
 
 
 def _run_blocks(

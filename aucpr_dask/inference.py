@@ -60,7 +60,9 @@ def _mean_over_queries(result: xr.Dataset, level: float) -> xr.Dataset:
     known = estimate.notnull().sum(QUERY)
     mean = estimate.mean(QUERY)
     error = estimate.std(QUERY, ddof=1) / np.sqrt(known)
-    quantile = xr.apply_ufunc(stats.t.ppf, 0.5 + level / 2, (known - 1).where(known > 1), dask="allowed")
+    quantile = xr.apply_ufunc(
+        stats.t.ppf, 0.5 + level / 2, (known - 1).where(known > 1), dask="parallelized", output_dtypes=[np.float64]
+    )
     interval = xr.concat([mean - quantile * error, mean + quantile * error], dim=BOUND).transpose(..., BOUND)
     interval = interval.assign_coords({BOUND: np.array(BOUNDS, dtype=object), "level": level})
     interval.attrs = {"ci_kind": "Student t over queries", "ci_prob": level}

@@ -303,9 +303,7 @@ class Spy:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("share", [0.005, 0.3, 0.97])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_path_gives_the_same_bits(
-    kind: str, share: float, dtype: type, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_path_gives_the_same_bits(kind: str, share: float, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     score, label = long_ranking(kind, share, dtype)
     results = {}
     for path, thresholds in PATHS.items():

@@ -391,7 +391,8 @@ class TestDeepLearning:
 
     def test_pooled_holds_the_same_lists(self, per_run, tmp_path):
         files = sorted((DEEP_LEARNING / "runs" / "official").glob("*.xz"))[:12]
-        import_trec(files, DEEP_LEARNING / "qrels.dl19-passage.txt", tmp_path / "s.zarr", layout="pooled")
+        qrels = DEEP_LEARNING / "qrels.dl19-passage.txt"
+        import_trec(files, qrels, tmp_path / "s.zarr", layout="pooled", dtype="float64")
         pooled = open_scores(tmp_path / "s.zarr").load()
         label, tie_order = pooled["label"].values, pooled["tie_order"].values
         for model in pooled["model"].values:

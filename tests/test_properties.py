@@ -200,9 +200,7 @@ def test_float32_is_float64_of_the_same_values(case: Case, missing: str, data: A
     assume(case.score.dtype == np.float32)
     weight = data.draw(st.one_of(st.none(), weights(case.label.size)))
     expected = ap.estimate(case.score.astype(np.float64), case.label, NAMES, missing=missing, weight=weight)
-    np.testing.assert_array_equal(
-        ap.estimate(case.score, case.label, NAMES, missing=missing, weight=weight), expected
-    )
+    np.testing.assert_array_equal(ap.estimate(case.score, case.label, NAMES, missing=missing, weight=weight), expected)
 
 
 @given(cases(labels=ALL_LABELS, missing=True), missing_modes, st.data())

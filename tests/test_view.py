@@ -215,16 +215,19 @@ def test_a_log_gets_nothing_of_quick_work(clock: Clock) -> None:
     assert console.file.getvalue() == ""  # type: ignore[attr-defined]
 
 
-def test_a_terminal_gets_one_bar_for_each_kind_of_work() -> None:
+def test_a_terminal_gets_one_bar_for_each_kind_of_work_while_it_lasts() -> None:
     console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None)
     with reporting(console) as report:
+        report("evaluating", 0, 0, "starting the workers")
         for step in range(3):
             report("reading [bold]runs", step + 1, 3)
             report("evaluating", step, 3, "5 rankings/s")
-    last = console.file.getvalue().split("\r")[-1]  # type: ignore[attr-defined]
-    assert "reading [bold]runs" in last
-    assert "3/3" in last
-    assert "2/3 5 rankings/s" in last
+    written = console.file.getvalue()  # type: ignore[attr-defined]
+    evaluating, reading = written.split("\r")[-2].splitlines()[:2]
+    assert "reading [bold]runs" in reading
+    assert "3/3" in reading
+    assert "2/3 5 rankings/s" in evaluating
+    assert written.endswith("\x1b[1A\x1b[2K" * 2)
 
 
 def test_a_terminal_stays_silent_for_quick_work() -> None:

@@ -63,7 +63,7 @@ def save_scores(
 ) -> None:
     """Write a score data set, or a tree of them, to a Zarr store.
 
-    The item axis is kept whole; models (and queries) are cut into chunks of about 16 MiB. The number of
+    The item axis is kept whole; models (and queries) are cut into chunks of about 32 MiB. The number of
     missing scores per model and query is stored beside, so that later runs know of them before they read.
     An interrupted write leaves a store that refuses to open.
 

@@ -19,7 +19,7 @@ class Report(Protocol):
     """Something that can be told how far the work is."""
 
     def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
-        """Say that `done` of `total` steps of the work called `what` are behind us."""
+        """Say that `done` of `total` steps of the work called `what` are behind us; 0 of 0 if nobody knows yet."""
 
 
 @contextmanager
@@ -29,8 +29,8 @@ def reporting(console: Console, *, after: float = 0.0) -> Iterator[Report]:
     Parameters
     ----------
     console : rich.console.Console
-        If it is a terminal there is one moving bar for each kind of work, otherwise a plain line every few
-        seconds, and none at all for work that is done before the first.
+        If it is a terminal there is one moving bar for each kind of work, gone when the work is done; otherwise
+        a plain line every few seconds, and none for work that is done before the first.
     after : float
         Seconds to stay silent: work that ends before leaves no trace.
     """
@@ -46,6 +46,7 @@ def reporting(console: Console, *, after: float = 0.0) -> Iterator[Report]:
 def follow_run(report: Report, console: Console) -> Callable[[RunEvent], None]:
     """Return a callback for :func:`aucpr_dask.run` that reports its events and names the dashboard once."""
     named = False
+    report("evaluating", 0, 0, "starting")
 
     def on_event(event: RunEvent) -> None:
         nonlocal named
@@ -72,9 +73,10 @@ class _Bars:
             if time.monotonic() < self._visible_from:
                 return
             self._progress = self._start()
+        state = {"completed": done, "total": total or None, "detail": detail}
         if what not in self._tasks:
-            self._tasks[what] = self._progress.add_task(what, total=total, detail=detail)
-        self._progress.update(self._tasks[what], completed=done, total=total, detail=detail)
+            self._tasks[what] = self._progress.add_task(what, **state)
+        self._progress.update(self._tasks[what], **state)
 
     def _start(self) -> Any:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -88,6 +90,7 @@ class _Bars:
             TextColumn("{task.fields[detail]}", markup=False, table_column=Column(**narrow)),  # type: ignore[arg-type]
             TimeElapsedColumn(),
             console=self._console,
+            transient=True,
         )
         progress.start()
         return progress
@@ -108,8 +111,8 @@ class _Lines:
         self._unsaid: str | None = None
 
     def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
-        share = f" ({done / total:.0%})" if total else ""
-        self._unsaid = f"{what}: {done:,} of {total:,}{share}" + (f", {detail}" if detail else "")
+        state = f"{done:,} of {total:,} ({done / total:.0%})" if total else ""
+        self._unsaid = f"{what}: {', '.join(filter(None, (state, detail)))}"
         if time.monotonic() >= self._next:
             self._say()
 

@@ -281,14 +281,15 @@ def _headline(kind: str, url: str, n_data_sets: int, n_rankings: int) -> Text:
 def _sizes(data_sets: Sequence[DataSetSize], width: int) -> list[RenderableType]:
     """Return a table of the first data sets; columns that say nothing are left out."""
     shown = data_sets[:MOST_DATA_SETS]
-    columns = [Column("data set", name=True), Column("models", right=True)]
-    rows = [[size.data_set or "-", f"{size.n_models:,}"] for size in shown]
+    columns = [Column("data set", name=True)] if any(size.data_set for size in shown) else []
+    rows = [[size.data_set] if columns else [] for size in shown]
 
     def add(header: str, values: Sequence[str]) -> None:
         columns.append(Column(header, right=True))
         for row, value in zip(rows, values, strict=True):
             row.append(value)
 
+    add("models", [f"{size.n_models:,}" for size in shown])
     if any(size.n_queries is not None for size in shown):
         add("queries", ["-" if size.n_queries is None else f"{size.n_queries:,}" for size in shown])
     if any(size.n_items is not None for size in shown):
