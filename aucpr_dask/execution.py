@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -166,12 +167,19 @@ def _client(cluster: Cluster) -> Iterator[Client]:
         with Client(cluster) as client:
             yield client
     else:
-        workers = cluster or len(os.sched_getaffinity(0))
-        with (
-            LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as local,
-            Client(local) as client,
-        ):
+        with _start_workers(cluster or os.cpu_count() or 1) as local, Client(local) as client:
             yield client
+
+
+def _start_workers(n_workers: int) -> LocalCluster:
+    """Start single-threaded worker processes that leave Ctrl-C to this process, which ends them in order."""
+    block_signals = getattr(signal, "pthread_sigmask", None)  # absent on Windows; the mask is inherited
+    before = block_signals(signal.SIG_BLOCK, {signal.SIGINT}) if block_signals else None
+    try:
+        return LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0")
+    finally:
+        if block_signals:
+            block_signals(signal.SIG_SETMASK, before)
 
 
 def _template(result: xr.Dataset, source: str, digest: str) -> xr.Dataset:

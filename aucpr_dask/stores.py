@@ -228,10 +228,13 @@ def read_root_document(url: str) -> bytes:
         If there is no store at `url`, or it was never finished.
     """
     backend = open_backend(url, read_only=True)
-    document = sync(backend.get(ROOT_DOCUMENT, default_buffer_prototype()))
+    try:
+        document = sync(backend.get(ROOT_DOCUMENT, default_buffer_prototype()))
+        unfinished = document is None and not sync(backend.is_empty(""))
+    except FileNotFoundError:
+        document, unfinished = None, False
     if document is not None:
         return document.to_bytes()
-    unfinished = not sync(backend.is_empty(""))
     raise StoreError(
         explain(
             "this store was never finished" if unfinished else "there is no store at this place",

@@ -37,33 +37,41 @@ def helper(function: Function) -> Function:
     return compiled
 
 
-def kernel(*signatures: Any) -> Callable[[Function], Function]:
-    """Compile an entry point for the given signatures, or load it from the published cache."""
+class Cache:
+    """The machine code of one group of entry points.
 
-    def compile_now(function: Function) -> Function:
-        compiled: Function = _NJIT(list(signatures), cache=_CACHE.enabled, **_OPTIONS)(function)
-        return compiled
+    Its folder is published already, or being filled in private, or not to be had.
 
-    return compile_now
+    Parameters
+    ----------
+    group : str
+        What the group is called.
+    """
 
-
-class _Cache:
-    """A folder of machine code: published, being filled in private, or not to be had."""
-
-    def __init__(self, home: Path) -> None:
-        self.published = home / _digest()
-        self.enabled = True
+    def __init__(self, group: str) -> None:
+        home = Path(os.environ.get(CACHE_VARIABLE) or user_cache_path("aucpr_dask"))
+        self._published = home / f"{group}-{_digest()}"
         self._private: Path | None = None
+        self._enabled = True
         self._previous = _NUMBA.CACHE_DIR
         try:
-            if not self.published.is_dir():
+            if not self._published.is_dir():
                 home.mkdir(parents=True, exist_ok=True)
                 self._private = Path(tempfile.mkdtemp(prefix=".filling-", dir=home))
-            self.enabled = os.access(self._private or self.published, os.W_OK)
+            self._enabled = os.access(self._private or self._published, os.W_OK)
         except OSError:
-            self.enabled = False
-        if self.enabled:
-            _NUMBA.CACHE_DIR = str(self._private or self.published)
+            self._enabled = False
+        if self._enabled:
+            _NUMBA.CACHE_DIR = str(self._private or self._published)
+
+    def kernel(self, *signatures: Any) -> Callable[[Function], Function]:
+        """Compile an entry point for the given signatures, or load it."""
+
+        def compile_now(function: Function) -> Function:
+            compiled: Function = _NJIT(list(signatures), cache=self._enabled, **_OPTIONS)(function)
+            return compiled
+
+        return compile_now
 
     def publish(self) -> None:
         """Make what was compiled visible to other processes, all at once."""
@@ -71,7 +79,7 @@ class _Cache:
         if self._private is None:
             return
         try:
-            self._private.rename(self.published)
+            self._private.rename(self._published)
         except OSError:  # another process was first: its folder is as good
             shutil.rmtree(self._private, ignore_errors=True)
 
@@ -89,7 +97,3 @@ def _digest() -> str:
         *(f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("NUMBA_")),
     ]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:24]
-
-
-_CACHE = _Cache(Path(os.environ.get(CACHE_VARIABLE) or user_cache_path("aucpr_dask")))
-publish = _CACHE.publish

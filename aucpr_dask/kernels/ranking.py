@@ -217,3 +217,20 @@ def append_missing(blocks, n_blocks, classes):
         blocks.at[n_blocks] = classes.negatives + classes.missing_negatives
         n_blocks += 1
     return n_blocks
+
+
+@helper
+def new_table(n_positive, like):
+    """Return work space for rankings of up to `n_positive` positives, with scores of the type of `like`."""
+    return GapTable(
+        np.empty(n_positive + 1, like.dtype),
+        np.empty(BUCKETS_PER_POSITIVE * n_positive + 2, np.int32),
+        np.empty(2 * n_positive + 2, np.uint32),
+        np.empty(SEGMENT, np.int32),
+    )
+
+
+@helper
+def new_blocks(n_positive):
+    """Return a ranking state with room for the blocks of `n_positive` positives and the missing ones."""
+    return Blocks(np.empty(n_positive + 1), np.empty(n_positive + 1), np.empty(n_positive + 1))

@@ -1,0 +1,23 @@
+"""The types that entry points are compiled for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+
+from aucpr_dask.kernels.finishing import Options
+
+I1, I8, F8 = types.int8, types.int64, types.float64
+FLOATS = (types.float32, types.float64)
+OPTIONS_TYPE = types.NamedTuple((types.int64, types.int64, types.int64, types.int64, types.float64), Options)
+
+
+def row_of(real: Any) -> Any:
+    """Return the type of a contiguous read-only row."""
+    return types.Array(real, 1, "C", readonly=True)
+
+
+def rows_of(real: Any) -> Any:
+    """Return the type of contiguous read-only rows."""
+    return types.Array(real, 2, "C", readonly=True)

@@ -1,0 +1,471 @@
+"""Stores: what goes in comes out, what is not finished does not open, what is in the way stays."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+import xarray as xr
+import zarr
+from conftest import pooled, queried
+
+import aucpr_dask as ap
+from aucpr_dask.errors import InvalidInputError, StoreError
+from aucpr_dask.scores import store as store_module
+from aucpr_dask.stores import FORMAT_VERSION, nodes_of
+
+ODD_NAMES = ["", "é", "e\u0301", "日本語", "a/b", "nul\x01", "  ", "😀", "ﬁ", 'quote"', "back\\slash", "long" * 100]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "folder" / "scores.zarr"
+
+
+def plain(dataset: xr.Dataset) -> xr.Dataset:
+    """The values alone: text as text of one type, without attributes and what saving adds."""
+    loaded = dataset.drop_vars("n_missing", errors="ignore").load().drop_attrs()
+    for name in loaded.indexes:
+        if loaded[name].dtype.kind in "OTU":
+            loaded = loaded.assign_coords({name: loaded[name].astype(object)})
+    return loaded
+
+
+def assert_same_numbers(ours: Any, theirs: Any) -> None:
+    nodes, others = dict(nodes_of(ours)), dict(nodes_of(theirs))
+    assert nodes.keys() == others.keys()
+    for path in nodes:
+        xr.testing.assert_identical(plain(nodes[path]), plain(others[path]))
+
+
+# Round trips
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("make", [pooled, queried])
+def test_a_data_set_comes_back(place: Path, make: Any, kind: type) -> None:
+    scores = make().astype({"score": kind}) if False else make()
+    scores = scores.assign(score=scores["score"].astype(kind))
+    ap.save_scores(scores, place)
+    opened = ap.open_scores(place)
+    assert isinstance(opened, xr.Dataset)
+    assert isinstance(opened["score"].data, da.Array)
+    assert isinstance(opened["label"].data, np.ndarray)
+    assert opened["score"].dtype == kind
+    assert_same_numbers(opened, scores)
+    xr.testing.assert_equal(
+        ap.evaluate(opened).compute().drop_vars("model"), ap.evaluate(scores).drop_vars("model")
+    )
+    assert ap.open_scores(place, chunks=None)["score"].chunks is None
+
+
+def test_a_tree_comes_back(place: Path, forest: xr.DataTree) -> None:
+    ap.save_scores(forest, place)
+    opened = ap.open_scores(place)
+    assert isinstance(opened, xr.DataTree)
+    assert_same_numbers(opened, forest)
+
+
+def test_every_variable_comes_back(place: Path) -> None:
+    scores = queried()
+    score, label = scores["score"], scores["label"]
+    rich = scores.assign(
+        label=label.broadcast_like(score).transpose(*score.dims),
+        tie_order=xr.ones_like(score, dtype=np.int32).cumsum("item"),
+        weight=abs(label).astype(float),
+        n_positive=("query", [50, 60, 70]),
+        cluster=("query", np.array(["a", "b", "a"], dtype=object)),
+        fold=("item", np.arange(30) % 3),
+    ).assign_attrs(source_files="a.run")
+    ap.save_scores(rich, place)
+    opened = ap.open_scores(place)
+    assert_same_numbers(opened, rich)
+    assert opened.attrs["source_files"] == "a.run"
+
+
+@pytest.mark.parametrize("kind", ["U", "object", "StringDType"])
+def test_names_of_every_kind_come_back(place: Path, kind: str) -> None:
+    dtype = {"U": None, "object": object, "StringDType": np.dtypes.StringDType()}[kind]
+    names = np.array(ODD_NAMES, dtype=dtype)
+    scores = pooled(len(ODD_NAMES), 12).assign_coords(model=names, item=names)
+    ap.save_scores(scores, place)
+    opened = ap.open_scores(place)
+    assert opened["model"].values.tolist() == opened["item"].values.tolist() == ODD_NAMES
+    again = place.with_name("again.zarr")
+    ap.save_scores(opened, again)  # what xarray read back is of yet another type
+    assert ap.open_scores(again)["model"].values.tolist() == ODD_NAMES
+    trec = [ap.evaluate(data, ties="trec_eval")["estimate"].values for data in (scores, opened)]
+    np.testing.assert_array_equal(trec[0], trec[1])
+
+
+def test_names_that_are_numbers_come_back(place: Path) -> None:
+    scores = pooled(3, 10).assign_coords(model=[10, 20, 30], item=np.arange(10) * 5)
+    ap.save_scores(scores, place)
+    opened = ap.open_scores(place)
+    assert opened["model"].dtype == np.int64
+    assert_same_numbers(opened, scores)
+
+
+def test_odd_names_of_data_sets_come_back(place: Path) -> None:
+    names = ["日本語", "with space", "e\u0301", "x" * 100, "1.5%"]
+    ap.save_scores(xr.DataTree.from_dict({name: pooled(2, 10) for name in names}), place)
+    assert set(ap.open_scores(place).children) == set(names)
+
+
+def test_lazy_scores_are_saved_block_by_block(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 60 * 8 * 2)
+    scores = pooled(7, 60)
+    steps: list[tuple[int, int]] = []
+    ap.save_scores(scores.chunk({"model": 3}), place, on_progress=lambda *step: steps.append(step))
+    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    opened = ap.open_scores(place)
+    assert opened["score"].chunks == ((2, 2, 2, 1), (60,))
+    assert_same_numbers(opened, scores)
+
+
+@pytest.mark.parametrize("make", [pooled, queried])
+def test_chunks_keep_the_item_axis_whole(place: Path, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 1)
+    scores = make()
+    ap.save_scores(scores, place)
+    array = zarr.open_array(place, path="score", mode="r")
+    assert array.chunks[-1] == array.shape[-1]
+    assert set(array.chunks[:-1]) == {1}
+    assert array.metadata.zarr_format == 3
+
+
+def test_missing_scores_are_counted_when_saving(place: Path) -> None:
+    scores = queried()
+    holes = scores["score"].copy()
+    holes[2, 1, 4:7] = np.nan
+    for lazy in (False, True):
+        holed = scores.assign(score=holes.chunk({"model": 1}) if lazy else holes)
+        ap.save_scores(holed, place, overwrite=lazy)
+        opened = ap.open_scores(place)
+        assert isinstance(opened["n_missing"].data, np.ndarray)
+        expected = np.zeros((4, 3), int)
+        expected[2, 1] = 3
+        np.testing.assert_array_equal(opened["n_missing"].values, expected)
+
+
+def test_what_is_no_variable_of_ours_is_left_out(place: Path) -> None:
+    ap.save_scores(pooled().assign(note=("item", np.arange(60))), place)
+    assert set(ap.open_scores(place).data_vars) == {"score", "label", "n_missing"}
+
+
+def test_zero_models(place: Path) -> None:
+    scores = pooled().isel(model=[])
+    ap.save_scores(scores, place)
+    assert ap.open_scores(place)["score"].shape == (0, 60)
+
+
+# Finished stores open anywhere
+
+READER = """
+import sys, warnings
+warnings.simplefilter("error")
+import xarray as xr
+opener = xr.open_datatree if sys.argv[2] == "tree" else xr.open_zarr
+opened = opener(sys.argv[1], engine="zarr", chunks=None) if sys.argv[2] == "tree" else opener(sys.argv[1], chunks=None)
+opened.load()
+data = opened["small"] if sys.argv[2] == "tree" else opened
+print(list(data["model"].values), float(data[sys.argv[3]].sum()))
+assert not any(name.startswith("aucpr_dask") for name in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("kind", ["one", "tree"])
+def test_a_finished_store_opens_in_plain_xarray(tmp_path: Path, forest: xr.DataTree, kind: str) -> None:
+    scores = forest if kind == "tree" else pooled(3, 20, seed=2)
+    ap.save_scores(scores, tmp_path / "scores.zarr")
+    ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=_this_process())
+    result = ap.evaluate(scores)
+    for name, variable, total in (
+        ("scores.zarr", "score", _first(scores)["score"].sum()),
+        ("result.zarr", "estimate", _first(result)["estimate"].sum()),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", READER, tmp_path / name, kind, variable],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        assert done.stdout.split(" ")[-1].strip() == repr(float(total))
+        assert "m0" in done.stdout
+
+
+def _first(scores: Any) -> Any:
+    return scores["small"] if isinstance(scores, xr.DataTree) else scores
+
+
+_CLIENT: list[Any] = []
+
+
+def _this_process() -> Any:
+    """One client of threads in this process, for the few runs of this file."""
+    from distributed import Client
+
+    if not _CLIENT:
+        _CLIENT.append(Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None))
+    return _CLIENT[0]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _close_the_client() -> Any:
+    yield
+    while _CLIENT:
+        client = _CLIENT.pop()
+        cluster = client.cluster
+        client.close()
+        cluster.close()
+
+
+# What does not open
+
+
+def assert_does_not_open(place: Path) -> None:
+    for opener in (ap.open_scores, ap.open_result):
+        with pytest.raises(StoreError):
+            opener(place)
+    # Plain xarray must not open it either, whatever it is told.
+    for consolidated in (None, True, False):
+        for plain_opener in (xr.open_zarr, lambda path, **o: xr.open_datatree(path, engine="zarr", **o)):
+            with pytest.raises((OSError, KeyError, ValueError, zarr.errors.BaseZarrError)):  # noqa: PT012
+                opened = plain_opener(place, consolidated=consolidated)
+                assert not opened.nodes if hasattr(opened, "nodes") else opened.data_vars
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="there is no store at this place") as caught:
+        ap.open_scores(tmp_path / "no.zarr")
+    assert str(tmp_path / "no.zarr") in str(caught.value)
+    assert isinstance(caught.value, OSError)
+    assert not (tmp_path / "no.zarr").exists()
+
+
+@pytest.mark.parametrize("content", ["", "model,score\n", "{}"])
+def test_a_file_is_no_store(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text(content)
+    with pytest.raises(StoreError):
+        ap.open_scores(path)
+
+
+def test_an_empty_folder_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no store"):
+        ap.open_scores(tmp_path)
+
+
+def test_a_store_of_another_kind(place: Path, tmp_path: Path) -> None:
+    ap.save_scores(pooled(), place)
+    with pytest.raises(StoreError, match=r"another kind[\s\S]*'aucpr_dask\.scores'[\s\S]*'aucpr_dask\.result'"):
+        ap.open_result(place)
+    other = tmp_path / "other.zarr"
+    xr.Dataset({"score": (("model", "item"), np.ones((2, 3)))}).to_zarr(other, consolidated=False)
+    with pytest.raises(StoreError, match=r"another kind[\s\S]*kind None"):
+        ap.open_scores(other)
+
+
+def _edit_root(place: Path, **attributes: Any) -> None:
+    document = json.loads((place / "zarr.json").read_text())
+    document["attributes"] |= attributes
+    (place / "zarr.json").write_text(json.dumps(document))
+
+
+def test_a_newer_version(place: Path) -> None:
+    ap.save_scores(pooled(), place)
+    _edit_root(place, format_version=FORMAT_VERSION + 1, aucpr_dask_version="99.0")
+    with pytest.raises(StoreError, match=r"newer version[\s\S]*99\.0[\s\S]*upgrade"):
+        ap.open_scores(place)
+
+
+def test_a_root_document_that_is_torn(place: Path) -> None:
+    ap.save_scores(pooled(), place)
+    document = (place / "zarr.json").read_bytes()
+    (place / "zarr.json").write_bytes(document[: len(document) // 2])
+    with pytest.raises(StoreError, match="not valid JSON"):
+        ap.open_scores(place)
+
+
+def test_an_unfinished_store(place: Path) -> None:
+    ap.save_scores(pooled(), place)
+    (place / "zarr.json").unlink()
+    with pytest.raises(StoreError, match=r"never finished[\s\S]*--overwrite"):
+        ap.open_scores(place)
+    assert_does_not_open(place)
+    with pytest.raises(StoreError, match="something at this place"):
+        ap.save_scores(pooled(), place)
+    ap.save_scores(pooled(), place, overwrite=True)
+    assert ap.open_scores(place).sizes["model"] == 5
+
+
+@pytest.mark.parametrize("tree", [False, True])
+def test_a_failure_in_the_middle_leaves_nothing_that_opens(place: Path, forest: xr.DataTree, tree: bool) -> None:
+    def stop(done: int, total: int) -> None:
+        if done == total:
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        ap.save_scores(forest if tree else pooled(), place, on_progress=stop)
+    assert any(path.is_file() for path in place.rglob("c/*/*") or place.rglob("c/*"))
+    assert_does_not_open(place)
+
+
+def test_a_failure_while_replacing_does_not_bring_the_old_store_back(place: Path) -> None:
+    ap.save_scores(pooled(seed=1), place)
+
+    def stop(done: int, total: int) -> None:
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        ap.save_scores(pooled(seed=2), place, overwrite=True, on_progress=stop)
+    assert_does_not_open(place)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 5, 8, 13])
+def test_a_failure_at_any_write_leaves_nothing_that_opens(
+    place: Path, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fail at the n-th document or chunk, while an older store is being replaced."""
+    from zarr.storage import LocalStore
+
+    ap.save_scores(queried(seed=3), place)
+    left = steps
+    write = LocalStore.set
+
+    async def failing(self: Any, key: str, value: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OSError("disk full")
+        await write(self, key, value)
+
+    monkeypatch.setattr(LocalStore, "set", failing)
+    with pytest.raises(OSError, match="disk full"):
+        ap.save_scores(queried(seed=4), place, overwrite=True)
+    monkeypatch.undo()
+    assert_does_not_open(place)
+
+
+WRITER = """
+import sys, time
+sys.path.insert(0, sys.argv[2])
+from conftest import pooled, queried
+import xarray as xr
+import aucpr_dask as ap
+import aucpr_dask.stores
+aucpr_dask.stores.CHUNK_BYTES = 1
+def pause(done, total):
+    print(done, total, flush=True)
+    time.sleep(0.02)
+tree = xr.DataTree.from_dict({"a": pooled(20, 60, seed=5), "b": queried(seed=6)})
+ap.save_scores(tree, sys.argv[1], overwrite=True, on_progress=pause)
+print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("kill_after", [1, 19, 31])
+def test_a_killed_process_leaves_nothing_that_opens(place: Path, kill_after: int) -> None:
+    ap.save_scores(pooled(), place)  # it opens before
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(place), str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout is not None
+    for line in writer.stdout:
+        if line.startswith(f"{kill_after} "):
+            os.kill(writer.pid, signal.SIGKILL)
+            break
+    rest = writer.stdout.read()
+    writer.stdout.close()
+    assert writer.wait() == -signal.SIGKILL
+    assert "done" not in rest
+    assert_does_not_open(place)
+
+
+# What is in the way stays
+
+
+def test_an_existing_store_is_refused(place: Path) -> None:
+    ap.save_scores(pooled(seed=1), place)
+    before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    with pytest.raises(StoreError, match=r"something at this place[\s\S]*--overwrite"):
+        ap.save_scores(pooled(seed=2), place)
+    assert before == {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    ap.save_scores(pooled(3, 20, seed=2), place, overwrite=True)
+    assert_same_numbers(ap.open_scores(place), pooled(3, 20, seed=2))
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_of_other_things_is_never_replaced(tmp_path: Path, overwrite: bool) -> None:
+    precious = tmp_path / "thesis" / "chapter.tex"
+    precious.parent.mkdir()
+    precious.write_text("years of work")
+    with pytest.raises(StoreError, match="something at this place|not a Zarr store"):
+        ap.save_scores(pooled(), precious.parent, overwrite=overwrite)
+    assert precious.read_text() == "years of work"
+
+
+def test_a_folder_that_holds_a_store_among_other_things_is_never_replaced(tmp_path: Path) -> None:
+    ap.save_scores(pooled(), tmp_path / "project" / "scores.zarr")
+    precious = tmp_path / "project" / "chapter.tex"
+    precious.write_text("years of work")
+    with pytest.raises(StoreError, match="not a Zarr store"):
+        ap.save_scores(pooled(), tmp_path / "project", overwrite=True)
+    assert precious.read_text() == "years of work"
+    assert ap.open_scores(tmp_path / "project" / "scores.zarr").sizes["model"] == 5
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_file_in_the_way(tmp_path: Path, overwrite: bool) -> None:
+    path = tmp_path / "scores.zarr"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(StoreError):
+        ap.save_scores(pooled(), path, overwrite=overwrite)
+    assert path.read_text() == "a,b\n1,2\n"
+
+
+def test_a_path_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"cannot be written[\s\S]*file/scores\.zarr"):
+        ap.save_scores(pooled(), tmp_path / "file" / "scores.zarr")
+
+    async def refuse(*arguments: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("zarr.storage.LocalStore.set", refuse)
+    with pytest.raises(StoreError, match=r"cannot be written[\s\S]*Permission denied"):
+        ap.save_scores(pooled(), tmp_path / "scores.zarr")
+
+
+def test_bad_scores_are_refused_before_anything_is_written(place: Path) -> None:
+    with pytest.raises(InvalidInputError, match="outside their domain"):
+        ap.save_scores(pooled().assign(label=("item", np.full(60, -5))), place)
+    with pytest.raises(InvalidInputError, match="several chunks"):
+        ap.save_scores(pooled().chunk({"item": 7}), place)
+    assert not place.exists()
+
+
+def test_a_store_may_not_be_replaced_by_what_is_read_from_it(place: Path) -> None:
+    ap.save_scores(pooled(), place)
+    with pytest.raises(StoreError):
+        ap.run(place, place, overwrite=True, cluster=_this_process())
+    assert_same_numbers(ap.open_scores(place), pooled())
+
+
+def test_an_error_is_quick(tmp_path: Path) -> None:
+    started = time.monotonic()
+    with pytest.raises(StoreError):
+        ap.run(tmp_path / "no.zarr", tmp_path / "result.zarr")
+    assert time.monotonic() - started < 1
+    assert not (tmp_path / "result.zarr").exists()
+    assert store_module.KIND == "aucpr_dask.scores"
