@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -17,8 +16,10 @@ from uuid import uuid4
 
 import numpy as np
 import xarray as xr
+from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster, as_completed
 
+from aucpr_dask.errors import StoreError, explain
 from aucpr_dask.evaluation import evaluate
 from aucpr_dask.results import KIND, open_result
 from aucpr_dask.scores import open_scores
@@ -101,6 +102,7 @@ def run(
         See :func:`aucpr_dask.evaluate`; before the first task wherever the metadata tell.
     """
     source, target = _absolute(source_url), _absolute(result_url)
+    _refuse_overlap(source, target)
     digest = hashlib.sha256(read_root_document(source)).hexdigest()
     lazy = evaluate(open_scores(source), **options)
     template = map_nodes(lazy, lambda path, result: _template(result, source, digest))
@@ -167,7 +169,7 @@ def _client(cluster: Cluster) -> Iterator[Client]:
         with Client(cluster) as client:
             yield client
     else:
-        with _start_workers(cluster or os.cpu_count() or 1) as local, Client(local) as client:
+        with _start_workers(cluster or CPU_COUNT) as local, Client(local) as client:
             yield client
 
 
@@ -198,6 +200,19 @@ def _regions(result: xr.Dataset) -> Iterator[tuple[tuple[str, int, int], ...]]:
     for index in np.ndindex(*map(len, ends)):
         yield tuple(
             (dim, int(end[i] - chunks[dim][i]), int(end[i])) for dim, end, i in zip(dims, ends, index, strict=True)
+        )
+
+
+def _refuse_overlap(source: str, target: str) -> None:
+    inner, outer = f"{source}/", f"{target}/"
+    if inner.startswith(outer) or outer.startswith(inner):
+        raise StoreError(
+            explain(
+                "the result would stand in the place of the scores, or one inside the other",
+                where=target,
+                received=f"scores at {source}",
+                remedy="name another place for the result",
+            )
         )
 
 

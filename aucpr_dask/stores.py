@@ -163,7 +163,19 @@ def _clear(url: str, backend: Store) -> None:
 def _looks_like_store(folder: Path) -> bool:
     if not folder.is_dir():
         return False
-    return (folder / ROOT_DOCUMENT).exists() or next(folder.glob(f"**/{ROOT_DOCUMENT}"), None) is not None
+    if (folder / ROOT_DOCUMENT).exists():
+        return True
+    # An unfinished store: nothing but metadata documents and chunks, and no finished store further down.
+    files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    is_ours = all(f.name == ROOT_DOCUMENT or "c" in f.parts[:-1] or f.suffix == ".partial" for f in files)
+    return is_ours and not any("kind" in _attributes_of(path) for path in folder.glob(f"*/{ROOT_DOCUMENT}"))
+
+
+def _attributes_of(document: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(document.read_bytes()).get("attributes", {}))
+    except ValueError:
+        return {}
 
 
 async def _write_all(backend: Store, documents: dict[str, Buffer]) -> None:

@@ -11,6 +11,7 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 
+from aucpr_dask.domains import check_labels
 from aucpr_dask.scores.validate import validate_scores
 from aucpr_dask.stores import Scores, chunk_shape, create_store, map_nodes, nodes_of, open_store
 from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
@@ -101,7 +102,7 @@ def save_scores(
     blocks = [(path, dataset, region) for path, dataset in nodes_of(scores) for region in writer.regions(path)]
     for done, (path, dataset, region) in enumerate(blocks, start=1):
         names = _large(dataset)
-        arrays = dask.compute(*(dataset[name].data[region] for name in names))
+        arrays = dask.compute(*(_part(dataset, name, region) for name in names))
         writer.write(path, region, **dict(zip(names, arrays, strict=True)))
         if on_progress is not None:
             on_progress(done, len(blocks))
@@ -123,6 +124,7 @@ class ScoreWriter:
     """
 
     def __init__(self, url: str | Path, template: Scores, *, overwrite: bool = False) -> None:
+        template = map_nodes(template, lambda path, dataset: _load_small(dataset))
         validate_scores(template, positive_from=0)
         prepared = map_nodes(template, lambda path, dataset: _prepare(dataset))
         self._nodes = dict(nodes_of(prepared))
@@ -138,20 +140,33 @@ class ScoreWriter:
         """Write one of :meth:`regions`: the block of ``score`` and of every variable shaped like it."""
         dataset = self._nodes[path]
         label = arrays.get("label")
-        if label is None and "label" in dataset:
-            label = dataset["label"].data[region[1:]]
+        if label is not None:
+            check_labels(label, 0, "variable 'label'")
+        elif "label" in dataset:
+            label = _part(dataset, "label", region)
         missing = np.isnan(arrays["score"])
         if label is not None:
-            missing &= label != PADDING
+            absent = [axis for axis, dim in enumerate(dataset["score"].dims) if dim not in dataset["label"].dims]
+            missing &= np.expand_dims(label, absent) != PADDING
         self._missing[path][region[:-1]] = missing.sum(axis=-1)
         for name, block in arrays.items():
-            self._pending.array(path, name)[region] = block
+            self._pending.array(path, name)[_slices(dataset, name, region)] = block
 
     def commit(self) -> None:
         """Write the counts of missing scores, and let the store open."""
         for path, counts in self._missing.items():
             self._pending.array(path, "n_missing")[...] = counts
         self._pending.commit()
+
+
+def _slices(dataset: xr.Dataset, name: str, region: Region) -> Region:
+    """Return the slices of a variable that belong to a region of the scores."""
+    by_dim = dict(zip(dataset["score"].dims, region, strict=True))
+    return tuple(by_dim[dim] for dim in dataset[name].dims)
+
+
+def _part(dataset: xr.Dataset, name: str, region: Region) -> Any:
+    return dataset[name].data[_slices(dataset, name, region)]
 
 
 def _large(dataset: xr.Dataset) -> list[str]:
