@@ -16,6 +16,9 @@ __version__ = "0.1.0"
 
 _HOME = {
     "aggregate": "aucpr_dask.inference",
+    "confusion": "aucpr_dask.curves",
+    "curve": "aucpr_dask.curves",
+    "dominates": "aucpr_dask.curves",
     "estimate": "aucpr_dask.evaluation",
     "evaluate": "aucpr_dask.evaluation",
     "interval": "aucpr_dask.evaluation",
@@ -23,11 +26,21 @@ _HOME = {
     "open_scores": "aucpr_dask.scores",
     "run": "aucpr_dask.execution",
     "save_scores": "aucpr_dask.scores",
+    "to_precision_recall": "aucpr_dask.curves",
+    "to_roc": "aucpr_dask.curves",
 }
 
-__all__ = ["__version__", *sorted(_HOME)]
+_MODULES = ("simulate",)
+
+__all__ = ["__version__", *sorted([*_HOME, *_MODULES])]
 
 if TYPE_CHECKING:
+    from aucpr_dask import simulate as simulate
+    from aucpr_dask.curves import confusion as confusion
+    from aucpr_dask.curves import curve as curve
+    from aucpr_dask.curves import dominates as dominates
+    from aucpr_dask.curves import to_precision_recall as to_precision_recall
+    from aucpr_dask.curves import to_roc as to_roc
     from aucpr_dask.evaluation import estimate as estimate
     from aucpr_dask.evaluation import evaluate as evaluate
     from aucpr_dask.evaluation import interval as interval
@@ -41,6 +54,8 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

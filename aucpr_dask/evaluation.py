@@ -17,6 +17,8 @@ from aucpr_dask.specs import ESTIMATORS, INTERVALS, MISSING, TIES, UNJUDGED, cho
 from aucpr_dask.stores import Scores, map_nodes
 from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, GRADE, ITEM, METHOD, MODEL, QUERY
 
+EXACT_INTEGERS = 2**53
+
 _QUANTITY = "quantity"
 
 
@@ -443,6 +445,7 @@ def _labelled(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]:
         )
     for name, index in labelled["score"].indexes.items():
         check_unique(index, str(name), "variable 'score'")
+    _refuse_inexact(labelled["score"].data)
     labelled["score"] = labelled["score"].astype(_float_type(labelled["score"].dtype))
     return labelled
 
@@ -451,11 +454,33 @@ def _plain(inputs: dict[str, Any]) -> dict[str, Any]:
     arrays = {
         name: value if isinstance(value, np.ndarray | da.Array) else np.asarray(value) for name, value in inputs.items()
     }
+    _refuse_inexact(arrays["score"])
     arrays["score"] = arrays["score"].astype(_float_type(arrays["score"].dtype))
     for name, array in arrays.items():
+        if isinstance(array, np.ma.MaskedArray):
+            raise InvalidInputError(
+                explain(
+                    f"{name!r} is a masked array, whose mask would be lost",
+                    remedy="fill masked scores with NaN and choose missing=, masked labels with -2 (padding)",
+                )
+            )
         if name in ITEM_ROLES and array.ndim == 0:
             raise InvalidInputError(explain(f"{name!r} has no item axis", received="a scalar"))
     return arrays
+
+
+def _refuse_inexact(score: Any) -> None:
+    """Raise if integer scores would tie when converted to float64."""
+    wide = isinstance(score, np.ndarray) and score.dtype.kind in "iu" and score.dtype.itemsize == 8 and score.size > 0
+    if wide and max(abs(int(score.min())), abs(int(score.max()))) > EXACT_INTEGERS:
+        raise InvalidInputError(
+            explain(
+                "integer scores beyond 2**53 cannot be told apart in float64",
+                where="'score'",
+                received=f"scores from {score.min()} to {score.max()}",
+                remedy="pass their ranks, or subtract a constant first",
+            )
+        )
 
 
 def _float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -146,19 +146,26 @@ def _run_blocks(
     started = time.monotonic()
     threads = sum(client.nthreads().values()) or 1
     waiting = iter(blocks)
+    unfinished: set[Any] = set()
 
     def submit(n: int) -> list[Any]:
-        return [client.submit(evaluate_block, block, *arguments, pure=False) for block in islice(waiting, n)]
+        futures = [client.submit(evaluate_block, block, *arguments, pure=False) for block in islice(waiting, n)]
+        unfinished.update(futures)
+        return futures
 
     rankings = 0
     total = sum(block.n_rankings for block in blocks)
     running = as_completed(submit(BLOCKS_AHEAD * threads))
-    for done, future in enumerate(running, start=1):
-        rankings += future.result()
-        running.update(submit(1))
-        if on_progress is not None:
-            seconds = time.monotonic() - started
-            on_progress(Progress(done, len(blocks), rankings, total, seconds, client.dashboard_link))
+    try:
+        for done, future in enumerate(running, start=1):
+            rankings += future.result()
+            unfinished.remove(future)
+            running.update(submit(1))
+            if on_progress is not None:
+                seconds = time.monotonic() - started
+                on_progress(Progress(done, len(blocks), rankings, total, seconds, client.dashboard_link))
+    finally:
+        client.cancel(list(unfinished))  # after a failure: someone else's client lives on
 
 
 @contextmanager

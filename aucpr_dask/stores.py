@@ -167,7 +167,7 @@ def _looks_like_store(folder: Path) -> bool:
         return True
     # An unfinished store: nothing but metadata documents and chunks, and no finished store further down.
     files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
-    is_ours = all(f.name == ROOT_DOCUMENT or "c" in f.parts[:-1] or f.suffix == ".partial" for f in files)
+    is_ours = all(f.name == ROOT_DOCUMENT or "c" in f.parts[1:] or f.suffix == ".partial" for f in files)
     return is_ours and not any("kind" in _attributes_of(path) for path in folder.glob(f"*/{ROOT_DOCUMENT}"))
 
 

@@ -348,7 +348,7 @@ def test_duplicated_labels(dim: str) -> None:
     twice = scores.assign_coords({dim: ["same", "same", *scores[dim].values[2:]]})
     with pytest.raises(AlignmentError, match=rf"'{dim}' must be unique[\s\S]*'same'"):
         ap.evaluate(twice)
-    with pytest.raises(AlignmentError, match=rf"[Dd]ata set 'topics'[\s\S]*'same'"):
+    with pytest.raises(AlignmentError, match=r"[Dd]ata set 'topics'[\s\S]*'same'"):
         ap.evaluate(xr.DataTree.from_dict({"topics": twice}))
 
 
@@ -568,3 +568,12 @@ def test_aggregate_without_queries_keeps_the_first_interval(forest: xr.DataTree)
 def test_the_records_name_every_estimator_and_interval() -> None:
     assert list(ESTIMATORS) == NAMES
     assert list(INTERVALS) == ["binomial", "logit", "wilson", "clopper_pearson"]
+
+
+def test_what_would_be_lost_in_conversion_is_refused():
+    with pytest.raises(InvalidInputError, match=r"beyond 2\*\*53"):
+        ap.estimate(np.array([2**53 + 1, 2**53 + 2]), [0, 1])
+    with pytest.raises(InvalidInputError, match=r"beyond 2\*\*53"):
+        ap.estimate(xr.DataArray(np.array([2**60, 1]), dims="item"), xr.DataArray([0, 1], dims="item"))
+    with pytest.raises(InvalidInputError, match="'score' is a masked array"):
+        ap.estimate(np.ma.masked_array([1.0, 2.0], [True, False]), [0, 1])

@@ -60,9 +60,7 @@ def test_a_data_set_comes_back(place: Path, make: Any, kind: type) -> None:
     assert isinstance(opened["label"].data, np.ndarray)
     assert opened["score"].dtype == kind
     assert_same_numbers(opened, scores)
-    xr.testing.assert_equal(
-        ap.evaluate(opened).compute().drop_vars("model"), ap.evaluate(scores).drop_vars("model")
-    )
+    xr.testing.assert_equal(ap.evaluate(opened).compute().drop_vars("model"), ap.evaluate(scores).drop_vars("model"))
     assert ap.open_scores(place, chunks=None)["score"].chunks is None
 
 
@@ -120,7 +118,9 @@ def test_labels_over_fewer_dimensions_than_the_scores_come_back(place: Path, dim
     ap.save_scores(scores.chunk({"model": 1}), place)
     opened = ap.open_scores(place)
     assert_same_numbers(opened, scores)
-    xr.testing.assert_equal(ap.evaluate(opened)["estimate"].drop_vars("model"), ap.evaluate(scores)["estimate"].drop_vars("model"))
+    xr.testing.assert_equal(
+        ap.evaluate(opened)["estimate"].drop_vars("model"), ap.evaluate(scores)["estimate"].drop_vars("model")
+    )
 
 
 def test_lazy_labels_are_checked_when_saving(place: Path) -> None:
@@ -366,12 +366,12 @@ def test_a_failure_at_any_write_leaves_nothing_that_opens(place: Path, monkeypat
     from zarr.storage import LocalStore
 
     write = LocalStore.set
-    n_writes, last = 0, 0
+    n_writes = fail_at = 0
 
     async def failing(self: Any, key: str, value: Any) -> None:
         nonlocal n_writes
         n_writes += 1
-        if n_writes == last:
+        if n_writes == fail_at:
             raise OSError("disk full")
         await write(self, key, value)
 
@@ -379,7 +379,7 @@ def test_a_failure_at_any_write_leaves_nothing_that_opens(place: Path, monkeypat
     ap.save_scores(queried(seed=3), place)
     total = n_writes
     assert total > 8
-    for last in range(1, total + 1):
+    for fail_at in range(1, total + 1):  # noqa: B007
         n_writes = 0
         with pytest.raises(OSError, match="disk full"):
             ap.save_scores(queried(seed=4), place, overwrite=True)
@@ -439,7 +439,7 @@ def test_a_folder_of_other_things_is_never_replaced(tmp_path: Path, overwrite: b
     precious = tmp_path / "thesis" / "chapter.tex"
     precious.parent.mkdir()
     precious.write_text("years of work")
-    with pytest.raises(StoreError, match="something at this place|not a Zarr store"):
+    with pytest.raises(StoreError, match=r"something at this place|not a Zarr store"):
         ap.save_scores(pooled(), precious.parent, overwrite=overwrite)
     assert precious.read_text() == "years of work"
 
@@ -498,3 +498,17 @@ def test_an_error_is_quick(tmp_path: Path) -> None:
     assert time.monotonic() - started < 1
     assert not (tmp_path / "result.zarr").exists()
     assert store_module.KIND == "aucpr_dask.scores"
+
+
+@pytest.mark.parametrize("tree", [False, True])
+def test_a_store_is_not_replaced_by_what_is_read_from_it(tmp_path, tree):
+    one = xr.Dataset(
+        {"score": (("model", "item"), [[0.2, 0.7, 0.1]]), "label": ("item", [0, 1, 0])}, coords={"model": ["m"]}
+    )
+    ap.save_scores(xr.DataTree.from_dict({"a": one}) if tree else one, tmp_path / "s.zarr")
+    with pytest.raises(StoreError, match="still read from it"):
+        ap.save_scores(ap.open_scores(tmp_path / "s.zarr"), tmp_path / "s.zarr", overwrite=True)
+    kept = ap.open_scores(tmp_path / "s.zarr")
+    values = (kept["a"] if tree else kept)["score"].values
+    assert values.tolist() == [[0.2, 0.7, 0.1]]
+    ap.save_scores(kept.load(), tmp_path / "s.zarr", overwrite=True)

@@ -12,7 +12,9 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +28,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _NUMBA: Any = numba.config
 _NJIT: Any = numba.njit
+_ONE_AT_A_TIME = threading.Lock()
 
 CACHE_VARIABLE = "AUCPR_DASK_CACHE_DIR"
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
@@ -53,7 +56,6 @@ class Cache:
         self._published = home / f"{group}-{_digest()}"
         self._private: Path | None = None
         self._enabled = True
-        self._previous = _NUMBA.CACHE_DIR
         try:
             if not self._published.is_dir():
                 home.mkdir(parents=True, exist_ok=True)
@@ -61,21 +63,31 @@ class Cache:
             self._enabled = os.access(self._private or self._published, os.W_OK)
         except OSError:
             self._enabled = False
-        if self._enabled:
-            _NUMBA.CACHE_DIR = str(self._private or self._published)
 
     def kernel(self, *signatures: Any) -> Callable[[Function], Function]:
         """Compile an entry point for the given signatures, or load it."""
 
         def compile_now(function: Function) -> Function:
-            compiled: Function = _NJIT(list(signatures), cache=self._enabled, **_OPTIONS)(function)
+            with self._folder_in_use():
+                compiled: Function = _NJIT(list(signatures), cache=self._enabled, **_OPTIONS)(function)
             return compiled
 
         return compile_now
 
+    @contextmanager
+    def _folder_in_use(self) -> Iterator[None]:
+        """Point numba to the folder; its setting is global, and threads may compile two groups at once."""
+        with _ONE_AT_A_TIME:
+            previous = _NUMBA.CACHE_DIR
+            if self._enabled:
+                _NUMBA.CACHE_DIR = str(self._private or self._published)
+            try:
+                yield
+            finally:
+                _NUMBA.CACHE_DIR = previous
+
     def publish(self) -> None:
         """Make what was compiled visible to other processes, all at once."""
-        _NUMBA.CACHE_DIR = self._previous
         if self._private is None:
             return
         try:

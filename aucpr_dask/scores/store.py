@@ -12,8 +12,9 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.domains import check_labels
+from aucpr_dask.errors import StoreError, explain
 from aucpr_dask.scores.validate import validate_scores
-from aucpr_dask.stores import Scores, chunk_shape, create_store, map_nodes, nodes_of, open_store
+from aucpr_dask.stores import Scores, chunk_shape, create_store, is_remote, map_nodes, nodes_of, open_store
 from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
 
 KIND = "aucpr_dask.scores"
@@ -45,7 +46,7 @@ def open_scores(url: str | Path, *, chunks: Any = "auto") -> Scores:
         If what it holds is not valid.
     """
     scores = open_store(url, KIND, chunks={} if isinstance(chunks, str) else chunks)
-    scores = map_nodes(scores, lambda path, dataset: _load_small(dataset))
+    scores = map_nodes(scores, lambda path, dataset: _remember_source(_load_small(dataset), url))
     validate_scores(scores, positive_from=0)
     return scores
 
@@ -53,6 +54,26 @@ def open_scores(url: str | Path, *, chunks: Any = "auto") -> Scores:
 def _load_small(dataset: xr.Dataset) -> xr.Dataset:
     large = _large(dataset)
     return dataset.assign({name: array.load() for name, array in dataset.data_vars.items() if name not in large})
+
+
+def _remember_source(dataset: xr.Dataset, url: str | Path) -> xr.Dataset:
+    dataset.encoding["source"] = str(url)
+    return dataset
+
+
+def _refuse_own_source(scores: Scores, url: str | Path) -> None:
+    """Raise if `scores` were opened, lazily, from the very store that is to be replaced."""
+    for _, dataset in nodes_of(scores):
+        source = dataset.encoding.get("source")
+        lazy = any(dataset[name].chunks is not None for name in _large(dataset))
+        if lazy and source is not None and not is_remote(str(source)) and Path(source).resolve() == Path(url).resolve():
+            raise StoreError(
+                explain(
+                    "a store cannot be replaced by what is still read from it",
+                    where=str(url),
+                    remedy="write to another place, or load the scores first: scores.load()",
+                )
+            )
 
 
 def save_scores(
@@ -98,6 +119,7 @@ def save_scores(
     >>> open_scores(place)["score"].values
     array([[0.9, 0.1, 0.4]])
     """
+    _refuse_own_source(scores, url)
     writer = ScoreWriter(url, scores, overwrite=overwrite)
     blocks = [(path, dataset, region) for path, dataset in nodes_of(scores) for region in writer.regions(path)]
     for done, (path, dataset, region) in enumerate(blocks, start=1):

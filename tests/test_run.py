@@ -1,0 +1,252 @@
+"""Store to store on a real cluster of two processes."""
+
+import itertools
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from conftest import pooled, queried
+from distributed import Client, LocalCluster
+
+import aucpr_dask as ap
+from aucpr_dask.errors import InvalidInputError, MissingScoresError, StoreError
+from aucpr_dask.execution import Progress
+from aucpr_dask.stores import nodes_of
+
+NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
+METHODS = ["logit", "wilson", "clopper_pearson", "binomial"]
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut the small stores of these tests into many blocks."""
+    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 1000)
+
+
+def assert_same_bits(result: Any, expected: Any) -> None:
+    ours, theirs = dict(nodes_of(result)), dict(nodes_of(expected))
+    assert ours.keys() == theirs.keys()
+    for path, node in theirs.items():
+        assert set(ours[path].data_vars) == set(node.data_vars)
+        for name, variable in node.data_vars.items():
+            np.testing.assert_array_equal(ours[path][name].values, variable.values, err_msg=f"{path} {name}")
+            assert ours[path][name].dims == variable.dims
+            assert ours[path][name].dtype == variable.dtype
+            assert ours[path][name].attrs == variable.attrs
+        for name, index in node.indexes.items():
+            assert list(map(str, ours[path].indexes[name])) == list(map(str, index))
+
+
+@pytest.mark.parametrize("make", [lambda: pooled(23, 60), lambda: queried(7, 5, 40)])
+def test_a_run_is_evaluate_bit_by_bit(client: Client, tmp_path: Path, make: Any) -> None:
+    scores = make()
+    ap.save_scores(scores, tmp_path / "scores.zarr")
+    events: list[Progress] = []
+    options: dict[str, Any] = {"estimators": NAMES, "intervals": METHODS, "level": 0.9}
+    result = ap.run(
+        tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client, on_progress=events.append, **options
+    )
+    assert isinstance(result, xr.Dataset)
+    assert_same_bits(result, ap.evaluate(scores, **options))
+    assert_same_bits(ap.open_result(tmp_path / "result.zarr"), ap.evaluate(scores, **options))
+    total = events[-1].blocks_total
+    assert total > 5
+    assert [event.blocks_done for event in events] == list(range(1, total + 1))
+    n_rankings = int(np.prod(scores["score"].shape[:-1]))
+    assert [event.rankings_total for event in events] == [n_rankings] * total
+    assert events[-1].rankings_done == n_rankings
+    assert all(a.seconds <= b.seconds for a, b in itertools.pairwise(events))
+
+
+def test_a_tree(client: Client, tmp_path: Path, forest: xr.DataTree) -> None:
+    ap.save_scores(forest, tmp_path / "scores.zarr")
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client, estimators=NAMES)
+    assert isinstance(result, xr.DataTree)
+    assert_same_bits(result, ap.evaluate(forest, NAMES))
+    plain = xr.open_datatree(tmp_path / "result.zarr", engine="zarr", chunks=None)
+    np.testing.assert_array_equal(plain["topics/estimate"].values, result["topics/estimate"].values)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"missing": "drop", "prevalence": 0.01},
+        {"missing": "last", "ties": "expectation"},
+        {"missing": "unretrieved", "ties": "trec_eval", "positive_from": 1},
+        {"missing": "last", "unjudged": "drop", "intervals": ()},
+    ],
+)
+def test_every_option_travels(client: Client, tmp_path: Path, options: dict[str, Any]) -> None:
+    scores = queried(6, 4, 30).assign_coords(item=[f"d{i}" for i in range(30)])
+    scores["score"][1, :, 3:9] = np.nan
+    scores["score"][2, 0] = np.nan
+    scores["label"][:, 4] = -1
+    ap.save_scores(scores, tmp_path / "scores.zarr")
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client, **options)
+    assert_same_bits(result, ap.evaluate(scores, **options))
+
+
+def test_weights_and_own_lists_travel(client: Client, tmp_path: Path) -> None:
+    scores = queried(6, 4, 30)
+    label = scores["label"].broadcast_like(scores["score"]).transpose("model", "query", "item")
+    own = scores.assign(label=label, weight=abs(label) * 0.1)
+    for name, data in (("own", own.drop_vars("weight").assign(n_positive=("query", [40] * 4))), ("weighted", own)):
+        ap.save_scores(data, tmp_path / f"{name}.zarr")
+        result = ap.run(tmp_path / f"{name}.zarr", tmp_path / f"{name}-result.zarr", cluster=client, estimators=NAMES)
+        assert_same_bits(result, ap.evaluate(data, NAMES))
+
+
+def test_the_result_says_where_it_comes_from(client: Client, tmp_path: Path) -> None:
+    digests = []
+    for seed in (0, 1):
+        source = tmp_path / f"{seed}.zarr"
+        ap.save_scores(pooled(seed=seed).assign_attrs(source_files="a.csv"), source)
+        result = ap.run(source, tmp_path / f"result-{seed}.zarr", cluster=client, level=0.8)
+        assert result.attrs["source"] == str(source)
+        assert (result.attrs["source_files"], result.attrs["level"]) == ("a.csv", 0.8)
+        assert result.attrs["kind"] == "aucpr_dask.result"
+        digests.append(result.attrs["source_digest"])
+    assert len(digests[0]) == 64
+
+
+def test_a_replaced_store_is_read_again(client: Client, tmp_path: Path) -> None:
+    """Workers keep stores open between the blocks of a run, not between runs."""
+    source, target = tmp_path / "scores.zarr", tmp_path / "result.zarr"
+    for seed in (0, 1):
+        ap.save_scores(pooled(seed=seed), source, overwrite=True)
+        result = ap.run(source, target, cluster=client, overwrite=True)
+        assert_same_bits(result, ap.evaluate(pooled(seed=seed)))
+
+
+def test_an_existing_result_is_refused(client: Client, tmp_path: Path) -> None:
+    source, target = tmp_path / "scores.zarr", tmp_path / "result.zarr"
+    ap.save_scores(pooled(), source)
+    ap.run(source, target, cluster=client)
+    before = {path: path.stat().st_mtime_ns for path in target.rglob("*") if path.is_file()}
+    with pytest.raises(StoreError, match=r"something at this place[\s\S]*--overwrite"):
+        ap.run(source, target, cluster=client, estimators="lower_trapezoid")
+    assert before == {path: path.stat().st_mtime_ns for path in target.rglob("*") if path.is_file()}
+    result = ap.run(source, target, cluster=client, estimators="lower_trapezoid", overwrite=True)
+    assert list(result["estimator"].values) == ["lower_trapezoid"]
+
+
+def assert_does_not_open(target: Path) -> None:
+    with pytest.raises(StoreError):
+        ap.open_result(target)
+    with pytest.raises(FileNotFoundError):
+        xr.open_zarr(target)
+    with pytest.raises(FileNotFoundError):
+        xr.open_datatree(target, engine="zarr")
+
+
+def test_bad_input_is_refused_before_anything_is_written(client: Client, tmp_path: Path) -> None:
+    scores = pooled()
+    scores["score"][3, 7] = np.nan
+    ap.save_scores(scores, tmp_path / "scores.zarr")
+    target = tmp_path / "result.zarr"
+    with pytest.raises(MissingScoresError, match=r"model 'm3': 1"):
+        ap.run(tmp_path / "scores.zarr", target, cluster=client)
+    for options in ({"estimators": "auc"}, {"ties": "mean"}, {"level": 2}, {"prevalence": 0}):
+        with pytest.raises(InvalidInputError):
+            ap.run(tmp_path / "scores.zarr", target, cluster=client, missing="drop", **options)
+    with pytest.raises(TypeError, match="nonsense"):
+        ap.run(tmp_path / "scores.zarr", target, cluster=client, nonsense=1)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("replacing", [False, True])
+def test_a_failing_block_raises_and_leaves_no_result(client: Client, tmp_path: Path, replacing: bool) -> None:
+    source, target = tmp_path / "scores.zarr", tmp_path / "result.zarr"
+    if replacing:
+        ap.save_scores(pooled(20), tmp_path / "good.zarr")
+        ap.run(tmp_path / "good.zarr", target, cluster=client)
+    scores = pooled(20)
+    scores["score"][13, 7] = np.nan
+    ap.save_scores(scores, source)
+    _forget_the_counts(source)
+    with pytest.raises(MissingScoresError, match=r"NaN scores in 1 rankings \(model 'm13': 1\)"):
+        ap.run(source, target, cluster=client, overwrite=replacing)
+    assert_does_not_open(target)
+    assert not client.futures
+    result = ap.run(source, target, cluster=client, overwrite=True, missing="drop")
+    assert_same_bits(result, ap.evaluate(scores, missing="drop"))
+
+
+def _forget_the_counts(source: Path) -> None:
+    """Take the counts of missing scores out of a store, so that only the blocks can tell."""
+    import json
+
+    shutil.rmtree(source / "n_missing")
+    root = json.loads((source / "zarr.json").read_text())
+    del root["consolidated_metadata"]["metadata"]["n_missing"]
+    (source / "zarr.json").write_text(json.dumps(root))
+
+
+def test_zero_models(client: Client, tmp_path: Path) -> None:
+    scores = pooled().isel(model=[])
+    ap.save_scores(scores, tmp_path / "scores.zarr")
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client)
+    assert_same_bits(result, ap.evaluate(scores))
+
+
+def test_an_all_nan_block_is_a_result(client: Client, tmp_path: Path) -> None:
+    scores = pooled()
+    scores["label"][:] = 0
+    ap.save_scores(scores, tmp_path / "scores.zarr")
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client)
+    assert_same_bits(result, ap.evaluate(scores))
+    assert result["estimate"].isnull().all()
+
+
+def test_a_scheduler_by_its_address(client: Client, tmp_path: Path) -> None:
+    ap.save_scores(pooled(), tmp_path / "scores.zarr")
+    address = client.scheduler.address
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=address)
+    assert_same_bits(result, ap.evaluate(pooled()))
+    assert client.submit(sum, [1, 2]).result() == 3  # whoever was there before is still there
+
+
+def test_the_client_that_is_given_stays_open(client: Client, tmp_path: Path) -> None:
+    ap.save_scores(pooled(), tmp_path / "scores.zarr")
+    ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client)
+    assert client.status == "running"
+    assert not client.futures
+
+
+def test_relative_paths(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The workers may stand in another folder than the caller."""
+    monkeypatch.chdir(tmp_path)
+    ap.save_scores(pooled(), "scores.zarr")
+    assert_same_bits(ap.run("scores.zarr", "result.zarr", cluster=client), ap.evaluate(pooled()))
+    assert (tmp_path / "result.zarr" / "zarr.json").exists()
+
+
+@pytest.mark.slow
+def test_its_own_cluster_gives_the_same_bits(tmp_path: Path) -> None:
+    ap.save_scores(pooled(), tmp_path / "scores.zarr")
+    for cluster in (1, 2):
+        result = ap.run(tmp_path / "scores.zarr", tmp_path / f"result-{cluster}.zarr", cluster=cluster)
+        assert_same_bits(result, ap.evaluate(pooled()))
+
+
+@pytest.mark.parametrize("place", ["the same", "inside", "around"])
+def test_a_result_may_not_stand_in_the_place_of_its_scores(client: Client, tmp_path: Path, place: str) -> None:
+    source = tmp_path / "folder" / "scores.zarr"
+    ap.save_scores(pooled(), source)
+    target = {"the same": source, "inside": source / "result.zarr", "around": source.parent}[place]
+    with pytest.raises(StoreError):
+        ap.run(source, target, overwrite=True, cluster=client)
+    np.testing.assert_array_equal(ap.open_scores(source)["score"].values, pooled()["score"].values)

@@ -1,0 +1,342 @@
+"""What is known to go wrong with compiled code, graphs and threads: each trap has a test."""
+
+import ast
+import os
+import pickle
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import aucpr_dask as ap
+
+PACKAGE = Path(ap.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def python(code: str, *, environment: dict[str, str] | None = None, **options: Any) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | (environment or {}),
+        capture_output=True,
+        text=True,
+        check=False,
+        **options,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+# Imports
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    heavy = python(
+        "import sys, aucpr_dask; print([m for m in ('numba', 'distributed', 'dask.array') if m in sys.modules])"
+    )
+    assert heavy == "[]"
+
+
+def test_evaluating_does_not_import_distributed() -> None:
+    code = "import sys, aucpr_dask as ap; ap.estimate([2, 1], [1, 0]); "
+    code += "print('numba' in sys.modules, 'distributed' in sys.modules)"
+    assert python(code) == "True False"
+
+
+def imports_of(path: Path, *, nested: bool) -> Iterator[str]:
+    """Yield the modules that a file imports: at its top, or anywhere; imports for type checkers left out."""
+    todo: list[ast.AST] = [ast.parse(path.read_text())]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            continue
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not nested:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports by a relative name"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        todo.extend(ast.iter_child_nodes(node))
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def outside(names: Iterator[str]) -> set[str]:
+    roots = {name.split(".")[0] for name in names}
+    return {root for root in roots if root not in sys.stdlib_module_names} - {"aucpr_dask"}
+
+
+def test_kernels_know_only_numbers() -> None:
+    for path in (PACKAGE / "kernels").glob("*.py"):
+        names = set(imports_of(path, nested=True))
+        assert outside(iter(names)) <= {"numpy", "numba", "scipy", "llvmlite", "platformdirs"}, path
+        ours = {name for name in names if name.startswith("aucpr_dask")}
+        assert all(name.startswith("aucpr_dask.kernels") for name in ours), path
+
+
+def test_blocks_know_no_labels() -> None:
+    assert outside(imports_of(PACKAGE / "blocks.py", nested=True)) == {"numpy"}
+
+
+def test_only_the_execution_knows_distributed() -> None:
+    for path in MODULES:
+        if "distributed" in outside(imports_of(path, nested=False)):
+            assert path.name == "execution.py"
+        if "distributed" in outside(imports_of(path, nested=True)):
+            assert path.name == "execution.py" or path.parent.name in ("cli", "view", "demo"), path
+
+
+LAYERS = [
+    ("errors",),
+    ("variables", "specs"),
+    ("domains",),
+    ("stores", "kernels"),
+    ("scores", "blocks"),
+    ("curve_blocks",),
+    ("results",),
+    ("evaluation",),
+    ("inference", "execution", "curves", "simulate"),
+    ("view",),
+    ("demo",),
+    ("cli",),
+    ("accessor", "__main__"),
+]
+
+
+def test_imports_go_one_way() -> None:
+    """At their top, modules import only from layers above; lower layers are imported where they are called."""
+    level = {part: depth for depth, parts in enumerate(LAYERS) for part in parts}
+    for path in MODULES:
+        part = module_name(path).split(".")[1:2]
+        if not part:
+            continue  # the package itself names everything
+        assert part[0] in level, f"{path} belongs to no layer"
+        for name in imports_of(path, nested=False):
+            pieces = name.split(".")
+            if pieces[0] != "aucpr_dask" or pieces[1] == "__version__" or pieces[1] == part[0]:
+                continue
+            assert level[pieces[1]] < level[part[0]], f"{path} imports {name}"
+
+
+def test_numba_is_imported_by_the_kernels_only() -> None:
+    for path in MODULES:
+        if path.parent.name != "kernels":
+            assert outside(imports_of(path, nested=True)).isdisjoint({"numba", "llvmlite"}), path
+            tops = set(imports_of(path, nested=False))
+            assert not any(name.startswith("aucpr_dask.kernels") for name in tops), f"{path} would compile at import"
+
+
+# Graphs
+
+
+@pytest.mark.parametrize("name", ["blocks.evaluate_rankings", "blocks.evaluate_intervals", "execution.evaluate_block"])
+def test_what_enters_a_graph_travels_by_name(name: str) -> None:
+    import importlib
+
+    module, function_name = name.split(".")
+    function = getattr(importlib.import_module(f"aucpr_dask.{module}"), function_name)
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        pickled = pickle.dumps(function, protocol)
+        assert pickle.loads(pickled) is function
+        assert len(pickled) < 200
+
+
+def test_no_compiled_object_is_in_a_graph() -> None:
+    from conftest import pooled
+
+    lazy = ap.evaluate(pooled().chunk({"model": 2}))
+    assert b"numba" not in pickle.dumps(dict(lazy.__dask_graph__()))
+
+
+# Compiled code
+
+
+def test_no_dangerous_options() -> None:
+    """Everywhere: no threads inside kernels, no reordered arithmetic; the cache in one place only."""
+    danger = re.compile(r"\bparallel\s*=\s*True|\bprange\b|\bfastmath\b|target\s*=\s*['\"]parallel|\bguvectorize\b")
+    caching = re.compile(r"\bcache\s*=")
+    for path in MODULES:
+        source = path.read_text()
+        assert not danger.search(source), path
+        if path != PACKAGE / "kernels" / "compiling.py":
+            assert not caching.search(source), path
+            assert "njit" not in source, path
+
+
+def longest_silence(work: Any) -> tuple[float, float]:
+    """Run `work` beside a thread that notes the time; return that thread's longest pause, and how long it ran."""
+    beats = [time.perf_counter()]
+    stop = threading.Event()
+
+    def beat() -> None:
+        while not stop.wait(0.0002):
+            beats.append(time.perf_counter())
+
+    heart = threading.Thread(target=beat)
+    heart.start()
+    time.sleep(0.02)
+    started = time.perf_counter()
+    work()
+    ended = time.perf_counter()
+    stop.set()
+    heart.join()
+    beats = [beat for beat in beats if beat > started - 0.01] + [ended]
+    return float(np.diff(beats).max()), ended - started
+
+
+@pytest.mark.parametrize("kind", ["short", "split", "gaps", "merge", "weighted"])
+def test_other_threads_run_beside_a_kernel(kind: str) -> None:
+    """A call that held the interpreter's lock would silence the other thread from its beginning to its end.
+
+    Few rows, since generalized ufuncs of numba would let go of the lock for many rows only.
+    """
+    from aucpr_dask.kernels import Options
+    from aucpr_dask.kernels.long import long_row, split_row
+    from aucpr_dask.kernels.short import short_rows
+    from aucpr_dask.kernels.weighted import weighted_row
+
+    random = np.random.default_rng(0)
+    n_rows, n_items = (64, 60_000) if kind == "short" else (1, 6_000_000 if kind == "split" else 2_000_000)
+    score = random.random((n_rows, n_items))
+    label = (random.random((1, n_items)) < (0.5 if kind == "merge" else 0.01)).astype(np.int8)
+    out, codes, options = np.empty((n_rows, 10)), np.zeros(1, dtype=np.int64), Options()
+    positive, negative, counts = np.empty(n_items + 1), np.empty(n_items + 1), np.empty(4)
+    split_row(score[0], label[0], options, positive, negative, counts)
+    positives, negatives = np.sort(positive[: int(counts[0])]), np.sort(negative[: int(counts[1])])
+    shuffled, order, ones = random.permutation(negatives), np.argsort(score[0]), np.ones(n_items)
+    rows, given = np.zeros(n_rows, dtype=np.int64), np.full(n_rows, np.nan)
+    calls = {
+        "short": lambda: short_rows(score, label, rows, given, options, codes, out),
+        "split": lambda: split_row(score[0], label[0], options, positive, negative, counts),
+        "gaps": lambda: long_row(positives, shuffled, False, counts, np.nan, options, codes, out[0]),
+        "merge": lambda: long_row(positives, negatives, True, counts, np.nan, options, codes, out[0]),
+        "weighted": lambda: weighted_row(score[0], order, label[0] * ones, ones, options, codes, out[0]),
+    }
+    calls[kind]()
+    tries = [longest_silence(calls[kind]) for _ in range(7)]
+    silence, took = min(tries, key=lambda pair: pair[0] / pair[1])
+    assert took > 0.002, "too short to tell"
+    assert silence < 0.7 * took
+
+
+# The cache of machine code
+
+CALL = """
+import numpy as np, aucpr_dask as ap
+print(ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0]))
+"""
+CALL_ALL = """
+import threading, numpy as np, aucpr_dask as ap
+long = np.arange(5000.0)
+calls = [
+    lambda: ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0]),
+    lambda: ap.estimate(long, long > 4998),
+    lambda: ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0], weight=[1, 1, 1, 1]),
+]
+results = [None] * 3
+def call(i):
+    barrier.wait()
+    results[i] = calls[i]()
+barrier = threading.Barrier(3)
+threads = [threading.Thread(target=call, args=(i,)) for i in range(3)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print(results)
+"""
+
+
+def cache_folders(home: Path) -> dict[str, float]:
+    return {path.name: path.stat().st_mtime for path in home.iterdir()}
+
+
+@pytest.mark.slow
+def test_two_processes_that_start_at_once_share_one_cache(tmp_path: Path) -> None:
+    environment = os.environ | {"AUCPR_DASK_CACHE_DIR": str(tmp_path / "cache")}
+    both = [
+        subprocess.Popen([sys.executable, "-c", CALL], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    assert [process.communicate()[0].strip() for process in both] == ["0.8333333333333333"] * 2
+    folders = cache_folders(tmp_path / "cache")
+    assert len(folders) == 1
+    assert not any(name.startswith(".") for name in folders)
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.nb*")}
+    assert files
+    # A third one only reads, and is quick.
+    started = time.monotonic()
+    assert python(CALL, environment=environment) == "0.8333333333333333"
+    assert time.monotonic() - started < 5
+    assert cache_folders(tmp_path / "cache") == folders
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.nb*")} == files
+
+
+@pytest.mark.slow
+def test_threads_that_compile_different_kernels_at_once_keep_their_caches_apart(tmp_path: Path) -> None:
+    environment = {"AUCPR_DASK_CACHE_DIR": str(tmp_path / "cache")}
+    before = set(PACKAGE.rglob("*.nb*"))
+    expected = python(CALL_ALL, environment=environment)
+    assert expected == "[0.8333333333333333, 1.0, 0.8333333333333333]"
+    folders = cache_folders(tmp_path / "cache")
+    assert {name.split("-")[0] for name in folders} == {"short", "long", "weighted"}
+    assert set(PACKAGE.rglob("*.nb*")) == before
+    for name in folders:
+        kernels = {path.name.split(".")[0] for path in (tmp_path / "cache" / name).rglob("*.nbi")}
+        assert {kernel.split(".")[0] for kernel in kernels} == {name.split("-")[0]}
+    assert python(CALL_ALL, environment=environment) == expected
+    assert cache_folders(tmp_path / "cache") == folders
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("blocked", ["a file", "a path below a file"])
+def test_without_a_place_for_the_cache_it_still_works(tmp_path: Path, blocked: str) -> None:
+    place = tmp_path / "cache"
+    place.write_text("")
+    if blocked == "a path below a file":
+        place = place / "deeper"
+    assert python(CALL, environment={"AUCPR_DASK_CACHE_DIR": str(place)}) == "0.8333333333333333"
+    assert (tmp_path / "cache").read_text() == ""
+
+
+BOUNDS = """
+import numpy as np, aucpr_dask as ap
+from aucpr_dask.kernels import rows
+import numba; assert numba.config.BOUNDSCHECK == 1
+random = np.random.default_rng(0)
+for short in (10**9, 0):
+    rows.SHORT = short
+    rows.SORTS_FAST = False
+    for few in (0.0, 1.0):
+        rows.FEW_POSITIVES = few
+        for n in (0, 1, 2, 5, 64, 1023, 1024, 1025, 3000):
+            for kind in (np.float32, np.float64):
+                for levels in (1, 3, 10**6):
+                    score = random.integers(0, levels, (2, n)).astype(kind)
+                    if n > 10:
+                        score[:, :2] = [np.inf, -np.inf]
+                        score[0, 3] = np.nan
+                    for labels in ([0], [1], [0, 1], [-2, -1, 0, 1]):
+                        label = random.choice(labels, n)
+                        for missing in ("drop", "last", "unretrieved"):
+                            names = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
+                            ap.estimate(score, label, names, missing=missing)
+                        ap.estimate(score, label, ties="expectation", missing="last")
+                        ap.estimate(score, label, weight=random.integers(0, 3, n), missing="last")
+print("fine")
+"""
+
+
+@pytest.mark.slow
+def test_no_kernel_reads_or_writes_outside_its_arrays(tmp_path: Path) -> None:
+    environment = {"NUMBA_BOUNDSCHECK": "1", "AUCPR_DASK_CACHE_DIR": str(tmp_path / "cache")}
+    assert python(BOUNDS, environment=environment) == "fine"
