@@ -43,7 +43,7 @@ class GapTable(NamedTuple):
 BUCKETS_PER_POSITIVE = 16
 SEGMENT = 1024
 CROWDED = 16  # mean number of positives that share a positive's bucket, from which sorting all is faster
-LINEAR = 4  # positives in a bucket up to which they are compared one by one
+LINEAR = np.uint64(4)  # positives in a bucket up to which they are compared one by one
 
 
 @helper
@@ -68,10 +68,10 @@ def blocks_by_gaps(positive, negative, table, blocks, may_refuse):
         return 0
     n_buckets = BUCKETS_PER_POSITIVE * n_values
     low, scale, last = bucket_scale(table.value, n_values, n_buckets)
-    crowding = fill_buckets(table, n_values, n_buckets, low, scale, last)
+    crowding, fullest = fill_buckets(table, n_values, n_buckets, low, scale, last)
     if may_refuse and crowding > CROWDED * n_values:
         return -1
-    count_in_gaps(negative, table, n_values, low, scale, last)
+    count_in_gaps(negative, table, n_values, low, scale, last, fullest)
 
     negatives = np.int64(table.tally[2 * n_values]) + np.int64(table.tally[2 * n_values + 1])
     i = positive.size
@@ -125,42 +125,52 @@ def bucket_of(x, low, scale, last):
 
 @helper
 def fill_buckets(table, n_values, n_buckets, low, scale, last):
-    """Fill ``first`` and return the sum over buckets of the squared number of values in them."""
+    """Fill ``first``; return the sum over buckets of the squared number of values in them, and the largest number."""
     first = table.first
+    fullest = 0
     for b in range(n_buckets + 1):
         first[b] = 0
     for k in range(n_values):
         first[bucket_of(table.value[k], low, scale, last) + 1] += 1
     crowding = 0
     for b in range(n_buckets):
-        crowding += np.int64(first[b + 1]) * np.int64(first[b + 1])
+        here = np.int64(first[b + 1])
+        crowding += here * here
+        fullest = max(fullest, here)
         first[b + 1] += first[b]
-    return crowding
+    return crowding, fullest
 
 
 @helper
-def count_in_gaps(score, table, n_values, low, scale, last):
+def count_in_gaps(negative, table, n_values, low, scale, last, fullest):
     """Fill ``tally`` from the score of every negative."""
     value, first, tally, bucket = table.value, table.first, table.tally, table.bucket
     for k in range(2 * n_values + 2):
         tally[k] = 0
-    for start in range(0, score.size, SEGMENT):
-        size = min(SEGMENT, score.size - start)
+    for start in range(0, negative.size, SEGMENT):
+        size = min(SEGMENT, negative.size - start)
         for i in range(size):  # apart from the counting, so that it compiles to vector instructions
-            bucket[i] = bucket_of(score[start + i], low, scale, last)
+            bucket[i] = bucket_of(negative[start + i], low, scale, last)
         for i in range(size):
-            x = score[start + i]
-            k = np.int64(first[bucket[i]])
-            end = np.int64(first[bucket[i] + 1])
-            while end - k > LINEAR:
-                middle = (k + end) // 2
-                if value[middle] < x:
-                    k = middle + 1
-                else:
-                    end = middle
+            x = negative[start + i]
+            k = np.uint64(first[bucket[i]])
+            if fullest > LINEAR:
+                k = first_not_below(value, k, np.uint64(first[bucket[i] + 1]), x)
             while value[k] < x:
-                k += 1
-            tally[2 * k + (value[k] == x)] += 1
+                k += np.uint64(1)
+            tally[np.uint64(2) * k + np.uint64(value[k] == x)] += 1
+
+
+@helper
+def first_not_below(value, start, end, x):
+    """Narrow [start, end) by bisection to few ascending values, the first of them that is not below `x` included."""
+    while end - start > LINEAR:
+        middle = (start + end) // np.uint64(2)
+        if value[middle] < x:
+            start = middle + np.uint64(1)
+        else:
+            end = middle
+    return start
 
 
 @helper

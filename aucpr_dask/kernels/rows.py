@@ -1,8 +1,7 @@
 """Which of the compiled entry points serves which ranking.
 
 Short rankings go through one compiled loop. Long ones come one by one, so that NumPy's vectorised sort can be
-used: where positives are few only they are sorted, unless that sort is the faster way; otherwise both classes
-are, apart. Each entry point is compiled, or loaded from the cache, when a ranking first needs it.
+used: where positives are few only they are sorted, otherwise both classes are, apart. Each entry point is compiled, or loaded from the cache, when a ranking first needs it.
 """
 
 from __future__ import annotations
@@ -15,11 +14,9 @@ from aucpr_dask.kernels.finishing import N_COLUMNS, Options
 Floats = NDArray[np.float32] | NDArray[np.float64]
 
 SHORT = 4096  # items up to which a ranking goes through the compiled loop
+CACHE_ITEMS = 1 << 16  # scores converted to float64 at a time, so that they are read from a core's own cache
 FEW_POSITIVES = 1 / 32  # share of positives up to which a long ranking sorts only them
 TABLE_POSITIVES = 16384  # positives up to which the table of gaps stays in a core's own cache
-
-# With AVX-512, NumPy sorts a million float32 in 3 ms, less than dropping them into gaps takes.
-SORTS_FAST = any(name.startswith(("AVX512", "X86_V4")) for name in np.show_config("dicts")["SIMD Extensions"]["found"])
 
 
 def evaluate_rows(
@@ -52,7 +49,10 @@ def evaluate_rows(
     if n_items <= SHORT:
         from aucpr_dask.kernels.short import short_rows
 
-        short_rows(score.astype(np.float64), label, label_row, n_given, options, codes, out)
+        step = max(1, CACHE_ITEMS // max(1, n_items))
+        for start in range(0, len(score), step):
+            part = slice(start, start + step)
+            short_rows(score[part].astype(np.float64), label, label_row[part], n_given[part], options, codes, out[part])
         return out
     from aucpr_dask.kernels.long import long_row, split_row
 
@@ -65,8 +65,7 @@ def evaluate_rows(
         positives.sort()
         arguments = counts, n_given[row], options, codes, out[row]
         few = positives.size <= min(TABLE_POSITIVES, FEW_POSITIVES * n_items)
-        by_gaps = few and not (SORTS_FAST and score.dtype == np.float32)
-        if not by_gaps or not long_row(positives, negatives, False, *arguments):
+        if not few or not long_row(positives, negatives, False, *arguments):
             negatives.sort()
             long_row(positives, negatives, True, *arguments)
     return out
