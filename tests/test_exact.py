@@ -281,6 +281,7 @@ def long_ranking(kind: str, share: float, dtype: type, n_items: int = 5000) -> t
 KINDS = ["plain", "tied", "crowded", "infinite", "signed zeros", "tiny", "huge", "constant", "missing"]
 PATHS = {
     "compiled loop": {"SHORT": 10**9},
+    "gaps": {"SHORT": 0, "FEW_POSITIVES": 1.0, "TABLE_POSITIVES": 10**9},
     "merging": {"SHORT": 0, "FEW_POSITIVES": 0.0},
     "chosen": {},
 }

@@ -315,7 +315,6 @@ import numba; assert numba.config.BOUNDSCHECK == 1
 random = np.random.default_rng(0)
 for short in (10**9, 0):
     rows.SHORT = short
-    rows.SORTS_FAST = False
     for few in (0.0, 1.0):
         rows.FEW_POSITIVES = few
         for n in (0, 1, 2, 5, 64, 1023, 1024, 1025, 3000):

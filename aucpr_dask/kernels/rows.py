@@ -1,7 +1,8 @@
 """Which of the compiled entry points serves which ranking.
 
 Short rankings go through one compiled loop. Long ones come one by one, so that NumPy's vectorised sort can be
-used: where positives are few only they are sorted, otherwise both classes are, apart. Each entry point is compiled, or loaded from the cache, when a ranking first needs it.
+used: where positives are few only they are sorted, otherwise both classes are, apart. Each entry point is
+compiled, or loaded from the cache, when a ranking first needs it.
 """
 
 from __future__ import annotations
