@@ -24,10 +24,13 @@ _HOME = {
     "interval": "aucpr_dask.evaluation",
     "open_result": "aucpr_dask.results",
     "open_scores": "aucpr_dask.scores",
+    "normalised": "aucpr_dask.references",
+    "reference_levels": "aucpr_dask.references",
     "run": "aucpr_dask.execution",
     "save_scores": "aucpr_dask.scores",
     "to_precision_recall": "aucpr_dask.curves",
     "to_roc": "aucpr_dask.curves",
+    "unachievable_precision": "aucpr_dask.references",
 }
 
 _MODULES = ("simulate",)
@@ -46,6 +49,9 @@ if TYPE_CHECKING:
     from aucpr_dask.evaluation import interval as interval
     from aucpr_dask.execution import run as run
     from aucpr_dask.inference import aggregate as aggregate
+    from aucpr_dask.references import normalised as normalised
+    from aucpr_dask.references import reference_levels as reference_levels
+    from aucpr_dask.references import unachievable_precision as unachievable_precision
     from aucpr_dask.results import open_result as open_result
     from aucpr_dask.scores import open_scores as open_scores
     from aucpr_dask.scores import save_scores as save_scores

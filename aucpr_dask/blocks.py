@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.domains import MOST_SHOWN, check_labels, check_weights
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, explain
-from aucpr_dask.specs import ESTIMATORS, MISSING
+from aucpr_dask.specs import MISSING, parse_estimator
 from aucpr_dask.variables import FLAG_BITS
+
+if TYPE_CHECKING:
+    from aucpr_dask.kernels import Options, Targets
 
 Array = NDArray[Any]
 
@@ -37,6 +40,7 @@ class Request:
     unjudged: str = "negative"
     positive_from: int | None = None
     prevalence: float | None = None
+    recall_range: tuple[float, float] = (0.0, 1.0)
 
 
 def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) -> NDArray[np.float64]:
@@ -69,7 +73,8 @@ def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) 
 
     named = dict(zip(roles, arrays, strict=True))
     rows = _Rows(named)
-    codes = np.array([ESTIMATORS[name].code for name in request.estimators], dtype=np.int64)
+    targets = _targets(request)
+    codes = targets.codes
     options = kernels.Options(
         positive_from=request.positive_from or 1,
         drop_unjudged=int(request.unjudged == "drop"),
@@ -82,23 +87,48 @@ def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) 
         check_labels(named["label"], request.positive_from, "label")
     if "weight" in named or "positive_weight" in named:
         positive_weight, negative_weight, weight_row = _class_weights(rows, named, request)
-        out = kernels.evaluate_weighted_rows(score, positive_weight, negative_weight, weight_row, options, codes)
+        out = kernels.evaluate_weighted_rows(score, positive_weight, negative_weight, weight_row, options, targets)
     else:
         label, label_row = rows.distinct(named["label"].astype(np.int8, copy=False))
         n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
-        out = kernels.evaluate_rows(score, label, label_row, n_given, options, codes)
+        out = _evaluate_hard(score, label, label_row, n_given, options, targets)
         if request.ties == "trec_eval":
             tie_order, tie_row = rows.distinct(named["tie_order"])
             for row in np.flatnonzero(_order_matters(out, codes.size, request.missing)):
                 ranks = _ranks(score[row], tie_order[tie_row[row]], request.missing)
-                again = kernels.evaluate_rows(
-                    ranks[None], label, label_row[row : row + 1], n_given[row : row + 1], options, codes
+                again = _evaluate_hard(
+                    ranks[None], label, label_row[row : row + 1], n_given[row : row + 1], options, targets
                 )
                 out[row, : codes.size] = again[0, : codes.size]
     facts = dict(zip(kernels.COLUMNS, out[:, codes.size :].T, strict=True))
     _check_rows(facts, rows, request)
     columns = [facts["n_positive"], facts["n_negative"], facts["n_missing"], _flags(facts)]
     return np.column_stack([out[:, : codes.size], *columns]).reshape(*rows.lead, codes.size + len(COLUMNS))
+
+
+def _targets(request: Request) -> Targets:
+    """Return the estimators by code and parameter, and the range of recall."""
+    from aucpr_dask import kernels
+
+    parsed = [parse_estimator(name) for name in request.estimators]
+    codes = [spec.code for spec, _ in parsed]
+    return kernels.targets_of(codes, [parameter for _, parameter in parsed], request.recall_range)
+
+
+def _evaluate_hard(
+    score: Array,
+    label: Array,
+    label_row: NDArray[np.int64],
+    n_given: NDArray[np.float64],
+    options: Options,
+    targets: Targets,
+) -> NDArray[np.float64]:
+    """Take the shorter way if the blocks of positives are all that the estimators need."""
+    from aucpr_dask import kernels
+
+    if targets.are_basic:
+        return kernels.evaluate_rows(score, label, label_row, n_given, options, targets.codes)
+    return kernels.evaluate_all_rows(score, label, label_row, n_given, options, targets)
 
 
 class _Rows:

@@ -13,7 +13,7 @@ from aucpr_dask.blocks import COLUMNS, ITEM_ROLES, Request, evaluate_intervals, 
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, explain
 from aucpr_dask.results import annotate
 from aucpr_dask.scores.validate import check_one_chunk, check_same_labels, check_unique, validate_scores
-from aucpr_dask.specs import ESTIMATORS, INTERVALS, MISSING, TIES, UNJUDGED, choose, lookup
+from aucpr_dask.specs import ESTIMATORS, INTERVALS, MISSING, TIES, UNJUDGED, choose, lookup, parse_estimator
 from aucpr_dask.stores import Scores, map_nodes
 from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, GRADE, ITEM, METHOD, MODEL, QUERY
 
@@ -33,6 +33,7 @@ def estimate(
     n_positive: Any = None,
     tie_order: Any = None,
     prevalence: float | None = None,
+    recall_range: tuple[float, float] = (0.0, 1.0),
     missing: str = "raise",
     ties: str = "block",
     unjudged: str = "negative",
@@ -51,7 +52,8 @@ def estimate(
     label : array, shape broadcastable to that of `score`
         1 positive, 0 negative, -1 unjudged, -2 padding; grades with `positive_from`. None with soft weights.
     estimator : str or sequence of str
-        Names from the registry; a sequence adds a last axis, or the dimension ``estimator``.
+        Names from the registry, some with a number: ``"precision_at_recall(0.8)"``. A sequence adds a last
+        axis, or the dimension ``estimator``.
     weight : array, optional
         Sample weights, shaped like `label`.
     positive_weight, negative_weight : array, optional
@@ -63,6 +65,8 @@ def estimate(
         `dim` needs none: they are taken as document ids, in descending byte order.
     prevalence : float, optional
         Prevalence between 0 and 1 to compute precision at; that of the sample by default.
+    recall_range : tuple of float
+        Recalls between which to take the area; it is not divided by their difference.
     missing : {"raise", "drop", "last", "unretrieved"}
         What NaN means: an error; no item for this model; tied below every score; never ranked, so that a
         positive is missed.
@@ -115,7 +119,7 @@ def estimate(
         "n_positive": n_positive,
     }
     inputs = {name: value for name, value in given.items() if value is not None}
-    request = _request(names, prevalence, missing, ties, unjudged, positive_from, set(inputs))
+    request = _request(names, prevalence, missing, ties, unjudged, positive_from, set(inputs), recall_range)
     if isinstance(score, xr.DataArray):
         stacked = _rank_labelled(_labelled(inputs, dim), request, dim)
         estimates = stacked.isel({_QUANTITY: slice(len(names))}).rename({_QUANTITY: ESTIMATOR})
@@ -201,6 +205,7 @@ def evaluate(
     level: float = 0.95,
     *,
     prevalence: float | None = None,
+    recall_range: tuple[float, float] = (0.0, 1.0),
     missing: str = "raise",
     ties: str = "block",
     unjudged: str = "negative",
@@ -217,7 +222,7 @@ def evaluate(
         Names from the registries.
     level : float
         Confidence level of the intervals.
-    prevalence, missing, ties, unjudged, positive_from
+    prevalence, recall_range, missing, ties, unjudged, positive_from
         See :func:`estimate`.
 
     Returns
@@ -250,7 +255,7 @@ def evaluate(
 
     def evaluate_node(path: str, dataset: xr.Dataset) -> xr.Dataset:
         inputs = _inputs(dataset, positive_from, path)
-        request = _request(names, prevalence, missing, ties, unjudged, positive_from, set(inputs))
+        request = _request(names, prevalence, missing, ties, unjudged, positive_from, set(inputs), recall_range)
         _refuse_known_missing(dataset, request, path)
         stacked = _rank_labelled(inputs, request, ITEM)
         return _result(stacked, request, methods, level, dataset.attrs)
@@ -502,12 +507,26 @@ def _names(estimator: str | Sequence[str]) -> tuple[str, ...]:
         raise InvalidInputError(
             explain("name one or more estimators, each once", received=repr(estimator), allowed=", ".join(ESTIMATORS))
         )
-    return tuple(lookup(ESTIMATORS, name, "estimator").name for name in names)
+    for name in names:
+        parse_estimator(name)
+    return names
 
 
 def _methods(method: str | Sequence[str]) -> tuple[str, ...]:
     methods = (method,) if isinstance(method, str) else tuple(method)
     return tuple(lookup(INTERVALS, name, "interval method").name for name in methods)
+
+
+def _range(recall_range: tuple[float, float]) -> tuple[float, float]:
+    try:
+        low, high = map(float, recall_range)
+    except (TypeError, ValueError):
+        low, high = 1.0, 0.0
+    if 0 <= low < high <= 1:
+        return low, high
+    raise InvalidInputError(
+        explain("recall_range is two recalls", received=repr(recall_range), allowed="0 <= low < high <= 1")
+    )
 
 
 def _fraction(value: float, option: str) -> float:
@@ -524,6 +543,7 @@ def _request(
     unjudged: str,
     positive_from: int | None,
     given: set[str],
+    recall_range: tuple[float, float] = (0.0, 1.0),
 ) -> Request:
     """Check the options against each other and against the variables that are given."""
     choose(MISSING, missing, "missing")
@@ -531,14 +551,22 @@ def _request(
     choose(UNJUDGED, unjudged, "unjudged")
     weights = given & {"weight", "positive_weight", "negative_weight"}
     soft = weights - {"weight"}
-    for name in names:
-        choose(ESTIMATORS[name].ties, ties, f"ties for {name!r}")
+    specs = [parse_estimator(name)[0] for name in names]
+    for spec in specs:
+        choose(spec.ties, ties, f"ties for {spec.name!r}")
+    recall_range = _range(recall_range)
+    part = recall_range != (0.0, 1.0)
+    unweightable = [spec.name for spec in specs if not spec.weights]
+    whole_only = [spec.name for spec in specs if not spec.partial]
     for clash, what in (
         (len(soft) == 1, "soft labels need both positive_weight and negative_weight"),
         (bool(soft) == ("label" in given), "give either a label, or positive_weight and negative_weight"),
         (bool(soft) and "weight" in given, "weight and soft labels exclude each other: multiply them"),
         (bool(weights) and ties != "block", "with weights, ties can only stand in blocks"),
         (bool(weights) and "n_positive" in given, "n_positive has no meaning with weights: unseen ones have none"),
+        (bool(weights) and bool(unweightable), f"{', '.join(unweightable)}: no meaning with weights or soft labels"),
+        (part and bool(whole_only), f"{', '.join(whole_only)}: no meaning over a range of recall"),
+        (part and ties == "expectation", "ties in expectation have no area over a range of recall"),
         (prevalence is not None and ties == "expectation", "ties in expectation have no other prevalence"),
         (positive_from is not None and positive_from < 1, "positive_from must be at least 1"),
     ):
@@ -548,4 +576,4 @@ def _request(
             )
     if prevalence is not None:
         prevalence = _fraction(prevalence, "prevalence")
-    return Request(names, missing, ties, unjudged, positive_from, prevalence)
+    return Request(names, missing, ties, unjudged, positive_from, prevalence, recall_range)

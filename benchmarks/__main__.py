@@ -71,7 +71,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--suite", action="append", choices=names, help="a suite to run; again for more; default all")
     parser.add_argument("--rounds", type=int, default=7, help="how often each pair is timed (default 7)")
     parser.add_argument("--small", action="store_true", help="tiny sizes: checks that everything runs")
-    parser.add_argument("--items", dest="n_items", type=int, help="items per ranking (single-ranking, store-to-store)")
+    parser.add_argument("--items", dest="n_items", type=int, help="items per ranking (all but per-query, cold-start)")
     parser.add_argument("--models", dest="n_models", type=int, help="models in the store (store-to-store)")
     parser.add_argument("--runs", dest="n_runs", type=int, help="runs (per-query)")
     parser.add_argument("--json", metavar="FILE", help="write every timing of every round here")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.contenders import FLOAT32, FLOAT64, Suite, contender, installed
+from benchmarks.rankings import draw_ranking
 
 
 class SingleRanking(Suite):
@@ -33,11 +34,7 @@ class SingleRanking(Suite):
 
     def setup(self, prevalence: float) -> None:
         """Draw one ranking."""
-        random = np.random.default_rng(20)
-        label = random.random(self.n_items) < prevalence
-        score = random.standard_normal(self.n_items) + label
-        self.label = label.astype(np.int8)
-        self.score = ((score - score.min()) / np.ptp(score)).astype(np.float32)
+        self.score, self.label = draw_ranking(self.n_items, prevalence)
         if installed("torch"):
             import torch
 

@@ -1,11 +1,13 @@
 """All suites, in the order in which they run."""
 
 # Modules, not classes: asv would take an imported class for a second suite.
-from benchmarks import cold_start, per_query, single_ranking, store_to_store
+from benchmarks import cold_start, estimators, per_query, single_ranking, store_to_store, weighted
 from benchmarks.contenders import Suite as _Suite
 
 SUITES: tuple[type[_Suite], ...] = (
     single_ranking.SingleRanking,
+    weighted.Weighted,
+    estimators.Estimators,
     per_query.PerQuery,
     store_to_store.StoreToStore,
     cold_start.ColdStart,

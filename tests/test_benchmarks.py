@@ -15,6 +15,7 @@ if not (ROOT / "benchmarks").is_dir():
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.contenders import Suite, contender  # noqa: E402
+from benchmarks.estimators import TEN, Estimators  # noqa: E402
 from benchmarks.measure import Timing, measure  # noqa: E402
 from benchmarks.report import as_json, as_line, as_markdown  # noqa: E402
 from benchmarks.suites import SUITES  # noqa: E402
@@ -105,6 +106,10 @@ def test_missing_peer_is_skipped_with_a_line(known):
     assert "skipped, not installed: no-such-distribution" in as_line(known["absent"])
     with pytest.raises(NotImplementedError, match="absent needs no-such-distribution"):
         Known().time_absent.setup("only")
+
+
+def test_each_of_the_ten_estimators_is_timed_alone():
+    assert sorted(one.name for one, _ in Estimators().contenders()) == sorted([*TEN, "all ten"])
 
 
 @pytest.mark.filterwarnings("ignore:unsafe cast from uint64")  # ranx, while it compiles

@@ -566,7 +566,11 @@ def test_aggregate_without_queries_keeps_the_first_interval(forest: xr.DataTree)
 
 
 def test_the_records_name_every_estimator_and_interval() -> None:
-    assert list(ESTIMATORS) == NAMES
+    assert list(ESTIMATORS)[: len(NAMES)] == NAMES
+    assert [spec.code for spec in ESTIMATORS.values()] == list(range(len(ESTIMATORS)))
+    for name in ("interpolated_max", "interpolated_mean", "interpolated_median", "interpolated_convex"):
+        assert name in ESTIMATORS
+    assert {"binormal", "continuous", "discrete", "roc_area", "gain_area"} < set(ESTIMATORS)
     assert list(INTERVALS) == ["binomial", "logit", "wilson", "clopper_pearson"]
 
 

@@ -14,7 +14,7 @@ from strategies import Case, cases, chunkings, weights
 import aucpr_dask as ap
 from aucpr_dask.specs import ESTIMATORS, INTERVALS
 
-NAMES = list(ESTIMATORS)
+NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 METHODS = list(INTERVALS)
 FORMULAS = ["binomial", "logit", "wilson", "clopper_pearson"]
 ALL_LABELS = (0, 1, -1, -2)

@@ -106,7 +106,7 @@ LAYERS = [
     ("curve_blocks",),
     ("results",),
     ("evaluation",),
-    ("inference", "execution", "curves", "simulate"),
+    ("inference", "execution", "curves", "references", "simulate"),
     ("view",),
     ("demo",),
     ("cli",),
@@ -214,14 +214,15 @@ def test_other_threads_run_beside_a_kernel(kind: str) -> None:
     positive, negative, counts = np.empty(n_items + 1), np.empty(n_items + 1), np.empty(4)
     split_row(score[0], label[0], options, positive, negative, counts)
     positives, negatives = np.sort(positive[: int(counts[0])]), np.sort(negative[: int(counts[1])])
-    shuffled, order, ones = random.permutation(negatives), np.argsort(score[0]), np.ones(n_items)
+    shuffled, facts = random.permutation(negatives), np.array([0, 0, 0, 0, 0, n_items], dtype=np.float64)
+    gain, loss = np.ones(positives.size), np.ones(negatives.size)
     rows, given = np.zeros(n_rows, dtype=np.int64), np.full(n_rows, np.nan)
     calls = {
         "short": lambda: short_rows(score, label, rows, given, options, codes, out),
         "split": lambda: split_row(score[0], label[0], options, positive, negative, counts),
         "gaps": lambda: long_row(positives, shuffled, False, counts, np.nan, options, codes, out[0]),
         "merge": lambda: long_row(positives, negatives, True, counts, np.nan, options, codes, out[0]),
-        "weighted": lambda: weighted_row(score[0], order, label[0] * ones, ones, options, codes, out[0]),
+        "weighted": lambda: weighted_row(positives, gain, shuffled, loss, facts, options, codes, out[0]),
     }
     calls[kind]()
     tries = [longest_silence(calls[kind]) for _ in range(7)]
@@ -243,13 +244,14 @@ calls = [
     lambda: ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0]),
     lambda: ap.estimate(long, long > 4998),
     lambda: ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0], weight=[1, 1, 1, 1]),
+    lambda: ap.estimate(long, long > 4998, weight=long),
 ]
-results = [None] * 3
+results = [None] * 4
 def call(i):
     barrier.wait()
     results[i] = calls[i]()
-barrier = threading.Barrier(3)
-threads = [threading.Thread(target=call, args=(i,)) for i in range(3)]
+barrier = threading.Barrier(4)
+threads = [threading.Thread(target=call, args=(i,)) for i in range(4)]
 [t.start() for t in threads]
 [t.join() for t in threads]
 print(results)
@@ -286,9 +288,9 @@ def test_threads_that_compile_different_kernels_at_once_keep_their_caches_apart(
     environment = {"AUCPR_DASK_CACHE_DIR": str(tmp_path / "cache")}
     before = set(PACKAGE.rglob("*.nb*"))
     expected = python(CALL_ALL, environment=environment)
-    assert expected == "[0.8333333333333333, 1.0, 0.8333333333333333]"
+    assert expected == "[0.8333333333333333, 1.0, 0.8333333333333333, 1.0]"
     folders = cache_folders(tmp_path / "cache")
-    assert {name.split("-")[0] for name in folders} == {"short", "long", "weighted"}
+    assert {name.split("-")[0] for name in folders} == {"full", "long", "short", "weighted"}
     assert set(PACKAGE.rglob("*.nb*")) == before
     for name in folders:
         kernels = {path.name.split(".")[0] for path in (tmp_path / "cache" / name).rglob("*.nbi")}

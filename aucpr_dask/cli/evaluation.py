@@ -9,7 +9,7 @@ import click
 
 from aucpr_dask.cli.common import Output, cluster_option, example, output_option, overwrite_option
 from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.specs import ESTIMATORS, INTERVALS, MISSING, TIES, UNJUDGED
+from aucpr_dask.specs import ESTIMATORS, INTERVALS, MISSING, TIES, UNJUDGED, usage
 
 if TYPE_CHECKING:
     from aucpr_dask.stores import Scores
@@ -26,6 +26,13 @@ positive_from_option = click.option(
 )
 
 
+def _expand(estimators: tuple[str, ...]) -> tuple[str, ...]:
+    """Put every estimator that takes no parameter in place of ``all``."""
+    every = [spec.name for spec in ESTIMATORS.values() if spec.parameter is None]
+    named = [name for given in estimators for name in (every if given == "all" else [given])]
+    return tuple(dict.fromkeys(named))
+
+
 @click.command(
     short_help="Evaluate a score store and write a result store.",
     epilog=example("aucpr-dask evaluate aucpr-demo/scores.zarr result.zarr --level 0.9"),
@@ -35,11 +42,11 @@ positive_from_option = click.option(
 @click.option(
     "--estimator",
     "estimators",
-    type=click.Choice(list(ESTIMATORS)),
+    metavar="NAME",
     multiple=True,
     default=["average_precision"],
     show_default=True,
-    help="What to estimate (repeat for several).",
+    help=f"What to estimate (repeat for several), or 'all': {', '.join(map(usage, ESTIMATORS.values()))}.",
 )
 @click.option(
     "--interval",
@@ -56,6 +63,13 @@ positive_from_option = click.option(
     default=0.95,
     show_default=True,
     help="Confidence level.",
+)
+@click.option(
+    "--recall-range",
+    type=(float, float),
+    default=(0.0, 1.0),
+    metavar="LOW HIGH",
+    help="Take the area between two recalls only.",
 )
 @click.option("--prevalence", type=float, metavar="SHARE", help="Reweight to this share of positives.")
 @click.option(
@@ -74,13 +88,16 @@ positive_from_option = click.option(
 @top_option
 @overwrite_option
 @output_option
-def evaluate(output: Output, source: str, result: str, top: int | None, **options: Any) -> None:
+def evaluate(
+    output: Output, source: str, result: str, top: int | None, estimators: tuple[str, ...], **options: Any
+) -> None:
     """Evaluate every ranking of the score store SOURCE and write the store RESULT."""
     from aucpr_dask.execution import run
     from aucpr_dask.view.progress import follow_run
 
     with output.progress() as report:
-        evaluated = run(source, result, on_progress=follow_run(report, output.notes), **options)
+        progress = follow_run(report, output.notes)
+        evaluated = run(source, result, on_progress=progress, estimators=_expand(estimators), **options)
     seconds = output.seconds
     rankings = show_rankings(output, evaluated, top=top)
     show_warnings(output, evaluated, result)

@@ -36,6 +36,20 @@ class Options(NamedTuple):
     prevalence: float = np.nan  # NaN: that of the sample
 
 
+class Targets(NamedTuple):
+    """What to compute: estimators by code, with a parameter each (or NaN), over a range of recall."""
+
+    codes: np.ndarray
+    parameters: np.ndarray
+    recall_range: np.ndarray  # lowest and highest recall, and their normal quantiles
+
+    @property
+    def are_basic(self) -> bool:
+        """Whether the blocks of positives are all that these estimators need."""
+        whole = self.recall_range[0] == 0 and self.recall_range[1] == 1
+        return bool(whole and self.codes.max() <= areas.UPPER_TRAPEZOID)
+
+
 class Ranking(NamedTuple):
     """One ranking, beside its blocks."""
 

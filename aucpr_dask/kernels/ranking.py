@@ -195,30 +195,6 @@ def blocks_by_merging(positive, negative, blocks):
 
 
 @helper
-def blocks_by_weights(score, order, positive_weight, negative_weight, blocks):
-    """Fill `blocks` with sums of weights; `order` sorts the scores in ascending order."""
-    n_blocks = 0
-    positives = positives_error = negatives = negatives_error = 0.0
-    i = order.size
-    while i > 0:
-        x = score[order[i - 1]]
-        gained = 0.0
-        above = negatives + negatives_error
-        while i > 0 and score[order[i - 1]] == x:
-            item = order[i - 1]
-            gained += positive_weight[item]
-            positives, positives_error = two_sum(positives, positives_error, positive_weight[item])
-            negatives, negatives_error = two_sum(negatives, negatives_error, negative_weight[item])
-            i -= 1
-        if gained > 0.0:
-            blocks.above[n_blocks] = above
-            blocks.at[n_blocks] = negatives + negatives_error
-            blocks.positives[n_blocks] = positives + positives_error
-            n_blocks += 1
-    return n_blocks
-
-
-@helper
 def append_missing(blocks, n_blocks, classes):
     """Append the items without a score as one last block, tied below every score."""
     if classes.missing_positives > 0:

@@ -1,0 +1,229 @@
+"""One ranking, with every operating point: for the estimators and ranges that its blocks alone do not give."""
+
+import numpy as np
+from numba import types
+
+from aucpr_dask.kernels import more_areas as more
+from aucpr_dask.kernels.areas import area_of
+from aucpr_dask.kernels.compiling import Cache, helper
+from aucpr_dask.kernels.finishing import (
+    MISSING_LAST,
+    MISSING_UNRETRIEVED,
+    Ranking,
+    count_distinct,
+    finish,
+    ranking_of,
+    split,
+    totals,
+)
+from aucpr_dask.kernels.more_areas import Moments, Points
+from aucpr_dask.kernels.ranking import Blocks, Classes, two_sum
+from aucpr_dask.kernels.signatures import F8, I1, I8, OPTIONS_TYPE, row_of
+
+CACHE = Cache("full")
+
+
+@helper
+def new_points(n_items):
+    """Return room for the operating points of a ranking, the missing scores included."""
+    return Points(np.empty(n_items + 1), np.empty(n_items + 1))
+
+
+@helper
+def points_of_classes(positive, negative, points):
+    """Fill `points` from the scores of both classes, each sorted in ascending order."""
+    n_points = 0
+    i, j = positive.size, negative.size
+    while i > 0 or j > 0:
+        x = positive[i - 1] if j == 0 or (i > 0 and positive[i - 1] >= negative[j - 1]) else negative[j - 1]
+        while i > 0 and positive[i - 1] == x:
+            i -= 1
+        while j > 0 and negative[j - 1] == x:
+            j -= 1
+        points.positives[n_points] = positive.size - i
+        points.negatives[n_points] = negative.size - j
+        n_points += 1
+    return n_points
+
+
+@helper
+def points_of_weights(score, positive_weight, negative_weight, points):
+    """Fill `points` from scores sorted in ascending order and their weights."""
+    n_points = 0
+    positives = positives_error = negatives = negatives_error = 0.0
+    i = score.size
+    while i > 0:
+        x = score[i - 1]
+        while i > 0 and score[i - 1] == x:
+            i -= 1
+            positives, positives_error = two_sum(positives, positives_error, positive_weight[i])
+            negatives, negatives_error = two_sum(negatives, negatives_error, negative_weight[i])
+        points.positives[n_points] = positives + positives_error
+        points.negatives[n_points] = negatives + negatives_error
+        n_points += 1
+    return n_points
+
+
+@helper
+def blocks_of_points(points, n_points):
+    """Return the blocks that hold a positive."""
+    blocks = Blocks(np.empty(n_points + 1), np.empty(n_points + 1), np.empty(n_points + 1))
+    n_blocks = 0
+    positives = negatives = 0.0
+    for k in range(n_points):
+        if points.positives[k] > positives:
+            blocks.positives[n_blocks] = points.positives[k]
+            blocks.above[n_blocks] = negatives
+            blocks.at[n_blocks] = points.negatives[k]
+            n_blocks += 1
+        positives, negatives = points.positives[k], points.negatives[k]
+    return blocks, n_blocks
+
+
+@helper
+def mean_and_deviation(score, weight):
+    """Return the mean and the sample standard deviation of scores with counting weights; NaN below two items."""
+    largest = n = 0.0
+    for i in range(score.size):
+        if weight[i] > 0.0:
+            largest = max(largest, abs(score[i]))
+            n += weight[i]
+    if not (n > 1.0 and 0.0 < largest < np.inf):
+        return np.nan, np.nan
+    total = error = 0.0
+    for i in range(score.size):
+        if weight[i] > 0.0:
+            total, error = two_sum(total, error, weight[i] * (score[i] / largest))
+    mean = (total + error) / n
+    total = error = 0.0
+    for i in range(score.size):
+        if weight[i] > 0.0:
+            total, error = two_sum(total, error, weight[i] * (score[i] / largest - mean) ** 2)
+    return mean * largest, np.sqrt((total + error) / (n - 1.0)) * largest
+
+
+@helper
+def finish_all(ranking, points, n_points, moments, grid, options, codes, parameters, recall_range, out):
+    """Write the estimates and the columns of one ranking from its operating points."""
+    blocks, n_blocks = blocks_of_points(points, n_points)
+    finish(ranking, blocks, n_blocks, options, codes, out)
+    total, negatives = totals(ranking.classes, ranking.n_unseen, options)
+    classes = ranking.classes
+    missing = classes.missing_positives + classes.missing_negatives
+    if options.missing == MISSING_LAST and missing > 0.0:
+        points.positives[n_points] = classes.positives + classes.missing_positives
+        points.negatives[n_points] = classes.negatives + classes.missing_negatives
+        n_points += 1
+        blocks, n_blocks = blocks_of_points(points, n_points)
+    is_ranked = missing == 0.0 or options.missing < MISSING_LAST
+    if not total > 0.0 or options.expect_ties:
+        return
+    scale = 1.0
+    prevalence = total / (total + negatives)
+    if not np.isnan(options.prevalence) and negatives > 0.0:
+        prevalence = options.prevalence
+        scale = total * (1.0 - prevalence) / (negatives * prevalence)
+    low, high = recall_range[0] * total, recall_range[1] * total
+    if recall_range[1] == 1.0:
+        high = np.inf
+    for e in range(codes.size):
+        code = codes[e]
+        if code == more.BINORMAL:
+            area = np.nan
+            if is_ranked and ranking.n_unseen == 0.0:
+                area = more.binormal(moments, prevalence, recall_range[2], recall_range[3], grid[0], grid[1])
+                area = 1.0 if negatives == 0.0 else area
+        elif code == more.ROC_AREA:
+            area = more.roc_area_of_all(blocks, n_blocks, total, negatives)
+            area = np.nan if options.missing == MISSING_UNRETRIEVED and missing > 0.0 else area
+        elif code == more.GAIN_AREA:
+            area = more.gain_area(blocks, n_blocks, total, negatives, scale)
+        elif code == more.PRECISION_AT_RECALL:
+            area = more.precision_at_recall(blocks, n_blocks, total, scale, parameters[e])
+        elif code == more.RECALL_AT_PRECISION:
+            area = more.recall_at_precision(blocks, n_blocks, total, scale, parameters[e])
+        elif low == 0.0 and high == np.inf and code <= more.UPPER_TRAPEZOID:
+            area = area_of(code, blocks, n_blocks, total, scale)
+        else:
+            area = partial_area(code, blocks, n_blocks, points, n_points, scale, low, high) / total
+        out[e] = 1.0 if area > 1.0 else area
+
+
+@helper
+def partial_area(code, blocks, n_blocks, points, n_points, scale, low, high):
+    """Return the area of an estimator between two recalls, in units of positives."""
+    if code == more.AVERAGE_PRECISION:
+        return more.partial_average_precision(blocks, n_blocks, scale, low, high)
+    if code == more.LOWER_TRAPEZOID or code == more.UPPER_TRAPEZOID:
+        return more.partial_trapezoid(blocks, n_blocks, scale, low, high, code == more.LOWER_TRAPEZOID)
+    if code == more.INTERPOLATED_MAX:
+        return more.interpolated(blocks.positives, scale * blocks.at[:n_blocks], n_blocks, low, high)
+    if code == more.INTERPOLATED_MEAN or code == more.INTERPOLATED_MEDIAN:
+        median = code == more.INTERPOLATED_MEDIAN
+        negatives = more.negatives_of_aggregate(points, n_points, blocks, n_blocks, scale, median)
+        return more.interpolated(blocks.positives, negatives, n_blocks, low, high)
+    if code == more.INTERPOLATED_CONVEX:
+        positives, negatives, n = more.hull(blocks, n_blocks, scale)
+        return more.interpolated(positives, negatives, n, low, high)
+    if code == more.CONTINUOUS:
+        return more.continuous(blocks, n_blocks, scale, low, high)
+    return more.discrete(blocks, n_blocks, scale, low, high)
+
+
+_ARGUMENTS = (F8[:, ::1], OPTIONS_TYPE, row_of(I8), row_of(F8), row_of(F8), F8[::1])
+
+
+@CACHE.kernel(types.void(F8[::1], F8[::1], row_of(F8), F8, *_ARGUMENTS))
+def full_row(positive, negative, counts, n_given, grid, options, codes, parameters, recall_range, out):
+    """Evaluate one ranking from the scores of both classes, each sorted in ascending order."""
+    points = new_points(positive.size + negative.size)
+    n_points = points_of_classes(positive, negative, points)
+    moments = Moments(np.nan, np.nan, np.nan, np.nan)
+    if np.any(codes == more.BINORMAL):
+        p_mean, p_deviation = mean_and_deviation(positive, np.ones(positive.size))
+        n_mean, n_deviation = mean_and_deviation(negative, np.ones(negative.size))
+        moments = Moments(p_mean, p_deviation, n_mean, n_deviation)
+    classes = Classes(counts[0], counts[1], counts[2], counts[3])
+    ranking = ranking_of(positive, negative, classes, n_given)
+    finish_all(ranking, points, n_points, moments, grid, options, codes, parameters, recall_range, out)
+
+
+@CACHE.kernel(types.void(row_of(F8), row_of(I1), OPTIONS_TYPE, F8[::1], F8[::1], F8[::1]))
+def split_classes(score, label, options, positive, negative, counts):
+    """Copy the scores of the two classes of a ranking, and write their counts."""
+    classes = split(score, label, options, positive, negative)
+    counts[0], counts[1] = classes.positives, classes.negatives
+    counts[2], counts[3] = classes.missing_positives, classes.missing_negatives
+
+
+@CACHE.kernel(types.void(F8[::1], F8[::1], F8[::1], row_of(F8), F8, *_ARGUMENTS))
+def full_weighted_row(
+    score,
+    positive_weight,
+    negative_weight,
+    missing,
+    n_missing,
+    grid,
+    options,
+    codes,
+    parameters,
+    recall_range,
+    out,
+):
+    """Evaluate one weighted ranking, sorted in ascending order; `missing` holds the weights without a score."""
+    points = new_points(score.size)
+    n_points = points_of_weights(score, positive_weight, negative_weight, points)
+    positives = points.positives[n_points - 1] if n_points > 0 else 0.0
+    negatives = points.negatives[n_points - 1] if n_points > 0 else 0.0
+    moments = Moments(np.nan, np.nan, np.nan, np.nan)
+    if np.any(codes == more.BINORMAL):
+        p_mean, p_deviation = mean_and_deviation(score, positive_weight)
+        n_mean, n_deviation = mean_and_deviation(score, negative_weight)
+        moments = Moments(p_mean, p_deviation, n_mean, n_deviation)
+    classes = Classes(positives, negatives, missing[0], missing[1])
+    distinct = count_distinct(score, score)
+    ranking = Ranking(classes, 0.0, n_missing, float(score.size), distinct)
+    finish_all(ranking, points, n_points, moments, grid, options, codes, parameters, recall_range, out)
+
+
+CACHE.publish()

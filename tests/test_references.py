@@ -1,0 +1,84 @@
+"""Attainable extremes by enumeration, closed forms, and the random ranking by enumeration."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import aucpr_dask as ap
+from aucpr_dask.errors import InvalidInputError
+
+RANKED = [
+    "average_precision",
+    "lower_trapezoid",
+    "interpolated_max",
+    "interpolated_mean",
+    "interpolated_convex",
+    "continuous",
+    "discrete",
+    "roc_area",
+]
+
+
+def items(values):
+    return xr.DataArray(np.asarray(values), dims="item")
+
+
+@pytest.mark.parametrize("n_positive", [1, 2, 3, 4])
+def test_hard_extremes_and_random_are_those_over_all_orders(n_positive):
+    label = np.array([1] * n_positive + [0] * (6 - n_positive))
+    orders = set(itertools.permutations(label.tolist()))
+    every = np.array([ap.estimate(np.arange(6.0), np.array(order), RANKED) for order in sorted(orders)])
+    levels = ap.reference_levels(items(label), RANKED)
+    np.testing.assert_allclose(levels["minimum"], every.min(axis=0), atol=1e-15)
+    np.testing.assert_allclose(levels["maximum"], every.max(axis=0), atol=1e-15)
+    random = levels["random"].sel(estimator=["average_precision", "roc_area"])
+    np.testing.assert_allclose(random, every.mean(axis=0)[[0, -1]], rtol=1e-14)
+    assert np.isnan(levels["random"].sel(estimator="continuous"))
+
+
+def test_soft_extremes_of_the_continuous_area_are_those_over_all_orders():
+    weights = np.random.default_rng(5).random((2, 6)) * [[1.0], [3.0]]
+    every = [
+        ap.estimate(np.array(order, float), None, "continuous", positive_weight=weights[0], negative_weight=weights[1])
+        for order in itertools.permutations(range(6))
+    ]
+    levels = ap.reference_levels(
+        None, "continuous", positive_weight=items(weights[0]), negative_weight=items(weights[1])
+    )
+    np.testing.assert_allclose(levels["minimum"].item(), min(every), rtol=1e-14)
+    np.testing.assert_allclose(levels["maximum"].item(), max(every), rtol=1e-14)
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 7), (50, 950)])
+def test_closed_forms(n, m):
+    label = items([1] * n + [0] * m)
+    prevalence = n / (n + m)
+    levels = ap.reference_levels(label, ["average_precision", "continuous"])
+    expected = [
+        math.fsum(i / (i + m) for i in range(1, n + 1)) / n,
+        1 + (1 - prevalence) * math.log1p(-prevalence) / prevalence,
+    ]
+    np.testing.assert_allclose(levels["minimum"], expected, rtol=1e-13)
+    grid = np.linspace(0, 1, 20001)
+    below = np.trapezoid(ap.unachievable_precision(grid, prevalence), grid)
+    assert below == pytest.approx(expected[1], rel=1e-6)
+
+
+def test_levels_go_with_queries_and_normalise_an_estimate():
+    label = xr.DataArray([[1, 0, 0, 0], [1, 1, 1, 0]], dims=("query", "item"), coords={"query": ["a", "b"]})
+    levels = ap.reference_levels(label)
+    assert levels["minimum"].dims == ("query", "estimator")
+    worst = ap.normalised(levels["minimum"], levels)
+    best = ap.normalised(levels["maximum"], levels)
+    assert worst.values.tolist() == [[0.0], [0.0]]
+    assert best.values.tolist() == [[1.0], [1.0]]
+
+
+def test_what_is_not_allowed():
+    with pytest.raises(InvalidInputError, match="give either labels"):
+        ap.reference_levels(items([1, 0]), positive_weight=items([1.0, 0.0]))
+    with pytest.raises(InvalidInputError, match="prevalence must lie"):
+        ap.unachievable_precision(0.5, 1.5)
