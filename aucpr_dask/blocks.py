@@ -72,7 +72,7 @@ def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) 
     from aucpr_dask import kernels
 
     named = dict(zip(roles, arrays, strict=True))
-    rows = _Rows(named)
+    rows = Rows(named)
     targets = _targets(request)
     codes = targets.codes
     options = kernels.Options(
@@ -86,7 +86,7 @@ def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) 
     if "label" in named:
         check_labels(named["label"], request.positive_from, "label")
     if "weight" in named or "positive_weight" in named:
-        positive_weight, negative_weight, weight_row = _class_weights(rows, named, request)
+        positive_weight, negative_weight, weight_row = class_weights(rows, named, request)
         out = kernels.evaluate_weighted_rows(score, positive_weight, negative_weight, weight_row, options, targets)
     else:
         label, label_row = rows.distinct(named["label"].astype(np.int8, copy=False))
@@ -101,7 +101,7 @@ def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) 
                 )
                 out[row, : codes.size] = again[0, : codes.size]
     facts = dict(zip(kernels.COLUMNS, out[:, codes.size :].T, strict=True))
-    _check_rows(facts, rows, request)
+    check_rows(facts, rows, request)
     columns = [facts["n_positive"], facts["n_negative"], facts["n_missing"], _flags(facts)]
     return np.column_stack([out[:, : codes.size], *columns]).reshape(*rows.lead, codes.size + len(COLUMNS))
 
@@ -131,7 +131,7 @@ def _evaluate_hard(
     return kernels.evaluate_all_rows(score, label, label_row, n_given, options, targets)
 
 
-class _Rows:
+class Rows:
     """How the leading dimensions of a block's arrays unfold into rows, one a ranking."""
 
     def __init__(self, named: dict[str, Array]) -> None:
@@ -189,8 +189,8 @@ class _Rows:
 ITEM_ROLES = frozenset({"score", "label", "tie_order", "weight", "positive_weight", "negative_weight"})
 
 
-def _class_weights(
-    rows: _Rows, named: dict[str, Array], request: Request
+def class_weights(
+    rows: Rows, named: dict[str, Array], request: Request
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
     """Return each item's weight as a positive and as a negative, by distinct row."""
     for name in ("weight", "positive_weight", "negative_weight"):
@@ -231,7 +231,8 @@ def _ranks(score: Array, tie_order: Array, missing: str) -> NDArray[np.float64]:
     return ranks
 
 
-def _check_rows(facts: dict[str, NDArray[np.float64]], rows: _Rows, request: Request) -> None:
+def check_rows(facts: dict[str, NDArray[np.float64]], rows: Rows, request: Request) -> None:
+    """Raise if a score is missing that may not be, or if fewer positives were given than there are."""
     missing = facts["n_missing"]
     if request.missing == "raise" and missing.any():
         raise MissingScoresError(

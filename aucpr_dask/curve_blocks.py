@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.blocks import Request, _check_rows, _class_weights, _Rows
+from aucpr_dask.blocks import Request, Rows, check_rows, class_weights
 from aucpr_dask.domains import check_labels
 
 Array = NDArray[Any]
@@ -128,22 +128,22 @@ def compare_curves(
 
 def _each_ranking(
     arrays: tuple[Array, ...], roles: tuple[str, ...], request: Request, use: Callable[[Points], _Result]
-) -> tuple[_Rows, list[_Result]]:
+) -> tuple[Rows, list[_Result]]:
     """Apply a function to the operating points of each ranking, one at a time, and check what came in."""
     named = dict(zip(roles, arrays, strict=True))
-    rows = _Rows(named)
+    rows = Rows(named)
     score = rows.full(named["score"])
     n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
     if "label" in named:
         check_labels(named["label"], request.positive_from, "label")
-    positive, negative, weight_row = _class_weights(rows, {"weight": np.ones(1), **named}, request)
+    positive, negative, weight_row = class_weights(rows, {"weight": np.ones(1), **named}, request)
     facts = {"n_missing": np.zeros(len(score)), "n_unseen": np.zeros(len(score))}
     results = []
     for row, weights in enumerate(weight_row):
         points = operating_points(score[row], positive[weights], negative[weights], request.missing, n_given[row])
         facts["n_missing"][row], facts["n_unseen"][row] = points.n_missing, points.n_unseen
         results.append(use(points))
-    _check_rows(facts, rows, request)
+    check_rows(facts, rows, request)
     return rows, results
 
 

@@ -24,8 +24,8 @@ from aucpr_dask.curve_blocks import (
     curve_points,
 )
 from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.evaluation import _chunked_like, _labelled, _plain, _request
-from aucpr_dask.scores.validate import check_one_chunk, check_same_labels
+from aucpr_dask.inputs import aligned, checked_request, labelled_inputs, plain_inputs
+from aucpr_dask.scores.validate import check_same_labels
 from aucpr_dask.specs import choose
 from aucpr_dask.variables import ITEM, MODEL, QUERY
 
@@ -387,20 +387,12 @@ def _prepare(
 ) -> tuple[dict[str, xr.DataArray], Request]:
     """Label what is given, check it against each other and the options, and chunk all of it like the scores."""
     inputs = {name: value for name, value in given.items() if value is not None}
-    request = _request(("average_precision",), prevalence, missing, "block", unjudged, positive_from, set(inputs))
+    request = checked_request(
+        ("average_precision",), prevalence, missing, "block", unjudged, positive_from, set(inputs)
+    )
     if not isinstance(inputs["score"], xr.DataArray):
-        inputs = _name_axes(_plain(inputs), dim)
-    labelled = _labelled(inputs, dim)
-    for name, array in labelled.items():
-        check_same_labels(labelled["score"], array, ("score", name))
-        if array.chunks is not None and dim in array.dims:
-            check_one_chunk(array.chunks[array.get_axis_num(dim)], dim, f"variable {name!r}")
-    for name in (MODEL, QUERY):  # for the messages of the blocks
-        if name in labelled["score"].indexes:
-            names = [str(label) for label in labelled["score"].indexes[name]]
-            labelled[name] = xr.DataArray(np.array(names), dims=name)
-    if labelled["score"].chunks is not None:
-        labelled = {name: _chunked_like(array, labelled["score"]) for name, array in labelled.items()}
+        inputs = _name_axes(plain_inputs(inputs), dim)
+    labelled = aligned(labelled_inputs(inputs, dim), request, dim)
     return {name: array.reset_coords(drop=True) for name, array in labelled.items()}, request
 
 

@@ -11,13 +11,12 @@ import xarray as xr
 
 from aucpr_dask.blocks import COLUMNS, ITEM_ROLES, Request, evaluate_intervals, evaluate_rankings
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, explain
+from aucpr_dask.inputs import aligned, checked_request, estimator_names, fraction, labelled_inputs, plain_inputs
 from aucpr_dask.results import annotate
-from aucpr_dask.scores.validate import check_one_chunk, check_same_labels, check_unique, validate_scores
-from aucpr_dask.specs import ESTIMATORS, INTERVALS, MISSING, TIES, UNJUDGED, choose, lookup, parse_estimator
+from aucpr_dask.scores.validate import check_one_chunk, validate_scores
+from aucpr_dask.specs import INTERVALS, lookup
 from aucpr_dask.stores import Scores, map_nodes
-from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, GRADE, ITEM, METHOD, MODEL, QUERY
-
-EXACT_INTEGERS = 2**53
+from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, GRADE, ITEM, METHOD
 
 _QUANTITY = "quantity"
 
@@ -108,7 +107,7 @@ def estimate(
     array([[1.        , 1.        ],
            [0.33333333, 0.16666667]])
     """
-    names = _names(estimator)
+    names = estimator_names(estimator)
     given = {
         "score": score,
         "label": label,
@@ -119,13 +118,13 @@ def estimate(
         "n_positive": n_positive,
     }
     inputs = {name: value for name, value in given.items() if value is not None}
-    request = _request(names, prevalence, missing, ties, unjudged, positive_from, set(inputs), recall_range)
+    request = checked_request(names, prevalence, missing, ties, unjudged, positive_from, set(inputs), recall_range)
     if isinstance(score, xr.DataArray):
-        stacked = _rank_labelled(_labelled(inputs, dim), request, dim)
+        stacked = _rank_labelled(labelled_inputs(inputs, dim), request, dim)
         estimates = stacked.isel({_QUANTITY: slice(len(names))}).rename({_QUANTITY: ESTIMATOR})
         estimates = estimates.assign_coords({ESTIMATOR: list(names)}).rename("estimate")
         return estimates.isel({ESTIMATOR: 0}) if isinstance(estimator, str) else estimates
-    arrays = _plain(inputs)
+    arrays = plain_inputs(inputs)
     if ties == "trec_eval" and "tie_order" not in arrays:
         raise InvalidInputError(
             explain(
@@ -177,7 +176,7 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
     array([0.6667, 0.8889])
     """
     methods = _methods(method)
-    level = _fraction(level, "level")
+    level = fraction(level, "level")
     bounds: Any
     if isinstance(estimate, xr.DataArray) or isinstance(n_positive, xr.DataArray):
         bounds = _intervals_labelled(xr.DataArray(estimate), xr.DataArray(n_positive), methods, level)
@@ -249,13 +248,13 @@ def evaluate(
     >>> result["estimate"].sel(estimator="average_precision").values.round(4)
     array([1.    , 0.4167])
     """
-    names, methods = _names(estimators), _methods(intervals)
-    level = _fraction(level, "level")
+    names, methods = estimator_names(estimators), _methods(intervals)
+    level = fraction(level, "level")
     validate_scores(scores, positive_from=positive_from)
 
     def evaluate_node(path: str, dataset: xr.Dataset) -> xr.Dataset:
         inputs = _inputs(dataset, positive_from, path)
-        request = _request(names, prevalence, missing, ties, unjudged, positive_from, set(inputs), recall_range)
+        request = checked_request(names, prevalence, missing, ties, unjudged, positive_from, set(inputs), recall_range)
         _refuse_known_missing(dataset, request, path)
         stacked = _rank_labelled(inputs, request, ITEM)
         return _result(stacked, request, methods, level, dataset.attrs)
@@ -286,22 +285,7 @@ def _result(
 
 
 def _rank_labelled(inputs: dict[str, xr.DataArray], request: Request, dim: str) -> xr.DataArray:
-    for name, array in inputs.items():
-        if name != "score":
-            check_same_labels(inputs["score"], array, ("score", name))
-        if array.chunks is not None and dim in array.dims:
-            check_one_chunk(array.chunks[array.get_axis_num(dim)], dim, f"variable {name!r}")
-    if request.ties == "trec_eval" and "tie_order" not in inputs:
-        inputs = inputs | {"tie_order": _tie_order_of(inputs["score"], dim)}
-    if request.missing == "raise":
-        score = inputs["score"]
-        inputs = inputs | {
-            name: xr.DataArray(np.array([str(label) for label in score.indexes[name]]), dims=name)
-            for name in (MODEL, QUERY)
-            if name in score.indexes
-        }
-    if inputs["score"].chunks is not None:
-        inputs = {name: _chunked_like(array, inputs["score"]) for name, array in inputs.items()}
+    inputs = aligned(inputs, request, dim)
     roles = tuple(inputs)
     return xr.apply_ufunc(  # type: ignore[no-any-return]
         evaluate_rankings,
@@ -314,13 +298,6 @@ def _rank_labelled(inputs: dict[str, xr.DataArray], request: Request, dim: str) 
         dask_gufunc_kwargs={"output_sizes": {_QUANTITY: len(request.estimators) + len(COLUMNS)}},
         keep_attrs=False,
     )
-
-
-def _chunked_like(array: xr.DataArray, score: xr.DataArray) -> xr.DataArray:
-    """Chunk an in-memory array as `score` is, lest Dask cut its item axis or choose other blocks."""
-    if array.chunks is not None:
-        return array
-    return array.chunk({dim: score.chunksizes[dim] for dim in array.dims})
 
 
 def _rank_arrays(arrays: dict[str, Any], request: Request) -> Any:
@@ -412,168 +389,6 @@ def _refuse_known_missing(dataset: xr.Dataset, request: Request, path: str) -> N
     )
 
 
-def _tie_order_of(score: xr.DataArray, dim: str) -> xr.DataArray:
-    """Return the order of document ids by descending bytes, as trec_eval breaks ties."""
-    if dim not in score.indexes:
-        raise InvalidInputError(
-            explain(
-                "ties='trec_eval' needs to know the order of tied items",
-                received=f"neither a variable 'tie_order' nor labels on {dim!r}",
-                remedy=f"add 'tie_order', or a coordinate {dim!r} with the document ids",
-            )
-        )
-    documents = [str(document).encode() for document in score.indexes[dim]]
-    order = sorted(range(len(documents)), key=documents.__getitem__, reverse=True)
-    place = np.empty(len(documents), dtype=np.int32)
-    place[order] = np.arange(len(documents), dtype=np.int32)
-    return xr.DataArray(place, dims=dim)
-
-
-def _labelled(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]:
-    for name, array in inputs.items():
-        if not isinstance(array, xr.DataArray) and not (name == "n_positive" and np.ndim(array) == 0):
-            raise InvalidInputError(
-                explain(
-                    f"{name!r} must be a DataArray, because 'score' is one",
-                    received=type(array).__name__,
-                    remedy="give both labels, or pass score.values",
-                )
-            )
-    labelled = {name: xr.DataArray(array) for name, array in inputs.items()}
-    if dim not in labelled["score"].dims:
-        raise InvalidInputError(
-            explain(
-                f"'score' has no dimension {dim!r}",
-                received=f"({', '.join(map(str, labelled['score'].dims))})",
-                remedy="name the item dimension: dim=...",
-            )
-        )
-    for name, index in labelled["score"].indexes.items():
-        check_unique(index, str(name), "variable 'score'")
-    _refuse_inexact(labelled["score"].data)
-    labelled["score"] = labelled["score"].astype(_float_type(labelled["score"].dtype))
-    return labelled
-
-
-def _plain(inputs: dict[str, Any]) -> dict[str, Any]:
-    arrays = {
-        name: value if isinstance(value, np.ndarray | da.Array) else np.asarray(value) for name, value in inputs.items()
-    }
-    _refuse_inexact(arrays["score"])
-    arrays["score"] = arrays["score"].astype(_float_type(arrays["score"].dtype))
-    for name, array in arrays.items():
-        if isinstance(array, np.ma.MaskedArray):
-            raise InvalidInputError(
-                explain(
-                    f"{name!r} is a masked array, whose mask would be lost",
-                    remedy="fill masked scores with NaN and choose missing=, masked labels with -2 (padding)",
-                )
-            )
-        if name in ITEM_ROLES and array.ndim == 0:
-            raise InvalidInputError(explain(f"{name!r} has no item axis", received="a scalar"))
-    return arrays
-
-
-def _refuse_inexact(score: Any) -> None:
-    """Raise if integer scores would tie when converted to float64."""
-    wide = isinstance(score, np.ndarray) and score.dtype.kind in "iu" and score.dtype.itemsize == 8 and score.size > 0
-    if wide and max(abs(int(score.min())), abs(int(score.max()))) > EXACT_INTEGERS:
-        raise InvalidInputError(
-            explain(
-                "integer scores beyond 2**53 cannot be told apart in float64",
-                where="'score'",
-                received=f"scores from {score.min()} to {score.max()}",
-                remedy="pass their ranks, or subtract a constant first",
-            )
-        )
-
-
-def _float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    if dtype.kind not in "fiub":
-        raise InvalidInputError(
-            explain(
-                "scores are not numeric",
-                where="'score'",
-                received=f"dtype {dtype}",
-                allowed="float32 or float64; integers are converted",
-            )
-        )
-    return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)
-
-
-def _names(estimator: str | Sequence[str]) -> tuple[str, ...]:
-    names = (estimator,) if isinstance(estimator, str) else tuple(estimator)
-    if not names or len(set(names)) < len(names):
-        raise InvalidInputError(
-            explain("name one or more estimators, each once", received=repr(estimator), allowed=", ".join(ESTIMATORS))
-        )
-    for name in names:
-        parse_estimator(name)
-    return names
-
-
 def _methods(method: str | Sequence[str]) -> tuple[str, ...]:
     methods = (method,) if isinstance(method, str) else tuple(method)
     return tuple(lookup(INTERVALS, name, "interval method").name for name in methods)
-
-
-def _range(recall_range: tuple[float, float]) -> tuple[float, float]:
-    try:
-        low, high = map(float, recall_range)
-    except (TypeError, ValueError):
-        low, high = 1.0, 0.0
-    if 0 <= low < high <= 1:
-        return low, high
-    raise InvalidInputError(
-        explain("recall_range is two recalls", received=repr(recall_range), allowed="0 <= low < high <= 1")
-    )
-
-
-def _fraction(value: float, option: str) -> float:
-    if isinstance(value, int | float | np.number) and 0 < value < 1:
-        return float(value)
-    raise InvalidInputError(explain(f"{option} must lie between 0 and 1", received=repr(value)))
-
-
-def _request(
-    names: tuple[str, ...],
-    prevalence: float | None,
-    missing: str,
-    ties: str,
-    unjudged: str,
-    positive_from: int | None,
-    given: set[str],
-    recall_range: tuple[float, float] = (0.0, 1.0),
-) -> Request:
-    """Check the options against each other and against the variables that are given."""
-    choose(MISSING, missing, "missing")
-    choose(TIES, ties, "ties")
-    choose(UNJUDGED, unjudged, "unjudged")
-    weights = given & {"weight", "positive_weight", "negative_weight"}
-    soft = weights - {"weight"}
-    specs = [parse_estimator(name)[0] for name in names]
-    for spec in specs:
-        choose(spec.ties, ties, f"ties for {spec.name!r}")
-    recall_range = _range(recall_range)
-    part = recall_range != (0.0, 1.0)
-    unweightable = [spec.name for spec in specs if not spec.weights]
-    whole_only = [spec.name for spec in specs if not spec.partial]
-    for clash, what in (
-        (len(soft) == 1, "soft labels need both positive_weight and negative_weight"),
-        (bool(soft) == ("label" in given), "give either a label, or positive_weight and negative_weight"),
-        (bool(soft) and "weight" in given, "weight and soft labels exclude each other: multiply them"),
-        (bool(weights) and ties != "block", "with weights, ties can only stand in blocks"),
-        (bool(weights) and "n_positive" in given, "n_positive has no meaning with weights: unseen ones have none"),
-        (bool(weights) and bool(unweightable), f"{', '.join(unweightable)}: no meaning with weights or soft labels"),
-        (part and bool(whole_only), f"{', '.join(whole_only)}: no meaning over a range of recall"),
-        (part and ties == "expectation", "ties in expectation have no area over a range of recall"),
-        (prevalence is not None and ties == "expectation", "ties in expectation have no other prevalence"),
-        (positive_from is not None and positive_from < 1, "positive_from must be at least 1"),
-    ):
-        if clash:
-            raise InvalidInputError(
-                explain(what, received=f"{', '.join(sorted(given))}; ties={ties!r}, prevalence={prevalence!r}")
-            )
-    if prevalence is not None:
-        prevalence = _fraction(prevalence, "prevalence")
-    return Request(names, missing, ties, unjudged, positive_from, prevalence, recall_range)

@@ -104,7 +104,7 @@ LAYERS = [
     ("stores", "kernels"),
     ("scores", "blocks"),
     ("curve_blocks",),
-    ("results",),
+    ("results", "inputs"),
     ("evaluation",),
     ("inference", "execution", "curves", "references", "simulate"),
     ("view",),
