@@ -198,7 +198,7 @@ def class_weights(
             check_weights(named[name], name)
     if "label" in named:
         label = named["label"]
-        weight = named["weight"].astype(np.float64)
+        weight = named["weight"].astype(np.float64, copy=False)
         is_positive = label >= (request.positive_from or 1)
         is_item = label >= (0 if request.unjudged == "drop" else -1)
         positive, negative = weight * is_positive, weight * (is_item & ~is_positive)

@@ -41,6 +41,7 @@ class GapTable(NamedTuple):
 
 
 BUCKETS_PER_POSITIVE = 16
+TABLE_BUCKETS = 1 << 18  # buckets that stay in a core's own cache; beyond, there are 2 per positive
 SEGMENT = 1024
 CROWDED = 16  # mean number of positives that share a positive's bucket, from which sorting all is faster
 LINEAR = np.uint64(4)  # positives in a bucket up to which they are compared one by one
@@ -66,7 +67,7 @@ def blocks_by_gaps(positive, negative, table, blocks, may_refuse):
     n_values = distinct(positive, table.value)
     if n_values == 0:
         return 0
-    n_buckets = BUCKETS_PER_POSITIVE * n_values
+    n_buckets = buckets_for(n_values)
     low, scale, last = bucket_scale(table.value, n_values, n_buckets)
     crowding, fullest = fill_buckets(table, n_values, n_buckets, low, scale, last)
     if may_refuse and crowding > CROWDED * n_values:
@@ -85,6 +86,12 @@ def blocks_by_gaps(positive, negative, table, blocks, may_refuse):
         blocks.at[block] = negatives
         negatives += np.int64(table.tally[2 * k])
     return n_values
+
+
+@helper
+def buckets_for(n_values):
+    """Return the number of buckets for so many distinct scores of positives; not decreasing in it."""
+    return min(BUCKETS_PER_POSITIVE * n_values, max(2 * n_values, TABLE_BUCKETS))
 
 
 @helper
@@ -210,7 +217,7 @@ def new_table(n_positive, like):
     """Return work space for rankings of up to `n_positive` positives, with scores of the type of `like`."""
     return GapTable(
         np.empty(n_positive + 1, like.dtype),
-        np.empty(BUCKETS_PER_POSITIVE * n_positive + 2, np.int32),
+        np.empty(buckets_for(n_positive) + 2, np.int32),
         np.empty(2 * n_positive + 2, np.uint32),
         np.empty(SEGMENT, np.int32),
     )

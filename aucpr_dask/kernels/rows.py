@@ -23,7 +23,7 @@ SHORT = 4096  # items up to which a ranking goes through the compiled loop
 CACHE_ITEMS = 1 << 16  # scores converted to float64 at a time, so that they are read from a core's own cache
 REACH = 9.0  # standard deviations beyond which a normal tail is below rounding
 FEW_POSITIVES = 1 / 32  # share of positives up to which a long ranking sorts only them
-FEW_WEIGHTED = 1 / 8  # the same, with weights
+FEW_WEIGHTED = 1 / 3  # the same, with weights
 TABLE_POSITIVES = 16384  # positives up to which the table of gaps stays in a core's own cache
 
 

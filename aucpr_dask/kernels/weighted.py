@@ -6,7 +6,6 @@ from numba import types
 from aucpr_dask.kernels.compiling import Cache, helper
 from aucpr_dask.kernels.finishing import Ranking, count_distinct, finish
 from aucpr_dask.kernels.ranking import (
-    BUCKETS_PER_POSITIVE,
     CROWDED,
     LINEAR,
     SEGMENT,
@@ -14,6 +13,7 @@ from aucpr_dask.kernels.ranking import (
     GapTable,
     bucket_of,
     bucket_scale,
+    buckets_for,
     distinct,
     fill_buckets,
     first_not_below,
@@ -78,7 +78,7 @@ def weighted_row(positive, gain, negative, loss, facts, options, codes, out):
     blocks = new_blocks(positive.size)
     table = GapTable(
         np.empty(positive.size + 1),
-        np.empty(BUCKETS_PER_POSITIVE * positive.size + 2, np.int32),
+        np.empty(buckets_for(positive.size) + 2, np.int32),
         np.empty(0, np.uint32),
         np.empty(SEGMENT, np.int32),
     )
@@ -86,7 +86,7 @@ def weighted_row(positive, gain, negative, loss, facts, options, codes, out):
     n_values = distinct(positive, table.value)
     if n_values == 0:
         return False
-    n_buckets = BUCKETS_PER_POSITIVE * n_values
+    n_buckets = buckets_for(n_values)
     low, scale, last = bucket_scale(table.value, n_values, n_buckets)
     crowding, fullest = fill_buckets(table, n_values, n_buckets, low, scale, last)
     if crowding > CROWDED * n_values:
