@@ -94,7 +94,7 @@ def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) 
         out = _evaluate_hard(score, label, label_row, n_given, options, targets)
         if request.ties == "trec_eval":
             tie_order, tie_row = rows.distinct(named["tie_order"])
-            for row in np.flatnonzero(_order_matters(out, codes.size, request.missing)):
+            for row in np.flatnonzero(_order_matters(out, targets, request.missing)):
                 ranks = _ranks(score[row], tie_order[tie_row[row]], request.missing)
                 again = _evaluate_hard(
                     ranks[None], label, label_row[row : row + 1], n_given[row : row + 1], options, targets
@@ -211,10 +211,13 @@ def class_weights(
     return positive, negative, weight_row
 
 
-def _order_matters(out: NDArray[np.float64], n_estimators: int, missing: str) -> NDArray[np.bool_]:
+def _order_matters(out: NDArray[np.float64], targets: Targets, missing: str) -> NDArray[np.bool_]:
+    """Tell in which rankings another order of tied items could change an estimate."""
     from aucpr_dask import kernels
 
-    facts = dict(zip(kernels.COLUMNS, out[:, n_estimators:].T, strict=True))
+    if not targets.are_basic:  # the mean and median precision of a recall see ties among negatives, too
+        return np.ones(len(out), dtype=np.bool_)
+    facts = dict(zip(kernels.COLUMNS, out[:, targets.codes.size :].T, strict=True))
     matters: NDArray[np.bool_] = facts["ties_matter"] > 0
     if missing == "last":
         matters |= facts["n_missing"] > 1

@@ -132,7 +132,7 @@ def finish_all(ranking, points, n_points, moments, grid, options, codes, paramet
             area = np.nan
             if is_ranked and ranking.n_unseen == 0.0:
                 area = more.binormal(moments, prevalence, recall_range[2], recall_range[3], grid[0], grid[1])
-                area = 1.0 if negatives == 0.0 else area
+                area = recall_range[1] - recall_range[0] if negatives == 0.0 else area
         elif code == more.ROC_AREA:
             area = more.roc_area_of_all(blocks, n_blocks, total, negatives)
             area = np.nan if options.missing == MISSING_UNRETRIEVED and missing > 0.0 else area

@@ -236,11 +236,13 @@ def binormal(moments, prevalence, z_low, z_high, nodes, weights):
     spread = moments.negative_deviation
     if not (moments.positive_deviation > 0.0 and spread > 0.0 and moments.positive_deviation + spread < np.inf):
         return np.nan
-    a = (moments.negative_mean - moments.positive_mean) / spread
-    b = moments.positive_deviation / spread
+    # Phi's argument a + b z is b (z - centre): of the two forms, the one that cannot overflow.
+    apart = moments.positive_mean - moments.negative_mean
+    a, b = -apart / spread, moments.positive_deviation / spread
+    centre = apart / moments.positive_deviation
     edges = np.empty(2 * N_PANELS + 2)
-    rise_low = min(max((-REACH - a) / b, z_low), z_high)
-    rise_high = min(max((REACH - a) / b, z_low), z_high)
+    rise_low = min(max(centre - REACH / b, z_low), z_high)
+    rise_high = min(max(centre + REACH / b, z_low), z_high)
     for i in range(N_PANELS + 1):
         edges[2 * i] = z_low + (z_high - z_low) * i / N_PANELS
         edges[2 * i + 1] = rise_low + (rise_high - rise_low) * i / N_PANELS
@@ -251,7 +253,7 @@ def binormal(moments, prevalence, z_low, z_high, nodes, weights):
         for i in range(nodes.size if half > 0.0 else 0):
             z = edges[panel] + half * (1.0 + nodes[i])
             hit = prevalence * normal_below(z)
-            both = hit + (1.0 - prevalence) * normal_below(a + b * z)
+            both = hit + (1.0 - prevalence) * normal_below(b * (z - centre) if b > 1.0 else a + b * z)
             if both > 0.0:
                 area += half * weights[i] * math.exp(-0.5 * z * z) / SQRT_TWO_PI * hit / both
     return area

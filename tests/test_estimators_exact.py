@@ -1,0 +1,730 @@
+"""Every further estimator against brute force from its definition, properties, extreme inputs, and errors."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import dask.array as da
+import mpmath
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import integrate, stats
+from strategies import Case, cases, chunkings, weights
+
+import aucpr_dask as ap
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.specs import ESTIMATORS
+
+TOLERANCE = 2e-15
+NAN = float("nan")
+
+AREAS = [name for name, spec in ESTIMATORS.items() if spec.partial and name != "binormal"]
+# Numbers that no precision or recall of a few items equals.
+AT = ["precision_at_recall(0.7320508)", "recall_at_precision(0.4142136)"]
+ORDINAL = [*AREAS, "roc_area", "gain_area", *AT]  # they know of the scores only the order
+ALL = [*ORDINAL, "binormal"]
+WEIGHTED = [name for name in ORDINAL if name != "discrete"]
+
+Point = tuple[Fraction, Fraction]  # true and false positives
+Item = tuple[Any, Fraction, Fraction]  # key that orders it (None: never ranked), weights as positive and as negative
+
+
+class Reference:
+    """Every estimator from its definition, in exact fractions but for the logarithms, which have 40 digits."""
+
+    def __init__(self, items: list[Item], *, prevalence: Fraction | None = None, total: Fraction | None = None) -> None:
+        self.n = sum((p for _, p, _ in items), Fraction(0)) if total is None else total
+        self.m = sum((n for _, _, n in items), Fraction(0))
+        self.is_complete = self.n == sum((p for key, p, _ in items if key is not None), Fraction(0))
+        self.all_ranked = self.is_complete and not any(key is None for key, _, _ in items)
+        if self.n + self.m:
+            self.prevalence = self.n / (self.n + self.m)
+        scale = Fraction(1)
+        if prevalence is not None and self.n and self.m:
+            self.prevalence = prevalence
+            scale = self.n * (1 - prevalence) / (self.m * prevalence)
+        self.points: list[Point] = []
+        for threshold in sorted({key for key, p, n in items if key is not None and p + n > 0}, reverse=True):
+            above = [(p, n) for key, p, n in items if key is not None and key >= threshold]
+            self.points.append((sum((p for p, _ in above), Fraction(0)), scale * sum(n for _, n in above)))
+        self.wrong = self.m * scale
+
+    def of(self, name: str, low: float = 0.0, high: float = 1.0) -> Any:
+        if not self.n:
+            return NAN
+        name, _, parameter = name.partition("(")
+        if parameter:
+            return getattr(self, name)(float(parameter.removesuffix(")")))
+        if name in ("roc_area", "gain_area"):
+            return getattr(self, name)()
+        self.low, self.high = Fraction(low) * self.n, Fraction(high) * self.n
+        return getattr(self, name)() / mpmath.mpf(1) / as_mp(self.n)
+
+    def by_recall(self) -> list[tuple[Fraction, list[Fraction]]]:
+        """Return the distinct recalls, in positives, and the precisions of all points at each."""
+        precisions: dict[Fraction, list[Fraction]] = {Fraction(0): [Fraction(1)]}
+        for right, wrong in self.points:
+            precisions.setdefault(right, []).append(right / (right + wrong))
+        return sorted(precisions.items())
+
+    def line(self, start: Fraction, stop: Fraction, left: Fraction, right: Fraction) -> Any:
+        first, last = max(start, self.low), min(stop, self.high)
+        if first >= last:
+            return 0
+        heights = [left + (right - left) * (x - start) / (stop - start) for x in (first, last)]
+        return as_mp(sum(heights) / 2 * (last - first))
+
+    def curve(self, a: Point, b: Point) -> Any:
+        """Integrate r / (r + FP(r)) over the true positives r; FP is linear."""
+        first, last = max(a[0], self.low), min(b[0], self.high)
+        if first >= last:
+            return 0
+        slope = (b[1] - a[1]) / (b[0] - a[0])
+        up, offset = 1 + slope, a[1] - slope * a[0]  # r / (up r + offset)
+        area = as_mp((last - first) / up)
+        if offset:
+            area -= as_mp(offset / up**2) * log((up * last + offset) / (up * first + offset))
+        return area
+
+    def joined(self, points: list[Point]) -> Any:
+        return sum((self.curve(a, b) for a, b in itertools.pairwise([(Fraction(0), Fraction(0)), *points])), 0)
+
+    def interpolated(self, aggregate: Any) -> Any:
+        heights = [(recall, aggregate(precisions)) for recall, precisions in self.by_recall()[1:]]
+        return self.joined([(recall, recall / height - recall) for recall, height in heights])
+
+    def average_precision(self) -> Any:
+        steps = itertools.pairwise([(Fraction(0), Fraction(0)), *self.points])
+        return sum((self.line(a[0], b[0], b[0] / sum(b), b[0] / sum(b)) for a, b in steps if b[0] > a[0]), 0)
+
+    def lower_trapezoid(self) -> Any:
+        strips = itertools.pairwise(self.by_recall())
+        return sum((self.line(a[0], b[0], min(a[1]), max(b[1])) for a, b in strips), 0)
+
+    def upper_trapezoid(self) -> Any:
+        strips = itertools.pairwise(self.by_recall())
+        return sum((self.line(a[0], b[0], max(a[1]), max(b[1])) for a, b in strips), 0)
+
+    def interpolated_max(self) -> Any:
+        return self.interpolated(max)
+
+    def interpolated_mean(self) -> Any:
+        return self.interpolated(lambda precisions: sum(precisions) / len(precisions))
+
+    def interpolated_median(self) -> Any:
+        def median(precisions: list[Fraction]) -> Fraction:
+            ordered = sorted(precisions)
+            return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+
+        return self.interpolated(median)
+
+    def interpolated_convex(self) -> Any:
+        """Wrap the ROC points: from each vertex to the one seen at the fewest negatives per positive."""
+        vertices = [(Fraction(0), Fraction(0))]
+        while further := [point for point in self.points if point[0] > vertices[-1][0]]:
+            right, wrong = vertices[-1]
+            vertices.append(min(further, key=lambda p: ((p[1] - wrong) / (p[0] - right), -p[0])))
+        return self.joined(vertices[1:])
+
+    def continuous(self) -> Any:
+        steps = itertools.pairwise([(Fraction(0), Fraction(0)), *self.points])
+        return sum((self.curve(a, b) for a, b in steps if b[0] > a[0]), 0)
+
+    def discrete(self) -> Any:
+        def precision(right: Fraction, wrong: Fraction, following: Fraction) -> Fraction:
+            return following if right + wrong == 0 else right / (right + wrong)
+
+        area = 0
+        for a, b in itertools.pairwise([(Fraction(0), Fraction(0)), *self.points]):
+            gained = int(b[0] - a[0])
+            between = [(a[0] + i, a[1] + (b[1] - a[1]) * i / gained) for i in range(gained + 1 if gained else 0)]
+            for p, q in itertools.pairwise(between):
+                right = q[0] / sum(q)
+                area += self.line(p[0], q[0], precision(*p, right), right)
+        return area
+
+    def roc_area(self) -> Any:
+        if not self.m or not self.all_ranked:
+            return NAN
+        strips = itertools.pairwise([(Fraction(0), Fraction(0)), *self.points])
+        area = sum((b[1] - a[1]) * (a[0] + b[0]) / 2 for a, b in strips)  # over the false positive rate
+        return as_mp(area / (self.n * self.wrong))
+
+    def gain_area(self) -> Any:
+        """Trapezoids between the points' precision gain and recall gain, from recall gain 0."""
+        if not self.m:
+            return NAN
+        p = self.prevalence
+
+        def gains(point: Point) -> Point:
+            recall, precision = point[0] / self.n, point[0] / sum(point)
+            return (recall - p) / ((1 - p) * recall), (precision - p) / ((1 - p) * precision)
+
+        area = Fraction(0)
+        for a, b in itertools.pairwise([(Fraction(0), Fraction(0)), *self.points]):
+            start = max(a[0], p * self.n)
+            if b[0] > start:
+                left = gains((start, a[1] + (b[1] - a[1]) * (start - a[0]) / (b[0] - a[0])))
+                right = gains(b)
+                area += (right[0] - left[0]) * (left[1] + right[1]) / 2
+        return as_mp(area)
+
+    def precision_at_recall(self, recall: float) -> Any:
+        return float(max((p / (p + n) for p, n in self.points if float(p / self.n) >= recall), default=0))
+
+    def recall_at_precision(self, precision: float) -> Any:
+        return float(max((p / self.n for p, n in self.points if float(p / (p + n)) >= precision), default=0))
+
+
+def as_mp(x: Fraction) -> Any:
+    with mpmath.workdps(40):
+        return mpmath.mpf(x.numerator) / x.denominator
+
+
+@cache
+def log(x: Fraction) -> Any:
+    with mpmath.workdps(40):
+        return mpmath.log(as_mp(x))
+
+
+@pytest.fixture(autouse=True)
+def forty_digits() -> Iterator[None]:
+    with mpmath.workdps(40):
+        yield
+
+
+def hard(score: Any, label: Any, missing: str = "raise") -> list[Item]:
+    items: list[Item] = []
+    for s, y in zip(np.asarray(score).tolist(), np.asarray(label).tolist(), strict=True):
+        key: Any = (1, s)
+        if math.isnan(s):
+            if missing == "drop":
+                continue
+            key = (0, 0.0) if missing == "last" else None
+        items.append((key, Fraction(y), Fraction(1 - y)))
+    return items
+
+
+def soft(score: Any, positive: Any, negative: Any) -> list[Item]:
+    rows = zip(np.asarray(score).tolist(), np.asarray(positive).tolist(), np.asarray(negative).tolist(), strict=True)
+    return [((1, s), Fraction(p), Fraction(n)) for s, p, n in rows]
+
+
+def assert_matches(
+    received: Any, reference: Reference, names: list[str], part: tuple[float, float] = (0.0, 1.0), message: Any = ""
+) -> None:
+    expected = [float(reference.of(name, *part)) for name in names]
+    np.testing.assert_allclose(received, expected, rtol=0, atol=TOLERANCE, err_msg=f"{names}\n{message}")
+
+
+# Brute force
+
+
+def rankings(n_items: int) -> Iterator[list[tuple[int, int]]]:
+    """Draw every ranking, up to the order within ties: the positives and negatives of each block."""
+    if n_items == 0:
+        yield []
+    for size in range(1, n_items + 1):
+        for rest in rankings(n_items - size):
+            for positives in range(size + 1):
+                yield [(positives, size - positives), *rest]
+
+
+def arrays_of(n_items: int) -> tuple[np.ndarray, np.ndarray]:
+    score, label = [], []
+    for blocks in rankings(n_items):
+        score.append([-float(k) for k, block in enumerate(blocks) for _ in range(sum(block))])
+        label.append([y for p, n in blocks for y in [1] * p + [0] * n])
+    return np.array(score), np.array(label, dtype=np.int8)
+
+
+def test_the_reference_itself() -> None:
+    score, _ = arrays_of(4)
+    assert len(score) == 82
+    # The strip of Boyd, Eng & Page between (recall 0.25, precision 0.5) and (0.5, 0.25).
+    strip = Reference(hard([3, 3, 2, 2, 2, 2, 2, 2, 1, 1], [1, 0, 1, 0, 0, 0, 0, 0, 1, 1]))
+    np.testing.assert_allclose(float(strip.of("interpolated_max", 0.25, 0.5)), 0.08017, atol=5e-6)
+    tied = Reference(hard([1] * 10, [1] + [0] * 9))
+    assert {name: round(float(tied.of(name)), 12) for name in AREAS} == {
+        name: 0.55 if "trapezoid" in name else 0.1 for name in AREAS
+    }
+
+
+@pytest.mark.parametrize("n_items", [1, 2, 3, 4, 5, 6, pytest.param(7, marks=pytest.mark.slow)])
+def test_every_ranking_with_ties(n_items: int) -> None:
+    score, label = arrays_of(n_items)
+    received = ap.estimate(score, label, ORDINAL)
+    for s, y, row in zip(score, label, received, strict=True):
+        assert_matches(row, Reference(hard(s, y)), ORDINAL, message=(s, y))
+
+
+def test_every_labelling_of_seven_items() -> None:
+    label = np.array(list(itertools.product([0, 1], repeat=7)), dtype=np.int8)
+    score = np.broadcast_to(np.arange(7.0), label.shape)
+    received = ap.estimate(score, label, ORDINAL)
+    for y, row in zip(label, received, strict=True):
+        assert_matches(row, Reference(hard(score[0], y)), ORDINAL, message=y)
+
+
+@pytest.mark.parametrize("part", [(0.0, 0.3), (0.25, 0.75), (0.6, 1.0), (0.4, 0.41)])
+@pytest.mark.parametrize("prevalence", [None, 0.125])
+def test_every_small_ranking_over_a_range(part: tuple[float, float], prevalence: float | None) -> None:
+    score, label = arrays_of(4)
+    received = ap.estimate(score, label, AREAS, recall_range=part, prevalence=prevalence)
+    at = None if prevalence is None else Fraction(prevalence)
+    for s, y, row in zip(score, label, received, strict=True):
+        assert_matches(row, Reference(hard(s, y), prevalence=at), AREAS, part, (s, y))
+
+
+@pytest.mark.parametrize("prevalence", [0.001, 0.25, 0.9])
+def test_every_small_ranking_at_another_prevalence(prevalence: float) -> None:
+    score, label = arrays_of(5)
+    received = ap.estimate(score, label, ORDINAL, prevalence=prevalence)
+    for s, y, row in zip(score, label, received, strict=True):
+        assert_near_unless_large(row, Reference(hard(s, y), prevalence=Fraction(prevalence)), (s, y))
+
+
+def assert_near_unless_large(received: Any, reference: Reference, message: Any) -> None:
+    """Compare relatively: at a small prevalence, gains fall to large negative numbers."""
+    expected = [float(reference.of(name)) for name in ORDINAL]
+    np.testing.assert_allclose(received, expected, rtol=1e-14, atol=TOLERANCE, err_msg=str(message))
+
+
+@pytest.mark.parametrize("missing", ["drop", "last", "unretrieved"])
+def test_every_small_ranking_with_missing_scores(missing: str) -> None:
+    kinds = list(itertools.product([0.0, 1.0, NAN], [0, 1]))
+    for size in range(1, 5):
+        drawn = np.array(list(itertools.combinations_with_replacement(kinds, size)))
+        score, label = drawn[:, :, 0], drawn[:, :, 1].astype(np.int8)
+        received = ap.estimate(score, label, ORDINAL, missing=missing)
+        for s, y, row in zip(score, label, received, strict=True):
+            assert_matches(row, Reference(hard(s, y, missing)), ORDINAL, message=(s, y))
+
+
+def test_positives_that_were_never_scored() -> None:
+    score, label = arrays_of(4)
+    unseen = np.arange(len(score)) % 3
+    received = ap.estimate(score, label, ALL, n_positive=label.sum(axis=1) + unseen)
+    for s, y, extra, row in zip(score, label, unseen.tolist(), received, strict=True):
+        reference = Reference(hard(s, y), total=Fraction(int(y.sum()) + extra))
+        reference.all_ranked = extra == 0
+        assert_matches(row[:-1], reference, ORDINAL, message=(s, y, extra))
+        if extra and not y.all():
+            assert np.isnan(row[-1])
+
+
+@pytest.mark.parametrize("prevalence", [None, 0.02])
+def test_soft_labels(prevalence: float | None) -> None:
+    random = np.random.default_rng(6)
+    at = None if prevalence is None else Fraction(prevalence)
+    for _ in range(150):
+        size = int(random.integers(1, 7))
+        score = random.choice([0.0, 1.0, 2.0], size)
+        positive, negative = random.choice([0.0, 0.0, 0.1, 0.5, 3.0, 100.0], (2, size))
+        given_weights = {"positive_weight": positive, "negative_weight": negative}
+        reference = Reference(soft(score, positive, negative), prevalence=at)
+        received = ap.estimate(score, None, WEIGHTED, prevalence=prevalence, **given_weights)
+        expected = [float(reference.of(name)) for name in WEIGHTED]
+        np.testing.assert_allclose(received, expected, rtol=1e-13, atol=5e-15)
+
+
+def test_trec_order_is_that_of_tie_order() -> None:
+    random = np.random.default_rng(5)
+    names = [name for name in ORDINAL if "trec_eval" in ESTIMATORS[name.partition("(")[0]].ties]
+    assert names == ORDINAL
+    score, label = random.choice([0.0, 1.0, 2.0], (200, 7)), random.integers(0, 2, (200, 7))
+    place = np.array([random.permutation(7) for _ in score])
+    received = ap.estimate(score, label, names, tie_order=place, ties="trec_eval")
+    np.testing.assert_array_equal(received, ap.estimate(score * 10 - place, label, names))
+
+
+@pytest.mark.parametrize("part", [(0.0, 1.0), (0.1, 0.6)])
+@pytest.mark.parametrize("prevalence", [None, 0.03])
+def test_binormal_from_its_definition(part: tuple[float, float], prevalence: float | None) -> None:
+    random = np.random.default_rng(8)
+    for shift, spread, n in [
+        (1.0, 1.0, 5),
+        (3.0, 0.2, 20),
+        (-1.0, 4.0, 9),
+        (0.0, 1.0, 2),
+        (6.0, 2.0, 30),
+    ]:
+        label = (np.arange(3 * n) < n).astype(np.int8)
+        score = random.normal(label * shift, 1 + (spread - 1) * label)
+        ours, theirs = score[label == 1], score[label == 0]
+        p = n / label.size if prevalence is None else prevalence
+
+        def precision(t: float, ours: Any = ours, theirs: Any = theirs, p: float = p) -> float:
+            z = (theirs.mean() - ours.mean() + ours.std(ddof=1) * stats.norm.ppf(t)) / theirs.std(ddof=1)
+            return p * t / (p * t + (1 - p) * stats.norm.cdf(z)) if t > 0 else 1.0
+
+        expected, _ = integrate.quad(precision, *part, epsabs=1e-12, limit=500, points=[1e-6, 1e-3, 0.5, 0.999])
+        received = ap.estimate(score, label, "binormal", recall_range=part, prevalence=prevalence)
+        np.testing.assert_allclose(received, expected, rtol=0, atol=1e-9)
+        doubled = ap.estimate(score, label, "binormal", weight=np.ones(label.size), recall_range=part)
+        np.testing.assert_array_equal(doubled, ap.estimate(score, label, "binormal", recall_range=part))
+
+
+@pytest.mark.parametrize(
+    ("score", "label", "expected"),
+    [
+        ([3.0, 2.0, 1.0], [1, 0, 0], NAN),  # one positive
+        ([3.0, 2.0, 1.0], [1, 1, 0], NAN),  # one negative
+        ([1.0, 1.0, 2.0, 0.0], [1, 1, 0, 0], NAN),  # no spread
+        ([1.0, 2.0, np.inf, 0.0], [1, 1, 0, 0], NAN),
+        ([1.0, 2.0], [1, 1], 1.0),
+        ([1.0, 2.0], [0, 0], NAN),
+    ],
+)
+def test_no_binormal_area_without_two_spreads(score: list[float], label: list[int], expected: float) -> None:
+    np.testing.assert_equal(ap.estimate(score, label, "binormal"), expected)
+    np.testing.assert_equal(ap.estimate(score, label, "binormal", weight=np.ones(len(label))), expected)
+
+
+@given(st.integers(0, 10**6), st.floats(-3, 3), st.sampled_from([1e-300, 1e-3, 1.0, 1e250]))
+def test_binormal_does_not_know_the_unit_of_the_score(seed: int, shift: float, unit: float) -> None:
+    random = np.random.default_rng(seed)
+    label = np.repeat([1, 0], [6, 11])
+    score = random.normal(size=17) + shift * label
+    weight = random.integers(0, 4, 17)
+    weight[[0, 1, 6, 7]] = 1
+    area = ap.estimate(score, label, "binormal", weight=weight)
+    np.testing.assert_allclose(ap.estimate(score * unit, label, "binormal", weight=weight), area, rtol=0, atol=1e-12)
+    repeated = ap.estimate(np.repeat(score, weight), np.repeat(label, weight), "binormal")
+    np.testing.assert_allclose(area, repeated, rtol=0, atol=1e-12)
+
+
+# Properties
+
+
+def dataset(case: Case) -> xr.Dataset:
+    n_models, n_items = case.score.shape
+    return xr.Dataset(
+        {"score": (("model", "item"), case.score), "label": ("item", case.label)},
+        coords={"model": [f"m{i}" for i in range(n_models)], "item": [f"d{i}" for i in range(n_items)]},
+    )
+
+
+@given(cases(), st.one_of(st.none(), st.floats(0.01, 0.99)), st.data())
+def test_order_relations(case: Case, prevalence: float | None, data: Any) -> None:
+    weight = data.draw(st.one_of(st.none(), weights(case.label.size)))
+    names = ORDINAL if weight is None else WEIGHTED
+    area = dict(
+        zip(names, ap.estimate(case.score, case.label, names, weight=weight, prevalence=prevalence).T, strict=True)
+    )
+    counts = (case.label == 1) & (np.ones(case.label.size) if weight is None else weight).astype(bool)
+    for name, values in area.items():
+        assert np.isnan(values).all() or counts.any()
+        if name != "gain_area":
+            known = values[~np.isnan(values)]
+            assert ((known >= 0) & (known <= 1)).all(), name
+    if not counts.any():
+        return
+    slack = 1e-14
+    for smaller, larger in (
+        ("lower_trapezoid", "upper_trapezoid"),
+        ("interpolated_mean", "interpolated_max"),
+        ("interpolated_median", "interpolated_max"),
+        ("interpolated_max", "interpolated_convex"),
+        ("continuous", "interpolated_max"),
+    ):
+        assert (area[smaller] <= area[larger] + slack).all(), (smaller, larger)
+
+
+@given(cases(), st.data())
+def test_duplicates_are_weights(case: Case, data: Any) -> None:
+    weight = np.array(data.draw(st.lists(st.integers(0, 3), min_size=case.label.size, max_size=case.label.size)))
+    received = ap.estimate(case.score, case.label, WEIGHTED, weight=weight)
+    expected = ap.estimate(np.repeat(case.score, weight, axis=1), np.repeat(case.label, weight), WEIGHTED)
+    np.testing.assert_allclose(received, expected, rtol=0, atol=1e-13)
+
+
+@given(cases(max_models=1), st.data())
+def test_items_without_weight_are_nothing(case: Case, data: Any) -> None:
+    names = [*WEIGHTED, "binormal"]
+    weight = data.draw(weights(case.label.size))
+    kept = weight > 0
+    received = ap.estimate(case.score, case.label, names, weight=weight)
+    expected = ap.estimate(case.score[:, kept], case.label[kept], names, weight=weight[kept])
+    np.testing.assert_array_equal(received, expected)
+
+
+@given(cases(), st.one_of(st.none(), st.floats(0.01, 0.99)))
+def test_soft_labels_of_zero_and_one_are_hard_labels(case: Case, prevalence: float | None) -> None:
+    names = [*WEIGHTED, "binormal"]
+    hard_areas = ap.estimate(case.score, case.label, names, prevalence=prevalence)
+    pairs = {"positive_weight": case.label, "negative_weight": 1 - case.label}
+    np.testing.assert_array_equal(ap.estimate(case.score, None, names, prevalence=prevalence, **pairs), hard_areas)
+    ones = ap.estimate(case.score, case.label, names, weight=np.ones(case.label.size), prevalence=prevalence)
+    np.testing.assert_array_equal(ones, hard_areas)
+
+
+@given(cases(), st.data())
+def test_the_observed_prevalence_changes_nothing(case: Case, data: Any) -> None:
+    weight = data.draw(st.one_of(st.none(), weights(case.label.size)))
+    mass = np.ones(case.label.size) if weight is None else weight
+    names = ALL if weight is None else [*WEIGHTED, "binormal"]
+    assume(0 < mass @ case.label < mass.sum())
+    observed = float(mass @ case.label / mass.sum())
+    assume(1e-3 < observed < 1 - 1e-3)  # gains are differences of ratios of the two
+    expected = ap.estimate(case.score, case.label, names, weight=weight)
+    received = ap.estimate(case.score, case.label, names, weight=weight, prevalence=observed)
+    of_gain = names.index("gain_area")
+    np.testing.assert_allclose(received[:, of_gain], expected[:, of_gain], rtol=1e-11, atol=1e-11)
+    others = [i for i in range(len(names)) if i != of_gain]
+    np.testing.assert_allclose(received[:, others], expected[:, others], rtol=0, atol=2e-14)
+
+
+@given(cases(), st.lists(st.floats(0.01, 0.99), min_size=1, max_size=3, unique=True), st.data())
+def test_parts_add_up_to_the_whole(case: Case, cuts: list[float], data: Any) -> None:
+    weight = data.draw(st.one_of(st.none(), weights(case.label.size)))
+    names = [name for name in [*AREAS, "binormal"] if weight is None or ESTIMATORS[name].weights]
+    edges = [0.0, *sorted(cuts), 1.0]
+    parts = [
+        ap.estimate(case.score, case.label, names, weight=weight, recall_range=part)
+        for part in itertools.pairwise(edges)
+    ]
+    whole = ap.estimate(case.score, case.label, names, weight=weight)
+    np.testing.assert_allclose(sum(parts)[:, :-1], whole[:, :-1], rtol=0, atol=1e-14)
+    np.testing.assert_allclose(sum(parts)[:, -1], whole[:, -1], rtol=0, atol=1e-10)  # the panels differ
+    assert all((part[~np.isnan(part)] >= 0).all() for part in parts)
+
+
+@given(cases(labels=(0, 1, -1, -2), missing=True), st.sampled_from(["drop", "last", "unretrieved"]), st.data())
+def test_together_is_one_by_one(case: Case, missing: str, data: Any) -> None:
+    options: dict[str, Any] = {"missing": missing}
+    options["weight"] = data.draw(st.one_of(st.none(), weights(case.label.size)))
+    options["prevalence"] = data.draw(st.sampled_from([None, 0.2]))
+    names = data.draw(st.permutations(ALL if options["weight"] is None else [*WEIGHTED, "binormal"]))
+    together = ap.estimate(case.score, case.label, names, **options)
+    for column, name in enumerate(names):
+        alone = ap.estimate(case.score, case.label, name, **options)
+        np.testing.assert_array_equal(alone, together[:, column], err_msg=name)
+
+
+@given(cases(labels=(0, 1, -1, -2), missing=True), st.sampled_from(["drop", "last", "unretrieved"]), st.data())
+def test_labelled_is_array_is_chunked(case: Case, missing: str, data: Any) -> None:
+    part = data.draw(st.sampled_from([(0.0, 1.0), (0.2, 0.7)]))
+    names = ALL if part == (0.0, 1.0) else [*AREAS, "binormal"]
+    options: dict[str, Any] = {"missing": missing, "recall_range": part}
+    array = ap.estimate(case.score, case.label, names, **options)
+    scores = dataset(case)
+    labelled = ap.estimate(scores["score"], scores["label"], names, **options)
+    assert list(labelled["estimator"].values) == names
+    chunks = data.draw(chunkings(len(case.score)))
+    chunked = ap.evaluate(scores.chunk({"model": chunks, "item": -1}), names, **options)["estimate"]
+    assert chunked.chunks is not None
+    lazy = ap.estimate(da.from_array(case.score, chunks=(chunks, -1)), case.label, names, **options)
+    for result in (labelled, ap.evaluate(scores, names, **options)["estimate"], chunked.compute(scheduler="sync")):
+        np.testing.assert_array_equal(result.values, array)
+    np.testing.assert_array_equal(lazy.compute(scheduler="sync"), array)
+
+
+@given(cases(), st.randoms(use_true_random=False))
+def test_neither_the_order_of_items_nor_an_increasing_transform_matters(case: Case, random: Any) -> None:
+    expected = ap.estimate(case.score, case.label, ORDINAL)
+    order = list(range(case.label.size))
+    random.shuffle(order)
+    np.testing.assert_array_equal(ap.estimate(case.score[:, order], case.label[order], ORDINAL), expected)
+    ranks = np.array([np.unique(row, return_inverse=True)[1] for row in case.score], dtype=float)
+    np.testing.assert_array_equal(ap.estimate(ranks * 3 - 40, case.label, ORDINAL), expected)
+
+
+@pytest.mark.parametrize("decimals", [1, 12])
+@pytest.mark.parametrize("share", [0.003, 0.05, 0.5])
+def test_long_weighted_rankings_are_long_rankings(share: float, decimals: int) -> None:
+    random = np.random.default_rng(9)
+    label = (random.random(20_000) < share).astype(np.int8)
+    score = (random.normal(size=label.size) + label).round(decimals)
+    names = [*WEIGHTED, "binormal"]
+    for part, some in (((0.0, 1.0), names), ((0.2, 0.7), [*AREAS[:-1], "binormal"])):
+        expected = ap.estimate(score, label, some, recall_range=part)
+        ones = ap.estimate(score, label, some, weight=np.ones(label.size), recall_range=part)
+        np.testing.assert_allclose(ones, expected, rtol=1e-13, atol=0)
+    weight = random.integers(0, 3, label.size)
+    received = ap.estimate(score, label, names, weight=weight)
+    expected = ap.estimate(np.repeat(score, weight), np.repeat(label, weight), names)
+    np.testing.assert_allclose(received, expected, rtol=1e-12, atol=1e-13)
+
+
+# Extreme inputs
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("score", "label"),
+    [
+        ([5.0], [1]),
+        ([5.0], [0]),
+        ([3.0, 2.0, 1.0], [1, 1, 1]),
+        ([3.0, 2.0, 1.0], [0, 0, 0]),
+        ([7.0] * 6, [1, 0, 0, 1, 0, 0]),
+        ([9.0, 8.0, 7.0, 6.0, 5.0, 4.0], [0, 0, 0, 1, 0, 0]),  # one positive
+        ([9.0, 8.0, 7.0, 6.0, 5.0, 4.0], [1, 1, 0, 1, 1, 1]),  # one negative
+        ([-0.0, 0.0, -1e-300, 1e-300, 1e300, -1e300], [1, 0, 1, 0, 0, 1]),
+        ([5e-324, 0.0, -5e-324, 1e-310, -1e-310], [0, 1, 1, 1, 0]),
+        ([np.inf, np.inf, -np.inf, 0.0, -np.inf, 1.7e308], [1, 0, 1, 0, 0, 1]),
+        ([0.1, 0.1000000001, 0.2, 0.3], [1, 0, 1, 0]),  # a tie in float32 only
+    ],
+)
+def test_extreme_scores(score: list[float], label: list[int], kind: type) -> None:
+    with np.errstate(over="ignore", under="ignore"):
+        values = np.array(score, dtype=kind)
+    reference = Reference(hard(values.astype(float), label))
+    assert_matches(ap.estimate(values, label, ORDINAL), reference, ORDINAL)
+    weighted = ap.estimate(values, label, WEIGHTED, weight=np.ones(len(label)))
+    assert_matches(weighted, reference, WEIGHTED)
+    part = ap.estimate(values, label, AREAS, recall_range=(0.1, 0.55))
+    assert_matches(part, reference, AREAS, (0.1, 0.55))
+
+
+@pytest.mark.parametrize("n_above", [1, 10, 1000, 10**6])
+def test_one_positive_below_negatives_in_closed_form(n_above: int) -> None:
+    label = np.zeros(n_above + 3, dtype=np.int8)
+    label[n_above] = 1
+    score = -np.arange(label.size, dtype=float)
+    names = ["continuous", "interpolated_max", "interpolated_convex", "discrete", "average_precision"]
+    height = mpmath.mpf(1) / (n_above + 1)
+    expected = [1 - n_above * mpmath.log1p(mpmath.mpf(1) / n_above), height, height, height / 2, height]
+    np.testing.assert_allclose(ap.estimate(score, label, names), [float(x) for x in expected], rtol=1e-13)
+    roc, gain = ap.estimate(score, label, ["roc_area", "gain_area"])
+    np.testing.assert_allclose(roc, 2 / (n_above + 2), rtol=1e-14)
+    assert np.isfinite(gain)
+
+
+SMALL = ["continuous", "interpolated_max", "interpolated_mean", "interpolated_median", "interpolated_convex"]
+
+
+@pytest.mark.parametrize("part", [(0.0, 1.0), (0.35, 0.8)])
+@pytest.mark.parametrize("odds", [1e3, 1e6, 1e9])
+def test_tiny_precision_keeps_its_digits(odds: float, part: tuple[float, float]) -> None:
+    random = np.random.default_rng(4)
+    for _ in range(10):
+        score = random.integers(0, 9, 12).astype(float)
+        label = np.repeat([1, 0], [5, 7])
+        weight = np.where(label == 1, random.random(12), odds * random.random(12))
+        score[-1] = 9.0  # so that no precision is large
+        weight[-1] = odds
+        received = ap.estimate(score, label, SMALL, weight=weight, recall_range=part)
+        reference = Reference(soft(score, weight * label, weight * (1 - label)))
+        expected = [float(reference.of(name, *part)) for name in SMALL]
+        assert max(expected) < 10 / odds
+        np.testing.assert_allclose(received, expected, rtol=1e-13, atol=0)
+        at = ap.estimate(score, label, SMALL, prevalence=1 / odds, recall_range=part)
+        reference = Reference(hard(score, label), prevalence=Fraction(1 / odds))
+        expected = [float(reference.of(name, *part)) for name in SMALL]
+        np.testing.assert_allclose(at, expected, rtol=1e-12, atol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.001, 0.3])
+def test_ten_million_items_against_another_formula(share: float) -> None:
+    random = np.random.default_rng(11)
+    label = (random.random(10**7) < share).astype(np.int8)
+    score = (random.normal(size=label.size) + label).round(4)
+    values, place = np.unique(score, return_inverse=True)
+    right = np.cumsum(np.bincount(place, label)[::-1]).astype(np.longdouble)
+    wrong = np.cumsum(np.bincount(place, 1 - label)[::-1]).astype(np.longdouble)
+    n = right[-1]
+
+    def strips(a: Any, b: Any, c: Any, d: Any) -> float:
+        """From (a, b) to (c, d), by the trapezoidal rule in many steps, extrapolated to none."""
+        steps = np.linspace(0, 1, 65, dtype=np.longdouble)[:, None]
+        t = a + (c - a) * steps
+        height = t / np.maximum(t + b + (d - b) * steps, 1)
+        simpson = np.ones(65)
+        simpson[1:-1:2], simpson[2:-1:2] = 4, 2
+        return float((simpson @ height / 192 * (c - a)).sum() / n)
+
+    points = np.array([np.append(0, right), np.append(0, wrong)])
+    gains = np.flatnonzero(np.diff(points[0]) > 0)
+    rectangle = gains[0]
+    expected = strips(*points[:, gains[1:]], *points[:, gains[1:] + 1])
+    first = points[:, rectangle + 1]
+    slope = (first[1] - points[1, rectangle]) / first[0]
+    level = points[1, rectangle]
+    expected += float((first[0] - level / (1 + slope) * np.log1p((1 + slope) * first[0] / level)) / (1 + slope) / n)
+    assert level > 0
+    assert values.size > 50_000
+    ours = ap.estimate(score, label, ["continuous", "roc_area"])
+    np.testing.assert_allclose(ours[0], expected, rtol=1e-12)
+    pairs = (np.diff(points[1]) * (points[0, 1:] + points[0, :-1]) / 2).sum() / (n * wrong[-1])
+    np.testing.assert_allclose(ours[1], float(pairs), rtol=1e-14)
+    weighted = ap.estimate(score, label, ["continuous", "roc_area"], weight=np.ones(label.size))
+    np.testing.assert_allclose(weighted, ours, rtol=1e-13)
+
+
+# Errors
+
+RANKING: tuple[Any, Any] = ([3.0, 2.0, 1.0], [1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        ("nonsense", "unknown estimator"),
+        ("nonsense(0.5)", "unknown estimator"),
+        (3, "unknown estimator"),
+        ("continuous(0.5)", "parameter is wrong"),
+        ("continuous()", "parameter is wrong"),
+        ("precision_at_recall", "precision_at_recall\\(recall\\)"),
+        ("precision_at_recall()", "parameter is wrong"),
+        ("precision_at_recall(0)", "above 0 and up to 1"),
+        ("precision_at_recall(1.01)", "above 0 and up to 1"),
+        ("precision_at_recall(nan)", "above 0 and up to 1"),
+        ("precision_at_recall(0.5", "parameter is wrong"),
+        ("precision_at_recall(0.5))", "parameter is wrong"),
+        ("recall_at_precision(-0.1)", "recall_at_precision\\(precision\\)"),
+        ("recall_at_precision(half)", "parameter is wrong"),
+        (["continuous", "continuous"], "each once"),
+        ([], "one or more"),
+    ],
+)
+def test_wrong_names_and_parameters(estimator: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        ap.estimate(*RANKING, [estimator] if isinstance(estimator, int) else estimator)
+
+
+@pytest.mark.parametrize("part", [(0.5, 0.5), (0.7, 0.2), (-0.1, 1), (0, 1.1), (NAN, 1), (0, NAN), 3, (0.1,), "ab"])
+def test_wrong_ranges(part: Any) -> None:
+    with pytest.raises(InvalidInputError, match="recall_range is two recalls"):
+        ap.estimate(*RANKING, "continuous", recall_range=part)
+
+
+@pytest.mark.parametrize("name", ["roc_area", "gain_area", *AT])
+def test_no_range_where_it_has_no_meaning(name: str) -> None:
+    with pytest.raises(InvalidInputError, match="no meaning over a range of recall"):
+        ap.estimate(*RANKING, ["continuous", name], recall_range=(0.2, 0.5))
+
+
+def test_no_weights_where_they_have_no_meaning() -> None:
+    assert [name for name, spec in ESTIMATORS.items() if not spec.weights] == ["discrete"]
+    for given_weights in ({"weight": [1, 2, 1]}, {"positive_weight": [1, 0, 1], "negative_weight": [0, 1, 0]}):
+        label = RANKING[1] if "weight" in given_weights else None
+        with pytest.raises(InvalidInputError, match="discrete: no meaning with weights or soft labels"):
+            ap.estimate(RANKING[0], label, ["continuous", "discrete"], **given_weights)
+
+
+def test_ties_where_they_have_no_meaning() -> None:
+    for name in ORDINAL[1:]:
+        with pytest.raises(InvalidInputError, match="ties for"):
+            ap.estimate(*RANKING, name, ties="expectation")
+    with pytest.raises(InvalidInputError, match="ties for 'binormal'"):
+        ap.estimate(*RANKING, "binormal", ties="trec_eval", tie_order=[0, 1, 2])
+    with pytest.raises(InvalidInputError, match="no area over a range"):
+        ap.estimate(*RANKING, ties="expectation", recall_range=(0, 0.5))
+
+
+def test_an_error_names_the_parameter_in_an_evaluation_too() -> None:
+    scores = dataset(Case(np.array([[2.0, 1.0]]), np.array([1, 0])))
+    with pytest.raises(InvalidInputError, match="above 0 and up to 1"):
+        ap.evaluate(scores, ["precision_at_recall(2)"])
+    result = ap.evaluate(scores, AT)
+    assert list(result["estimator"].values) == AT
+    np.testing.assert_array_equal(result["estimate"].values, [[1.0, 1.0]])
