@@ -647,10 +647,11 @@ def test_ten_million_items_against_another_formula(share: float) -> None:
     rectangle = gains[0]
     expected = strips(*points[:, gains[1:]], *points[:, gains[1:] + 1])
     first = points[:, rectangle + 1]
-    slope = (first[1] - points[1, rectangle]) / first[0]
+    # From no positive the height is 0/0 at first, so the first gain has its antiderivative instead.
     level = points[1, rectangle]
-    expected += float((first[0] - level / (1 + slope) * np.log1p((1 + slope) * first[0] / level)) / (1 + slope) / n)
-    assert level > 0
+    up = 1 + (first[1] - level) / first[0]
+    area = first[0] - (level / up * np.log1p(up * first[0] / level) if level else 0)
+    expected += float(area / up / n)
     assert values.size > 50_000
     ours = ap.estimate(score, label, ["continuous", "roc_area"])
     np.testing.assert_allclose(ours[0], expected, rtol=1e-12)
