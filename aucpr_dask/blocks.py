@@ -41,6 +41,10 @@ class Request:
     positive_from: int | None = None
     prevalence: float | None = None
     recall_range: tuple[float, float] = (0.0, 1.0)
+    extras: tuple[str, ...] = ()  # of EXTRAS: what intervals of average precision are made from
+
+
+EXTRAS = ("standard_error_fixed", "standard_error_random", "acceleration")
 
 
 def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) -> NDArray[np.float64]:
@@ -59,8 +63,8 @@ def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) 
 
     Returns
     -------
-    ndarray of float64, shape (..., estimators + 4)
-        The estimates, then `COLUMNS`.
+    ndarray of float64, shape (..., estimators + extras + 4)
+        The estimates, the extras, then `COLUMNS`.
 
     Raises
     ------
@@ -73,21 +77,14 @@ def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) 
 
     named = dict(zip(roles, arrays, strict=True))
     rows = Rows(named)
-    targets = _targets(request)
+    targets = targets_of(request)
     codes = targets.codes
-    options = kernels.Options(
-        positive_from=request.positive_from or 1,
-        drop_unjudged=int(request.unjudged == "drop"),
-        missing=MISSING.index(request.missing),
-        expect_ties=int(request.ties == "expectation"),
-        prevalence=np.nan if request.prevalence is None else request.prevalence,
-    )
+    options = options_of(request)
     score = rows.full(named["score"])
     if "label" in named:
         check_labels(named["label"], request.positive_from, "label")
     if "weight" in named or "positive_weight" in named:
-        positive_weight, negative_weight, weight_row = class_weights(rows, named, request)
-        out = kernels.evaluate_weighted_rows(score, positive_weight, negative_weight, weight_row, options, targets)
+        out = _evaluate_weighted(rows, named, request, options, targets)
     else:
         label, label_row = rows.distinct(named["label"].astype(np.int8, copy=False))
         n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
@@ -95,9 +92,9 @@ def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) 
         if request.ties == "trec_eval":
             tie_order, tie_row = rows.distinct(named["tie_order"])
             for row in np.flatnonzero(_order_matters(out, targets, request.missing)):
-                ranks = _ranks(score[row], tie_order[tie_row[row]], request.missing)
+                strict = ranks(score[row], tie_order[tie_row[row]], request.missing)
                 again = _evaluate_hard(
-                    ranks[None], label, label_row[row : row + 1], n_given[row : row + 1], options, targets
+                    strict[None], label, label_row[row : row + 1], n_given[row : row + 1], options, targets
                 )
                 out[row, : codes.size] = again[0, : codes.size]
     facts = dict(zip(kernels.COLUMNS, out[:, codes.size :].T, strict=True))
@@ -106,13 +103,27 @@ def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) 
     return np.column_stack([out[:, : codes.size], *columns]).reshape(*rows.lead, codes.size + len(COLUMNS))
 
 
-def _targets(request: Request) -> Targets:
-    """Return the estimators by code and parameter, and the range of recall."""
+def options_of(request: Request) -> Options:
+    """Return what labels, missing scores and ties mean, by code."""
+    from aucpr_dask import kernels
+
+    return kernels.Options(
+        positive_from=request.positive_from or 1,
+        drop_unjudged=int(request.unjudged == "drop"),
+        missing=MISSING.index(request.missing),
+        expect_ties=int(request.ties == "expectation"),
+        prevalence=np.nan if request.prevalence is None else request.prevalence,
+    )
+
+
+def targets_of(request: Request) -> Targets:
+    """Return the estimators by code and parameter, the extras behind them, and the range of recall."""
     from aucpr_dask import kernels
 
     parsed = [parse_estimator(name) for name in request.estimators]
-    codes = [spec.code for spec, _ in parsed]
-    return kernels.targets_of(codes, [parameter for _, parameter in parsed], request.recall_range)
+    codes = [spec.code for spec, _ in parsed] + [kernels.EXTRA_CODES[name] for name in request.extras]
+    parameters = [parameter for _, parameter in parsed] + [np.nan] * len(request.extras)
+    return kernels.targets_of(codes, parameters, request.recall_range)
 
 
 def _evaluate_hard(
@@ -129,6 +140,45 @@ def _evaluate_hard(
     if targets.are_basic:
         return kernels.evaluate_rows(score, label, label_row, n_given, options, targets.codes)
     return kernels.evaluate_all_rows(score, label, label_row, n_given, options, targets)
+
+
+def _evaluate_weighted(
+    rows: Rows, named: dict[str, Array], request: Request, options: Options, targets: Targets
+) -> NDArray[np.float64]:
+    """Evaluate items with weights; a soft label is two items of one score, a positive and a negative."""
+    from aucpr_dask import kernels
+
+    check_all_weights(named)
+    score = named["score"]
+    if "label" in named:
+        label, weight = named["label"].astype(np.int8, copy=False), named["weight"].astype(np.float64, copy=False)
+        return _evaluate_items(rows, score, label, weight, options, targets)
+    positive, negative = np.broadcast_arrays(named["positive_weight"], named["negative_weight"])
+    label = np.repeat(np.array([options.positive_from, 0], np.int8), score.shape[-1])
+    weight = np.concatenate([positive, negative], axis=-1, dtype=np.float64)
+    out = _evaluate_items(rows, np.concatenate([score, score], axis=-1), label, weight, options, targets)
+    facts = dict(zip(kernels.COLUMNS, out[:, targets.codes.size :].T, strict=True))
+    counted_twice, is_missing = (positive > 0) & (negative > 0), np.isnan(score)
+    facts["n_missing"] -= rows.scalar((counted_twice & is_missing).sum(axis=-1))
+    facts["n_ranked"] -= rows.scalar((counted_twice & ~is_missing).sum(axis=-1))
+    return out
+
+
+def _evaluate_items(
+    rows: Rows, score: Array, label: Array, weight: Array, options: Options, targets: Targets
+) -> NDArray[np.float64]:
+    from aucpr_dask import kernels
+
+    if score.shape[-1] > kernels.MOST_WEIGHTED:
+        raise InvalidInputError(
+            explain(
+                "too many items with weights in one ranking",
+                received=f"{score.shape[-1]} items, a soft label counted as two",
+                allowed=f"up to {kernels.MOST_WEIGHTED}",
+            )
+        )
+    items = rows.full(score), *rows.distinct(label), *rows.distinct(weight)
+    return kernels.evaluate_weighted_rows(*items, options, targets)
 
 
 class Rows:
@@ -172,6 +222,10 @@ class Rows:
         """Return one number for each ranking."""
         return np.ascontiguousarray(np.broadcast_to(array, self.lead).ravel().astype(np.float64))
 
+    def broadcast(self, array: Array) -> Array:
+        """Return one element for each ranking, of the array's own type."""
+        return np.ascontiguousarray(np.broadcast_to(array, self.lead).ravel())
+
     def describe(self, which: NDArray[np.bool_], counts: NDArray[np.float64]) -> str:
         """Name the chosen rankings, with a count for each."""
         rows = np.flatnonzero(which)
@@ -186,16 +240,16 @@ class Rows:
         return "; ".join(parts)
 
 
-ITEM_ROLES = frozenset({"score", "label", "tie_order", "weight", "positive_weight", "negative_weight"})
+ITEM_ROLES = frozenset(
+    {"score", "label", "tie_order", "weight", "positive_weight", "negative_weight", "cluster", "fold"}
+)
 
 
 def class_weights(
     rows: Rows, named: dict[str, Array], request: Request
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
     """Return each item's weight as a positive and as a negative, by distinct row."""
-    for name in ("weight", "positive_weight", "negative_weight"):
-        if name in named:
-            check_weights(named[name], name)
+    check_all_weights(named)
     if "label" in named:
         label = named["label"]
         weight = named["weight"].astype(np.float64, copy=False)
@@ -211,6 +265,13 @@ def class_weights(
     return positive, negative, weight_row
 
 
+def check_all_weights(named: dict[str, Array]) -> None:
+    """Raise if a weight is outside its domain."""
+    for name in ("weight", "positive_weight", "negative_weight"):
+        if name in named:
+            check_weights(named[name], name)
+
+
 def _order_matters(out: NDArray[np.float64], targets: Targets, missing: str) -> NDArray[np.bool_]:
     """Tell in which rankings another order of tied items could change an estimate."""
     from aucpr_dask import kernels
@@ -224,7 +285,7 @@ def _order_matters(out: NDArray[np.float64], targets: Targets, missing: str) -> 
     return matters
 
 
-def _ranks(score: Array, tie_order: Array, missing: str) -> NDArray[np.float64]:
+def ranks(score: Array, tie_order: Array, missing: str) -> NDArray[np.float64]:
     """Return distinct scores in the order of (score, then tie order): the first item gets the highest."""
     order = np.lexsort((tie_order, -score))
     ranks = np.empty(score.size)

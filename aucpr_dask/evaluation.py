@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import dask.array as da
@@ -12,13 +13,13 @@ import xarray as xr
 from aucpr_dask.blocks import COLUMNS, ITEM_ROLES, Request, evaluate_intervals, evaluate_rankings
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, explain
 from aucpr_dask.inputs import aligned, checked_request, estimator_names, fraction, labelled_inputs, plain_inputs
+from aucpr_dask.resampling import QUANTITY as _QUANTITY
+from aucpr_dask.resampling import IntervalPlan, checked_plan, extras_of, with_intervals
 from aucpr_dask.results import annotate
 from aucpr_dask.scores.validate import check_one_chunk, validate_scores
 from aucpr_dask.specs import INTERVALS, lookup
 from aucpr_dask.stores import Scores, map_nodes
-from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, GRADE, ITEM, METHOD
-
-_QUANTITY = "quantity"
+from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, GRADE, ITEM, METHOD, RESULT_VARIABLES
 
 
 def estimate(
@@ -164,7 +165,7 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
     Raises
     ------
     InvalidInputError
-        If a method is unknown or the level is not between 0 and 1.
+        If a method is unknown or not a formula, or the level is not between 0 and 1.
 
     References
     ----------
@@ -175,7 +176,7 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
     >>> interval(0.8, 50).round(4)
     array([0.6667, 0.8889])
     """
-    methods = _methods(method)
+    methods = _formula_methods(method)
     level = fraction(level, "level")
     bounds: Any
     if isinstance(estimate, xr.DataArray) or isinstance(n_positive, xr.DataArray):
@@ -209,26 +210,49 @@ def evaluate(
     ties: str = "block",
     unjudged: str = "negative",
     positive_from: int | None = None,
+    n_resamples: int = 1000,
+    seed: int = 0,
+    unit: str = "items",
+    keep_replicates: bool = False,
+    prevalence_design: str = "fixed",
+    n_folds: int = 10,
 ) -> Scores:
     """Evaluate every model of one data set, or of a tree of data sets.
+
+    Resample r of a query is drawn by ``(seed, data set, query, r)`` alone and is the same for all models: models are
+    compared in pairs, more resamples leave the first ones as they are, and so do other models, chunks or workers.
 
     Parameters
     ----------
     scores : xarray.Dataset or xarray.DataTree
         Score data sets: ``score`` over (model, item) or (model, query, item), ``label`` and, optionally,
-        ``n_positive``, ``weight``, ``positive_weight`` and ``negative_weight``, ``tie_order``.
+        ``n_positive``, ``weight``, ``positive_weight`` and ``negative_weight``, ``tie_order``, ``cluster``, ``fold``.
     estimators, intervals : str or sequence of str
         Names from the registries.
     level : float
         Confidence level of the intervals.
     prevalence, recall_range, missing, ties, unjudged, positive_from
         See :func:`estimate`.
+    n_resamples : int
+        Resamples of the intervals that need them.
+    seed : int
+        What resamples and folds are drawn by.
+    unit : {"items", "clusters"}
+        What is drawn: items, positives and negatives apart; or whole groups of the variable ``cluster``.
+    keep_replicates : bool
+        Whether to return the estimate of every resample, ``replicate(..., estimator, resample)``.
+    prevalence_design : {"fixed", "random"}
+        Whether another sample would have the same numbers of positives and negatives; of weights that are both, or
+        of clusters, these are random.
+    n_folds : int
+        Folds of the cross-validation intervals, unless the data set has its own in ``fold``.
 
     Returns
     -------
     xarray.Dataset or xarray.DataTree
         The same kind as `scores`; lazy if they are Dask-backed. Variables ``estimate(..., estimator)``,
-        ``interval(..., estimator, method, ci_bound)``, ``n_positive``, ``n_negative``, ``n_missing``,
+        ``standard_error(..., estimator)``, ``interval(..., estimator, method, ci_bound)``, ``n_positive``,
+        ``n_negative``, ``n_missing``,
         ``prevalence`` and ``flags``, where ... is model and, if present, query.
 
     Raises
@@ -248,32 +272,49 @@ def evaluate(
     >>> result["estimate"].sel(estimator="average_precision").values.round(4)
     array([1.    , 0.4167])
     """
-    names, methods = estimator_names(estimators), _methods(intervals)
-    level = fraction(level, "level")
+    options = {name: value for name, value in locals().items() if name != "scores"}
     validate_scores(scores, positive_from=positive_from)
-
-    def evaluate_node(path: str, dataset: xr.Dataset) -> xr.Dataset:
-        inputs = _inputs(dataset, positive_from, path)
-        request = checked_request(names, prevalence, missing, ties, unjudged, positive_from, set(inputs), recall_range)
-        _refuse_known_missing(dataset, request, path)
-        stacked = _rank_labelled(inputs, request, ITEM)
-        return _result(stacked, request, methods, level, dataset.attrs)
-
-    return map_nodes(scores, evaluate_node)
+    return map_nodes(scores, lambda path, dataset: evaluate_dataset(dataset, path, **options))
 
 
-def _result(
-    stacked: xr.DataArray, request: Request, methods: tuple[str, ...], level: float, attrs: Mapping[Any, Any]
+def evaluate_dataset(
+    dataset: xr.Dataset,
+    path: str,
+    estimators: str | Sequence[str] = ("average_precision",),
+    intervals: str | Sequence[str] = ("logit",),
+    level: float = 0.95,
+    *,
+    prevalence: float | None = None,
+    recall_range: tuple[float, float] = (0.0, 1.0),
+    missing: str = "raise",
+    ties: str = "block",
+    unjudged: str = "negative",
+    positive_from: int | None = None,
+    **resampling: Any,
 ) -> xr.Dataset:
+    """Evaluate one data set, or a part of it, under the name by which its resamples are drawn."""
+    plan = checked_plan(IntervalPlan(_methods(intervals), fraction(level, "level"), **resampling))
+    inputs = _inputs(dataset, positive_from, path)
+    names = estimator_names(estimators)
+    request = checked_request(names, prevalence, missing, ties, unjudged, positive_from, set(inputs), recall_range)
+    _refuse_known_missing(dataset, request, path)
+    ranked = replace(request, extras=extras_of(request, plan, inputs))
+    stacked = _rank_labelled(inputs, ranked, ITEM)
+    result = _estimates(stacked, request, len(ranked.extras))
+    extras = {name: stacked.isel({_QUANTITY: len(names) + i}) for i, name in enumerate(ranked.extras)}
+    result = with_intervals(result, extras, inputs, dataset, request, plan, path)
+    return annotate(result[[name for name in RESULT_VARIABLES if name in result]], request, plan, dataset.attrs)
+
+
+def _estimates(stacked: xr.DataArray, request: Request, n_extras: int) -> xr.Dataset:
     n_estimators = len(request.estimators)
     estimates = stacked.isel({_QUANTITY: slice(n_estimators)}).rename({_QUANTITY: ESTIMATOR})
-    estimates = estimates.assign_coords({ESTIMATOR: _strings(request.estimators)})
-    column = {name: stacked.isel({_QUANTITY: n_estimators + position}) for position, name in enumerate(COLUMNS)}
+    first = n_estimators + n_extras
+    column = {name: stacked.isel({_QUANTITY: first + position}) for position, name in enumerate(COLUMNS)}
     n_items = column["n_positive"] + column["n_negative"]
-    result = xr.Dataset(
+    return xr.Dataset(
         {
-            "estimate": estimates,
-            "interval": _intervals_labelled(estimates, column["n_positive"], methods, level),
+            "estimate": estimates.assign_coords({ESTIMATOR: _strings(request.estimators)}),
             "n_positive": column["n_positive"],
             "n_negative": column["n_negative"],
             "n_missing": column["n_missing"].astype(np.int64),
@@ -281,7 +322,6 @@ def _result(
             "flags": column["flags"].astype(np.int32),
         }
     )
-    return annotate(result, request, level, attrs)
 
 
 def _rank_labelled(inputs: dict[str, xr.DataArray], request: Request, dim: str) -> xr.DataArray:
@@ -295,7 +335,7 @@ def _rank_labelled(inputs: dict[str, xr.DataArray], request: Request, dim: str) 
         kwargs={"roles": roles, "request": request},
         dask="parallelized",
         output_dtypes=[np.float64],
-        dask_gufunc_kwargs={"output_sizes": {_QUANTITY: len(request.estimators) + len(COLUMNS)}},
+        dask_gufunc_kwargs={"output_sizes": {_QUANTITY: len(request.estimators) + len(request.extras) + len(COLUMNS)}},
         keep_attrs=False,
     )
 
@@ -392,3 +432,18 @@ def _refuse_known_missing(dataset: xr.Dataset, request: Request, path: str) -> N
 def _methods(method: str | Sequence[str]) -> tuple[str, ...]:
     methods = (method,) if isinstance(method, str) else tuple(method)
     return tuple(lookup(INTERVALS, name, "interval method").name for name in methods)
+
+
+def _formula_methods(method: str | Sequence[str]) -> tuple[str, ...]:
+    methods = _methods(method)
+    for name in methods:
+        if not INTERVALS[name].is_formula:
+            raise InvalidInputError(
+                explain(
+                    "this interval does not follow from the estimate and the positives alone",
+                    received=repr(name),
+                    allowed=", ".join(spec.name for spec in INTERVALS.values() if spec.is_formula),
+                    remedy=f"evaluate(scores, intervals={name!r}) computes it from the scores",
+                )
+            )
+    return methods

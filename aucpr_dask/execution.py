@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,7 +20,7 @@ from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster, as_completed
 
 from aucpr_dask.errors import StoreError, explain
-from aucpr_dask.evaluation import evaluate
+from aucpr_dask.evaluation import evaluate, evaluate_dataset
 from aucpr_dask.results import KIND, open_result
 from aucpr_dask.scores import open_scores
 from aucpr_dask.stores import Scores, create_store, map_nodes, nodes_of, open_array, open_backend, read_root_document
@@ -108,7 +108,7 @@ def run(
     template = map_nodes(lazy, lambda path, result: _template(result, source, digest))
     blocks = [Block(path, region) for path, result in nodes_of(lazy) for region in _regions(result)]
     pending = create_store(target, template, KIND, overwrite=overwrite)
-    with _client(cluster) as client:
+    with connect(cluster) as client:
         _run_blocks(client, blocks, (source, target, uuid4().hex, options), on_progress)
     pending.commit()
     return open_result(target)
@@ -117,7 +117,7 @@ def run(
 def evaluate_block(block: Block, source: str, target: str, run_id: str, options: dict[str, Any]) -> int:
     """Evaluate one block of a score store into its region of a result store: the task of a run."""
     dataset = _source_node(source, block.path, run_id)
-    result = evaluate(dataset.isel(block.slices).load(), **options)
+    result = evaluate_dataset(dataset.isel(block.slices).load(), block.path, **options)
     for name, variable in result.data_vars.items():
         region = tuple(block.slices.get(str(dim), slice(None)) for dim in variable.dims)
         _target_array(target, block.path, str(name), run_id)[region] = variable.values
@@ -144,32 +144,43 @@ def _run_blocks(
     on_progress: Callable[[Progress], None] | None,
 ) -> None:
     started = time.monotonic()
-    threads = sum(client.nthreads().values()) or 1
-    waiting = iter(blocks)
-    unfinished: set[Any] = set()
-
-    def submit(n: int) -> list[Any]:
-        futures = [client.submit(evaluate_block, block, *arguments, pure=False) for block in islice(waiting, n)]
-        unfinished.update(futures)
-        return futures
-
     rankings = 0
     total = sum(block.n_rankings for block in blocks)
+    calls = [(block, *arguments) for block in blocks]
+    for done, (_, n_rankings) in enumerate(as_they_finish(client, evaluate_block, calls), start=1):
+        rankings += n_rankings
+        if on_progress is not None:
+            seconds = time.monotonic() - started
+            on_progress(Progress(done, len(blocks), rankings, total, seconds, client.dashboard_link))
+
+
+def as_they_finish(
+    client: Client, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]]
+) -> Iterator[tuple[int, Any]]:
+    """Run calls of a function on the workers, few at a time, and yield the number of each call and its result."""
+    threads = sum(client.nthreads().values()) or 1
+    waiting = enumerate(calls)
+    unfinished: dict[Any, int] = {}
+
+    def submit(n: int) -> list[Any]:
+        futures = {client.submit(function, *arguments, pure=False): number for number, arguments in islice(waiting, n)}
+        unfinished.update(futures)
+        return list(futures)
+
     running = as_completed(submit(BLOCKS_AHEAD * threads))
     try:
-        for done, future in enumerate(running, start=1):
-            rankings += future.result()
-            unfinished.remove(future)
+        for future in running:
+            result = future.result()
+            number = unfinished.pop(future)
             running.update(submit(1))
-            if on_progress is not None:
-                seconds = time.monotonic() - started
-                on_progress(Progress(done, len(blocks), rankings, total, seconds, client.dashboard_link))
+            yield number, result
     finally:
         client.cancel(list(unfinished))  # after a failure: someone else's client lives on
 
 
 @contextmanager
-def _client(cluster: Cluster) -> Iterator[Client]:
+def connect(cluster: Cluster) -> Iterator[Client]:
+    """Yield a client; a cluster that is started here is closed again."""
     if isinstance(cluster, Client):
         yield cluster
     elif isinstance(cluster, str):

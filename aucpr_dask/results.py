@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.blocks import Request
+from aucpr_dask.resampling import IntervalPlan
 from aucpr_dask.specs import lookup
 from aucpr_dask.stores import Scores, open_store
 from aucpr_dask.variables import FLAG_BITS, FLAGS, RESULT_VARIABLES
@@ -41,20 +42,20 @@ def open_result(url: str | Path, *, chunks: Any = None) -> Scores:
     return open_store(url, KIND, chunks=chunks)
 
 
-def annotate(result: xr.Dataset, request: Request, level: float, source: Mapping[Any, Any]) -> xr.Dataset:
+def annotate(result: xr.Dataset, request: Request, plan: IntervalPlan, source: Mapping[Any, Any]) -> xr.Dataset:
     """Describe every variable, and record in the attributes how the numbers came about."""
     for name, variable in result.data_vars.items():
         variable.attrs["description"] = RESULT_VARIABLES[str(name)].description
         variable.attrs["units"] = "1"
-    result["interval"].attrs |= {"ci_kind": "confidence interval", "ci_prob": level}
+    result["interval"].attrs |= {"ci_kind": "confidence interval", "ci_prob": plan.level}
     result["flags"].attrs |= {
         "flag_masks": np.array([flag.bit for flag in FLAGS], dtype=np.int32).tolist(),
         "flag_meanings": " ".join(flag.name for flag in FLAGS),
     }
-    parameters = {name: value for name, value in asdict(request).items() if value is not None}
+    parameters = {name: value for name, value in asdict(request).items() if value not in (None, ())}
     parameters["estimators"] = list(request.estimators)
     kept = {name: value for name, value in source.items() if str(name).startswith("source")}
-    result.attrs = kept | parameters | {"level": level, "versions": versions()}
+    result.attrs = kept | parameters | {"level": plan.level} | plan.attributes() | {"versions": versions()}
     return result
 
 

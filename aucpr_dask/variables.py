@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 MODEL, QUERY, ITEM = "model", "query", "item"
 ESTIMATOR, METHOD, BOUND, GRADE = "estimator", "method", "ci_bound", "grade"
+RESAMPLE, FOLD = "resample", "fold"
 BOUNDS = ("lower", "upper")
 
 POSITIVE, NEGATIVE, UNJUDGED, PADDING = 1, 0, -1, -2
@@ -78,6 +79,15 @@ RESULT_VARIABLES = {
     spec.name: spec
     for spec in (
         VariableSpec("estimate", (("...", ESTIMATOR),), "f", "Estimated area under the precision-recall curve."),
+        VariableSpec(
+            "standard_error",
+            (("...", ESTIMATOR),),
+            "f",
+            "Standard error: of average precision by its influence function, of others by their replicates.",
+        ),
+        VariableSpec(
+            "replicate", (("...", ESTIMATOR, RESAMPLE),), "f", "Estimate of a resample that all models share."
+        ),
         VariableSpec(
             "interval",
             (("...", ESTIMATOR, METHOD, BOUND),),

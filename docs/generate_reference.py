@@ -6,7 +6,17 @@ import sys
 
 import pages
 
-from aucpr_dask.specs import ESTIMATORS, INTERVALS, MISSING, TIES, UNJUDGED, EstimatorSpec
+from aucpr_dask.specs import (
+    ESTIMATORS,
+    INTERVAL_NEEDS,
+    INTERVAL_SYMBOLS,
+    INTERVALS,
+    MISSING,
+    TIES,
+    UNJUDGED,
+    EstimatorSpec,
+    IntervalSpec,
+)
 from aucpr_dask.variables import FLAGS
 
 PAGE = pages.HERE / "estimators.md"
@@ -51,11 +61,14 @@ def reference() -> str:
                 map(_domain, ESTIMATORS.values()),
             ),
             "## Intervals",
-            "t is the estimate, n the number of positives, z the normal quantile of the level.",
+            INTERVAL_SYMBOLS,
             pages.table(
                 ["name", "formula", "when to use it, and its coverage", "DOI"],
                 ([f"`{s.name}`", f"`{s.formula}`", s.when, _doi(s.doi)] for s in INTERVALS.values()),
             ),
+            "What each is made from, beside the estimate. `interval` computes those that need the number of positives "
+            "alone, `evaluate` all.",
+            pages.table(["name", "made from", "estimators"], map(_basis, INTERVALS.values())),
             "## Options",
             pages.table(
                 ["option", "choices, the default first"],
@@ -80,6 +93,12 @@ def _domain(spec: EstimatorSpec) -> list[str]:
     parameter = f"{spec.parameter}, above 0, up to 1" if spec.parameter else "-"
     ties = [_yes(choice in spec.ties) for choice in TIES]
     return [f"`{spec.name}`", parameter, _yes(spec.partial), *ties, _yes(spec.weights)]
+
+
+def _basis(spec: IntervalSpec) -> list[str]:
+    needs = ", ".join(INTERVAL_NEEDS[need] for need in spec.needs)
+    estimators = "all" if spec.estimators is None else ", ".join(f"`{name}`" for name in spec.estimators)
+    return [f"`{spec.name}`", needs, estimators]
 
 
 def _yes(has: bool) -> str:

@@ -18,6 +18,7 @@ from aucpr_dask.specs import ESTIMATORS, INTERVALS
 from aucpr_dask.variables import FLAG_BITS, RESULT_VARIABLES
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
+FORMULAS = [spec.name for spec in INTERVALS.values() if spec.is_formula]
 
 
 @contextmanager
@@ -64,13 +65,13 @@ def test_the_attributes_say_how_the_numbers_came_about(scores: xr.Dataset) -> No
 
 
 def test_the_numbers_of_a_result(scores: xr.Dataset) -> None:
-    result = ap.evaluate(scores, NAMES, list(INTERVALS))
+    result = ap.evaluate(scores, NAMES, FORMULAS)
     score, label = scores["score"].values, scores["label"].values
     np.testing.assert_array_equal(result["estimate"].values, ap.estimate(score, label, NAMES))
     np.testing.assert_array_equal(result["n_positive"].values, label.sum())
     np.testing.assert_array_equal(result["n_negative"].values, (label == 0).sum())
     np.testing.assert_array_equal(result["prevalence"].values, label.mean())
-    bounds = ap.interval(result["estimate"].values, int(label.sum()), list(INTERVALS))
+    bounds = ap.interval(result["estimate"].values, int(label.sum()), FORMULAS)
     np.testing.assert_array_equal(result["interval"].values, bounds)
 
 
@@ -165,7 +166,7 @@ def test_one_task_evaluates_one_block_for_all_variables(scores: xr.Dataset, monk
     calls = []
     kernel = kernels.evaluate_rows
     monkeypatch.setattr(kernels, "evaluate_rows", lambda *arguments: calls.append(1) or kernel(*arguments))
-    ap.evaluate(scores.chunk({"model": 2}), NAMES, list(INTERVALS)).compute(scheduler="sync")
+    ap.evaluate(scores.chunk({"model": 2}), NAMES, FORMULAS).compute(scheduler="sync")
     assert len(calls) == 3
 
 
@@ -571,7 +572,7 @@ def test_the_records_name_every_estimator_and_interval() -> None:
     for name in ("interpolated_max", "interpolated_mean", "interpolated_median", "interpolated_convex"):
         assert name in ESTIMATORS
     assert {"binormal", "continuous", "discrete", "roc_area", "gain_area"} < set(ESTIMATORS)
-    assert list(INTERVALS) == ["binomial", "logit", "wilson", "clopper_pearson"]
+    assert FORMULAS == ["binomial", "logit", "wilson", "clopper_pearson"]
 
 
 def test_what_would_be_lost_in_conversion_is_refused():

@@ -15,7 +15,7 @@ import aucpr_dask as ap
 from aucpr_dask.specs import ESTIMATORS, INTERVALS
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
-METHODS = list(INTERVALS)
+METHODS = [spec.name for spec in INTERVALS.values() if spec.is_formula]
 FORMULAS = ["binomial", "logit", "wilson", "clopper_pearson"]
 ALL_LABELS = (0, 1, -1, -2)
 

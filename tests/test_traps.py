@@ -103,10 +103,13 @@ LAYERS = [
     ("domains",),
     ("stores", "kernels"),
     ("scores", "blocks"),
-    ("curve_blocks",),
-    ("results", "inputs"),
+    ("curve_blocks", "resampling_blocks"),
+    ("inputs",),
+    ("resampling",),
+    ("results",),
     ("evaluation",),
     ("inference", "execution", "curves", "references", "simulate"),
+    ("study",),
     ("view",),
     ("demo",),
     ("cli",),
@@ -140,7 +143,19 @@ def test_numba_is_imported_by_the_kernels_only() -> None:
 # Graphs
 
 
-@pytest.mark.parametrize("name", ["blocks.evaluate_rankings", "blocks.evaluate_intervals", "execution.evaluate_block"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "blocks.evaluate_rankings",
+        "blocks.evaluate_intervals",
+        "resampling_blocks.replicate_rankings",
+        "resampling_blocks.evaluate_folds",
+        "resampling_blocks.influence_errors",
+        "resampling_blocks.evidence_bounds",
+        "execution.evaluate_block",
+        "study.simulate_batch",
+    ],
+)
 def test_what_enters_a_graph_travels_by_name(name: str) -> None:
     import importlib
 

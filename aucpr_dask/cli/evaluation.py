@@ -9,7 +9,17 @@ import click
 
 from aucpr_dask.cli.common import Output, cluster_option, example, output_option, overwrite_option
 from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.specs import ESTIMATORS, INTERVALS, MISSING, TIES, UNJUDGED, usage
+from aucpr_dask.specs import (
+    ESTIMATORS,
+    INTERVALS,
+    MISSING,
+    PREVALENCE_DESIGNS,
+    TIES,
+    UNITS,
+    UNJUDGED,
+    lookup,
+    usage,
+)
 
 if TYPE_CHECKING:
     from aucpr_dask.stores import Scores
@@ -33,6 +43,12 @@ def _expand(estimators: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
+def _interval_names(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the intervals, some given together."""
+    names = tuple(dict.fromkeys(name.strip() for value in values for name in value.split(",")))
+    return tuple(lookup(INTERVALS, name, "interval method").name for name in names)
+
+
 @click.command(
     short_help="Evaluate a score store and write a result store.",
     epilog=example("aucpr-dask evaluate aucpr-demo/scores.zarr result.zarr --level 0.9"),
@@ -50,12 +66,14 @@ def _expand(estimators: tuple[str, ...]) -> tuple[str, ...]:
 )
 @click.option(
     "--interval",
+    "--intervals",
     "intervals",
-    type=click.Choice(list(INTERVALS)),
     multiple=True,
     default=["logit"],
     show_default=True,
-    help="Formula interval (repeat for several).",
+    metavar="NAME",
+    callback=lambda ctx, param, values: _interval_names(values),
+    help=f"Interval (repeat, or separate by commas): {', '.join(INTERVALS)}.",
 )
 @click.option(
     "--level",
@@ -84,6 +102,20 @@ def _expand(estimators: tuple[str, ...]) -> tuple[str, ...]:
     help="What an unjudged item counts as.",
 )
 @positive_from_option
+@click.option(
+    "--resamples", "n_resamples", type=int, default=1000, show_default=True, help="Resamples of bootstrap intervals."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="What resamples and folds are drawn by.")
+@click.option("--unit", type=click.Choice(UNITS), default="items", show_default=True, help="What resamples draw.")
+@click.option("--keep-replicates", is_flag=True, help="Write the estimate of every resample: compare needs them.")
+@click.option(
+    "--prevalence-design",
+    type=click.Choice(PREVALENCE_DESIGNS),
+    default="fixed",
+    show_default=True,
+    help="Whether standard errors hold the numbers of positives and negatives fixed.",
+)
+@click.option("--folds", "n_folds", type=int, default=10, show_default=True, help="Folds of cross-validation.")
 @cluster_option
 @top_option
 @overwrite_option

@@ -3,15 +3,26 @@
 Importing this package imports numba, so the rest of the package does it only when a number is asked for.
 """
 
+from aucpr_dask.kernels.areas import ACCELERATION, ERROR_FIXED, ERROR_RANDOM
 from aucpr_dask.kernels.finishing import COLUMNS, Options, Targets
+from aucpr_dask.kernels.resampling import planned_bytes, replicate_rows
 from aucpr_dask.kernels.rows import evaluate_all_rows, evaluate_rows, evaluate_weighted_rows, targets_of
+
+EXTRA_CODES = {
+    "standard_error_fixed": ERROR_FIXED,
+    "standard_error_random": ERROR_RANDOM,
+    "acceleration": ACCELERATION,
+}
 
 __all__ = [
     "COLUMNS",
+    "EXTRA_CODES",
     "Options",
     "Targets",
     "evaluate_all_rows",
     "evaluate_rows",
     "evaluate_weighted_rows",
+    "planned_bytes",
+    "replicate_rows",
     "targets_of",
 ]

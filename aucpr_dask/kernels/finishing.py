@@ -47,7 +47,8 @@ class Targets(NamedTuple):
     def are_basic(self) -> bool:
         """Whether the blocks of positives are all that these estimators need."""
         whole = self.recall_range[0] == 0 and self.recall_range[1] == 1
-        return bool(whole and self.codes.max() <= areas.UPPER_TRAPEZOID)
+        basic = (self.codes <= areas.UPPER_TRAPEZOID) | (self.codes >= areas.ERROR_FIXED)
+        return bool(whole and basic.all())
 
 
 class Ranking(NamedTuple):
@@ -133,16 +134,14 @@ def finish(ranking, blocks, n_blocks, options, codes, out):
     facts[7] = ranking.n_distinct
     facts[8] = areas.ties_matter(blocks, n_blocks)
 
-    scale = 1.0
-    if not np.isnan(options.prevalence) and negatives > 0.0:
-        scale = total * (1.0 - options.prevalence) / (negatives * options.prevalence)
     for e in range(codes.size):
         if not total > 0.0:
             area = np.nan
         elif options.expect_ties:
-            area = areas.expected_average_precision(blocks, n_blocks, total)
+            is_area = codes[e] == areas.AVERAGE_PRECISION
+            area = areas.expected_average_precision(blocks, n_blocks, total) if is_area else np.nan
         else:
-            area = areas.area_of(codes[e], blocks, n_blocks, total, scale)
+            area = areas.area_of(codes[e], blocks, n_blocks, total, negatives, options.prevalence)
         out[e] = 1.0 if area > 1.0 else area
 
 

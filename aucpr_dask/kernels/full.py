@@ -4,29 +4,22 @@ import numpy as np
 from numba import types
 
 from aucpr_dask.kernels import more_areas as more
-from aucpr_dask.kernels.areas import area_of
+from aucpr_dask.kernels.areas import is_basic, scale_to
 from aucpr_dask.kernels.compiling import Cache, helper
 from aucpr_dask.kernels.finishing import (
     MISSING_LAST,
     MISSING_UNRETRIEVED,
-    Ranking,
-    count_distinct,
     finish,
     ranking_of,
     split,
     totals,
 )
+from aucpr_dask.kernels.keys import blocks_of_keys, class_of_keys, weighted_ranking
 from aucpr_dask.kernels.more_areas import Moments, Points
-from aucpr_dask.kernels.ranking import Blocks, Classes, two_sum
-from aucpr_dask.kernels.signatures import F8, I1, I8, OPTIONS_TYPE, row_of
+from aucpr_dask.kernels.ranking import Blocks, Classes, new_blocks, two_sum
+from aucpr_dask.kernels.signatures import F8, I1, I8, OPTIONS_TYPE, U8, row_of
 
 CACHE = Cache("full")
-
-
-@helper
-def new_points(n_items):
-    """Return room for the operating points of a ranking, the missing scores included."""
-    return Points(np.empty(n_items + 1), np.empty(n_items + 1))
 
 
 @helper
@@ -47,27 +40,18 @@ def points_of_classes(positive, negative, points):
 
 
 @helper
-def points_of_weights(score, positive_weight, negative_weight, points):
-    """Fill `points` from scores sorted in ascending order and their weights."""
-    n_points = 0
-    positives = positives_error = negatives = negatives_error = 0.0
-    i = score.size
-    while i > 0:
-        x = score[i - 1]
-        while i > 0 and score[i - 1] == x:
-            i -= 1
-            positives, positives_error = two_sum(positives, positives_error, positive_weight[i])
-            negatives, negatives_error = two_sum(negatives, negatives_error, negative_weight[i])
-        points.positives[n_points] = positives + positives_error
-        points.negatives[n_points] = negatives + negatives_error
-        n_points += 1
-    return n_points
+def count_rises(ascending):
+    """Count the values above the one before, or above 0."""
+    n = 0
+    for k in range(ascending.size):
+        n += ascending[k] > (ascending[k - 1] if k > 0 else 0.0)
+    return n
 
 
 @helper
 def blocks_of_points(points, n_points):
     """Return the blocks that hold a positive."""
-    blocks = Blocks(np.empty(n_points + 1), np.empty(n_points + 1), np.empty(n_points + 1))
+    blocks = new_blocks(count_rises(points.positives[:n_points]))
     n_blocks = 0
     positives = negatives = 0.0
     for k in range(n_points):
@@ -118,11 +102,10 @@ def finish_all(ranking, points, n_points, moments, grid, options, codes, paramet
     is_ranked = missing == 0.0 or options.missing < MISSING_LAST
     if not total > 0.0 or options.expect_ties:
         return
-    scale = 1.0
+    scale = scale_to(options.prevalence, total, negatives)
     prevalence = total / (total + negatives)
     if not np.isnan(options.prevalence) and negatives > 0.0:
         prevalence = options.prevalence
-        scale = total * (1.0 - prevalence) / (negatives * prevalence)
     low, high = recall_range[0] * total, recall_range[1] * total
     if recall_range[1] == 1.0:
         high = np.inf
@@ -142,8 +125,8 @@ def finish_all(ranking, points, n_points, moments, grid, options, codes, paramet
             area = more.precision_at_recall(blocks, n_blocks, total, scale, parameters[e])
         elif code == more.RECALL_AT_PRECISION:
             area = more.recall_at_precision(blocks, n_blocks, total, scale, parameters[e])
-        elif low == 0.0 and high == np.inf and code <= more.UPPER_TRAPEZOID:
-            area = area_of(code, blocks, n_blocks, total, scale)
+        elif low == 0.0 and high == np.inf and is_basic(code):
+            continue  # `finish` has written it
         else:
             area = partial_area(code, blocks, n_blocks, points, n_points, scale, low, high) / total
         out[e] = 1.0 if area > 1.0 else area
@@ -167,21 +150,23 @@ def partial_area(code, blocks, n_blocks, points, n_points, scale, low, high):
         return more.interpolated(positives, negatives, n, low, high)
     if code == more.CONTINUOUS:
         return more.continuous(blocks, n_blocks, scale, low, high)
-    return more.discrete(blocks, n_blocks, scale, low, high)
+    if code == more.DISCRETE:
+        return more.discrete(blocks, n_blocks, scale, low, high)
+    return np.nan
 
 
 _ARGUMENTS = (F8[:, ::1], OPTIONS_TYPE, row_of(I8), row_of(F8), row_of(F8), F8[::1])
 
 
-@CACHE.kernel(types.void(F8[::1], F8[::1], row_of(F8), F8, *_ARGUMENTS))
-def full_row(positive, negative, counts, n_given, grid, options, codes, parameters, recall_range, out):
-    """Evaluate one ranking from the scores of both classes, each sorted in ascending order."""
-    points = new_points(positive.size + negative.size)
+@CACHE.kernel(types.void(F8[::1], F8[::1], F8[:, ::1], row_of(F8), F8, *_ARGUMENTS))
+def full_row(positive, negative, space, counts, n_given, grid, options, codes, parameters, recall_range, out):
+    """Evaluate one ranking from the scores of both classes, each sorted in ascending order, in a space for points."""
+    points = Points(space[0], space[1])
     n_points = points_of_classes(positive, negative, points)
     moments = Moments(np.nan, np.nan, np.nan, np.nan)
     if np.any(codes == more.BINORMAL):
-        p_mean, p_deviation = mean_and_deviation(positive, np.ones(positive.size))
-        n_mean, n_deviation = mean_and_deviation(negative, np.ones(negative.size))
+        p_mean, p_deviation = mean_and_deviation(positive, np.broadcast_to(1.0, positive.shape))
+        n_mean, n_deviation = mean_and_deviation(negative, np.broadcast_to(1.0, negative.shape))
         moments = Moments(p_mean, p_deviation, n_mean, n_deviation)
     classes = Classes(counts[0], counts[1], counts[2], counts[3])
     ranking = ranking_of(positive, negative, classes, n_given)
@@ -196,33 +181,18 @@ def split_classes(score, label, options, positive, negative, counts):
     counts[2], counts[3] = classes.missing_positives, classes.missing_negatives
 
 
-@CACHE.kernel(types.void(F8[::1], F8[::1], F8[::1], row_of(F8), F8, *_ARGUMENTS))
-def full_weighted_row(
-    score,
-    positive_weight,
-    negative_weight,
-    missing,
-    n_missing,
-    grid,
-    options,
-    codes,
-    parameters,
-    recall_range,
-    out,
-):
-    """Evaluate one weighted ranking, sorted in ascending order; `missing` holds the weights without a score."""
-    points = new_points(score.size)
-    n_points = points_of_weights(score, positive_weight, negative_weight, points)
-    positives = points.positives[n_points - 1] if n_points > 0 else 0.0
-    negatives = points.negatives[n_points - 1] if n_points > 0 else 0.0
+@CACHE.kernel(types.void(row_of(U8), row_of(F8), row_of(F8), F8[:, ::1], row_of(F8), *_ARGUMENTS))
+def full_keys_row(keys, weight, score, space, facts, grid, options, codes, parameters, recall_range, out):
+    """Evaluate one weighted ranking from sorted keys, in a space for blocks."""
+    blocks = Blocks(space[0], space[1], space[2])
+    n_points, n_distinct, positives, negatives = blocks_of_keys(keys, weight, True, blocks)
+    points = Points(blocks.positives, blocks.at)
     moments = Moments(np.nan, np.nan, np.nan, np.nan)
     if np.any(codes == more.BINORMAL):
-        p_mean, p_deviation = mean_and_deviation(score, positive_weight)
-        n_mean, n_deviation = mean_and_deviation(score, negative_weight)
+        p_mean, p_deviation = mean_and_deviation(*class_of_keys(keys, score, weight, True))
+        n_mean, n_deviation = mean_and_deviation(*class_of_keys(keys, score, weight, False))
         moments = Moments(p_mean, p_deviation, n_mean, n_deviation)
-    classes = Classes(positives, negatives, missing[0], missing[1])
-    distinct = count_distinct(score, score)
-    ranking = Ranking(classes, 0.0, n_missing, float(score.size), distinct)
+    ranking = weighted_ranking(facts, positives, negatives, min(n_distinct, 3))
     finish_all(ranking, points, n_points, moments, grid, options, codes, parameters, recall_range, out)
 
 

@@ -56,6 +56,8 @@ def clipped_line(start, stop, left, right, low, high):
 @helper
 def clipped_curve(positives_a, negatives_a, positives_b, negatives_b, low, high):
     """Area under the interpolated curve between two points; TP and FP grow linearly together."""
+    if positives_a >= low and positives_b <= high:
+        return hyperbola(positives_a, negatives_a, positives_b, negatives_b)
     first, last = max(positives_a, low), min(positives_b, high)
     if first >= last:
         return 0.0
@@ -68,32 +70,39 @@ def clipped_curve(positives_a, negatives_a, positives_b, negatives_b, low, high)
 
 
 @helper
+def bend_series(x, n_terms):
+    """Add up the alternating series 1/2 - x/3 + x^2/4 - ..."""
+    bend = 0.0
+    for k in range(n_terms + 1, 1, -1):
+        bend = 1.0 / k - x * bend
+    return bend
+
+
+@helper
 def log_ratio(x):
-    """Return L = log1p(x)/x and 1 - L, both without cancellation, for x > 0."""
+    """Return L = log1p(x)/x and (1 - L)/x, both without cancellation, for x > 0."""
     if x > 0.1:
         ratio = np.log1p(x) / x
-        return ratio, 1.0 - ratio
-    # 1 - L is the alternating series x/2 - x^2/3 + ...; 16 terms are exact to rounding below 0.1.
-    rest = 0.0
-    for power in range(16, 0, -1):
-        rest = x * (1.0 / (power + 1.0) - rest)
-    return 1.0 - rest, rest
+        return ratio, (1.0 - ratio) / x
+    # So many terms are exact to rounding.
+    bend = bend_series(x, 6) if x < 1e-3 else bend_series(x, 16)
+    return 1.0 - x * bend, bend
 
 
 @helper
 def hyperbola(positives_a, negatives_a, positives_b, negatives_b):
     """Area under the interpolated curve between two points, in units of positives (recall times n).
 
-    With slope h = dFP/dTP, a = 1 + h, S the items at the first point, P its precision and x = a dTP/S, the area
-    is dTP [(1 - L)/a + P L], L = log1p(x)/x: a sum of positive terms, so that nothing cancels at any precision.
+    With dTP positives and d items between the points, TP and S at the first, and x = d/S, the area is
+    dTP/S [dTP (1 - L)/x + TP L], L = log1p(x)/x: a sum of positive terms, so that nothing cancels at any precision.
     """
     gained = positives_b - positives_a
-    a = 1.0 + (negatives_b - negatives_a) / gained
+    items = gained + (negatives_b - negatives_a)
     size = positives_a + negatives_a
     if size == 0.0:
-        return gained / a
-    ratio, rest = log_ratio(a * gained / size)
-    return gained * (rest / a + positives_a / size * ratio)
+        return gained * (gained / items)
+    ratio, bend = log_ratio(items / size)
+    return gained / size * (gained * bend + positives_a * ratio)
 
 
 @helper
@@ -141,25 +150,27 @@ def interpolated(positives, negatives, n, low, high):
 def negatives_of_aggregate(points, n_points, blocks, n_blocks, scale, median):
     """Return per recall the false positives that give the mean, or median, precision of all points at it."""
     negatives = np.empty(n_blocks)
-    start = 0
-    for k in range(n_blocks):
-        positives = blocks.positives[k]
-        while points.positives[start] < positives:
-            start += 1
-        stop = start
-        total = error = 0.0
-        while stop < n_points and points.positives[stop] == positives:
-            total, error = two_sum(total, error, positives / (positives + scale * points.negatives[stop]))
-            stop += 1
+    total = error = 0.0
+    k = start = 0
+    for point in range(n_points):
+        positives = points.positives[point]
+        if positives == 0.0:
+            start = point + 1
+            continue
+        if not median:
+            total, error = two_sum(total, error, positives / (positives + scale * points.negatives[point]))
+        if point + 1 < n_points and points.positives[point + 1] == positives:
+            continue
         if median:  # precision falls along a recall, so the points are in order
-            middle = (start + stop - 1) // 2
-            other = (start + stop) // 2
-            precision = 0.5 * positives / (positives + scale * points.negatives[middle])
-            precision += 0.5 * positives / (positives + scale * points.negatives[other])
+            middle, other = points.negatives[(start + point) // 2], points.negatives[(start + point + 1) // 2]
+            precision = 0.5 * positives / (positives + scale * middle)
+            precision += 0.5 * positives / (positives + scale * other)
         else:
-            precision = (total + error) / (stop - start)
+            precision = (total + error) / (point + 1 - start)
         negatives[k] = positives / precision - positives
-        start = stop
+        total = error = 0.0
+        k += 1
+        start = point + 1
     return negatives
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from aucpr_dask.kernels.areas import ERROR_FIXED
 from aucpr_dask.kernels.finishing import N_COLUMNS, Options, Targets
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
@@ -23,7 +24,8 @@ SHORT = 4096  # items up to which a ranking goes through the compiled loop
 CACHE_ITEMS = 1 << 16  # scores converted to float64 at a time, so that they are read from a core's own cache
 REACH = 9.0  # standard deviations beyond which a normal tail is below rounding
 FEW_POSITIVES = 1 / 32  # share of positives up to which a long ranking sorts only them
-FEW_WEIGHTED = 1 / 3  # the same, with weights
+FEW_WEIGHTED = 1 / 3  # the same, with weights and float64 scores
+MOST_WEIGHTED = 2**31  # items with weights in one ranking, whose places have to fit into 31 bits
 TABLE_POSITIVES = 16384  # positives up to which the table of gaps stays in a core's own cache
 
 
@@ -111,6 +113,7 @@ def evaluate_all_rows(
 
     out = np.full((len(score), targets.codes.size + N_COLUMNS), np.nan)
     positive, negative = np.empty((2, score.shape[1] + 1))
+    points = np.empty((2, score.shape[1] + 1))
     counts = np.empty(4)
     for row in range(len(score)):
         items = score[row].astype(np.float64)
@@ -118,91 +121,97 @@ def evaluate_all_rows(
         positives, negatives = positive[: int(counts[0])], negative[: int(counts[1])]
         positives.sort()
         negatives.sort()
-        full_row(positives, negatives, counts, n_given[row], _PANEL, options, *targets, out[row])
+        full_row(positives, negatives, points, counts, n_given[row], _PANEL, options, *targets, out[row])
     return out
 
 
 def evaluate_weighted_rows(
     score: Floats,
-    positive_weight: NDArray[np.float64],
-    negative_weight: NDArray[np.float64],
+    label: NDArray[np.int8],
+    label_row: NDArray[np.int64],
+    weight: NDArray[np.float64],
     weight_row: NDArray[np.int64],
     options: Options,
     targets: Targets,
 ) -> NDArray[np.float64]:
-    """Evaluate rankings in which every item carries a weight as a positive and one as a negative; ties in blocks.
+    """Evaluate rankings whose items carry weights, ties in blocks.
 
     Parameters
     ----------
-    score : ndarray, shape (rows, items), float32 or float64
-    positive_weight, negative_weight : ndarray, shape (weight rows, items), float64
-        Items with two zero weights are left out.
+    score, label, label_row, options
+        See :func:`evaluate_rows`.
+    weight : ndarray, shape (weight rows, items), float64
+        An item of weight 0 is left out.
     weight_row : ndarray of int64, shape (rows,)
-    options : Options
+        Which row of `weight` belongs to each row of `score`.
     targets : Targets
 
     Returns
     -------
     ndarray of float64, shape (rows, estimators + len(COLUMNS))
     """
+    from aucpr_dask.kernels.ordering import count_items
+
     out = np.full((len(score), targets.codes.size + N_COLUMNS), np.nan)
+    facts = np.empty(5)
     for row in range(len(score)):
-        items = score[row].astype(np.float64)
-        weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
-        if items.size <= SHORT or not targets.are_basic or not _weigh_gaps(items, *weights, options, targets, out[row]):
-            _weigh_all(items, *weights, options, targets, out[row])
+        items = score[row], label[label_row[row]], weight[weight_row[row]]
+        count_items(*items, options, facts)
+        if not _weigh_gaps(*items, facts, options, targets, out[row]):
+            _weigh_keys(*items, facts, options, targets, out[row])
+    out[:, : targets.codes.size][:, targets.codes >= ERROR_FIXED] = np.nan  # of weights, blocks know the sums only
     return out
 
 
 def _weigh_gaps(
-    score: NDArray[np.float64],
-    positive_weight: NDArray[np.float64],
-    negative_weight: NDArray[np.float64],
+    score: Floats,
+    label: NDArray[np.int8],
+    weight: NDArray[np.float64],
+    facts: NDArray[np.float64],
     options: Options,
     targets: Targets,
     out: NDArray[np.float64],
 ) -> bool:
-    """Evaluate one weighted ranking if its positives are few, by sorting only them; tell whether it was done."""
-    from aucpr_dask.kernels.weighted import split_weights, weighted_row
-
-    if np.count_nonzero(positive_weight) > FEW_WEIGHTED * score.size:
-        return False
-    positive, gain, negative, loss = np.empty((4, score.size + 1))
-    facts = np.empty(6)
-    split_weights(score, positive_weight, negative_weight, positive, gain, negative, loss, facts)
+    """Evaluate one long weighted ranking if its positives are few, by sorting only them; tell whether it was done."""
     n_positive, n_negative = int(facts[0]), int(facts[1])
+    few = FEW_POSITIVES if score.dtype == np.float32 else FEW_WEIGHTED
+    if score.size <= SHORT or n_positive > few * score.size or not targets.are_basic:
+        return False
+    from aucpr_dask.kernels.weighted import gaps_row, split_weights
+
+    positive, gain = np.empty((2, n_positive + 1))
+    negative, loss = np.empty((2, n_negative + 1))
+    split_weights(score, label, weight, options, positive, gain, negative, loss)
     order = np.argsort(positive[:n_positive])
-    sorted_positives = positive[order], gain[order]
     negatives = negative[:n_negative], loss[:n_negative]
-    return bool(weighted_row(*sorted_positives, *negatives, facts, options, targets.codes, out))
+    return bool(gaps_row(positive[order], gain[order], *negatives, facts, options, targets.codes, out))
 
 
-def _weigh_all(
-    score: NDArray[np.float64],
-    positive_weight: NDArray[np.float64],
-    negative_weight: NDArray[np.float64],
+def _weigh_keys(
+    score: Floats,
+    label: NDArray[np.int8],
+    weight: NDArray[np.float64],
+    facts: NDArray[np.float64],
     options: Options,
     targets: Targets,
     out: NDArray[np.float64],
 ) -> None:
     """Evaluate one weighted ranking by sorting all of it."""
-    from aucpr_dask.kernels.full import full_weighted_row
+    from aucpr_dask.kernels.ordering import keys_of_ranks, keys_of_scores
 
-    weights = np.stack([positive_weight, negative_weight])
-    carried = weights.any(axis=0)
-    if not carried.all():
-        score, weights = score[carried], weights[:, carried]
-    order = np.argsort(score)  # NaN last
-    n_missing = int(np.isnan(score).sum())
-    ranked, missing = order[: order.size - n_missing], order[order.size - n_missing :]
-    full_weighted_row(
-        score[ranked],
-        weights[0, ranked],
-        weights[1, ranked],
-        weights[:, missing].sum(axis=1),
-        float(n_missing),
-        _PANEL,
-        options,
-        *targets,
-        out,
-    )
+    keys = np.empty(score.size, np.uint64)
+    if score.dtype == np.float32:
+        keys_of_scores(score, label, weight, options, keys)
+        keys.sort()
+    else:
+        keys_of_ranks(score, np.argsort(score), label, weight, options, keys)
+    if targets.are_basic:
+        from aucpr_dask.kernels.weighted import keys_row
+
+        blocks = np.empty((3, int(facts[0]) + 1))
+        keys_row(keys, weight, blocks, facts, options, targets.codes, out)
+    else:
+        from aucpr_dask.kernels.full import full_keys_row
+
+        blocks = np.empty((3, keys.size + 1))
+        full_keys_row(keys, weight, score.astype(np.float64), blocks, facts, _PANEL, options, *targets, out)

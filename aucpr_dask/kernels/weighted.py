@@ -1,15 +1,16 @@
-"""One long weighted ranking with few positives: only these are sorted, the others' weights fall into gaps."""
+"""One weighted ranking: from sorted keys; or, where positives are few, these sorted and the others' weights in gaps."""
 
 import numpy as np
 from numba import types
 
 from aucpr_dask.kernels.compiling import Cache, helper
-from aucpr_dask.kernels.finishing import Ranking, count_distinct, finish
+from aucpr_dask.kernels.finishing import count_distinct, finish
+from aucpr_dask.kernels.keys import blocks_of_keys, weighted_ranking
 from aucpr_dask.kernels.ranking import (
     CROWDED,
     LINEAR,
     SEGMENT,
-    Classes,
+    Blocks,
     GapTable,
     bucket_of,
     bucket_scale,
@@ -20,36 +21,34 @@ from aucpr_dask.kernels.ranking import (
     new_blocks,
     two_sum,
 )
-from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, row_of
+from aucpr_dask.kernels.signatures import F8, FLOATS, I1, I8, OPTIONS_TYPE, U8, row_of
 
 CACHE = Cache("weighted")
 
 
-@CACHE.kernel(types.void(row_of(F8), row_of(F8), row_of(F8), F8[::1], F8[::1], F8[::1], F8[::1], F8[::1]))
-def split_weights(score, positive_weight, negative_weight, positive, gain, negative, loss, facts):
-    """Copy scores and weights of each class, NaN left out; an item with both weights goes to both.
+@CACHE.kernel(types.void(row_of(U8), row_of(F8), F8[:, ::1], row_of(F8), OPTIONS_TYPE, row_of(I8), F8[::1]))
+def keys_row(keys, weight, space, facts, options, codes, out):
+    """Evaluate one ranking from sorted keys, in a space for blocks."""
+    blocks = Blocks(space[0], space[1], space[2])
+    n_blocks, n_distinct, positives, negatives = blocks_of_keys(keys, weight, False, blocks)
+    ranking = weighted_ranking(facts, positives, negatives, min(n_distinct, 3))
+    finish(ranking, blocks, n_blocks, options, codes, out)
 
-    `facts`: the numbers of positives and negatives, the weights without a score, how many items that are, and
-    how many there are.
-    """
-    n_positive = n_negative = n_missing = n_items = 0
-    missing_positives = missing_negatives = 0.0
+
+@CACHE.kernel(
+    *(types.void(row_of(x), row_of(I1), row_of(F8), OPTIONS_TYPE, F8[::1], F8[::1], F8[::1], F8[::1]) for x in FLOATS)
+)
+def split_weights(score, label, weight, options, positive, gain, negative, loss):
+    """Copy scores and weights of each class, what is left out not."""
+    lowest, positive_from = np.int8(options.drop_unjudged - 1), np.int8(options.positive_from)
+    n_positive = n_negative = 0
     for i in range(score.size):
-        x = score[i]
-        has_score = not np.isnan(x)
-        positive[n_positive], gain[n_positive] = x, positive_weight[i]
-        negative[n_negative], loss[n_negative] = x, negative_weight[i]
-        counts = positive_weight[i] > 0.0 or negative_weight[i] > 0.0
-        n_items += counts
-        n_positive += has_score and positive_weight[i] > 0.0
-        n_negative += has_score and negative_weight[i] > 0.0
-        if counts and not has_score:
-            n_missing += 1
-            missing_positives += positive_weight[i]
-            missing_negatives += negative_weight[i]
-    facts[0], facts[1] = n_positive, n_negative
-    facts[2], facts[3] = missing_positives, missing_negatives
-    facts[4], facts[5] = n_missing, n_items
+        is_ranked = label[i] >= lowest and weight[i] > 0.0 and not np.isnan(score[i])
+        is_positive = label[i] >= positive_from
+        positive[n_positive], gain[n_positive] = score[i], weight[i]
+        negative[n_negative], loss[n_negative] = score[i], weight[i]
+        n_positive += is_ranked and is_positive
+        n_negative += is_ranked and not is_positive
 
 
 @helper
@@ -72,8 +71,8 @@ def weigh_gaps(negative, loss, table, weight, n_values, low, scale, last, fulles
             weight[np.uint64(2) * k + np.uint64(value[k] == x)] += loss[start + i]
 
 
-@CACHE.kernel(types.boolean(F8[::1], F8[::1], F8[::1], F8[::1], F8[::1], OPTIONS_TYPE, row_of(I8), F8[::1]))
-def weighted_row(positive, gain, negative, loss, facts, options, codes, out):
+@CACHE.kernel(types.boolean(F8[::1], F8[::1], F8[::1], F8[::1], row_of(F8), OPTIONS_TYPE, row_of(I8), F8[::1]))
+def gaps_row(positive, gain, negative, loss, facts, options, codes, out):
     """Evaluate one ranking, its positives sorted in ascending order; return False if they crowd too much."""
     blocks = new_blocks(positive.size)
     table = GapTable(
@@ -106,8 +105,8 @@ def weighted_row(positive, gain, negative, loss, facts, options, codes, out):
         lost, lost_error = two_sum(lost, lost_error, weight[2 * k + 1])
         blocks.at[block] = lost + lost_error
         lost, lost_error = two_sum(lost, lost_error, weight[2 * k])
-    classes = Classes(gained + gained_error, lost + lost_error, facts[2], facts[3])
-    ranking = Ranking(classes, 0.0, facts[4], facts[5] - facts[4], count_distinct(negative, positive))
+    n_distinct = count_distinct(negative, positive)
+    ranking = weighted_ranking(facts, gained + gained_error, lost + lost_error, n_distinct)
     finish(ranking, blocks, n_values, options, codes, out)
     return True
 

@@ -1,0 +1,235 @@
+"""From rankings to their replicates: who shares multiplicities with whom, and how much memory that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucpr_dask.kernels import areas, more_areas
+from aucpr_dask.kernels.finishing import MISSING_DROP, N_COLUMNS, Options, Targets
+from aucpr_dask.kernels.rows import _PANEL, Floats
+
+LAYOUT_BYTES = 1 << 27  # layouts of rankings that share one draw of multiplicities
+POINT_BYTES = 1 << 26  # operating points of the replicates of one ranking at a time
+
+NEED_EVERY_POINT = (more_areas.INTERPOLATED_MEAN, more_areas.INTERPOLATED_MEDIAN, more_areas.BINORMAL)
+
+
+class Units(NamedTuple):
+    """What is resampled: the units of every stratum, and for each item its unit (-1: it is no item)."""
+
+    size: NDArray[np.int64]
+    stratum: NDArray[np.int64]
+    of_item: NDArray[np.int32]
+
+
+def replicate_rows(
+    score: Floats,
+    positive: NDArray[np.float64],
+    negative: NDArray[np.float64],
+    class_row: NDArray[np.int64],
+    cluster: NDArray[np.int64] | None,
+    key: NDArray[np.uint64],
+    n_unseen: NDArray[np.float64],
+    options: Options,
+    targets: Targets,
+    n_resamples: int,
+    bayesian: bool = False,
+) -> NDArray[np.float64]:
+    """Evaluate resamples of rankings.
+
+    Resample r of a ranking depends on its key and r alone. Rankings of equal key, classes and clusters share it.
+    Positives and negatives are drawn apart, each as many as there are; clusters, and items that belong to both
+    classes, are drawn from all.
+
+    Parameters
+    ----------
+    score : ndarray, shape (rows, items), float32 or float64
+    positive, negative : ndarray of float64, shape (class rows, items)
+        Weight of every item in each class; 0 and 1 without weights.
+    class_row : ndarray of int64, shape (rows,)
+    cluster : ndarray of int64, shape (class rows, items), or None
+        Numbers from 0 of the clusters to draw in place of items; those of items without weights do not matter.
+    key : ndarray of uint64, shape (rows,)
+    n_unseen : ndarray of float64, shape (rows,)
+        Positives that are no item: the same number in every resample.
+    options : Options
+    targets : Targets
+    n_resamples : int
+    bayesian : bool
+        Dirichlet weights in place of multiplicities.
+
+    Returns
+    -------
+    ndarray of float64, shape (rows, estimators, resamples)
+    """
+    out = np.empty((len(score), targets.codes.size, n_resamples))
+    n_items = score.shape[1]
+    panel = max(1, LAYOUT_BYTES // (20 * max(1, n_items)))
+    for group in _sharing(class_row, key):
+        classes = positive[class_row[group[0]]], negative[class_row[group[0]]]
+        units = units_of(*classes, None if cluster is None else cluster[class_row[group[0]]])
+        for start in range(0, group.size, panel):
+            rows = group[start : start + panel]
+            drawn = units, key[rows[0]], n_resamples, bayesian
+            out[rows] = _replicate_group(score[rows], *classes, n_unseen[rows], drawn, options, targets)
+    return out
+
+
+def planned_bytes(n_rows: int, n_items: int, n_estimators: int, n_resamples: int, bayesian: bool = False) -> int:
+    """Return how many bytes the replicates of rankings take at most, their scores aside.
+
+    That is the multiplicities of `LANES` resamples, the layouts of the rankings that share them, operating
+    points, and the replicates; never items times resamples times rankings.
+    """
+    from aucpr_dask.kernels.replicates import DRAWN_TOGETHER, LANES
+
+    counts = n_items * (8 * (LANES + 1) if bayesian else LANES + DRAWN_TOGETHER)
+    layouts = min(max(LAYOUT_BYTES, 64 * n_items), n_rows * 64 * n_items)
+    points = max(POINT_BYTES, 8 * 16 * n_items) + 6 * 8 * n_items
+    return counts + layouts + points + 8 * n_rows * n_estimators * n_resamples
+
+
+def _sharing(class_row: NDArray[np.int64], key: NDArray[np.uint64]) -> Iterator[NDArray[np.int64]]:
+    """Yield the rows that share multiplicities."""
+    _, group = np.unique(np.stack([class_row.astype(np.uint64), key], axis=1), axis=0, return_inverse=True)
+    order = np.argsort(group.ravel(), kind="stable")
+    yield from np.split(order, np.flatnonzero(np.diff(group.ravel()[order])) + 1)
+
+
+def units_of(positive: NDArray[np.float64], negative: NDArray[np.float64], cluster: NDArray[np.int64] | None) -> Units:
+    """Return the units to draw: clusters; or items, by class unless one belongs to both."""
+    from aucpr_dask.kernels.streams import NEGATIVES, POSITIVES, UNITS
+
+    is_positive, is_negative = positive > 0, negative > 0
+    of_item = np.full(positive.size, -1, dtype=np.int32)
+    counted = is_positive | is_negative
+    if cluster is not None:
+        _, of_item[counted] = np.unique(cluster[counted], return_inverse=True)
+        return Units(np.array([of_item.max(initial=-1) + 1]), np.array([UNITS]), of_item)
+    if (is_positive & is_negative).any():
+        n = int(counted.sum())
+        of_item[counted] = np.arange(n, dtype=np.int32)
+        return Units(np.array([n]), np.array([UNITS]), of_item)
+    n, m = int(is_positive.sum()), int(is_negative.sum())
+    of_item[is_positive] = np.arange(n, dtype=np.int32)
+    of_item[is_negative] = np.arange(n, n + m, dtype=np.int32)
+    return Units(np.array([n, m]), np.array([POSITIVES, NEGATIVES]), of_item)
+
+
+def _replicate_group(
+    score: Floats,
+    positive: NDArray[np.float64],
+    negative: NDArray[np.float64],
+    n_unseen: NDArray[np.float64],
+    drawn: tuple[Units, np.uint64, int, bool],
+    options: Options,
+    targets: Targets,
+) -> NDArray[np.float64]:
+    """Evaluate rankings that share their multiplicities: those of units, by a key, so often, Bayesian or not."""
+    from aucpr_dask.kernels import replicates as kernel
+
+    units, key, n_resamples, bayesian = drawn
+    lanes = kernel.LANES
+    is_plain = _only_average_precision(score, positive, negative, options, targets) and not bayesian
+    rankings = [_Ranked(row, positive, negative, units, options, targets, is_plain) for row in score]
+    count = np.empty((int(units.size.sum()), lanes), np.float64 if bayesian else np.uint8)
+    out = np.empty((len(score), targets.codes.size, n_resamples))
+    draw: Any = kernel.draw_counts
+    if bayesian:
+        from aucpr_dask.kernels.bayesian import draw_weights as draw
+    for first in range(0, n_resamples, lanes):
+        draw(key, first, units.size, units.stratum, count)
+        kept = min(lanes, n_resamples - first)
+        for row, ranking in enumerate(rankings):
+            if is_plain:
+                areas_of_lanes = np.empty(lanes)
+                kernel.average_precision_lanes(ranking.layout, ranking.n_steps, n_unseen[row], count, areas_of_lanes)
+                out[row, :, first : first + kept] = areas_of_lanes[:kept]
+            else:
+                values = ranking.evaluate(count, n_unseen[row], options, targets)
+                out[row, :, first : first + kept] = values[:kept].T
+    return out
+
+
+def _only_average_precision(
+    score: Floats, positive: NDArray[np.float64], negative: NDArray[np.float64], options: Options, targets: Targets
+) -> bool:
+    """Tell whether plain counts of items give all that is asked for."""
+    return bool(
+        np.all(targets.codes == areas.AVERAGE_PRECISION)
+        and targets.are_basic
+        and np.isnan(options.prevalence)
+        and all(np.all((weight == 0) | (weight == 1)) for weight in (positive, negative))
+        and (options.missing == MISSING_DROP or not np.isnan(score).any())
+    )
+
+
+class _Ranked:
+    """One ranking, laid out from the highest score down."""
+
+    def __init__(
+        self,
+        score: Floats,
+        positive: NDArray[np.float64],
+        negative: NDArray[np.float64],
+        units: Units,
+        options: Options,
+        targets: Targets,
+        is_plain: bool,
+    ) -> None:
+        from aucpr_dask.kernels import replicates as kernel
+
+        n_positive, n_negative = int(np.count_nonzero(positive)), int(np.count_nonzero(negative))
+        every_point = bool(np.isin(targets.codes, NEED_EVERY_POINT).any())
+        detail = kernel.EVERY_POINT if every_point else kernel.POINTS_AT_POSITIVES
+        detail = kernel.STEPS_OF_PRECISION if is_plain else detail
+        most_steps = score.size if every_point else min(2 * n_positive + 1, score.size)
+        n_entries = n_positive + n_negative
+        is_weighted = any(((weight != 0) & (weight != 1)).any() for weight in (positive, negative))
+        needs_values = more_areas.BINORMAL in targets.codes
+        self.layout = kernel.Layout(
+            np.empty(n_entries + 1, np.int32),
+            np.empty(n_entries + 1 if is_weighted else 0),
+            np.empty(n_entries + 1 if needs_values else 0),
+            np.empty(most_steps, np.int32),
+            np.empty(most_steps, np.int32),
+        )
+        order = np.argsort(score)  # NaN last
+        order = order[: score.size - np.count_nonzero(np.isnan(score))]
+        items = score[order].astype(np.float64)
+        sizes = np.empty(2, np.int64)
+        kernel.lay_out(items, units.of_item[order], positive[order], negative[order], detail, self.layout, sizes)
+        self.n_steps = int(sizes[0])
+        self._missing = np.flatnonzero(np.isnan(score) & (units.of_item >= 0))
+        self._classes = positive[self._missing], negative[self._missing]
+        self._missing_units = units.of_item[self._missing]
+
+    def evaluate(self, count: NDArray[Any], n_unseen: float, options: Options, targets: Targets) -> NDArray[np.float64]:
+        """Return the estimates in every lane, shape (lanes, estimators)."""
+        from aucpr_dask.kernels import replicates as kernel
+
+        out = np.full((kernel.LANES, targets.codes.size + N_COLUMNS), np.nan)
+        n_lanes = kernel.LANES
+        while n_lanes > 8 and 16 * n_lanes * self.n_steps > POINT_BYTES:
+            n_lanes //= 2
+        points = np.empty((2, n_lanes, self.n_steps + 2))
+        n_points = np.empty(n_lanes, np.int64)
+        function: Any
+        if count.dtype == np.uint8:
+            from aucpr_dask.kernels.lanes import evaluate_lanes as function
+        else:
+            from aucpr_dask.kernels.bayesian import evaluate_weighted_lanes as function
+        missing = self._missing_in(count)
+        arguments = n_unseen, count, points, n_points, _PANEL, options, *targets, out
+        function(self.layout, self.n_steps, missing, *arguments)
+        return out[:, : targets.codes.size]
+
+    def _missing_in(self, count: NDArray[Any]) -> NDArray[np.float64]:
+        """Return weight of positives, of negatives, and number of the items without a score, in every lane."""
+        drawn = count[self._missing_units].astype(np.float64)
+        positives, negatives = self._classes
+        return np.stack([positives @ drawn, negatives @ drawn, drawn.sum(axis=0)])

@@ -1,0 +1,337 @@
+"""What intervals are made from, lazily: standard errors, replicates and folds, drawn alike for all models."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from aucpr_dask.blocks import ITEM_ROLES, Request
+from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.inputs import aligned
+from aucpr_dask.resampling_blocks import (
+    ON_AN_AXIS,
+    evaluate_folds,
+    evidence_bounds,
+    influence_errors,
+    replicate_rankings,
+)
+from aucpr_dask.specs import INTERVALS, PREVALENCE_DESIGNS, UNITS, choose, parse_estimator
+from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, FOLD, ITEM, METHOD, MODEL, QUERY, RESAMPLE
+
+SCHEME = "philox4x32-10 1"  # a change of any random number changes this name
+QUANTITY = "quantity"
+_RESAMPLED = ("bootstrap", "basic", "bca", "bootstrap_t")
+
+
+@dataclass(frozen=True)
+class IntervalPlan:
+    """Which intervals, and how the data are resampled for them.
+
+    Parameters
+    ----------
+    methods : tuple of str
+    level : float
+    n_resamples, seed : int
+    unit : {"items", "clusters"}
+        What is drawn.
+    keep_replicates : bool
+    prevalence_design : {"fixed", "random"}
+        Whether other samples would have the same numbers of positives and negatives.
+    n_folds : int
+    """
+
+    methods: tuple[str, ...]
+    level: float
+    n_resamples: int = 1000
+    seed: int = 0
+    unit: str = "items"
+    keep_replicates: bool = False
+    prevalence_design: str = "fixed"
+    n_folds: int = 10
+
+    @property
+    def resamples(self) -> bool:
+        """Whether multiplicities of items or clusters are drawn."""
+        return self.keep_replicates or any(method in _RESAMPLED for method in self.methods)
+
+    @property
+    def folds(self) -> bool:
+        """Whether items are dealt to folds."""
+        return any("folds" in INTERVALS[method].needs for method in self.methods)
+
+    def attributes(self) -> dict[str, Any]:
+        """Return what a result records of the resampling."""
+        kept: dict[str, Any] = {"prevalence_design": self.prevalence_design}
+        if self.resamples or "bayesian" in self.methods:
+            unit = f"{self.unit}, positives and negatives apart" if self.unit == "items" else self.unit
+            kept |= {"resampled": unit, "n_resamples": self.n_resamples}
+        if self.folds:
+            kept |= {"n_folds": self.n_folds}
+        if self.resamples or self.folds or "bayesian" in self.methods:
+            kept |= {"seed": self.seed, "random_scheme": SCHEME}
+        return kept
+
+
+def checked_plan(plan: IntervalPlan) -> IntervalPlan:
+    """Raise unless every option of a plan is allowed."""
+    choose(UNITS, plan.unit, "unit")
+    choose(PREVALENCE_DESIGNS, plan.prevalence_design, "prevalence_design")
+    for name, least in (("n_resamples", 2), ("seed", 0), ("n_folds", 2)):
+        value = getattr(plan, name)
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise InvalidInputError(explain(f"{name} must be a whole number from {least}", received=repr(value)))
+    return plan
+
+
+def stream_key(seed: int, dataset: str, query: str) -> int:
+    """Return the 64 bits by which the resamples of a query are drawn: a digest of names, never of positions."""
+    text = json.dumps([SCHEME, int(seed), dataset, query])
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def stream_keys(score: xr.DataArray, seed: int, path: str) -> xr.DataArray:
+    """Return the key of each query of a data set; queries without names go by their number."""
+    if QUERY not in score.dims:
+        return xr.DataArray(np.uint64(stream_key(seed, path, "")))
+    names = score.indexes.get(QUERY, range(score.sizes[QUERY]))
+    return xr.DataArray(np.array([stream_key(seed, path, str(name)) for name in names], dtype=np.uint64), dims=QUERY)
+
+
+def extras_of(request: Request, plan: IntervalPlan, inputs: dict[str, xr.DataArray]) -> tuple[str, ...]:
+    """Return what the ranking itself tells of average precision, beside the estimate."""
+    if not _has_errors(request) or "weight" in inputs or "positive_weight" in inputs or plan.unit == "clusters":
+        return ()
+    return (f"standard_error_{plan.prevalence_design}", *(("acceleration",) if "bca" in plan.methods else ()))
+
+
+def _has_errors(request: Request) -> bool:
+    whole = request.recall_range == (0.0, 1.0)
+    return "average_precision" in request.estimators and whole and request.ties != "expectation"
+
+
+def with_intervals(
+    result: xr.Dataset,
+    extras: dict[str, xr.DataArray],
+    inputs: dict[str, xr.DataArray],
+    dataset: xr.Dataset,
+    request: Request,
+    plan: IntervalPlan,
+    path: str,
+) -> xr.Dataset:
+    """Add standard errors, intervals and, if wanted, replicates to estimates."""
+    _refuse_impossible(inputs, dataset, request, plan, path)
+    estimate = result["estimate"]
+    is_ap = estimate[ESTIMATOR] == "average_precision"
+    key = stream_keys(dataset["score"], plan.seed, path)
+    drawn = inputs | {"key": key}
+    if plan.unit == "clusters":
+        drawn = drawn | {"cluster": dataset["cluster"].reset_coords(drop=True)}
+    evidence = {"estimate": estimate, "n_positive": result["n_positive"]}
+    evidence |= _errors(extras, drawn, request, plan)
+    if plan.resamples:
+        evidence |= _replicates(drawn, request, plan)
+    if "bayesian" in plan.methods:
+        evidence["bayesian_replicates"] = _evaluate_resamples(drawn, request, plan, bayesian=True)
+    if plan.folds:
+        evidence["folds"] = _folds(inputs, key, dataset, request, plan)
+    error = evidence.get("error", xr.DataArray(np.nan))
+    if "replicates" in evidence:
+        error = error.where(is_ap, evidence["replicates"].std(RESAMPLE, ddof=1))
+        if plan.keep_replicates:
+            result["replicate"] = evidence["replicates"].assign_coords({RESAMPLE: np.arange(plan.n_resamples)})
+    result["standard_error"] = error.where(estimate.notnull() & (is_ap | ("replicates" in evidence)))
+    result["standard_error"] = result["standard_error"].transpose(*estimate.dims)
+    result["interval"] = _bounds(evidence, plan, request)
+    return result
+
+
+def _errors(
+    extras: dict[str, xr.DataArray], drawn: dict[str, xr.DataArray], request: Request, plan: IntervalPlan
+) -> dict[str, xr.DataArray]:
+    """Return the standard error, and the acceleration, of average precision."""
+    if extras:
+        error = extras[f"standard_error_{plan.prevalence_design}"]
+        return {"error": error} | ({"acceleration": extras["acceleration"]} if "acceleration" in extras else {})
+    if not _has_errors(request):
+        return {}
+    kwargs = {"prevalence_design": plan.prevalence_design}
+    drawn = {name: array for name, array in drawn.items() if name != "key"}
+    return {"error": _apply(influence_errors, drawn, request, {}, **kwargs)}
+
+
+def _replicates(drawn: dict[str, xr.DataArray], request: Request, plan: IntervalPlan) -> dict[str, xr.DataArray]:
+    """Return replicates and, to studentise them, their standard errors."""
+    if "bootstrap_t" in plan.methods:
+        request = replace(request, extras=(f"standard_error_{plan.prevalence_design}",))
+    replicates = _evaluate_resamples(drawn, request, plan, bayesian=False)
+    n = len(request.estimators)
+    if not request.extras:
+        return {"replicates": replicates}
+    errors = replicates.isel({ESTIMATOR: n}, drop=True)
+    return {"replicates": replicates.isel({ESTIMATOR: slice(n)}), "replicate_errors": errors}
+
+
+def _evaluate_resamples(
+    drawn: dict[str, xr.DataArray], request: Request, plan: IntervalPlan, *, bayesian: bool
+) -> xr.DataArray:
+    n = len(request.estimators) + len(request.extras)
+    sizes = {QUANTITY: n, RESAMPLE: plan.n_resamples}
+    kwargs = {"n_resamples": plan.n_resamples, "bayesian": bayesian}
+    replicates = _apply(replicate_rankings, drawn, request, sizes, **kwargs).rename({QUANTITY: ESTIMATOR})
+    return replicates.assign_coords({ESTIMATOR: np.array([*request.estimators, *request.extras], dtype=object)})
+
+
+def _folds(
+    inputs: dict[str, xr.DataArray], key: xr.DataArray, dataset: xr.Dataset, request: Request, plan: IntervalPlan
+) -> xr.DataArray:
+    """Return the estimates of every fold: the data set's own folds, or stratified ones."""
+    if "fold" in dataset:
+        labels, numbers = np.unique(dataset["fold"].values, return_inverse=True)
+        n_folds = labels.size
+        fold = {"fold": xr.DataArray(numbers.reshape(dataset["fold"].shape), dims=dataset["fold"].dims)}
+    else:
+        n_folds, fold = plan.n_folds, {"key": key}
+    sizes = {QUANTITY: len(request.estimators), FOLD: n_folds}
+    estimates = _apply(evaluate_folds, inputs | fold, request, sizes, n_folds=n_folds).rename({QUANTITY: ESTIMATOR})
+    return estimates.assign_coords({ESTIMATOR: np.array(request.estimators, dtype=object)})
+
+
+def _bounds(evidence: dict[str, xr.DataArray], plan: IntervalPlan, request: Request) -> xr.DataArray:
+    missing = {"error", "acceleration", "replicate_errors"} & {
+        need for method in plan.methods for need in _EVIDENCE_OF.get(method, ())
+    }
+    for name in missing - set(evidence):  # no estimator of the request has it
+        evidence[name] = xr.full_like(evidence["estimate"], np.nan)
+        if name in ON_AN_AXIS:
+            evidence[name] = evidence[name].expand_dims({RESAMPLE: plan.n_resamples}, axis=-1)
+    names = tuple(evidence)
+    bounds = xr.apply_ufunc(
+        evidence_bounds,
+        *evidence.values(),
+        input_core_dims=[[ON_AN_AXIS[name]] if name in ON_AN_AXIS else [] for name in names],
+        output_core_dims=[[METHOD, BOUND]],
+        kwargs={"names": names, "methods": plan.methods, "level": plan.level},
+        dask="parallelized",
+        output_dtypes=[np.float64],
+        dask_gufunc_kwargs={"output_sizes": {METHOD: len(plan.methods), BOUND: len(BOUNDS)}},
+        keep_attrs=False,
+    )
+    labels = {METHOD: np.array(plan.methods, dtype=object), BOUND: np.array(BOUNDS, dtype=object)}
+    bounds = bounds.assign_coords(labels | {"level": plan.level})
+    restricted = [
+        [
+            INTERVALS[method].estimators is None or name in (INTERVALS[method].estimators or ())
+            for method in plan.methods
+        ]
+        for name in request.estimators
+    ]
+    if np.all(restricted):
+        return bounds  # type: ignore[no-any-return]
+    return bounds.where(xr.DataArray(restricted, dims=(ESTIMATOR, METHOD)))  # type: ignore[no-any-return]
+
+
+_EVIDENCE_OF = {
+    "bca": ("acceleration",),
+    "bootstrap_t": ("error", "replicate_errors"),
+    "influence": ("error",),
+    "influence_logit": ("error",),
+    "influence_logit_t": ("error",),
+}
+
+
+def _apply(
+    function: Callable[..., Any],
+    inputs: dict[str, xr.DataArray],
+    request: Request,
+    sizes: dict[str, int],
+    **kwargs: Any,
+) -> xr.DataArray:
+    """Map a block function over the leading dimensions of labelled inputs."""
+    inputs = aligned(inputs, request, ITEM)
+    roles = tuple(inputs)
+    return xr.apply_ufunc(  # type: ignore[no-any-return]
+        function,
+        *inputs.values(),
+        input_core_dims=[[ITEM] if role in ITEM_ROLES else [] for role in roles],
+        output_core_dims=[list(sizes)],
+        kwargs={"roles": roles, "request": request, **kwargs},
+        dask="parallelized",
+        output_dtypes=[np.float64],
+        dask_gufunc_kwargs={"output_sizes": sizes},
+        keep_attrs=False,
+    )
+
+
+def _refuse_impossible(
+    inputs: dict[str, xr.DataArray], dataset: xr.Dataset, request: Request, plan: IntervalPlan, path: str
+) -> None:
+    where = f"data set {path!r}" if path else ""
+    draws = plan.resamples or "bayesian" in plan.methods
+    names = [parse_estimator(name)[0].name for name in request.estimators]
+    soft = "positive_weight" in inputs
+    weighted = soft or "weight" in inputs
+    restricted = [
+        method
+        for method in plan.methods
+        if INTERVALS[method].estimators is not None
+        and not (set(INTERVALS[method].estimators or ()) & set(names) and _has_errors(request))
+    ]
+    cluster = dataset.get("cluster")
+    for clash, what, received, remedy in (
+        (
+            bool(restricted),
+            "these intervals need the influence function, known for average_precision over all recalls",
+            f"{', '.join(restricted)} with {', '.join(request.estimators)}; ties={request.ties!r}",
+            "'bootstrap' and 'basic' serve every estimator",
+        ),
+        (
+            (draws or plan.folds) and any(MODEL in array.dims for name, array in inputs.items() if name != "score"),
+            "items cannot be resampled: each model has its own list of them",
+            "a per-run layout ('label' has the dimension 'model')",
+            "resample queries (aggregate, compare), take an interval without resampling, or import a pooled layout",
+        ),
+        (
+            draws and request.ties == "expectation",
+            "replicates have ties, whose expectation is not theirs",
+            "ties='expectation'",
+            "ties='block'",
+        ),
+        (
+            draws and plan.unit == "clusters" and (cluster is None or ITEM not in cluster.dims),
+            "unit='clusters' needs to know the cluster of every item",
+            "no variable 'cluster'" if cluster is None else f"'cluster' over ({', '.join(map(str, cluster.dims))})",
+            "add a variable 'cluster' over 'item'",
+        ),
+        (
+            "bayesian" in plan.methods and "discrete" in names,
+            "discrete: no meaning with the weights of the Bayesian bootstrap",
+            "intervals with 'bayesian'",
+            "'bootstrap'",
+        ),
+        (
+            "bca" in plan.methods and (weighted or plan.unit == "clusters"),
+            "the acceleration of bca is known for unweighted items drawn one by one",
+            "weights" if weighted else "unit='clusters'",
+            "'bootstrap', or 'influence_logit'",
+        ),
+        (
+            "bootstrap_t" in plan.methods and (weighted or plan.unit == "clusters"),
+            "the standard error of a replicate is known for unweighted items drawn one by one",
+            "weights" if weighted else "unit='clusters'",
+            "'bootstrap', or 'influence_logit'",
+        ),
+        (
+            plan.folds and "fold" in dataset and ITEM not in dataset["fold"].dims,
+            "cross-validation needs the fold of every item",
+            f"'fold' over ({', '.join(map(str, dataset['fold'].dims))})" if "fold" in dataset else "",
+            "a variable 'fold' over 'item', or none for stratified folds",
+        ),
+    ):
+        if clash:
+            raise InvalidInputError(explain(what, where=where, received=received, remedy=remedy))

@@ -1,0 +1,355 @@
+"""Intervals from replicates, standard errors and folds: against scipy, numpy, raucpr and formulas written by hand."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import expit, logit
+
+import aucpr_dask as ap
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.kernels import intervals
+from aucpr_dask.kernels.replicate_intervals import (
+    METHODS,
+    Evidence,
+    SortedReplicates,
+    bca,
+    influence_logit,
+    percentile,
+    replicate_bounds,
+)
+from aucpr_dask.specs import ESTIMATORS, INTERVAL_NEEDS, INTERVALS
+
+RESAMPLED = ["bootstrap", "basic", "bca", "bootstrap_t", "bayesian"]
+LEVEL = 0.9
+TAIL = (1 - LEVEL) / 2
+
+
+def evidence(shape: tuple[int, ...] = (3, 4), n_resamples: int = 200, seed: int = 0) -> Evidence:
+    """Everything of some rows, of which some lack replicates, one all of them, and one its estimate."""
+    random = np.random.default_rng(seed)
+    estimate = random.uniform(0.2, 0.9, shape)
+    replicates = (estimate[..., None] + random.normal(0.02, 0.05, (*shape, n_resamples))).round(2).clip(0, 1)
+    errors = random.uniform(0.01, 0.1, replicates.shape)
+    folds = random.random((*shape, 10))
+    if shape:
+        estimate.flat[0], replicates[-1, -1] = np.nan, np.nan
+        folds[-1, 0, 3] = np.nan
+    replicates[..., ::7] = np.where(random.random((*shape, n_resamples))[..., ::7] < 0.3, np.nan, replicates[..., ::7])
+    errors[..., ::5] = 0
+    return Evidence(
+        estimate=estimate,
+        n_positive=random.integers(1, 40, shape).astype(float),
+        error=random.uniform(0.01, 0.1, shape),
+        acceleration=random.normal(0, 0.05, shape),
+        replicates=replicates,
+        replicate_errors=errors,
+        bayesian_replicates=random.random((*shape, n_resamples)),
+        folds=folds,
+    )
+
+
+def row(known: Evidence, index: tuple[int, ...]) -> Evidence:
+    return Evidence(**{name: value[index] for name, value in vars(known).items() if isinstance(value, np.ndarray)})
+
+
+# Against scipy, on the same replicates
+
+
+def average_precision(positive: np.ndarray, negative: np.ndarray, axis: int = -1) -> Any:
+    score = np.concatenate([positive, negative], axis=axis)
+    return ap.estimate(score, np.repeat([1, 0], [positive.shape[-1], negative.shape[-1]]))
+
+
+def jackknife_acceleration(positive: np.ndarray, negative: np.ndarray) -> float:
+    cubes, squares = 0.0, 0.0
+    for sample, areas in (
+        (positive, [average_precision(np.delete(positive, i), negative) for i in range(positive.size)]),
+        (negative, [average_precision(positive, np.delete(negative, i)) for i in range(negative.size)]),
+    ):
+        n = sample.size
+        influence = (n - 1) * (np.mean(areas) - np.array(areas))
+        cubes, squares = cubes + (influence**3).sum() / n**3, squares + (influence**2).sum() / n**2
+    return cubes / 6 / squares**1.5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_scipy_on_the_same_replicates(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    positive, negative = random.normal(1, 1, 6).round(1), random.normal(0, 1, 20).round(1)
+    area = average_precision(positive, negative)
+    replicates = average_precision(random.choice(positive, (999, 6)), random.choice(negative, (999, 20)))
+    replicates[:60] = area  # ties
+    acceleration = jackknife_acceleration(positive, negative)
+    known = Evidence(np.array(area), acceleration=np.array(acceleration), replicates=replicates)
+    done = SimpleNamespace(bootstrap_distribution=replicates)
+    for ours, theirs in (("bootstrap", "percentile"), ("basic", "basic"), ("bca", "BCa")):
+        expected = stats.bootstrap(
+            (positive, negative),
+            average_precision,
+            n_resamples=0,
+            bootstrap_result=done,
+            method=theirs,
+            confidence_level=LEVEL,
+        ).confidence_interval
+        np.testing.assert_allclose(replicate_bounds(known, ours, LEVEL), expected, rtol=0, atol=1e-12, err_msg=ours)
+
+
+@pytest.mark.parametrize("n_resamples", [2, 3, 41, 1000])
+def test_numpy_quantiles(n_resamples: int) -> None:
+    replicates = np.random.default_rng(n_resamples).random((50, n_resamples)).round(2)
+    with_gaps = np.where(replicates < 0.1, np.nan, replicates)
+    with_gaps[:, :2] = replicates[:, :2]
+    for array, quantile in ((replicates, np.quantile), (with_gaps, np.nanquantile)):
+        for level in (0.5, 0.95, 0.999):
+            expected = quantile(array, [(1 - level) / 2, 1 - (1 - level) / 2], axis=-1)
+            np.testing.assert_allclose(percentile(SortedReplicates.of(array), level), expected, rtol=0, atol=1e-15)
+
+
+# Against formulas
+
+
+def test_bootstrap_t_by_hand() -> None:
+    known = evidence()
+    bounds = replicate_bounds(known, "bootstrap_t", LEVEL)
+    for index in np.ndindex(3, 4):
+        area, error = known.estimate[index], known.error[index]
+        kept = (known.replicate_errors[index] > 0) & ~np.isnan(known.replicates[index])
+        if np.isnan(area) or not kept.any():
+            assert np.isnan(bounds[index]).all()
+            continue
+        studentised = (known.replicates[index][kept] - area) / known.replicate_errors[index][kept]
+        low, high = np.quantile(studentised, [TAIL, 1 - TAIL])
+        np.testing.assert_allclose(bounds[index], [area - error * high, area - error * low], rtol=0, atol=1e-14)
+
+
+def test_round_off_is_no_spread() -> None:
+    known = evidence(())
+    noisy = np.where(known.replicate_errors == 0, 1e-18, known.replicate_errors)
+    expected = replicate_bounds(known, "bootstrap_t", LEVEL)
+    assert np.isfinite(expected).all()
+    known = Evidence(known.estimate, error=known.error, replicates=known.replicates, replicate_errors=noisy)
+    np.testing.assert_array_equal(replicate_bounds(known, "bootstrap_t", LEVEL), expected)
+
+
+def test_influence_by_hand() -> None:
+    t, s, n = np.array([0.3, 0.7, 0.95, 1e-6]), np.array([0.1, 0.0, 0.04, 1e-6]), np.array([5.0, 20, 2, 3000])
+    known = Evidence(t, n, s)
+    z, q = stats.norm.ppf(1 - TAIL), stats.t.ppf(1 - TAIL, n - 1)
+    expected = {
+        "influence": [t - z * s, t + z * s],
+        "influence_logit": [expit(logit(t) - z * s / (t * (1 - t))), expit(logit(t) + z * s / (t * (1 - t)))],
+        "influence_logit_t": [expit(logit(t) - q * s / (t * (1 - t))), expit(logit(t) + q * s / (t * (1 - t)))],
+    }
+    for method, bounds in expected.items():
+        np.testing.assert_allclose(replicate_bounds(known, method, LEVEL), np.transpose(bounds), rtol=1e-12)
+
+
+def test_the_binomial_error_gives_the_binomial_intervals() -> None:
+    area, n = np.linspace(0.01, 0.99, 50), np.arange(1.0, 51)
+    known = Evidence(area, n, np.sqrt(area * (1 - area) / n))
+    for method, formula in (("influence", "binomial"), ("influence_logit", "logit")):
+        np.testing.assert_allclose(
+            replicate_bounds(known, method, LEVEL), intervals.bounds(area, n, formula, LEVEL), rtol=0, atol=1e-14
+        )
+
+
+# Cross-validation
+
+
+def folds_cases() -> list[Any]:
+    path = Path(__file__).parents[1].parent / "shared" / "oracles" / "raucpr_cv.json"
+    cases = json.loads(path.read_text())["cases"] if path.exists() else []
+    return [pytest.param(case, id=case["id"]) for case in cases]
+
+
+@pytest.mark.parametrize("case", folds_cases())
+def test_raucpr_on_folds(case: Any, shared: Path) -> None:
+    dataset = json.loads((shared / "oracles" / "datasets.json").read_text())["datasets"][case["dataset"]]
+    score, label = np.array([float(x) for x in dataset["scores"]]), np.array(dataset["labels"])
+    label_of_fold = np.where(np.array(case["fold_of_item"]) == np.arange(case["folds"])[:, None], label, -2)
+    has_empty_fold = not (label_of_fold == 1).any(axis=-1).all()
+    for theirs, ours in {"ap": "average_precision", "lowertrap": "lower_trapezoid"}.items():
+        expected = case["estimators"][theirs]
+        folds = ap.estimate(score, label_of_fold, ours)
+        known = Evidence(np.array(ap.estimate(score, label, ours)), folds=folds)
+        for level in (0.95, 0.9):
+            for method, field in (("cross_validation", "normal_ci"), ("cross_validation_t", "t_ci")):
+                bounds = replicate_bounds(known, method, level)
+                if has_empty_fold:  # an error there, no number here
+                    assert "error" in expected
+                    assert np.isnan(bounds).all()
+                elif "error" not in expected:
+                    target = np.array(expected[f"{field}_{level}"], float)
+                    np.testing.assert_allclose(bounds, target, rtol=0, atol=1e-12)
+
+
+@pytest.mark.usefixtures("shared")
+def test_every_case_of_raucpr_is_here() -> None:
+    errors = ["error" in case.values[0]["estimators"]["ap"] for case in folds_cases()]
+    assert (len(errors), sum(errors)) == (60, 18)
+
+
+def test_one_fold_has_no_spread() -> None:
+    known = Evidence(np.full(2, 0.5), folds=np.full((2, 1), 0.5))
+    assert np.isnan(replicate_bounds(known, "cross_validation", LEVEL)).all()
+    assert np.isnan(replicate_bounds(known, "cross_validation_t", LEVEL)).all()
+
+
+# Any shape, order and layout
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_are_a_loop(method: str) -> None:
+    known = evidence()
+    bounds = replicate_bounds(known, method, LEVEL)
+    assert bounds.shape == (3, 4, 2)
+    assert np.isfinite(bounds).any()
+    for index in np.ndindex(3, 4):
+        np.testing.assert_array_equal(replicate_bounds(row(known, index), method, LEVEL), bounds[index])
+    for layout in (np.asfortranarray, lambda array: np.repeat(array, 2, axis=0)[::2]):
+        arrays = {name: layout(value) for name, value in vars(known).items() if isinstance(value, np.ndarray)}
+        np.testing.assert_array_equal(replicate_bounds(Evidence(**arrays), method, LEVEL), bounds)
+
+
+@pytest.mark.parametrize("method", RESAMPLED)
+def test_missing_replicates_are_left_out_and_order_is_irrelevant(method: str) -> None:
+    known = evidence(())
+    order = np.random.default_rng(1).permutation(np.flatnonzero(~np.isnan(known.replicates)))
+    assert 0 < order.size < known.replicates.size
+    kept = Evidence(
+        known.estimate,
+        error=known.error,
+        acceleration=known.acceleration,
+        replicates=known.replicates[order],
+        replicate_errors=known.replicate_errors[order],
+        bayesian_replicates=known.replicates[order],
+    )
+    known = Evidence(**{**vars(known), "bayesian_replicates": known.replicates})
+    expected = replicate_bounds(kept, method, LEVEL)
+    assert np.isfinite(expected).all()
+    np.testing.assert_array_equal(replicate_bounds(known, method, LEVEL), expected)
+
+
+def test_one_number_of_positives_for_all_rows() -> None:
+    known = evidence()
+    shared_n = Evidence(known.estimate, np.array(12.0), known.error)
+    full = Evidence(known.estimate, np.full((3, 4), 12.0), known.error)
+    np.testing.assert_array_equal(
+        replicate_bounds(shared_n, "influence_logit_t", LEVEL), replicate_bounds(full, "influence_logit_t", LEVEL)
+    )
+
+
+def test_methods_and_levels_share_one_sort(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, sorts = evidence(), []
+    sort = np.sort
+    monkeypatch.setattr(np, "sort", lambda *arguments, **options: sorts.append(1) or sort(*arguments, **options))
+    for method in ("bootstrap", "basic", "bca"):
+        for level in (0.5, 0.9):
+            replicate_bounds(known, method, level)
+    assert len(sorts) == 1
+
+
+# Degenerate rows
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_estimate_no_interval(method: str) -> None:
+    known = evidence()
+    assert np.isnan(known.estimate[0, 0])
+    assert np.isnan(replicate_bounds(known, method, LEVEL)[0, 0]).all()
+
+
+@pytest.mark.parametrize("method", RESAMPLED)
+@pytest.mark.parametrize("n_resamples", [0, 1])
+def test_fewer_than_two_replicates(method: str, n_resamples: int) -> None:
+    few = np.full((2, n_resamples), 0.5)
+    padded = np.concatenate([few, np.full((2, 3), np.nan)], axis=-1)
+    for replicates in (few, padded):
+        zero = np.zeros(2)
+        known = Evidence(zero + 0.5, zero, zero + 0.1, zero, replicates, replicates, replicates)
+        assert np.isnan(replicate_bounds(known, method, LEVEL)).all()
+
+
+def test_replicates_that_all_equal_the_estimate() -> None:
+    for area in (0.1, 0.7, 1.0):
+        for acceleration in (0.0, np.nan):
+            known = Evidence(np.array(area), acceleration=np.array(acceleration), replicates=np.full(100, area))
+            for method in ("bootstrap", "basic", "bca"):
+                np.testing.assert_array_equal(replicate_bounds(known, method, LEVEL), [area, area])
+
+
+def test_bca_where_the_correction_is_unknown() -> None:
+    replicates = SortedReplicates.of(np.random.default_rng(0).random(100))
+    for outside in (-1.0, 2.0):  # all replicates on one side
+        bounds = bca(np.array(outside), replicates, np.array(0.1), LEVEL)
+        np.testing.assert_array_equal(bounds, percentile(replicates, LEVEL))
+    assert np.isnan(bca(np.array(0.5), replicates, np.array(np.nan), LEVEL)).all()
+
+
+def test_bca_past_its_pole() -> None:
+    values = np.linspace(0, 1, 101)
+    for sign, end in ((1, 1.0), (-1, 0.0)):
+        area = np.array(0.5 + sign * 0.4)
+        bounds = np.array(bca(area, SortedReplicates.of(values), np.array(sign * 0.5), LEVEL))
+        assert bounds.max() == 1.0 if sign == 1 else bounds.min() == 0.0
+        assert bounds[0] <= bounds[1]
+        assert end in bounds
+
+
+def test_logit_scale_at_the_ends() -> None:
+    known = Evidence(np.array([0.0, 1.0, 1.0, 0.5, 0.5, 1.0]), np.array([5.0, 5, 1, 1, 5, 5]), np.zeros(6))
+    known.error[4:] = np.nan
+    unit, nothing = [0.0, 1.0], [np.nan, np.nan]
+    student = replicate_bounds(known, "influence_logit_t", LEVEL)
+    np.testing.assert_array_equal(student, [unit, unit, unit, unit, nothing, nothing])
+    normal = replicate_bounds(known, "influence_logit", LEVEL)
+    np.testing.assert_array_equal(normal, [unit, unit, unit, [0.5, 0.5], nothing, nothing])
+    assert np.isnan(influence_logit(np.array(np.nan), np.array(0.1), LEVEL)).all()
+
+
+def test_what_is_lacking_is_named() -> None:
+    for method, lacking in (("bca", "replicates"), ("influence", "error"), ("cross_validation", "folds")):
+        with pytest.raises(LookupError, match=f"made from {lacking},"):
+            replicate_bounds(Evidence(np.array(0.5)), method, LEVEL)
+
+
+# The registry
+
+
+def test_every_record_has_one_kernel() -> None:
+    formulas = {spec.name for spec in INTERVALS.values() if spec.is_formula}
+    assert formulas == set(intervals.METHODS)
+    assert set(INTERVALS) - formulas == set(METHODS)
+    for spec in INTERVALS.values():
+        assert spec.needs
+        assert set(spec.needs) <= set(INTERVAL_NEEDS)
+        assert set(spec.estimators or ()) <= set(ESTIMATORS)
+        assert (spec.estimators is None) == ("error" not in spec.needs)
+
+
+def test_the_records_say_what_the_kernels_read() -> None:
+    fields = {
+        "positives": ("n_positive",),
+        "error": ("error", "acceleration", "replicate_errors"),
+        "replicates": ("replicates", "bayesian_replicates", "replicate_errors"),
+        "folds": ("folds",),
+    }
+    known = evidence()
+    for name in METHODS:
+        given = {field: getattr(known, field) for need in INTERVALS[name].needs for field in fields[need]}
+        replicate_bounds(Evidence(known.estimate, **given), name, LEVEL)
+        for need in INTERVALS[name].needs:
+            less = {field: value for field, value in given.items() if field not in fields[need]}
+            with pytest.raises(LookupError, match="made from"):
+                replicate_bounds(Evidence(known.estimate, **less), name, LEVEL)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_interval_refuses_what_is_no_formula(method: str) -> None:
+    with pytest.raises(InvalidInputError, match=rf"(?s){method}.*binomial, logit, wilson, clopper_pearson.*evaluate"):
+        ap.interval(0.8, 50, ["logit", method])
