@@ -29,6 +29,8 @@ class Contender:
         How far its numbers may be from those of the suite's first contender; None if it computes other numbers.
     numbers : callable
         Takes the numbers out of what the call returned, outside the timed part.
+    share : float
+        The share of a unit of work that one call does, or how many units; 0 stands for what the suite says.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Contender:
     packages: tuple[str, ...]
     tolerance: float | None
     numbers: Callable[[Any], Any]
+    share: float = 0
 
     def missing(self) -> list[str]:
         """Return the needed distributions that are not installed."""
@@ -52,11 +55,12 @@ def contender(
     *packages: str,
     tolerance: float | None = None,
     numbers: Callable[[Any], Any] = np.asarray,
+    share: float = 0,
 ) -> Callable[[Any], Any]:
     """Mark a ``time_...`` method as a :class:`Contender`."""
 
     def mark(method: Any) -> Any:
-        method.contender = Contender(name, call, packages, tolerance, numbers)
+        method.contender = Contender(name, call, packages, tolerance, numbers, share)
         method.setup = _skip_if_missing(method.contender)
         return method
 

@@ -31,6 +31,7 @@ class Timing:
     difference: float | None = None
     tolerance: float | None = None
     skipped: str = ""
+    units: float = 1
 
     @property
     def median(self) -> float:
@@ -71,6 +72,7 @@ def _measure_case(suite: Suite, param: Any, rounds: int) -> list[Timing]:
             timing.skipped = f"not installed: {', '.join(one.missing())}"
             continue
         timing.versions = one.versions()
+        timing.units = one.share or suite.units()
         # This first call is not timed: it compiles, fills caches and yields the numbers to compare.
         result = method(param)
         if expected is None:
@@ -98,7 +100,7 @@ def _time_in_turns(calls: list[tuple[Timing, Callable[[], Any]]], rounds: int, s
 
     def sample(timing: Timing, call: Callable[[], Any]) -> float:
         number = repeats[timing.name]
-        timing.seconds.append(timeit.timeit(call, number=number) / number / suite.units())
+        timing.seconds.append(timeit.timeit(call, number=number) / number / timing.units)
         return timing.seconds[-1]
 
     for _ in range(rounds):

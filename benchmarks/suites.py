@@ -1,7 +1,7 @@
 """All suites, in the order in which they run."""
 
 # Modules, not classes: asv would take an imported class for a second suite.
-from benchmarks import cold_start, estimators, per_query, single_ranking, store_to_store, weighted
+from benchmarks import bootstrap, cold_start, estimators, influence, per_query, single_ranking, store_to_store, weighted
 from benchmarks.contenders import Suite as _Suite
 
 SUITES: tuple[type[_Suite], ...] = (
@@ -9,6 +9,8 @@ SUITES: tuple[type[_Suite], ...] = (
     weighted.Weighted,
     estimators.Estimators,
     per_query.PerQuery,
+    bootstrap.Bootstrap,
+    influence.Influence,
     store_to_store.StoreToStore,
     cold_start.ColdStart,
 )

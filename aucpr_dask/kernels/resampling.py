@@ -204,6 +204,8 @@ class _Ranked:
         sizes = np.empty(2, np.int64)
         kernel.lay_out(items, units.of_item[order], positive[order], negative[order], detail, self.layout, sizes)
         self.n_steps = int(sizes[0])
+        if is_plain and self.n_steps > 0 and self.layout.n_positives[self.n_steps - 1] == 0:
+            self.n_steps -= 1  # negatives below every positive change no precision
         self._missing = np.flatnonzero(np.isnan(score) & (units.of_item >= 0))
         self._classes = positive[self._missing], negative[self._missing]
         self._missing_units = units.of_item[self._missing]
