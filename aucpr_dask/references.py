@@ -47,7 +47,9 @@ def reference_levels(
     -------
     xarray.Dataset
         ``minimum``, ``maximum`` and ``random``, over the other dimensions and ``estimator``. ``random`` is the
-        exact expectation for average precision of hard labels, one half for the ROC area, NaN for the others.
+        exact expectation over all orders of items with hard labels, ties aside, for the estimators that are sums
+        over single positives (average precision, the trapezoids, discrete, continuous, the gain area) and one half
+        for the ROC area; NaN for the others.
 
     Raises
     ------
@@ -86,12 +88,15 @@ def reference_levels(
     maximum, minimum = (estimate(score, **labels, estimator=names, dim=dim, **options) for score in (best, -best))
     random = xr.full_like(maximum, np.nan)
     for position, name in enumerate(names):
-        kind = parse_estimator(name)[0].name
-        if kind == "roc_area":
+        if parse_estimator(name)[0].name == "roc_area":
             random[{ESTIMATOR: position}] = 0.5
-        elif kind == "average_precision" and label is not None and prevalence is None:
-            tied = xr.zeros_like(best)
-            random[{ESTIMATOR: position}] = estimate(tied, label, dim=dim, ties="expectation", **options)
+        elif label is not None:
+            is_positive = label >= (positive_from or 1)
+            is_item = label >= (0 if unjudged == "drop" else -1)
+            sizes = is_positive.sum(dim), (is_item & ~is_positive).sum(dim)
+            random[{ESTIMATOR: position}] = xr.apply_ufunc(
+                _expected, *sizes, kwargs={"name": name, "prevalence": prevalence}, vectorize=True
+            )
     return xr.Dataset({"minimum": minimum, "maximum": maximum, "random": random})
 
 
@@ -146,6 +151,18 @@ def unachievable_precision(recall: Any, prevalence: float) -> Any:
     if not 0 < prevalence < 1:
         raise InvalidInputError(explain("prevalence must lie between 0 and 1", received=repr(prevalence)))
     return prevalence * recall / (1 - prevalence + prevalence * recall)
+
+
+def _expected(n_positive: int, n_negative: int, *, name: str, prevalence: float | None) -> float:
+    """Return the expected area of a random ranking; NaN for an estimator that has no closed form."""
+    from aucpr_dask.kernels.expectations import STEPS, expected_area
+
+    if name not in STEPS:
+        return np.nan
+    scale = 1.0
+    if prevalence is not None and n_negative > 0:
+        scale = n_positive * (1 - prevalence) / (n_negative * prevalence)
+    return expected_area(name, int(n_positive), int(n_negative), scale)
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ import xarray as xr
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
 
+SUMS = ["average_precision", "lower_trapezoid", "upper_trapezoid", "discrete", "continuous", "gain_area", "roc_area"]
 RANKED = [
     "average_precision",
     "lower_trapezoid",
@@ -34,9 +35,26 @@ def test_hard_extremes_and_random_are_those_over_all_orders(n_positive):
     levels = ap.reference_levels(items(label), RANKED)
     np.testing.assert_allclose(levels["minimum"], every.min(axis=0), atol=1e-15)
     np.testing.assert_allclose(levels["maximum"], every.max(axis=0), atol=1e-15)
-    random = levels["random"].sel(estimator=["average_precision", "roc_area"])
-    np.testing.assert_allclose(random, every.mean(axis=0)[[0, -1]], rtol=1e-14)
-    assert np.isnan(levels["random"].sel(estimator="continuous"))
+    assert np.isnan(levels["random"].sel(estimator=["interpolated_max", "interpolated_convex"])).all()
+
+
+@pytest.mark.parametrize("prevalence", [None, 0.3])
+@pytest.mark.parametrize(("n", "m"), [(1, 5), (2, 4), (3, 3), (5, 2), (6, 1)])
+def test_the_random_ranking_is_the_mean_over_all_orders(n, m, prevalence):
+    orders = sorted(set(itertools.permutations([1] * n + [0] * m)))
+    every = np.array(
+        [ap.estimate(np.arange(float(n + m)), np.array(order), SUMS, prevalence=prevalence) for order in orders]
+    )
+    levels = ap.reference_levels(items([1] * n + [0] * m), SUMS, prevalence=prevalence)
+    np.testing.assert_allclose(levels["random"], every.mean(axis=0), rtol=1e-13, atol=1e-15)
+
+
+def test_the_random_ranking_of_many_items_is_that_of_all_tied_in_expectation():
+    label = np.arange(20_000) < 300
+    tied = ap.estimate(np.zeros(label.size), label.astype("i1"), ties="expectation")
+    levels = ap.reference_levels(items(label.astype("i1")), ["average_precision", "continuous"])
+    np.testing.assert_allclose(levels["random"][0], tied, rtol=1e-11)
+    assert levels["minimum"][1] < levels["random"][1] < levels["random"][0]
 
 
 def test_soft_extremes_of_the_continuous_area_are_those_over_all_orders():

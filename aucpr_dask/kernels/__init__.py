@@ -6,7 +6,13 @@ Importing this package imports numba, so the rest of the package does it only wh
 from aucpr_dask.kernels.areas import ACCELERATION, ERROR_FIXED, ERROR_RANDOM
 from aucpr_dask.kernels.finishing import COLUMNS, Options, Targets
 from aucpr_dask.kernels.resampling import planned_bytes, replicate_rows
-from aucpr_dask.kernels.rows import evaluate_all_rows, evaluate_rows, evaluate_weighted_rows, targets_of
+from aucpr_dask.kernels.rows import (
+    MOST_WEIGHTED,
+    evaluate_all_rows,
+    evaluate_rows,
+    evaluate_weighted_rows,
+    targets_of,
+)
 
 EXTRA_CODES = {
     "standard_error_fixed": ERROR_FIXED,
@@ -17,6 +23,7 @@ EXTRA_CODES = {
 __all__ = [
     "COLUMNS",
     "EXTRA_CODES",
+    "MOST_WEIGHTED",
     "Options",
     "Targets",
     "evaluate_all_rows",

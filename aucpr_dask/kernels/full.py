@@ -55,11 +55,10 @@ def blocks_of_points(points, n_points):
     n_blocks = 0
     positives = negatives = 0.0
     for k in range(n_points):
-        if points.positives[k] > positives:
-            blocks.positives[n_blocks] = points.positives[k]
-            blocks.above[n_blocks] = negatives
-            blocks.at[n_blocks] = points.negatives[k]
-            n_blocks += 1
+        blocks.positives[n_blocks] = points.positives[k]
+        blocks.above[n_blocks] = negatives
+        blocks.at[n_blocks] = points.negatives[k]
+        n_blocks += points.positives[k] > positives
         positives, negatives = points.positives[k], points.negatives[k]
     return blocks, n_blocks
 

@@ -147,30 +147,37 @@ def interpolated(positives, negatives, n, low, high):
 
 
 @helper
+def first_points(points, n_points, n_blocks):
+    """Return which operating point is the first at each recall, and after the last recall `n_points`."""
+    first = np.empty(n_blocks + 1, np.int64)
+    k = 0
+    positives = 0.0
+    for point in range(n_points):
+        first[k] = point
+        k += points.positives[point] > positives
+        positives = points.positives[point]
+    first[n_blocks] = n_points
+    return first
+
+
+@helper
 def negatives_of_aggregate(points, n_points, blocks, n_blocks, scale, median):
     """Return per recall the false positives that give the mean, or median, precision of all points at it."""
     negatives = np.empty(n_blocks)
-    total = error = 0.0
-    k = start = 0
-    for point in range(n_points):
-        positives = points.positives[point]
-        if positives == 0.0:
-            start = point + 1
-            continue
-        if not median:
-            total, error = two_sum(total, error, positives / (positives + scale * points.negatives[point]))
-        if point + 1 < n_points and points.positives[point + 1] == positives:
-            continue
+    first = first_points(points, n_points, n_blocks)
+    for k in range(n_blocks):
+        positives = blocks.positives[k]
         if median:  # precision falls along a recall, so the points are in order
-            middle, other = points.negatives[(start + point) // 2], points.negatives[(start + point + 1) // 2]
+            middle = points.negatives[(first[k] + first[k + 1] - 1) // 2]
+            other = points.negatives[(first[k] + first[k + 1]) // 2]
             precision = 0.5 * positives / (positives + scale * middle)
             precision += 0.5 * positives / (positives + scale * other)
         else:
-            precision = (total + error) / (point + 1 - start)
+            total = error = 0.0
+            for point in range(first[k], first[k + 1]):
+                total, error = two_sum(total, error, positives / (positives + scale * points.negatives[point]))
+            precision = (total + error) / (first[k + 1] - first[k])
         negatives[k] = positives / precision - positives
-        total = error = 0.0
-        k += 1
-        start = point + 1
     return negatives
 
 

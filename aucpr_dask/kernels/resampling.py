@@ -109,7 +109,7 @@ def units_of(positive: NDArray[np.float64], negative: NDArray[np.float64], clust
     counted = is_positive | is_negative
     if cluster is not None:
         _, of_item[counted] = np.unique(cluster[counted], return_inverse=True)
-        return Units(np.array([of_item.max(initial=-1) + 1]), np.array([UNITS]), of_item)
+        return Units(np.array([int(of_item.max(initial=-1)) + 1]), np.array([UNITS]), of_item)
     if (is_positive & is_negative).any():
         n = int(counted.sum())
         of_item[counted] = np.arange(n, dtype=np.int32)
