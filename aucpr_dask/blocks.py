@@ -84,7 +84,7 @@ def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) 
     if "label" in named:
         check_labels(named["label"], request.positive_from, "label")
     if "weight" in named or "positive_weight" in named:
-        out = _evaluate_weighted(rows, named, request, options, targets)
+        out = _evaluate_weighted(rows, named, options, targets)
     else:
         label, label_row = rows.distinct(named["label"].astype(np.int8, copy=False))
         n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
@@ -142,9 +142,7 @@ def _evaluate_hard(
     return kernels.evaluate_all_rows(score, label, label_row, n_given, options, targets)
 
 
-def _evaluate_weighted(
-    rows: Rows, named: dict[str, Array], request: Request, options: Options, targets: Targets
-) -> NDArray[np.float64]:
+def _evaluate_weighted(rows: Rows, named: dict[str, Array], options: Options, targets: Targets) -> NDArray[np.float64]:
     """Evaluate items with weights; a soft label is two items of one score, a positive and a negative."""
     from aucpr_dask import kernels
 

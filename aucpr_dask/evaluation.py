@@ -12,14 +12,22 @@ import xarray as xr
 
 from aucpr_dask.blocks import COLUMNS, ITEM_ROLES, Request, evaluate_intervals, evaluate_rankings
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, explain
-from aucpr_dask.inputs import aligned, checked_request, estimator_names, fraction, labelled_inputs, plain_inputs
+from aucpr_dask.inputs import (
+    aligned,
+    checked_request,
+    estimator_names,
+    fraction,
+    labelled_inputs,
+    plain_inputs,
+    score_inputs,
+)
 from aucpr_dask.resampling import QUANTITY as _QUANTITY
 from aucpr_dask.resampling import IntervalPlan, checked_plan, extras_of, with_intervals
 from aucpr_dask.results import annotate
 from aucpr_dask.scores.validate import check_one_chunk, validate_scores
 from aucpr_dask.specs import INTERVALS, lookup
 from aucpr_dask.stores import Scores, map_nodes
-from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, GRADE, ITEM, METHOD, RESULT_VARIABLES
+from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, RESULT_VARIABLES
 
 
 def estimate(
@@ -294,7 +302,7 @@ def evaluate_dataset(
 ) -> xr.Dataset:
     """Evaluate one data set, or a part of it, under the name by which its resamples are drawn."""
     plan = checked_plan(IntervalPlan(_methods(intervals), fraction(level, "level"), **resampling))
-    inputs = _inputs(dataset, positive_from, path)
+    inputs = score_inputs(dataset, positive_from, path)
     names = estimator_names(estimators)
     request = checked_request(names, prevalence, missing, ties, unjudged, positive_from, set(inputs), recall_range)
     _refuse_known_missing(dataset, request, path)
@@ -381,26 +389,6 @@ def _intervals_labelled(
 
 def _strings(values: Sequence[str]) -> np.ndarray:
     return np.array(values, dtype=object)
-
-
-def _inputs(dataset: xr.Dataset, positive_from: int | None, path: str) -> dict[str, xr.DataArray]:
-    """Return the variables of a score data set that an evaluation reads."""
-    names = ("score", "label", "weight", "positive_weight", "negative_weight", "tie_order", "n_positive")
-    inputs = {name: dataset[name] for name in names if name in dataset}
-    total = inputs.get("n_positive")
-    if total is not None and GRADE in total.dims:
-        grade = positive_from or 1
-        if grade not in total.indexes.get(GRADE, ()):
-            raise InvalidInputError(
-                explain(
-                    "n_positive is not known at this grade",
-                    where=f"data set {path!r}" if path else "variable 'n_positive'",
-                    received=f"positive_from={grade}",
-                    allowed=f"grades {list(total.indexes.get(GRADE, ()))}",
-                )
-            )
-        inputs["n_positive"] = total.sel({GRADE: grade}, drop=True)
-    return {name: array.drop_vars([c for c in array.coords if c not in array.dims]) for name, array in inputs.items()}
 
 
 def _refuse_known_missing(dataset: xr.Dataset, request: Request, path: str) -> None:

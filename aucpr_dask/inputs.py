@@ -7,13 +7,14 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from aucpr_dask.blocks import ITEM_ROLES, Request
 from aucpr_dask.errors import InvalidInputError, explain
 from aucpr_dask.scores.validate import check_one_chunk, check_same_labels, check_unique
 from aucpr_dask.specs import ESTIMATORS, MISSING, TIES, UNJUDGED, choose, parse_estimator
-from aucpr_dask.variables import MODEL, QUERY
+from aucpr_dask.variables import GRADE, ITEM, MODEL, QUERY
 
 EXACT_INTEGERS = 2**53
 
@@ -65,6 +66,35 @@ def _tie_order_of(score: xr.DataArray, dim: str) -> xr.DataArray:
     place = np.empty(len(documents), dtype=np.int32)
     place[order] = np.arange(len(documents), dtype=np.int32)
     return xr.DataArray(place, dims=dim)
+
+
+def score_inputs(dataset: xr.Dataset, positive_from: int | None, path: str) -> dict[str, xr.DataArray]:
+    """Return the variables of a score data set that an evaluation reads."""
+    names = ("score", "label", "weight", "positive_weight", "negative_weight", "tie_order", "n_positive")
+    inputs = {name: dataset[name] for name in names if name in dataset}
+    total = inputs.get("n_positive")
+    if total is not None and GRADE in total.dims:
+        grade = positive_from or 1
+        if grade not in total.indexes.get(GRADE, ()):
+            raise InvalidInputError(
+                explain(
+                    "n_positive is not known at this grade",
+                    where=f"data set {path!r}" if path else "variable 'n_positive'",
+                    received=f"positive_from={grade}",
+                    allowed=f"grades {list(total.indexes.get(GRADE, ()))}",
+                )
+            )
+        inputs["n_positive"] = total.sel({GRADE: grade}, drop=True)
+    return {name: array.drop_vars([c for c in array.coords if c not in array.dims]) for name, array in inputs.items()}
+
+
+def clusters_of(dataset: xr.Dataset) -> xr.DataArray | None:
+    """Return the number of each item's cluster, in the order of appearance; None if items have none."""
+    if "cluster" not in dataset or dataset["cluster"].dims != (ITEM,):
+        return None
+    check_same_labels(dataset["score"], dataset["cluster"], ("score", "cluster"))
+    codes, _ = pd.factorize(np.asarray(dataset["cluster"]), use_na_sentinel=False)
+    return xr.DataArray(codes.astype(np.int64), dims=ITEM)
 
 
 def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]:

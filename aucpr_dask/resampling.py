@@ -13,7 +13,7 @@ import xarray as xr
 
 from aucpr_dask.blocks import ITEM_ROLES, Request
 from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.inputs import aligned
+from aucpr_dask.inputs import aligned, clusters_of
 from aucpr_dask.resampling_blocks import (
     ON_AN_AXIS,
     evaluate_folds,
@@ -131,7 +131,10 @@ def with_intervals(
     key = stream_keys(dataset["score"], plan.seed, path)
     drawn = inputs | {"key": key}
     if plan.unit == "clusters":
-        drawn = drawn | {"cluster": dataset["cluster"].reset_coords(drop=True)}
+        clusters = clusters_of(dataset)
+        if clusters is None:
+            raise without_clusters(dataset, path)
+        drawn = drawn | {"cluster": clusters}
     evidence = {"estimate": estimate, "n_positive": result["n_positive"]}
     evidence |= _errors(extras, drawn, request, plan)
     if plan.resamples:
@@ -160,7 +163,7 @@ def _errors(
         return {"error": error} | ({"acceleration": extras["acceleration"]} if "acceleration" in extras else {})
     if not _has_errors(request):
         return {}
-    kwargs = {"prevalence_design": plan.prevalence_design}
+    kwargs = {"is_fixed": plan.prevalence_design == "fixed"}
     drawn = {name: array for name, array in drawn.items() if name != "key"}
     return {"error": _apply(influence_errors, drawn, request, {}, **kwargs)}
 
@@ -282,7 +285,6 @@ def _refuse_impossible(
         if INTERVALS[method].estimators is not None
         and not (set(INTERVALS[method].estimators or ()) & set(names) and _has_errors(request))
     ]
-    cluster = dataset.get("cluster")
     for clash, what, received, remedy in (
         (
             bool(restricted),
@@ -301,12 +303,6 @@ def _refuse_impossible(
             "replicates have ties, whose expectation is not theirs",
             "ties='expectation'",
             "ties='block'",
-        ),
-        (
-            draws and plan.unit == "clusters" and (cluster is None or ITEM not in cluster.dims),
-            "unit='clusters' needs to know the cluster of every item",
-            "no variable 'cluster'" if cluster is None else f"'cluster' over ({', '.join(map(str, cluster.dims))})",
-            "add a variable 'cluster' over 'item'",
         ),
         (
             "bayesian" in plan.methods and "discrete" in names,
@@ -335,3 +331,18 @@ def _refuse_impossible(
     ):
         if clash:
             raise InvalidInputError(explain(what, where=where, received=received, remedy=remedy))
+
+
+def without_clusters(dataset: xr.Dataset, path: str) -> InvalidInputError:
+    """Return the error that clusters are to be drawn and there are none."""
+    cluster = dataset.get("cluster")
+    return InvalidInputError(
+        explain(
+            "unit='clusters' needs to know the cluster of every item",
+            where=f"data set {path!r}" if path else None,
+            received="no variable 'cluster'"
+            if cluster is None
+            else f"'cluster' over ({', '.join(map(str, cluster.dims))})",
+            remedy="add a variable 'cluster' over 'item'",
+        )
+    )

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.blocks import Array, Request, Rows, class_weights, evaluate_rankings, options_of, ranks, targets_of
+from aucpr_dask.errors import InvalidInputError, explain
 
 FOLDS = 1  # purpose of a stream, beside resampling
 
@@ -48,19 +49,13 @@ def replicate_rankings(
     if request.ties == "trec_eval":
         tie_order, tie_row = rows.distinct(named["tie_order"])
         score = np.stack([ranks(row, tie_order[tie_row[i]], request.missing) for i, row in enumerate(score)])
-    cluster = None
-    if "cluster" in named:
-        cluster, cluster_row = rows.distinct(named["cluster"])
-        pairs, class_row_of_pair = np.unique(np.stack([class_row, cluster_row]), axis=1, return_inverse=True)
-        positive, negative, cluster = positive[pairs[0]], negative[pairs[0]], cluster[pairs[1]]
-        class_row = class_row_of_pair.ravel()
     targets = targets_of(request)
     replicates = kernels.replicate_rows(
         score,
         positive,
         negative,
         class_row,
-        cluster,
+        named["cluster"].reshape(-1) if "cluster" in named else None,
         rows.broadcast(named["key"]),
         _unseen(rows, named, positive, class_row),
         options_of(request),
@@ -143,43 +138,90 @@ def stratified_folds(named: dict[str, Array], key: Array | None, request: Reques
     return fold
 
 
-def influence_errors(
-    *arrays: Array, roles: tuple[str, ...], request: Request, prevalence_design: str
+def influence_columns(
+    *arrays: Array, roles: tuple[str, ...], request: Request, clusters: NDArray[np.int64] | None, is_fixed: bool
 ) -> NDArray[np.float64]:
-    """Compute standard errors of average precision from the influence of every item.
+    """Compute the influences of every ranking of a block, such that their products add up to covariances.
+
+    A generalized function: ``(item), (item), ... -> (unit)``; the leading dimensions broadcast.
+
+    Parameters
+    ----------
+    *arrays, roles, request
+        See :func:`aucpr_dask.blocks.evaluate_rankings`, which checks them.
+    clusters : ndarray of int64, shape (items,), or None
+        The number of each item's cluster.
+    is_fixed : bool
+        Whether the sizes of the classes are fixed.
+
+    Returns
+    -------
+    ndarray of float64, shape (..., units + 2)
+        The influences of items or clusters, that of all positives that are no item, and the estimate.
+    """
+    from aucpr_dask.kernels.influence import influence_rows
+
+    estimate = evaluate_rankings(*arrays, roles=roles, request=replace(request, extras=()))[..., 0]
+    named = dict(zip(roles, arrays, strict=True))
+    rows = Rows(named)
+    positive, negative, row = _classes(rows, named, request)
+    unseen = _unseen(rows, named, positive, row)
+    score = rows.full(named["score"])
+    design: dict[str, bool] = {"prevalence_is_fixed": is_fixed, "is_corrected": clusters is None}
+    influence = influence_rows(score, positive, negative, row, options_of(request), unseen, **design)
+    values = influence.values
+    if clusters is not None:
+        if unseen.any():
+            raise InvalidInputError(
+                explain(
+                    "positives that are no item belong to no cluster",
+                    where="variables 'n_positive' and 'cluster'",
+                    received=f"positives beyond the items: {rows.describe(unseen > 0, unseen)}",
+                    remedy="drop 'cluster' to sample items, or 'n_positive' to leave them out",
+                )
+            )
+        is_counted = ~np.isnan(score) | (request.missing in ("last", "unretrieved"))
+        values = _sums_over_clusters(
+            values, clusters, (positive > 0)[row] & is_counted, (negative > 0)[row] & is_counted
+        )
+    absent = np.where(unseen > 0, np.sqrt(unseen) * influence.unseen, 0.0)
+    columns = np.column_stack([values, absent, estimate.ravel()])
+    return columns.reshape(*rows.lead, columns.shape[1])
+
+
+def _sums_over_clusters(
+    values: NDArray[np.float64],
+    clusters: NDArray[np.int64],
+    positive: NDArray[np.bool_],
+    negative: NDArray[np.bool_],
+) -> NDArray[np.float64]:
+    """Add up each row's values within clusters, corrected for their number; NaN if a class lies in fewer than two."""
+    n_clusters = int(clusters.max(initial=-1)) + 1
+    sums = np.full((len(values), n_clusters), np.nan)
+    for row in range(len(values)):
+        holds = [
+            np.bincount(clusters, weights=of_class[row], minlength=n_clusters) > 0 for of_class in (positive, negative)
+        ]
+        if min(np.count_nonzero(holds, axis=1)) < 2:
+            continue
+        n = np.count_nonzero(holds[0] | holds[1])
+        sums[row] = np.bincount(clusters, weights=values[row], minlength=n_clusters) * np.sqrt(n / (n - 1))
+    return sums
+
+
+def influence_errors(*arrays: Array, roles: tuple[str, ...], request: Request, is_fixed: bool) -> NDArray[np.float64]:
+    """Compute standard errors of average precision from the influence of every item, or of every ``cluster``.
 
     A generalized function: ``(item), (item), ... -> ()``; for weights and clusters, of which blocks of positives do
     not tell enough.
     """
-    from aucpr_dask.kernels.influence import influence_rows
-
     named = dict(zip(roles, arrays, strict=True))
-    rows = Rows(named)
-    positive, negative, class_row = _classes(rows, named, request)
-    fixed = prevalence_design == "fixed" and "cluster" not in named and not ((positive > 0) & (negative > 0)).any()
-    score = rows.full(named["score"])
-    influence = influence_rows(
-        score,
-        positive,
-        negative,
-        class_row,
-        options_of(request),
-        _unseen(rows, named, positive, class_row),
-        prevalence_is_fixed=fixed,
-        is_corrected="cluster" not in named,
+    clusters = named.pop("cluster").reshape(-1) if "cluster" in named else None
+    request = replace(request, estimators=("average_precision",))
+    columns = influence_columns(
+        *named.values(), roles=tuple(named), request=request, clusters=clusters, is_fixed=is_fixed
     )
-    if "cluster" not in named:
-        squares = (influence.values**2).sum(axis=-1) + _unseen(rows, named, positive, class_row) * influence.unseen**2
-        return np.asarray(np.sqrt(squares)).reshape(rows.lead)
-    cluster, cluster_row = rows.distinct(named["cluster"])
-    out = np.empty(len(score))
-    for row, values in enumerate(influence.values):
-        counted = (positive[class_row[row]] > 0) | (negative[class_row[row]] > 0)
-        _, number = np.unique(cluster[cluster_row[row]][counted], return_inverse=True)
-        sums = np.bincount(number, values[counted])
-        n = sums.size
-        out[row] = np.sqrt((sums**2).sum() * n / (n - 1)) if n > 1 else np.nan
-    return out.reshape(rows.lead)
+    return np.asarray(np.sqrt((columns[..., :-1] ** 2).sum(axis=-1)))
 
 
 def evidence_bounds(

@@ -51,8 +51,8 @@ def replicate_rows(
     positive, negative : ndarray of float64, shape (class rows, items)
         Weight of every item in each class; 0 and 1 without weights.
     class_row : ndarray of int64, shape (rows,)
-    cluster : ndarray of int64, shape (class rows, items), or None
-        Numbers from 0 of the clusters to draw in place of items; those of items without weights do not matter.
+    cluster : ndarray of int64, shape (items,), or None
+        Numbers of the clusters to draw in place of items; those of items without weights do not matter.
     key : ndarray of uint64, shape (rows,)
     n_unseen : ndarray of float64, shape (rows,)
         Positives that are no item: the same number in every resample.
@@ -71,7 +71,7 @@ def replicate_rows(
     panel = max(1, LAYOUT_BYTES // (20 * max(1, n_items)))
     for group in _sharing(class_row, key):
         classes = positive[class_row[group[0]]], negative[class_row[group[0]]]
-        units = units_of(*classes, None if cluster is None else cluster[class_row[group[0]]])
+        units = units_of(*classes, cluster)
         for start in range(0, group.size, panel):
             rows = group[start : start + panel]
             drawn = units, key[rows[0]], n_resamples, bayesian

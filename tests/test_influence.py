@@ -1,0 +1,640 @@
+"""Influence of items on average precision: against exact derivatives, the jackknife, scipy and simulation."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from conftest import pooled, queried
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import _resampling
+from strategies import Case, cases, chunkings, weights
+
+import aucpr_dask as ap
+from aucpr_dask import kernels
+from aucpr_dask.errors import InvalidInputError, MissingScoresError
+from aucpr_dask.inference.covarying import covariance, standard_errors_of_differences
+from aucpr_dask.kernels.areas import ACCELERATION, ERROR_FIXED, ERROR_RANDOM
+from aucpr_dask.kernels.influence import PANEL, TILE, Influence, influence_rows, sums_of_products
+
+ERRORS = [ERROR_FIXED, ERROR_RANDOM]
+HIDDEN = [*ERRORS, ACCELERATION]
+MISSING = ("raise", "drop", "last", "unretrieved")
+
+Item = tuple[float | None, Fraction, Fraction]  # score (None: never ranked), weight as a positive and as a negative
+
+
+# The definitions, in exact arithmetic
+
+
+def area(items: list[Item], prevalence: Fraction | None = None) -> Fraction:
+    """Average precision from its definition."""
+    positives = sum((p for _, p, _ in items), Fraction(0))
+    negatives = sum((n for _, _, n in items), Fraction(0))
+    scale = Fraction(1)
+    if prevalence is not None and negatives:
+        scale = positives * (1 - prevalence) / (negatives * prevalence)
+    total = Fraction(0)
+    for score, p, _ in items:
+        if score is not None and p:
+            true = sum((w for x, w, _ in items if x is not None and x >= score), Fraction(0))
+            false = sum((w for x, _, w in items if x is not None and x >= score), Fraction(0))
+            total += p * true / (true + scale * false)
+    return total / positives
+
+
+def derivatives(items: list[Item], prevalence: Fraction | None = None) -> list[Fraction]:
+    """Derivative with respect to how often each item is there: a central difference so small that it is exact."""
+    step = Fraction(1, 10**15)
+
+    def moved(i: int, by: Fraction) -> list[Item]:
+        score, p, n = items[i]
+        return [*items[:i], (score, p * (1 + by), n * (1 + by)), *items[i + 1 :]]
+
+    return [
+        (area(moved(i, step), prevalence) - area(moved(i, -step), prevalence)) / (2 * step) for i in range(len(items))
+    ]
+
+
+def sample_prevalence(items: list[Item]) -> Fraction | None:
+    positives, negatives = sum(p for _, p, _ in items), sum(n for _, _, n in items)
+    return Fraction(positives, positives + negatives) if positives and negatives else None
+
+
+def acceleration(items: list[Item], prevalence: Fraction | None = None) -> float:
+    """Skewness of the leave-one-out jackknife of both classes, as of scipy's BCa interval of two samples."""
+    cubes = squares = Fraction(0)
+    for side in (1, 2):
+        members = [i for i, item in enumerate(items) if item[side]]
+        n = len(members)
+        if n > 1:
+            without = [area(items[:i] + items[i + 1 :], prevalence) for i in members]
+            mean = sum(without) / n
+            cubes += sum(((n - 1) * (mean - x)) ** 3 for x in without) / n**3
+            squares += sum(((n - 1) * (mean - x)) ** 2 for x in without) / n**2
+    return float(cubes) / float(squares) ** 1.5 / 6 if squares else 0.0
+
+
+def items_of(
+    score: np.ndarray, positive: np.ndarray, negative: np.ndarray, missing: str = "raise", unseen: int = 0
+) -> list[Item | None]:
+    """One entry for each item, None if it is left out; then the positives that are no item."""
+    items: list[Item | None] = []
+    for x, p, n in zip(score, positive, negative, strict=True):
+        place: float | None = float(x)
+        if np.isnan(x):
+            if missing in ("raise", "drop"):
+                items.append(None)
+                continue
+            place = None
+            if missing == "last":
+                place = LOWEST
+        items.append((place, Fraction(float(p)), Fraction(float(n))))
+    return items + [(None, Fraction(1), Fraction(0))] * unseen
+
+
+class Below(float):
+    """Below every score, minus infinity included."""
+
+    def __ge__(self, other: Any) -> bool:
+        return isinstance(other, Below)
+
+    def __le__(self, other: Any) -> bool:
+        return True
+
+
+LOWEST = Below(-np.inf)
+
+
+def kept(items: list[Item | None]) -> list[Item]:
+    return [item for item in items if item is not None]
+
+
+def hard(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    return (case.label == 1).astype(float), (case.label == 0).astype(float)
+
+
+def options(missing: str = "raise", prevalence: Fraction | None = None, **others: int) -> kernels.Options:
+    return kernels.Options(
+        missing=MISSING.index(missing), prevalence=np.nan if prevalence is None else float(prevalence), **others
+    )
+
+
+def influence(score: np.ndarray, positive: np.ndarray, negative: np.ndarray, *args: Any, **kwargs: Any) -> Influence:
+    score = np.atleast_2d(score)
+    return influence_rows(score, positive[None], negative[None], np.zeros(len(score), np.int64), *args, **kwargs)
+
+
+def evaluated(
+    case: Case, codes: list[int], chosen: kernels.Options, unseen: float = 0.0, rows: Callable[..., Any] | None = None
+) -> np.ndarray:
+    """Evaluate codes by the basic kernels, or by those of every operating point."""
+    n_models = len(case.score)
+    given_positives = np.full(n_models, float((case.label == 1).sum() + unseen))
+    arrays = case.score, case.label[None], np.zeros(n_models, np.int64), given_positives, chosen
+    if rows is None:
+        return kernels.evaluate_rows(*arrays, np.array(codes))[:, : len(codes)]
+    return rows(*arrays, kernels.targets_of(codes, [np.nan] * len(codes), (0.0, 1.0)))[:, : len(codes)]
+
+
+prevalences = st.sampled_from([None, Fraction(1, 4), Fraction(3, 5)])
+soft_cases = cases(missing=True, max_models=2, max_items=9).flatmap(
+    lambda case: st.tuples(st.just(case), weights(case.label.size), weights(case.label.size))
+)
+
+
+# Values of single items
+
+
+@given(soft_cases, st.sampled_from(MISSING[1:]), prevalences, st.booleans())
+def test_influence_is_the_derivative(
+    drawn: tuple[Case, np.ndarray, np.ndarray], missing: str, prevalence: Fraction | None, is_fixed: bool
+) -> None:
+    case, positive, negative = drawn
+    found = influence(case.score, positive, negative, options(missing, prevalence), prevalence_is_fixed=is_fixed)
+    for row, score in enumerate(case.score):
+        items = items_of(score, positive, negative, missing)
+        if not any(item[1] for item in kept(items)):
+            assert np.isnan(found.values[row]).all()
+            assert np.isnan(found.estimate[row])
+            continue
+        held = prevalence or (sample_prevalence(kept(items)) if is_fixed else None)
+        exact = iter(derivatives(kept(items), held))
+        expected = np.array([0.0 if item is None else float(next(exact)) for item in items])
+        total = sum(item[1] for item in kept(items))
+        largest = max(positive.max(), negative.max())
+        assert found.estimate[row] == pytest.approx(float(area(kept(items), prevalence)), abs=1e-14)
+        assert found.values[row] == pytest.approx(expected, rel=1e-12, abs=1e-14 * float(largest / total))
+
+
+def test_influence_is_what_a_small_weight_adds() -> None:
+    """The same against the package's own weighted estimate."""
+    random = np.random.default_rng(0)
+    label = random.random(80) < 0.3
+    score, weight, step = (random.normal(size=80) + label).round(1), random.random(80), 1e-6
+    found = influence(score, weight * label, weight * ~label, options()).values[0]
+    moved = weight * (1 + step * np.stack([np.eye(80), -np.eye(80)]))
+    up, down = ap.estimate(np.broadcast_to(score, moved.shape), label, weight=moved)
+    assert found == pytest.approx((up - down) / (2 * step), abs=1e-9)
+    assert found.sum() == pytest.approx(0, abs=1e-15)
+
+
+def test_repeated_items_share_the_influence_of_their_weight() -> None:
+    case = drawn_case(seed=1)
+    times = np.random.default_rng(2).integers(0, 4, case.label.size)
+    positive, negative = hard(case)
+    weighted = influence(case.score, positive * times, negative * times, options()).values
+    again = influence(
+        np.repeat(case.score, times, axis=1), np.repeat(positive, times), np.repeat(negative, times), options()
+    ).values
+    ends = np.cumsum(times)
+    sums = np.stack([again[:, end - n : end].sum(axis=1) for end, n in zip(ends, times, strict=True)], axis=1)
+    assert weighted == pytest.approx(sums, rel=1e-12, abs=1e-15)
+
+
+def test_float32_scores_and_the_order_of_items_change_nothing() -> None:
+    case = drawn_case(seed=3)
+    positive, negative = hard(case)
+    found = influence(case.score, positive, negative, options()).values
+    order = np.random.default_rng(0).permutation(case.label.size)
+    moved = influence(case.score.astype(np.float32)[:, order], positive[order], negative[order], options()).values
+    assert moved == pytest.approx(found[:, order], rel=1e-13)
+
+
+# Standard errors and acceleration from the blocks
+
+
+def drawn_case(seed: int = 0, n_items: int = 60, n_models: int = 3, digits: int = 1, share: float = 0.4) -> Case:
+    random = np.random.default_rng(seed)
+    label = (random.random(n_items) < share).astype(np.int8)
+    label[:4] = 1, 1, 0, 0
+    return Case((random.normal(size=(n_models, n_items)) + label).round(digits), label)
+
+
+def errors_of(items: list[Item], prevalence: Fraction | None) -> tuple[float, float]:
+    """Standard errors with fixed and random prevalence, from the exact derivatives."""
+    values = derivatives(items, prevalence)
+    fixed = extra = Fraction(0)
+    for side in (1, 2):
+        members = [i for i, item in enumerate(items) if item[side]]
+        n = len(members)
+        if n < 2:
+            return np.nan, np.nan
+        mean = sum(values[i] for i in members) / n
+        fixed += Fraction(n, n - 1) * sum((values[i] - mean) ** 2 for i in members)
+        extra += n * mean**2
+    return float(fixed) ** 0.5, float(fixed + (extra if prevalence is None else 0)) ** 0.5
+
+
+@given(
+    cases(missing=True, max_models=2, max_items=10), st.sampled_from(MISSING[1:]), prevalences, st.sampled_from([0, 2])
+)
+def test_errors_and_acceleration_are_those_of_the_definitions(
+    case: Case, missing: str, prevalence: Fraction | None, unseen: int
+) -> None:
+    chosen = options(missing, prevalence)
+    found = evaluated(case, HIDDEN, chosen, unseen)
+    assert np.array_equal(found, evaluated(case, HIDDEN, chosen, unseen, kernels.evaluate_all_rows), equal_nan=True)
+    for row, score in zip(found, case.score, strict=True):
+        items = kept(items_of(score, *hard(case), missing, unseen))
+        if not any(item[1] for item in items):
+            assert np.isnan(row).all()
+            continue
+        assert row[:2] == pytest.approx(errors_of(items, prevalence), rel=1e-12, abs=1e-15, nan_ok=True)
+        assert row[2] == pytest.approx(acceleration(items, prevalence), rel=1e-10, abs=1e-13)
+
+
+@given(cases(missing=True, max_items=20), st.sampled_from(MISSING[1:]), prevalences, st.sampled_from([0, 3]))
+def test_corrected_influences_add_up_to_the_squared_error(
+    case: Case, missing: str, prevalence: Fraction | None, unseen: int
+) -> None:
+    chosen = options(missing, prevalence)
+    errors = evaluated(case, ERRORS, chosen, unseen)
+    for column, is_fixed in enumerate((True, False)):
+        design = {"prevalence_is_fixed": is_fixed, "is_corrected": True}
+        found = influence(case.score, *hard(case), chosen, np.full(len(case.score), float(unseen)), **design)
+        squares = (found.values**2).sum(axis=1) + unseen * found.unseen**2
+        assert np.sqrt(squares) == pytest.approx(errors[:, column], rel=1e-12, abs=1e-15, nan_ok=True)
+
+
+@pytest.mark.parametrize("share", [0.005, 0.2])
+def test_long_rankings_have_the_same_numbers(share: float) -> None:
+    """Few positives are ranked among gaps, many by merging; both against the influence of every item."""
+    case = drawn_case(n_items=9000, share=share, digits=3)
+    codes = [0, *HIDDEN]
+    found = evaluated(case, codes, options())
+    assert found == pytest.approx(evaluated(case, codes, options(), rows=kernels.evaluate_all_rows), rel=1e-13)
+    for column, is_fixed in ((1, True), (2, False)):
+        values = influence(case.score, *hard(case), options(), prevalence_is_fixed=is_fixed, is_corrected=True).values
+        assert np.sqrt((values**2).sum(axis=1)) == pytest.approx(found[:, column], rel=1e-12)
+    assert np.array_equal(found, evaluated(case, [*HIDDEN, 0], options())[:, [3, 0, 1, 2]])
+
+
+def test_acceleration_is_that_of_scipy() -> None:
+    case = drawn_case(seed=4, n_items=40)
+    found = evaluated(case, [ACCELERATION], options())[:, 0]
+    for score, ours in zip(case.score, found, strict=True):
+        samples = score[case.label == 1], score[case.label == 0]
+        assert ours == pytest.approx(scipy_acceleration(samples), rel=1e-11)
+
+
+def scipy_acceleration(samples: tuple[np.ndarray, np.ndarray]) -> float:
+    def statistic(positive: np.ndarray, negative: np.ndarray, axis: int = -1) -> Any:
+        lead = np.broadcast_shapes(positive.shape[:-1], negative.shape[:-1])
+        parts = [np.broadcast_to(x, (*lead, x.shape[-1])) for x in (positive, negative)]
+        label = np.repeat([1, 0], [x.shape[-1] for x in parts])
+        return np.asarray(ap.estimate(np.concatenate(parts, axis=-1), label))
+
+    replicates = np.linspace(0, 1, 50)  # they matter to the bias only
+    *_, found = _resampling._bca_interval(samples, statistic, -1, 0.05, replicates, None, np)
+    return float(found)
+
+
+def test_standard_error_is_close_to_the_jackknife() -> None:
+    case = drawn_case(seed=5, n_items=400, n_models=4, digits=6)
+    everything = np.arange(case.label.size)
+    for score, (error,) in zip(case.score, evaluated(case, [ERROR_FIXED], options()), strict=True):
+        squares = 0.0
+        for members in (np.flatnonzero(case.label == 1), np.flatnonzero(case.label == 0)):
+            rest = [np.delete(everything, i) for i in members]
+            without = np.asarray(ap.estimate(score[rest], case.label[rest]))
+            squares += (len(members) - 1) / len(members) * ((without - without.mean()) ** 2).sum()
+        assert error == pytest.approx(np.sqrt(squares), rel=0.03)
+
+
+def test_degenerate_rankings() -> None:
+    def found(score: list[float], label: list[int]) -> np.ndarray:
+        case = Case(np.array([score]), np.array(label, np.int8))
+        return evaluated(case, [0, *HIDDEN], options())[0]
+
+    assert np.array_equal(found([4, 3, 2, 1], [1, 1, 0, 0]), [1, 0, 0, 0])  # perfect: no item matters
+    assert np.array_equal(found([3, 2, 1], [1, 0, 0])[1:3], [np.nan, np.nan], equal_nan=True)
+    assert np.array_equal(found([3, 2, 1], [1, 1, 0])[1:3], [np.nan, np.nan], equal_nan=True)
+    assert np.array_equal(found([3, 2], [1, 1]), [1, np.nan, np.nan, 0], equal_nan=True)
+    assert np.isnan(found([3, 2], [0, 0])).all()
+    tied = found([1.0] * 30, [1] * 9 + [0] * 21)
+    assert tied[[0, 1, 3]] == pytest.approx([0.3, 0, 0], abs=1e-15)
+    assert tied[2] == pytest.approx(np.sqrt(0.3 * 0.7 / 30))  # that of the prevalence itself
+    alone = Case(np.array([[2.0, 1, 3, 0]]), np.array([1, 0, 0, 0], np.int8))
+    items = kept(items_of(alone.score[0], *hard(alone)))
+    assert evaluated(alone, [ACCELERATION], options())[0, 0] == pytest.approx(acceleration(items))
+
+
+def test_what_blocks_do_not_tell_is_not_a_number() -> None:
+    """Neither weights, nor ties in expectation, nor a range of recall."""
+    case = drawn_case(n_items=50)
+    expected = evaluated(case, [0, *HIDDEN], options(expect_ties=1))
+    assert np.isfinite(expected[:, 0]).all()
+    assert np.isnan(expected[:, 1:]).all()
+    row = np.zeros(3, np.int64)
+    weight = np.ones(case.score.shape)
+    for parts in ((0.0, 1.0), (0.0, 0.5)):
+        targets = kernels.targets_of([0, *HIDDEN], [np.nan] * 4, parts)
+        items = case.score, case.label[None], row, weight, row
+        weighted = kernels.evaluate_weighted_rows(*items, options(), targets)
+        assert np.isfinite(weighted[:, 0]).all()
+        assert np.isnan(weighted[:, 1:4]).all()
+    part = kernels.evaluate_all_rows(case.score, case.label[None], row, np.full(3, np.nan), options(), targets)
+    assert np.isnan(part[:, 1:4]).all()
+
+
+# Sums of products
+
+
+SHAPES = [(1, 1, 1), (3, 5, PANEL - 1), (2, TILE + 3, PANEL + 2), (7, 2 * TILE, 3 * PANEL)]
+
+
+@pytest.mark.parametrize(("n_left", "n_right", "n_columns"), SHAPES)
+def test_products_depend_on_no_other_row(n_left: int, n_right: int, n_columns: int) -> None:
+    random = np.random.default_rng(n_columns)
+    left, right = random.normal(size=(n_left, n_columns)), random.normal(size=(n_right, n_columns))
+    whole = sums_of_products(left, right)
+    assert whole == pytest.approx(left @ right.T, abs=1e-12)
+    assert np.array_equal(whole, sums_of_products(right, left).T)
+    for i in range(n_left):
+        for j in (0, n_right // 2, n_right - 1):
+            assert sums_of_products(left[i : i + 1], np.asfortranarray(right)[j : j + 1]).item() == whole[i, j]
+
+
+def test_a_row_without_numbers_spoils_no_other() -> None:
+    rows = np.ones((3, PANEL + 1))
+    rows[1] = np.nan
+    assert np.array_equal(np.isnan(sums_of_products(rows, rows)), np.array([[0, 1, 0], [1, 1, 1], [0, 1, 0]], bool))
+
+
+# The covariance of models
+
+
+def with_weights(dataset: xr.Dataset) -> xr.Dataset:
+    random = np.random.default_rng(7)
+    return dataset.assign(
+        weight=dataset["label"].copy(data=random.integers(0, 3, dataset["label"].shape)).astype(float)
+    )
+
+
+def with_soft_labels(dataset: xr.Dataset) -> xr.Dataset:
+    random = np.random.default_rng(8)
+    positive = dataset["label"].astype(float).copy(data=random.random(dataset["label"].shape))
+    return dataset.drop_vars("label").assign(positive_weight=positive, negative_weight=1 - positive)
+
+
+def with_clusters(dataset: xr.Dataset) -> xr.Dataset:
+    random = np.random.default_rng(9)
+    return dataset.assign(cluster=("item", random.integers(0, 12, dataset.sizes["item"]).astype(str)))
+
+
+def with_gaps(dataset: xr.Dataset) -> xr.Dataset:
+    random = np.random.default_rng(10)
+    return dataset.assign(score=dataset["score"].where(random.random(dataset["score"].shape) > 0.1))
+
+
+KINDS = {
+    "plain": pooled(7, 300),
+    "queries": queried(),
+    "weights": with_weights(pooled(5, 90)),
+    "soft": with_soft_labels(pooled(5, 90)),
+    "clusters": with_clusters(pooled(5, 90)),
+    "missing": with_gaps(pooled(5, 90)),
+    "unseen": pooled(5, 90).assign(n_positive=90),
+}
+
+
+def unit_of(dataset: xr.Dataset) -> str:
+    return "clusters" if "cluster" in dataset else "items"
+
+
+def missing_of(dataset: xr.Dataset) -> str:
+    return "drop" if np.isnan(dataset["score"].values).any() else "raise"
+
+
+@pytest.mark.parametrize("design", ["fixed", "random"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_chunks_of_models_change_no_bit(kind: str, design: str) -> None:
+    dataset = KINDS[kind]
+    choices = {"missing": missing_of(dataset), "prevalence_design": design}
+    whole = covariance(dataset, **choices)
+    assert np.isfinite(whole["covariance"]).all()
+    for chunk in (1, 2, dataset.sizes["model"]):
+        lazy = covariance(dataset.chunk({"model": chunk}), **choices)
+        assert lazy["covariance"].chunks is not None
+        for scheduler in ("synchronous", "threads"):
+            assert lazy.compute(scheduler=scheduler).identical(whole)
+    matrix = whole["covariance"].values
+    assert np.array_equal(matrix, np.swapaxes(matrix, -1, -2))
+    assert np.linalg.eigvalsh(matrix).min() > -1e-15
+    estimate = ap.evaluate(dataset, missing=choices["missing"])["estimate"].isel(estimator=0, drop=True)
+    assert whole["estimate"].values.tobytes() == np.ascontiguousarray(estimate.values).tobytes()
+
+
+@settings(max_examples=10)
+@given(chunkings(7), st.permutations(range(7)))
+def test_other_models_change_no_bit(chunks: tuple[int, ...], order: list[int]) -> None:
+    dataset = KINDS["plain"]
+    whole = covariance(dataset)
+    moved = covariance(dataset.isel(model=order).chunk({"model": chunks})).compute()
+    assert moved.identical(whole.isel(model=order, other_model=order))
+    first = covariance(dataset.isel(model=order[:3]))
+    assert first.identical(whole.isel(model=order[:3], other_model=order[:3]))
+
+
+def test_the_diagonal_is_the_squared_standard_error() -> None:
+    for kind in ("plain", "missing", "unseen"):
+        dataset = KINDS[kind]
+        missing, n_unseen = missing_of(dataset), 0
+        if "n_positive" in dataset:
+            n_unseen = int(dataset["n_positive"] - dataset["label"].sum())
+        case = Case(dataset["score"].values, dataset["label"].values)
+        errors = evaluated(case, ERRORS, options(missing), n_unseen)
+        for column, design in enumerate(("fixed", "random")):
+            found = covariance(dataset, missing=missing, prevalence_design=design)["covariance"].values
+            assert np.sqrt(np.diagonal(found)) == pytest.approx(errors[:, column], rel=1e-12)
+
+
+def test_queries_are_data_sets_of_their_own() -> None:
+    dataset = KINDS["queries"]
+    found = covariance(dataset, missing="drop")
+    assert found["estimate"].dims == ("model", "query")
+    assert found["covariance"].dims == ("query", "model", "other_model")
+    for query in dataset["query"].values:
+        alone = covariance(dataset.sel(query=query, drop=True), missing="drop")
+        assert alone.identical(found.sel(query=query, drop=True))
+
+
+def exact_covariance(dataset: xr.Dataset, units: np.ndarray, *, is_fixed: bool) -> np.ndarray:
+    """Covariance of sums of exact derivatives over units, all of one stratum."""
+    score, (positive, negative) = dataset["score"].values, class_weights_of(dataset)
+    sums = []
+    for row in score:
+        items = items_of(row, positive, negative, missing_of(dataset))
+        held = sample_prevalence(kept(items)) if is_fixed else None
+        exact = iter(derivatives(kept(items), held))
+        values = [0.0 if item is None else float(next(exact)) for item in items]
+        sums.append(np.bincount(units, weights=values))
+    n = np.unique(units).size
+    return np.array(n / (n - 1) * np.array(sums) @ np.array(sums).T)
+
+
+def class_weights_of(dataset: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    if "label" not in dataset:
+        return dataset["positive_weight"].values, dataset["negative_weight"].values
+    weight = dataset["weight"].values if "weight" in dataset else np.ones(dataset.sizes["item"])
+    return weight * (dataset["label"].values == 1), weight * (dataset["label"].values == 0)
+
+
+@pytest.mark.parametrize("design", ["fixed", "random"])
+@pytest.mark.parametrize(
+    "change", [with_clusters, lambda d: with_clusters(with_weights(d)), lambda d: with_gaps(with_clusters(d))]
+)
+def test_clusters(change: Callable[[xr.Dataset], xr.Dataset], design: str) -> None:
+    dataset = change(pooled(2, 36))
+    units = np.unique(dataset["cluster"].values, return_inverse=True)[1]
+    found = covariance(dataset, missing=missing_of(dataset), unit=unit_of(dataset), prevalence_design=design)
+    assert found.attrs["sampled"] == "clusters"
+    expected = exact_covariance(dataset, units, is_fixed=design == "fixed")
+    assert found["covariance"].values == pytest.approx(expected, rel=1e-11)
+
+
+def test_soft_labels() -> None:
+    """Where every item carries both weights, it is corrected as one of all items."""
+    dataset = with_soft_labels(pooled(2, 30))
+    for design in ("fixed", "random"):
+        found = covariance(dataset, prevalence_design=design)["covariance"].values
+        expected = exact_covariance(dataset, np.arange(30), is_fixed=design == "fixed")
+        assert found == pytest.approx(expected, rel=1e-11 if design == "fixed" else 0.05)
+
+
+def test_labels_as_soft_labels() -> None:
+    dataset = pooled(4, 50)
+    positive = dataset["label"].astype(float)
+    soft = dataset.drop_vars("label").assign(positive_weight=positive, negative_weight=1 - positive)
+    for design in ("fixed", "random"):
+        found = covariance(soft, prevalence_design=design)["covariance"]
+        assert found.values == pytest.approx(
+            covariance(dataset, prevalence_design=design)["covariance"].values, rel=1e-13
+        )
+
+
+def test_positives_that_are_no_item_are_like_missed_ones() -> None:
+    """Positives that no model scored, given by their number or as items without a score."""
+    dataset = pooled(3, 40)
+    extra = dataset.isel(item=slice(5)).assign_coords(item=[f"x{i}" for i in range(5)])
+    extra = extra.assign(score=np.nan * extra["score"], label=1 + 0 * extra["label"])
+    longer = xr.concat([dataset, extra], dim="item", data_vars="minimal")
+    found = covariance(dataset.assign(n_positive=int(dataset["label"].sum()) + 5))
+    expected = covariance(longer, missing="unretrieved")
+    assert found["covariance"].values == pytest.approx(expected["covariance"].values, rel=1e-13)
+
+
+def test_errors_of_differences() -> None:
+    dataset = pooled(3, 300)
+    twin = dataset.isel(model=[0]).assign_coords(model=["twin"])
+    twin["score"] = 2 * twin["score"] + 1
+    dataset = xr.concat([dataset, twin], dim="model", data_vars="minimal")
+    found = covariance(dataset)
+    errors = standard_errors_of_differences(found["covariance"])
+    assert errors.dims == ("model", "other_model")
+    assert errors.sel(model="m0", other_model="twin") == 0
+    assert np.array_equal(np.diagonal(errors), np.zeros(4))
+    lazy = standard_errors_of_differences(covariance(dataset.chunk({"model": 2}))["covariance"])
+    assert lazy.chunks is not None
+    assert lazy.compute().identical(errors)
+
+    label, everything = dataset["label"].values, np.arange(300)
+    squares = 0.0
+    for members in (np.flatnonzero(label == 1), np.flatnonzero(label == 0)):
+        rest = np.array([np.delete(everything, i) for i in members])
+        first, second = (np.asarray(ap.estimate(dataset["score"].values[m][rest], label[rest])) for m in (1, 2))
+        without = first - second
+        squares += (len(members) - 1) / len(members) * ((without - without.mean()) ** 2).sum()
+    assert errors.sel(model="m1", other_model="m2").item() == pytest.approx(np.sqrt(squares), rel=0.03)
+
+
+def test_a_class_of_one_item_or_in_one_cluster_shows_no_spread() -> None:
+    dataset = pooled(2, 20)
+    dataset["label"][:] = 0
+    dataset["label"][3] = 1
+    found = covariance(dataset)
+    assert np.isfinite(found["estimate"]).all()
+    assert np.isnan(found["covariance"]).all()
+    dataset["label"][4] = 1
+    assert np.isfinite(covariance(dataset)["covariance"]).all()
+    clusters = np.arange(20)
+    clusters[4] = 3
+    assert np.isnan(covariance(dataset.assign(cluster=("item", clusters)), unit="clusters")["covariance"]).all()
+
+
+def test_trees_and_grades() -> None:
+    graded = pooled(3, 50)
+    graded["label"] = graded["label"] * 2
+    tree = xr.DataTree.from_dict({"a": graded, "b/c": graded.isel(model=[0, 2])})
+    found = covariance(tree, positive_from=2)
+    assert found["a"].to_dataset().identical(covariance(pooled(3, 50)).assign_attrs(positive_from=2))
+    assert found["b/c"].sizes["other_model"] == 2
+
+
+def test_unjudged_items() -> None:
+    dataset = pooled(3, 50)
+    dataset["label"][10:20] = -1
+    negative = dataset.assign(label=dataset["label"].where(dataset["label"] >= 0, 0).astype(np.int8))
+    dropped = dataset.isel(item=np.flatnonzero(dataset["label"] >= 0))
+    assert covariance(dataset)["covariance"].identical(covariance(negative)["covariance"])
+    found = covariance(dataset, unjudged="drop")["covariance"].values
+    assert found == pytest.approx(covariance(dropped)["covariance"].values, rel=1e-13)
+
+
+def test_refusals() -> None:
+    dataset = pooled(3, 30)
+    with pytest.raises(InvalidInputError, match="no influence function"):
+        covariance(dataset, "lower_trapezoid")
+    with pytest.raises(InvalidInputError, match="prevalence_design"):
+        covariance(dataset, prevalence_design="free")
+    with pytest.raises(MissingScoresError, match="'m1': 1"):
+        covariance(
+            dataset.assign(score=dataset["score"].where((dataset["model"] != "m1") | (dataset["item"] != "d0003")))
+        )
+    lists = dataset.assign(label=dataset["label"].broadcast_like(dataset["score"]).transpose("model", "item"))
+    with pytest.raises(InvalidInputError, match="share no items"):
+        covariance(lists)
+    with pytest.raises(InvalidInputError, match="belong to no cluster"):
+        covariance(with_clusters(dataset).assign(n_positive=30), unit="clusters")
+    with pytest.raises(InvalidInputError, match="cluster of every item"):
+        covariance(dataset, unit="clusters")
+    with pytest.raises(InvalidInputError, match="n_positive is less"):
+        covariance(dataset.assign(n_positive=1))
+
+
+# Simulation
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", [ap.simulate.binormal(), ap.simulate.bibeta(), ap.simulate.offset_uniform()])
+@pytest.mark.parametrize("design", ["exact", "binomial"])
+def test_standard_errors_are_near_the_true_ones(scenario: Any, design: str) -> None:
+    sample = scenario.sample(1000, 0.1, n_simulations=4000, n_positive=design, seed=1).compute()
+    labels = np.atleast_2d(sample["label"].values)
+    row = np.arange(4000) if len(labels) > 1 else np.zeros(4000, np.int64)
+    found = kernels.evaluate_rows(
+        sample["score"].values, labels, row, np.full(4000, np.nan), options(), np.array([0, *ERRORS])
+    )
+    error = found[:, 1 if design == "exact" else 2]
+    assert np.sqrt((error**2).mean()) == pytest.approx(found[:, 0].std(), rel=0.08)
+    covered = np.abs(found[:, 0] - scenario.area(0.1)) < 1.96 * error
+    assert 0.9 < covered.mean() < 0.97
+
+
+@pytest.mark.slow
+def test_equal_models_differ_at_the_level() -> None:
+    """Two models whose scores share the items' own noise: the paired error of their difference covers 0."""
+    random = np.random.default_rng(3)
+    label = (np.arange(500) < 50).astype(np.int8)
+    shared, own = random.normal(size=(600, 1, 500)), random.normal(size=(600, 2, 500))
+    rejected = 0
+    for score in label + shared + own:
+        dataset = xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)})
+        found = covariance(dataset)
+        error = standard_errors_of_differences(found["covariance"]).values[0, 1]
+        rejected += abs(float(found["estimate"].diff("model").item())) > 1.96 * error
+    assert 0.03 < rejected / 600 < 0.09
