@@ -16,17 +16,22 @@ __version__ = "0.1.0"
 
 _HOME = {
     "aggregate": "aucpr_dask.inference",
+    "compare": "aucpr_dask.inference",
     "confusion": "aucpr_dask.curves",
+    "covariance": "aucpr_dask.inference.covarying",
     "curve": "aucpr_dask.curves",
     "dominates": "aucpr_dask.curves",
     "estimate": "aucpr_dask.evaluation",
     "evaluate": "aucpr_dask.evaluation",
     "interval": "aucpr_dask.evaluation",
+    "open_comparison": "aucpr_dask.inference",
     "open_result": "aucpr_dask.results",
     "open_scores": "aucpr_dask.scores",
     "normalised": "aucpr_dask.references",
+    "rank": "aucpr_dask.inference",
     "reference_levels": "aucpr_dask.references",
     "run": "aucpr_dask.execution",
+    "save_comparison": "aucpr_dask.inference",
     "save_scores": "aucpr_dask.scores",
     "to_precision_recall": "aucpr_dask.curves",
     "to_roc": "aucpr_dask.curves",
@@ -49,6 +54,11 @@ if TYPE_CHECKING:
     from aucpr_dask.evaluation import interval as interval
     from aucpr_dask.execution import run as run
     from aucpr_dask.inference import aggregate as aggregate
+    from aucpr_dask.inference import compare as compare
+    from aucpr_dask.inference import open_comparison as open_comparison
+    from aucpr_dask.inference import rank as rank
+    from aucpr_dask.inference import save_comparison as save_comparison
+    from aucpr_dask.inference.covarying import covariance as covariance
     from aucpr_dask.references import normalised as normalised
     from aucpr_dask.references import reference_levels as reference_levels
     from aucpr_dask.references import unachievable_precision as unachievable_precision

@@ -32,11 +32,24 @@ class _Accessor:
         save_scores(self._data, url, **options)
 
     def aggregate(self, **options: Any) -> Scores:
-        """Average a result over queries: :func:`aucpr_dask.aggregate` of this object."""
+        """Average a result over queries or data sets: :func:`aucpr_dask.aggregate` of this object."""
         from aucpr_dask.inference import aggregate
 
-        self._require_result()
+        if options.get("how") != "micro":
+            self._require_result()
         return aggregate(self._data, **options)
+
+    def compare(self, *args: Any, **options: Any) -> Scores:
+        """Compare models, of a result or of scores: :func:`aucpr_dask.compare` of this object."""
+        from aucpr_dask.inference import compare
+
+        return compare(self._data, *args, **options)
+
+    def rank(self, **options: Any) -> Scores:
+        """Rank models, of a result or of scores: :func:`aucpr_dask.rank` of this object."""
+        from aucpr_dask.inference import rank
+
+        return rank(self._data, **options)
 
     def flagged(self, flag: str) -> Scores:
         """Return where a result raises the warning called `flag`, as a boolean variable of that name."""

@@ -1,0 +1,147 @@
+"""``aucpr-dask study``: estimators and intervals tried on simulations of known area."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aucpr_dask.cli.common import Output, cluster_option, example, output_option
+from aucpr_dask.specs import ESTIMATORS, INTERVALS
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+SCENARIOS = ("binormal", "bibeta", "offset_uniform")
+PLAIN_ESTIMATORS = [spec.name for spec in ESTIMATORS.values() if spec.parameter is None]
+
+
+@click.command(
+    short_help="Try estimators and intervals on simulations of known area.",
+    epilog=example("aucpr-dask study study.zarr --items 100 --simulations 50 --resamples 200"),
+)
+@click.argument("out", required=False)
+@click.option(
+    "--scenario",
+    "scenarios",
+    type=click.Choice(SCENARIOS),
+    multiple=True,
+    default=SCENARIOS,
+    help="Distribution of the scores (repeat for several) [default: all three].",
+)
+@click.option(
+    "--items",
+    "n_items",
+    type=click.IntRange(min=2),
+    multiple=True,
+    default=(100, 1000),
+    show_default=True,
+    help="Items of a simulation (repeat).",
+)
+@click.option(
+    "--prevalence",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    multiple=True,
+    default=(0.1,),
+    show_default=True,
+    help="Share of positives (repeat).",
+)
+@click.option(
+    "--estimator",
+    "estimators",
+    type=click.Choice(PLAIN_ESTIMATORS),
+    metavar="NAME",
+    multiple=True,
+    default=("average_precision",),
+    show_default=True,
+    help=f"What to estimate (repeat): {', '.join(PLAIN_ESTIMATORS)}.",
+)
+@click.option(
+    "--interval",
+    "intervals",
+    type=click.Choice(list(INTERVALS)),
+    metavar="NAME",
+    multiple=True,
+    default=("binomial", "logit", "bootstrap", "cross_validation"),
+    show_default=True,
+    help=f"Interval (repeat): {', '.join(INTERVALS)}.",
+)
+@click.option(
+    "--level",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Confidence level.",
+)
+@click.option(
+    "--simulations", "n_simulations", type=click.IntRange(min=2), default=1000, show_default=True, help="Of every cell."
+)
+@click.option(
+    "--resamples", "n_resamples", type=click.IntRange(min=2), default=1000, show_default=True, help="Of a simulation."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all that is drawn.")
+@click.option("--table", type=click.Path(dir_okay=False, writable=True), help="Write all of the summary to a CSV file.")
+@cluster_option
+@output_option
+def study(output: Output, out: str | None, table: str | None, estimators: tuple[str, ...], **options: Any) -> None:
+    """Simulate data sets of known area and count how often intervals hold it.
+
+    What every simulation gave is recorded in the store OUT, if one is named: a study broken off goes on from there,
+    and one with more simulations goes further.
+    """
+    from aucpr_dask.study import study as run_study
+    from aucpr_dask.view.progress import follow_run
+
+    with output.progress() as report:
+        progress = follow_run(report, output.notes)
+        found = run_study(estimators=estimators, resampled=estimators, url=out, on_progress=progress, **options)
+    if table:
+        found.to_dataframe().to_csv(table)
+    for estimator in estimators:
+        _show(output, found.sel(estimator=estimator), estimator)
+    output.show(f"{output.seconds:.1f} s")
+    output.data({"study": out, "seconds": output.seconds, "cells": _cells(found)})
+
+
+def _show(output: Output, found: xr.Dataset, estimator: str) -> None:
+    """Show bias and coverage of one estimator, a line for each cell."""
+    from aucpr_dask.view.tables import Column, fitted_table
+
+    methods = [str(name) for name in found["method"].values]
+    columns = [Column("scenario", name=True), *(Column(name, right=True) for name in ("items", "share", "bias"))]
+    columns += [Column(name, right=True, name=True) for name in methods]
+    rows = []
+    for cell in _cells(found):
+        shares = [cell["coverage"][name] for name in methods]
+        rows.append(
+            [
+                str(cell["scenario"]),
+                f"{cell['n_items']:,}",
+                f"{cell['prevalence']:g}",
+                f"{cell['bias_ratio'] - 1:+.1%}",
+                *("" if share is None else f"{share:.3f}" for share in shares),
+            ]
+        )
+    n, level = found.attrs["n_simulations"], found.attrs["level"]
+    output.show(f"{estimator}: bias, and coverage of {level:.0%} intervals, over {n:,} simulations")
+    output.show(fitted_table(columns, rows, output.width), "")
+
+
+def _cells(found: xr.Dataset) -> list[dict[str, Any]]:
+    """Return the summary as one record for each cell (and estimator): numbers, or numbers by method."""
+    dims = found["bias"].dims
+    places = product(*(range(found.sizes[dim]) for dim in dims))
+    cells = [found.isel(dict(zip(dims, place, strict=True))) for place in places]
+    return [
+        {str(dim): one[dim].item() for dim in dims} | {str(name): _plain(one[name]) for name in one.data_vars}
+        for one in cells
+    ]
+
+
+def _plain(values: xr.DataArray) -> Any:
+    """Return a number, or numbers by method; None in place of NaN."""
+    if values.ndim > 0:
+        return {str(name): _plain(values[i]) for i, name in enumerate(values["method"].values)}
+    number = values.item()
+    return None if number != number else number

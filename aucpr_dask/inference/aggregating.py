@@ -1,0 +1,355 @@
+"""Means of estimates over queries or data sets, with intervals that say what was the sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from scipy import stats
+
+from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.evaluation import evaluate
+from aucpr_dask.inference.designs import (
+    BOTH,
+    INCOMPLETE,
+    ITEMS,
+    OVER,
+    UNIT_RESAMPLES,
+    UNITS,
+    Design,
+    describe,
+    require_replicates,
+    settle,
+)
+from aucpr_dask.inference.families import Floats
+from aucpr_dask.inference.samples import (
+    DATASET,
+    REPLICATE,
+    RESAMPLE,
+    complete_units,
+    error_of_mean,
+    labels_of,
+    means_under,
+    multiplicities,
+    stack_data_sets,
+)
+from aucpr_dask.inputs import fraction
+from aucpr_dask.specs import choose
+from aucpr_dask.stores import Scores, map_nodes, nodes_of
+from aucpr_dask.variables import BOUND, BOUNDS, ITEM, METHOD, MODEL, QUERY
+
+HOW = ("macro", "micro")
+METHODS = {UNITS: ("t", "bootstrap"), ITEMS: ("normal", "bootstrap"), BOTH: ("bootstrap",)}
+COUNTS = {QUERY: "n_queries", DATASET: "n_datasets"}
+_QUANTITY = "quantity"  # standard error, lower and upper bound
+
+
+def aggregate(
+    data: Scores,
+    *,
+    over: str = QUERY,
+    how: str = "macro",
+    sample: str | None = None,
+    method: str | None = None,
+    level: float = 0.95,
+    n_resamples: int = UNIT_RESAMPLES,
+    seed: int = 0,
+    incomplete: str | None = None,
+    **options: Any,
+) -> Scores:
+    """Average the estimates of each model over its queries, or over data sets, with an interval.
+
+    By default queries are the sample and the interval is ``mean -+ t sd / sqrt(q)`` with Student's t of q - 1 degrees
+    of freedom, over the q queries whose estimate is not NaN: it says what to expect of other queries like these. The
+    spread of the queries holds the noise of their items already, so this respects both levels.
+
+    Parameters
+    ----------
+    data : xarray.Dataset or xarray.DataTree
+        What :func:`aucpr_dask.evaluate` returns; for ``how="micro"`` scores.
+    over : {"query", "dataset"}
+        What to average over: queries, within each data set, of which one without queries keeps the first interval it
+        has; or the data sets of a tree, in which models are matched by label (queries are averaged first).
+    how : {"macro", "micro"}
+        Mean of the units' estimates; or the estimate of one ranking of all queries' items together, which needs
+        scores that can be compared between queries.
+    sample : {"units", "items", "both"}, optional
+        What is the sample: units (the default), as above; the items of each unit, with the units fixed, by their
+        standard errors or replicates; or both, nested, which counts the noise of items twice and is conservative.
+    method : str, optional
+        For units ``"t"`` (default) or ``"bootstrap"`` (percentile); for items ``"normal"`` (default: from the
+        standard errors, whose squares add up) or ``"bootstrap"`` (from the replicates); for both ``"bootstrap"``.
+    level : float
+        Confidence level of the interval.
+    n_resamples, seed
+        Of the bootstrap over units; for items those of the result are taken.
+    incomplete : {"raise", "drop"}, optional
+        What to do if only some models lack a unit: an error that names them (the default over data sets), or leave out
+        the unit for all models. By default over queries, each model is averaged over those it has, which
+        `n_queries` counts.
+    **options
+        Options of :func:`aucpr_dask.evaluate`, for ``how="micro"``.
+
+    Returns
+    -------
+    xarray.Dataset or xarray.DataTree
+        ``estimate(model, estimator)``, ``standard_error(model, estimator)``, ``n_queries(model, estimator)`` (over data
+        sets ``n_datasets``) and ``interval(model, estimator, ci_bound)``. The attribute ``design`` says what was
+        resampled and what is fixed. With ``how="micro"``, what :func:`aucpr_dask.evaluate` returns.
+
+    Raises
+    ------
+    InvalidInputError
+        If an option is not allowed, or the result does not hold what the method needs.
+    AlignmentError
+        If models lack data sets, or have no labels to match them by.
+
+    Examples
+    --------
+    >>> result = xr.Dataset(
+    ...     {"estimate": (("model", "query", "estimator"), [[[0.2], [0.4], [0.6]]])},
+    ...     coords={"model": ["bm25"], "estimator": ["average_precision"]},
+    ... )
+    >>> mean = aggregate(result)
+    >>> mean["estimate"].values.round(4), mean["interval"].values.round(4)
+    (array([[0.4]]), array([[[-0.0968,  0.8968]]]))
+    >>> mean.attrs["design"]
+    'sample: 3 queries, each with its items; fixed: the model'
+    """
+    level = fraction(level, "level")
+    choose(OVER, over, "over")
+    if incomplete is not None:
+        choose(INCOMPLETE, incomplete, "incomplete")
+    if choose(HOW, how, "how") == "micro":
+        return _micro(data, over, level, options)
+    if options:
+        raise InvalidInputError(
+            explain(
+                "unknown options of a macro mean",
+                received=", ".join(options),
+                remedy="options of an evaluation go with how='micro', or with aucpr_dask.evaluate",
+            )
+        )
+    ask = _Ask(sample, method, level, n_resamples, seed)
+    if over == DATASET:
+        stacked = complete_units(stack_data_sets(data, incomplete or "raise"), DATASET, incomplete or "raise")
+        return _mean(stacked, DATASET, ask)
+
+    def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
+        if QUERY not in node["estimate"].dims:
+            return _as_it_is(node) if sample is None else _mean(node, None, ask)
+        return _mean(node if incomplete is None else complete_units(node, QUERY, incomplete, path), QUERY, ask)
+
+    return map_nodes(data, mean_of_node)
+
+
+class _Ask:
+    """The options of a macro mean."""
+
+    def __init__(self, sample: str | None, method: str | None, level: float, n_resamples: int, seed: int) -> None:
+        self.sample, self.method, self.level = sample, method, level
+        self.n_resamples, self.seed = n_resamples, seed
+
+
+def _as_it_is(result: xr.Dataset) -> xr.Dataset:
+    """Return the estimates of a data set without queries, with its first interval."""
+    kept = {"estimate": result["estimate"], "n_queries": result["estimate"].notnull().astype("int64")}
+    if "interval" in result and result.sizes[METHOD]:
+        kept["interval"] = result["interval"].isel({METHOD: 0}, drop=True)
+    return xr.Dataset(kept)
+
+
+def _mean(result: xr.Dataset, dim: str | None, ask: _Ask) -> xr.Dataset:
+    method = ask.method
+    if ask.sample == ITEMS and method is None:
+        method = "normal" if "standard_error" in result else "bootstrap"
+    design = settle(dim, ask.sample, method, methods=METHODS)
+    estimate = result["estimate"].drop_vars("level", errors="ignore")  # that of the intervals of single rankings
+    known = estimate.notnull()
+    mean, n_units = (estimate, known.astype("int64")) if dim is None else (estimate.mean(dim), known.sum(dim))
+    n_resamples = 0
+    if design.method == "t":
+        error = estimate.std(dim, ddof=1) / np.sqrt(n_units)
+        degrees = (n_units - 1).where(n_units > 1)
+        quantile = xr.apply_ufunc(
+            stats.t.ppf, 0.5 + ask.level / 2, degrees, dask="parallelized", output_dtypes=[np.float64]
+        )
+        bounds = _bounds(mean - quantile * error, mean + quantile * error)
+    elif design.method == "normal":
+        error = _error_of_items(result, known, dim)
+        reach = stats.norm.ppf(0.5 + ask.level / 2) * error
+        bounds = _bounds(mean - reach, mean + reach)
+    else:
+        n_resamples = ask.n_resamples if design.sample == UNITS else 0
+        if design.sample != UNITS:
+            require_replicates(result, f"sample={design.sample!r}")
+            n_resamples = result.sizes[RESAMPLE]
+        error, bounds = _bootstrap(result, dim, design, ask, n_resamples)
+    bounds = bounds.assign_coords({BOUND: np.array(BOUNDS, dtype=object), "level": ask.level})
+    bounds.attrs = {"ci_kind": _kind(design), "ci_prob": ask.level}
+    aggregated = xr.Dataset({"estimate": mean, "standard_error": error, "interval": bounds})
+    if dim is not None:
+        aggregated[COUNTS[dim]] = n_units
+    n_models = result.sizes.get(MODEL, 1)
+    n_largest = 1 if dim is None else result.sizes[dim]
+    sentence = describe(design, n_models, n_largest, n_resamples, result.attrs)
+    kept = {name: value for name, value in result.attrs.items() if str(name).startswith("source")}
+    facts: dict[str, Any] = {"sample": design.sample, "method": design.method, "level": ask.level}
+    if n_resamples:
+        facts |= {"n_resamples": n_resamples, "seed": result.attrs.get("seed") if design.sample == ITEMS else ask.seed}
+    facts = {name: value for name, value in facts.items() if value is not None}
+    return aggregated.assign_attrs({"design": sentence} | kept | facts)
+
+
+def _bounds(lower: xr.DataArray, upper: xr.DataArray) -> xr.DataArray:
+    return xr.concat([lower, upper], dim=BOUND).transpose(..., BOUND)
+
+
+def _kind(design: Design) -> str:
+    """Name the interval of a mean."""
+    sampled = {QUERY: "queries", DATASET: "data sets", None: "items"}[design.dim if design.sample == UNITS else None]
+    sampled = "units and items" if design.sample == BOTH else sampled
+    return (
+        f"{ {'t': 'Student t', 'normal': 'normal', 'bootstrap': 'percentile bootstrap'}[design.method] } over {sampled}"
+    )
+
+
+def _error_of_items(result: xr.Dataset, known: xr.DataArray, dim: str | None) -> xr.DataArray:
+    if "standard_error" not in result:
+        raise InvalidInputError(
+            explain(
+                "method='normal' needs the standard errors of the items",
+                received="a result without the variable 'standard_error'",
+                remedy="evaluate(scores, ..., intervals='influence'), or another interval that has them",
+            )
+        )
+    error = result["standard_error"].drop_vars("level", errors="ignore")
+    return error if dim is None else error_of_mean(error, known, dim)
+
+
+def _bootstrap(
+    result: xr.Dataset, dim: str | None, design: Design, ask: _Ask, n_resamples: int
+) -> tuple[xr.DataArray, xr.DataArray]:
+    """Return the standard deviation and the percentiles of the mean's replicates."""
+    variable = result["estimate"] if design.sample == UNITS else result[REPLICATE]
+    variable = variable.drop_vars("level", errors="ignore")
+    core = [RESAMPLE] if design.sample != UNITS else []
+    core = core if dim is None else [dim, *core]
+    names = () if dim is None else tuple(str(label) for label in labels_of(variable, dim))
+    quantities = xr.apply_ufunc(
+        summarize_replicates,
+        variable,
+        input_core_dims=[core],
+        output_core_dims=[[_QUANTITY]],
+        kwargs={
+            "names": names,
+            "draws": design.sample != ITEMS,
+            "has_replicates": design.sample != UNITS,
+            "n_resamples": n_resamples,
+            "seed": ask.seed,
+            "level": ask.level,
+        },
+        dask="parallelized",
+        output_dtypes=[np.float64],
+        dask_gufunc_kwargs={"output_sizes": {_QUANTITY: 3}, "allow_rechunk": True},
+        keep_attrs=False,
+    )
+    error = quantities.isel({_QUANTITY: 0})
+    return error, quantities.isel({_QUANTITY: slice(1, 3)}).rename({_QUANTITY: BOUND})
+
+
+def summarize_replicates(
+    values: NDArray[Any],
+    *,
+    names: tuple[str, ...],
+    draws: bool,
+    has_replicates: bool,
+    n_resamples: int,
+    seed: int,
+    level: float,
+) -> Floats:
+    """Return standard deviation and percentile bounds of each row's mean over units.
+
+    A generalized function: ``(unit) -> (quantity)``, with replicates ``([unit,] resample) -> (quantity)``. Units that a
+    row does not know (NaN) are left out of its mean and of its draws, which follow the units' names.
+    """
+    core = (has_replicates and 1) + bool(names)
+    shape = values.shape[: values.ndim - core]
+    rows = values.reshape(-1, *values.shape[values.ndim - core :])
+    if not names:
+        rows = rows[:, None]
+    names = names or ("",)
+    order = sorted(range(len(names)), key=names.__getitem__)
+    known = ~np.isnan(rows[..., 0] if has_replicates else rows)
+    summary = np.full((len(rows), 3), np.nan)
+    for pattern in np.unique(known, axis=0):
+        units = [unit for unit in order if pattern[unit]]
+        chosen = np.flatnonzero((known == pattern).all(axis=1))
+        if len(units) < 1 + (draws and 1):
+            continue
+        weights = multiplicities([names[unit] for unit in units], n_resamples, seed) if draws else None
+        for row in chosen:
+            if has_replicates:
+                of_units = rows[row][units]
+                replicates = (of_units if weights is None else of_units * weights.T).mean(axis=0)
+            elif weights is not None:
+                replicates = means_under(weights, rows[row][None, units])[0]
+            tails = [0.5 - level / 2, 0.5 + level / 2]
+            summary[row] = [replicates.std(ddof=1), *np.quantile(replicates, tails)]
+    return summary.reshape(*shape, 3)
+
+
+def _micro(data: Scores, over: str, level: float, options: dict[str, Any]) -> Scores:
+    if over != QUERY:
+        raise InvalidInputError(
+            explain(
+                "scores of different data sets are not put in one ranking",
+                received=f"how='micro', over={over!r}",
+                allowed="over='query'",
+            )
+        )
+    if not all("score" in node for _, node in nodes_of(data)):
+        raise InvalidInputError(
+            explain(
+                "a pooled ranking of all queries needs their scores",
+                received="a result, which holds one estimate a query",
+                remedy="aggregate(scores, how='micro', ...), with scores that can be compared between queries",
+            )
+        )
+    if options.get("ties", "block") == "trec_eval":
+        raise InvalidInputError(
+            explain("ties='trec_eval' orders the documents of one query", remedy="how='micro' with ties='block'")
+        )
+    n_queries = {path: node.sizes.get(QUERY) for path, node in nodes_of(data)}
+    evaluated = evaluate(map_nodes(data, lambda path, node: pool_queries(node)), level=level, **options)
+
+    def describe_node(path: str, node: xr.Dataset) -> xr.Dataset:
+        number = n_queries[path]
+        if number is None:
+            return node
+        return node.assign_attrs({"design": f"one ranking of the items of {number:,} queries; fixed: these queries"})
+
+    return map_nodes(evaluated, describe_node)
+
+
+def pool_queries(scores: xr.Dataset) -> xr.Dataset:
+    """Return the items of all queries as those of one, each in the cluster of its query."""
+    if QUERY not in scores["score"].dims:
+        return scores
+    names = ("score", "label", "weight", "positive_weight", "negative_weight")
+    kept = scores[[name for name in names if name in scores]].drop_vars([QUERY, ITEM], errors="ignore")
+    for name in kept.data_vars:
+        if QUERY not in kept[name].dims:
+            kept[name] = kept[name].expand_dims({QUERY: scores.sizes[QUERY]})
+    pooled = kept.stack({"pooled": (QUERY, ITEM)}, create_index=False).rename({"pooled": ITEM})
+    pooled = pooled.transpose(..., ITEM)
+    if any(variable.chunks is not None for variable in pooled.data_vars.values()):
+        pooled = pooled.chunk({ITEM: -1})
+    if "n_positive" in scores:
+        total = scores["n_positive"]
+        pooled["n_positive"] = total.sum(QUERY) if QUERY in total.dims else total * scores.sizes[QUERY]
+    of_query = np.repeat(np.array([str(query) for query in labels_of(scores["score"], QUERY)]), scores.sizes[ITEM])
+    pooled["cluster"] = (ITEM, of_query)
+    return pooled.assign_attrs(scores.attrs)

@@ -1,0 +1,162 @@
+"""Numbers of pairs of models laid out as (model, other model): at once, or lazily in blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask import delayed
+from numpy.typing import NDArray
+
+from aucpr_dask.inference.families import Floats, Indices
+from aucpr_dask.inference.methods import Method, Pairs, adjusted_p_values, join
+
+DECISIONS = ("undecided", "different", "equivalent")
+UNDECIDED, DIFFERENT, EQUIVALENT = range(3)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One variable of a comparison: what it is of a model and itself, and what the other direction makes of it."""
+
+    itself: float
+    dtype: type = np.float64
+    turned: bool = False  # the other direction has the other sign (and the bounds swapped)
+    bounds: bool = False
+
+
+QUANTITIES = {
+    "difference": Quantity(0.0, turned=True),
+    "standard_error": Quantity(0.0),
+    "interval": Quantity(0.0, turned=True, bounds=True),
+    "simultaneous_interval": Quantity(0.0, turned=True, bounds=True),
+    "p_value": Quantity(1.0),
+    "p_adjusted": Quantity(1.0),
+    "p_equivalence": Quantity(0.0),
+    "share_inside": Quantity(1.0),
+    "decision": Quantity(EQUIVALENT, dtype=np.int8),
+}
+
+
+def quantities_of(*, has_intervals: bool, has_margin: bool) -> list[str]:
+    """Return the names of the variables that a comparison has."""
+    without = set() if has_intervals else {"interval", "simultaneous_interval"}
+    without |= set() if has_margin else {"p_equivalence", "share_inside", "decision"}
+    return [name for name in QUANTITIES if name not in without]
+
+
+def compare_family(method: Method, first: Indices, second: Indices, adjust: str) -> tuple[Pairs, Floats, float]:
+    """Return a family's pairs, their adjusted p-values and the quantile of its simultaneous intervals."""
+    family = pairs_of(method, first, second)
+    return family, adjusted_p_values(method, family, adjust), method.simultaneous_quantile(family)
+
+
+def lay_out(
+    names: list[str], family: Pairs, adjusted: Floats, quantile: float, rows: Indices, columns: Indices
+) -> dict[str, NDArray[Any]]:
+    """Return the named quantities over (rows, columns), positions of models, from pairs that cover them.
+
+    A pair serves both directions; a model beside itself is filled in.
+    """
+    return {name: _place(_values(name, family, adjusted, quantile), name, family, rows, columns) for name in names}
+
+
+def _values(name: str, family: Pairs, adjusted: Floats, quantile: float) -> NDArray[Any]:
+    if name == "simultaneous_interval":
+        reach = np.where(family.error > 0, quantile, 0.0) * family.error
+        return np.stack([family.difference - reach, family.difference + reach], axis=-1)
+    verdict = family.equivalence
+    source: dict[str, Any] = {
+        "difference": family.difference,
+        "standard_error": family.error,
+        "interval": family.bounds,
+        "p_value": family.p_value,
+        "p_adjusted": adjusted,
+    }
+    if verdict is not None:
+        codes = np.zeros(family.first.size, dtype=np.int8)
+        for code, decision in enumerate(DECISIONS):
+            codes[verdict.decision == decision] = code
+        source |= {"p_equivalence": verdict.p_value, "share_inside": verdict.share_inside, "decision": codes}
+    return np.asarray(source[name])
+
+
+def _place(values: NDArray[Any], name: str, family: Pairs, rows: Indices, columns: Indices) -> NDArray[Any]:
+    quantity = QUANTITIES[name]
+    shape = (rows.size, columns.size, 2) if quantity.bounds else (rows.size, columns.size)
+    grid: NDArray[Any] = np.full(shape, quantity.itself, dtype=quantity.dtype)
+    n_models = 1 + max(int(index.max(initial=-1)) for index in (family.first, family.second, rows, columns))
+    row_of, column_of = np.full((2, n_models), -1)
+    row_of[rows], column_of[columns] = np.arange(rows.size), np.arange(columns.size)
+    back = -values if quantity.turned else values
+    back = back[..., ::-1] if quantity.bounds else back
+    for one, other, directed in ((family.first, family.second, values), (family.second, family.first, back)):
+        i, j = row_of[one], column_of[other]
+        here = (i >= 0) & (j >= 0)
+        grid[i[here], j[here]] = directed[here]
+    return grid + 0 if quantity.turned else grid  # no negative zeros
+
+
+def lazy_all_pairs(method: Method, n_models: int, adjust: str, names: list[str], chunk: int) -> dict[str, da.Array]:
+    """Return the quantities over (model, other model) as Dask arrays in square chunks.
+
+    Every pair is looked at in one block; what concerns the whole family (adjusted p-values, the quantile of
+    the simultaneous intervals) waits for all blocks. The numbers are those of one block, bit by bit.
+    """
+    positions = [np.arange(start, min(start + chunk, n_models)) for start in range(0, n_models, chunk)]
+    held = delayed(method, pure=True)
+    upper = {
+        (i, j): delayed(pairs_of_block)(held, rows, columns)
+        for i, rows in enumerate(positions)
+        for j, columns in enumerate(positions)
+        if i <= j
+    }
+    family = delayed(join)(list(upper.values()))
+    adjusted = delayed(adjusted_p_values)(held, family, adjust)
+    quantile = delayed(simultaneous_quantile)(held, family)
+    grids: dict[str, list[list[Any]]] = {name: [] for name in names}
+    for i, rows in enumerate(positions):
+        for name in names:
+            grids[name].append([])
+        for j, columns in enumerate(positions):
+            part = upper[min(i, j), max(i, j)]
+            block = delayed(lay_out_part)(names, part, adjusted, quantile, rows, columns, n_models)
+            for name in names:
+                quantity = QUANTITIES[name]
+                shape = (rows.size, columns.size, 2) if quantity.bounds else (rows.size, columns.size)
+                grids[name][i].append(da.from_delayed(block[name], shape, dtype=quantity.dtype))
+    return {name: da.concatenate([da.concatenate(row, axis=1) for row in grid]) for name, grid in grids.items()}
+
+
+def pairs_of(method: Method, first: Indices, second: Indices) -> Pairs:
+    """Return what a method knows of pairs."""
+    return method.pairs(first, second)
+
+
+def pairs_of_block(method: Method, rows: Indices, columns: Indices) -> Pairs:
+    """Return what a method knows of the pairs of a block of the upper triangle."""
+    first, second = np.repeat(rows, columns.size), np.tile(columns, rows.size)
+    above = first < second
+    return method.pairs(first[above], second[above])
+
+
+def simultaneous_quantile(method: Method, family: Pairs) -> float:
+    """Return the quantile of the simultaneous intervals of a family."""
+    return method.simultaneous_quantile(family)
+
+
+def lay_out_part(
+    names: list[str],
+    part: Pairs,
+    adjusted: Floats,
+    quantile: float,
+    rows: Indices,
+    columns: Indices,
+    n_models: int,
+) -> dict[str, NDArray[Any]]:
+    """Lay out a block from its part of the family; the adjusted p-values come in the order of all pairs."""
+    before = part.first * (2 * n_models - part.first - 1) // 2
+    place = before + part.second - part.first - 1
+    return lay_out(names, part, adjusted[place], quantile, rows, columns)

@@ -1,0 +1,278 @@
+"""The methods of comparison, one class each: what is known of a pair, and of a family of pairs together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucpr_dask.inference import families
+from aucpr_dask.inference.families import Equivalence, Floats, Indices, JointReplicates, PairStatistics
+from aucpr_dask.inference.samples import generator, keys_of, mean_of_units, means_under, multiplicities
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """What is known of P pairs of models, `first` minus `second`."""
+
+    first: Indices
+    second: Indices
+    difference: Floats
+    error: Floats
+    p_value: Floats
+    bounds: Floats | None  # (P, 2); None where the method has p-values only
+    tests: PairStatistics | None  # adjusts the p-values for a family
+    spread: PairStatistics | None  # makes the intervals of a family simultaneous
+    equivalence: Equivalence | None
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is asked of every pair: the level of its interval, and the margin of equivalence."""
+
+    level: float
+    margin: float | None
+
+
+class Resampling:
+    """Bootstrap: the replicates of a difference spread around it as it does around the truth."""
+
+    def __init__(self, estimate: Floats, replicates: Floats, goal: Goal) -> None:
+        self.goal = goal
+        self.sample: JointReplicates = families.joint_replicates(estimate, replicates.T)
+
+    def pairs(self, first: Indices, second: Indices) -> Pairs:
+        """Symmetric studentised intervals, and the p-values that answer to them."""
+        level, margin = self.goal.level, self.goal.margin
+        tests = families.pair_statistics(self.sample, first, second)
+        quantile = families.marginal_quantiles(self.sample, first, second, level)
+        bounds = families.intervals(tests.difference, tests.error, quantile)
+        verdict = None
+        if margin is not None:
+            verdict = families.equivalence(self.sample, first, second, margin, alpha=1 - level)
+        return Pairs(first, second, tests.difference, tests.error, tests.p_value, bounds, tests, tests, verdict)
+
+    def simultaneous_quantile(self, family: Pairs) -> float:
+        """Quantile of the largest statistic of the family."""
+        return families.max_t_quantile(_known(family.spread), self.goal.level)
+
+
+class SignFlips:
+    """Sign flips over units: exact tests, and intervals from the flipped residuals.
+
+    If two models are equally good, a unit's difference could as well have had the other sign. The intervals flip the
+    deviations from the mean difference. A flipped mean m has the standard deviation of its own flipped units,
+    ``sqrt((A - m^2) / (Q - 1))`` with A the mean square, which turns the quantile c of ``m / sqrt(A / Q)`` into
+    that of a Student statistic, ``c sqrt((Q - 1) / (Q - c^2))``: with few units the intervals are as wide as t's.
+    """
+
+    def __init__(self, values: Floats, names: Sequence[str], goal: Goal, n_resamples: int, seed: int) -> None:
+        self.goal, self.values = goal, values
+        self.mean = mean_of_units(values)
+        signs, complete = families.sign_flips(len(names), n_resamples, seed=seed, keys=keys_of(names))
+        self.sample = families.joint_replicates(self.mean, means_under(signs, values).T, null=True, complete=complete)
+        self.residual = families.joint_replicates(
+            self.mean, means_under(signs, values - self.mean[:, None]).T, null=True, complete=complete
+        )
+
+    def pairs(self, first: Indices, second: Indices) -> Pairs:
+        """P-values of the flipped differences, intervals of the flipped residuals."""
+        tests = families.pair_statistics(self.sample, first, second)
+        spread = families.pair_statistics(self.residual, first, second)
+        error = families.errors_from_units(self.values, first, second)
+        quantile = self.student(families.marginal_quantiles(self.residual, first, second, self.goal.level))
+        bounds = _intervals(tests.difference, error, quantile)
+        verdict = _student_equivalence(tests.difference, error, self.goal, self.values.shape[1])
+        return Pairs(first, second, tests.difference, error, tests.p_value, bounds, tests, spread, verdict)
+
+    def simultaneous_quantile(self, family: Pairs) -> float:
+        """Quantile of the largest Student statistic of the family."""
+        quantile = families.max_t_quantile(_known(family.spread), self.goal.level)
+        return float(self.student(np.array([quantile]))[0])
+
+    def student(self, quantile: Floats) -> Floats:
+        """Turn quantiles of flipped means over their root mean square into those of Student statistics."""
+        n_units = self.values.shape[1]
+        room = n_units - quantile**2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(room > 0, quantile * np.sqrt((n_units - 1) / room), np.inf)
+
+
+class Student:
+    """Paired t test over units."""
+
+    sample = None
+
+    def __init__(self, values: Floats, goal: Goal) -> None:
+        self.goal, self.values = goal, values
+        self.mean = mean_of_units(values)
+        self.degrees = values.shape[1] - 1
+
+    def pairs(self, first: Indices, second: Indices) -> Pairs:
+        """Student's t of the units' differences."""
+        error = families.errors_from_units(self.values, first, second)
+        difference = self.mean[first] - self.mean[second]
+        quantile = families.parametric_quantile(self.goal.level, self.degrees)
+        return Pairs(
+            first,
+            second,
+            difference,
+            error,
+            families.parametric_p_values(difference, error, self.degrees),
+            families.intervals(difference, error, quantile),
+            None,
+            None,
+            _student_equivalence(difference, error, self.goal, self.degrees + 1),
+        )
+
+    def simultaneous_quantile(self, family: Pairs) -> float:
+        """Bonferroni: the error is shared out evenly among the pairs."""
+        return families.parametric_quantile(_bonferroni(self.goal.level, family), self.degrees)
+
+
+class Wilcoxon:
+    """Wilcoxon's signed-rank test over units: p-values only, because it is not about the mean difference."""
+
+    sample = None
+
+    def __init__(self, values: Floats) -> None:
+        self.values = values
+        self.mean = mean_of_units(values)
+
+    def pairs(self, first: Indices, second: Indices) -> Pairs:
+        """P-values of the signed ranks."""
+        return Pairs(
+            first,
+            second,
+            self.mean[first] - self.mean[second],
+            families.errors_from_units(self.values, first, second),
+            families.wilcoxon_p_values(self.values, first, second),
+            None,
+            None,
+            None,
+            None,
+        )
+
+    def simultaneous_quantile(self, family: Pairs) -> float:
+        """Return NaN: there are no intervals."""
+        return math.nan
+
+
+class Influence:
+    """Normal law with the covariance of the models by their influence functions.
+
+    Families are adjusted by normal draws with that covariance.
+    """
+
+    def __init__(self, estimate: Floats, covariance: Floats, goal: Goal, n_resamples: int, seed: int) -> None:
+        self.goal, self.estimate, self.covariance = goal, estimate, covariance
+        draws = normal_draws(covariance, n_resamples, seed)
+        self.sample = families.joint_replicates(estimate, estimate + draws)
+
+    def pairs(self, first: Indices, second: Indices) -> Pairs:
+        """Wald intervals and tests."""
+        tests = families.pair_statistics(self.sample, first, second)
+        error = families.errors_from_covariance(self.covariance, first, second)
+        difference = self.estimate[first] - self.estimate[second]
+        bounds = families.intervals(difference, error, families.parametric_quantile(self.goal.level))
+        verdict = None
+        if self.goal.margin is not None:
+            verdict = families.parametric_equivalence(difference, error, self.goal.margin, alpha=1 - self.goal.level)
+        p_value = families.parametric_p_values(difference, error)
+        return Pairs(first, second, difference, error, p_value, bounds, tests, tests, verdict)
+
+    def simultaneous_quantile(self, family: Pairs) -> float:
+        """Quantile of the largest statistic of the family, among normal draws."""
+        return families.max_t_quantile(_known(family.spread), self.goal.level)
+
+
+_Replicates = TypeVar("_Replicates", PairStatistics, JointReplicates)
+
+Method = Resampling | SignFlips | Student | Wilcoxon | Influence
+
+
+def normal_draws(covariance: Floats, n_resamples: int, seed: int) -> Floats:
+    """Draw R times from the normal law with a covariance (M, M) that may be singular; shape (R, M)."""
+    values, vectors = np.linalg.eigh(covariance)
+    factor = vectors * np.sqrt(np.maximum(values, 0.0))
+    normals = generator(seed, "normal draws").standard_normal((n_resamples, len(covariance)))
+    return np.asarray(normals @ factor.T, dtype=np.float64)
+
+
+def unit_replicates(values: Floats, names: Sequence[str], n_resamples: int, seed: int) -> Floats:
+    """Return replicates (M, R) of the means over units that are drawn with replacement."""
+    return means_under(multiplicities(names, n_resamples, seed), values)
+
+
+def adjusted_p_values(method: Method, family: Pairs, adjust: str) -> Floats:
+    """Return the p-values of a family, adjusted for how many they are; never smaller than they are alone."""
+    if adjust == "holm":
+        return families.holm(family.p_value)
+    if adjust == "benjamini_hochberg":
+        return families.benjamini_hochberg(family.p_value)
+    if adjust == "max_t":
+        return np.maximum(families.single_step(_known(family.tests)), family.p_value)
+    if adjust == "romano_wolf":
+        sample = _known(method.sample)
+        stepped = families.romano_wolf(sample, family.first, family.second, statistics=_known(family.tests))
+        return np.maximum(stepped, family.p_value)
+    return family.p_value
+
+
+def join(parts: Sequence[Pairs]) -> Pairs:
+    """Put parts of a family together, in the order of their models."""
+    first, second = (np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "second"))
+    order = np.lexsort((second, first))
+
+    def column(name: str) -> NDArray[np.float64]:
+        return np.asarray(np.concatenate([getattr(part, name) for part in parts])[order])
+
+    return Pairs(
+        first[order],
+        second[order],
+        column("difference"),
+        column("error"),
+        column("p_value"),
+        None,  # made for each part
+        _join_statistics([part.tests for part in parts], order),
+        _join_statistics([part.spread for part in parts], order),
+        None,
+    )
+
+
+def _join_statistics(parts: Sequence[PairStatistics | None], order: NDArray[np.intp]) -> PairStatistics | None:
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    columns = {
+        field.name: np.concatenate([getattr(part, field.name) for part in known])[order]
+        for field in fields(PairStatistics)
+        if field.name not in ("maximum", "complete")
+    }
+    maximum = np.max([part.maximum for part in known], axis=0)
+    return PairStatistics(**columns, maximum=maximum, complete=known[0].complete)
+
+
+def _known(value: _Replicates | None) -> _Replicates:
+    if value is None:
+        raise TypeError("this method has no replicates of the family")
+    return value
+
+
+def _intervals(difference: Floats, error: Floats, quantile: Floats) -> Floats:
+    """Return intervals in which an infinite quantile of no error is no width."""
+    return families.intervals(difference, error, np.where(error > 0, quantile, 0.0))
+
+
+def _student_equivalence(difference: Floats, error: Floats, goal: Goal, n_units: int) -> Equivalence | None:
+    if goal.margin is None:
+        return None
+    return families.parametric_equivalence(difference, error, goal.margin, alpha=1 - goal.level, degrees=n_units - 1)
+
+
+def _bonferroni(level: float, family: Pairs) -> float:
+    return 1 - (1 - level) / max(1, family.first.size)

@@ -1,0 +1,196 @@
+"""Ranks of models, with confidence sets: how well the order of a leaderboard is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.inference import families
+from aucpr_dask.inference.comparing import (
+    Prepared,
+    Question,
+    annotate,
+    ask,
+    checked_question,
+    naming,
+    prepare,
+    unit_dim,
+)
+from aucpr_dask.inference.designs import UNIT_RESAMPLES
+from aucpr_dask.inference.families import Floats, Indices, JointReplicates
+from aucpr_dask.inference.methods import Resampling, SignFlips, unit_replicates
+from aucpr_dask.inference.rank_sets import (
+    RankDistribution,
+    indistinguishable_groups,
+    rank_distribution,
+    rank_sets,
+    ranks_from_intervals,
+)
+from aucpr_dask.inference.samples import DATASET
+from aucpr_dask.stores import Scores, map_nodes
+from aucpr_dask.variables import BOUND, MODEL, QUERY
+
+RANKING_METHODS = ("sign_flip", "bootstrap", "influence")
+
+
+def rank(
+    data: Scores,
+    *,
+    estimator: str | None = None,
+    over: str = QUERY,
+    sample: str | None = None,
+    method: str | None = None,
+    level: float = 0.95,
+    n_resamples: int | None = None,
+    seed: int = 0,
+    incomplete: str = "raise",
+    **options: Any,
+) -> Scores:
+    """Rank models by their estimates and say how well each rank is known.
+
+    The best rank that a model may have is 1 plus the number of models shown to be better, the worst is the number of
+    models less the number shown to be worse; *shown* by the paired simultaneous intervals of
+    :func:`compare`: over all pairs for the simultaneous sets, over the pairs with the model itself for its marginal
+    set. Models that stand next to each other and of which no two are shown to differ form a group; groups overlap.
+
+    Parameters
+    ----------
+    data, estimator, over, sample, level, n_resamples, seed, incomplete, **options
+        See :func:`compare`.
+    method : {"sign_flip", "bootstrap", "influence"}, optional
+        As in :func:`compare`. The probability of being best comes from the bootstrap of the same units or items
+        (with ``"influence"``, from normal draws).
+
+    Returns
+    -------
+    xarray.Dataset or xarray.DataTree
+        Over model, in the order given: ``estimate``, ``rank`` (1 is best, ties share their mean), ``rank_interval`` and
+        ``simultaneous_rank_interval`` (with ci_bound), ``probability_best``, ``expected_rank``, and ``first_group``
+        and ``last_group``: the groups that the model belongs to, numbered from the best.
+
+    Raises
+    ------
+    InvalidInputError, AlignmentError
+        See :func:`compare`.
+
+    References
+    ----------
+    Mogstad, Romano, Shaikh & Wilhelm 2024, doi:10.1093/restud/rdad006.
+
+    Examples
+    --------
+    >>> easy = np.linspace(0.2, 0.6, 12)
+    >>> wave = 0.02 * np.sin(np.arange(12.0))
+    >>> result = xr.Dataset(
+    ...     {"estimate": (("model", "query"), [easy, easy + 0.2 + wave, easy + 0.2 - wave])},
+    ...     coords={"model": ["bm25", "dense", "hybrid"], "query": list("abcdefghijkl")},
+    ... )
+    >>> ranks = rank(result)
+    >>> ranks["simultaneous_rank_interval"].values.tolist()
+    [[3, 3], [1, 2], [1, 2]]
+    >>> ranks["first_group"].values.tolist()
+    [2, 1, 1]
+    """
+    if method is not None and method not in RANKING_METHODS:
+        raise InvalidInputError(
+            explain(
+                "unknown method for ranks",
+                received=repr(method),
+                allowed=", ".join(map(repr, RANKING_METHODS)),
+            )
+        )
+    question = checked_question(
+        estimator=estimator,
+        over=over,
+        sample=sample,
+        method=method,
+        level=level,
+        n_resamples=n_resamples,
+        seed=seed,
+        incomplete=incomplete,
+    )
+    answered = ask(data, question, options)
+    if over == DATASET:
+        return _rank(answered, DATASET, question)
+
+    def rank_node(path: str, node: xr.Dataset) -> xr.Dataset:
+        with naming(path):
+            return _rank(node, unit_dim(node), question)
+
+    return map_nodes(answered, rank_node)
+
+
+def _rank(node: xr.Dataset, dim: str | None, question: Question) -> xr.Dataset:
+    prepared = prepare(node, dim, question)
+    method = prepared.method
+    if isinstance(method, SignFlips):
+        marginal, simultaneous, order, groups = _sets_of_flips(method, question.level)
+    else:
+        sets = rank_sets(_replicates(prepared, question), question.level)
+        marginal, simultaneous, order, groups = sets.marginal, sets.simultaneous, sets.order, sets.groups
+    chances: RankDistribution = rank_distribution(_replicates(prepared, question))
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    ranks = xr.Dataset(
+        {
+            "estimate": (MODEL, prepared.estimates.mean),
+            "rank": (MODEL, _mean_ranks(prepared.estimates.mean)),
+            "rank_interval": ((MODEL, BOUND), marginal),
+            "simultaneous_rank_interval": ((MODEL, BOUND), simultaneous),
+            "probability_best": (MODEL, chances.probability_best),
+            "expected_rank": (MODEL, chances.expected_rank),
+            "first_group": (MODEL, 1 + np.searchsorted(groups[:, 1], place)),
+            "last_group": (MODEL, np.searchsorted(groups[:, 0], place, side="right")),
+        },
+        coords={MODEL: prepared.plain_labels},
+    )
+    ranks = annotate(ranks, node, prepared, question, {"n_groups": len(groups)})
+    del ranks.attrs["adjust"]
+    return ranks
+
+
+def _mean_ranks(estimate: Floats) -> Floats:
+    """Rank from 1, the largest first; equal estimates share their mean rank."""
+    ordered = np.sort(-estimate)
+    before, until = (np.searchsorted(ordered, -estimate, side=side) for side in ("left", "right"))
+    return np.asarray((before + until + 1) / 2, dtype=np.float64)
+
+
+def _replicates(prepared: Prepared, question: Question) -> JointReplicates:
+    """Return replicates around the estimates: those of the method, or the bootstrap of the same units."""
+    if isinstance(prepared.method, SignFlips):
+        estimates = prepared.estimates
+        replicates = unit_replicates(
+            estimates.values, estimates.units, question.n_resamples or UNIT_RESAMPLES, question.seed
+        )
+        return Resampling(estimates.mean, replicates, prepared.method.goal).sample
+    if prepared.method.sample is None:
+        raise TypeError("this method has no replicates")
+    return prepared.method.sample
+
+
+def _sets_of_flips(method: SignFlips, level: float) -> tuple[Indices, Indices, Indices, Indices]:
+    """Return marginal and simultaneous rank sets, the order and the groups, by the intervals of flipped residuals."""
+    sets = rank_sets(replace(method.residual, null=False), level)  # around the estimates: residuals are
+    n_models = len(method.mean)
+    first, second = families.all_pairs(n_models)
+    error: Floats = np.zeros((n_models, n_models))
+    error[first, second] = error[second, first] = families.errors_from_units(method.values, first, second)
+    difference = np.subtract.outer(method.mean, method.mean)
+
+    def rank_intervals(quantile: Floats) -> Indices:
+        with np.errstate(invalid="ignore"):
+            reach = np.where(error > 0, method.student(quantile) * error, 0.0)
+        return ranks_from_intervals(difference - reach, difference + reach)
+
+    quantile = np.array([sets.quantile])
+    with np.errstate(invalid="ignore"):
+        shown = difference > np.where(error > 0, method.student(quantile) * error, 0.0)
+    shown = shown[np.ix_(sets.order, sets.order)]
+    first_different = np.where(shown.any(axis=1), shown.argmax(axis=1), n_models)
+    groups = indistinguishable_groups(first_different)
+    return rank_intervals(sets.marginal_quantile[:, None]), rank_intervals(quantile), sets.order, groups

@@ -1,0 +1,365 @@
+"""What statements rest on: estimates of models over units (queries or data sets), aligned by label, and replicates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from aucpr_dask.domains import MOST_SHOWN, few
+from aucpr_dask.errors import AlignmentError, InvalidInputError, explain
+from aucpr_dask.scores.validate import check_unique
+from aucpr_dask.stores import Scores, nodes_of
+from aucpr_dask.variables import ESTIMATOR, MODEL, QUERY
+
+Floats = NDArray[np.float64]
+
+DATASET = "dataset"
+UNIT_NAMES = {QUERY: ("query", "queries"), DATASET: ("data set", "data sets")}
+REPLICATE, RESAMPLE = "replicate", "resample"
+SLAB_BYTES = 64 * 2**20  # of replicates that are read at a time
+PANEL_BYTES = 2**20  # of replicates that are added up at a time: they stay in the cache
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Estimates of M models on Q units, in the order of the units' names; without units Q is 1.
+
+    Parameters
+    ----------
+    models : pandas.Index
+        The models' labels, or numbers where they have none.
+    dim : str or None
+        ``"query"``, ``"dataset"``, or None for one data set as it is.
+    units : tuple of str
+        The names of the Q units.
+    values : ndarray of float64, shape (M, Q)
+        No NaN among them.
+    left_out : tuple of str
+        Units (or, without units, models) that have no estimate and are left out.
+    """
+
+    models: pd.Index
+    dim: str | None
+    units: tuple[str, ...]
+    values: Floats
+    left_out: tuple[str, ...]
+
+    @property
+    def mean(self) -> Floats:
+        """The mean of each model over the units."""
+        return mean_of_units(self.values)
+
+    @property
+    def names(self) -> list[str]:
+        """The models' names."""
+        return [str(label) for label in self.models]
+
+
+def mean_of_units(values: Floats) -> Floats:
+    """Return the mean over the units, added one by one, so that no other model or layout changes a bit of it."""
+    total: Floats = np.zeros(len(values))
+    for unit in range(values.shape[1]):
+        total += values[:, unit]
+    total /= values.shape[1]
+    return total
+
+
+def means_under(weights: NDArray[Any], values: Floats) -> Floats:
+    """Return the weighted mean of the units of each model under each of R weightings.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (R, Q)
+        Multiplicities or signs of the units.
+    values : ndarray of float64, shape (M, Q)
+
+    Returns
+    -------
+    ndarray of float64, shape (M, R)
+        The units are added one by one in their order, so every number depends on its own model and weights alone.
+    """
+    n_models, n_units = values.shape
+    means = np.zeros((n_models, len(weights)))
+    columns = np.ascontiguousarray(weights.T, dtype=np.float64)
+    width = max(1, PANEL_BYTES // (8 * max(1, len(weights))))
+    for start in range(0, n_models, width):
+        panel = means[start : start + width]
+        for unit in range(n_units):
+            panel += values[start : start + width, unit, None] * columns[unit]
+    means /= n_units
+    return means
+
+
+def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, incomplete: str) -> Estimates:
+    """Read the estimates of one estimator over (model, unit); see :class:`Estimates`.
+
+    A unit without an estimate of any model (a query without positives) is left out. One that only some models lack is
+    an error under ``incomplete="raise"`` and left out, for all models, under ``incomplete="drop"``; without units,
+    models without an estimate are.
+
+    Raises
+    ------
+    AlignmentError
+        If some models lack an estimate, or a label stands twice.
+    InvalidInputError
+        If the estimator is not in the result, or nothing is left.
+    """
+    estimate = chosen(result["estimate"], estimator)
+    for name in (MODEL, QUERY):
+        if name in estimate.indexes:
+            check_unique(estimate.indexes[name], name, "variable 'estimate'")
+    models = labels_of(estimate, MODEL)
+    values, units = _values_of_units(estimate, dim)
+    known = ~np.isnan(values)
+    nowhere: NDArray[np.bool_] = np.logical_not(known.any(axis=0))
+    partly: NDArray[np.bool_] = np.logical_not(known.all(axis=0)) & ~nowhere
+    if partly.any() and incomplete == "raise":
+        raise AlignmentError(_incomplete(known, partly, models, units, dim))
+    if dim is None:
+        left_out = tuple(str(model) for model in models[~known[:, 0]])
+        models, values = models[known[:, 0]], values[known[:, 0]]
+    else:
+        kept = ~(nowhere | partly)
+        left_out = tuple(unit for unit, keep in zip(units, kept, strict=True) if not keep)
+        values, units = values[:, kept], tuple(unit for unit, keep in zip(units, kept, strict=True) if keep)
+    if 0 in values.shape:
+        raise InvalidInputError(
+            explain(
+                "there is nothing to compare: no estimate is defined for every model",
+                received=f"{len(models)} models; left out: {few(map(repr, left_out))}",
+                remedy="are there positives? the flags of the result say which rankings have none",
+            )
+        )
+    return Estimates(models, dim, units, np.ascontiguousarray(values), left_out)
+
+
+def _values_of_units(estimate: xr.DataArray, dim: str | None) -> tuple[Floats, tuple[str, ...]]:
+    """Return the estimates (M, Q) and the units' names; units in the order of their names, if they have any."""
+    if dim is None:
+        return np.asarray(estimate.transpose(MODEL).values, dtype=np.float64)[:, None], ("",)
+    values = np.asarray(estimate.transpose(MODEL, dim).values, dtype=np.float64)
+    units = [str(label) for label in labels_of(estimate, dim)]
+    order = sorted(range(len(units)), key=units.__getitem__) if dim in estimate.indexes else list(range(len(units)))
+    return values[:, order], tuple(units[place] for place in order)
+
+
+def _incomplete(
+    known: NDArray[np.bool_], partly: NDArray[np.bool_], models: pd.Index, units: Sequence[str], dim: str | None
+) -> str:
+    """Say which models lack which units."""
+    lacking = np.flatnonzero(~known[:, partly].all(axis=1))
+    if dim is None:
+        return explain(
+            "some models have no estimate",
+            received=few(repr(str(model)) for model in models[lacking]),
+            remedy="leave these models out: incomplete='drop'; or give them scores: missing='last' or 'unretrieved'",
+        )
+    singular, plural = UNIT_NAMES[dim]
+
+    def units_lacked(row: int) -> str:
+        absent = [unit for unit, is_known, some in zip(units, known[row], partly, strict=True) if some and not is_known]
+        return f"{str(models[[row]][0])!r} lacks {singular if len(absent) == 1 else plural} {few(map(repr, absent))}"
+
+    more = len(lacking) - MOST_SHOWN
+    return explain(
+        f"some models lack the estimate of some {plural}, so their means are not over the same {plural}",
+        received="; ".join(map(units_lacked, lacking[:MOST_SHOWN])) + (f" and {more} more models" if more > 0 else ""),
+        remedy=f"leave those {plural} out for all models: incomplete='drop'; or leave the models out",
+    )
+
+
+def chosen(variable: xr.DataArray, estimator: str | None) -> xr.DataArray:
+    """Return a variable of one estimator: the named one, or the first."""
+    if ESTIMATOR not in variable.dims:
+        return variable
+    names = [str(name) for name in variable[ESTIMATOR].values]
+    name = names[0] if estimator is None else estimator
+    if name not in names:
+        raise InvalidInputError(
+            explain(
+                "this estimator is not in the result",
+                received=repr(name),
+                allowed=", ".join(names),
+                remedy="evaluate again with it",
+            )
+        )
+    return variable.isel({ESTIMATOR: names.index(name)})
+
+
+def labels_of(variable: xr.DataArray | xr.Dataset, dim: str) -> pd.Index:
+    """Return the labels along `dim`; where it has none, numbers."""
+    if dim not in variable.dims:
+        raise InvalidInputError(
+            explain(
+                f"the estimates have no dimension {dim!r}",
+                received=f"({', '.join(map(str, variable.dims))})",
+                remedy="pass what aucpr_dask.evaluate returns",
+            )
+        )
+    index = variable.indexes.get(dim)
+    return pd.RangeIndex(variable.sizes[dim]) if index is None else index
+
+
+def read_replicates(
+    result: xr.Dataset, estimates: Estimates, estimator: str | None, weights: NDArray[Any] | None = None
+) -> Floats:
+    """Read the items' replicates of each model's mean over the units.
+
+    Parameters
+    ----------
+    result : xarray.Dataset
+        With ``replicate(model, [unit,] [estimator,] resample)``.
+    estimates : Estimates
+        Which models and units.
+    estimator : str or None
+        The first one by default.
+    weights : ndarray, shape (R, Q), optional
+        How often each unit is in each resample; once by default.
+
+    Returns
+    -------
+    ndarray of float64, shape (M, R)
+    """
+    replicate = chosen(result[REPLICATE], estimator)
+    dims = (MODEL, RESAMPLE) if estimates.dim is None else (MODEL, estimates.dim, RESAMPLE)
+    replicate = replicate.transpose(*dims)
+    rows = labels_of(replicate, MODEL).get_indexer(estimates.models)
+    units = [0]
+    if estimates.dim is not None:
+        places = {str(label): place for place, label in enumerate(labels_of(replicate, estimates.dim))}
+        units = [places[unit] for unit in estimates.units]
+    n_resamples = replicate.sizes[RESAMPLE]
+    means = np.empty((len(rows), n_resamples))
+    width = max(1, SLAB_BYTES // max(1, 8 * n_resamples * replicate.sizes.get(str(estimates.dim), 1)))
+    for start in range(0, len(rows), width):
+        slab = replicate.isel({MODEL: rows[start : start + width]}).values
+        slab = slab.reshape(len(slab), -1, n_resamples)
+        total = np.zeros((len(slab), n_resamples))
+        for place, unit in enumerate(units):
+            total += slab[:, unit] if weights is None else slab[:, unit] * weights[:, place]
+        means[start : start + width] = total / len(units)
+    return means
+
+
+def multiplicities(names: Sequence[str], n_resamples: int, seed: int) -> NDArray[np.int64]:
+    """Draw units with replacement: how often each is in each resample.
+
+    The units are drawn in the order of their names. The first resamples are the same whatever their number; all
+    change when a unit is added, because they are drawn together.
+
+    Returns
+    -------
+    ndarray of int64, shape (R, Q)
+        Each row adds up to Q.
+    """
+    n_units = len(names)
+    drawn = generator(seed, "units").integers(n_units, size=(n_resamples, n_units))
+    flat = drawn + n_units * np.arange(n_resamples)[:, None]
+    counts = np.bincount(flat.ravel(), minlength=n_resamples * n_units)
+    return counts.reshape(n_resamples, n_units)
+
+
+def generator(seed: int, purpose: str) -> np.random.Generator:
+    """Return the stream of random numbers for one purpose."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, stable_hash(purpose)])))
+
+
+def stable_hash(name: str) -> int:
+    """Return 64 bits of a name: the same in every process and version."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
+
+
+def keys_of(names: Sequence[str]) -> NDArray[np.uint64]:
+    """Return one number for each name, to key its random numbers."""
+    return np.array([stable_hash(name) for name in names], dtype=np.uint64)
+
+
+def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
+    """Return the data sets of a tree as one Dataset over ``dataset``; queries are averaged first.
+
+    Models are matched by label; one that a data set lacks has NaN there.
+    """
+    nodes = [(path, node) for path, node in nodes_of(tree)]
+    if isinstance(tree, xr.Dataset) or not nodes:
+        raise InvalidInputError(
+            explain(
+                "there are no data sets to average over",
+                received=type(tree).__name__,
+                allowed="a DataTree with a result in each node",
+                remedy="over='query' averages the queries of one data set",
+            )
+        )
+    models: dict[object, None] = {}
+    for path, node in nodes:
+        if MODEL not in node.indexes:
+            raise AlignmentError(
+                explain(
+                    "models are matched between data sets by label, and these have none",
+                    where=f"data set {path!r}",
+                    remedy=f"assign_coords({MODEL}=[...])",
+                )
+            )
+        check_unique(node.indexes[MODEL], MODEL, f"data set {path!r}")
+        models.update(dict.fromkeys(node.indexes[MODEL]))
+    averaged = [_mean_over_queries(node, path, incomplete).reindex({MODEL: list(models)}) for path, node in nodes]
+    shared = set.intersection(*(set(map(str, node.data_vars)) for node in averaged))
+    try:
+        stacked = xr.concat(
+            [node[sorted(shared)] for node in averaged],
+            pd.Index([path for path, _ in nodes], name=DATASET),
+            join="exact",
+            coords="minimal",
+            compat="override",
+            combine_attrs="drop_conflicts",
+        )
+    except ValueError as error:
+        raise AlignmentError(
+            explain(
+                "the data sets were not evaluated alike",
+                received=str(error),
+                remedy="evaluate all of them with the same estimators and as many resamples",
+            )
+        ) from error
+    return stacked
+
+
+def complete_units(node: xr.Dataset, dim: str, incomplete: str, path: str = "") -> xr.Dataset:
+    """Hide, from all models, what is known of units that some models lack; or raise an error that names them."""
+    known = node["estimate"].notnull()
+    partly = known.any(MODEL) & ~known.all(MODEL)
+    if incomplete == "raise" and bool(partly.any()):
+        if ESTIMATOR in partly.dims:
+            worst = int(partly.any(dim).argmax(ESTIMATOR))
+            known, partly = known.isel({ESTIMATOR: worst}), partly.isel({ESTIMATOR: worst})
+        units = [str(label) for label in labels_of(known, dim)]
+        models = labels_of(known, MODEL)
+        message = _incomplete(known.transpose(MODEL, dim).values, partly.values, models, units, dim)
+        raise AlignmentError(explain(message, where=f"data set {path!r}") if path else message)
+    held = [name for name in ("estimate", "standard_error", REPLICATE) if name in node]
+    return node.assign({name: node[name].where(~partly) for name in held})
+
+
+def _mean_over_queries(node: xr.Dataset, path: str, incomplete: str) -> xr.Dataset:
+    """Average what a node holds over its queries; those without an estimate of any model are left out."""
+    node = node[[name for name in ("estimate", "standard_error", REPLICATE) if name in node]]
+    if QUERY not in node.dims:
+        return node
+    node = complete_units(node, QUERY, incomplete, path)
+    means = node.drop_vars("standard_error", errors="ignore").mean(QUERY)
+    if "standard_error" in node:
+        means["standard_error"] = error_of_mean(node["standard_error"], node["estimate"].notnull(), QUERY)
+    return means.assign_attrs(node.attrs)
+
+
+def error_of_mean(standard_error: xr.DataArray, known: xr.DataArray, dim: str) -> xr.DataArray:
+    """Return the standard error of a mean over fixed units, each with items of its own."""
+    variance: xr.DataArray = (standard_error.where(known) ** 2).sum(dim)
+    error: xr.DataArray = variance**0.5 / known.sum(dim)
+    return error

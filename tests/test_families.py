@@ -1,0 +1,488 @@
+"""Differences, p-values, adjustments, intervals and equivalence against brute force, SciPy and statsmodels."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.weightstats import ttost_paired
+
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.inference import families
+
+N_MODELS = 6
+PAIRS = families.all_pairs(N_MODELS)
+PANELS = (1, 16_000, 50_000, 2**30)  # one pair, a few, some, and all pairs at a time
+
+
+def correlated_replicates(seed=0, n_models=N_MODELS, n_resamples=199):
+    """Replicates with a shared part, unequal spreads and a bias, two models being copies of each other."""
+    random = np.random.default_rng(seed)
+    estimate = 0.5 + random.normal(scale=0.03, size=n_models)
+    noise = random.normal(size=(n_resamples, n_models)) * np.linspace(0.01, 0.03, n_models)
+    replicates = estimate + 0.001 + noise + random.normal(scale=0.02, size=(n_resamples, 1))
+    estimate[-1], replicates[:, -1] = estimate[1], replicates[:, 1]
+    return estimate, replicates
+
+
+@pytest.fixture
+def sample():
+    return families.joint_replicates(*correlated_replicates())
+
+
+def unit_values(seed=0, n_models=N_MODELS, n_units=9):
+    return np.random.default_rng(seed).uniform(size=(n_models, n_units))
+
+
+def sign_flipped(values, n_resamples=1000, seed=0):
+    signs, complete = families.sign_flips(values.shape[1], n_resamples, seed=seed)
+    null = signs @ values.T / values.shape[1]
+    return families.joint_replicates(values.mean(axis=1), null, null=True, complete=complete)
+
+
+def absolute_statistics(estimate, replicates, first, second):
+    """Observed and resampled |t| of one pair after another, by the definition."""
+    for j, k in zip(first, second, strict=True):
+        difference, replicate = estimate[j] - estimate[k], replicates[:, j] - replicates[:, k]
+        error = np.std(replicate, ddof=1)
+        if error == 0:
+            yield 0.0, np.zeros(len(replicate))
+        else:
+            yield abs(difference) / error, np.abs(replicate - difference) / error
+
+
+# --- one pass over the pairs ---------------------------------------------------------------------------------------
+
+
+def test_all_pairs_and_baselines():
+    first, second = families.all_pairs(4)
+    assert list(zip(first, second, strict=True)) == list(itertools.combinations(range(4), 2))
+    first, second = families.against([2, 0], 4)
+    assert list(zip(first, second, strict=True)) == [(0, 2), (1, 2), (3, 2), (1, 0), (3, 0)]
+    assert [index.size for index in families.against([], 4)] == [0, 0]
+
+
+def test_statistics_by_the_definition(sample):
+    estimate, replicates = correlated_replicates()
+    statistics = families.pair_statistics(sample, *PAIRS)
+    brute = list(absolute_statistics(estimate, replicates, *PAIRS))
+    np.testing.assert_allclose(np.abs(statistics.statistic), [t for t, _ in brute], rtol=1e-10)
+    np.testing.assert_allclose(statistics.difference, estimate[PAIRS[0]] - estimate[PAIRS[1]], rtol=1e-15)
+    np.testing.assert_array_equal(statistics.p_value, [(1 + np.sum(drawn >= t)) / 200 for t, drawn in brute])
+    np.testing.assert_allclose(statistics.maximum, np.max([drawn for _, drawn in brute], axis=0), rtol=1e-10)
+
+
+def test_identical_models_do_not_differ(sample):
+    statistics = families.pair_statistics(sample, np.array([1, 5]), np.array([5, 1]))
+    for values, expected in ((statistics.difference, 0), (statistics.error, 0), (statistics.statistic, 0)):
+        np.testing.assert_array_equal(values, expected)
+    np.testing.assert_array_equal(statistics.p_value, 1)
+    np.testing.assert_array_equal(statistics.maximum, 0)
+    np.testing.assert_array_equal(families.single_step(statistics), 1)
+    np.testing.assert_array_equal(families.romano_wolf(sample, np.array([1, 5]), np.array([5, 1])), 1)
+
+
+def test_identical_models_but_for_round_off_do_not_differ():
+    estimate, replicates = correlated_replicates()
+    estimate[5] += 2.0**-53
+    replicates[:, 5] += np.random.default_rng(1).choice([-1, 0, 1], size=199) * 2.0**-53
+    exact = families.joint_replicates(*correlated_replicates())
+    rough = families.joint_replicates(estimate, replicates)
+    statistics = families.pair_statistics(rough, *PAIRS)
+    copies = (PAIRS[0] == 1) & (PAIRS[1] == 5)
+    assert statistics.error[copies] == statistics.difference[copies] == statistics.statistic[copies] == 0
+    assert statistics.p_value[copies] == 1
+    np.testing.assert_array_equal(families.romano_wolf(rough, *PAIRS), families.romano_wolf(exact, *PAIRS))
+
+
+def test_constant_difference_is_finite_and_certain():
+    estimate, replicates = correlated_replicates()
+    estimate[0], replicates[:, 0] = estimate[1] + 0.1, replicates[:, 1] + 0.1
+    statistics = families.pair_statistics(families.joint_replicates(estimate, replicates), *PAIRS)
+    assert statistics.error[0] == 0
+    assert 1e6 < statistics.statistic[0] < np.inf
+    assert statistics.p_value[0] == families.single_step(statistics)[0] == 1 / 200
+
+
+def test_nothing_but_zeros():
+    sample = families.joint_replicates(np.zeros(3), np.zeros((20, 3)))
+    statistics = families.pair_statistics(sample, *families.all_pairs(3))
+    np.testing.assert_array_equal(statistics.statistic, 0)
+    np.testing.assert_array_equal(statistics.p_value, 1)
+
+
+def test_an_empty_family(sample):
+    statistics = families.pair_statistics(sample, *families.against([], N_MODELS))
+    assert families.single_step(statistics).size == families.romano_wolf(sample, *families.against([], 6)).size == 0
+
+
+# --- panels, order of models, order of pairs -----------------------------------------------------------------------
+
+
+def every_answer(sample, first, second, panel_bytes):
+    statistics = families.pair_statistics(sample, first, second, panel_bytes=panel_bytes)
+    verdict = families.equivalence(sample, first, second, 0.02, panel_bytes=panel_bytes)
+    return {
+        "difference": statistics.difference,
+        "error": statistics.error,
+        "statistic": statistics.statistic,
+        "p_value": statistics.p_value,
+        "single_step": families.single_step(statistics),
+        "romano_wolf": families.romano_wolf(sample, first, second, panel_bytes=panel_bytes),
+        "quantile": families.marginal_quantiles(sample, first, second, 0.9, panel_bytes=panel_bytes),
+        "equivalence": verdict.p_value,
+        "inside": verdict.share_inside,
+        "decision": verdict.decision,
+        "max_t": np.full(first.size, families.max_t_quantile(statistics, 0.9)),
+    }
+
+
+def many_models(n_models=40, n_resamples=333):
+    return correlated_replicates(seed=3, n_models=n_models, n_resamples=n_resamples)
+
+
+@pytest.mark.parametrize("panel_bytes", PANELS)
+def test_panels_change_no_bit(panel_bytes):
+    sample, pairs = families.joint_replicates(*many_models()), families.all_pairs(40)
+    expected = every_answer(sample, *pairs, families.PANEL_BYTES)
+    for name, values in every_answer(sample, *pairs, panel_bytes).items():
+        np.testing.assert_array_equal(values, expected[name], err_msg=name)
+
+
+def test_permuting_models_and_pairs_permutes_the_answer():
+    estimate, replicates = many_models()
+    first, second = families.all_pairs(40)
+    expected = every_answer(families.joint_replicates(estimate, replicates), first, second, families.PANEL_BYTES)
+    random = np.random.default_rng(0)
+    models, pairs = random.permutation(40), random.permutation(first.size)
+    place = np.argsort(models)
+    permuted = families.joint_replicates(estimate[models], replicates[:, models])
+    answer = every_answer(permuted, place[first[pairs]], place[second[pairs]], families.PANEL_BYTES)
+    for name, values in answer.items():
+        np.testing.assert_array_equal(values, expected[name][pairs], err_msg=name)
+
+
+def test_swapping_a_pair_turns_the_sign(sample):
+    forth, back = families.pair_statistics(sample, *PAIRS), families.pair_statistics(sample, *PAIRS[::-1])
+    np.testing.assert_array_equal(forth.difference, -back.difference)
+    np.testing.assert_array_equal(forth.statistic, -back.statistic)
+    np.testing.assert_array_equal(forth.p_value, back.p_value)
+
+
+def test_another_model_changes_no_other_pair(sample):
+    fewer = families.joint_replicates(sample.estimate[:4], correlated_replicates()[1][:, :4])
+    few, many = (families.pair_statistics(each, *families.all_pairs(4)) for each in (fewer, sample))
+    np.testing.assert_array_equal(few.statistic, many.statistic)
+
+
+# --- adjustments ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(families.holm, "holm"), (families.benjamini_hochberg, "fdr_bh")])
+def test_adjustments_against_statsmodels(ours, theirs):
+    random = np.random.default_rng(0)
+    for size in (1, 2, 17, 1000):
+        for p_value in (random.uniform(size=size) ** 3, random.integers(1, 8, size) / 8):
+            np.testing.assert_allclose(ours(p_value), multipletests(p_value, method=theirs)[1], rtol=1e-12)
+
+
+def stepping_down(observed, drawn):
+    """Romano-Wolf by its definition: take the largest statistic out of the family, one after another."""
+    adjusted, left, worst = np.empty(len(observed)), list(range(len(observed))), 0.0
+    while left:
+        largest = max(left, key=lambda pair: observed[pair])
+        count = np.sum(np.max(drawn[left], axis=0) >= observed[largest])
+        worst = adjusted[largest] = max(worst, (1 + count) / (1 + drawn.shape[1]))
+        left.remove(largest)
+    return adjusted
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_max_t_and_romano_wolf_against_brute_force(seed):
+    estimate, replicates = correlated_replicates(seed)
+    sample = families.joint_replicates(estimate, replicates)
+    observed, drawn = map(np.array, zip(*absolute_statistics(estimate, replicates, *PAIRS), strict=True))
+    maximum = drawn.max(axis=0)
+    single = families.single_step(families.pair_statistics(sample, *PAIRS))
+    np.testing.assert_array_equal(single, [(1 + np.sum(maximum >= t)) / 200 for t in observed])
+    stepped = families.romano_wolf(sample, *PAIRS)
+    np.testing.assert_array_equal(stepped, stepping_down(observed, drawn))
+    assert np.all(stepped <= single)
+    assert np.any(stepped < single)
+
+
+def test_max_t_quantile_is_the_studentized_range():
+    # all differences of independent means with one known variance: Tukey's range over sqrt(2)
+    random = np.random.default_rng(0)
+    sample = families.joint_replicates(np.zeros(5), random.normal(size=(40_000, 5)))
+    quantile = families.max_t_quantile(families.pair_statistics(sample, *families.all_pairs(5)), 0.95)
+    assert quantile == pytest.approx(stats.studentized_range.ppf(0.95, 5, np.inf) / np.sqrt(2), rel=0.01)
+
+
+def test_one_pair_needs_no_adjustment(sample):
+    statistics = families.pair_statistics(sample, np.array([0]), np.array([3]))
+    assert statistics.p_value == families.single_step(statistics) == families.romano_wolf(sample, [0], [3])
+
+
+# --- intervals -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_resamples", [99, 199, 1000])
+@pytest.mark.parametrize("level", [0.8, 0.9, 0.95])
+def test_intervals_answer_to_p_values(n_resamples, level):
+    sample = families.joint_replicates(*correlated_replicates(2, n_models=30, n_resamples=n_resamples))
+    pairs = families.all_pairs(30)
+    statistics = families.pair_statistics(sample, *pairs)
+    ways = (
+        (families.max_t_quantile(statistics, level), families.single_step(statistics)),
+        (families.marginal_quantiles(sample, *pairs, level), statistics.p_value),
+    )
+    for quantile, p_value in ways:
+        lower, upper = families.intervals(statistics.difference, statistics.error, quantile).T
+        excludes_0 = (lower > 0) | (upper < 0)
+        assert excludes_0.any()
+        assert not excludes_0.all()
+        np.testing.assert_array_equal(excludes_0, p_value <= 1 - level + 1e-12)
+
+
+def test_marginal_quantiles_of_normal_replicates():
+    sample = families.joint_replicates(np.zeros(2), np.random.default_rng(0).normal(size=(40_000, 2)))
+    assert families.marginal_quantiles(sample, [0], [1], 0.95) == pytest.approx(stats.norm.ppf(0.975), rel=0.01)
+
+
+# --- sign flips ----------------------------------------------------------------------------------------------------
+
+
+def test_exact_sign_flips_against_enumeration():
+    values = unit_values()
+    statistics = families.pair_statistics(sign_flipped(values), *PAIRS)
+    assert statistics.complete
+    squares = np.sum((values[PAIRS[0]] - values[PAIRS[1]]) ** 2, axis=1)
+    np.testing.assert_allclose(statistics.error, np.sqrt(squares) / 9, rtol=1e-12)  # the same for all signs
+    for p_value, j, k in zip(statistics.p_value, *PAIRS, strict=True):
+        difference = values[j] - values[k]
+        means = [abs(np.dot(signs, difference)) for signs in itertools.product((-1, 1), repeat=9)]
+        assert p_value == np.mean(np.array(means) >= abs(difference.sum()) - 1e-12)
+        reference = stats.permutation_test(
+            (difference,), np.mean, permutation_type="samples", vectorized=True, n_resamples=np.inf
+        )
+        assert p_value == pytest.approx(reference.pvalue, rel=1e-12)
+
+
+def test_exact_sign_flips_of_tied_sums():
+    values = np.array([[0.3, 0.1, 0.1, 0.4], [0.2, 0.2, 0.2, 0.1]])  # differences 0.1, -0.1, -0.1, 0.3
+    assert families.pair_statistics(sign_flipped(values), [0], [1]).p_value == 14 / 16
+
+
+def test_random_sign_flips_come_close_to_the_exact_ones():
+    values = unit_values(n_units=12)
+    exact, drawn = (families.pair_statistics(sign_flipped(values, n), *PAIRS).p_value for n in (4096, 4095))
+    np.testing.assert_allclose(drawn, exact, atol=4 * 0.5 / np.sqrt(4095))
+    assert np.any(drawn != exact)
+
+
+def test_sign_flips_depend_on_seed_and_key_alone():
+    signs, complete = families.sign_flips(40, 1000, seed=5)
+    assert not complete
+    assert set(np.unique(signs)) == {-1.0, 1.0}
+    assert np.abs(signs.mean(axis=0)).max() < 5 / np.sqrt(1000)
+    correlation = np.corrcoef(signs.T) - np.eye(40)
+    assert np.abs(correlation).max() < 5 / np.sqrt(1000)
+    more, _ = families.sign_flips(41, 3000, seed=5)
+    np.testing.assert_array_equal(more[:1000, :40], signs)
+    keyed, _ = families.sign_flips(12, 1000, seed=5, keys=np.array([7, 2**63, 0, *range(100, 109)], np.uint64))
+    np.testing.assert_array_equal(keyed[:, [2, 0]], signs[:, [0, 7]])
+    other, _ = families.sign_flips(40, 1000, seed=6)
+    assert np.any(other != signs)
+
+
+# --- from errors and from values per unit --------------------------------------------------------------------------
+
+
+def test_t_against_scipy():
+    values = unit_values(n_units=20)
+    first, second = PAIRS
+    error = families.errors_from_units(values, first, second)
+    difference = values[first].mean(axis=1) - values[second].mean(axis=1)
+    reference = stats.ttest_rel(values[first], values[second], axis=1)
+    np.testing.assert_allclose(families.parametric_p_values(difference, error, 19), reference.pvalue, rtol=1e-9)
+    bounds = families.intervals(difference, error, families.parametric_quantile(0.9, 19))
+    np.testing.assert_allclose(bounds.T, reference.confidence_interval(0.9), rtol=1e-9)
+
+
+def test_normal_p_values():
+    p_value = families.parametric_p_values(np.array([1.96, -1.96, 0.0, 0.0, 1.0]), np.array([1.0, 1.0, 1.0, 0.0, 0.0]))
+    np.testing.assert_allclose(p_value, [0.0499957902964, 0.0499957902964, 1, 1, 0], rtol=1e-10)
+
+
+def test_errors_of_identical_models_are_zero():
+    values = unit_values()
+    values[4] = values[2]
+    assert families.errors_from_units(values, np.array([2]), np.array([4])) == 0
+    covariance = np.cov(values)
+    assert families.errors_from_covariance(covariance, np.array([2]), np.array([4])) == 0
+
+
+def test_errors_from_covariance():
+    values = unit_values()
+    from_covariance = families.errors_from_covariance(np.cov(values) / values.shape[1], *PAIRS)
+    np.testing.assert_allclose(from_covariance, families.errors_from_units(values, *PAIRS), rtol=1e-10)
+
+
+def tied_values(n_units, seed=0):
+    values = np.random.default_rng(seed).integers(0, 16, size=(4, n_units)) / 16  # exact differences: true ties
+    values[3] = np.random.default_rng(seed).uniform(size=n_units)
+    return values
+
+
+@pytest.mark.parametrize("n_units", [3, 9, 14, 30, 50, 51, 80])
+@pytest.mark.parametrize("panel_bytes", [1, families.PANEL_BYTES])
+def test_wilcoxon_against_scipy(n_units, panel_bytes):
+    values, pairs = tied_values(n_units), families.all_pairs(4)
+    expected = [stats.wilcoxon(values[j] - values[k]).pvalue for j, k in zip(*pairs, strict=True)]
+    ours = families.wilcoxon_p_values(values, *pairs, panel_bytes=panel_bytes)
+    np.testing.assert_allclose(ours, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_units", [5, 30])
+def test_wilcoxon_of_identical_models(n_units):
+    values = np.repeat(unit_values(n_models=1, n_units=n_units), 2, axis=0)
+    assert families.wilcoxon_p_values(values, np.array([0]), np.array([1])) == 1
+
+
+# --- equivalence ---------------------------------------------------------------------------------------------------
+
+
+def test_equivalence_by_the_definition():
+    estimate, replicates = correlated_replicates()
+    estimate[0], replicates[:, 0] = estimate[0] + 0.1, replicates[:, 0] + 0.1
+    sample = families.joint_replicates(estimate, replicates)
+    alpha, margin = 0.1, 0.04
+    verdict = families.equivalence(sample, *PAIRS, margin, alpha=alpha)
+    place = families.order_statistic(199, 1 - alpha)
+    for pair, (j, k) in enumerate(zip(*PAIRS, strict=True)):
+        difference = estimate[j] - estimate[k]
+        deviation = np.sort(replicates[:, j] - replicates[:, k] - difference)
+        tails = np.sum(deviation >= difference + margin), np.sum(deviation <= difference - margin)
+        assert verdict.p_value[pair] == (1 + max(tails)) / 200
+        assert verdict.share_inside[pair] == np.mean(np.abs(deviation + difference) <= margin)
+        lower, upper = difference - deviation[place], difference - deviation[-1 - place]
+        inside, outside = -margin < lower <= upper < margin, lower > margin or upper < -margin
+        expected = "equivalent" if inside else "different" if outside else "undecided"
+        assert verdict.decision[pair] == expected
+    assert set(verdict.decision) == {"equivalent", "different", "undecided"}
+
+
+def test_parametric_equivalence_against_statsmodels():
+    values = unit_values(n_units=25)
+    first, second = PAIRS
+    difference = values[first].mean(axis=1) - values[second].mean(axis=1)
+    error = families.errors_from_units(values, first, second)
+    verdict = families.parametric_equivalence(difference, error, 0.2, degrees=24)
+    expected = [ttost_paired(values[j], values[k], -0.2, 0.2)[0] for j, k in zip(first, second, strict=True)]
+    np.testing.assert_allclose(verdict.p_value, expected, rtol=1e-9)
+    np.testing.assert_array_equal(verdict.decision == "equivalent", verdict.p_value <= 0.05)
+
+
+def test_equivalence_of_normal_replicates():
+    random = np.random.default_rng(0)
+    estimate = np.array([0.5, 0.49])
+    sample = families.joint_replicates(estimate, random.normal(estimate, 0.01, size=(40_000, 2)))
+    drawn = families.equivalence(sample, [0], [1], 0.03)
+    normal = families.parametric_equivalence(np.array([0.01]), np.array([0.01 * np.sqrt(2)]), 0.03)
+    assert drawn.p_value == pytest.approx(normal.p_value, abs=0.005)
+    assert drawn.share_inside == pytest.approx(normal.share_inside, abs=0.01)
+
+
+def test_identical_models_are_equivalent(sample):
+    assert families.equivalence(sample, [1], [5], 1e-6).decision == "equivalent"
+    assert families.parametric_equivalence(np.zeros(1), np.zeros(1), 1e-6).decision == "equivalent"
+    assert families.parametric_equivalence(np.ones(1), np.zeros(1), 1e-6).decision == "different"
+
+
+# --- what is refused -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: families.joint_replicates([0.5, 0.4], np.zeros((9, 3))),
+        lambda: families.joint_replicates([0.5, 0.4], np.zeros((1, 2))),
+        lambda: families.joint_replicates([0.5, np.nan], np.zeros((9, 2))),
+        lambda: families.joint_replicates([0.5, 0.4], np.full((9, 2), np.inf)),
+        lambda: families.joint_replicates([0.5, 0.4], np.array([[0.1, 0.2], [0.1, np.nan]])),
+        lambda: families.pair_statistics(families.joint_replicates([0.5], np.zeros((9, 1))), [0], [1]),
+        lambda: families.pair_statistics(families.joint_replicates([0.5], np.zeros((9, 1))), [0, 0], [0]),
+        lambda: families.pair_statistics(families.joint_replicates([0.5], np.zeros((9, 1))), [-1], [0]),
+        lambda: families.order_statistic(18, 0.95),
+        lambda: families.order_statistic(1000, 1.0),
+        lambda: families.parametric_quantile(0.0),
+        lambda: families.errors_from_units(np.zeros((3, 1)), *families.all_pairs(3)),
+        lambda: families.wilcoxon_p_values(np.full((3, 4), np.nan), *families.all_pairs(3)),
+        lambda: families.equivalence(sign_flipped(unit_values()), *PAIRS, 0.1),
+        lambda: families.parametric_equivalence(np.zeros(1), np.ones(1), 0.0),
+        lambda: families.parametric_equivalence(np.zeros(1), np.ones(1), 0.1, alpha=0.5),
+    ],
+)
+def test_refused(call):
+    with pytest.raises(InvalidInputError):
+        call()
+
+
+def test_as_few_replicates_as_the_message_says():
+    with pytest.raises(InvalidInputError, match="at least 19 resamples"):
+        families.order_statistic(18, 0.95)
+    assert families.order_statistic(19, 0.95) == 18
+
+
+# --- error rates under the null hypothesis -------------------------------------------------------------------------
+
+
+def false_claims(procedure, true_shift, n_simulations, n_units=8, alpha=0.05):
+    """Share of simulations in which two equally good models are claimed to differ, by exact sign flips."""
+    random = np.random.default_rng(0)
+    first, second = families.all_pairs(len(true_shift))
+    equal = true_shift[first] == true_shift[second]
+    claims = 0
+    for _ in range(n_simulations):
+        values = true_shift[:, np.newaxis] + random.normal(size=(len(true_shift), n_units))
+        claims += np.any(procedure(sign_flipped(values), first, second)[equal] <= alpha)
+    return claims / n_simulations
+
+
+def single_step(sample, first, second):
+    return families.single_step(families.pair_statistics(sample, first, second))
+
+
+@pytest.mark.parametrize("procedure", [single_step, families.romano_wolf])
+def test_error_rate_of_all_true_hypotheses(procedure):
+    # of the 256 maxima, which come in equal twos, at most 12 may be as large: exactly 12 in 256 under the null
+    rate, n_simulations = 12 / 256, 1500
+    claims = false_claims(procedure, np.zeros(4), n_simulations)
+    assert claims == pytest.approx(rate, abs=4 * np.sqrt(rate * (1 - rate) / n_simulations))
+
+
+@pytest.mark.slow
+def test_error_rate_and_power_beside_false_hypotheses():
+    shift = np.array([0.0, 0.0, 0.0, 4.0, 8.0])
+    stepped = false_claims(families.romano_wolf, shift, 6000, n_units=10)
+    single = false_claims(single_step, shift, 6000, n_units=10)
+    assert single < stepped <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 6000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("procedure", [single_step, families.romano_wolf])
+def test_error_rate_of_the_bootstrap_over_units(procedure):
+    random = np.random.default_rng(1)
+    n_units, n_models, n_simulations = 150, 5, 2000
+    pairs = families.all_pairs(n_models)
+    claims = 0
+    for _ in range(n_simulations):
+        values = random.beta(2, 5, size=(n_models, n_units)) + random.normal(size=n_units)
+        weights = random.multinomial(n_units, np.full(n_units, 1 / n_units), size=499) / n_units
+        sample = families.joint_replicates(values.mean(axis=1), weights @ values.T)
+        claims += np.any(procedure(sample, *pairs) <= 0.05)
+    assert 0.035 < claims / n_simulations < 0.075
