@@ -15,7 +15,7 @@ import dataclasses
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 import numpy as np
@@ -29,7 +29,10 @@ from aucpr_dask.specs import choose
 from aucpr_dask.stores import chunk_shape
 from aucpr_dask.variables import ITEM, MODEL, SCORE_VARIABLES
 
-__all__ = ["Scenario", "bibeta", "binormal", "offset_uniform"]
+__all__ = ["Scenario", "bibeta", "binormal", "offset_uniform", "study"]
+
+if TYPE_CHECKING:
+    from aucpr_dask.study import study as study
 
 Floats = NDArray[np.float64]
 
@@ -41,6 +44,14 @@ _SCORES, _LABELS = 0, 1  # what a simulation's streams are drawn for
 # The area is integrated over the log odds of recall, on which tails of every kind decay exponentially.
 _END = 60.0  # recalls nearer to 0 or 1 hold less than 1e-26 of the area
 _BREAKS = (-20.0, -8.0, -4.0, 0.0, 4.0, 8.0, 20.0)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "study":  # imported where it is asked for: it brings the whole package with it
+        from aucpr_dask.study import study
+
+        return study
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Scenario(ABC):

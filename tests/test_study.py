@@ -1,0 +1,302 @@
+"""The simulation study: its records against the package's other ways, its summary against plain counting."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+import xarray as xr
+from distributed import Client, LocalCluster
+
+import aucpr_dask as ap
+from aucpr_dask import study as module
+from aucpr_dask.errors import AucprError, InvalidInputError, StoreError
+from aucpr_dask.simulate import bibeta, binormal, offset_uniform
+from aucpr_dask.study import Cell, Design, simulate_batch, study, summarize_cell
+
+METHODS = ("logit", "bootstrap", "bca", "bootstrap_t", "influence_logit_t", "cross_validation", "wilson")
+SMALL: dict[str, Any] = {
+    "scenarios": ("binormal", "offset_uniform"),
+    "n_items": (40, 60),
+    "prevalence": (0.2,),
+    "estimators": ("average_precision", "interpolated_median", "interpolated_convex"),
+    "intervals": METHODS,
+    "resampled": ("average_precision", "interpolated_median"),
+    "n_resamples": 50,
+    "folds": 3,
+}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    """One worker: a thread of this process."""
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BATCH", 8)
+
+
+def assert_same(ours: xr.Dataset, theirs: xr.Dataset) -> None:
+    xr.testing.assert_identical(ours.drop_attrs(deep=False), theirs.drop_attrs(deep=False))
+    assert ours.attrs | {"seconds": 0} == theirs.attrs | {"seconds": 0}
+
+
+# Records
+
+
+def test_a_record_is_what_the_package_says_of_the_sample(client: Client, tmp_path: Path) -> None:
+    study(**SMALL, n_simulations=10, url=tmp_path / "s.zarr", cluster=client)
+    records = xr.open_zarr(tmp_path / "s.zarr", chunks=None)
+    assert records["is_done"].all()
+    cell = _cell(binormal(), 60)
+    score, label = cell.sample(0, 10)
+    sample = cell.scenario.sample(60, 0.2, n_simulations=25, seed=cell.seed).compute()
+    np.testing.assert_array_equal(score, sample["score"][:10])
+    one = records.sel(scenario=repr(binormal()), n_items=60, prevalence=0.2)
+    for e, name in enumerate(SMALL["estimators"]):
+        np.testing.assert_array_equal(one["estimate"][:, e], ap.estimate(score, label, name))
+    bounds = one["interval"].sel(estimator="average_precision")
+    fold = np.empty(60, int)
+    for value in (0, 1):
+        fold[label == value] = np.arange((label == value).sum()) % 3
+    parts = np.stack([ap.estimate(score[:, fold == k], label[fold == k]) for k in range(3)])
+    half = scipy.stats.norm.ppf(0.975) * scipy.stats.sem(parts, axis=0)
+    expected = np.stack([parts.mean(axis=0) - half, parts.mean(axis=0) + half], axis=-1)
+    np.testing.assert_allclose(bounds.sel({"method": "cross_validation"}), expected, rtol=1e-13)
+    assert one["interval"].sel(estimator="interpolated_convex").isnull().all()
+    assert one["interval"].sel({"estimator": "interpolated_median", "method": "bca"}).isnull().all()
+    assert one["interval"].sel({"estimator": "interpolated_median", "method": "bootstrap"}).notnull().all()
+
+
+def test_bootstrap_bounds_are_those_of_a_plain_bootstrap() -> None:
+    """With many resamples the bounds approach those of resampling by NumPy and estimating anew."""
+    design = _design(methods=("bootstrap",), resampled=("average_precision",), n_resamples=4000)
+    cell = _cell(binormal(), 60)
+    score, label = cell.sample(0, 2)
+    bounds = simulate_batch(cell, 0, 2, design)["interval"][:, 0, 0]
+    random = np.random.default_rng(5)
+    classes = [np.flatnonzero(label == value) for value in (0, 1)]
+    drawn = np.concatenate([random.choice(c, (4000, c.size)) for c in classes], axis=1)
+    for row in range(2):
+        replicates = ap.estimate(score[row][drawn], label[drawn])
+        for q, bound in zip((0.025, 0.975), bounds[row], strict=True):
+            assert abs((replicates < bound).mean() - q) < 4 * math.sqrt(2 * q * (1 - q) / 4000)
+
+
+def test_every_simulation_has_streams_of_its_own() -> None:
+    cells = [_cell(kind, n) for kind in (binormal(), binormal(2.0), bibeta()) for n in (40, 60)]
+    assert len({cell.seed for cell in cells}) == len(cells)
+    assert len({cell.key(i) for cell in cells for i in range(100)}) == 100 * len(cells)
+    scores = [cell.sample(0, 3)[0] for cell in cells]
+    firsts = {value for score in scores for value in score[:, 0]}
+    assert len(firsts) == 3 * len(cells)
+
+
+# Going on
+
+
+def test_more_simulations_extend_a_study(client: Client, tmp_path: Path) -> None:
+    url = tmp_path / "s.zarr"
+    first = study(**SMALL, n_simulations=11, url=url, cluster=client)
+    events: list[Any] = []
+    longer = study(**SMALL, n_simulations=21, url=url, cluster=client, on_progress=events.append)
+    assert events[-1].rankings_done == 10 * 4
+    assert_same(longer, study(**SMALL, n_simulations=21, cluster=client))
+    assert_same(first, study(**SMALL, n_simulations=11, url=url, cluster=client, on_progress=pytest.fail))
+    assert xr.open_zarr(url).sizes["simulation"] == 21
+
+
+def test_more_cells_change_nothing(client: Client) -> None:
+    alone = study(**SMALL | {"scenarios": ("offset_uniform",), "n_items": (60,)}, n_simulations=9, cluster=client)
+    among = study(**SMALL, n_simulations=9, cluster=client).sel(scenario=["offset_uniform"], n_items=[60])
+    xr.testing.assert_identical(alone.drop_attrs(deep=False), among.drop_attrs(deep=False))
+
+
+class _Broken(Exception):
+    pass
+
+
+def test_a_study_broken_off_goes_on(client: Client, tmp_path: Path) -> None:
+    def break_off(event: Any) -> None:
+        if event.blocks_done == 3:
+            raise _Broken
+
+    url = tmp_path / "s.zarr"
+    with pytest.raises(_Broken):
+        study(**SMALL, n_simulations=20, url=url, cluster=client, on_progress=break_off)
+    events: list[Any] = []
+    whole = study(**SMALL, n_simulations=20, url=url, cluster=client, on_progress=events.append)
+    assert events[0].blocks_total == 4 * 3 - 3
+    assert_same(whole, study(**SMALL, n_simulations=20, cluster=client))
+
+
+def test_any_workers_give_the_same(client: Client) -> None:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as pair:
+        two = study(**SMALL, n_simulations=17, cluster=pair)
+    assert_same(two, study(**SMALL, n_simulations=17, cluster=client))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"seed": 1}, "seed 0, now 1"),
+        ({"n_resamples": 51}, "n_resamples 50, now 51"),
+        ({"n_items": (40,)}, "n_items"),
+        ({"scenarios": ("binormal", offset_uniform(0.4))}, "gamma=0.4"),
+        ({"intervals": ("bca",)}, "methods"),
+    ],
+)
+def test_another_study_is_refused(client: Client, tmp_path: Path, change: dict[str, Any], named: str) -> None:
+    few = SMALL | {"scenarios": ("binormal", "offset_uniform"), "n_simulations": 2}
+    study(**few, url=tmp_path / "s.zarr", cluster=client)
+    with pytest.raises(StoreError, match=named):
+        study(**few | change, url=tmp_path / "s.zarr", cluster=client)
+
+
+def test_formula_intervals_may_change(client: Client, tmp_path: Path) -> None:
+    options = SMALL | {"n_simulations": 5, "url": tmp_path / "s.zarr", "cluster": client}
+    study(**options)
+    other = (*METHODS[:-1], "clopper_pearson")
+    assert list(study(**options | {"intervals": other})["method"].values) == list(other)
+
+
+def test_another_store_is_not_touched(client: Client, tmp_path: Path) -> None:
+    ap.save_scores(binormal().sample(20, 0.5), tmp_path / "scores.zarr")
+    with pytest.raises(StoreError, match="something else"):
+        study(**SMALL, n_simulations=2, url=tmp_path / "scores.zarr", cluster=client)
+    ap.open_scores(tmp_path / "scores.zarr")
+
+
+# Summary
+
+
+def test_summary_of_known_numbers() -> None:
+    estimate = np.array([[0.4, 0.5], [0.6, np.nan], [0.8, 0.7], [0.6, 0.6]])
+    bounds = np.array([[0.3, 0.49], [0.5, 0.7], [0.51, 0.9], [np.nan, np.nan]])
+    both = np.full((4, 2, 2, 2), np.nan)
+    both[:, 0, 0] = bounds
+    found = {name: values for name, (_, values) in summarize_cell(0.5, estimate, both, 0.5).items()}
+    assert found["mean"] == pytest.approx([0.6, 0.6])
+    assert found["bias_ratio"] == pytest.approx([1.2, 1.2])
+    assert found["n_estimates"].tolist() == [4, 3]
+    assert found["standard_deviation"] == pytest.approx([np.std([0.4, 0.6, 0.8, 0.6], ddof=1), 0.1])
+    assert found["spread"] == pytest.approx([0.1, 0.1])  # the quartiles
+    first = {name: found[name][0, 0] for name in ("coverage", "miss_below", "miss_above", "undefined", "location")}
+    assert first == {"coverage": 0.25, "miss_below": 0.25, "miss_above": 0.25, "undefined": 0.25, "location": 0.5}
+    assert found["width"][0, 0] == pytest.approx((0.19 + 0.2 + 0.39) / 3)
+    assert found["width_ratio"][0, 0] == pytest.approx(found["width"][0, 0] / 0.1)
+    assert np.isnan(found["coverage"][0, 1])
+    assert np.isnan(found["coverage"][1]).all()
+    assert np.isnan(found["undefined"][0, 1])
+
+
+def test_shares_add_up(client: Client) -> None:
+    found = study(**SMALL, n_simulations=40, cluster=client)
+    total = found["coverage"] + found["miss_below"] + found["miss_above"] + found["undefined"]
+    np.testing.assert_allclose(total.values[~np.isnan(total.values)], 1)
+    applies = found["coverage"].notnull().any(["scenario", "n_items", "prevalence"])
+    assert applies.sel(estimator="average_precision").all()
+    assert applies.sel(estimator="interpolated_convex").to_series().loc[lambda s: s].index.tolist() == [
+        "logit",
+        "wilson",
+    ]
+    assert found["n_positive"].values.tolist() == [[8], [12]]
+    np.testing.assert_array_equal(found["true_area"].sel(scenario="binormal"), binormal().area(0.2))
+    assert all("description" in variable.attrs for variable in found.data_vars.values())
+
+
+def test_coverage_agrees_with_a_simulation_of_its_own(client: Client) -> None:
+    """Scores by NumPy's generator, average precision by its definition, the interval by its formula."""
+    options: dict[str, Any] = {"estimators": ["average_precision"], "intervals": ["logit", "binomial"]}
+    found = study(["binormal"], [100], [0.1], **options, n_simulations=1500, cluster=client).squeeze()
+    random = np.random.default_rng(3)
+    area, z = binormal().area(0.1), scipy.stats.norm.ppf(0.975)
+    estimates, covered = [], []
+    for _ in range(1500):
+        positive, negative = random.normal(1, 1, 10), random.normal(0, 1, 90)
+        t = np.mean([(positive >= y).sum() / ((positive >= y).sum() + (negative >= y).sum()) for y in positive])
+        half, centre = z / math.sqrt(10 * t * (1 - t)), math.log(t / (1 - t))
+        truth = math.log(area / (1 - area))
+        estimates.append(t)
+        covered.append((abs(truth - centre) <= half, abs(area - t) <= z * math.sqrt(t * (1 - t) / 10)))
+    assert float(found["mean"]) == pytest.approx(np.mean(estimates), abs=4 * math.sqrt(2) * float(found["mean_error"]))
+    for method, share in zip(("logit", "binomial"), np.mean(covered, axis=0), strict=True):
+        one = found.sel({"method": method})
+        assert float(one["coverage"]) == pytest.approx(share, abs=4 * math.sqrt(2) * float(one["coverage_error"]))
+
+
+@pytest.mark.slow
+def test_conclusions_at_fifty_positives(client: Client) -> None:
+    """Logit covers, bootstrap and cross-validation do not; the convex hull overestimates."""
+    found = study(["binormal"], [500], n_simulations=800, n_resamples=300, cluster=client).squeeze()
+    coverage = found["coverage"].sel(estimator="average_precision")
+    assert float(coverage.sel({"method": "logit"})) > 0.95
+    assert float(coverage.sel({"method": "cross_validation"})) < 0.9
+    assert float(coverage.sel({"method": "bootstrap"})) < 0.95
+    assert found["bias_ratio"].idxmax("estimator").item() == "interpolated_convex"
+
+
+# Arguments
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"scenarios": ("trinormal",)},
+        {"scenarios": ("binormal", binormal(1.0, 1.0))},
+        {"n_items": (1,)},
+        {"n_items": ()},
+        {"n_items": (40, 40)},
+        {"n_items": (10,), "prevalence": (0.01,)},
+        {"prevalence": (1.0,)},
+        {"estimators": ("median",)},
+        {"intervals": ("exact",)},
+        {"resampled": ("median",)},
+        {"level": 1.0},
+        {"n_simulations": 1},
+        {"n_resamples": 0},
+        {"folds": 1},
+        {"seed": -1},
+        {"seed": 0.5},
+    ],
+    ids=str,
+)
+def test_wrong_arguments(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        study(**{"n_simulations": 2} | SMALL | change, cluster=0)
+    assert isinstance(caught.value, AucprError)
+
+
+def test_study_is_found_in_simulate() -> None:
+    assert ap.simulate.study is study
+    with pytest.raises(AttributeError, match="studies"):
+        ap.simulate.studies  # noqa: B018
+
+
+def _cell(kind: ap.simulate.Scenario, n_items: int) -> Cell:
+    return next(module._cells(_design(n_items=(n_items,)), [kind]))
+
+
+def _design(**changes: Any) -> Design:
+    options: dict[str, Any] = {
+        "scenarios": (),
+        "n_items": (60,),
+        "prevalence": (0.2,),
+        "estimators": ("average_precision",),
+        "resampled": (),
+        "methods": (),
+        "level": 0.95,
+        "n_resamples": 50,
+        "folds": 3,
+        "seed": 0,
+    }
+    return Design(**options | changes)
