@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,14 @@ from aucpr_dask.inference.samples import (
     REPLICATE,
     RESAMPLE,
     complete_units,
+    draw_units_and_items,
     error_of_mean,
     labels_of,
+    means_of_replicates,
     means_under,
     multiplicities,
     stack_data_sets,
+    summarize,
 )
 from aucpr_dask.inputs import fraction
 from aucpr_dask.specs import choose
@@ -168,10 +172,13 @@ def _mean(result: xr.Dataset, dim: str | None, ask: _Ask) -> xr.Dataset:
     design = settle(dim, ask.sample, method, methods=METHODS)
     estimate = result["estimate"].drop_vars("level", errors="ignore")  # that of the intervals of single rankings
     known = estimate.notnull()
-    mean, n_units = (estimate, known.astype("int64")) if dim is None else (estimate.mean(dim), known.sum(dim))
+    mean, n_units = estimate, known.astype("int64")
+    if dim is not None:
+        summary = summarize(estimate, dim, tuple(str(label) for label in labels_of(estimate, dim)))
+        mean, error, n_units = (summary.isel(quantity=i) for i in range(3))
+        n_units = n_units.astype("int64")
     n_resamples = 0
     if design.method == "t":
-        error = estimate.std(dim, ddof=1) / np.sqrt(n_units)
         degrees = (n_units - 1).where(n_units > 1)
         quantile = xr.apply_ufunc(
             stats.t.ppf, 0.5 + ask.level / 2, degrees, dask="parallelized", output_dtypes=[np.float64]
@@ -275,29 +282,27 @@ def summarize_replicates(
     A generalized function: ``(unit) -> (quantity)``, with replicates ``([unit,] resample) -> (quantity)``. Units that a
     row does not know (NaN) are left out of its mean and of its draws, which follow the units' names.
     """
-    core = (has_replicates and 1) + bool(names)
-    shape = values.shape[: values.ndim - core]
-    rows = values.reshape(-1, *values.shape[values.ndim - core :])
-    if not names:
-        rows = rows[:, None]
+    shape = values.shape[: values.ndim - has_replicates - bool(names)]
     names = names or ("",)
+    resamples = values.shape[-1:] if has_replicates else ()
+    rows = values.reshape(math.prod(shape), len(names), *resamples)
     order = sorted(range(len(names)), key=names.__getitem__)
     known = ~np.isnan(rows[..., 0] if has_replicates else rows)
     summary = np.full((len(rows), 3), np.nan)
     for pattern in np.unique(known, axis=0):
         units = [unit for unit in order if pattern[unit]]
-        chosen = np.flatnonzero((known == pattern).all(axis=1))
-        if len(units) < 1 + (draws and 1):
+        if len(units) <= draws:  # one unit says nothing of others
             continue
-        weights = multiplicities([names[unit] for unit in units], n_resamples, seed) if draws else None
-        for row in chosen:
-            if has_replicates:
-                of_units = rows[row][units]
-                replicates = (of_units if weights is None else of_units * weights.T).mean(axis=0)
-            elif weights is not None:
-                replicates = means_under(weights, rows[row][None, units])[0]
-            tails = [0.5 - level / 2, 0.5 + level / 2]
-            summary[row] = [replicates.std(ddof=1), *np.quantile(replicates, tails)]
+        alike = np.flatnonzero((known == pattern).all(axis=1))
+        of_units = rows[alike][:, units]
+        kept = [names[unit] for unit in units]
+        if has_replicates:
+            drawn = draw_units_and_items(kept, n_resamples, seed) if draws else None
+            replicates = means_of_replicates(of_units, drawn)
+        else:
+            replicates = means_under(multiplicities(kept, n_resamples, seed), of_units)
+        bounds = np.quantile(replicates, [0.5 - level / 2, 0.5 + level / 2], axis=1)
+        summary[alike] = np.column_stack([replicates.std(axis=1, ddof=1), *bounds])
     return summary.reshape(*shape, 3)
 
 
@@ -329,7 +334,8 @@ def _micro(data: Scores, over: str, level: float, options: dict[str, Any]) -> Sc
         number = n_queries[path]
         if number is None:
             return node
-        return node.assign_attrs({"design": f"one ranking of the items of {number:,} queries; fixed: these queries"})
+        whole = "resampled: the queries" if node.attrs.get("resampled") == "clusters" else "fixed: these queries"
+        return node.assign_attrs({"design": f"one ranking of the items of {number:,} queries; {whole}"})
 
     return map_nodes(evaluated, describe_node)
 

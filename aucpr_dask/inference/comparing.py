@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.domains import few
 from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.evaluation import evaluate
+from aucpr_dask.evaluation import evaluate_dataset
 from aucpr_dask.inference import families
 from aucpr_dask.inference.covarying import OTHER_MODEL, covariance
 from aucpr_dask.inference.designs import (
@@ -52,13 +52,14 @@ from aucpr_dask.inference.samples import (
     REPLICATE,
     RESAMPLE,
     Estimates,
-    multiplicities,
+    mean_of_units,
     read_estimates,
     read_replicates,
     stack_data_sets,
 )
 from aucpr_dask.inputs import fraction
 from aucpr_dask.results import versions
+from aucpr_dask.scores.validate import validate_scores
 from aucpr_dask.specs import choose
 from aucpr_dask.stores import Scores, map_nodes, nodes_of
 from aucpr_dask.variables import BOUND, BOUNDS, MODEL, QUERY
@@ -132,7 +133,8 @@ def compare(
     method : str, optional
         For units ``"sign_flip"`` (default: exact tests, intervals that flip the residuals), ``"bootstrap"``, ``"t"``
         or ``"wilcoxon"`` (p-values only); for items ``"bootstrap"`` (default; a result needs its `replicate`) or
-        ``"influence"`` (needs the scores); for both ``"bootstrap"``.
+        ``"influence"`` (needs the scores); for both ``"bootstrap"``. The bootstrap over fewer than some forty units
+        claims too much.
     adjust : {"romano_wolf", "max_t", "holm", "benjamini_hochberg", "none"}, optional
         Romano and Wolf's step-down is the default where there are joint replicates, Holm's with ``"t"`` and
         ``"wilcoxon"``. All but the last two hold the probability of any false claim in the family.
@@ -273,15 +275,7 @@ def ask(data: Scores, question: Question, options: Mapping[str, Any]) -> Any:
     if question.method == "influence":
         return _with_covariance(data, question, options, is_scores=is_scores)
     if is_scores:
-        items = question.sample in (ITEMS, BOTH) or (
-            question.over == QUERY and any(QUERY not in node["score"].dims for _, node in nodes_of(data))
-        )
-        resampling: dict[str, Any] = {}
-        if items:
-            n_resamples = question.n_resamples or ITEM_RESAMPLES
-            resampling = {"keep_replicates": True, "n_resamples": n_resamples, "seed": question.seed}
-        estimators = (question.estimator or "average_precision",)
-        data = evaluate(data, estimators, intervals=(), **resampling, **options)
+        data = _evaluated(data, question, options)
     missing = [path for path, node in nodes_of(data) if "estimate" not in node]
     if missing:
         raise InvalidInputError(
@@ -292,6 +286,21 @@ def ask(data: Scores, question: Question, options: Mapping[str, Any]) -> Any:
             )
         )
     return stack_data_sets(data, question.incomplete) if question.over == DATASET else data
+
+
+def _evaluated(scores: Scores, question: Question, options: Mapping[str, Any]) -> Scores:
+    """Evaluate scores, with replicates of the items where the items are the sample."""
+    validate_scores(scores, positive_from=options.get("positive_from"))
+    estimators = (question.estimator or "average_precision",)
+    kept: dict[str, Any] = {"keep_replicates": True, "seed": question.seed}
+    kept["n_resamples"] = question.n_resamples or ITEM_RESAMPLES
+
+    def evaluate_node(path: str, node: xr.Dataset) -> xr.Dataset:
+        has_units = question.over == DATASET or QUERY in node["score"].dims
+        items = question.sample in (ITEMS, BOTH) or (question.sample is None and not has_units)
+        return evaluate_dataset(node, path, estimators, (), **(kept if items else {}), **options)
+
+    return map_nodes(scores, evaluate_node)
 
 
 def _with_covariance(data: Scores, question: Question, options: Mapping[str, Any], *, is_scores: bool) -> Scores:
@@ -384,8 +393,7 @@ def _item_replicates(node: xr.Dataset, estimates: Estimates, design: Design, que
             )
         )
     node = node[[REPLICATE]].isel({RESAMPLE: slice(wanted)})
-    weights = multiplicities(estimates.units, wanted, question.seed) if design.sample == BOTH else None
-    return read_replicates(node, estimates, question.estimator, weights)
+    return read_replicates(node, estimates, question.estimator, question.seed if design.sample == BOTH else None)
 
 
 def _covariance_of_means(node: xr.Dataset, estimates: Estimates) -> Floats:
@@ -394,14 +402,27 @@ def _covariance_of_means(node: xr.Dataset, estimates: Estimates) -> Floats:
     names = [str(label) for label in (matrix.indexes[MODEL] if MODEL in matrix.indexes else range(matrix.sizes[MODEL]))]
     rows = [names.index(name) for name in estimates.names]
     matrix = matrix.isel({MODEL: rows, OTHER_MODEL: rows})
-    if estimates.dim is None:
-        return np.asarray(matrix.values, dtype=np.float64)
-    labels = matrix.indexes.get(estimates.dim, range(matrix.sizes[estimates.dim]))
-    places = {str(label): place for place, label in enumerate(labels)}
-    total = np.zeros((len(rows), len(rows)))
-    for unit in estimates.units:
-        total += matrix.isel({estimates.dim: places[unit]}).values
-    return total / len(estimates.units) ** 2
+    if estimates.dim is not None:
+        labels = matrix.indexes.get(estimates.dim, range(matrix.sizes[estimates.dim]))
+        places = {str(label): place for place, label in enumerate(labels)}
+        matrix = xr.apply_ufunc(
+            mean_of_units,
+            matrix.isel({estimates.dim: [places[unit] for unit in estimates.units]}),
+            input_core_dims=[[estimates.dim]],
+            dask="parallelized",
+            output_dtypes=[np.float64],
+            dask_gufunc_kwargs={"allow_rechunk": True},
+        )
+    values = np.asarray(matrix.values) / len(estimates.units)
+    if np.isnan(values).any():
+        raise InvalidInputError(
+            explain(
+                "the influence of items on some estimates is not defined",
+                received="a ranking with fewer than two positives or two negatives",
+                remedy="method='bootstrap', or queries as the sample",
+            )
+        )
+    return values
 
 
 def _compare(

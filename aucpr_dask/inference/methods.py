@@ -67,7 +67,8 @@ class SignFlips:
     If two models are equally good, a unit's difference could as well have had the other sign. The intervals flip the
     deviations from the mean difference. A flipped mean m has the standard deviation of its own flipped units,
     ``sqrt((A - m^2) / (Q - 1))`` with A the mean square, which turns the quantile c of ``m / sqrt(A / Q)`` into
-    that of a Student statistic, ``c sqrt((Q - 1) / (Q - c^2))``: with few units the intervals are as wide as t's.
+    that of a Student statistic, ``c sqrt((Q - 1) / (Q - c^2))``: with few units the intervals are as wide as t's. With
+    so few that no test could reject (2 of the 2^Q flips are as large as the observed one), they are infinite.
     """
 
     def __init__(self, values: Floats, names: Sequence[str], goal: Goal, n_resamples: int, seed: int) -> None:
@@ -97,6 +98,8 @@ class SignFlips:
     def student(self, quantile: Floats) -> Floats:
         """Turn quantiles of flipped means over their root mean square into those of Student statistics."""
         n_units = self.values.shape[1]
+        if 2.0 ** (1 - n_units) > 1 - self.goal.level:
+            return np.full(quantile.shape, np.inf)
         room = n_units - quantile**2
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(room > 0, quantile * np.sqrt((n_units - 1) / room), np.inf)

@@ -24,6 +24,7 @@ DATASET = "dataset"
 UNIT_NAMES = {QUERY: ("query", "queries"), DATASET: ("data set", "data sets")}
 REPLICATE, RESAMPLE = "replicate", "resample"
 SLAB_BYTES = 64 * 2**20  # of replicates that are read at a time
+_QUANTITY = "quantity"
 PANEL_BYTES = 2**20  # of replicates that are added up at a time: they stay in the cache
 
 
@@ -62,12 +63,12 @@ class Estimates:
         return [str(label) for label in self.models]
 
 
-def mean_of_units(values: Floats) -> Floats:
-    """Return the mean over the units, added one by one, so that no other model or layout changes a bit of it."""
-    total: Floats = np.zeros(len(values))
-    for unit in range(values.shape[1]):
-        total += values[:, unit]
-    total /= values.shape[1]
+def mean_of_units(values: NDArray[Any]) -> Floats:
+    """Return the mean over the last axis, added one by one, so that no other model or layout changes a bit of it."""
+    total: Floats = np.zeros(values.shape[:-1])
+    for unit in range(values.shape[-1]):
+        total += values[..., unit]
+    total /= values.shape[-1]
     return total
 
 
@@ -207,9 +208,7 @@ def labels_of(variable: xr.DataArray | xr.Dataset, dim: str) -> pd.Index:
     return pd.RangeIndex(variable.sizes[dim]) if index is None else index
 
 
-def read_replicates(
-    result: xr.Dataset, estimates: Estimates, estimator: str | None, weights: NDArray[Any] | None = None
-) -> Floats:
+def read_replicates(result: xr.Dataset, estimates: Estimates, estimator: str | None, seed: int | None = None) -> Floats:
     """Read the items' replicates of each model's mean over the units.
 
     Parameters
@@ -220,8 +219,8 @@ def read_replicates(
         Which models and units.
     estimator : str or None
         The first one by default.
-    weights : ndarray, shape (R, Q), optional
-        How often each unit is in each resample; once by default.
+    seed : int, optional
+        Draw units, too, and for each unit drawn a resample of its items; without, every unit is there once.
 
     Returns
     -------
@@ -231,21 +230,41 @@ def read_replicates(
     dims = (MODEL, RESAMPLE) if estimates.dim is None else (MODEL, estimates.dim, RESAMPLE)
     replicate = replicate.transpose(*dims)
     rows = labels_of(replicate, MODEL).get_indexer(estimates.models)
-    units = [0]
+    units: list[int] = []
     if estimates.dim is not None:
         places = {str(label): place for place, label in enumerate(labels_of(replicate, estimates.dim))}
         units = [places[unit] for unit in estimates.units]
-    n_resamples = replicate.sizes[RESAMPLE]
-    means = np.empty((len(rows), n_resamples))
-    width = max(1, SLAB_BYTES // max(1, 8 * n_resamples * replicate.sizes.get(str(estimates.dim), 1)))
-    for start in range(0, len(rows), width):
-        slab = replicate.isel({MODEL: rows[start : start + width]}).values
-        slab = slab.reshape(len(slab), -1, n_resamples)
-        total = np.zeros((len(slab), n_resamples))
-        for place, unit in enumerate(units):
-            total += slab[:, unit] if weights is None else slab[:, unit] * weights[:, place]
-        means[start : start + width] = total / len(units)
-    return means
+    drawn = None if seed is None else draw_units_and_items(estimates.units, replicate.sizes[RESAMPLE], seed)
+    replicate = replicate.isel({MODEL: rows})
+    if estimates.dim is None:
+        return np.asarray(replicate.values, dtype=np.float64)
+    replicate = replicate.isel({estimates.dim: units})
+    if replicate.chunks is None and replicate.nbytes > SLAB_BYTES:
+        replicate = replicate.chunk({MODEL: max(1, SLAB_BYTES * len(rows) // replicate.nbytes)})
+    means = xr.apply_ufunc(
+        means_of_replicates,
+        replicate,
+        input_core_dims=[[estimates.dim, RESAMPLE]],
+        output_core_dims=[[RESAMPLE]],
+        kwargs={"drawn": drawn},
+        dask="parallelized",
+        output_dtypes=[np.float64],
+        dask_gufunc_kwargs={"allow_rechunk": True},
+        keep_attrs=False,
+    )
+    return np.asarray(means.values)
+
+
+def means_of_replicates(
+    replicates: NDArray[Any], drawn: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+) -> Floats:
+    """Return the mean (..., R) over units of replicates (..., Q, R): of every unit once, or of those drawn."""
+    n_units = replicates.shape[-2]
+    total = np.zeros((*replicates.shape[:-2], replicates.shape[-1]))
+    for unit in range(n_units):
+        total += replicates[..., unit, :] if drawn is None else replicates[..., drawn[0][:, unit], drawn[1][:, unit]]
+    total /= n_units
+    return total
 
 
 def multiplicities(names: Sequence[str], n_resamples: int, seed: int) -> NDArray[np.int64]:
@@ -260,10 +279,22 @@ def multiplicities(names: Sequence[str], n_resamples: int, seed: int) -> NDArray
         Each row adds up to Q.
     """
     n_units = len(names)
-    drawn = generator(seed, "units").integers(n_units, size=(n_resamples, n_units))
-    flat = drawn + n_units * np.arange(n_resamples)[:, None]
+    flat = draw_units(names, n_resamples, seed) + n_units * np.arange(n_resamples)[:, None]
     counts = np.bincount(flat.ravel(), minlength=n_resamples * n_units)
     return counts.reshape(n_resamples, n_units)
+
+
+def draw_units(names: Sequence[str], n_resamples: int, seed: int) -> NDArray[np.int64]:
+    """Draw the places (R, Q) of units with replacement, resample by resample."""
+    return generator(seed, "units").integers(len(names), size=(n_resamples, len(names)))
+
+
+def draw_units_and_items(
+    names: Sequence[str], n_resamples: int, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Draw units (R, Q) and, for each, which of the R resamples of its items it comes with."""
+    units = draw_units(names, n_resamples, seed)
+    return units, generator(seed, "items of units").integers(n_resamples, size=units.shape)
 
 
 def generator(seed: int, purpose: str) -> np.random.Generator:
@@ -352,10 +383,48 @@ def _mean_over_queries(node: xr.Dataset, path: str, incomplete: str) -> xr.Datas
     if QUERY not in node.dims:
         return node
     node = complete_units(node, QUERY, incomplete, path)
-    means = node.drop_vars("standard_error", errors="ignore").mean(QUERY)
+    means = xr.Dataset({name: mean_of_known(node[name], QUERY) for name in ("estimate", REPLICATE) if name in node})
     if "standard_error" in node:
         means["standard_error"] = error_of_mean(node["standard_error"], node["estimate"].notnull(), QUERY)
     return means.assign_attrs(node.attrs)
+
+
+def mean_of_known(variable: xr.DataArray, dim: str) -> xr.DataArray:
+    """Return the mean over the units that are not NaN; the same bits in any order of the units, and any chunks."""
+    names = tuple(str(label) for label in labels_of(variable, dim))
+    mean: xr.DataArray = summarize(variable, dim, names).isel({_QUANTITY: 0})
+    return mean
+
+
+def summarize(variable: xr.DataArray, dim: str, names: tuple[str, ...]) -> xr.DataArray:
+    """Return mean, standard error and number of the units that are not NaN, along ``quantity``."""
+    return xr.apply_ufunc(  # type: ignore[no-any-return]
+        summarize_units,
+        variable,
+        input_core_dims=[[dim]],
+        output_core_dims=[[_QUANTITY]],
+        kwargs={"names": names},
+        dask="parallelized",
+        output_dtypes=[np.float64],
+        dask_gufunc_kwargs={"output_sizes": {_QUANTITY: 3}, "allow_rechunk": True},
+        keep_attrs=False,
+    )
+
+
+def summarize_units(values: NDArray[Any], *, names: tuple[str, ...]) -> Floats:
+    """Return mean, standard error and number of the known units: ``(unit) -> (quantity)``, units added by name."""
+    order = sorted(range(len(names)), key=names.__getitem__)
+    known = ~np.isnan(values)
+    number = known.sum(axis=-1).astype(np.float64)
+    total, squares = np.zeros((2, *values.shape[:-1]))
+    for unit in order:
+        total += np.where(known[..., unit], values[..., unit], 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = total / number
+        for unit in order:
+            squares += np.where(known[..., unit], (values[..., unit] - mean) ** 2, 0.0)
+        error = np.sqrt(squares / np.where(number > 1, number - 1, np.nan) / number)
+    return np.stack([mean, error, number], axis=-1)
 
 
 def error_of_mean(standard_error: xr.DataArray, known: xr.DataArray, dim: str) -> xr.DataArray:

@@ -1,0 +1,179 @@
+"""``aucpr-dask compare`` and ``rank``: what they print, write and refuse."""
+
+import json
+import shlex
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+import xarray as xr
+from click.testing import CliRunner, Result
+from conftest import pooled, queried
+from rich.cells import cell_len
+
+import aucpr_dask as ap
+from aucpr_dask.cli import main
+from aucpr_dask.demo import build_scores
+from aucpr_dask.execution import run
+
+WIDTH = 80
+
+
+def call(*words: object, width: int = WIDTH) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words], env={"COLUMNS": str(width)})
+
+
+def ok(*words: object) -> Result:
+    result = call(*words)
+    assert result.exit_code == 0, result.output
+    lines = [line for line in result.stdout.splitlines() if "written to" not in line]  # a path is kept whole
+    assert "--json" in words or max(map(cell_len, lines)) <= WIDTH
+    return result
+
+
+def example_of(name: str) -> list[str]:
+    with click.Context(main.commands[name]) as context:
+        return shlex.split(main.commands[name].get_help(context).splitlines()[-1].strip())
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which the examples run, with the stores of the demonstration."""
+    place = tmp_path_factory.mktemp("demo")
+    build_scores(place / "aucpr-demo" / "scores.zarr")
+    options = {"missing": "unretrieved", "cluster": 1}
+    run(place / "aucpr-demo" / "scores.zarr", place / "aucpr-demo" / "result.zarr", **options)
+    return place
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A result over queries with a short-named and a long-named model, and a score store without queries."""
+    place = tmp_path_factory.mktemp("stores")
+    scores = queried(12, 9, 40)
+    names = [f"m{i}" for i in range(11)] + ["a name that is far too long for a table of eighty cells, by any measure"]
+    ap.save_scores(scores.assign_coords(model=names), place / "scores.zarr")
+    run(place / "scores.zarr", place / "result.zarr", missing="drop", cluster=1)
+    ap.save_scores(pooled(4, 80), place / "pooled.zarr")
+    return place
+
+
+@pytest.mark.parametrize("name", ["compare", "rank"])
+def test_examples_work(name: str, demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(demo)
+    lines = ok(*example_of(name)[1:]).stdout.splitlines()
+    assert lines[0].startswith("clef-tar  average precision, sign flip")
+    assert any("Waterloo_B-rank-normal" in line for line in lines)
+
+
+def test_comparison_with_a_baseline(stores: Path) -> None:
+    output = ok("compare", stores / "result.zarr", "--baseline", "m1", "--baseline", "m3", "--top", 4).stdout
+    comparison = ap.compare(ap.open_result(stores / "result.zarr"), ["m1", "m3"])
+    best = str(comparison["estimate"].to_series().idxmax())
+    row = next(line.split() for line in output.splitlines() if line.startswith(best))
+    cell = comparison.sel(model=best, baseline="m1")
+    assert row[1] == f"{float(cell['estimate']):.4f}"
+    assert row[2] == f"{float(cell['difference']):+.4f}"
+    assert row[-2:] == [f"{float(cell['p_value']):.4f}", f"{float(cell['p_adjusted']):.4f}"]
+    assert output.count("and 7 more models") == 2
+    assert "told apart at 95%, all together (romano wolf):" in output
+    assert "of 21 pairs" in output
+    assert "signs flipped: the differences on 9 queries, each with its items, all 512" in output
+
+
+@pytest.mark.parametrize("method", ["sign_flip", "bootstrap", "t", "wilcoxon"])
+@pytest.mark.parametrize("margin", [None, 0.05])
+def test_neighbours_fit_the_terminal(stores: Path, method: str, margin: float | None) -> None:
+    words = ["compare", stores / "result.zarr", "--method", method, "--top", 12]
+    if margin is not None and method == "wilcoxon":
+        assert "does not test equivalence" in call(*words, "--equivalence", margin).stderr
+        return
+    output = ok(*words, *(["--equivalence", margin] if margin else [])).stdout
+    assert "of 11 pairs of" in " ".join(output.split())
+    assert "a na" in output
+    assert ("undecided" in output or "equivalent" in output) == (margin is not None)
+
+
+def test_all_pairs_as_json(stores: Path) -> None:
+    document = json.loads(ok("compare", stores / "result.zarr", "--json", "--equivalence", 0.1).stdout)
+    (comparison,) = document["comparisons"]
+    assert len(comparison["pairs"]) == comparison["facts"]["family_size"] == 66
+    expected = ap.compare(ap.open_result(stores / "result.zarr"), equivalence=0.1)
+    for pair in comparison["pairs"]:
+        cell = expected.sel(model=pair["model"], other_model=pair["other"])
+        assert pair["difference"] == float(cell["difference"]) >= 0
+        assert pair["p_adjusted"] == float(cell["p_adjusted"])
+        assert pair["interval"] == cell["interval"].values.tolist()
+        assert pair["decision"] == ("undecided", "different", "equivalent")[int(cell["decision"])]
+    assert comparison["n_separable"] == int(np.triu(expected["p_adjusted"] <= 0.05, 1).sum())
+    names = [name for name, _ in comparison["models"]]
+    order = expected["estimate"].sortby(-expected["estimate"])["model"].values
+    assert names == list(order)
+
+
+def test_ranks(stores: Path) -> None:
+    output = ok("rank", stores / "result.zarr", "--top", 3).stdout
+    assert "and 9 more models" in output
+    document = json.loads(ok("rank", stores / "result.zarr", "--json").stdout)
+    ranks = ap.rank(ap.open_result(stores / "result.zarr"))
+    for model in document["ranks"][0]["models"]:
+        expected = ranks.sel(model=model["model"])
+        assert model["simultaneous_rank_interval"] == expected["simultaneous_rank_interval"].values.tolist()
+        assert model["probability_best"] == float(expected["probability_best"])
+        assert model["groups"] == [int(expected["first_group"]), int(expected["last_group"])]
+
+
+def test_answers_are_stores(stores: Path, tmp_path: Path) -> None:
+    target = tmp_path / "comparison.zarr"
+    output = ok("compare", stores / "result.zarr", "--output", target, "--method", "t").stdout
+    assert f"written to {target}" in output
+    opened = ap.open_comparison(target).load()
+    xr.testing.assert_equal(opened, ap.compare(ap.open_result(stores / "result.zarr"), method="t"))
+    assert "something at this place already" in call("rank", stores / "result.zarr", "--output", target).stderr
+    ok("rank", stores / "result.zarr", "--output", target, "--overwrite")
+    assert "rank_interval" in ap.open_comparison(target)
+
+
+def test_score_stores_are_evaluated(stores: Path) -> None:
+    output = ok("compare", stores / "pooled.zarr", "--resamples", 200).stdout
+    assert "resampled: the items, 200 times; fixed: the 4 models" in " ".join(output.split())
+    document = json.loads(ok("rank", stores / "pooled.zarr", "--method", "influence", "--json").stdout)
+    assert document["ranks"][0]["facts"]["method"] == "influence"
+    words = ["compare", stores / "scores.zarr", "--ties", "expectation", "--baseline", "m0", "--json"]
+    (comparison,) = json.loads(ok(*words).stdout)["comparisons"]
+    expected = ap.compare(ap.open_scores(stores / "scores.zarr"), "m0", ties="expectation")
+    assert dict(comparison["models"]) == expected["estimate"].to_series().to_dict()
+
+
+def test_each_data_set_has_its_own_design(demo: Path) -> None:
+    words = ["compare", demo / "aucpr-demo" / "scores.zarr", "--missing", "unretrieved", "--resamples", 200, "--json"]
+    comparisons = json.loads(ok(*words).stdout)["comparisons"]
+    samples = {one["data_set"]: one["facts"]["sample"] for one in comparisons}
+    assert samples.pop("clef-tar") == "units"
+    assert set(samples.values()) == {"items"}
+
+
+def test_data_sets_as_units(demo: Path) -> None:
+    tables = ("15_Hepatitis", "29_Pima", "37_Stamps", "39_vertebral", "46_WPBC", "4_breastw")
+    words = [word for table in tables for word in ("--data-set", table)]
+    output = ok("compare", demo / "aucpr-demo" / "result.zarr", *words, "--over", "dataset").stdout
+    assert "6 data sets, each with its items, all 64 choices of signs" in " ".join(output.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--baseline", "m33"], "there is no such model\n  received: 'm33'\n  allowed: 'm3'"),
+        (["--data-set", "x"], "there is no such data set in this store\n  received: 'x'"),
+        (["--estimator", "continuous"], "this estimator is not in the result"),
+        (["--sample", "items"], "needs the replicates of the items"),
+        (["--method", "influence"], "method='influence' needs the scores"),
+        (["--missing", "drop"], "these are options of an evaluation"),
+    ],
+)
+def test_what_is_refused(stores: Path, words: list[str], message: str) -> None:
+    result = call("compare", stores / "result.zarr", *words)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.output

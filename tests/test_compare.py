@@ -1,0 +1,699 @@
+"""Means, comparisons and ranks by label: against plain NumPy, scipy, and themselves in other orders and chunks."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from itertools import combinations, pairwise, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from conftest import pooled, queried
+from scipy import stats
+
+import aucpr_dask as ap
+from aucpr_dask.errors import AlignmentError, InvalidInputError, StoreError
+from aucpr_dask.inference.samples import means_under, multiplicities
+
+METHODS = ("sign_flip", "bootstrap", "t", "wilcoxon")
+RESAMPLES = 999
+
+
+def result_of(areas: np.ndarray, models: list[str] | None = None, queries: list[str] | None = None) -> xr.Dataset:
+    """A result with the areas (model, query) of one estimator."""
+    return xr.Dataset(
+        {"estimate": (("model", "query", "estimator"), np.asarray(areas, dtype=float)[..., None])},
+        coords={
+            "model": models or [f"m{i}" for i in range(len(areas))],
+            "query": queries or [f"q{i}" for i in range(len(areas[0]))],
+            "estimator": ["average_precision"],
+        },
+    )
+
+
+def areas_of(n_models: int = 6, n_queries: int = 20, seed: int = 0, step: float = 0.01) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    easy = random.beta(2, 3, n_queries) * 0.8
+    return easy + random.normal(0, 0.05, (n_models, n_queries)) + step * np.arange(n_models)[:, None]
+
+
+@pytest.fixture
+def result() -> xr.Dataset:
+    return result_of(areas_of())
+
+
+def cells(comparison: xr.Dataset, first: str, second: str) -> xr.Dataset:
+    other = "other_model" if "other_model" in comparison.dims else "baseline"
+    return comparison.sel({"model": first, other: second})
+
+
+# Comparisons over units: numbers
+
+
+def test_t_is_the_paired_t_test(result: xr.Dataset) -> None:
+    comparison = ap.compare(result, method="t", level=0.9, adjust="none")
+    areas = result["estimate"].values[..., 0]
+    for i, j in product(range(6), repeat=2):
+        if i == j:
+            continue
+        test = stats.ttest_rel(areas[i], areas[j])
+        found = cells(comparison, f"m{i}", f"m{j}")
+        np.testing.assert_allclose(found["p_value"], test.pvalue, rtol=1e-10)
+        np.testing.assert_allclose(found["interval"], test.confidence_interval(0.9), rtol=1e-10)
+        np.testing.assert_allclose(found["standard_error"], stats.sem(areas[i] - areas[j]), rtol=1e-12)
+        low, high = test.confidence_interval(1 - 0.1 / 15)  # Bonferroni
+        np.testing.assert_allclose(found["simultaneous_interval"], [low, high], rtol=1e-10)
+
+
+def test_wilcoxon_is_scipys_and_has_no_intervals(result: xr.Dataset) -> None:
+    comparison = ap.compare(result, method="wilcoxon")
+    areas = result["estimate"].values[..., 0]
+    for i, j in combinations(range(6), 2):
+        expected = stats.wilcoxon(areas[i], areas[j]).pvalue
+        np.testing.assert_allclose(cells(comparison, f"m{i}", f"m{j}")["p_value"], expected, rtol=1e-12)
+        assert cells(comparison, f"m{i}", f"m{j}")["p_value"] == cells(comparison, f"m{j}", f"m{i}")["p_value"]
+    assert "interval" not in comparison
+    assert "simultaneous_interval" not in comparison
+    with pytest.raises(InvalidInputError, match="does not test equivalence"):
+        ap.compare(result, method="wilcoxon", equivalence=0.1)
+
+
+def test_sign_flips_are_the_exact_permutation_test() -> None:
+    result = result_of(areas_of(3, 9))
+    comparison = ap.compare(result, adjust="none")
+    assert comparison.attrs["n_resamples"] == 2**9
+    areas = result["estimate"].values[..., 0]
+    for i, j in combinations(range(3), 2):
+        expected = stats.permutation_test(
+            (areas[i], areas[j]),
+            lambda a, b, axis: np.mean(a - b, axis=axis),
+            permutation_type="samples",
+            n_resamples=9999,
+        )
+        np.testing.assert_allclose(cells(comparison, f"m{i}", f"m{j}")["p_value"], expected.pvalue, rtol=1e-12)
+
+
+def test_sampled_sign_flips_agree_with_the_permutation_test(result: xr.Dataset) -> None:
+    comparison = ap.compare(result, "m0", adjust="none", n_resamples=20_000)
+    areas = result["estimate"].values[..., 0]
+    for i in range(1, 6):
+        expected = stats.permutation_test(
+            (areas[i], areas[0]),
+            lambda a, b, axis: np.mean(a - b, axis=axis),
+            permutation_type="samples",
+            vectorized=True,
+            n_resamples=20_000,
+            rng=np.random.default_rng(0),
+        ).pvalue
+        found = float(cells(comparison, f"m{i}", "m0")["p_value"])
+        assert abs(found - expected) < 5 * np.sqrt(2 * max(expected, 1e-3) / 20_000)
+
+
+def test_intervals_of_sign_flips_are_students_on_normal_differences() -> None:
+    """The residuals' quantile is that of a Student statistic: right even with few units, where a normal one is not."""
+    widths = []
+    for seed in range(60):
+        result = result_of(np.random.default_rng(seed).normal(size=(2, 11)))
+        flips, student = (ap.compare(result, "m0", method=method).sel(model="m1") for method in ("sign_flip", "t"))
+        widths.append(np.diff(flips["interval"].values).item() / np.diff(student["interval"].values).item())
+        np.testing.assert_array_equal(flips["standard_error"], student["standard_error"])
+        middle = flips["interval"].mean("ci_bound")
+        np.testing.assert_allclose(middle, flips["difference"], rtol=1e-12)
+    assert 0.98 < np.mean(widths) < 1.02
+
+
+@pytest.mark.parametrize(("n_queries", "level", "known"), [(5, 0.95, False), (6, 0.95, True), (5, 0.9, True)])
+def test_intervals_of_sign_flips_are_infinite_where_no_test_could_reject(
+    n_queries: int, level: float, known: bool
+) -> None:
+    comparison = ap.compare(result_of(areas_of(3, n_queries)), level=level)
+    assert np.isfinite(cells(comparison, "m0", "m1")["interval"]).all() == known
+    assert np.isfinite(cells(comparison, "m0", "m1")["simultaneous_interval"]).all() == known
+    np.testing.assert_array_equal(cells(comparison, "m0", "m0")["interval"], 0)
+    ranks = ap.rank(result_of(areas_of(3, n_queries)), level=level)
+    if not known:
+        assert ranks["rank_interval"].values.tolist() == [[1, 3]] * 3
+
+
+@pytest.mark.parametrize("n_queries", [7, 25])
+def test_intervals_of_sign_flips_hold_their_level(n_queries: int) -> None:
+    """Equal models with heavy-tailed differences: alone and together, in 400 studies."""
+    random = np.random.default_rng(n_queries)
+    alone, together = [], []
+    for _ in range(400):
+        areas = random.standard_t(4, (5, n_queries))
+        bounds = ap.compare(result_of(areas), n_resamples=500, adjust="none")
+        first, second = np.triu_indices(5, 1)
+        low, high = bounds["interval"].values[first, second].T
+        alone.append(np.mean((low <= 0) & (high >= 0)))
+        low, high = bounds["simultaneous_interval"].values[first, second].T
+        together.append(np.all((low <= 0) & (high >= 0)))
+    assert 0.93 < np.mean(alone) < 0.97
+    assert 0.915 < np.mean(together) < 0.985
+
+
+def test_bootstrap_of_queries_is_plain_numpy(result: xr.Dataset) -> None:
+    comparison = ap.compare(result, method="bootstrap", n_resamples=RESAMPLES, seed=7)
+    areas, names = result["estimate"].values[..., 0], list(result["query"].values)
+    order = np.argsort(names)
+    counts = multiplicities([names[i] for i in order], RESAMPLES, 7)
+    assert (counts.sum(axis=1) == 20).all()
+    replicates = areas[:, order] @ counts.T / 20
+    statistics = {}
+    for i, j in combinations(range(6), 2):
+        found = cells(comparison, f"m{i}", f"m{j}")
+        difference = areas[i].mean() - areas[j].mean()
+        apart = replicates[i] - replicates[j]
+        error = apart.std(ddof=1)
+        statistics[i, j] = np.abs(apart - difference) / error
+        np.testing.assert_allclose(found["difference"], difference, rtol=1e-12)
+        np.testing.assert_allclose(found["standard_error"], error, rtol=1e-10)
+        quantile = np.sort(statistics[i, j])[950 - 1]  # ceil(0.95 x 1000)
+        np.testing.assert_allclose(
+            found["interval"], [difference - quantile * error, difference + quantile * error], rtol=1e-9
+        )
+        p_value = (1 + np.sum(statistics[i, j] >= abs(difference) / error)) / (RESAMPLES + 1)
+        np.testing.assert_allclose(found["p_value"], p_value, rtol=1e-12)
+    largest = np.max(list(statistics.values()), axis=0)
+    quantile = np.sort(largest)[950 - 1]
+    for i, j in combinations(range(6), 2):
+        found = cells(comparison, f"m{i}", f"m{j}")
+        width = 2 * quantile * float(found["standard_error"])
+        np.testing.assert_allclose(np.diff(found["simultaneous_interval"]), width, rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("adjust", ["holm", "benjamini_hochberg", "none"])
+def test_adjustments_by_p_value_concern_the_family(result: xr.Dataset, method: str, adjust: str) -> None:
+    comparison = ap.compare(result, ["m0", "m3"], method=method, adjust=adjust, n_resamples=RESAMPLES)
+    pairs = [(i, 0) for i in range(1, 6)] + [(i, 3) for i in range(6) if i not in (0, 3)]
+    assert comparison.attrs["family_size"] == 9
+    p_values = np.array([float(cells(comparison, f"m{i}", f"m{j}")["p_value"]) for i, j in pairs])
+    order = np.argsort(p_values)
+    if adjust == "holm":
+        expected = np.minimum(1, np.maximum.accumulate(p_values[order] * np.arange(9, 0, -1)))
+    elif adjust == "benjamini_hochberg":
+        expected = np.minimum.accumulate((p_values[order] * 9 / np.arange(1, 10))[::-1])[::-1]
+    else:
+        expected = p_values[order]
+    found = np.array([float(cells(comparison, f"m{i}", f"m{j}")["p_adjusted"]) for i, j in pairs])
+    np.testing.assert_allclose(found[order], expected, rtol=1e-12)
+    both = [float(cells(comparison, *pair)["p_adjusted"]) for pair in (("m0", "m3"), ("m3", "m0"))]
+    assert both[0] == both[1]
+
+
+@pytest.mark.parametrize("method", ["sign_flip", "bootstrap"])
+def test_order_of_the_adjustments(result: xr.Dataset, method: str) -> None:
+    """Step-down lies between the p-value alone and single-step, and mostly below Holm's."""
+    by = {
+        adjust: ap.compare(result, method=method, adjust=adjust, n_resamples=RESAMPLES)["p_adjusted"].values
+        for adjust in ("none", "romano_wolf", "max_t", "holm")
+    }
+    assert (by["none"] <= by["romano_wolf"]).all()
+    assert (by["romano_wolf"] <= by["max_t"]).all()
+    assert (by["romano_wolf"] < by["holm"]).sum() > (by["romano_wolf"] > by["holm"]).sum()
+
+
+def test_simultaneous_intervals_exclude_0_where_the_single_step_does() -> None:
+    comparison = ap.compare(result_of(areas_of(step=0.03)), method="bootstrap", adjust="max_t", n_resamples=RESAMPLES)
+    bounds = comparison["simultaneous_interval"].values
+    excluded = (bounds[..., 0] > 0) | (bounds[..., 1] < 0)
+    assert 0 < excluded.sum() < excluded.size
+    np.testing.assert_array_equal(excluded, comparison["p_adjusted"].values <= 0.05)
+
+
+def test_the_other_direction_is_the_same_turned_round(result: xr.Dataset) -> None:
+    comparison = ap.compare(result, equivalence=0.02)
+    values = {name: comparison[name].values for name in comparison.data_vars}
+    for name in ("standard_error", "p_value", "p_adjusted", "p_equivalence", "share_inside", "decision"):
+        np.testing.assert_array_equal(values[name], values[name].T)
+    np.testing.assert_array_equal(values["difference"], -values["difference"].T)
+    for name in ("interval", "simultaneous_interval"):
+        np.testing.assert_array_equal(values[name], -values[name].swapaxes(0, 1)[..., ::-1])
+    diagonal = comparison.isel(model=[2], other_model=[2])
+    assert diagonal["p_value"] == diagonal["p_adjusted"] == 1
+    assert diagonal["difference"] == diagonal["standard_error"] == 0
+
+
+@pytest.mark.parametrize("method", ["sign_flip", "bootstrap", "t"])
+def test_equivalence(method: str) -> None:
+    areas = areas_of(3, 30, step=0.0)
+    areas[1] = areas[0] + 0.001 * np.cos(np.arange(30))
+    areas[2] = areas[0] + 0.2 + 0.001 * np.sin(np.arange(30))
+    comparison = ap.compare(result_of(areas), equivalence=0.01, method=method)
+    decisions = comparison["decision"].attrs["flag_meanings"].split()
+    assert decisions[int(cells(comparison, "m0", "m1")["decision"])] == "equivalent"
+    assert decisions[int(cells(comparison, "m0", "m2")["decision"])] == "different"
+    assert cells(comparison, "m0", "m1")["p_equivalence"] < 0.05 < cells(comparison, "m0", "m2")["p_equivalence"]
+    assert cells(comparison, "m0", "m1")["share_inside"] > 0.95
+    if method != "bootstrap":
+        lower, upper = (
+            stats.ttest_1samp(areas[0] - areas[1], border, alternative=side).pvalue
+            for border, side in ((-0.01, "greater"), (0.01, "less"))
+        )
+        np.testing.assert_allclose(cells(comparison, "m0", "m1")["p_equivalence"], max(lower, upper), rtol=1e-9)
+
+
+# What a number may depend on
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("chunk", [1, 2, 4, 5, 100])
+def test_lazy_pairs_are_the_eager_ones(result: xr.Dataset, method: str, chunk: int) -> None:
+    margin = None if method == "wilcoxon" else 0.02
+    options = {"method": method, "n_resamples": RESAMPLES, "equivalence": margin}
+    eager, lazy = ap.compare(result, **options), ap.compare(result, **options, chunk=chunk)
+    assert lazy["p_adjusted"].chunks is not None
+    xr.testing.assert_identical(lazy.compute(), eager)
+
+
+def test_all_adjustments_are_lazy(result: xr.Dataset) -> None:
+    for adjust in ("romano_wolf", "max_t", "holm", "benjamini_hochberg", "none"):
+        options = {"adjust": adjust, "n_resamples": RESAMPLES}
+        xr.testing.assert_identical(ap.compare(result, **options, chunk=2).compute(), ap.compare(result, **options))
+
+
+def test_many_models_are_compared_lazily() -> None:
+    comparison = ap.compare(result_of(areas_of(520, 5)), n_resamples=50)
+    assert comparison["interval"].chunks is not None
+    assert len(comparison["interval"].chunks[0]) == 3
+
+
+OF_A_PAIR = ("difference", "standard_error", "interval", "p_value")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_other_models_and_orders_change_nothing_of_a_pair(result: xr.Dataset, method: str) -> None:
+    options = {"method": method, "n_resamples": RESAMPLES}
+    names = [name for name in OF_A_PAIR if method != "wilcoxon" or name != "interval"]
+    whole = ap.compare(result, **options)[names]
+    mixed = result.isel(model=[3, 0, 5, 1, 4, 2], query=np.random.default_rng(1).permutation(20))
+    xr.testing.assert_equal(ap.compare(mixed, **options)[names].reindex_like(whole), whole)
+    few = ap.compare(result.isel(model=[1, 4]), **options)[names]
+    xr.testing.assert_equal(few, whole.sel(model=["m1", "m4"], other_model=["m1", "m4"]))
+    against = ap.compare(result, "m4", **options)[names].rename(baseline="other_model")
+    xr.testing.assert_equal(against, whole.sel(other_model=["m4"]))
+
+
+def test_signs_of_a_query_follow_its_name() -> None:
+    """Another query changes no sign of the others: the replicates of a difference that is 0 there stay as they are."""
+    areas = areas_of(2, 20)
+    more = np.concatenate([areas, [[0.5], [0.5]]], axis=1)
+    options = {"n_resamples": RESAMPLES, "adjust": "none"}
+    before = ap.compare(result_of(areas), "m0", **options)
+    after = ap.compare(result_of(more, queries=[*(f"q{i}" for i in range(20)), "a new one"]), "m0", **options)
+    np.testing.assert_array_equal(before["p_value"], after["p_value"])
+
+
+def test_more_resamples_go_on() -> None:
+    names = [f"q{i}" for i in range(7)]
+    np.testing.assert_array_equal(multiplicities(names, 1000, 3)[:100], multiplicities(names, 100, 3))
+    assert (multiplicities(names, 100, 3) != multiplicities(names, 100, 4)).any()
+
+
+def test_means_under_weights_are_each_their_own() -> None:
+    random = np.random.default_rng(0)
+    weights, values = random.integers(0, 3, (50, 8)), random.normal(size=(300, 8))
+    means = means_under(weights, values)
+    np.testing.assert_allclose(means, values @ weights.T / 8, rtol=1e-12)
+    np.testing.assert_array_equal(means[[7, 200]], means_under(weights, values[[7, 200]]))
+
+
+def test_the_seed_matters_and_is_kept(result: xr.Dataset) -> None:
+    first, again, other = (ap.compare(result, n_resamples=RESAMPLES, seed=seed) for seed in (1, 1, 2))
+    xr.testing.assert_identical(first, again)
+    assert (first["p_value"] != other["p_value"]).any()
+    assert other.attrs["seed"] == 2
+
+
+# Items
+
+
+@pytest.fixture
+def kept() -> xr.Dataset:
+    return ap.evaluate(pooled(5, 120), ["average_precision", "continuous"], intervals=(), keep_replicates=True)
+
+
+def test_items_are_compared_by_their_replicates(kept: xr.Dataset) -> None:
+    comparison = ap.compare(kept, estimator="continuous", adjust="none")
+    estimate = kept["estimate"].sel(estimator="continuous").values
+    replicate = kept["replicate"].sel(estimator="continuous").transpose("model", "resample").values
+    assert comparison.attrs["estimator"] == "continuous"
+    for i, j in combinations(range(5), 2):
+        apart, difference = replicate[i] - replicate[j], estimate[i] - estimate[j]
+        found = cells(comparison, f"m{i}", f"m{j}")
+        np.testing.assert_allclose(found["standard_error"], apart.std(ddof=1), rtol=1e-9)
+        p_value = (1 + np.sum(np.abs(apart - difference) >= abs(difference))) / 1001
+        np.testing.assert_allclose(found["p_value"], p_value, rtol=1e-12)
+
+
+def test_scores_are_evaluated_first(kept: xr.Dataset) -> None:
+    xr.testing.assert_equal(ap.compare(pooled(5, 120)), ap.compare(kept))
+    fewer = ap.compare(pooled(5, 120), n_resamples=300, seed=5)
+    assert (fewer.attrs["n_resamples"], fewer.attrs["seed"]) == (300, 5)
+    xr.testing.assert_equal(ap.compare(kept, n_resamples=300), ap.compare(pooled(5, 120), n_resamples=300))
+    with pytest.raises(InvalidInputError, match="the result keeps fewer resamples"):
+        ap.compare(kept, n_resamples=1001)
+
+
+def test_influence_is_close_to_the_bootstrap() -> None:
+    scores = pooled(5, 400)
+    influence, bootstrap = ap.compare(scores, method="influence"), ap.compare(scores)
+    first, second = np.triu_indices(5, 1)
+    ratio = influence["standard_error"].values[first, second] / bootstrap["standard_error"].values[first, second]
+    assert (np.abs(ratio - 1) < 0.15).all()
+    covariance = ap.covariance(scores)["covariance"].values
+    variance = covariance[first, first] + covariance[second, second] - 2 * covariance[first, second]
+    np.testing.assert_allclose(influence["standard_error"].values[first, second], np.sqrt(variance), rtol=1e-12)
+    statistic = influence["difference"].values[first, second] / np.sqrt(variance)
+    np.testing.assert_allclose(
+        influence["p_value"].values[first, second], 2 * stats.norm.sf(np.abs(statistic)), rtol=1e-9
+    )
+    assert (influence["p_adjusted"] >= influence["p_value"]).all()
+    few = ap.compare(scores.isel(model=[1, 3]), method="influence")[list(OF_A_PAIR)]
+    xr.testing.assert_equal(few, influence[list(OF_A_PAIR)].sel(model=["m1", "m3"], other_model=["m1", "m3"]))
+
+
+def test_items_of_fixed_queries() -> None:
+    scores = queried(4, 5, 60)
+    result = ap.evaluate(scores, missing="drop", intervals=(), keep_replicates=True)
+    comparison = ap.compare(result, sample="items")
+    replicate = result["replicate"].squeeze("estimator").transpose("model", "query", "resample").values.mean(axis=1)
+    errors = (replicate[:, None] - replicate[None]).std(axis=-1, ddof=1)
+    np.testing.assert_allclose(comparison["standard_error"], errors, rtol=1e-9, atol=1e-15)
+    assert "fixed: the 4 models, the 5 queries" in comparison.attrs["design"]
+    influence = ap.compare(scores, sample="items", method="influence", missing="drop")
+    first, second = np.triu_indices(4, 1)
+    ratio = influence["standard_error"].values[first, second] / errors[first, second]
+    assert (np.abs(ratio - 1) < 0.25).all()
+
+
+def test_both_adds_the_variances_of_units_and_items() -> None:
+    scores = queried(3, 12, 80)
+    result = ap.evaluate(scores, missing="drop", intervals=(), keep_replicates=True, n_resamples=4000)
+    error = {
+        sample: ap.compare(result, sample=sample, method="bootstrap", n_resamples=4000)["standard_error"].values[0, 1]
+        for sample in ("units", "items", "both")
+    }
+    np.testing.assert_allclose(error["both"], np.hypot(error["units"], error["items"]), rtol=0.06)
+
+
+# Data sets
+
+
+def forest(n_data_sets: int = 6) -> xr.DataTree:
+    nodes = {f"d{i}": result_of(areas_of(4, 3, seed=i)) for i in range(n_data_sets)}
+    nodes["d1"] = nodes["d1"].isel(model=[2, 0, 3, 1])
+    return xr.DataTree.from_dict(nodes)
+
+
+def test_data_sets_are_units_matched_by_label() -> None:
+    tree = forest()
+    means = np.stack([tree[f"d{i}"]["estimate"].sel(model=["m0", "m1", "m2", "m3"]).mean("query") for i in range(6)])
+    comparison = ap.compare(tree, over="dataset", method="t")
+    expected = stats.ttest_rel(means[:, 0, 0], means[:, 2, 0]).pvalue
+    np.testing.assert_allclose(cells(comparison, "m0", "m2")["p_value"], expected, rtol=1e-9)
+    assert comparison["n_units"] == 6
+    assert comparison.attrs["design"] == "sample: 6 data sets, each with its items; fixed: the 4 models"
+    mean = ap.aggregate(tree, over="dataset")
+    np.testing.assert_allclose(mean["estimate"], means.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(mean["standard_error"], stats.sem(means, axis=0), rtol=1e-12)
+    assert (mean["n_datasets"] == 6).all()
+
+
+def test_a_tree_is_compared_node_by_node() -> None:
+    tree = forest()
+    comparison = ap.compare(tree, "m1")
+    assert isinstance(comparison, xr.DataTree)
+    xr.testing.assert_identical(comparison["d1"].to_dataset(), ap.compare(tree["d1"].to_dataset(), "m1"))
+
+
+def test_a_model_that_lacks_a_data_set_is_named() -> None:
+    tree = forest(3)
+    tree["d2"] = xr.DataTree(tree["d2"].to_dataset().isel(model=[0, 1, 3]))
+    expected = (
+        "some models lack the estimate of some data sets, so their means are not over the same data sets\n"
+        "  received: 'm2' lacks data set 'd2'\n"
+        "  remedy: leave those data sets out for all models: incomplete='drop'; or leave the models out"
+    )
+    for function in (ap.compare, ap.aggregate):
+        with pytest.raises(AlignmentError) as caught:
+            function(tree, over="dataset")
+        assert str(caught.value) == expected
+    comparison = ap.compare(tree, over="dataset", incomplete="drop")
+    assert comparison.attrs["left_out"] == ["d2"]
+    assert comparison["n_units"] == 2
+    mean = ap.aggregate(tree, over="dataset", incomplete="drop")
+    assert (mean["n_datasets"] == 2).all()
+
+
+# Missing and undefined estimates
+
+
+def test_a_query_without_positives_is_left_out_and_counted(result: xr.Dataset) -> None:
+    undefined = result.copy(deep=True)
+    undefined["estimate"][:, 3] = np.nan
+    comparison = ap.compare(undefined)
+    xr.testing.assert_equal(comparison, ap.compare(result.drop_sel(query="q3")))
+    assert comparison.attrs["left_out"] == ["q3"]
+    assert comparison["n_units"] == 19
+
+
+def test_a_query_that_some_models_lack_is_an_error_or_left_out(result: xr.Dataset) -> None:
+    partial = result.copy(deep=True)
+    partial["estimate"][2, [3, 5]] = np.nan
+    partial["estimate"][4, 5] = np.nan
+    with pytest.raises(AlignmentError) as caught:
+        ap.compare(partial)
+    assert str(caught.value) == (
+        "some models lack the estimate of some queries, so their means are not over the same queries\n"
+        "  received: 'm2' lacks queries 'q3', 'q5'; 'm4' lacks query 'q5'\n"
+        "  remedy: leave those queries out for all models: incomplete='drop'; or leave the models out"
+    )
+    dropped = ap.compare(partial, incomplete="drop")
+    xr.testing.assert_equal(dropped, ap.compare(result.drop_sel(query=["q3", "q5"])))
+    assert dropped.attrs["left_out"] == ["q3", "q5"]
+    with pytest.raises(AlignmentError, match="'m4' lacks query 'q5'"):
+        ap.aggregate(partial, incomplete="raise")
+    assert (ap.aggregate(partial, incomplete="drop")["n_queries"] == 18).all()
+    assert ap.aggregate(partial)["n_queries"].values.ravel().tolist() == [20, 20, 18, 20, 19, 20]
+
+
+def test_a_model_without_an_estimate_is_an_error_or_left_out(kept: xr.Dataset) -> None:
+    kept["estimate"][1] = np.nan
+    with pytest.raises(AlignmentError, match="some models have no estimate\n  received: 'm1'\n"):
+        ap.compare(kept)
+    comparison = ap.compare(kept, incomplete="drop")
+    assert comparison.attrs["left_out"] == ["m1"]
+    assert list(comparison["model"].values) == ["m0", "m2", "m3", "m4"]
+
+
+# Ranks
+
+
+def test_ranks_follow_from_the_simultaneous_intervals(result: xr.Dataset) -> None:
+    for method in ("sign_flip", "bootstrap"):
+        options = {"method": method, "n_resamples": RESAMPLES}
+        ranks, comparison = ap.rank(result, **options), ap.compare(result, **options)
+        bounds = comparison["simultaneous_interval"].values
+        better, worse = (bounds[..., 1] < 0).sum(axis=1), (bounds[..., 0] > 0).sum(axis=1)
+        found = ranks["simultaneous_rank_interval"].values
+        np.testing.assert_array_equal(found, np.stack([1 + better, 6 - worse], axis=1))
+        marginal = ranks["rank_interval"].values
+        assert (marginal[:, 0] >= found[:, 0]).all()
+        assert (marginal[:, 1] <= found[:, 1]).all()
+        assert ((marginal[:, 0] <= ranks["rank"]) & (ranks["rank"] <= marginal[:, 1])).all()
+        assert float(ranks["probability_best"].sum()) == pytest.approx(1)
+        order = np.argsort(-ranks["estimate"].values)
+        groups = [
+            {int(i) for i in order if ranks["first_group"][i] <= g <= ranks["last_group"][i]}
+            for g in range(1, ranks.attrs["n_groups"] + 1)
+        ]
+        different = (bounds[..., 0] > 0) | (bounds[..., 1] < 0)
+        for group in groups:
+            assert not any(different[i, j] for i, j in combinations(group, 2))
+        assert all(different[i, j] or any({i, j} <= group for group in groups) for i, j in pairwise(order))
+        assert "adjust" not in ranks.attrs
+
+
+def test_ranks_of_items_and_of_the_accessor(kept: xr.Dataset) -> None:
+    ranks = ap.rank(kept)
+    assert ranks.attrs["design"].startswith("resampled: the items, 1,000 times")
+    replicate = kept["replicate"].isel(estimator=0).transpose("model", "resample").values
+    best = np.bincount(replicate.argmax(axis=0), minlength=5) / 1000
+    np.testing.assert_allclose(ranks["probability_best"], best, atol=1e-12)
+    xr.testing.assert_identical(kept.aucpr.rank(), ranks)
+    xr.testing.assert_identical(kept.aucpr.compare("m1"), ap.compare(kept, "m1"))
+    assert ap.rank(pooled(4, 100), method="influence")["rank"].sum() == 10
+    with pytest.raises(InvalidInputError, match="unknown method for ranks\n  received: 't'"):
+        ap.rank(kept, method="t")
+
+
+def test_equal_models_share_their_rank() -> None:
+    areas = areas_of(3, 15)
+    ranks = ap.rank(result_of(np.stack([areas[2], areas[0], areas[2]])))
+    np.testing.assert_array_equal(ranks["rank"], [1.5, 3, 1.5])
+    np.testing.assert_array_equal(ranks["probability_best"][0], ranks["probability_best"][2])
+
+
+# Means
+
+
+def test_bootstrap_mean_is_plain_numpy(result: xr.Dataset) -> None:
+    result["estimate"][:, 4] = np.nan
+    mean = ap.aggregate(result, method="bootstrap", n_resamples=500, seed=2, level=0.9)
+    names = sorted(set(result["query"].values) - {"q4"})
+    counts = multiplicities(names, 500, 2)
+    replicates = result["estimate"].sel(query=names).values[..., 0] @ counts.T / 19
+    bounds = np.quantile(replicates, [0.05, 0.95], axis=1).T
+    np.testing.assert_allclose(mean["interval"].values[:, 0], bounds, rtol=1e-10)
+    np.testing.assert_allclose(mean["standard_error"].values[:, 0], replicates.std(axis=1, ddof=1), rtol=1e-10)
+    lazy = ap.aggregate(result.chunk({"model": 2, "query": 7}), method="bootstrap", n_resamples=500, seed=2, level=0.9)
+    assert lazy["interval"].chunks is not None
+    xr.testing.assert_identical(lazy.compute(), mean)
+    mixed = result.isel(query=np.random.default_rng(0).permutation(20), model=[4, 1])
+    again = ap.aggregate(mixed, method="bootstrap", n_resamples=500, seed=2, level=0.9)
+    xr.testing.assert_equal(again["interval"], mean["interval"].isel(model=[4, 1]))
+
+
+def test_means_of_fixed_queries() -> None:
+    scores = queried(3, 6, 60)
+    result = ap.evaluate(scores, missing="drop", intervals="influence", keep_replicates=True)
+    normal = ap.aggregate(result, sample="items")
+    error = np.sqrt((result["standard_error"].values ** 2).sum(axis=1)) / 6
+    np.testing.assert_allclose(normal["standard_error"], error, rtol=1e-12)
+    reach = stats.norm.ppf(0.975) * error
+    np.testing.assert_allclose(normal["interval"].values[..., 1] - normal["estimate"], reach, rtol=1e-9)
+    bootstrap = ap.aggregate(result, sample="items", method="bootstrap")
+    replicates = result["replicate"].mean("query").transpose("model", "estimator", "resample").values
+    np.testing.assert_allclose(
+        bootstrap["interval"], np.moveaxis(np.quantile(replicates, [0.025, 0.975], axis=-1), 0, -1)
+    )
+    both = ap.aggregate(result, sample="both")
+    students = ap.aggregate(result)["standard_error"] * np.sqrt(5 / 6)  # the bootstrap divides by q
+    np.testing.assert_allclose(both["standard_error"], np.hypot(students, bootstrap["standard_error"]), rtol=0.12)
+    xr.testing.assert_identical(ap.aggregate(result.chunk({"model": 1}), sample="both").compute(), both)
+
+
+def test_a_mean_of_one_data_set_by_its_items(kept: xr.Dataset) -> None:
+    mean = ap.aggregate(kept, sample="items", method="bootstrap")
+    bounds = np.quantile(kept["replicate"].transpose("model", "estimator", "resample").values, [0.025, 0.975], axis=-1)
+    np.testing.assert_allclose(mean["interval"], np.moveaxis(bounds, 0, -1), rtol=1e-12)
+
+
+def test_micro_is_one_ranking_of_all_items() -> None:
+    scores = queried(3, 4, 30)
+    pooled_scores = scores["score"].transpose("model", "query", "item").values.reshape(3, -1)
+    expected = ap.estimate(pooled_scores, scores["label"].values.ravel(), missing="drop")
+    micro = ap.aggregate(scores, how="micro", missing="drop")
+    np.testing.assert_array_equal(micro["estimate"].values[:, 0], expected)
+    assert micro.attrs["design"] == "one ranking of the items of 4 queries; fixed: these queries"
+    clusters = scores.aucpr.aggregate(how="micro", missing="drop", intervals="bootstrap", unit="clusters")
+    assert clusters.attrs["design"].endswith("resampled: the queries")
+    lazy = ap.aggregate(scores.chunk({"model": 1, "query": 2}), how="micro", missing="drop")
+    xr.testing.assert_identical(lazy.compute(), micro)
+    counted = scores.assign(n_positive=("query", (scores["label"] == 1).sum("item").values + 1))
+    np.testing.assert_array_equal(
+        ap.aggregate(counted, how="micro", missing="drop")["n_positive"], micro["n_positive"] + 4
+    )
+
+
+def test_micro_needs_scores(result: xr.Dataset) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        ap.aggregate(result, how="micro")
+    assert str(caught.value) == (
+        "a pooled ranking of all queries needs their scores\n"
+        "  received: a result, which holds one estimate a query\n"
+        "  remedy: aggregate(scores, how='micro', ...), with scores that can be compared between queries"
+    )
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"baseline": "m11"}, "there is no such model\n  received: 'm11'\n  allowed: 'm1'"),
+        ({"baseline": ["m1", "m1"]}, "name one or more baselines, each once"),
+        ({"baseline": []}, "name one or more baselines, each once"),
+        ({"estimator": "continuous"}, "this estimator is not in the result\n  received: 'continuous'"),
+        ({"method": "influence"}, "method='influence' needs the scores"),
+        ({"sample": "items"}, "sample='items' needs the replicates of the items"),
+        ({"sample": "items", "method": "t"}, "unknown method for sample='items'"),
+        ({"sample": "both"}, "sample='both' needs the replicates of the items"),
+        ({"method": "t", "adjust": "max_t"}, "adjust='max_t' needs joint replicates"),
+        ({"adjust": "tukey"}, "unknown adjust"),
+        ({"over": "dataset"}, "there are no data sets to average over"),
+        ({"over": "topic"}, "unknown over"),
+        ({"level": 95}, "level must lie between 0 and 1"),
+        ({"n_resamples": 1}, "n_resamples is a whole number\n  received: 1\n  allowed: 2 or more"),
+        ({"seed": -1}, "seed is a whole number"),
+        ({"incomplete": "skip"}, "unknown incomplete"),
+        ({"ties": "block"}, "these are options of an evaluation"),
+        ({"equivalence": -0.1}, "the margin of equivalence must be positive"),
+    ],
+)
+def test_what_is_refused(result: xr.Dataset, options: dict, message: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        ap.compare(result, **options)
+    assert message in str(caught.value)
+
+
+def test_too_little_to_compare(result: xr.Dataset) -> None:
+    with pytest.raises(InvalidInputError, match="there is only one model"):
+        ap.compare(result.isel(model=[0]))
+    with pytest.raises(InvalidInputError, match="one unit says nothing of others"):
+        ap.compare(result.isel(query=[0]))
+    with pytest.raises(InvalidInputError, match="there is nothing to compare"):
+        ap.compare(result.where(False))
+    with pytest.raises(InvalidInputError, match="neither a result nor scores"):
+        ap.compare(xr.Dataset({"x": ("model", [1.0])}))
+    tree = xr.DataTree.from_dict({"a": result, "b": result.isel(query=0, drop=True)})
+    with pytest.raises(InvalidInputError, match=r"needs the replicates of the items(.|\n)*data set: 'b'"):
+        ap.compare(tree)
+
+
+def test_repeated_labels_are_refused(result: xr.Dataset) -> None:
+    with pytest.raises(AlignmentError, match="labels of 'model' must be unique"):
+        ap.compare(result.isel(model=[0, 0, 1]))
+
+
+# Stores
+
+
+@pytest.mark.parametrize("chunk", [None, 4])
+def test_a_comparison_is_written_and_opened(result: xr.Dataset, tmp_path: Path, chunk: int | None) -> None:
+    comparison = ap.compare(result, equivalence=0.05, chunk=chunk)
+    ap.save_comparison(comparison, tmp_path / "c.zarr")
+    opened = ap.open_comparison(tmp_path / "c.zarr")
+    xr.testing.assert_equal(opened.load(), comparison.compute())
+    assert opened.attrs["design"] == comparison.attrs["design"]
+    with pytest.raises(StoreError, match="another kind"):
+        ap.open_result(tmp_path / "c.zarr")
+    with pytest.raises(StoreError, match="something at this place already"):
+        ap.save_comparison(comparison, tmp_path / "c.zarr")
+    ap.save_comparison(ap.rank(forest(3)), tmp_path / "c.zarr", overwrite=True)
+    assert set(ap.open_comparison(tmp_path / "c.zarr").children) == {"d0", "d1", "d2"}
+
+
+# The page of real data
+
+
+@pytest.mark.slow
+def test_the_page_is_what_the_script_prints(shared: Path) -> None:
+    """But for the wall times."""
+    docs = Path(__file__).parents[1] / "docs"
+    command = [sys.executable, str(docs / "compare_real_data.py"), "--print", str(shared / "data")]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    page = without_times((docs / "honest-comparisons.md").read_text())
+    sections = re.split(r"^## (.+)$", printed, flags=re.MULTILINE)[1:]
+    for name, text in zip(sections[::2], sections[1::2], strict=True):
+        assert f"generated: {name} -->\n\n{without_times(text).strip()}\n" in page, name
+
+
+def without_times(text: str) -> str:
+    return re.sub(r"\d+\.\d s\b|\d+\.\d(?= \|$)", "-", text, flags=re.MULTILINE)
