@@ -22,7 +22,7 @@ from aucpr_dask.inputs import (
     score_inputs,
 )
 from aucpr_dask.resampling import QUANTITY as _QUANTITY
-from aucpr_dask.resampling import IntervalPlan, checked_plan, extras_of, with_intervals
+from aucpr_dask.resampling import IntervalPlan, checked_plan, extras_of, refuse_impossible, with_intervals
 from aucpr_dask.results import annotate
 from aucpr_dask.scores.validate import check_one_chunk, validate_scores
 from aucpr_dask.specs import INTERVALS, lookup
@@ -306,6 +306,7 @@ def evaluate_dataset(
     names = estimator_names(estimators)
     request = checked_request(names, prevalence, missing, ties, unjudged, positive_from, set(inputs), recall_range)
     _refuse_known_missing(dataset, request, path)
+    refuse_impossible(inputs, dataset, request, plan, path)
     ranked = replace(request, extras=extras_of(request, plan, inputs))
     stacked = _rank_labelled(inputs, ranked, ITEM)
     result = _estimates(stacked, request, len(ranked.extras))

@@ -128,7 +128,10 @@ def evaluate_block(block: Block, source: str, target: str, run_id: str, options:
 def _source_node(source: str, path: str, run_id: str) -> xr.Dataset:
     """Open one data set of the source once per process and run: between runs a store may be replaced."""
     scores = open_scores(source, chunks=None)
-    return scores if isinstance(scores, xr.Dataset) else scores[path].to_dataset()
+    dataset = scores if isinstance(scores, xr.Dataset) else scores[path].to_dataset()
+    if QUERY in dataset.dims and QUERY not in dataset.indexes:  # their numbers are names, by which they are resampled
+        dataset = dataset.assign_coords({QUERY: np.arange(dataset.sizes[QUERY])})
+    return dataset
 
 
 @lru_cache(maxsize=64)

@@ -125,7 +125,6 @@ def with_intervals(
     path: str,
 ) -> xr.Dataset:
     """Add standard errors, intervals and, if wanted, replicates to estimates."""
-    _refuse_impossible(inputs, dataset, request, plan, path)
     estimate = result["estimate"]
     is_ap = estimate[ESTIMATOR] == "average_precision"
     key = stream_keys(dataset["score"], plan.seed, path)
@@ -144,11 +143,12 @@ def with_intervals(
     if plan.folds:
         evidence["folds"] = _folds(inputs, key, dataset, request, plan)
     error = evidence.get("error", xr.DataArray(np.nan))
+    has_influence = is_ap & ("error" in evidence)
     if "replicates" in evidence:
-        error = error.where(is_ap, evidence["replicates"].std(RESAMPLE, ddof=1))
+        error = error.where(has_influence, evidence["replicates"].std(RESAMPLE, ddof=1))
         if plan.keep_replicates:
             result["replicate"] = evidence["replicates"].assign_coords({RESAMPLE: np.arange(plan.n_resamples)})
-    result["standard_error"] = error.where(estimate.notnull() & (is_ap | ("replicates" in evidence)))
+    result["standard_error"] = error.where(estimate.notnull() & (has_influence | ("replicates" in evidence)))
     result["standard_error"] = result["standard_error"].transpose(*estimate.dims)
     result["interval"] = _bounds(evidence, plan, request)
     return result
@@ -271,9 +271,10 @@ def _apply(
     )
 
 
-def _refuse_impossible(
+def refuse_impossible(
     inputs: dict[str, xr.DataArray], dataset: xr.Dataset, request: Request, plan: IntervalPlan, path: str
 ) -> None:
+    """Raise if an interval cannot be had of this data set."""
     where = f"data set {path!r}" if path else ""
     draws = plan.resamples or "bayesian" in plan.methods
     names = [parse_estimator(name)[0].name for name in request.estimators]

@@ -11,7 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.blocks import Array, Request, Rows, class_weights, evaluate_rankings, options_of, ranks, targets_of
+from aucpr_dask.blocks import (
+    Array,
+    Request,
+    Rows,
+    check_rows,
+    class_weights,
+    evaluate_rankings,
+    options_of,
+    ranks,
+    targets_of,
+)
 from aucpr_dask.errors import InvalidInputError, explain
 
 FOLDS = 1  # purpose of a stream, beside resampling
@@ -45,7 +55,11 @@ def replicate_rankings(
     named = dict(zip(roles, arrays, strict=True))
     rows = Rows(named)
     positive, negative, class_row = _classes(rows, named, request)
+    unseen = _unseen(rows, named, positive, class_row)
     score = rows.full(named["score"])
+    is_item = (positive > 0) | (negative > 0)
+    n_missing = [np.count_nonzero(np.isnan(row) & is_item[i]) for row, i in zip(score, class_row, strict=True)]
+    check_rows({"n_missing": np.array(n_missing, np.float64), "n_unseen": unseen}, rows, request)
     if request.ties == "trec_eval":
         tie_order, tie_row = rows.distinct(named["tie_order"])
         score = np.stack([ranks(row, tie_order[tie_row[i]], request.missing) for i, row in enumerate(score)])
@@ -57,7 +71,7 @@ def replicate_rankings(
         class_row,
         named["cluster"].reshape(-1) if "cluster" in named else None,
         rows.broadcast(named["key"]),
-        _unseen(rows, named, positive, class_row),
+        unseen,
         options_of(request),
         targets,
         n_resamples,
@@ -112,6 +126,9 @@ def evaluate_folds(*arrays: Array, roles: tuple[str, ...], request: Request, n_f
     columns = []
     for number in range(n_folds):
         part = named | {name: np.where(fold == number, named[name], off) for name, off in LEFT_OUT if name in named}
+        if "n_positive" in named:  # positives that are no item are shared out
+            here, everywhere = ((x["label"] >= (request.positive_from or 1)).sum(axis=-1) for x in (part, named))
+            part["n_positive"] = here + (named["n_positive"] - everywhere) / n_folds
         values = evaluate_rankings(*part.values(), roles=tuple(part), request=replace(request, extras=()))
         columns.append(values[..., : len(request.estimators)])
     return np.stack(columns, axis=-1)
@@ -127,7 +144,8 @@ def stratified_folds(named: dict[str, Array], key: Array | None, request: Reques
     shape = np.broadcast_shapes(is_positive.shape[:-1], np.asarray(key).shape)
     fold = np.empty((*shape, is_positive.shape[-1]), dtype=np.int64)
     keys, classes = np.broadcast_to(np.asarray(key), shape), np.broadcast_to(is_positive, fold.shape)
-    is_item = np.broadcast_to(named["label"] > -2 if "label" in named else True, fold.shape)
+    lowest = 0 if request.unjudged == "drop" else -1
+    is_item = np.broadcast_to(named["label"] >= lowest if "label" in named else True, fold.shape)
     for index in np.ndindex(shape):
         words = np.random.Philox(key=int(keys[index]) + (FOLDS << 64)).random_raw(fold.shape[-1])
         place = np.empty(words.size, dtype=np.int64)

@@ -35,7 +35,11 @@ def raise_if_dask_computes() -> Iterator[None]:
 
 def test_the_variables_of_a_result(scores: xr.Dataset) -> None:
     result = ap.evaluate(scores, NAMES, ["logit", "wilson"], level=0.9)
-    assert set(result.data_vars) == set(RESULT_VARIABLES)
+    assert set(result.data_vars) == set(RESULT_VARIABLES) - {"replicate"}
+    replicated = ap.evaluate(scores, NAMES, (), keep_replicates=True, n_resamples=5)
+    assert set(replicated.data_vars) == set(RESULT_VARIABLES)
+    assert replicated["replicate"].dims == ("model", "estimator", "resample")
+    assert list(replicated["resample"].values) == list(range(5))
     assert result["estimate"].dims == ("model", "estimator")
     assert result["interval"].dims == ("model", "estimator", "method", "ci_bound")
     for name in ("n_positive", "n_negative", "n_missing", "prevalence", "flags"):

@@ -64,18 +64,13 @@ def fill_points(layout, n_steps, first, count, points, n_points):
 @helper
 def fill_moments(layout, n_steps, count, moments):
     """Fill mean and sample deviation of the positives' scores, then of the negatives', in every lane."""
-    n_entries = np.sum(layout.n_negatives[:n_steps]) + np.sum(layout.n_positives[:n_steps])
-    largest = 0.0
-    for entry in range(n_entries):
-        largest = max(largest, abs(layout.value[entry]))
-    if not 0.0 < largest < np.inf:
-        return
     is_weighted = layout.factor.size > 0
     for side in range(2):
+        largest = np.zeros(LANES)
         weight = np.zeros(LANES)
         mean = np.zeros(LANES)
         square = np.zeros(LANES)
-        for is_second_pass in range(2):
+        for sweep in range(3):  # scaled by the largest: nothing overflows, and equal scores have no deviation
             entry = np.uint64(0)
             for step in range(n_steps):
                 n_negatives = np.uint64(layout.n_negatives[step])
@@ -85,22 +80,25 @@ def fill_moments(layout, n_steps, count, moments):
                 entry += n_negatives + n_positives
                 for e in range(start, stop):
                     row = np.uint64(layout.unit[e])
-                    scaled = layout.value[e] / largest
+                    value = layout.value[e]
                     factor = layout.factor[e] if is_weighted else 1.0
                     for lane in range(LANES):
                         w = factor * count[row, np.uint64(lane)]
-                        if is_second_pass:
-                            square[lane] += w * (scaled - mean[lane]) ** 2
-                        else:
+                        scaled = value / largest[lane] if w > 0.0 else 0.0
+                        if sweep == 0:
+                            largest[lane] = max(largest[lane], abs(value) if w > 0.0 else 0.0)
+                        elif sweep == 1:
                             weight[lane] += w
                             mean[lane] += w * scaled
-            if not is_second_pass:
+                        else:
+                            square[lane] += w * (scaled - mean[lane]) ** 2
+            if sweep == 1:
                 for lane in range(LANES):
                     mean[lane] /= weight[lane]
         for lane in range(LANES):
             if weight[lane] > 1.0:
-                moments[2 * side, lane] = mean[lane] * largest
-                moments[2 * side + 1, lane] = np.sqrt(square[lane] / (weight[lane] - 1.0)) * largest
+                moments[2 * side, lane] = mean[lane] * largest[lane]
+                moments[2 * side + 1, lane] = np.sqrt(square[lane] / (weight[lane] - 1.0)) * largest[lane]
 
 
 def evaluate_all_lanes(
@@ -108,7 +106,7 @@ def evaluate_all_lanes(
 ):
     """Evaluate one ranking by any estimator in every lane, as many at a time as `points` has rows.
 
-    `missing` holds the weights of items without a score in each lane: of positives, of negatives, and how many.
+    `missing` holds the weights of items without a score in each lane: of positives, and of negatives.
     """
     moments = np.full((4, LANES), np.nan)
     if layout.value.size > 0:
@@ -120,7 +118,7 @@ def evaluate_all_lanes(
             n = n_points[i]
             positives, negatives = (points[0, i, n - 1], points[1, i, n - 1]) if n > 0 else (0.0, 0.0)
             classes = Classes(positives, negatives, missing[0, lane], missing[1, lane])
-            ranking = Ranking(classes, n_unseen, missing[2, lane], 1.0, 3)
+            ranking = Ranking(classes, n_unseen, 0.0, 1.0, 3)
             spread = Moments(moments[0, lane], moments[1, lane], moments[2, lane], moments[3, lane])
             curve = Points(points[0, i], points[1, i])
             finish_all(ranking, curve, n, spread, grid, options, codes, parameters, recalls, out[lane])

@@ -14,6 +14,7 @@ from aucpr_dask.kernels.rows import _PANEL, Floats
 
 LAYOUT_BYTES = 1 << 27  # layouts of rankings that share one draw of multiplicities
 POINT_BYTES = 1 << 26  # operating points of the replicates of one ranking at a time
+MISSING_AT_ONCE = 1024  # items without a score whose multiplicities are added up together
 
 NEED_EVERY_POINT = (more_areas.INTERPOLATED_MEAN, more_areas.INTERPOLATED_MEDIAN, more_areas.BINORMAL)
 
@@ -68,7 +69,7 @@ def replicate_rows(
     """
     out = np.empty((len(score), targets.codes.size, n_resamples))
     n_items = score.shape[1]
-    panel = max(1, LAYOUT_BYTES // (20 * max(1, n_items)))
+    panel = _rankings_at_once(n_items)
     for group in _sharing(class_row, key):
         classes = positive[class_row[group[0]]], negative[class_row[group[0]]]
         units = units_of(*classes, cluster)
@@ -88,16 +89,22 @@ def planned_bytes(n_rows: int, n_items: int, n_estimators: int, n_resamples: int
     from aucpr_dask.kernels.replicates import DRAWN_TOGETHER, LANES
 
     counts = n_items * (8 * (LANES + 1) if bayesian else LANES + DRAWN_TOGETHER)
-    layouts = min(max(LAYOUT_BYTES, 64 * n_items), n_rows * 64 * n_items)
+    missing = min(n_items, MISSING_AT_ONCE) * LANES * 16
+    layouts = (min(n_rows, _rankings_at_once(n_items)) * 48 + 48) * n_items  # with scores, and one being laid out
     points = max(POINT_BYTES, 8 * 16 * n_items) + 6 * 8 * n_items
-    return counts + layouts + points + 8 * n_rows * n_estimators * n_resamples
+    return counts + missing + layouts + points + 8 * n_rows * n_estimators * n_resamples
+
+
+def _rankings_at_once(n_items: int) -> int:
+    return max(1, LAYOUT_BYTES // (20 * max(1, n_items)))
 
 
 def _sharing(class_row: NDArray[np.int64], key: NDArray[np.uint64]) -> Iterator[NDArray[np.int64]]:
     """Yield the rows that share multiplicities."""
     _, group = np.unique(np.stack([class_row.astype(np.uint64), key], axis=1), axis=0, return_inverse=True)
     order = np.argsort(group.ravel(), kind="stable")
-    yield from np.split(order, np.flatnonzero(np.diff(group.ravel()[order])) + 1)
+    if order.size > 0:
+        yield from np.split(order, np.flatnonzero(np.diff(group.ravel()[order])) + 1)
 
 
 def units_of(positive: NDArray[np.float64], negative: NDArray[np.float64], cluster: NDArray[np.int64] | None) -> Units:
@@ -198,7 +205,7 @@ class _Ranked:
             np.empty(most_steps, np.int32),
             np.empty(most_steps, np.int32),
         )
-        order = np.argsort(score)  # NaN last
+        order = np.argsort(score, kind=None if is_plain else "stable")  # NaN last; weights add up in the order of ties
         order = order[: score.size - np.count_nonzero(np.isnan(score))]
         items = score[order].astype(np.float64)
         sizes = np.empty(2, np.int64)
@@ -207,8 +214,8 @@ class _Ranked:
         if is_plain and self.n_steps > 0 and self.layout.n_positives[self.n_steps - 1] == 0:
             self.n_steps -= 1  # negatives below every positive change no precision
         self._missing = np.flatnonzero(np.isnan(score) & (units.of_item >= 0))
-        self._classes = positive[self._missing], negative[self._missing]
-        self._missing_units = units.of_item[self._missing]
+        self._classes = positive, negative
+        self._unit = units.of_item
 
     def evaluate(self, count: NDArray[Any], n_unseen: float, options: Options, targets: Targets) -> NDArray[np.float64]:
         """Return the estimates in every lane, shape (lanes, estimators)."""
@@ -231,7 +238,11 @@ class _Ranked:
         return out[:, : targets.codes.size]
 
     def _missing_in(self, count: NDArray[Any]) -> NDArray[np.float64]:
-        """Return weight of positives, of negatives, and number of the items without a score, in every lane."""
-        drawn = count[self._missing_units].astype(np.float64)
-        positives, negatives = self._classes
-        return np.stack([positives @ drawn, negatives @ drawn, drawn.sum(axis=0)])
+        """Return the weights of the items without a score in every lane: of positives, and of negatives."""
+        out = np.zeros((2, count.shape[1]))
+        for start in range(0, self._missing.size, MISSING_AT_ONCE):
+            item = self._missing[start : start + MISSING_AT_ONCE]
+            drawn = count[self._unit[item]].astype(np.float64)
+            for total, weight in zip(out, self._classes, strict=True):
+                total += np.einsum("i,ij->j", weight[item], drawn)  # unlike @, in one order whatever the machine
+        return out
