@@ -84,7 +84,7 @@ def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) 
     if "label" in named:
         check_labels(named["label"], request.positive_from, "label")
     if "weight" in named or "positive_weight" in named:
-        out = _evaluate_weighted(rows, named, options, targets)
+        out = _evaluate_weighted(rows, named, request, options, targets)
     else:
         label, label_row = rows.distinct(named["label"].astype(np.int8, copy=False))
         n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
@@ -142,41 +142,38 @@ def _evaluate_hard(
     return kernels.evaluate_all_rows(score, label, label_row, n_given, options, targets)
 
 
-def _evaluate_weighted(rows: Rows, named: dict[str, Array], options: Options, targets: Targets) -> NDArray[np.float64]:
-    """Evaluate items with weights; a soft label is two items of one score, a positive and a negative."""
+def _evaluate_weighted(
+    rows: Rows, named: dict[str, Array], request: Request, options: Options, targets: Targets
+) -> NDArray[np.float64]:
+    """Evaluate items with weights; a soft label belongs to both classes."""
     from aucpr_dask import kernels
 
     check_all_weights(named)
-    score = named["score"]
-    if "label" in named:
-        label, weight = named["label"].astype(np.int8, copy=False), named["weight"].astype(np.float64, copy=False)
-        return _evaluate_items(rows, score, label, weight, options, targets)
-    positive, negative = np.broadcast_arrays(named["positive_weight"], named["negative_weight"])
-    label = np.repeat(np.array([options.positive_from, 0], np.int8), score.shape[-1])
-    weight = np.concatenate([positive, negative], axis=-1, dtype=np.float64)
-    out = _evaluate_items(rows, np.concatenate([score, score], axis=-1), label, weight, options, targets)
-    facts = dict(zip(kernels.COLUMNS, out[:, targets.codes.size :].T, strict=True))
-    counted_twice, is_missing = (positive > 0) & (negative > 0), np.isnan(score)
-    facts["n_missing"] -= rows.scalar((counted_twice & is_missing).sum(axis=-1))
-    facts["n_ranked"] -= rows.scalar((counted_twice & ~is_missing).sum(axis=-1))
-    return out
-
-
-def _evaluate_items(
-    rows: Rows, score: Array, label: Array, weight: Array, options: Options, targets: Targets
-) -> NDArray[np.float64]:
-    from aucpr_dask import kernels
-
-    if score.shape[-1] > kernels.MOST_WEIGHTED:
+    n_items = named["score"].shape[-1]
+    if n_items > kernels.MOST_WEIGHTED:
         raise InvalidInputError(
             explain(
                 "too many items with weights in one ranking",
-                received=f"{score.shape[-1]} items, a soft label counted as two",
+                received=f"{n_items} items",
                 allowed=f"up to {kernels.MOST_WEIGHTED}",
             )
         )
-    items = rows.full(score), *rows.distinct(label), *rows.distinct(weight)
+    if "label" in named:
+        is_item, is_positive = _memberships(named["label"], request)
+        classes = is_item.astype(np.int8) + is_positive  # 0 left out, 1 negative, 2 positive
+        positive = negative = named["weight"]
+    else:
+        classes = np.full(n_items, 3, np.int8)
+        positive, negative = np.broadcast_arrays(named["positive_weight"], named["negative_weight"])
+    positive, weight_row = rows.distinct(positive.astype(np.float64, copy=False))
+    negative, _ = rows.distinct(negative.astype(np.float64, copy=False))
+    items = rows.full(named["score"]), *rows.distinct(classes), positive, negative, weight_row
     return kernels.evaluate_weighted_rows(*items, options, targets)
+
+
+def _memberships(label: Array, request: Request) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Tell which labels make an item, and which a positive one."""
+    return label >= (0 if request.unjudged == "drop" else -1), label >= (request.positive_from or 1)
 
 
 class Rows:
@@ -249,10 +246,8 @@ def class_weights(
     """Return each item's weight as a positive and as a negative, by distinct row."""
     check_all_weights(named)
     if "label" in named:
-        label = named["label"]
         weight = named["weight"].astype(np.float64, copy=False)
-        is_positive = label >= (request.positive_from or 1)
-        is_item = label >= (0 if request.unjudged == "drop" else -1)
+        is_item, is_positive = _memberships(named["label"], request)
         positive, negative = weight * is_positive, weight * (is_item & ~is_positive)
     else:
         positive, negative = np.broadcast_arrays(

@@ -59,7 +59,7 @@ def run(store: Path, n_simulations: int, cluster: int | None) -> None:
         "bayesian": {
             "intervals": ["bayesian"],
             "estimators": ["average_precision"],
-            "n_simulations": max(2, n_simulations // 5),
+            "n_simulations": max(2, n_simulations // 10),
         },
     }
     found, lines = {}, []

@@ -1,18 +1,22 @@
 """The simulation study: its records against the package's other ways, its summary against plain counting."""
 
+import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 import xarray as xr
+from click.testing import CliRunner
 from distributed import Client, LocalCluster
 
 import aucpr_dask as ap
 from aucpr_dask import study as module
+from aucpr_dask.cli import main
 from aucpr_dask.errors import AucprError, InvalidInputError, StoreError
 from aucpr_dask.simulate import bibeta, binormal, offset_uniform
 from aucpr_dask.study import Cell, Design, simulate_batch, study, summarize_cell
@@ -300,3 +304,20 @@ def _design(**changes: Any) -> Design:
         "seed": 0,
     }
     return Design(**options | changes)
+
+
+# Command line
+
+
+def test_the_command_records_and_goes_on(tmp_path: Path) -> None:
+    words = ["study", str(tmp_path / "s.zarr"), "--scenario", "bibeta", "--items", "50", "--resamples", "50"]
+    words += ["--simulations", "30", "--cluster", "1"]
+    shown = CliRunner().invoke(main, words)
+    assert shown.exit_code == 0, shown.output
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    again = CliRunner().invoke(main, [*words, "--json", "--table", str(tmp_path / "table.csv")])
+    (cell,) = json.loads(again.stdout)["cells"]
+    assert (cell["scenario"], cell["n_items"], cell["n_positive"]) == ("bibeta", 50, 5)
+    assert f"{cell['coverage']['logit']:.3f}" in shown.stdout
+    assert cell["coverage"]["cross_validation"] is None  # ten folds of five positives
+    assert len(pd.read_csv(tmp_path / "table.csv")) == len(cell["coverage"])

@@ -210,7 +210,7 @@ def longest_silence(work: Any) -> tuple[float, float]:
     return float(np.diff(beats).max()), ended - started
 
 
-@pytest.mark.parametrize("kind", ["short", "split", "gaps", "merge", "weighted"])
+@pytest.mark.parametrize("kind", ["short", "split", "gaps", "merge", "keys", "weighted gaps", "weighted keys"])
 def test_other_threads_run_beside_a_kernel(kind: str) -> None:
     """A call that held the interpreter's lock would silence the other thread from its beginning to its end.
 
@@ -218,8 +218,9 @@ def test_other_threads_run_beside_a_kernel(kind: str) -> None:
     """
     from aucpr_dask.kernels import Options
     from aucpr_dask.kernels.long import long_row, split_row
+    from aucpr_dask.kernels.ordering import keys_of_ranks
     from aucpr_dask.kernels.short import short_rows
-    from aucpr_dask.kernels.weighted import weighted_row
+    from aucpr_dask.kernels.weighted import gaps_row, keys_row
 
     random = np.random.default_rng(0)
     n_rows, n_items = (64, 60_000) if kind == "short" else (1, 6_000_000 if kind == "split" else 2_000_000)
@@ -229,15 +230,24 @@ def test_other_threads_run_beside_a_kernel(kind: str) -> None:
     positive, negative, counts = np.empty(n_items + 1), np.empty(n_items + 1), np.empty(4)
     split_row(score[0], label[0], options, positive, negative, counts)
     positives, negatives = np.sort(positive[: int(counts[0])]), np.sort(negative[: int(counts[1])])
-    shuffled, facts = random.permutation(negatives), np.array([0, 0, 0, 0, 0, n_items], dtype=np.float64)
-    gain, loss = np.ones(positives.size), np.ones(negatives.size)
+    shuffled, facts = (
+        random.permutation(negatives),
+        np.array([positives.size, negatives.size, n_items, 0, 0, 0], np.float64),
+    )
+    weight, keys, blocks = np.ones(n_items), np.empty(n_items, np.uint64), np.empty((3, n_items + 1))
+    gain, loss = weight[: positives.size], weight[: negatives.size]
+    order = np.argsort(score[0])
+    items = score[0], order, label[0] + np.int8(1), weight, weight
+    keys_of_ranks(*items, keys)
     rows, given = np.zeros(n_rows, dtype=np.int64), np.full(n_rows, np.nan)
     calls = {
         "short": lambda: short_rows(score, label, rows, given, options, codes, out),
         "split": lambda: split_row(score[0], label[0], options, positive, negative, counts),
         "gaps": lambda: long_row(positives, shuffled, False, counts, np.nan, options, codes, out[0]),
         "merge": lambda: long_row(positives, negatives, True, counts, np.nan, options, codes, out[0]),
-        "weighted": lambda: weighted_row(positives, gain, shuffled, loss, facts, options, codes, out[0]),
+        "keys": lambda: keys_of_ranks(*items, keys),
+        "weighted gaps": lambda: gaps_row(positives, gain, shuffled, loss, facts, options, codes, out[0]),
+        "weighted keys": lambda: keys_row(keys, weight, weight, blocks, facts, options, codes, out[0]),
     }
     calls[kind]()
     tries = [longest_silence(calls[kind]) for _ in range(7)]
@@ -260,13 +270,14 @@ calls = [
     lambda: ap.estimate(long, long > 4998),
     lambda: ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0], weight=[1, 1, 1, 1]),
     lambda: ap.estimate(long, long > 4998, weight=long),
+    lambda: ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0], "roc_area"),
 ]
-results = [None] * 4
+results = [None] * 5
 def call(i):
     barrier.wait()
     results[i] = calls[i]()
-barrier = threading.Barrier(4)
-threads = [threading.Thread(target=call, args=(i,)) for i in range(4)]
+barrier = threading.Barrier(5)
+threads = [threading.Thread(target=call, args=(i,)) for i in range(5)]
 [t.start() for t in threads]
 [t.join() for t in threads]
 print(results)
@@ -303,9 +314,9 @@ def test_threads_that_compile_different_kernels_at_once_keep_their_caches_apart(
     environment = {"AUCPR_DASK_CACHE_DIR": str(tmp_path / "cache")}
     before = set(PACKAGE.rglob("*.nb*"))
     expected = python(CALL_ALL, environment=environment)
-    assert expected == "[0.8333333333333333, 1.0, 0.8333333333333333, 1.0]"
+    assert expected == "[0.8333333333333333, 1.0, 0.8333333333333333, 1.0, 0.75]"
     folders = cache_folders(tmp_path / "cache")
-    assert {name.split("-")[0] for name in folders} == {"full", "long", "short", "weighted"}
+    assert {name.split("-")[0] for name in folders} == {"full", "long", "ordering", "short", "weighted"}
     assert set(PACKAGE.rglob("*.nb*")) == before
     for name in folders:
         kernels = {path.name.split(".")[0] for path in (tmp_path / "cache" / name).rglob("*.nbi")}

@@ -155,8 +155,9 @@ def facts_of(
 ) -> dict[str, float]:
     options = kernels.Options(missing=missing)
     targets = kernels.targets_of(names, [np.nan] * len(names), (0.0, 1.0))
-    first = np.zeros(1, np.int64)
-    out = kernels.evaluate_weighted_rows(score[None], label[None], first, weight[None], first, options, targets)
+    first, classes = np.zeros(1, np.int64), (label >= UNJUDGED).astype(np.int8) + (label == 1)
+    items = score[None], classes[None], first, weight[None], weight[None], first
+    out = kernels.evaluate_weighted_rows(*items, options, targets)
     return dict(zip(kernels.COLUMNS, out[0, len(names) :].tolist(), strict=True))
 
 
@@ -291,6 +292,19 @@ def test_sums_of_weights_of_all_sizes_keep_every_digit(dtype: type) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_small_weights_after_a_large_one_are_not_lost(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    n_items, large = 10_002, 2.0**53  # to which 1 cannot be added
+    score, label = -np.arange(n_items).astype(dtype), (np.arange(n_items) % 2).astype(np.int8)
+    weight = np.append([large, large], np.ones(n_items - 2))
+    exact = int(large) + n_items // 2 - 1
+    for path, codes in itertools.product(PATHS, [(0,), (0, 3)]):
+        use(path, monkeypatch)
+        facts = facts_of(score, label, weight, missing=0, names=codes)
+        assert (facts["n_positive"], facts["n_negative"]) == (exact, exact), (path, codes)
+        assert ap.estimate(score, label, weight=weight) == pytest.approx(0.5, rel=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_neighbouring_scores_are_told_apart(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     largest = np.finfo(dtype).max
     edges = [-np.inf, -largest, -1.0, 0.0, 1.0, largest, np.inf]
@@ -319,4 +333,4 @@ def test_more_items_than_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "MOST_WEIGHTED", 5)
     assert ap.estimate([3.0, 2, 1], [1, 0, 0], weight=[1, 1, 1]) == 1
     with pytest.raises(InvalidInputError, match="too many items with weights in one ranking"):
-        ap.estimate([3.0, 2, 1], None, positive_weight=[1, 0, 0], negative_weight=[0, 1, 1])
+        ap.estimate(np.arange(6.0), [0, 1, 0, 0, 1, 0], weight=np.ones(6))

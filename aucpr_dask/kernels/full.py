@@ -14,7 +14,7 @@ from aucpr_dask.kernels.finishing import (
     split,
     totals,
 )
-from aucpr_dask.kernels.keys import blocks_of_keys, class_of_keys, weighted_ranking
+from aucpr_dask.kernels.keys import NEGATIVE_KEY, POSITIVE_KEY, blocks_of_keys, class_of_keys, weighted_ranking
 from aucpr_dask.kernels.more_areas import Moments, Points
 from aucpr_dask.kernels.ranking import Blocks, Classes, new_blocks, two_sum
 from aucpr_dask.kernels.signatures import F8, I1, I8, OPTIONS_TYPE, U8, row_of
@@ -40,27 +40,30 @@ def points_of_classes(positive, negative, points):
 
 
 @helper
-def count_rises(ascending):
-    """Count the values above the one before, or above 0."""
-    n = 0
-    for k in range(ascending.size):
-        n += ascending[k] > (ascending[k - 1] if k > 0 else 0.0)
-    return n
+def first_of_blocks(points, n_points):
+    """Return how many blocks hold a positive, and the first point of each, followed by the number of points."""
+    first = np.empty(n_points + 1, np.int64)
+    n_blocks = np.uint64(0)
+    positives = 0.0
+    for point in range(n_points):  # each is written, and the first one of a block stays: without branches
+        first[n_blocks] = point
+        n_blocks += np.uint64(points.positives[point] > positives)
+        positives = points.positives[point]
+    first[n_blocks] = n_points
+    return np.int64(n_blocks), first
 
 
 @helper
 def blocks_of_points(points, n_points):
-    """Return the blocks that hold a positive."""
-    blocks = new_blocks(count_rises(points.positives[:n_points]))
-    n_blocks = 0
-    positives = negatives = 0.0
-    for k in range(n_points):
-        blocks.positives[n_blocks] = points.positives[k]
-        blocks.above[n_blocks] = negatives
-        blocks.at[n_blocks] = points.negatives[k]
-        n_blocks += points.positives[k] > positives
-        positives, negatives = points.positives[k], points.negatives[k]
-    return blocks, n_blocks
+    """Return the blocks that hold a positive, how many they are, and the first point of each."""
+    n_blocks, first = first_of_blocks(points, n_points)
+    blocks = new_blocks(n_blocks)
+    for k in range(n_blocks):
+        point = first[k]
+        blocks.positives[k] = points.positives[point]
+        blocks.above[k] = points.negatives[point - 1] if point > 0 else 0.0
+        blocks.at[k] = points.negatives[point]
+    return blocks, n_blocks, first
 
 
 @helper
@@ -88,7 +91,7 @@ def mean_and_deviation(score, weight):
 @helper
 def finish_all(ranking, points, n_points, moments, grid, options, codes, parameters, recall_range, out):
     """Write the estimates and the columns of one ranking from its operating points."""
-    blocks, n_blocks = blocks_of_points(points, n_points)
+    blocks, n_blocks, first = blocks_of_points(points, n_points)
     finish(ranking, blocks, n_blocks, options, codes, out)
     total, negatives = totals(ranking.classes, ranking.n_unseen, options)
     classes = ranking.classes
@@ -97,7 +100,7 @@ def finish_all(ranking, points, n_points, moments, grid, options, codes, paramet
         points.positives[n_points] = classes.positives + classes.missing_positives
         points.negatives[n_points] = classes.negatives + classes.missing_negatives
         n_points += 1
-        blocks, n_blocks = blocks_of_points(points, n_points)
+        blocks, n_blocks, first = blocks_of_points(points, n_points)
     is_ranked = missing == 0.0 or options.missing < MISSING_LAST
     if not total > 0.0 or options.expect_ties:
         return
@@ -127,12 +130,12 @@ def finish_all(ranking, points, n_points, moments, grid, options, codes, paramet
         elif low == 0.0 and high == np.inf and is_basic(code):
             continue  # `finish` has written it
         else:
-            area = partial_area(code, blocks, n_blocks, points, n_points, scale, low, high) / total
+            area = partial_area(code, blocks, n_blocks, points, first, scale, low, high) / total
         out[e] = 1.0 if area > 1.0 else area
 
 
 @helper
-def partial_area(code, blocks, n_blocks, points, n_points, scale, low, high):
+def partial_area(code, blocks, n_blocks, points, first, scale, low, high):
     """Return the area of an estimator between two recalls, in units of positives."""
     if code == more.AVERAGE_PRECISION:
         return more.partial_average_precision(blocks, n_blocks, scale, low, high)
@@ -142,7 +145,7 @@ def partial_area(code, blocks, n_blocks, points, n_points, scale, low, high):
         return more.interpolated(blocks.positives, scale * blocks.at[:n_blocks], n_blocks, low, high)
     if code == more.INTERPOLATED_MEAN or code == more.INTERPOLATED_MEDIAN:
         median = code == more.INTERPOLATED_MEDIAN
-        negatives = more.negatives_of_aggregate(points, n_points, blocks, n_blocks, scale, median)
+        negatives = more.negatives_of_aggregate(points, first, blocks, n_blocks, scale, median)
         return more.interpolated(blocks.positives, negatives, n_blocks, low, high)
     if code == more.INTERPOLATED_CONVEX:
         positives, negatives, n = more.hull(blocks, n_blocks, scale)
@@ -180,16 +183,29 @@ def split_classes(score, label, options, positive, negative, counts):
     counts[2], counts[3] = classes.missing_positives, classes.missing_negatives
 
 
-@CACHE.kernel(types.void(row_of(U8), row_of(F8), row_of(F8), F8[:, ::1], row_of(F8), *_ARGUMENTS))
-def full_keys_row(keys, weight, score, space, facts, grid, options, codes, parameters, recall_range, out):
+@CACHE.kernel(types.void(row_of(U8), row_of(F8), row_of(F8), row_of(F8), F8[:, ::1], row_of(F8), *_ARGUMENTS))
+def full_keys_row(
+    keys,
+    score,
+    positive_weight,
+    negative_weight,
+    space,
+    facts,
+    grid,
+    options,
+    codes,
+    parameters,
+    recall_range,
+    out,
+):
     """Evaluate one weighted ranking from sorted keys, in a space for blocks."""
     blocks = Blocks(space[0], space[1], space[2])
-    n_points, n_distinct, positives, negatives = blocks_of_keys(keys, weight, True, blocks)
+    n_points, n_distinct, positives, negatives = blocks_of_keys(keys, positive_weight, negative_weight, True, blocks)
     points = Points(blocks.positives, blocks.at)
     moments = Moments(np.nan, np.nan, np.nan, np.nan)
     if np.any(codes == more.BINORMAL):
-        p_mean, p_deviation = mean_and_deviation(*class_of_keys(keys, score, weight, True))
-        n_mean, n_deviation = mean_and_deviation(*class_of_keys(keys, score, weight, False))
+        p_mean, p_deviation = mean_and_deviation(*class_of_keys(keys, POSITIVE_KEY, score, positive_weight))
+        n_mean, n_deviation = mean_and_deviation(*class_of_keys(keys, NEGATIVE_KEY, score, negative_weight))
         moments = Moments(p_mean, p_deviation, n_mean, n_deviation)
     ranking = weighted_ranking(facts, positives, negatives, min(n_distinct, 3))
     finish_all(ranking, points, n_points, moments, grid, options, codes, parameters, recall_range, out)

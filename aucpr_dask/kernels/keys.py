@@ -1,7 +1,7 @@
 """Weighted items as numbers that sort by score: NumPy sorts numbers several times faster than it ranks items.
 
-A key holds, from the highest bit, 32 bits that order the scores, the class of the item and its place (31 bits).
-What is left out has the key 0, below all others.
+A key holds, from the highest bit, 32 bits that order the scores, one for each class (positive, negative) of the item,
+and its place. What is left out has the key 0, below all others.
 """
 
 import numpy as np
@@ -10,26 +10,35 @@ from aucpr_dask.kernels.compiling import helper
 from aucpr_dask.kernels.finishing import Ranking
 from aucpr_dask.kernels.ranking import Classes, two_sum
 
-SCORE_BITS, CLASS_BITS = np.uint64(32), np.uint64(31)  # how many bits lie below those of the score, and of the class
-PLACE = np.uint64(2**31 - 1)
+SCORE_BITS, CLASS_BITS = np.uint64(32), np.uint64(30)  # how many bits lie below those of the score, and the classes
+PLACE = np.uint64(2**30 - 1)
 ONE = np.uint64(1)
+NEGATIVE, POSITIVE = 1, 2  # a soft label belongs to both classes
+NEGATIVE_KEY, POSITIVE_KEY = np.uint64(NEGATIVE << 30), np.uint64(POSITIVE << 30)
 
 
 @helper
 def weighted_ranking(facts, positives, negatives, n_distinct):
     """Gather what is known of one ranking: the facts of its items, and the weights of both classes."""
-    classes = Classes(positives, negatives, facts[3], facts[4])
-    return Ranking(classes, 0.0, facts[2], facts[0] + facts[1], n_distinct)
+    return Ranking(Classes(positives, negatives, facts[4], facts[5]), 0.0, facts[3], facts[2], n_distinct)
 
 
 @helper
-def key_of(order, is_positive, i):
+def classes_of(classes, positive_weight, negative_weight):
+    """Return those of its classes in which an item has a weight."""
+    positive = classes & POSITIVE if positive_weight > 0.0 else 0
+    negative = classes & NEGATIVE if negative_weight > 0.0 else 0
+    return positive | negative
+
+
+@helper
+def key_of(order, classes, i):
     """Join the bits of a key."""
-    return (np.uint64(order) << SCORE_BITS) | (np.uint64(is_positive) << CLASS_BITS) | np.uint64(i)
+    return (np.uint64(order) << SCORE_BITS) | (np.uint64(classes) << CLASS_BITS) | np.uint64(i)
 
 
 @helper
-def blocks_of_keys(keys, weight, all_blocks, blocks):
+def blocks_of_keys(keys, positive_weight, negative_weight, all_blocks, blocks):
     """Fill `blocks` from sorted keys; with `all_blocks`, also with those that hold no positive.
 
     Return how many these are, how many blocks there are in all, and the weights of both classes.
@@ -42,11 +51,10 @@ def blocks_of_keys(keys, weight, all_blocks, blocks):
     while i > 0 and keys[i - ONE] > 0:
         i -= ONE
         key = keys[i]
-        # Both classes are added to, one of them 0: without branches, random labels cost nothing.
-        mass = weight[key & PLACE]
-        gain = mass if (key >> CLASS_BITS) & ONE else 0.0
-        gained, gained_error = two_sum(gained, gained_error, gain)
-        lost, lost_error = two_sum(lost, lost_error, mass - gain)
+        # Both classes are added to, be it 0: without branches, random labels cost nothing.
+        gain, loss = positive_weight[key & PLACE], negative_weight[key & PLACE]
+        gained, gained_error = two_sum(gained, gained_error, gain if key & POSITIVE_KEY else 0.0)
+        lost, lost_error = two_sum(lost, lost_error, loss if key & NEGATIVE_KEY else 0.0)
         if i == 0 or (keys[i - ONE] ^ key) >> SCORE_BITS > 0:
             before, positives = positives, gained + gained_error
             blocks.positives[n_kept] = positives
@@ -59,12 +67,11 @@ def blocks_of_keys(keys, weight, all_blocks, blocks):
 
 
 @helper
-def class_of_keys(keys, score, weight, is_positive):
+def class_of_keys(keys, class_key, score, weight):
     """Return the scores of one class in ascending order, and their weights."""
-    scores, weights = np.empty(keys.size), np.empty(keys.size)
+    scores, weights = np.empty(keys.size + 1), np.empty(keys.size + 1)
     n = 0
     for key in keys:
-        i = key & PLACE
-        scores[n], weights[n] = score[i], weight[i]
-        n += key > 0 and (key >> CLASS_BITS) & ONE == is_positive
+        scores[n], weights[n] = score[key & PLACE], weight[key & PLACE]
+        n += (key & class_key) > 0
     return scores[:n], weights[:n]

@@ -70,22 +70,18 @@ def clipped_curve(positives_a, negatives_a, positives_b, negatives_b, low, high)
 
 
 @helper
-def bend_series(x, n_terms):
-    """Add up the alternating series 1/2 - x/3 + x^2/4 - ..."""
-    bend = 0.0
-    for k in range(n_terms + 1, 1, -1):
-        bend = 1.0 / k - x * bend
-    return bend
-
-
-@helper
 def log_ratio(x):
     """Return L = log1p(x)/x and (1 - L)/x, both without cancellation, for x > 0."""
-    if x > 0.1:
+    if x > 0.2:
         ratio = np.log1p(x) / x
         return ratio, (1.0 - ratio) / x
-    # So many terms are exact to rounding.
-    bend = bend_series(x, 6) if x < 1e-3 else bend_series(x, 16)
+    # log1p(x) = 2 atanh(t) = 2t (1 + t^2/3 + t^4/5 + ...), t = x/(2 + x); seven terms are exact to rounding.
+    half = 1.0 / (2.0 + x)
+    square = (x * half) ** 2
+    rest = 1.0 / 15.0
+    for odd in range(13, 1, -2):
+        rest = 1.0 / odd + square * rest
+    bend = half * (1.0 - 2.0 * x * half * half * rest)
     return 1.0 - x * bend, bend
 
 
@@ -147,31 +143,15 @@ def interpolated(positives, negatives, n, low, high):
 
 
 @helper
-def first_points(points, n_points, n_blocks):
-    """Return which operating point is the first at each recall, and after the last recall `n_points`."""
-    first = np.empty(n_blocks + 1, np.int64)
-    k = 0
-    positives = 0.0
-    for point in range(n_points):
-        first[k] = point
-        k += points.positives[point] > positives
-        positives = points.positives[point]
-    first[n_blocks] = n_points
-    return first
-
-
-@helper
-def negatives_of_aggregate(points, n_points, blocks, n_blocks, scale, median):
+def negatives_of_aggregate(points, first, blocks, n_blocks, scale, median):
     """Return per recall the false positives that give the mean, or median, precision of all points at it."""
     negatives = np.empty(n_blocks)
-    first = first_points(points, n_points, n_blocks)
     for k in range(n_blocks):
         positives = blocks.positives[k]
         if median:  # precision falls along a recall, so the points are in order
-            middle = points.negatives[(first[k] + first[k + 1] - 1) // 2]
-            other = points.negatives[(first[k] + first[k + 1]) // 2]
-            precision = 0.5 * positives / (positives + scale * middle)
-            precision += 0.5 * positives / (positives + scale * other)
+            size = positives + scale * points.negatives[(first[k] + first[k + 1] - 1) // 2]
+            other_size = positives + scale * points.negatives[(first[k] + first[k + 1]) // 2]
+            precision = positives / (2.0 * other_size * (size / (size + other_size)))
         else:
             total = error = 0.0
             for point in range(first[k], first[k + 1]):

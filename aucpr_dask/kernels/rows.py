@@ -8,6 +8,7 @@ compiled, or loaded from the cache, when a ranking first needs it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ CACHE_ITEMS = 1 << 16  # scores converted to float64 at a time, so that they are
 REACH = 9.0  # standard deviations beyond which a normal tail is below rounding
 FEW_POSITIVES = 1 / 32  # share of positives up to which a long ranking sorts only them
 FEW_WEIGHTED = 1 / 3  # the same, with weights and float64 scores
-MOST_WEIGHTED = 2**31  # items with weights in one ranking, whose places have to fit into 31 bits
+MOST_WEIGHTED = 2**30  # items with weights in one ranking, whose places have to fit into 30 bits
 TABLE_POSITIVES = 16384  # positives up to which the table of gaps stays in a core's own cache
 
 
@@ -127,9 +128,10 @@ def evaluate_all_rows(
 
 def evaluate_weighted_rows(
     score: Floats,
-    label: NDArray[np.int8],
-    label_row: NDArray[np.int64],
-    weight: NDArray[np.float64],
+    classes: NDArray[np.int8],
+    class_row: NDArray[np.int64],
+    positive_weight: NDArray[np.float64],
+    negative_weight: NDArray[np.float64],
     weight_row: NDArray[np.int64],
     options: Options,
     targets: Targets,
@@ -138,12 +140,16 @@ def evaluate_weighted_rows(
 
     Parameters
     ----------
-    score, label, label_row, options
-        See :func:`evaluate_rows`.
-    weight : ndarray, shape (weight rows, items), float64
-        An item of weight 0 is left out.
+    score : ndarray, shape (rows, items), float32 or float64
+        Up to `MOST_WEIGHTED` items.
+    classes : ndarray, shape (class rows, items), int8
+        1 for a negative, 2 for a positive, 3 for an item of both classes, 0 for one that is left out.
+    class_row : ndarray of int64, shape (rows,)
+        Which row of `classes` belongs to each row of `score`.
+    positive_weight, negative_weight : ndarray, shape (weight rows, items), float64
+        The weights of the items in their classes; of weight 0, they are left out.
     weight_row : ndarray of int64, shape (rows,)
-        Which row of `weight` belongs to each row of `score`.
+    options : Options
     targets : Targets
 
     Returns
@@ -153,65 +159,64 @@ def evaluate_weighted_rows(
     from aucpr_dask.kernels.ordering import count_items
 
     out = np.full((len(score), targets.codes.size + N_COLUMNS), np.nan)
-    facts = np.empty(5)
+    facts = np.empty(6)
     for row in range(len(score)):
-        items = score[row], label[label_row[row]], weight[weight_row[row]]
-        count_items(*items, options, facts)
-        if not _weigh_gaps(*items, facts, options, targets, out[row]):
-            _weigh_keys(*items, facts, options, targets, out[row])
+        weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
+        items = Items(score[row], classes[class_row[row]], *weights)
+        count_items(*items, facts)
+        if not _weigh_gaps(items, facts, options, targets, out[row]):
+            _weigh_keys(items, facts, options, targets, out[row])
     out[:, : targets.codes.size][:, targets.codes >= ERROR_FIXED] = np.nan  # of weights, blocks know the sums only
     return out
 
 
+class Items(NamedTuple):
+    """The items of one weighted ranking."""
+
+    score: Floats
+    classes: NDArray[np.int8]
+    positive_weight: NDArray[np.float64]
+    negative_weight: NDArray[np.float64]
+
+
 def _weigh_gaps(
-    score: Floats,
-    label: NDArray[np.int8],
-    weight: NDArray[np.float64],
-    facts: NDArray[np.float64],
-    options: Options,
-    targets: Targets,
-    out: NDArray[np.float64],
+    items: Items, facts: NDArray[np.float64], options: Options, targets: Targets, out: NDArray[np.float64]
 ) -> bool:
     """Evaluate one long weighted ranking if its positives are few, by sorting only them; tell whether it was done."""
     n_positive, n_negative = int(facts[0]), int(facts[1])
-    few = FEW_POSITIVES if score.dtype == np.float32 else FEW_WEIGHTED
-    if score.size <= SHORT or n_positive > few * score.size or not targets.are_basic:
+    few = FEW_POSITIVES if items.score.dtype == np.float32 else FEW_WEIGHTED
+    if items.score.size <= SHORT or n_positive > few * items.score.size or not targets.are_basic:
         return False
     from aucpr_dask.kernels.weighted import gaps_row, split_weights
 
     positive, gain = np.empty((2, n_positive + 1))
     negative, loss = np.empty((2, n_negative + 1))
-    split_weights(score, label, weight, options, positive, gain, negative, loss)
+    split_weights(*items, positive, gain, negative, loss)
     order = np.argsort(positive[:n_positive])
     negatives = negative[:n_negative], loss[:n_negative]
     return bool(gaps_row(positive[order], gain[order], *negatives, facts, options, targets.codes, out))
 
 
 def _weigh_keys(
-    score: Floats,
-    label: NDArray[np.int8],
-    weight: NDArray[np.float64],
-    facts: NDArray[np.float64],
-    options: Options,
-    targets: Targets,
-    out: NDArray[np.float64],
+    items: Items, facts: NDArray[np.float64], options: Options, targets: Targets, out: NDArray[np.float64]
 ) -> None:
     """Evaluate one weighted ranking by sorting all of it."""
     from aucpr_dask.kernels.ordering import keys_of_ranks, keys_of_scores
 
+    score, weights = items.score, (items.positive_weight, items.negative_weight)
     keys = np.empty(score.size, np.uint64)
     if score.dtype == np.float32:
-        keys_of_scores(score, label, weight, options, keys)
+        keys_of_scores(*items, keys)
         keys.sort()
     else:
-        keys_of_ranks(score, np.argsort(score), label, weight, options, keys)
+        keys_of_ranks(score, np.argsort(score), items.classes, *weights, keys)
     if targets.are_basic:
         from aucpr_dask.kernels.weighted import keys_row
 
         blocks = np.empty((3, int(facts[0]) + 1))
-        keys_row(keys, weight, blocks, facts, options, targets.codes, out)
+        keys_row(keys, *weights, blocks, facts, options, targets.codes, out)
     else:
         from aucpr_dask.kernels.full import full_keys_row
 
         blocks = np.empty((3, keys.size + 1))
-        full_keys_row(keys, weight, score.astype(np.float64), blocks, facts, _PANEL, options, *targets, out)
+        full_keys_row(keys, score.astype(np.float64), *weights, blocks, facts, _PANEL, options, *targets, out)

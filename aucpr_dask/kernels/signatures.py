@@ -18,6 +18,9 @@ def row_of(real: Any) -> Any:
     return types.Array(real, 1, "C", readonly=True)
 
 
+OF_ITEMS = row_of(I1), row_of(F8), row_of(F8)  # the classes of weighted items, and their weights in each
+
+
 def rows_of(real: Any) -> Any:
     """Return the type of contiguous read-only rows."""
     return types.Array(real, 2, "C", readonly=True)

@@ -5,7 +5,7 @@ from numba import types
 
 from aucpr_dask.kernels.compiling import Cache, helper
 from aucpr_dask.kernels.finishing import count_distinct, finish
-from aucpr_dask.kernels.keys import blocks_of_keys, weighted_ranking
+from aucpr_dask.kernels.keys import NEGATIVE, POSITIVE, blocks_of_keys, classes_of, weighted_ranking
 from aucpr_dask.kernels.ranking import (
     CROWDED,
     LINEAR,
@@ -21,34 +21,31 @@ from aucpr_dask.kernels.ranking import (
     new_blocks,
     two_sum,
 )
-from aucpr_dask.kernels.signatures import F8, FLOATS, I1, I8, OPTIONS_TYPE, U8, row_of
+from aucpr_dask.kernels.signatures import F8, FLOATS, I8, OF_ITEMS, OPTIONS_TYPE, U8, row_of
 
 CACHE = Cache("weighted")
 
 
-@CACHE.kernel(types.void(row_of(U8), row_of(F8), F8[:, ::1], row_of(F8), OPTIONS_TYPE, row_of(I8), F8[::1]))
-def keys_row(keys, weight, space, facts, options, codes, out):
+@CACHE.kernel(types.void(row_of(U8), row_of(F8), row_of(F8), F8[:, ::1], row_of(F8), OPTIONS_TYPE, row_of(I8), F8[::1]))
+def keys_row(keys, positive_weight, negative_weight, space, facts, options, codes, out):
     """Evaluate one ranking from sorted keys, in a space for blocks."""
     blocks = Blocks(space[0], space[1], space[2])
-    n_blocks, n_distinct, positives, negatives = blocks_of_keys(keys, weight, False, blocks)
+    n_blocks, n_distinct, positives, negatives = blocks_of_keys(keys, positive_weight, negative_weight, False, blocks)
     ranking = weighted_ranking(facts, positives, negatives, min(n_distinct, 3))
     finish(ranking, blocks, n_blocks, options, codes, out)
 
 
-@CACHE.kernel(
-    *(types.void(row_of(x), row_of(I1), row_of(F8), OPTIONS_TYPE, F8[::1], F8[::1], F8[::1], F8[::1]) for x in FLOATS)
-)
-def split_weights(score, label, weight, options, positive, gain, negative, loss):
-    """Copy scores and weights of each class, what is left out not."""
-    lowest, positive_from = np.int8(options.drop_unjudged - 1), np.int8(options.positive_from)
+@CACHE.kernel(*(types.void(row_of(x), *OF_ITEMS, F8[::1], F8[::1], F8[::1], F8[::1]) for x in FLOATS))
+def split_weights(score, classes, positive_weight, negative_weight, positive, gain, negative, loss):
+    """Copy scores and weights of each class; an item of both goes to both, what is left out to none."""
     n_positive = n_negative = 0
     for i in range(score.size):
-        is_ranked = label[i] >= lowest and weight[i] > 0.0 and not np.isnan(score[i])
-        is_positive = label[i] >= positive_from
-        positive[n_positive], gain[n_positive] = score[i], weight[i]
-        negative[n_negative], loss[n_negative] = score[i], weight[i]
-        n_positive += is_ranked and is_positive
-        n_negative += is_ranked and not is_positive
+        of = classes_of(classes[i], positive_weight[i], negative_weight[i])
+        positive[n_positive], gain[n_positive] = score[i], positive_weight[i]
+        negative[n_negative], loss[n_negative] = score[i], negative_weight[i]
+        has_score = score[i] == score[i]
+        n_positive += has_score & (of & POSITIVE != 0)
+        n_negative += has_score & (of & NEGATIVE != 0)
 
 
 @helper

@@ -1,0 +1,72 @@
+"""The page of the simulation study is what its script makes of the tables, and these are what a study gives."""
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import aucpr_dask as ap
+from aucpr_dask.study import CELL_DIMS, PAPER_ESTIMATORS
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "simulation-study.md"
+
+
+@pytest.fixture(scope="module")
+def intervals() -> pd.DataFrame:
+    return pd.read_csv(DOCS / "study" / "intervals.csv")
+
+
+@pytest.fixture(scope="module")
+def estimates() -> pd.DataFrame:
+    return pd.read_csv(DOCS / "study" / "estimates.csv")
+
+
+def test_the_page_is_what_the_script_prints() -> None:
+    command = [sys.executable, str(DOCS / "study_page.py"), "--print"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    for section in printed.split("\n## ")[1:]:
+        title, _, text = section.partition("\n\n")
+        title = title.removeprefix("## ")
+        begin, end = (f"<!-- {edge} generated: {title} -->" for edge in ("begin", "end"))
+        shown = PAGE.read_text().partition(begin)[2].partition(end)[0]
+        assert shown.strip() == text.strip(), f"{title}: run python docs/study_page.py"
+
+
+def test_the_tables_are_those_of_the_paper(intervals: pd.DataFrame, estimates: pd.DataFrame) -> None:
+    """Figures 4 and 5: bias against items and prevalence; 6 to 8: four intervals of three estimators."""
+    assert sum(path.stat().st_size for path in (DOCS / "study").iterdir()) < 300_000
+    assert set(PAPER_ESTIMATORS) <= set(estimates["estimator"])
+    by_items = estimates[estimates["prevalence"] == 0.1]
+    assert set(by_items["n_items"]) == {100, 200, 500, 1000, 2000, 5000, 10_000}
+    assert set(estimates[estimates["n_items"] == 1000]["prevalence"]) >= {0.01, 0.05, 0.1, 0.2, 0.3, 0.5}
+    of_paper = intervals[(intervals["prevalence"] == 0.1) & intervals["method"].isin(["bootstrap", "cross_validation"])]
+    assert len(of_paper) == 3 * 7 * 3 * 2
+    assert (of_paper["n_simulations"] == 10_000).all()
+    assert not estimates.duplicated([*CELL_DIMS, "estimator"]).any()
+    assert not intervals.duplicated([*CELL_DIMS, "estimator", "method"]).any()
+
+
+def test_true_areas_are_those_of_the_scenarios(estimates: pd.DataFrame) -> None:
+    for (name, prevalence), group in estimates.groupby(["scenario", "prevalence"]):
+        area = getattr(ap.simulate, name)().area(prevalence)
+        assert group["true_area"].to_numpy() == pytest.approx(area, rel=1e-5)
+
+
+@pytest.mark.slow
+def test_another_seed_gives_the_same_within_chance(intervals: pd.DataFrame, estimates: pd.DataFrame) -> None:
+    methods = ["logit", "bootstrap", "bca", "bootstrap_t", "influence_logit_t", "cross_validation"]
+    options = {"estimators": PAPER_ESTIMATORS, "intervals": methods, "n_simulations": 1000, "seed": 1}
+    found = ap.simulate.study(n_items=(100, 500), **options)
+    compared = 0
+    for table, name in ((estimates, "mean"), (intervals, "coverage")):
+        here = found[name].to_dataframe()[[name]].join(found[f"{name}_error"].to_dataframe()[[f"{name}_error"]])
+        both = table.merge(here.reset_index(), on=[d for d in here.index.names if d in table], suffixes=("", "_here"))
+        both = both[both[f"{name}_here"].notna()]
+        chance = both.apply(lambda row, name=name: math.hypot(row[f"{name}_error"], row[f"{name}_error_here"]), axis=1)
+        assert ((both[name] - both[f"{name}_here"]).abs() <= 4.5 * chance + 1e-3).all()
+        compared += len(both)
+    assert compared == 6 * 8 + 6 * (6 + 2 * 3)
