@@ -33,7 +33,7 @@ class Estimators(Suite):
         "Each alone, and all ten in one call; the ranking is that of the first suite. The first line is the estimator "
         "that was dearest when this was written: if another is dearer on this machine, its factor is above 1."
     )
-    params = (0.01,)
+    params = (0.01, 0.1, 0.5)
     param_names = ("prevalence",)
     n_items = 1_000_000
 

@@ -12,7 +12,7 @@ from aucpr_dask.kernels.ranking import Classes, two_sum
 
 SCORE_BITS, CLASS_BITS = np.uint64(32), np.uint64(30)  # how many bits lie below those of the score, and the classes
 PLACE = np.uint64(2**30 - 1)
-ONE = np.uint64(1)
+SEGMENT = 1024
 NEGATIVE, POSITIVE = 1, 2  # a soft label belongs to both classes
 NEGATIVE_KEY, POSITIVE_KEY = np.uint64(NEGATIVE << 30), np.uint64(POSITIVE << 30)
 
@@ -38,31 +38,52 @@ def key_of(order, classes, i):
 
 
 @helper
+def first_kept(keys):
+    """Return the place of the first key that is not 0."""
+    low, high = 0, keys.size
+    while low < high:
+        middle = (low + high) // 2
+        if keys[middle] == 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@helper
 def blocks_of_keys(keys, positive_weight, negative_weight, all_blocks, blocks):
     """Fill `blocks` from sorted keys; with `all_blocks`, also with those that hold no positive.
 
     Return how many these are, how many blocks there are in all, and the weights of both classes.
     """
+    gain, loss = np.empty(SEGMENT), np.empty(SEGMENT)
     n_kept = np.uint64(0)
     n_blocks = 0
     gained = gained_error = lost = lost_error = 0.0
     positives = negatives = 0.0
-    i = np.uint64(keys.size)
-    while i > 0 and keys[i - ONE] > 0:
-        i -= ONE
-        key = keys[i]
-        # Both classes are added to, be it 0: without branches, random labels cost nothing.
-        gain, loss = positive_weight[key & PLACE], negative_weight[key & PLACE]
-        gained, gained_error = two_sum(gained, gained_error, gain if key & POSITIVE_KEY else 0.0)
-        lost, lost_error = two_sum(lost, lost_error, loss if key & NEGATIVE_KEY else 0.0)
-        if i == 0 or (keys[i - ONE] ^ key) >> SCORE_BITS > 0:
-            before, positives = positives, gained + gained_error
-            blocks.positives[n_kept] = positives
-            blocks.above[n_kept] = negatives
-            negatives = lost + lost_error
-            blocks.at[n_kept] = negatives
-            n_kept += np.uint64(all_blocks | (positives > before))
-            n_blocks += 1
+    first = first_kept(keys)
+    end = keys.size
+    while end > first:
+        start = max(first, end - SEGMENT)
+        for j in range(end - start):  # weights lie far apart: fetched together, many are on their way at once
+            key = keys[start + j]
+            # Both are loaded, and one is set to 0: without branches, random labels cost nothing.
+            positive, negative = positive_weight[key & PLACE], negative_weight[key & PLACE]
+            gain[j] = positive if key & POSITIVE_KEY else 0.0
+            loss[j] = negative if key & NEGATIVE_KEY else 0.0
+        for j in range(end - start - 1, -1, -1):
+            gained, gained_error = two_sum(gained, gained_error, gain[j])
+            lost, lost_error = two_sum(lost, lost_error, loss[j])
+            i = start + j
+            if i == 0 or (keys[i - 1] ^ keys[i]) >> SCORE_BITS > 0:
+                before, positives = positives, gained + gained_error
+                blocks.positives[n_kept] = positives
+                blocks.above[n_kept] = negatives
+                negatives = lost + lost_error
+                blocks.at[n_kept] = negatives
+                n_kept += np.uint64(all_blocks | (positives > before))
+                n_blocks += 1
+        end = start
     return np.int64(n_kept), n_blocks, positives, negatives
 
 
