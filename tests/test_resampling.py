@@ -893,7 +893,7 @@ def test_other_threads_run_beside_a_kernel(kind: str) -> None:
     from aucpr_dask import kernels
     from aucpr_dask.kernels import resampling
     from aucpr_dask.kernels.bayesian import draw_weights
-    from aucpr_dask.kernels.replicates import average_precision_lanes, draw_counts
+    from aucpr_dask.kernels.replicates import draw_counts
 
     random = np.random.default_rng(0)
     n_items = 150_000
@@ -901,15 +901,17 @@ def test_other_threads_run_beside_a_kernel(kind: str) -> None:
     units = resampling.units_of(positive, 1 - positive, None)
     targets = kernels.targets_of([0], [np.nan], (0.0, 1.0))
     rest = kernels.Options(), targets
-    ranking = resampling._Ranked(random.random(n_items), positive, 1 - positive, units, *rest, "weight" not in kind)
-    count, weight, out = np.ones((n_items, LANES), np.uint8), np.ones((n_items, LANES)), np.empty(LANES)
+    score = random.random((1, n_items))
+    ranking = resampling._Ranking(score[0], positive, 1 - positive, units, *rest)
+    plain = resampling._PlainRankings(score, positive, 1 - positive, units)
+    count, weight = np.ones((n_items, LANES), np.uint8), np.ones((n_items, LANES))
     drawn = np.uint64(KEY), 0, units.size, units.stratum
     calls = {
         "counts": lambda: draw_counts(*drawn, count),
         "weights": lambda: draw_weights(*drawn, weight),
-        "average precision": lambda: average_precision_lanes(ranking.layout, ranking.n_steps, 0.0, count, out),
-        "any area": lambda: ranking.evaluate(count, 0.0, *rest),
-        "any weighted area": lambda: ranking.evaluate(weight, 0.0, *rest),
+        "average precision": lambda: plain.evaluate(count, np.zeros(1)),
+        "any area": lambda: ranking.evaluate(count, 0.0),
+        "any weighted area": lambda: ranking.evaluate(weight, 0.0),
     }
     calls[kind]()
     tries = [longest_silence(calls[kind]) for _ in range(5)]

@@ -20,6 +20,7 @@ from aucpr_dask.kernels.streams import WORDS, draw_with_replacement
 CACHE = Cache("replicates")
 
 LANES = 64
+AT_ONCE = np.uint64(4)
 DRAWN_TOGETHER = 8  # resamples whose counts stand in a core's own cache before they go to their lanes
 
 EVERY_POINT, POINTS_AT_POSITIVES, STEPS_OF_PRECISION = 0, 1, 2  # how finely a ranking is laid out
@@ -103,35 +104,54 @@ def lay_out(score, unit, positive, negative, detail, layout, sizes):
     sizes[0], sizes[1] = n_steps, n_entries
 
 
-@CACHE.kernel(types.void(LAYOUT, I8, F8, rows_of(U1), F8[::1]))
-def average_precision_lanes(layout, n_steps, n_unseen, count, out):
-    """Average precision of one ranking in every lane; counts are whole, and so are all sums."""
-    negatives = np.zeros(LANES, np.int32)
-    positives = np.zeros(LANES, np.int32)
-    gained = np.zeros(LANES, np.int32)
-    area = np.zeros(LANES)
-    error = np.zeros(LANES)
-    entry = np.uint64(0)
-    for step in range(n_steps):
-        for _ in range(layout.n_negatives[step]):
-            row = np.uint64(layout.unit[entry])
-            entry += np.uint64(1)
+_STEPS = rows_of(I4), rows_of(I4), row_of(I8)
+
+
+@CACHE.kernel(types.void(rows_of(I4), *_STEPS, row_of(F8), rows_of(U1), F8[:, ::1]))
+def average_precision_lanes(unit, n_negatives, n_positives, n_steps, n_unseen, count, out):
+    """Average precision of every ranking in every lane; counts are whole, and so are all sums.
+
+    The first four are layouts, one in each row.
+    """
+    for ranking in range(n_steps.size):
+        negatives = np.zeros(LANES, np.int32)
+        positives = np.zeros(LANES, np.int32)
+        gained = np.zeros(LANES, np.int32)
+        area = np.zeros(LANES)
+        error = np.zeros(LANES)
+        units = unit[ranking]
+        entry = np.uint64(0)
+        for step in range(n_steps[ranking]):
+            left = np.uint64(n_negatives[ranking, step])
+            if n_positives[ranking, step] == 0:
+                break  # negatives below every positive change no precision
+            # Four at a time: a sum in memory can take up the next counts only after it has been stored.
+            for _ in range(left // AT_ONCE):
+                a, b = np.uint64(units[entry]), np.uint64(units[entry + np.uint64(1)])
+                c, d = np.uint64(units[entry + np.uint64(2)]), np.uint64(units[entry + np.uint64(3)])
+                entry += AT_ONCE
+                for lane in range(LANES):
+                    i = np.uint64(lane)
+                    negatives[lane] += (count[a, i] + count[b, i]) + (count[c, i] + count[d, i])
+            for _ in range(left % AT_ONCE):
+                row = np.uint64(units[entry])
+                entry += np.uint64(1)
+                for lane in range(LANES):
+                    negatives[lane] += count[row, np.uint64(lane)]
+            gained[:] = 0
+            for _ in range(n_positives[ranking, step]):
+                row = np.uint64(units[entry])
+                entry += np.uint64(1)
+                for lane in range(LANES):
+                    gained[lane] += count[row, np.uint64(lane)]
             for lane in range(LANES):
-                negatives[lane] += count[row, np.uint64(lane)]
-        gained[:] = 0
-        for _ in range(layout.n_positives[step]):
-            row = np.uint64(layout.unit[entry])
-            entry += np.uint64(1)
-            for lane in range(LANES):
-                gained[lane] += count[row, np.uint64(lane)]
+                positives[lane] += gained[lane]
+                hits = float(positives[lane])
+                precision = hits / max(hits + negatives[lane], 1.0)
+                area[lane], error[lane] = two_sum(area[lane], error[lane], gained[lane] * precision)
         for lane in range(LANES):
-            positives[lane] += gained[lane]
-            hits = float(positives[lane])
-            precision = hits / max(hits + negatives[lane], 1.0)
-            area[lane], error[lane] = two_sum(area[lane], error[lane], gained[lane] * precision)
-    for lane in range(LANES):
-        value = (area[lane] + error[lane]) / (positives[lane] + n_unseen)
-        out[lane] = 1.0 if value > 1.0 else value
+            value = (area[lane] + error[lane]) / (positives[lane] + n_unseen[ranking])
+            out[ranking, lane] = 1.0 if value > 1.0 else value
 
 
 CACHE.publish()

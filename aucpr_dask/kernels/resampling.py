@@ -142,7 +142,11 @@ def _replicate_group(
     units, key, n_resamples, bayesian = drawn
     lanes = kernel.LANES
     is_plain = _only_average_precision(score, positive, negative, options, targets) and not bayesian
-    rankings = [_Ranked(row, positive, negative, units, options, targets, is_plain) for row in score]
+    rankings: Any
+    if is_plain:
+        rankings = _PlainRankings(score, positive, negative, units)
+    else:
+        rankings = [_Ranking(row, positive, negative, units, options, targets) for row in score]
     count = np.empty((int(units.size.sum()), lanes), np.float64 if bayesian else np.uint8)
     out = np.empty((len(score), targets.codes.size, n_resamples))
     draw: Any = kernel.draw_counts
@@ -151,14 +155,11 @@ def _replicate_group(
     for first in range(0, n_resamples, lanes):
         draw(key, first, units.size, units.stratum, count)
         kept = min(lanes, n_resamples - first)
+        if is_plain:
+            out[:, :, first : first + kept] = rankings.evaluate(count, n_unseen)[:, None, :kept]
+            continue
         for row, ranking in enumerate(rankings):
-            if is_plain:
-                areas_of_lanes = np.empty(lanes)
-                kernel.average_precision_lanes(ranking.layout, ranking.n_steps, n_unseen[row], count, areas_of_lanes)
-                out[row, :, first : first + kept] = areas_of_lanes[:kept]
-            else:
-                values = ranking.evaluate(count, n_unseen[row], options, targets)
-                out[row, :, first : first + kept] = values[:kept].T
+            out[row, :, first : first + kept] = ranking.evaluate(count, n_unseen[row])[:kept].T
     return out
 
 
@@ -175,8 +176,56 @@ def _only_average_precision(
     )
 
 
-class _Ranked:
-    """One ranking, laid out from the highest score down."""
+def _lay_out(
+    score: Floats,
+    classes: tuple[NDArray[np.float64], NDArray[np.float64]],
+    units: Units,
+    detail: int,
+    layout: Any,
+) -> int:
+    """Lay one ranking out from the highest score down, and return how many steps it has."""
+    from aucpr_dask.kernels import replicates as kernel
+
+    counts_are_whole = detail == kernel.STEPS_OF_PRECISION  # otherwise weights add up in the order of ties
+    order = np.argsort(score, kind=None if counts_are_whole else "stable")  # NaN last
+    order = order[: score.size - np.count_nonzero(np.isnan(score))]
+    positive, negative = classes
+    sizes = np.empty(2, np.int64)
+    items = score[order].astype(np.float64), units.of_item[order], positive[order], negative[order]
+    kernel.lay_out(*items, detail, layout, sizes)
+    return int(sizes[0])
+
+
+class _PlainRankings:
+    """Rankings of items without weights, laid out for average precision."""
+
+    def __init__(
+        self, score: Floats, positive: NDArray[np.float64], negative: NDArray[np.float64], units: Units
+    ) -> None:
+        from aucpr_dask.kernels import replicates as kernel
+
+        n_positive, n_negative = int(np.count_nonzero(positive)), int(np.count_nonzero(negative))
+        self._unit = np.empty((len(score), n_positive + n_negative + 1), np.int32)
+        self._n_negatives, self._n_positives = np.empty((2, len(score), n_positive + 1), np.int32)
+        self._n_steps = np.empty(len(score), np.int64)
+        none = np.empty(0)
+        for row, items in enumerate(score):
+            layout = kernel.Layout(self._unit[row], none, none, self._n_negatives[row], self._n_positives[row])
+            classes = positive, negative
+            self._n_steps[row] = _lay_out(items, classes, units, kernel.STEPS_OF_PRECISION, layout)
+
+    def evaluate(self, count: NDArray[np.uint8], n_unseen: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return average precision in every lane, shape (rankings, lanes)."""
+        from aucpr_dask.kernels import replicates as kernel
+
+        out = np.empty((len(self._n_steps), kernel.LANES))
+        steps = self._n_negatives, self._n_positives, self._n_steps
+        kernel.average_precision_lanes(self._unit, *steps, n_unseen, count, out)
+        return out
+
+
+class _Ranking:
+    """One ranking, laid out for any estimator."""
 
     def __init__(
         self,
@@ -186,46 +235,39 @@ class _Ranked:
         units: Units,
         options: Options,
         targets: Targets,
-        is_plain: bool,
     ) -> None:
         from aucpr_dask.kernels import replicates as kernel
 
         n_positive, n_negative = int(np.count_nonzero(positive)), int(np.count_nonzero(negative))
         every_point = bool(np.isin(targets.codes, NEED_EVERY_POINT).any())
-        detail = kernel.EVERY_POINT if every_point else kernel.POINTS_AT_POSITIVES
-        detail = kernel.STEPS_OF_PRECISION if is_plain else detail
         most_steps = score.size if every_point else min(2 * n_positive + 1, score.size)
         n_entries = n_positive + n_negative
         is_weighted = any(((weight != 0) & (weight != 1)).any() for weight in (positive, negative))
         needs_values = more_areas.BINORMAL in targets.codes
-        self.layout = kernel.Layout(
+        self._layout = kernel.Layout(
             np.empty(n_entries + 1, np.int32),
             np.empty(n_entries + 1 if is_weighted else 0),
             np.empty(n_entries + 1 if needs_values else 0),
             np.empty(most_steps, np.int32),
             np.empty(most_steps, np.int32),
         )
-        order = np.argsort(score, kind=None if is_plain else "stable")  # NaN last; weights add up in the order of ties
-        order = order[: score.size - np.count_nonzero(np.isnan(score))]
-        items = score[order].astype(np.float64)
-        sizes = np.empty(2, np.int64)
-        kernel.lay_out(items, units.of_item[order], positive[order], negative[order], detail, self.layout, sizes)
-        self.n_steps = int(sizes[0])
-        if is_plain and self.n_steps > 0 and self.layout.n_positives[self.n_steps - 1] == 0:
-            self.n_steps -= 1  # negatives below every positive change no precision
+        detail = kernel.EVERY_POINT if every_point else kernel.POINTS_AT_POSITIVES
+        self._n_steps = _lay_out(score, (positive, negative), units, detail, self._layout)
         self._missing = np.flatnonzero(np.isnan(score) & (units.of_item >= 0))
         self._classes = positive, negative
         self._unit = units.of_item
+        self._wanted = options, targets
 
-    def evaluate(self, count: NDArray[Any], n_unseen: float, options: Options, targets: Targets) -> NDArray[np.float64]:
+    def evaluate(self, count: NDArray[Any], n_unseen: float) -> NDArray[np.float64]:
         """Return the estimates in every lane, shape (lanes, estimators)."""
         from aucpr_dask.kernels import replicates as kernel
 
+        options, targets = self._wanted
         out = np.full((kernel.LANES, targets.codes.size + N_COLUMNS), np.nan)
         n_lanes = kernel.LANES
-        while n_lanes > 8 and 16 * n_lanes * self.n_steps > POINT_BYTES:
+        while n_lanes > 8 and 16 * n_lanes * self._n_steps > POINT_BYTES:
             n_lanes //= 2
-        points = np.empty((2, n_lanes, self.n_steps + 2))
+        points = np.empty((2, n_lanes, self._n_steps + 2))
         n_points = np.empty(n_lanes, np.int64)
         function: Any
         if count.dtype == np.uint8:
@@ -234,7 +276,7 @@ class _Ranked:
             from aucpr_dask.kernels.bayesian import evaluate_weighted_lanes as function
         missing = self._missing_in(count)
         arguments = n_unseen, count, points, n_points, _PANEL, options, *targets, out
-        function(self.layout, self.n_steps, missing, *arguments)
+        function(self._layout, self._n_steps, missing, *arguments)
         return out[:, : targets.codes.size]
 
     def _missing_in(self, count: NDArray[Any]) -> NDArray[np.float64]:
