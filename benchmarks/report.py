@@ -94,7 +94,9 @@ def _cell(timing: Timing) -> str:
 def _ratio(timing: Timing) -> str:
     if timing.ratio is None:
         return ""
-    return f"{timing.ratio:.3g} x, {min(timing.ratios):.3g} to {max(timing.ratios):.3g}"
+    return (
+        f"{_three_digits(timing.ratio)} x, {_three_digits(min(timing.ratios))} to {_three_digits(max(timing.ratios))}"
+    )
 
 
 def _agreement(timing: Timing) -> str:
@@ -114,3 +116,9 @@ def _seconds(seconds: float) -> str:
 def _with_summary(timing: Timing) -> dict[str, Any]:
     summary = {"median": timing.median if timing.seconds else None, "ratio": timing.ratio, "agrees": timing.agrees}
     return dataclasses.asdict(timing) | summary
+
+
+def _three_digits(ratio: float) -> str:
+    """Return a ratio to three digits, never as a power of ten."""
+    digits = 3 if ratio < 999.5 else 0
+    return f"{ratio:.{digits}g}" if digits else f"{float(f'{ratio:.3g}'):,.0f}"
