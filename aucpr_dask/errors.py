@@ -31,6 +31,10 @@ class StoreError(AucprError, OSError):
     """A store that is absent, unfinished, of another kind, or in the way."""
 
 
+class ClusterError(AucprError, RuntimeError):
+    """Worker processes that do not start."""
+
+
 def explain(
     what: str,
     *,
