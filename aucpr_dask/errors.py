@@ -31,6 +31,10 @@ class StoreError(AucprError, OSError):
     """A store that is absent, unfinished, of another kind, or in the way."""
 
 
+class RunError(AucprError, RuntimeError):
+    """Blocks of a run that could not be computed; the others are kept."""
+
+
 def explain(
     what: str,
     *,
