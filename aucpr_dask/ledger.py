@@ -89,8 +89,11 @@ class Ledger:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Say in which entries two plans differ."""
-    names = sorted(before.keys() | now.keys())
-    return [
-        f"{name}: {before.get(name)!r}, now {now.get(name)!r}" for name in names if before.get(name) != now.get(name)
-    ]
+    """Say in which entries two plans differ; of their options, in which."""
+    before, now = _flat(before), _flat(now)
+    names = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
+    return [f"{name}: {before.get(name)!r}, now {now.get(name)!r}" for name in names]
+
+
+def _flat(plan: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in plan.items() if name != "options"} | dict(plan.get("options", {}))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +15,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import ChunkError, explain
-from aucpr_dask.evaluation import evaluate
+from aucpr_dask.evaluation import evaluate, evaluate_dataset
 from aucpr_dask.resampling import SCHEME
 from aucpr_dask.scores import open_scores
 from aucpr_dask.stores import Scores, map_nodes, nodes_of, read_root_document
@@ -135,18 +137,59 @@ def plan_run(source_url: str | Path, **options: Any) -> Plan:
     lazy = evaluate(scores, **options)
     blocks = [Block(path, region) for path, result in nodes_of(lazy) for region in _regions(result)]
     sources, results = dict(nodes_of(scores)), dict(nodes_of(lazy))
-    parameters = json.loads(json.dumps({name: options[name] for name in sorted(options)}, default=list))
     return Plan(
         source,
         tuple(blocks),
         tuple(_bytes_of(block, sources[block.path], results[block.path]) for block in blocks),
         sum(node.nbytes for node in sources.values()),
         sum(node.nbytes for node in results.values()),
-        parameters
-        | {"source": source, "source_digest": digest, "random_scheme": SCHEME}
+        {"options": _all_options(options), "source": source, "source_digest": digest, "random_scheme": SCHEME}
         | {"blocks": len(blocks), "blocks_digest": hashlib.sha256(repr(blocks).encode()).hexdigest()},
         map_nodes(lazy, lambda path, result: _template(result, source, digest)),
     )
+
+
+def _all_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of an evaluation, those not given included, as JSON keeps them."""
+    call = inspect.signature(evaluate).bind(None, **options)
+    call.apply_defaults()
+    named = {name: value for name, value in call.arguments.items() if name != "scores"}
+    for name in ("estimators", "intervals"):
+        named[name] = [named[name]] if isinstance(named[name], str) else list(named[name])
+    return dict(json.loads(json.dumps(named, default=float)))
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """Return what a person wants to know of a plan; one block is evaluated, and labels are read, to tell it.
+
+    Parameters
+    ----------
+    plan : Plan
+
+    Returns
+    -------
+    dict
+        Sizes with their units, as text; and ``seconds_per_core``, measured on the first block.
+    """
+    scores = open_scores(plan.source, chunks=None)
+    seconds = 0.0
+    if plan.blocks:
+        block, options = plan.blocks[0], plan.parameters["options"]
+        dataset = scores if isinstance(scores, xr.Dataset) else scores[block.path].to_dataset()
+        for _ in range(2):  # the first time compiles
+            started = time.perf_counter()
+            evaluate_dataset(dataset.isel(block.slices).load(), block.path, **options)
+            seconds = (time.perf_counter() - started) * plan.n_rankings / max(1, block.n_rankings)
+    return {
+        "blocks": f"{len(plan.blocks):,}, one task each",
+        "rankings": f"{plan.n_rankings:,}",
+        "scores": _size(plan.source_bytes),
+        "result": _size(plan.result_bytes),
+        "memory_per_block": f"up to {_size(plan.largest)}",
+        "memory_per_thread": f"from {_size(plan.largest / SHARE_OF_MEMORY)}",
+        "padding": f"{padding_share(scores):.1%} of the places of items",
+        "time": f"about {seconds:.3g} s on one core, by the first block",
+    }
 
 
 def padding_share(scores: Scores) -> float:

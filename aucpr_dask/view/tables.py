@@ -263,7 +263,7 @@ def result_view(summary: ResultSummary, width: int, *, top: int | None = None, a
     """Show the summary of a result store."""
     return Group(
         _headline("result store", summary.url, len(summary.data_sets), summary.n_rankings),
-        _attributes(summary.attrs),
+        facts_view(summary.attrs),
         Text(""),
         *_sizes(summary.data_sets, width),
         Text(""),
@@ -362,7 +362,8 @@ def _warnings(flags: Sequence[FlagSummary], width: int) -> list[RenderableType]:
     return parts
 
 
-def _attributes(attrs: dict[str, object]) -> Table:
+def facts_view(attrs: dict[str, object]) -> Table:
+    """Lay out named facts, one in a row."""
     grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
     for name, value in attrs.items():
         grid.add_row(Text(name.replace("_", " "), style="dim"), Text(_attribute(value)))
