@@ -151,7 +151,7 @@ def test_a_run_that_does_not_fit_is_refused_before_its_first_task(tmp_path: Path
         Client(cluster) as client,
         pytest.raises(ChunkError, match=r"(?s)would not fit.*MiB for a block, 477 MiB of memory"),
     ):
-        ap.run(tmp_path / "scores.zarr", target, cluster=client, n_resamples=6_000_000, intervals="bootstrap")
+        ap.run(tmp_path / "scores.zarr", target, cluster=client, n_resamples=30_000_000, intervals="bootstrap")
     assert not target.exists()
 
 
