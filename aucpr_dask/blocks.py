@@ -341,6 +341,20 @@ def evaluate_intervals(
     """Return the bounds of formula intervals, shape (..., methods, 2)."""
     from aucpr_dask.kernels.intervals import bounds
 
+    for name, values, is_wrong, allowed in (
+        ("estimate", estimate, (estimate < 0) | (estimate > 1), "areas from 0 to 1, or NaN"),
+        ("n_positive", n_positive, n_positive < 0, "numbers from 0"),
+    ):
+        if np.any(is_wrong):
+            wrong = np.asarray(values)[np.asarray(is_wrong)]
+            raise InvalidInputError(
+                explain(
+                    f"{name} is outside its range",
+                    where=f"argument {name!r}",
+                    received=f"{wrong.size} values, first {float(wrong.flat[0])!r}",
+                    allowed=allowed,
+                )
+            )
     if not methods:
         shape = np.broadcast_shapes(estimate.shape, n_positive.shape)
         return np.empty((*shape, 0, 2))

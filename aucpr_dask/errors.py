@@ -35,6 +35,10 @@ class RunError(AucprError, RuntimeError):
     """Blocks of a run that could not be computed; the others are kept."""
 
 
+class ClusterError(AucprError, RuntimeError):
+    """Worker processes that do not start."""
+
+
 def explain(
     what: str,
     *,

@@ -22,7 +22,7 @@ from aucpr_dask.inputs import (
     score_inputs,
 )
 from aucpr_dask.resampling import QUANTITY as _QUANTITY
-from aucpr_dask.resampling import IntervalPlan, checked_plan, extras_of, refuse_impossible, with_intervals
+from aucpr_dask.resampling import IntervalPlan, checked_plan, extras_of, plan_for, refuse_impossible, with_intervals
 from aucpr_dask.results import annotate
 from aucpr_dask.scores.validate import check_one_chunk, validate_scores
 from aucpr_dask.specs import INTERVALS, lookup
@@ -303,6 +303,7 @@ def evaluate_dataset(
     """Evaluate one data set, or a part of it, under the name by which its resamples are drawn."""
     plan = checked_plan(IntervalPlan(_methods(intervals), fraction(level, "level"), **resampling))
     inputs = score_inputs(dataset, positive_from, path)
+    plan = plan_for(dataset, inputs, plan)
     names = estimator_names(estimators)
     request = checked_request(names, prevalence, missing, ties, unjudged, positive_from, set(inputs), recall_range)
     _refuse_known_missing(dataset, request, path)
@@ -420,6 +421,8 @@ def _refuse_known_missing(dataset: xr.Dataset, request: Request, path: str) -> N
 
 def _methods(method: str | Sequence[str]) -> tuple[str, ...]:
     methods = (method,) if isinstance(method, str) else tuple(method)
+    if len(set(methods)) < len(methods):
+        raise InvalidInputError(explain("name each interval once", received=repr(method)))
     return tuple(lookup(INTERVALS, name, "interval method").name for name in methods)
 
 

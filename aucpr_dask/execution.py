@@ -18,7 +18,7 @@ import xarray as xr
 from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster, as_completed
 
-from aucpr_dask.errors import AucprError, RunError, StoreError, explain
+from aucpr_dask.errors import AucprError, ClusterError, RunError, StoreError, explain
 from aucpr_dask.evaluation import evaluate_dataset
 from aucpr_dask.ledger import Ledger, differences
 from aucpr_dask.planning import Block, Plan, absolute, plan_run
@@ -89,6 +89,8 @@ def run(
         If a block would not fit the memory of a worker; before the first task.
     RunError
         If blocks failed, again and again, for other reasons than their data. All other blocks are kept.
+    ClusterError
+        If worker processes do not start, as in a script without ``if __name__ == "__main__":``.
     InvalidInputError, MissingScoresError
         See :func:`aucpr_dask.evaluate`; before the first task wherever the metadata tell.
     """
@@ -292,6 +294,15 @@ def _start_workers(n_workers: int) -> LocalCluster:
     before = block_signals(signal.SIG_BLOCK, {signal.SIGINT}) if block_signals else None
     try:
         return LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0")
+    except (RuntimeError, TimeoutError) as error:
+        raise ClusterError(
+            explain(
+                "worker processes could not be started",
+                received=str(error),
+                remedy='put the call under `if __name__ == "__main__":` in a script file, because every worker imports '
+                "that file anew; or pass a running client: cluster=...",
+            )
+        ) from error
     finally:
         if block_signals:
             block_signals(signal.SIG_SETMASK, before)

@@ -35,7 +35,7 @@ def reference_levels(
     Parameters
     ----------
     label : xarray.DataArray, shape (..., item)
-        Hard labels; None with soft ones.
+        Hard labels, or a plain array of them; None with soft ones.
     estimator : str or sequence of str
         Names from the registry.
     positive_weight, negative_weight : xarray.DataArray, optional, shape (..., item)
@@ -67,6 +67,9 @@ def reference_levels(
     [0.4167, 0.6806, 1.0]
     """
     names = [estimator] if isinstance(estimator, str) else list(estimator)
+    label, positive_weight, negative_weight = (
+        _labelled(array, dim) for array in (label, positive_weight, negative_weight)
+    )
     labels: dict[str, Any] = {"label": label}
     options: dict[str, Any] = {"prevalence": prevalence, "unjudged": unjudged, "positive_from": positive_from}
     weights = {"positive_weight": positive_weight, "negative_weight": negative_weight}
@@ -84,7 +87,14 @@ def reference_levels(
                 received=", ".join(name for name in ("label", *given) if name != "label" or label is not None),
             )
         )
-    best = xr.apply_ufunc(_ranks, ratio, input_core_dims=[[dim]], output_core_dims=[[dim]])
+    best = xr.apply_ufunc(
+        _ranks,
+        ratio,
+        input_core_dims=[[dim]],
+        output_core_dims=[[dim]],
+        dask="parallelized",
+        output_dtypes=[np.float64],
+    )
     maximum, minimum = (estimate(score, **labels, estimator=names, dim=dim, **options) for score in (best, -best))
     random = xr.full_like(maximum, np.nan)
     for position, name in enumerate(names):
@@ -95,7 +105,12 @@ def reference_levels(
             is_item = label >= (0 if unjudged == "drop" else -1)
             sizes = is_positive.sum(dim), (is_item & ~is_positive).sum(dim)
             random[{ESTIMATOR: position}] = xr.apply_ufunc(
-                _expected, *sizes, kwargs={"name": name, "prevalence": prevalence}, vectorize=True
+                _expected,
+                *sizes,
+                kwargs={"name": name, "prevalence": prevalence},
+                vectorize=True,
+                dask="parallelized",
+                output_dtypes=[np.float64],
             )
     return xr.Dataset({"minimum": minimum, "maximum": maximum, "random": random})
 
@@ -151,6 +166,14 @@ def unachievable_precision(recall: Any, prevalence: float) -> Any:
     if not 0 < prevalence < 1:
         raise InvalidInputError(explain("prevalence must lie between 0 and 1", received=repr(prevalence)))
     return prevalence * recall / (1 - prevalence + prevalence * recall)
+
+
+def _labelled(array: Any, dim: str) -> Any:
+    """Return a plain array as a DataArray whose last dimension is that of the items."""
+    if array is None or isinstance(array, xr.DataArray):
+        return array
+    values = np.asarray(array)
+    return xr.DataArray(values, dims=[*(f"dim_{axis}" for axis in range(values.ndim - 1)), dim])
 
 
 def _expected(n_positive: int, n_negative: int, *, name: str, prevalence: float | None) -> float:

@@ -11,18 +11,20 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.blocks import ITEM_ROLES, Request
+from aucpr_dask.blocks import FEW_POSITIVES, ITEM_ROLES, Request
 from aucpr_dask.errors import InvalidInputError, explain
 from aucpr_dask.inputs import aligned, clusters_of
 from aucpr_dask.resampling_blocks import (
     ON_AN_AXIS,
+    effective_positives,
+    estimate_accelerations,
     evaluate_folds,
     evidence_bounds,
     influence_errors,
     replicate_rankings,
 )
-from aucpr_dask.specs import INTERVALS, PREVALENCE_DESIGNS, UNITS, choose, parse_estimator
-from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, FOLD, ITEM, METHOD, MODEL, QUERY, RESAMPLE
+from aucpr_dask.specs import INTERVALS, PREVALENCE_DESIGNS, UNITS, IntervalSpec, choose
+from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, FLAG_BITS, FOLD, ITEM, METHOD, MODEL, QUERY, RESAMPLE
 
 SCHEME = "philox4x32-10 1"  # a change of any random number changes this name
 QUANTITY = "quantity"
@@ -44,6 +46,8 @@ class IntervalPlan:
     prevalence_design : {"fixed", "random"}
         Whether other samples would have the same numbers of positives and negatives.
     n_folds : int
+    has_own_folds : bool
+        Whether the data set says which item is in which fold.
     """
 
     methods: tuple[str, ...]
@@ -54,6 +58,7 @@ class IntervalPlan:
     keep_replicates: bool = False
     prevalence_design: str = "fixed"
     n_folds: int = 10
+    has_own_folds: bool = False
 
     @property
     def resamples(self) -> bool:
@@ -65,17 +70,33 @@ class IntervalPlan:
         """Whether items are dealt to folds."""
         return any("folds" in INTERVALS[method].needs for method in self.methods)
 
+    @property
+    def is_stratified(self) -> bool:
+        """Whether positives and negatives are drawn apart."""
+        return self.prevalence_design == "fixed"
+
     def attributes(self) -> dict[str, Any]:
         """Return what a result records of the resampling."""
         kept: dict[str, Any] = {"prevalence_design": self.prevalence_design}
-        if self.resamples or "bayesian" in self.methods:
-            unit = f"{self.unit}, positives and negatives apart" if self.unit == "items" else self.unit
-            kept |= {"resampled": unit, "n_resamples": self.n_resamples}
+        draws = self.resamples or "bayesian" in self.methods
+        if draws:
+            how = "positives and negatives apart" if self.is_stratified else "positives and negatives together"
+            kept |= {"resampled": f"{self.unit}, {how}" if self.unit == "items" else self.unit}
+            kept |= {"n_resamples": self.n_resamples}
         if self.folds:
-            kept |= {"n_folds": self.n_folds}
-        if self.resamples or self.folds or "bayesian" in self.methods:
+            kept |= {"n_folds": self.n_folds, "folds": "of the data set" if self.has_own_folds else "stratified"}
+        if draws or (self.folds and not self.has_own_folds):
             kept |= {"seed": self.seed, "random_scheme": SCHEME}
         return kept
+
+
+def plan_for(dataset: xr.Dataset, inputs: dict[str, xr.DataArray], plan: IntervalPlan) -> IntervalPlan:
+    """Fit a plan to a data set: its own folds; and random numbers of positives where nothing can hold them fixed."""
+    if plan.folds and "fold" in dataset and dataset["fold"].dims == (ITEM,):
+        plan = replace(plan, n_folds=int(np.unique(dataset["fold"].values).size), has_own_folds=True)
+    if plan.unit == "clusters" or "positive_weight" in inputs:
+        plan = replace(plan, prevalence_design="random")
+    return plan
 
 
 def checked_plan(plan: IntervalPlan) -> IntervalPlan:
@@ -105,9 +126,14 @@ def stream_keys(score: xr.DataArray, seed: int, path: str) -> xr.DataArray:
 
 def extras_of(request: Request, plan: IntervalPlan, inputs: dict[str, xr.DataArray]) -> tuple[str, ...]:
     """Return what the ranking itself tells of average precision, beside the estimate."""
-    if not _has_errors(request) or "weight" in inputs or "positive_weight" in inputs or plan.unit == "clusters":
+    if not _has_errors(request) or _weighted(inputs) or plan.unit == "clusters":
         return ()
-    return (f"standard_error_{plan.prevalence_design}", *(("acceleration",) if "bca" in plan.methods else ()))
+    alone = request.estimators == ("average_precision",) and plan.is_stratified
+    return (f"standard_error_{plan.prevalence_design}", *(("acceleration",) if "bca" in plan.methods and alone else ()))
+
+
+def _weighted(inputs: dict[str, xr.DataArray]) -> bool:
+    return "weight" in inputs or "positive_weight" in inputs
 
 
 def _has_errors(request: Request) -> bool:
@@ -135,7 +161,17 @@ def with_intervals(
             raise without_clusters(dataset, path)
         drawn = drawn | {"cluster": clusters}
     evidence = {"estimate": estimate, "n_positive": result["n_positive"]}
+    if _weighted(inputs):
+        evidence["n_positive"] = _apply(effective_positives, inputs, request, {})
+        is_few = (evidence["n_positive"] > 0) & (evidence["n_positive"] < FEW_POSITIVES)
+        result["flags"] = _with_flag(result["flags"], "few_positives", is_few)
     evidence |= _errors(extras, drawn, request, plan)
+    if "bca" in plan.methods and "acceleration" not in evidence:
+        kwargs = {"is_stratified": plan.is_stratified}
+        undrawn = {name: array for name, array in drawn.items() if name != "key"}
+        sizes = {QUANTITY: len(request.estimators)}
+        accelerations = _apply(estimate_accelerations, undrawn, request, sizes, **kwargs).rename({QUANTITY: ESTIMATOR})
+        evidence["acceleration"] = accelerations.assign_coords({ESTIMATOR: estimate[ESTIMATOR]})
     if plan.resamples:
         evidence |= _replicates(drawn, request, plan)
     if "bayesian" in plan.methods:
@@ -144,6 +180,10 @@ def with_intervals(
         evidence["folds"] = _folds(inputs, key, dataset, request, plan)
     error = evidence.get("error", xr.DataArray(np.nan))
     has_influence = is_ap & ("error" in evidence)
+    for name in ("replicates", "bayesian_replicates"):
+        if name in evidence:
+            is_undefined = (evidence[name].isnull() & estimate.notnull()).any([ESTIMATOR, RESAMPLE])
+            result["flags"] = _with_flag(result["flags"], "undefined_resamples", is_undefined)
     if "replicates" in evidence:
         error = error.where(has_influence, evidence["replicates"].std(RESAMPLE, ddof=1))
         if plan.keep_replicates:
@@ -152,6 +192,12 @@ def with_intervals(
     result["standard_error"] = result["standard_error"].transpose(*estimate.dims)
     result["interval"] = _bounds(evidence, plan, request)
     return result
+
+
+def _with_flag(flags: xr.DataArray, name: str, is_raised: xr.DataArray) -> xr.DataArray:
+    """Return the flags with one of them raised where it is to be, and nowhere else."""
+    bit = FLAG_BITS[name]
+    return (flags & ~bit) | (is_raised * bit).astype(flags.dtype)
 
 
 def _errors(
@@ -185,7 +231,7 @@ def _evaluate_resamples(
 ) -> xr.DataArray:
     n = len(request.estimators) + len(request.extras)
     sizes = {QUANTITY: n, RESAMPLE: plan.n_resamples}
-    kwargs = {"n_resamples": plan.n_resamples, "bayesian": bayesian}
+    kwargs = {"n_resamples": plan.n_resamples, "bayesian": bayesian, "is_stratified": plan.is_stratified}
     replicates = _apply(replicate_rankings, drawn, request, sizes, **kwargs).rename({QUANTITY: ESTIMATOR})
     return replicates.assign_coords({ESTIMATOR: np.array([*request.estimators, *request.extras], dtype=object)})
 
@@ -195,20 +241,19 @@ def _folds(
 ) -> xr.DataArray:
     """Return the estimates of every fold: the data set's own folds, or stratified ones."""
     if "fold" in dataset:
-        labels, numbers = np.unique(dataset["fold"].values, return_inverse=True)
-        n_folds = labels.size
+        _, numbers = np.unique(dataset["fold"].values, return_inverse=True)
         fold = {"fold": xr.DataArray(numbers.reshape(dataset["fold"].shape), dims=dataset["fold"].dims)}
     else:
-        n_folds, fold = plan.n_folds, {"key": key}
-    sizes = {QUANTITY: len(request.estimators), FOLD: n_folds}
-    estimates = _apply(evaluate_folds, inputs | fold, request, sizes, n_folds=n_folds).rename({QUANTITY: ESTIMATOR})
+        fold = {"key": key}
+    sizes = {QUANTITY: len(request.estimators), FOLD: plan.n_folds}
+    estimates = _apply(evaluate_folds, inputs | fold, request, sizes, n_folds=plan.n_folds).rename(
+        {QUANTITY: ESTIMATOR}
+    )
     return estimates.assign_coords({ESTIMATOR: np.array(request.estimators, dtype=object)})
 
 
 def _bounds(evidence: dict[str, xr.DataArray], plan: IntervalPlan, request: Request) -> xr.DataArray:
-    missing = {"error", "acceleration", "replicate_errors"} & {
-        need for method in plan.methods for need in _EVIDENCE_OF.get(method, ())
-    }
+    missing = {"error", "replicate_errors"} & {need for method in plan.methods for need in _EVIDENCE_OF.get(method, ())}
     for name in missing - set(evidence):  # no estimator of the request has it
         evidence[name] = xr.full_like(evidence["estimate"], np.nan)
         if name in ON_AN_AXIS:
@@ -227,20 +272,18 @@ def _bounds(evidence: dict[str, xr.DataArray], plan: IntervalPlan, request: Requ
     )
     labels = {METHOD: np.array(plan.methods, dtype=object), BOUND: np.array(BOUNDS, dtype=object)}
     bounds = bounds.assign_coords(labels | {"level": plan.level})
-    restricted = [
-        [
-            INTERVALS[method].estimators is None or name in (INTERVALS[method].estimators or ())
-            for method in plan.methods
-        ]
-        for name in request.estimators
-    ]
-    if np.all(restricted):
-        return bounds  # type: ignore[no-any-return]
-    return bounds.where(xr.DataArray(restricted, dims=(ESTIMATOR, METHOD)))  # type: ignore[no-any-return]
+    is_whole = request.recall_range == (0.0, 1.0)
+    specs = [INTERVALS[method] for method in plan.methods]
+    has = [[_serves(spec, name) and (is_whole or not spec.is_formula) for spec in specs] for name in request.estimators]
+    bounds = bounds if np.all(has) else bounds.where(xr.DataArray(has, dims=(ESTIMATOR, METHOD)))
+    return bounds  # type: ignore[no-any-return]
+
+
+def _serves(spec: IntervalSpec, estimator: str) -> bool:
+    return spec.estimators is None or estimator in spec.estimators
 
 
 _EVIDENCE_OF = {
-    "bca": ("acceleration",),
     "bootstrap_t": ("error", "replicate_errors"),
     "influence": ("error",),
     "influence_logit": ("error",),
@@ -275,16 +318,14 @@ def refuse_impossible(
     inputs: dict[str, xr.DataArray], dataset: xr.Dataset, request: Request, plan: IntervalPlan, path: str
 ) -> None:
     """Raise if an interval cannot be had of this data set."""
-    where = f"data set {path!r}" if path else ""
+    where = f"data set {path!r}" if path else None
     draws = plan.resamples or "bayesian" in plan.methods
-    names = [parse_estimator(name)[0].name for name in request.estimators]
-    soft = "positive_weight" in inputs
-    weighted = soft or "weight" in inputs
+    weighted = _weighted(inputs)
     restricted = [
         method
         for method in plan.methods
-        if INTERVALS[method].estimators is not None
-        and not (set(INTERVALS[method].estimators or ()) & set(names) and _has_errors(request))
+        if "error" in INTERVALS[method].needs
+        and not ("average_precision" in request.estimators and _has_errors(request))
     ]
     for clash, what, received, remedy in (
         (
@@ -306,16 +347,10 @@ def refuse_impossible(
             "ties='block'",
         ),
         (
-            "bayesian" in plan.methods and "discrete" in names,
+            plan.methods == ("bayesian",) and request.estimators == ("discrete",),
             "discrete: no meaning with the weights of the Bayesian bootstrap",
             "intervals with 'bayesian'",
             "'bootstrap'",
-        ),
-        (
-            "bca" in plan.methods and (weighted or plan.unit == "clusters"),
-            "the acceleration of bca is known for unweighted items drawn one by one",
-            "weights" if weighted else "unit='clusters'",
-            "'bootstrap', or 'influence_logit'",
         ),
         (
             "bootstrap_t" in plan.methods and (weighted or plan.unit == "clusters"),

@@ -6,7 +6,7 @@ Like those of `blocks`, they are module-level functions that enter a graph by na
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,12 @@ FOLDS = 1  # purpose of a stream, beside resampling
 
 
 def replicate_rankings(
-    *arrays: Array, roles: tuple[str, ...], request: Request, n_resamples: int, bayesian: bool
+    *arrays: Array,
+    roles: tuple[str, ...],
+    request: Request,
+    n_resamples: int,
+    bayesian: bool,
+    is_stratified: bool = True,
 ) -> NDArray[np.float64]:
     """Evaluate resamples of every ranking of a block.
 
@@ -45,6 +50,8 @@ def replicate_rankings(
     n_resamples : int
     bayesian : bool
         Dirichlet weights in place of multiplicities.
+    is_stratified : bool
+        Whether positives and negatives are drawn apart.
 
     Returns
     -------
@@ -53,9 +60,87 @@ def replicate_rankings(
     from aucpr_dask import kernels
 
     named = dict(zip(roles, arrays, strict=True))
+    rows, items = _checked_items(named, request)
+    targets = targets_of(request)
+    replicates = kernels.replicate_rows(
+        items.score,
+        items.positive,
+        items.negative,
+        items.class_row,
+        items.cluster,
+        rows.broadcast(named["key"]),
+        items.unseen,
+        options_of(request),
+        targets,
+        n_resamples,
+        bayesian,
+        is_stratified,
+    )
+    shaped: NDArray[np.float64] = replicates.reshape(*rows.lead, targets.codes.size, n_resamples)
+    return shaped
+
+
+def estimate_accelerations(
+    *arrays: Array, roles: tuple[str, ...], request: Request, is_stratified: bool
+) -> NDArray[np.float64]:
+    """Compute the acceleration of every estimator from its exact jackknife.
+
+    A generalized function: ``(item), (item), ... -> (estimator)``; roles are those of :func:`replicate_rankings`
+    without ``key``.
+    """
+    from aucpr_dask import kernels
+
+    named = dict(zip(roles, arrays, strict=True))
+    rows, items = _checked_items(named, request)
+    targets = targets_of(replace(request, extras=()))
+    values = kernels.accelerations(
+        items.score,
+        items.positive,
+        items.negative,
+        items.class_row,
+        items.cluster,
+        items.unseen,
+        options_of(request),
+        targets,
+        is_stratified,
+    )
+    shaped: NDArray[np.float64] = values.reshape(*rows.lead, targets.codes.size)
+    return shaped
+
+
+def effective_positives(*arrays: Array, roles: tuple[str, ...], request: Request) -> NDArray[np.float64]:
+    """Count positives with weights as Kish does: (sum of weights)^2 / sum of their squares; ``(item), ... -> ()``."""
+    named = dict(zip(roles, arrays, strict=True))
+    rows = Rows(named)
+    positive, _, class_row = _classes(rows, named, request)
+    out = np.empty(class_row.size)
+    for row, score in enumerate(rows.full(named["score"])):
+        weight = positive[class_row[row]]
+        weight = weight[~np.isnan(score)] if request.missing == "drop" else weight
+        squares = (weight**2).sum()
+        out[row] = weight.sum() ** 2 / squares if squares > 0 else 0.0
+    return out.reshape(rows.lead)
+
+
+class Items(NamedTuple):
+    """What is resampled: scores by ranking, class weights by class row, clusters, positives that are no item."""
+
+    score: Array
+    positive: NDArray[np.float64]
+    negative: NDArray[np.float64]
+    class_row: NDArray[np.int64]
+    cluster: NDArray[np.int64] | None
+    unseen: NDArray[np.float64]
+
+
+def _checked_items(named: dict[str, Array], request: Request) -> tuple[Rows, Items]:
+    """Return how the rankings of a block unfold, and what is resampled of them."""
     rows = Rows(named)
     positive, negative, class_row = _classes(rows, named, request)
     unseen = _unseen(rows, named, positive, class_row)
+    cluster = named["cluster"].reshape(-1) if "cluster" in named else None
+    if cluster is not None:
+        _refuse_unseen(rows, unseen)
     score = rows.full(named["score"])
     is_item = (positive > 0) | (negative > 0)
     n_missing = [np.count_nonzero(np.isnan(row) & is_item[i]) for row, i in zip(score, class_row, strict=True)]
@@ -63,22 +148,19 @@ def replicate_rankings(
     if request.ties == "trec_eval":
         tie_order, tie_row = rows.distinct(named["tie_order"])
         score = np.stack([ranks(row, tie_order[tie_row[i]], request.missing) for i, row in enumerate(score)])
-    targets = targets_of(request)
-    replicates = kernels.replicate_rows(
-        score,
-        positive,
-        negative,
-        class_row,
-        named["cluster"].reshape(-1) if "cluster" in named else None,
-        rows.broadcast(named["key"]),
-        unseen,
-        options_of(request),
-        targets,
-        n_resamples,
-        bayesian,
-    )
-    shaped: NDArray[np.float64] = replicates.reshape(*rows.lead, targets.codes.size, n_resamples)
-    return shaped
+    return rows, Items(score, positive, negative, class_row, cluster, unseen)
+
+
+def _refuse_unseen(rows: Rows, unseen: NDArray[np.float64]) -> None:
+    if unseen.any():
+        raise InvalidInputError(
+            explain(
+                "positives that are no item belong to no cluster",
+                where="variables 'n_positive' and 'cluster'",
+                received=f"positives beyond the items: {rows.describe(unseen > 0, unseen)}",
+                remedy="drop 'cluster' to sample items, or 'n_positive' to leave them out",
+            )
+        )
 
 
 def _classes(
@@ -189,15 +271,7 @@ def influence_columns(
     influence = influence_rows(score, positive, negative, row, options_of(request), unseen, **design)
     values = influence.values
     if clusters is not None:
-        if unseen.any():
-            raise InvalidInputError(
-                explain(
-                    "positives that are no item belong to no cluster",
-                    where="variables 'n_positive' and 'cluster'",
-                    received=f"positives beyond the items: {rows.describe(unseen > 0, unseen)}",
-                    remedy="drop 'cluster' to sample items, or 'n_positive' to leave them out",
-                )
-            )
+        _refuse_unseen(rows, unseen)
         is_counted = ~np.isnan(score) | (request.missing in ("last", "unretrieved"))
         values = _sums_over_clusters(
             values, clusters, (positive > 0)[row] & is_counted, (negative > 0)[row] & is_counted

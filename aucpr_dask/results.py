@@ -60,14 +60,14 @@ def annotate(result: xr.Dataset, request: Request, plan: IntervalPlan, source: M
 
 
 @cache
-def versions() -> dict[str, str]:
-    """Return the versions that a number depends on."""
+def versions() -> str:
+    """Return the versions that a number depends on, as text: every file format keeps that."""
     from importlib.metadata import version
 
     from aucpr_dask import __version__
 
     packages = ("numpy", "numba", "scipy", "xarray", "dask", "zarr")
-    return {"aucpr-dask": __version__} | {package: version(package) for package in packages}
+    return ", ".join([f"aucpr-dask {__version__}", *(f"{package} {version(package)}" for package in packages)])
 
 
 def flagged(result: xr.Dataset, flag: str) -> xr.Dataset:

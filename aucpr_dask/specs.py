@@ -100,6 +100,7 @@ INTERVAL_NEEDS = {
     "positives": "the number of positives",
     "error": "the influence function",
     "replicates": "resamples",
+    "jackknife": "the estimates without each item",
     "folds": "folds of a cross-validation",
 }
 
@@ -108,6 +109,18 @@ _BOYD = "10.1007/978-3-642-40994-3_29"
 _DAVISON = "10.1017/CBO9780511802843"
 _HAMPEL = "10.1080/01621459.1974.10482962"
 _AVERAGE_PRECISION = ("average_precision",)
+_AREAS = (
+    "average_precision",
+    "lower_trapezoid",
+    "upper_trapezoid",
+    "interpolated_max",
+    "interpolated_mean",
+    "interpolated_median",
+    "interpolated_convex",
+    "continuous",
+    "discrete",
+    "binormal",
+)
 
 _DAVIS = "10.1145/1143844.1143874"
 _KEILWAGEN = "10.1371/journal.pone.0092209"
@@ -249,24 +262,28 @@ INTERVALS = {
             "t +- z sqrt(t(1-t)/n)",
             "Near-nominal at moderate areas; may leave [0, 1] and is empty at 0 and 1.",
             _BOYD,
+            estimators=_AREAS,
         ),
         IntervalSpec(
             "logit",
             "expit(logit t +- z / sqrt(n t(1-t))); [0, 1] at t = 0 or 1",
             "The default: stays inside [0, 1], conservative at few positives.",
             _BOYD,
+            estimators=_AREAS,
         ),
         IntervalSpec(
             "wilson",
             "(t + z^2/2n +- z sqrt(t(1-t)/n + z^2/4n^2)) / (1 + z^2/n)",
             "Informative at areas of 0 and 1.",
             "10.1080/01621459.1927.10502953",
+            estimators=_AREAS,
         ),
         IntervalSpec(
             "clopper_pearson",
             "Beta quantiles at x = n t, not rounded",
             "The widest; informative at areas of 0 and 1.",
             "10.1093/biomet/26.4.404",
+            estimators=_AREAS,
         ),
         IntervalSpec(
             "bootstrap",
@@ -289,8 +306,7 @@ INTERVALS = {
             "The percentile interval corrected for bias and skewness; second-order accurate in large samples, but at "
             "few positives as far below the level as bootstrap. It reads far tails: take 1000 resamples or more.",
             "10.1080/01621459.1987.10478410",
-            ("replicates", "error"),
-            _AVERAGE_PRECISION,
+            ("replicates", "jackknife"),
         ),
         IntervalSpec(
             "bootstrap_t",
@@ -307,6 +323,7 @@ INTERVALS = {
             "A credible interval; close to bootstrap, smoother, and as far below the level at few positives.",
             "10.1214/aos/1176345338",
             ("replicates",),
+            estimators=tuple(name for name in ESTIMATORS if name != "discrete"),
         ),
         IntervalSpec(
             "influence",

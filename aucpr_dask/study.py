@@ -28,7 +28,7 @@ from aucpr_dask.inputs import estimator_names, fraction
 from aucpr_dask.resampling_blocks import evaluate_folds, evidence_bounds, replicate_rankings
 from aucpr_dask.results import versions
 from aucpr_dask.simulate import Scenario, bibeta, binormal, offset_uniform
-from aucpr_dask.specs import INTERVALS, lookup, parse_estimator
+from aucpr_dask.specs import INTERVALS, lookup
 from aucpr_dask.stores import create_store, open_array, open_backend, read_root_attrs
 from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL
 
@@ -129,14 +129,14 @@ class Cell:
 
 
 def study(
-    scenarios: Sequence[str | Scenario] = ("binormal", "bibeta", "offset_uniform"),
-    n_items: Sequence[int] = (100, 200, 500, 1000, 2000, 5000, 10_000),
-    prevalence: Sequence[float] = (0.1,),
-    estimators: Sequence[str] = PAPER_ESTIMATORS,
-    intervals: Sequence[str] = PAPER_INTERVALS,
+    scenarios: str | Scenario | Sequence[str | Scenario] = ("binormal", "bibeta", "offset_uniform"),
+    n_items: int | Sequence[int] = (100, 200, 500, 1000, 2000, 5000, 10_000),
+    prevalence: float | Sequence[float] = 0.1,
+    estimators: str | Sequence[str] = PAPER_ESTIMATORS,
+    intervals: str | Sequence[str] = PAPER_INTERVALS,
     level: float = 0.95,
     *,
-    resampled: Sequence[str] = RECOMMENDED,
+    resampled: str | Sequence[str] | None = None,
     n_simulations: int = 10_000,
     n_resamples: int = 1000,
     folds: int = 10,
@@ -149,25 +149,30 @@ def study(
 
     Every cell (scenario, number of items, prevalence) has data sets of its own, and every data set has resamples of its
     own: what 1000 resamples leave to chance averages out over the simulations. Simulation i of a cell depends on the
-    seed, the cell and i alone; so the numbers are the same to the bit for every number of workers, and more cells or
-    simulations change none of those there were.
+    seed, the cell and i alone; so the numbers are the same to the bit for every number of workers, and do not depend on
+    the other cells of the study or on how many simulations follow.
+
+    Without `cluster` the simulations run in processes of their own, and each of these imports the calling script anew:
+    there, put the call under ``if __name__ == "__main__":``, or pass a running client. A notebook needs neither.
 
     Parameters
     ----------
-    scenarios : sequence of str or Scenario
+    scenarios : str or Scenario, or sequence of them
         Names of :mod:`aucpr_dask.simulate`, with the parameters of the paper, or scenarios with others.
-    n_items : sequence of int
+    n_items : int or sequence of int
         Sizes of the data sets.
-    prevalence : sequence of float
-        Shares of positives; a data set has ``round(n_items * prevalence)`` of them.
-    estimators : sequence of str
+    prevalence : float or sequence of float
+        Shares of positives; a data set has ``round(n_items * prevalence)`` of them, which must be at least 1, and so
+        must be the rest.
+    estimators : str or sequence of str
         Names from the registry; by default the eight of the paper.
-    intervals : sequence of str
+    intervals : str or sequence of str
         Names from the registry; by default the four of the paper. Formula intervals are taken of every estimator.
     level : float
         Confidence level.
-    resampled : sequence of str
-        The estimators whose intervals may cost more than a formula; by default the three that the paper recommends.
+    resampled : str or sequence of str, optional
+        Those of `estimators` whose intervals may cost more than a formula: by default the ones that the paper
+        recommends (average_precision, lower_trapezoid, interpolated_median), or all if none of these is among them.
     n_simulations : int
         Simulations of every cell.
     n_resamples, folds : int
@@ -175,8 +180,9 @@ def study(
     seed : int
         Not negative.
     url : str or Path, optional
-        Where to record what every simulation gave. What is there already is not computed again; a study broken off
-        goes on, and one with more simulations goes further.
+        Where to record what every simulation gave. What is there already is not computed again: a study broken off
+        goes on, and one with more simulations goes further. Formula intervals may differ from call to call, because
+        they are not recorded. Anything else, more cells or estimators too, needs a store of its own.
     cluster : None, int, str or distributed.Client
         See :func:`aucpr_dask.run`.
     on_progress : callable, optional
@@ -199,6 +205,8 @@ def study(
         If an argument is not allowed.
     StoreError
         If what is recorded at `url` is no study, or one with other parameters, which are named.
+    ClusterError
+        If worker processes do not start, as in a script without ``if __name__ == "__main__":``.
 
     References
     ----------
@@ -214,15 +222,16 @@ def study(
     1.2, 1.0
     """
     started = time.monotonic()
-    kinds = [_scenario(scenario) for scenario in _distinct(scenarios, "scenarios")]
+    given = _distinct(scenarios, "scenarios")
+    kinds = [_scenario(scenario) for scenario in given]
     methods = tuple(lookup(INTERVALS, name, "interval method").name for name in _distinct(intervals, "intervals"))
-    names, chosen = estimator_names(estimators), [parse_estimator(name) and name for name in resampled]
+    names = estimator_names(estimators)
     design = Design(
         scenarios=_distinct(map(repr, kinds), "scenarios"),
         n_items=tuple(_whole(n, "n_items", 2) for n in _distinct(n_items, "n_items")),
         prevalence=tuple(fraction(share, "prevalence") for share in _distinct(prevalence, "prevalence")),
         estimators=names,
-        resampled=tuple(name for name in names if name in chosen),
+        resampled=_resampled(resampled, names),
         methods=tuple(name for name in methods if not INTERVALS[name].is_formula),
         level=fraction(level, "level"),
         n_resamples=_whole(n_resamples, "n_resamples", 1),
@@ -231,10 +240,11 @@ def study(
     )
     n_simulations = _whole(n_simulations, "n_simulations", 2)
     cells = list(_cells(design, kinds))
+    _refuse_one_class(cells)
     records = _open_records(design, n_simulations, url)
     _run(cells, design, records, n_simulations, cluster, on_progress)
     summary = _summarize(cells, design, methods, records, n_simulations)
-    labels = [scenario if isinstance(scenario, str) else repr(scenario) for scenario in scenarios]
+    labels = [scenario if isinstance(scenario, str) else repr(scenario) for scenario in given]
     summary = summary.assign_coords({SCENARIO: np.array(labels, dtype=object)})
     summary.attrs = _parameters(design) | {
         "intervals": list(methods),
@@ -350,9 +360,22 @@ def fold_of(label: NDArray[np.int8], n_folds: int) -> NDArray[np.int64]:
 
 
 def has_interval(design: Design) -> NDArray[np.bool_]:
-    """Tell which of the resampled estimators have which intervals, shape (estimator, method)."""
-    allowed = [INTERVALS[method].estimators for method in design.methods]
-    return np.array([[names is None or name in names for names in allowed] for name in design.resampled])
+    """Tell which of the resampled estimators have which intervals here, shape (estimator, method).
+
+    The jackknife of average precision has a closed form; leaving out items one by one would take longer than all else.
+    """
+    return np.array(
+        [
+            [serves(method, name) and (method != "bca" or name == "average_precision") for method in design.methods]
+            for name in design.resampled
+        ]
+    )
+
+
+def serves(method: str, estimator: str) -> bool:
+    """Tell whether an estimator has this interval."""
+    names = INTERVALS[method].estimators
+    return names is None or estimator in names
 
 
 # Records: what every simulation gave
@@ -426,7 +449,7 @@ def _refuse_other_study(attrs: Mapping[str, Any], design: Design, url: str) -> N
             )
         )
     differences = [
-        f"{name} {attrs.get(name)!r}, now {value!r}"
+        _difference({"methods": "intervals"}.get(name, name), attrs.get(name), value)
         for name, value in _parameters(design).items()
         if attrs.get(name) != value
     ]
@@ -440,6 +463,18 @@ def _refuse_other_study(attrs: Mapping[str, Any], design: Design, url: str) -> N
                 remedy="name another place for this study",
             )
         )
+
+
+def _difference(name: str, before: Any, now: Any) -> str:
+    """Say how a parameter differs; of lists, what came and what went."""
+    if not (isinstance(before, list) and isinstance(now, list)):
+        return f"{name} {before!r}, now {now!r}"
+    changes = {
+        "new": [value for value in now if value not in before],
+        "gone": [value for value in before if value not in now],
+    }
+    said = [f"{change} {', '.join(map(str, values))}" for change, values in changes.items() if values]
+    return f"{name}: {', '.join(said) or 'another order'}"
 
 
 # Summary
@@ -485,7 +520,8 @@ def _in_order(estimate: Array, interval: Array, n_positive: int, design: Design,
     for position, name in enumerate(methods):
         if INTERVALS[name].is_formula:
             formula = evaluate_intervals(estimate, np.array(n_positive), methods=(name,), level=design.level)
-            bounds[..., position, :] = formula[..., 0, :]
+            is_served = np.array([serves(name, estimator) for estimator in design.estimators])
+            bounds[..., position, :] = np.where(is_served[:, None], formula[..., 0, :], np.nan)
         else:
             bounds[..., position, :] = interval[..., design.methods.index(name), :]
     return bounds
@@ -562,14 +598,47 @@ def _scenario(scenario: str | Scenario) -> Scenario:
     return lookup(SCENARIOS, scenario, "scenario")()
 
 
-def _distinct(values: Iterable[Any], name: str) -> tuple[Any, ...]:
-    """Return the values as a tuple, or raise if there are none or some of them twice."""
-    found = (values,) if isinstance(values, str) else tuple(values)
+def _distinct(values: Any, name: str) -> tuple[Any, ...]:
+    """Return one or more values as a tuple, or raise if there are none or some of them twice."""
+    found = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
     if found and len(set(found)) == len(found):
         return found
     raise InvalidInputError(
         explain("a study needs different values to compare", where=f"argument {name!r}", received=repr(found))
     )
+
+
+def _resampled(resampled: str | Sequence[str] | None, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the estimators that get more than formula intervals, in the order of `names`."""
+    if resampled is None:
+        return tuple(name for name in names if name in RECOMMENDED) or names
+    chosen = (resampled,) if isinstance(resampled, str) else tuple(resampled)
+    unknown = [name for name in chosen if name not in names]
+    if unknown:
+        raise InvalidInputError(
+            explain(
+                "only estimators of the study can be resampled",
+                where="argument 'resampled'",
+                received=", ".join(map(repr, unknown)),
+                allowed=", ".join(names),
+                remedy="name them in 'estimators' too",
+            )
+        )
+    return tuple(name for name in names if name in chosen)
+
+
+def _refuse_one_class(cells: Sequence[Cell]) -> None:
+    for cell in cells:
+        if not 0 < cell.n_positive < cell.n_items:
+            raise InvalidInputError(
+                explain(
+                    f"a simulation would have no {'negatives' if cell.n_positive else 'positives'}",
+                    where=f"cell {cell.scenario!r}, n_items={cell.n_items}, prevalence={cell.prevalence}",
+                    received=f"round({cell.n_items} * {cell.prevalence}) = {cell.n_positive} positives",
+                    allowed=f"1 to {cell.n_items - 1} positives",
+                    remedy="more items, or another prevalence",
+                )
+            )
 
 
 def _whole(value: object, name: str, at_least: int) -> int:

@@ -127,6 +127,7 @@ FLAGS = tuple(
             ("constant_scores", "All scores are equal: nothing is ranked."),
             ("missing_scores", "Some items have no score from this model."),
             ("nothing_ranked", "The model scored no item of this query."),
+            ("undefined_resamples", "Some resamples have no estimate: intervals rest on the others."),
         )
     )
 )

@@ -64,8 +64,7 @@ def test_the_attributes_say_how_the_numbers_came_about(scores: xr.Dataset) -> No
     assert (attrs["missing"], attrs["ties"], attrs["unjudged"]) == ("drop", "block", "negative")
     assert (attrs["prevalence"], attrs["level"], attrs["source_files"]) == (0.2, 0.8, "a.csv")
     assert {"colour", "positive_from"}.isdisjoint(attrs)
-    assert {"aucpr-dask", "numpy", "numba", "xarray"} <= attrs["versions"].keys()
-    assert attrs["versions"]["aucpr-dask"] == ap.__version__
+    assert f"aucpr-dask {ap.__version__}, numpy " in attrs["versions"]
 
 
 def test_the_numbers_of_a_result(scores: xr.Dataset) -> None:
@@ -250,7 +249,7 @@ def test_trec_order_from_documents_or_from_a_variable() -> None:
 
 def test_weights_and_soft_labels_in_a_data_set(scores: xr.Dataset) -> None:
     weight = np.random.default_rng(9).random(scores.sizes["item"])
-    weighted = ap.evaluate(scores.assign(weight=("item", weight)), NAMES)
+    weighted = ap.evaluate(scores.assign(weight=("item", weight)), NAMES, prevalence_design="random")
     soft = scores.drop_vars("label").assign(
         positive_weight=("item", weight * scores["label"].values),
         negative_weight=("item", weight * (1 - scores["label"].values)),

@@ -100,3 +100,12 @@ def test_what_is_not_allowed():
         ap.reference_levels(items([1, 0]), positive_weight=items([1.0, 0.0]))
     with pytest.raises(InvalidInputError, match="prevalence must lie"):
         ap.unachievable_precision(0.5, 1.5)
+
+
+def test_plain_and_lazy_labels():
+    label = np.array([[1, 0, 0, 1], [0, 1, 0, 0]])
+    expected = ap.reference_levels(xr.DataArray(label, dims=("dim_0", "item")), SUMS)
+    assert ap.reference_levels(label, SUMS).identical(expected)
+    assert ap.reference_levels(label.tolist(), SUMS).identical(expected)
+    lazy = ap.reference_levels(xr.DataArray(label, dims=("dim_0", "item")).chunk({"dim_0": 1}), SUMS)
+    xr.testing.assert_allclose(lazy.compute(), expected, rtol=1e-15)

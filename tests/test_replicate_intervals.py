@@ -306,9 +306,9 @@ def test_logit_scale_at_the_ends() -> None:
     known.error[4:] = np.nan
     unit, nothing = [0.0, 1.0], [np.nan, np.nan]
     student = replicate_bounds(known, "influence_logit_t", LEVEL)
-    np.testing.assert_array_equal(student, [unit, unit, unit, unit, nothing, nothing])
+    np.testing.assert_array_equal(student, [unit, unit, unit, unit, nothing, unit])
     normal = replicate_bounds(known, "influence_logit", LEVEL)
-    np.testing.assert_array_equal(normal, [unit, unit, unit, [0.5, 0.5], nothing, nothing])
+    np.testing.assert_array_equal(normal, [unit, unit, unit, [0.5, 0.5], nothing, unit])
     assert np.isnan(influence_logit(np.array(np.nan), np.array(0.1), LEVEL)).all()
 
 
@@ -329,13 +329,15 @@ def test_every_record_has_one_kernel() -> None:
         assert spec.needs
         assert set(spec.needs) <= set(INTERVAL_NEEDS)
         assert set(spec.estimators or ()) <= set(ESTIMATORS)
-        assert (spec.estimators is None) == ("error" not in spec.needs)
+        if "error" in spec.needs:
+            assert spec.estimators == ("average_precision",)
 
 
 def test_the_records_say_what_the_kernels_read() -> None:
     fields = {
         "positives": ("n_positive",),
-        "error": ("error", "acceleration", "replicate_errors"),
+        "error": ("error", "replicate_errors"),
+        "jackknife": ("acceleration",),
         "replicates": ("replicates", "bayesian_replicates", "replicate_errors"),
         "folds": ("folds",),
     }

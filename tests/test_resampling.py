@@ -92,19 +92,26 @@ def multiplicities(
     key: int = KEY,
     cluster: np.ndarray | None = None,
     draw: Any = drawn,
+    n_unseen: int = 0,
 ) -> np.ndarray:
-    """How often each item counts, shape (resamples, items): drawn by class, unless in both classes or in clusters."""
+    """How often each item counts, shape (resamples, items): drawn by class, unless in both classes or in clusters.
+
+    Positives that are no item are drawn with the positives, behind them. From a single cluster nothing is drawn.
+    """
     is_item = (positive > 0) | (negative > 0)
     out = np.zeros((n_resamples, positive.size))
     if cluster is not None:
         groups = [(UNITS, is_item, np.unique(cluster[is_item], return_inverse=True)[1])]
+        if groups[0][2].max(initial=-1) < 1:
+            return np.full(out.shape, np.nan)
     elif ((positive > 0) & (negative > 0)).any():
         groups = [(UNITS, is_item, np.arange(is_item.sum()))]
     else:
         groups = [(s, w > 0, np.arange((w > 0).sum())) for s, w in ((POSITIVES, positive), (NEGATIVES, negative))]
     for stratum, chosen, unit in groups:
         for r in range(n_resamples if unit.size else 0):
-            out[r, chosen] = draw(key, r, stratum, int(unit.max()) + 1)[unit]
+            more = n_unseen if stratum == POSITIVES else 0
+            out[r, chosen] = draw(key, r, stratum, int(unit.max()) + 1 + more)[unit]
     return out
 
 
@@ -283,7 +290,10 @@ def test_replicates_are_estimates_with_multiplicities_as_weights(case: dict[str,
     positive, negative = (given.get("weight", 1.0) * part for part in classes_of(case["label"], case["unjudged"]))
     counts = multiplicities(positive, negative, case["n_resamples"], cluster=cluster)
     ours = replicates(estimators=estimators, cluster=cluster, **case, **given)
-    assert_close(ours, of_weights(case, counts, estimators, **given), estimators)
+    if np.isnan(counts).any():
+        assert np.isnan(ours).all()
+    else:
+        assert_close(ours, of_weights(case, counts, estimators, **given), estimators)
 
 
 @settings(max_examples=40)
@@ -295,11 +305,33 @@ def test_replicates_are_estimates_of_the_resampled_data(
     given: dict[str, Any] = {"prevalence": prevalence}
     positive, negative = classes_of(case["label"], case["unjudged"])
     cluster = np.arange(positive.size) // 3 if in_clusters else None
-    counts = multiplicities(positive, negative, case["n_resamples"], cluster=cluster)
+    n_unseen = 0 if in_clusters else n_unseen
+    counts = multiplicities(positive, negative, case["n_resamples"], cluster=cluster, n_unseen=n_unseen)
     given["n_positive"] = int(positive.sum()) + n_unseen
     ours = replicates(estimators=estimators, cluster=cluster, **case, **given)
-    given["n_positive"] = ((counts * positive).sum(axis=1) + n_unseen)[:, None]
+    if np.isnan(counts).any():
+        assert np.isnan(ours).all()
+        return
+    if in_clusters:
+        given["n_positive"] = (counts * positive).sum(axis=1)[:, None]
     assert_close(ours, repeated(case, counts, estimators, **given), estimators)
+
+
+def test_positives_that_are_no_item_are_drawn_like_missed_ones() -> None:
+    """Given by their number, or as items without a score: the same standard deviation, and that of the influence."""
+    random = np.random.default_rng(8)
+    label = (np.arange(150) < 30).astype(np.int8)
+    score = random.standard_normal((2, 150)) + label
+    kind = {"label": ("item", label)}
+    missed = xr.Dataset({"score": (("model", "item"), np.where(np.arange(150) < 8, np.nan, score))} | kind)
+    unseen = missed.isel(item=slice(8, None)).assign(n_positive=30)
+    options: dict[str, Any] = {"intervals": "bootstrap", "n_resamples": 4000, "keep_replicates": True}
+    first, second = ap.evaluate(missed, missing="unretrieved", **options), ap.evaluate(unseen, **options)
+    np.testing.assert_allclose(first["estimate"], second["estimate"], rtol=1e-14)
+    np.testing.assert_allclose(first["standard_error"], second["standard_error"], rtol=1e-12)
+    deviations = [one["replicate"].std("resample", ddof=1) for one in (first, second)]
+    np.testing.assert_allclose(*deviations, rtol=0.05)
+    np.testing.assert_allclose(deviations[1], second["standard_error"], rtol=0.1)
 
 
 @settings(max_examples=25)
@@ -909,9 +941,9 @@ def test_other_threads_run_beside_a_kernel(kind: str) -> None:
     calls = {
         "counts": lambda: draw_counts(*drawn, count),
         "weights": lambda: draw_weights(*drawn, weight),
-        "average precision": lambda: plain.evaluate(count, np.zeros(1)),
-        "any area": lambda: ranking.evaluate(count, 0.0),
-        "any weighted area": lambda: ranking.evaluate(weight, 0.0),
+        "average precision": lambda: plain.evaluate(count, units),
+        "any area": lambda: ranking.evaluate(count, units),
+        "any weighted area": lambda: ranking.evaluate(weight, units),
     }
     calls[kind]()
     tries = [longest_silence(calls[kind]) for _ in range(5)]
@@ -957,16 +989,10 @@ UNWEIGHTED = r"known for unweighted items drawn one by one[\s\S]*"
             {"unit": "clusters", "intervals": "bayesian"},
             CLUSTERS + r"'cluster' over \(query\)",
         ),
-        (pooled().assign(weight=ONES), {"intervals": "bca"}, "the acceleration of bca is " + UNWEIGHTED + "weights"),
         (
             pooled().assign(weight=ONES),
             {"intervals": "bootstrap_t"},
             "the standard error of a replicate is " + UNWEIGHTED + "weights",
-        ),
-        (
-            pooled().assign(cluster=("item", np.arange(60))),
-            {"intervals": "bca", "unit": "clusters"},
-            "the acceleration of bca is " + UNWEIGHTED + "unit='clusters'",
         ),
         (
             pooled(),
@@ -974,11 +1000,11 @@ UNWEIGHTED = r"known for unweighted items drawn one by one[\s\S]*"
             r"replicates have ties, whose expectation is not theirs[\s\S]*ties='expectation'[\s\S]*ties='block'",
         ),
         (pooled(), {"intervals": "influence", "ties": "expectation"}, INFLUENCE + "ties='expectation'"),
-        (pooled(), {"intervals": "bca", "estimators": "continuous"}, INFLUENCE + "bca with continuous"),
+        (pooled(), {"intervals": "bootstrap_t", "estimators": "continuous"}, INFLUENCE + "bootstrap_t with continuous"),
         (pooled(), {"intervals": "influence", "recall_range": (0.0, 0.5)}, INFLUENCE + "influence with"),
         (
             pooled(),
-            {"intervals": "bayesian", "estimators": ["average_precision", "discrete"]},
+            {"intervals": "bayesian", "estimators": "discrete"},
             r"discrete: no meaning with the weights of the Bayesian bootstrap[\s\S]*'bootstrap'",
         ),
         (
@@ -1023,8 +1049,123 @@ def test_estimators_without_influence_have_no_interval_of_it() -> None:
     methods = ["bootstrap", "bca", "bootstrap_t", "influence_logit"]
     result = ap.evaluate(pooled(), ["continuous", "average_precision"], methods, n_resamples=50)
     assert result["interval"].sel(estimator="average_precision").notnull().all()
-    assert result["interval"].sel({"estimator": "continuous", "method": "bootstrap"}).notnull().all()
-    assert np.isnan(result["interval"].sel({"estimator": "continuous", "method": methods[1:]}).values).all()
+    assert result["interval"].sel({"estimator": "continuous", "method": methods[:2]}).notnull().all()
+    assert np.isnan(result["interval"].sel({"estimator": "continuous", "method": methods[2:]}).values).all()
+
+
+JACKKNIFED = [
+    "average_precision",
+    "lower_trapezoid",
+    "interpolated_mean",
+    "interpolated_median",
+    "continuous",
+    "discrete",
+]
+
+
+def accelerations_by_refitting(score: np.ndarray, label: np.ndarray, names: list[str], unit: np.ndarray) -> np.ndarray:
+    """The definition: every unit left out, one at a time; units are items of a class, or clusters of both."""
+    strata = [np.unique(unit[label == 1]), np.unique(unit[label == 0])]
+    strata = [np.unique(unit)] if np.intersect1d(*strata).size else strata
+    squares = cubes = np.zeros(len(names))
+    for members in strata:
+        parts = [ap.estimate(score[unit != one], label[unit != one], names) for one in members]
+        deviation = (members.size - 1) * (np.mean(parts, axis=0) - np.array(parts))
+        squares = squares + (deviation**2).sum(axis=0) / members.size**2
+        cubes = cubes + (deviation**3).sum(axis=0) / members.size**3
+    return cubes / (6 * squares**1.5)
+
+
+@pytest.mark.parametrize("kind", ["ties", "distinct", "clusters"])
+def test_the_acceleration_of_every_estimator_is_that_of_the_jackknife(kind: str) -> None:
+    from aucpr_dask.resampling_blocks import estimate_accelerations
+
+    random = np.random.default_rng(3)
+    label = (np.arange(70) < 15).astype(np.int8)
+    score = random.standard_normal(70) + label
+    score = np.round(score, 1 if kind == "ties" else 9)
+    unit = np.arange(70) % 20 if kind == "clusters" else np.arange(70)
+    given = {"score": score[None], "label": label} | ({"cluster": unit} if kind == "clusters" else {})
+    options: dict[str, Any] = {"roles": tuple(given), "request": Request(tuple(JACKKNIFED))}
+    ours = estimate_accelerations(*given.values(), is_stratified=kind != "clusters", **options)
+    np.testing.assert_allclose(ours[0], accelerations_by_refitting(score, label, JACKKNIFED, unit), rtol=1e-8)
+
+
+def test_one_estimator_has_the_same_acceleration_in_closed_form_and_by_leaving_out() -> None:
+    options: dict[str, Any] = {"intervals": "bca", "n_resamples": 200}
+    alone = ap.evaluate(pooled(), "average_precision", **options)["interval"]
+    beside = ap.evaluate(pooled(), ["average_precision", "continuous"], **options)["interval"]
+    np.testing.assert_allclose(alone, beside.sel(estimator=["average_precision"]), rtol=1e-9)
+
+
+def test_weights_of_any_size_have_the_intervals_of_their_items() -> None:
+    """Formula intervals count positives as Kish does: equal weights count each item once."""
+    scores = pooled(3, 60)
+    expected = ap.evaluate(scores, intervals=["logit", "wilson", "influence_logit_t"])
+    weighted = ap.evaluate(
+        scores.assign(weight=("item", np.full(60, 10.0))), intervals=["logit", "wilson", "influence_logit_t"]
+    )
+    np.testing.assert_allclose(weighted["interval"], expected["interval"], rtol=1e-9)
+    np.testing.assert_array_equal(weighted["flags"], expected["flags"])
+
+
+def test_formulas_are_for_areas_over_all_recalls() -> None:
+    names = ["average_precision", "roc_area", "gain_area", "precision_at_recall(0.5)"]
+    interval = ap.evaluate(pooled(), names, ["logit", "binomial"])["interval"]
+    assert interval.sel(estimator="average_precision").notnull().all()
+    assert interval.sel(estimator=names[1:]).isnull().all()
+    assert ap.evaluate(pooled(), recall_range=(0, 0.2))["interval"].isnull().all()
+
+
+def test_random_prevalence_draws_both_classes_together() -> None:
+    options: dict[str, Any] = {"n_resamples": 3000, "keep_replicates": True, "intervals": "influence"}
+    found = ap.evaluate(pooled(2, 400), prevalence_design="random", **options)
+    assert found.attrs["resampled"] == "items, positives and negatives together"
+    deviation = found["replicate"].std("resample", ddof=1)
+    np.testing.assert_allclose(deviation, found["standard_error"], rtol=0.1)
+    fixed = ap.evaluate(pooled(2, 400), **options)
+    assert (deviation > fixed["replicate"].std("resample", ddof=1)).all()
+
+
+def test_soft_labels_and_clusters_have_a_random_prevalence() -> None:
+    random = np.random.default_rng(3)
+    soft = pooled(2, 150).drop_vars("label")
+    soft = soft.assign(positive_weight=("item", random.random(150)), negative_weight=("item", random.random(150)))
+    clustered = pooled(2, 400).assign(cluster=("item", np.arange(400) // 2))
+    for scores, unit in ((soft, "items"), (clustered, "clusters")):
+        found = ap.evaluate(scores, intervals="influence", keep_replicates=True, unit=unit, n_resamples=3000)
+        assert found.attrs["prevalence_design"] == "random"
+        deviation = found["replicate"].std("resample", ddof=1)
+        np.testing.assert_allclose(deviation, found["standard_error"], rtol=0.1)
+
+
+def test_resamples_without_an_estimate_are_flagged_and_one_cluster_tells_nothing() -> None:
+    scores = pooled(2, 40)
+    scores["label"][:] = 0
+    scores["label"][[3, 9]] = 1
+    found = ap.evaluate(scores, "binormal", "bootstrap", n_resamples=100)
+    assert found.aucpr.flagged("undefined_resamples")["undefined_resamples"].all()
+    assert not ap.evaluate(scores, intervals="bootstrap").aucpr.flagged("undefined_resamples").to_array().any()
+    one = pooled(2, 40).assign(cluster=("item", np.zeros(40, int)))
+    assert ap.evaluate(one, intervals="bootstrap", unit="clusters")["interval"].isnull().all()
+
+
+def test_own_folds_are_recorded() -> None:
+    own = ap.evaluate(pooled(2, 60).assign(fold=("item", np.arange(60) % 5)), intervals="cross_validation").attrs
+    assert (own["n_folds"], own["folds"]) == (5, "of the data set")
+    assert "seed" not in own
+
+
+def test_logit_intervals_at_their_limits() -> None:
+    scores = pooled(2, 30)
+    scores["label"][:] = 1
+    intervals = ["logit", "influence_logit", "influence_logit_t"]
+    found = ap.evaluate(scores, intervals=intervals)["interval"]
+    np.testing.assert_array_equal(found, np.broadcast_to([0.0, 1.0], found.shape))
+    scores["label"][1:] = 0
+    np.testing.assert_array_equal(
+        ap.evaluate(scores, intervals="influence_logit_t")["interval"][:, 0, 0], [[0.0, 1.0]] * 2
+    )
 
 
 def test_replicates_of_missing_scores_are_refused_too() -> None:

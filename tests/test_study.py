@@ -2,6 +2,9 @@
 
 import json
 import math
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +18,10 @@ from click.testing import CliRunner
 from distributed import Client, LocalCluster
 
 import aucpr_dask as ap
+from aucpr_dask import execution
 from aucpr_dask import study as module
 from aucpr_dask.cli import main
-from aucpr_dask.errors import AucprError, InvalidInputError, StoreError
+from aucpr_dask.errors import AucprError, ClusterError, InvalidInputError, StoreError
 from aucpr_dask.simulate import bibeta, binormal, offset_uniform
 from aucpr_dask.study import Cell, Design, simulate_batch, study, summarize_cell
 
@@ -154,9 +158,14 @@ def test_any_workers_give_the_same(client: Client) -> None:
     [
         ({"seed": 1}, "seed 0, now 1"),
         ({"n_resamples": 51}, "n_resamples 50, now 51"),
-        ({"n_items": (40,)}, "n_items"),
+        ({"n_items": (40,)}, "n_items: gone 60"),
+        ({"n_items": (40, 60, 80)}, "n_items: new 80"),
+        ({"n_items": (60, 40)}, "n_items: another order"),
+        ({"prevalence": (0.2, 0.5)}, "prevalence: new 0.5"),
+        ({"estimators": (*SMALL["estimators"], "continuous")}, "estimators: new continuous"),
+        ({"resampled": "average_precision"}, "resampled: gone interpolated_median"),
         ({"scenarios": ("binormal", offset_uniform(0.4))}, "gamma=0.4"),
-        ({"intervals": ("bca",)}, "methods"),
+        ({"intervals": ("bca", "basic")}, "intervals: new basic, gone bootstrap, bootstrap_t"),
     ],
 )
 def test_another_study_is_refused(client: Client, tmp_path: Path, change: dict[str, Any], named: str) -> None:
@@ -265,6 +274,10 @@ def test_conclusions_at_fifty_positives(client: Client) -> None:
         {"estimators": ("median",)},
         {"intervals": ("exact",)},
         {"resampled": ("median",)},
+        {"estimators": ()},
+        {"intervals": 3},
+        {"n_items": None},
+        {"prevalence": (0.2, "much")},
         {"level": 1.0},
         {"n_simulations": 1},
         {"n_resamples": 0},
@@ -278,6 +291,117 @@ def test_wrong_arguments(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError) as caught:
         study(**{"n_simulations": 2} | SMALL | change, cluster=0)
     assert isinstance(caught.value, AucprError)
+
+
+TINY: dict[str, Any] = {"n_simulations": 3, "n_resamples": 20}
+
+
+@pytest.mark.parametrize(
+    ("estimators", "expected"),
+    [
+        ("continuous", ["continuous"]),
+        (("continuous", "binormal"), ["continuous", "binormal"]),
+        (("continuous", "lower_trapezoid", "average_precision"), ["lower_trapezoid", "average_precision"]),
+    ],
+)
+def test_by_default_some_estimator_is_resampled(client: Client, estimators: Any, expected: list[str]) -> None:
+    found = study("binormal", 50, 0.2, estimators, "bootstrap", **TINY, cluster=client)
+    assert found.attrs["resampled"] == expected
+    covered = found["coverage"].sel({"estimator": expected, "method": "bootstrap"})
+    assert covered.notnull().all()
+
+
+def test_only_estimators_of_the_study_are_resampled() -> None:
+    with pytest.raises(InvalidInputError, match="'continuous', 'discrete'") as caught:
+        study(estimators=("binormal",), resampled=("continuous", "binormal", "discrete"))
+    assert "allowed: binormal\n" in str(caught.value)
+
+
+@pytest.mark.parametrize("scenario", ["binormal", binormal(2.0)], ids=str)
+def test_one_of_a_kind_needs_no_sequence(client: Client, scenario: Any) -> None:
+    options = TINY | {"cluster": client}
+    bare = study(scenario, 50, 0.2, "average_precision", "bootstrap", resampled="average_precision", **options)
+    lists = [[scenario], [50], [0.2], ["average_precision"], ["bootstrap"]]
+    assert_same(bare, study(*lists, resampled=["average_precision"], **options))
+    assert_same(bare, study(*map(iter, lists), resampled=iter(["average_precision"]), **options))
+    assert_same(bare, study(np.array([scenario]), np.int64(50), np.float64(0.2), *lists[3:], **options))
+
+
+@pytest.mark.parametrize(
+    ("n_items", "prevalence", "lacking"),
+    [(5, 0.1, "no positives"), (5, 0.95, "no negatives"), (2, 0.2, "no positives")],
+)
+def test_a_cell_of_one_class_is_refused_before_all_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, n_items: int, prevalence: float, lacking: str
+) -> None:
+    monkeypatch.setattr(module, "connect", lambda cluster: pytest.fail("a cluster was asked for"))
+    with pytest.raises(InvalidInputError, match=lacking) as caught:
+        study("bibeta", (100, n_items), (0.5, prevalence), url=tmp_path / "s.zarr")
+    assert f"n_items={n_items}, prevalence={prevalence}" in str(caught.value)
+    assert f"allowed: 1 to {n_items - 1} positives" in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_few_positives_have_fewer_intervals_but_no_error(client: Client) -> None:
+    """Ten folds of four positives have no estimates, and so no interval, of which the summary is NaN."""
+    methods = ("logit", "bootstrap", "cross_validation")
+    found = study("binormal", 40, 0.1, "average_precision", methods, **TINY, cluster=client).squeeze()
+    assert found["coverage"].isnull().values.tolist() == [False, False, True]
+
+
+# Worker processes
+
+
+SCRIPT = """
+import aucpr_dask as ap
+{guard}
+    found = ap.simulate.study("binormal", 50, 0.2, "average_precision", "logit", n_simulations=2, cluster=1)
+    print(found.sizes["estimator"], "estimator")
+"""
+
+
+def test_a_script_without_guard_is_told_of_it(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT.format(guard="if True:"))
+    done = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False)
+    last = done.stderr[done.stderr.rindex("aucpr_dask.errors.ClusterError") :]
+    assert done.returncode == 1
+    assert "worker processes could not be started" in last
+    assert 'if __name__ == "__main__":' in last
+    assert "cluster=..." in last
+
+
+@pytest.mark.slow
+def test_a_script_with_guard_runs(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT.format(guard='if __name__ == "__main__":'))
+    done = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=True)
+    assert done.stdout == "1 estimator\n"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("Nanny failed to start."), TimeoutError("60 s")], ids=str)
+def test_workers_that_do_not_start_raise_the_package_error(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail(**options: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(execution, "LocalCluster", fail)
+    with pytest.raises(ClusterError, match=re.escape(str(error))) as caught, execution.connect(2):
+        pass
+    assert isinstance(caught.value, AucprError)
+    assert isinstance(caught.value, RuntimeError)
+    assert caught.value.__cause__ is error
+
+
+def test_the_example_of_the_page_is_guarded_and_runs(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "simulation-study.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    short = code.replace("n_simulations=1000", "n_simulations=2, n_resamples=20, cluster=client")
+    assert short != code
+    monkeypatch.chdir(tmp_path)
+    exec(compile(short, "page", "exec"), {"__name__": "__mp_main__", "client": client})
+    assert not list(tmp_path.iterdir())
+    exec(compile(short, "page", "exec"), {"__name__": "__main__", "client": client})
+    assert "binormal(mu=2.0, sigma=1.0)" in capsys.readouterr().out
 
 
 def test_study_is_found_in_simulate() -> None:

@@ -207,7 +207,7 @@ def longest_silence(work: Any) -> tuple[float, float]:
     ended = time.perf_counter()
     stop.set()
     heart.join()
-    beats = [beat for beat in beats if beat > started - 0.01] + [ended]
+    beats = [started, *(beat for beat in beats if beat > started), ended]
     return float(np.diff(beats).max()), ended - started
 
 

@@ -36,9 +36,16 @@ positive_from_option = click.option(
 )
 
 
-def _expand(estimators: tuple[str, ...]) -> tuple[str, ...]:
-    """Put every estimator that takes no parameter in place of ``all``."""
-    every = [spec.name for spec in ESTIMATORS.values() if spec.parameter is None]
+def _expand(estimators: tuple[str, ...], source: str) -> tuple[str, ...]:
+    """Put every estimator that takes no parameter, and has a meaning for this store, in place of ``all``."""
+    if "all" not in estimators:
+        return tuple(dict.fromkeys(estimators))
+    from aucpr_dask.scores import open_scores
+    from aucpr_dask.stores import nodes_of
+
+    weights = {"weight", "positive_weight", "negative_weight"}
+    is_weighted = any(weights & set(node.data_vars) for _, node in nodes_of(open_scores(source)))
+    every = [spec.name for spec in ESTIMATORS.values() if spec.parameter is None and (spec.weights or not is_weighted)]
     named = [name for given in estimators for name in (every if given == "all" else [given])]
     return tuple(dict.fromkeys(named))
 
@@ -175,7 +182,7 @@ def evaluate(
 
     with output.progress() as report:
         progress = follow_run(report, output.notes)
-        evaluated = run(source, result, on_progress=progress, estimators=_expand(estimators), **options)
+        evaluated = run(source, result, on_progress=progress, estimators=_expand(estimators, source), **options)
     seconds = output.seconds
     rankings = show_rankings(output, evaluated, top=top)
     show_warnings(output, evaluated, result)

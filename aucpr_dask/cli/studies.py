@@ -88,7 +88,7 @@ def study(output: Output, out: str | None, table: str | None, estimators: tuple[
     """Simulate data sets of known area and count how often intervals hold it.
 
     What every simulation gave is recorded in the store OUT, if one is named: a study broken off goes on from there,
-    and one with more simulations goes further.
+    and one with more simulations goes further; other cells or estimators need another store.
     """
     from aucpr_dask.study import study as run_study
     from aucpr_dask.view.progress import follow_run

@@ -5,7 +5,7 @@ Importing this package imports numba, so the rest of the package does it only wh
 
 from aucpr_dask.kernels.areas import ACCELERATION, ERROR_FIXED, ERROR_RANDOM
 from aucpr_dask.kernels.finishing import COLUMNS, Options, Targets
-from aucpr_dask.kernels.resampling import planned_bytes, replicate_rows
+from aucpr_dask.kernels.resampling import accelerations, planned_bytes, replicate_rows
 from aucpr_dask.kernels.rows import (
     MOST_WEIGHTED,
     evaluate_all_rows,
@@ -26,6 +26,7 @@ __all__ = [
     "MOST_WEIGHTED",
     "Options",
     "Targets",
+    "accelerations",
     "evaluate_all_rows",
     "evaluate_rows",
     "evaluate_weighted_rows",

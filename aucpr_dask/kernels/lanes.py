@@ -118,7 +118,7 @@ def evaluate_all_lanes(
             n = n_points[i]
             positives, negatives = (points[0, i, n - 1], points[1, i, n - 1]) if n > 0 else (0.0, 0.0)
             classes = Classes(positives, negatives, missing[0, lane], missing[1, lane])
-            ranking = Ranking(classes, n_unseen, 0.0, 1.0, 3)
+            ranking = Ranking(classes, n_unseen[lane], 0.0, 1.0, 3)
             spread = Moments(moments[0, lane], moments[1, lane], moments[2, lane], moments[3, lane])
             curve = Points(points[0, i], points[1, i])
             finish_all(ranking, curve, n, spread, grid, options, codes, parameters, recalls, out[lane])
@@ -127,7 +127,7 @@ def evaluate_all_lanes(
 def signature_of(real):
     """Return the signature of :func:`evaluate_all_lanes` for counts, or weights, of this type."""
     arguments = (F8[:, ::1], OPTIONS_TYPE, row_of(I8), row_of(F8), row_of(F8), F8[:, ::1])
-    return types.void(LAYOUT, I8, F8[:, ::1], F8, rows_of(real), F8[:, :, ::1], I8[::1], *arguments)
+    return types.void(LAYOUT, I8, F8[:, ::1], row_of(F8), rows_of(real), F8[:, :, ::1], I8[::1], *arguments)
 
 
 evaluate_lanes = CACHE.kernel(signature_of(U1))(evaluate_all_lanes)

@@ -149,7 +149,8 @@ def _on_logit_scale(estimate: Array, error: Array, quantile: Array) -> Bounds:
     is_inside = (estimate > 0) & (estimate < 1) & np.isfinite(quantile)
     safe = np.where(is_inside, estimate, 0.5)
     centre, half = logit(safe), np.where(is_inside, quantile, 0.0) * error / (safe * (1 - safe))
-    undefined = np.where(np.isnan(estimate + error), np.nan, 0.0)
+    is_limit = (estimate <= 0) | (estimate >= 1) | np.isinf(quantile)  # whatever the error, NaN included
+    undefined = np.where(np.isnan(estimate) | (np.isnan(error) & ~is_limit), np.nan, 0.0)
     lower = np.where(is_inside, expit(centre - half), undefined)
     upper = np.where(is_inside, expit(centre + half), undefined + 1)
     return lower, upper

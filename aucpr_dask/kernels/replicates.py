@@ -111,7 +111,7 @@ _STEPS = rows_of(I4), rows_of(I4), row_of(I8)
 def average_precision_lanes(unit, n_negatives, n_positives, n_steps, n_unseen, count, out):
     """Average precision of every ranking in every lane; counts are whole, and so are all sums.
 
-    The first four are layouts, one in each row.
+    The first four are layouts, one in each row; `n_unseen` is how much the positives that are no item count in a lane.
     """
     for ranking in range(n_steps.size):
         negatives = np.zeros(LANES, np.int32)
@@ -150,7 +150,7 @@ def average_precision_lanes(unit, n_negatives, n_positives, n_steps, n_unseen, c
                 precision = hits / max(hits + negatives[lane], 1.0)
                 area[lane], error[lane] = two_sum(area[lane], error[lane], gained[lane] * precision)
         for lane in range(LANES):
-            value = (area[lane] + error[lane]) / (positives[lane] + n_unseen[ranking])
+            value = (area[lane] + error[lane]) / (positives[lane] + n_unseen[lane])
             out[ranking, lane] = 1.0 if value > 1.0 else value
 
 

@@ -16,15 +16,21 @@ LAYOUT_BYTES = 1 << 27  # layouts of rankings that share one draw of multiplicit
 POINT_BYTES = 1 << 26  # operating points of the replicates of one ranking at a time
 MISSING_AT_ONCE = 1024  # items without a score whose multiplicities are added up together
 
+ROUNDING = 1e-13  # a change of an estimate, times n, below which it is noise of the arithmetic
+
 NEED_EVERY_POINT = (more_areas.INTERPOLATED_MEAN, more_areas.INTERPOLATED_MEDIAN, more_areas.BINORMAL)
 
 
 class Units(NamedTuple):
-    """What is resampled: the units of every stratum, and for each item its unit (-1: it is no item)."""
+    """What is resampled: the units of every stratum, for each item its unit (-1: it is no item), and the unseen ones.
+
+    A positive that is no item is drawn like the others: it is one that every model has missed.
+    """
 
     size: NDArray[np.int64]
     stratum: NDArray[np.int64]
     of_item: NDArray[np.int32]
+    unseen: slice
 
 
 def replicate_rows(
@@ -39,12 +45,13 @@ def replicate_rows(
     targets: Targets,
     n_resamples: int,
     bayesian: bool = False,
+    is_stratified: bool = True,
 ) -> NDArray[np.float64]:
     """Evaluate resamples of rankings.
 
     Resample r of a ranking depends on its key and r alone. Rankings of equal key, classes and clusters share it.
-    Positives and negatives are drawn apart, each as many as there are; clusters, and items that belong to both
-    classes, are drawn from all.
+    Positives and negatives are drawn apart, each as many as there are, if that is asked for; clusters, and items that
+    belong to both classes, are drawn from all. From a single cluster nothing can be drawn: its replicates are NaN.
 
     Parameters
     ----------
@@ -56,12 +63,14 @@ def replicate_rows(
         Numbers of the clusters to draw in place of items; those of items without weights do not matter.
     key : ndarray of uint64, shape (rows,)
     n_unseen : ndarray of float64, shape (rows,)
-        Positives that are no item: the same number in every resample.
+        Positives that are no item; none of them with clusters.
     options : Options
     targets : Targets
     n_resamples : int
     bayesian : bool
         Dirichlet weights in place of multiplicities.
+    is_stratified : bool
+        Whether positives and negatives are drawn apart.
 
     Returns
     -------
@@ -70,13 +79,16 @@ def replicate_rows(
     out = np.empty((len(score), targets.codes.size, n_resamples))
     n_items = score.shape[1]
     panel = _rankings_at_once(n_items)
-    for group in _sharing(class_row, key):
+    for group in _sharing(class_row, key, n_unseen):
         classes = positive[class_row[group[0]]], negative[class_row[group[0]]]
-        units = units_of(*classes, cluster)
+        units = units_of(*classes, cluster, int(n_unseen[group[0]]), is_stratified)
+        if cluster is not None and units.size[0] < 2:
+            out[group] = np.nan
+            continue
         for start in range(0, group.size, panel):
             rows = group[start : start + panel]
             drawn = units, key[rows[0]], n_resamples, bayesian
-            out[rows] = _replicate_group(score[rows], *classes, n_unseen[rows], drawn, options, targets)
+            out[rows] = _replicate_group(score[rows], *classes, drawn, options, targets)
     return out
 
 
@@ -99,16 +111,25 @@ def _rankings_at_once(n_items: int) -> int:
     return max(1, LAYOUT_BYTES // (20 * max(1, n_items)))
 
 
-def _sharing(class_row: NDArray[np.int64], key: NDArray[np.uint64]) -> Iterator[NDArray[np.int64]]:
+def _sharing(
+    class_row: NDArray[np.int64], key: NDArray[np.uint64], n_unseen: NDArray[np.float64]
+) -> Iterator[NDArray[np.int64]]:
     """Yield the rows that share multiplicities."""
-    _, group = np.unique(np.stack([class_row.astype(np.uint64), key], axis=1), axis=0, return_inverse=True)
+    facts = np.stack([class_row.astype(np.uint64), key, n_unseen.astype(np.uint64)], axis=1)
+    _, group = np.unique(facts, axis=0, return_inverse=True)
     order = np.argsort(group.ravel(), kind="stable")
     if order.size > 0:
         yield from np.split(order, np.flatnonzero(np.diff(group.ravel()[order])) + 1)
 
 
-def units_of(positive: NDArray[np.float64], negative: NDArray[np.float64], cluster: NDArray[np.int64] | None) -> Units:
-    """Return the units to draw: clusters; or items, by class unless one belongs to both."""
+def units_of(
+    positive: NDArray[np.float64],
+    negative: NDArray[np.float64],
+    cluster: NDArray[np.int64] | None,
+    n_unseen: int = 0,
+    is_stratified: bool = True,
+) -> Units:
+    """Return the units to draw: clusters; or items, by class if that is asked for and none belongs to both."""
     from aucpr_dask.kernels.streams import NEGATIVES, POSITIVES, UNITS
 
     is_positive, is_negative = positive > 0, negative > 0
@@ -116,22 +137,87 @@ def units_of(positive: NDArray[np.float64], negative: NDArray[np.float64], clust
     counted = is_positive | is_negative
     if cluster is not None:
         _, of_item[counted] = np.unique(cluster[counted], return_inverse=True)
-        return Units(np.array([int(of_item.max(initial=-1)) + 1]), np.array([UNITS]), of_item)
-    if (is_positive & is_negative).any():
+        n = int(of_item.max(initial=-1)) + 1
+        return Units(np.array([n]), np.array([UNITS]), of_item, slice(n, n))
+    if not is_stratified or (is_positive & is_negative).any():
         n = int(counted.sum())
         of_item[counted] = np.arange(n, dtype=np.int32)
-        return Units(np.array([n]), np.array([UNITS]), of_item)
+        return Units(np.array([n + n_unseen]), np.array([UNITS]), of_item, slice(n, n + n_unseen))
     n, m = int(is_positive.sum()), int(is_negative.sum())
     of_item[is_positive] = np.arange(n, dtype=np.int32)
-    of_item[is_negative] = np.arange(n, n + m, dtype=np.int32)
-    return Units(np.array([n, m]), np.array([POSITIVES, NEGATIVES]), of_item)
+    of_item[is_negative] = np.arange(n + n_unseen, n + n_unseen + m, dtype=np.int32)
+    return Units(np.array([n + n_unseen, m]), np.array([POSITIVES, NEGATIVES]), of_item, slice(n, n + n_unseen))
+
+
+def accelerations(
+    score: Floats,
+    positive: NDArray[np.float64],
+    negative: NDArray[np.float64],
+    class_row: NDArray[np.int64],
+    cluster: NDArray[np.int64] | None,
+    n_unseen: NDArray[np.float64],
+    options: Options,
+    targets: Targets,
+    is_stratified: bool = True,
+) -> NDArray[np.float64]:
+    """Compute the acceleration of the BCa interval of every estimator from its exact jackknife.
+
+    With U = (n - 1)(mean of the estimates without one unit of the stratum - estimate without this unit), n the units of
+    the stratum, it is ``(1/6) sum U^3/n^3 / (sum U^2/n^2)^(3/2)`` over all units. Without weights and clusters, items
+    of a class that stand in one step are alike, and one of them is left out for all.
+
+    Parameters
+    ----------
+    score, positive, negative, class_row, cluster, n_unseen, options, targets, is_stratified
+        See :func:`replicate_rows`.
+
+    Returns
+    -------
+    ndarray of float64, shape (rows, estimators)
+    """
+    out = np.empty((len(score), targets.codes.size))
+    for row, items in enumerate(score):
+        classes = positive[class_row[row]], negative[class_row[row]]
+        units = units_of(*classes, cluster, int(n_unseen[row]), is_stratified)
+        ranking = _Ranking(items, *classes, units, options, targets)
+        out[row] = _acceleration(ranking, units, ranking.alike(units, are_units_items=cluster is None))
+    return out
+
+
+def _acceleration(
+    ranking: _Ranking, units: Units, alike: tuple[NDArray[np.int64], NDArray[np.int64]]
+) -> NDArray[np.float64]:
+    """Leave out one unit of each kind, as many at a time as there are lanes."""
+    from aucpr_dask.kernels.replicates import LANES
+
+    unit, number = alike
+    count = np.ones((int(units.size.sum()), LANES), np.uint8)
+    without = []
+    for start in range(0, unit.size, LANES):
+        here = unit[start : start + LANES]
+        count[here, np.arange(here.size)] = 0
+        without.append(ranking.evaluate(count, units)[: here.size])
+        count[here, np.arange(here.size)] = 1
+    values = np.concatenate(without) if without else np.empty((0, 1))
+    squares = cubes = np.zeros(values.shape[1])
+    ends = np.cumsum(units.size)
+    for n, end in zip(units.size, ends, strict=True):
+        in_stratum = (unit >= end - n) & (unit < end)
+        if n < 2 or not in_stratum.any():
+            continue
+        weight, part = number[in_stratum, None], values[in_stratum]
+        deviation = (n - 1) * ((weight * part).sum(axis=0) / n - part)
+        deviation[np.abs(deviation) < ROUNDING * n] = 0.0
+        squares = squares + (weight * deviation**2).sum(axis=0) / n**2
+        cubes = cubes + (weight * deviation**3).sum(axis=0) / n**3
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(squares == 0, 0.0, cubes / (6 * squares**1.5))
 
 
 def _replicate_group(
     score: Floats,
     positive: NDArray[np.float64],
     negative: NDArray[np.float64],
-    n_unseen: NDArray[np.float64],
     drawn: tuple[Units, np.uint64, int, bool],
     options: Options,
     targets: Targets,
@@ -156,10 +242,10 @@ def _replicate_group(
         draw(key, first, units.size, units.stratum, count)
         kept = min(lanes, n_resamples - first)
         if is_plain:
-            out[:, :, first : first + kept] = rankings.evaluate(count, n_unseen)[:, None, :kept]
+            out[:, :, first : first + kept] = rankings.evaluate(count, units)[:, None, :kept]
             continue
         for row, ranking in enumerate(rankings):
-            out[row, :, first : first + kept] = ranking.evaluate(count, n_unseen[row])[:kept].T
+            out[row, :, first : first + kept] = ranking.evaluate(count, units)[:kept].T
     return out
 
 
@@ -196,6 +282,12 @@ def _lay_out(
     return int(sizes[0])
 
 
+def _unseen(count: NDArray[Any], units: Units) -> NDArray[np.float64]:
+    """Return how much the positives that are no item count in every lane."""
+    unseen: NDArray[np.float64] = count[units.unseen].sum(axis=0, dtype=np.float64)
+    return unseen
+
+
 class _PlainRankings:
     """Rankings of items without weights, laid out for average precision."""
 
@@ -214,13 +306,13 @@ class _PlainRankings:
             classes = positive, negative
             self._n_steps[row] = _lay_out(items, classes, units, kernel.STEPS_OF_PRECISION, layout)
 
-    def evaluate(self, count: NDArray[np.uint8], n_unseen: NDArray[np.float64]) -> NDArray[np.float64]:
+    def evaluate(self, count: NDArray[np.uint8], units: Units) -> NDArray[np.float64]:
         """Return average precision in every lane, shape (rankings, lanes)."""
         from aucpr_dask.kernels import replicates as kernel
 
         out = np.empty((len(self._n_steps), kernel.LANES))
         steps = self._n_negatives, self._n_positives, self._n_steps
-        kernel.average_precision_lanes(self._unit, *steps, n_unseen, count, out)
+        kernel.average_precision_lanes(self._unit, *steps, _unseen(count, units), count, out)
         return out
 
 
@@ -258,7 +350,7 @@ class _Ranking:
         self._unit = units.of_item
         self._wanted = options, targets
 
-    def evaluate(self, count: NDArray[Any], n_unseen: float) -> NDArray[np.float64]:
+    def evaluate(self, count: NDArray[Any], units: Units) -> NDArray[np.float64]:
         """Return the estimates in every lane, shape (lanes, estimators)."""
         from aucpr_dask.kernels import replicates as kernel
 
@@ -275,9 +367,24 @@ class _Ranking:
         else:
             from aucpr_dask.kernels.bayesian import evaluate_weighted_lanes as function
         missing = self._missing_in(count)
-        arguments = n_unseen, count, points, n_points, _PANEL, options, *targets, out
+        arguments = _unseen(count, units), count, points, n_points, _PANEL, options, *targets, out
         function(self._layout, self._n_steps, missing, *arguments)
         return out[:, : targets.codes.size]
+
+    def alike(self, units: Units, *, are_units_items: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return units, and for how many each stands: without it, the estimates are those without any of these."""
+        if not are_units_items or self._layout.factor.size > 0 or self._layout.value.size > 0 or self._missing.size > 0:
+            n = int(units.size.sum())
+            return np.arange(n), np.ones(n, np.int64)
+        runs = np.stack([self._layout.n_negatives[: self._n_steps], self._layout.n_positives[: self._n_steps]], axis=1)
+        length = runs.ravel().astype(np.int64)
+        first = np.cumsum(length) - length
+        unit = self._layout.unit[first[length > 0]].astype(np.int64)
+        number = length[length > 0]
+        n_unseen = units.unseen.stop - units.unseen.start
+        if n_unseen > 0:
+            unit, number = np.append(unit, units.unseen.start), np.append(number, n_unseen)
+        return unit, number
 
     def _missing_in(self, count: NDArray[Any]) -> NDArray[np.float64]:
         """Return the weights of the items without a score in every lane: of positives, and of negatives."""
