@@ -32,11 +32,9 @@ class _Accessor:
         save_scores(self._data, url, **options)
 
     def aggregate(self, **options: Any) -> Scores:
-        """Average a result over queries or data sets: :func:`aucpr_dask.aggregate` of this object."""
+        """Average a result, or scores, over queries or data sets: :func:`aucpr_dask.aggregate` of this object."""
         from aucpr_dask.inference import aggregate
 
-        if options.get("how") != "micro":
-            self._require_result()
         return aggregate(self._data, **options)
 
     def compare(self, *args: Any, **options: Any) -> Scores:

@@ -135,6 +135,28 @@ def test_answers_are_stores(stores: Path, tmp_path: Path) -> None:
     assert "rank_interval" in ap.open_comparison(target)
 
 
+def test_info_shows_what_an_answer_holds(stores: Path, tmp_path: Path) -> None:
+    target = tmp_path / "answer.zarr"
+    ok("compare", stores / "result.zarr", "--output", target, "--method", "t", "--baseline", "m1")
+    output = " ".join(ok("info", target).stdout.split())
+    assert "comparison: 12 model, 1 baseline" in output
+    assert "design sample: 9 queries, each with its items; fixed: the 12 models" in output
+    assert "p adjusted P-value adjusted for all comparisons of the family." in output
+    document = json.loads(ok("info", target, "--json").stdout)
+    (answer,) = document["data_sets"]
+    assert answer["sizes"] == {"model": 12, "baseline": 1}
+    assert answer["facts"]["method"] == "t"
+    ok("rank", stores / "result.zarr", "--output", target, "--overwrite")
+    assert "ranks: 12 model" in ok("info", target).stdout
+    assert "`aucpr-dask info` says what a store holds" in call("show", target).stderr
+
+
+def test_equivalence_says_that_it_is_of_each_pair(stores: Path) -> None:
+    output = ok("compare", stores / "result.zarr", "--equivalence", 0.1).stdout
+    expected = "equivalence (within 0.1): each pair on its own, not adjusted for how many there are"
+    assert expected in " ".join(output.split())
+
+
 def test_score_stores_are_evaluated(stores: Path) -> None:
     output = ok("compare", stores / "pooled.zarr", "--resamples", 200).stdout
     assert "resampled: the items, 200 times; fixed: the 4 models" in " ".join(output.split())

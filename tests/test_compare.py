@@ -249,6 +249,8 @@ def test_equivalence(method: str) -> None:
     assert decisions[int(cells(comparison, "m0", "m2")["decision"])] == "different"
     assert cells(comparison, "m0", "m1")["p_equivalence"] < 0.05 < cells(comparison, "m0", "m2")["p_equivalence"]
     assert cells(comparison, "m0", "m1")["share_inside"] > 0.95
+    for name in ("p_equivalence", "decision"):
+        assert comparison[name].attrs["description"].endswith("not adjusted for the family.")
     if method != "bootstrap":
         lower, upper = (
             stats.ttest_1samp(areas[0] - areas[1], border, alternative=side).pvalue
@@ -296,6 +298,34 @@ def test_other_models_and_orders_change_nothing_of_a_pair(result: xr.Dataset, me
     xr.testing.assert_equal(few, whole.sel(model=["m1", "m4"], other_model=["m1", "m4"]))
     against = ap.compare(result, "m4", **options)[names].rename(baseline="other_model")
     xr.testing.assert_equal(against, whole.sel(other_model=["m4"]))
+
+
+ALL_RANKS = ("rank_interval", "simultaneous_rank_interval", "probability_best", "expected_rank")
+
+
+@pytest.mark.parametrize("method", ["sign_flip", "bootstrap", "influence"])
+def test_the_order_of_the_models_changes_nothing_of_a_family(result: xr.Dataset, method: str) -> None:
+    data = pooled(6, 80) if method == "influence" else result
+    options = {"method": method, "n_resamples": RESAMPLES}
+    for adjust in ("romano_wolf", "max_t"):
+        whole = ap.compare(data, adjust=adjust, **options)
+        for order in ([3, 0, 5, 1, 4, 2], [5, 4, 3, 2, 1, 0]):
+            mixed = ap.compare(data.isel(model=order), adjust=adjust, **options)
+            xr.testing.assert_equal(mixed.sel(model=whole["model"], other_model=whole["other_model"]), whole)
+    ranks = ap.rank(data, **options)[list(ALL_RANKS)]
+    mixed = ap.rank(data.isel(model=[3, 0, 5, 1, 4, 2]), **options)[list(ALL_RANKS)]
+    xr.testing.assert_equal(mixed.sel(model=ranks["model"]), ranks)
+
+
+@pytest.mark.parametrize("method", ["sign_flip", "bootstrap", "t", "influence"])
+def test_simultaneous_intervals_contain_the_marginal_ones(method: str) -> None:
+    """Also where a quantile of few draws falls short of the exact one."""
+    for seed in range(6):
+        data = pooled(2, 60, seed=seed) if method == "influence" else result_of(areas_of(2, 12, seed=seed))
+        comparison = ap.compare(data, method=method, n_resamples=60, seed=seed)
+        alone, together = comparison["interval"].values, comparison["simultaneous_interval"].values
+        assert (together[..., 0] <= alone[..., 0]).all()
+        assert (together[..., 1] >= alone[..., 1]).all()
 
 
 def test_signs_of_a_query_follow_its_name() -> None:
@@ -495,9 +525,10 @@ def test_a_model_without_an_estimate_is_an_error_or_left_out(kept: xr.Dataset) -
 
 
 def test_ranks_follow_from_the_simultaneous_intervals(result: xr.Dataset) -> None:
-    for method in ("sign_flip", "bootstrap"):
+    for method in ("sign_flip", "bootstrap", "influence"):
         options = {"method": method, "n_resamples": RESAMPLES}
-        ranks, comparison = ap.rank(result, **options), ap.compare(result, **options)
+        data = pooled(6, 200) if method == "influence" else result
+        ranks, comparison = ap.rank(data, **options), ap.compare(data, **options)
         bounds = comparison["simultaneous_interval"].values
         better, worse = (bounds[..., 1] < 0).sum(axis=1), (bounds[..., 0] > 0).sum(axis=1)
         found = ranks["simultaneous_rank_interval"].values
@@ -590,9 +621,15 @@ def test_micro_is_one_ranking_of_all_items() -> None:
     expected = ap.estimate(pooled_scores, scores["label"].values.ravel(), missing="drop")
     micro = ap.aggregate(scores, how="micro", missing="drop")
     np.testing.assert_array_equal(micro["estimate"].values[:, 0], expected)
-    assert micro.attrs["design"] == "one ranking of the items of 4 queries; fixed: these queries"
+    of_all = "one ranking of the items of 4 queries; "
+    assert micro.attrs["design"] == of_all + "sample: the items, nothing resampled; fixed: the models, these queries"
     clusters = scores.aucpr.aggregate(how="micro", missing="drop", intervals="bootstrap", unit="clusters")
-    assert clusters.attrs["design"].endswith("resampled: the queries")
+    how = "resampled: the queries, each with its items, 1,000 times; fixed: the models"
+    assert clusters.attrs["design"] == of_all + how
+    items = ap.aggregate(scores, how="micro", missing="drop", intervals="bootstrap", n_resamples=50, seed=3)
+    fixed = "fixed: the models, these queries, the numbers of positives and negatives"
+    assert items.attrs["design"] == f"{of_all}resampled: the items, 50 times; {fixed}"
+    assert items.attrs["seed"] == 3
     lazy = ap.aggregate(scores.chunk({"model": 1, "query": 2}), how="micro", missing="drop")
     xr.testing.assert_identical(lazy.compute(), micro)
     counted = scores.assign(n_positive=("query", (scores["label"] == 1).sum("item").values + 1))
@@ -611,6 +648,104 @@ def test_micro_needs_scores(result: xr.Dataset) -> None:
     )
 
 
+def test_the_mean_of_an_unknown_error_is_unknown() -> None:
+    """The influence function knows the error of average precision only: that of others is NaN, not 0."""
+    result = ap.evaluate(queried(3, 3, 40), ["average_precision", "continuous"], missing="drop")
+    mean = ap.aggregate(result, sample="items")
+    assert np.isfinite(mean["interval"].sel(estimator="average_precision")).all()
+    assert mean["interval"].sel(estimator="continuous").isnull().all()
+    assert mean.attrs["design"].endswith("NaN where a standard error is not known")
+    tree = xr.DataTree.from_dict({"a": result, "b": result.assign(estimate=result["estimate"] * 0.9)})
+    over = ap.aggregate(tree, over="dataset", sample="items")
+    assert np.isfinite(over["interval"].sel(estimator="average_precision")).all()
+    assert over["interval"].sel(estimator="continuous").isnull().all()
+
+
+def test_an_undefined_resample_is_not_a_mean_of_fewer_queries() -> None:
+    result = ap.evaluate(queried(3, 3, 40), missing="drop", keep_replicates=True, n_resamples=30)
+    result["replicate"][:, 1, :, 7] = np.nan
+    mean = ap.aggregate(result, sample="items", method="bootstrap")
+    assert mean["interval"].isnull().all()
+    assert mean.attrs["design"].endswith("NaN where a resample has no estimate")
+    tree = xr.DataTree.from_dict({"a": result, "b": result})
+    assert ap.aggregate(tree, over="dataset", sample="items", method="bootstrap")["interval"].isnull().all()
+    for function in (ap.compare, ap.rank):
+        with pytest.raises(InvalidInputError) as caught:
+            function(result, sample="items", method="bootstrap")
+        assert str(caught.value).startswith("some resamples have no estimate: no positive was drawn, or scores without")
+        assert "of 30 resamples without an estimate 'm0': 1, 'm1': 1, 'm2': 1\n" in str(caught.value)
+        assert "unit='items'" in str(caught.value)
+
+
+@pytest.mark.parametrize("is_lazy", [False, True])
+def test_data_sets_without_queries_have_the_interval_of_the_level(is_lazy: bool) -> None:
+    scores = pooled(4, 60).chunk({"model": 2}) if is_lazy else pooled(4, 60)
+    result = ap.evaluate(scores, intervals=["wilson", "logit"])
+    same = ap.aggregate(result)
+    np.testing.assert_array_equal(same["interval"], result["interval"].isel(method=0))
+    np.testing.assert_array_equal(same["standard_error"], result["standard_error"])
+    assert same.attrs["design"] == (
+        "sample: the items of one ranking, no queries to average over; interval of the result: wilson; "
+        "fixed: the 4 models"
+    )
+    assert (same.attrs["method"], same.attrs["level"], same.attrs["sample"]) == ("wilson", 0.95, "items")
+    wider = ap.aggregate(result, level=0.99)
+    expected = ap.evaluate(scores, intervals="wilson", level=0.99)["interval"].isel(method=0)
+    np.testing.assert_array_equal(wider["interval"], expected)
+    assert wider["level"] == wider["interval"].attrs["ci_prob"] == wider.attrs["level"] == 0.99
+    bootstrap = ap.evaluate(scores, intervals="bootstrap", n_resamples=50)
+    assert np.isfinite(ap.aggregate(bootstrap)["interval"]).all()
+    unknown = ap.aggregate(bootstrap, level=0.99)
+    assert unknown["interval"].isnull().all()
+    assert "no interval at level 0.99: bootstrap of the result has level 0.95" in unknown.attrs["design"]
+
+
+def test_means_say_what_they_are_of(result: xr.Dataset) -> None:
+    result["estimate"][:, 4] = np.nan
+    for options in ({}, {"incomplete": "drop"}, {"method": "bootstrap", "n_resamples": 50}):
+        mean = ap.aggregate(result, **options)
+        assert "queries with an estimate (n_queries of 20), each with its items" in mean.attrs["design"]
+        assert (mean["n_queries"] == 19).all()
+        assert mean.attrs["over"] == "query"
+        assert mean.attrs["estimators"] == ["average_precision"]
+        assert "numpy" in mean.attrs["versions"]
+    lazy = ap.aggregate(result.chunk({"model": 2}))
+    xr.testing.assert_identical(lazy.compute(), ap.aggregate(result))
+
+
+def test_data_sets_that_share_no_model() -> None:
+    nodes = {f"d{i}": result_of(areas_of(2, 3, seed=i), models=[f"{i}{letter}" for letter in "ab"]) for i in range(3)}
+    for function in (ap.aggregate, ap.compare):
+        with pytest.raises(AlignmentError, match=r"every data set lacks some model(.|\n)*'d0' has 2 of 6 models; 'd1'"):
+            function(xr.DataTree.from_dict(nodes), over="dataset", incomplete="drop")
+
+
+def test_queries_of_which_each_lacks_some_model(result: xr.Dataset) -> None:
+    result["estimate"][0, ::2] = np.nan
+    result["estimate"][1, 1::2] = np.nan
+    for function in (ap.aggregate, ap.compare):
+        with pytest.raises(AlignmentError, match="all queries lack the estimate of some model, so incomplete='drop'"):
+            function(result, incomplete="drop")
+
+
+def test_means_of_scores() -> None:
+    scores = queried(3, 5, 40)
+    expected = ap.aggregate(ap.evaluate(scores, missing="drop"))
+    xr.testing.assert_identical(ap.aggregate(scores, missing="drop"), expected)
+    xr.testing.assert_identical(scores.aucpr.aggregate(missing="drop"), expected)
+    kept = ap.evaluate(scores, missing="drop", keep_replicates=True, n_resamples=60, seed=2)
+    again = ap.aggregate(scores, missing="drop", sample="items", method="bootstrap", n_resamples=60, seed=2)
+    xr.testing.assert_identical(again, ap.aggregate(kept, sample="items", method="bootstrap"))
+    others = ap.aggregate(scores, missing="drop", sample="items", estimators=["average_precision", "continuous"])
+    assert np.isfinite(others["interval"]).all()
+    with pytest.raises(InvalidInputError, match="these are options of an evaluation"):
+        ap.aggregate(expected, missing="drop")
+    with pytest.raises(InvalidInputError, match="unknown option\n  received: 'methd'\n  allowed: 'method'"):
+        ap.aggregate(scores, methd="t")
+    with pytest.raises(InvalidInputError, match="neither a result nor scores"):
+        ap.aggregate(xr.Dataset({"x": ("model", [1.0])}))
+
+
 # Errors
 
 
@@ -620,6 +755,9 @@ def test_micro_needs_scores(result: xr.Dataset) -> None:
         ({"baseline": "m11"}, "there is no such model\n  received: 'm11'\n  allowed: 'm1'"),
         ({"baseline": ["m1", "m1"]}, "name one or more baselines, each once"),
         ({"baseline": []}, "name one or more baselines, each once"),
+        ({"baseline": 3}, "there is no such model\n  received: '3'"),
+        ({"basline": "m0"}, "unknown option\n  received: 'basline'\n  allowed: 'baseline'"),
+        ({"estimators": ["continuous"]}, "unknown option\n  received: 'estimators'\n  allowed: 'estimator'"),
         ({"estimator": "continuous"}, "this estimator is not in the result\n  received: 'continuous'"),
         ({"method": "influence"}, "method='influence' needs the scores"),
         ({"sample": "items"}, "sample='items' needs the replicates of the items"),
@@ -641,6 +779,55 @@ def test_what_is_refused(result: xr.Dataset, options: dict, message: str) -> Non
     with pytest.raises(InvalidInputError) as caught:
         ap.compare(result, **options)
     assert message in str(caught.value)
+
+
+def test_options_of_ranks_are_those_of_ranks(result: xr.Dataset) -> None:
+    with pytest.raises(InvalidInputError, match="unknown option\n  received: 'adjust'"):
+        ap.rank(result, adjust="holm")
+    with pytest.raises(InvalidInputError, match="method='influence' knows no such option\n  received: 'ties'"):
+        ap.compare(pooled(), method="influence", ties="block")
+
+
+def test_dependent_queries_are_refused() -> None:
+    scores = queried(3, 4, 40).assign(cluster=("query", [0, 0, 1, 1]))
+    for function in (ap.compare, ap.rank, ap.aggregate):
+        with pytest.raises(InvalidInputError, match="queries that come in clusters are not independent"):
+            function(scores, missing="drop")
+    with pytest.raises(InvalidInputError, match=r"queries that come in clusters(.|\n)*data set 'a'"):
+        ap.compare(xr.DataTree.from_dict({"a": scores}), missing="drop")
+    with pytest.raises(InvalidInputError, match="queries that come in clusters are not independent"):
+        ap.aggregate(scores, how="micro", missing="drop", unit="clusters", intervals="bootstrap")
+    assert ap.compare(scores, sample="items", missing="drop", n_resamples=50).attrs["sample"] == "items"
+
+
+def test_items_of_own_lists_cannot_be_resampled() -> None:
+    random = np.random.default_rng(0)
+    label = (random.random((3, 4, 20)) < 0.4).astype(np.int8)
+    label[..., :2] = 1, 0
+    label[1, :, 15:] = -2
+    scores = xr.Dataset(
+        {
+            "score": (("model", "query", "item"), np.where(label == -2, np.nan, random.normal(size=label.shape))),
+            "label": (("model", "query", "item"), label),
+        }
+    )
+    with pytest.raises(InvalidInputError, match="each model has its own list of them") as caught:
+        ap.compare(ap.evaluate(scores), sample="items")
+    assert "keep_replicates" not in str(caught.value)
+    pooled_layout = ap.evaluate(queried())
+    with pytest.raises(InvalidInputError, match=r"keep_replicates=True(.|\n)*per-run layout"):
+        ap.compare(pooled_layout, sample="items")
+
+
+@pytest.mark.parametrize("labels", [[7, 10, 12, 13, 20, 21], None])
+def test_baselines_may_be_numbers(result: xr.Dataset, labels: list[int] | None) -> None:
+    numbered = result.assign_coords(model=labels) if labels else result.drop_vars("model")
+    wanted = 10 if labels else 1
+    expected = ap.compare(result, "m1", method="t")
+    for baseline in (wanted, np.int64(wanted), [wanted], np.array([wanted]), str(wanted)):
+        comparison = ap.compare(numbered, baseline, method="t")
+        assert comparison["baseline"].values.tolist() == [wanted]
+        np.testing.assert_array_equal(comparison["p_adjusted"], expected["p_adjusted"])
 
 
 def test_too_little_to_compare(result: xr.Dataset) -> None:

@@ -87,7 +87,12 @@ def _question_options(command: Command) -> Command:
     type=click.Choice(["romano_wolf", "max_t", "holm", "benjamini_hochberg", "none"]),
     help="How p-values are adjusted for all comparisons [default: romano_wolf; holm with t and wilcoxon].",
 )
-@click.option("--equivalence", type=float, metavar="MARGIN", help="Differences up to this do not matter.")
+@click.option(
+    "--equivalence",
+    type=float,
+    metavar="MARGIN",
+    help="Differences up to this do not matter; decided of each pair on its own.",
+)
 @_question_options
 def compare(
     output: Output,

@@ -149,13 +149,13 @@ def plan(output: Output, source: str, memory: str | None, estimators: tuple[str,
     from dask.utils import parse_bytes
 
     from aucpr_dask.planning import describe, plan_run
-    from aucpr_dask.view.tables import facts_view
+    from aucpr_dask.view.tables import attributes_view
 
-    planned = plan_run(source, estimators=_expand(estimators), **options)
+    planned = plan_run(source, estimators=_expand(estimators, source), **options)
     if memory is not None:
         planned.check_memory(parse_bytes(memory))
     facts = describe(planned)
-    output.show(facts_view(facts))
+    output.show(attributes_view(facts))
     output.data({"source": source} | facts)
 
 

@@ -25,21 +25,29 @@ SILENT_SECONDS = 2.0
 @positive_from_option
 @output_option
 def info(output: Output, store: str, positive_from: int | None) -> None:
-    """Show what the score store or result store STORE holds, and what is odd about it.
+    """Show what the store STORE holds, of scores, results or comparisons, and what is odd about it.
 
     For scores: sizes, prevalence, missing scores, and warnings such as inverted polarity or heavy ties; every
-    ranking is evaluated once to find them. For results: options, warnings, and the best models.
+    ranking is evaluated once to find them. For results: options, warnings, and the best models. For what
+    compare or rank wrote: sizes, variables, and what was resampled.
     """
     from aucpr_dask import results
+    from aucpr_dask.inference import stored
     from aucpr_dask.scores import open_scores
-    from aucpr_dask.stores import read_root_attrs as read_root_attrs
+    from aucpr_dask.view.comparisons import stored_view, summarize_stored
     from aucpr_dask.view.summary import summarize_result, summarize_scores
     from aucpr_dask.view.tables import result_view, scores_view
 
     summary: Any
-    if _kind(store) == results.KIND:
+    kind = _kind(store)
+    if kind == results.KIND:
         summary = summarize_result(results.open_result(store), store)
         output.show(result_view(summary, output.width, ascii_only=output.ascii_only))
+    elif kind == stored.KIND:
+        answers = summarize_stored(stored.open_comparison(store))
+        output.show(stored_view(answers, store))
+        output.data({"store": store, "kind": kind, "data_sets": answers})
+        return
     else:
         scores = open_scores(store)
         with output.progress(after=SILENT_SECONDS) as report, _reporting_tasks(report):

@@ -11,16 +11,20 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.evaluation import evaluate
+from aucpr_dask.evaluation import evaluate, interval
+from aucpr_dask.inference.comparing import are_scores, require_results
 from aucpr_dask.inference.designs import (
     BOTH,
     INCOMPLETE,
+    ITEM_RESAMPLES,
     ITEMS,
     OVER,
     UNIT_RESAMPLES,
     UNITS,
     Design,
     describe,
+    refuse_dependent_queries,
+    refuse_unknown_options,
     require_replicates,
     settle,
 )
@@ -39,10 +43,11 @@ from aucpr_dask.inference.samples import (
     stack_data_sets,
     summarize,
 )
-from aucpr_dask.inputs import fraction
-from aucpr_dask.specs import choose
+from aucpr_dask.inputs import estimator_names, fraction
+from aucpr_dask.results import versions
+from aucpr_dask.specs import INTERVALS, choose
 from aucpr_dask.stores import Scores, map_nodes, nodes_of
-from aucpr_dask.variables import BOUND, BOUNDS, ITEM, METHOD, MODEL, QUERY
+from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL, QUERY
 
 HOW = ("macro", "micro")
 METHODS = {UNITS: ("t", "bootstrap"), ITEMS: ("normal", "bootstrap"), BOTH: ("bootstrap",)}
@@ -58,7 +63,7 @@ def aggregate(
     sample: str | None = None,
     method: str | None = None,
     level: float = 0.95,
-    n_resamples: int = UNIT_RESAMPLES,
+    n_resamples: int | None = None,
     seed: int = 0,
     incomplete: str | None = None,
     **options: Any,
@@ -72,10 +77,12 @@ def aggregate(
     Parameters
     ----------
     data : xarray.Dataset or xarray.DataTree
-        What :func:`aucpr_dask.evaluate` returns; for ``how="micro"`` scores.
+        What :func:`aucpr_dask.evaluate` returns; or score data sets, which are evaluated first. ``how="micro"`` needs
+        scores.
     over : {"query", "dataset"}
-        What to average over: queries, within each data set, of which one without queries keeps the first interval it
-        has; or the data sets of a tree, in which models are matched by label (queries are averaged first).
+        What to average over: queries, within each data set; or the data sets of a tree, in which models are matched by
+        label (queries are averaged first). A data set without queries keeps the first interval it has, if that is
+        of this `level`; one of another level is made again if it is a formula, and NaN if not.
     how : {"macro", "micro"}
         Mean of the units' estimates; or the estimate of one ranking of all queries' items together, which needs
         scores that can be compared between queries.
@@ -85,16 +92,18 @@ def aggregate(
     method : str, optional
         For units ``"t"`` (default) or ``"bootstrap"`` (percentile); for items ``"normal"`` (default: from the
         standard errors, whose squares add up) or ``"bootstrap"`` (from the replicates); for both ``"bootstrap"``.
+        NaN where the standard error of a unit is not known, or one of its resamples has no estimate.
     level : float
         Confidence level of the interval.
     n_resamples, seed
-        Of the bootstrap over units; for items those of the result are taken.
+        Of the bootstrap over units, 10,000 resamples by default, or over the items of scores, 1,000 by default; for
+        the items of a result its own are taken.
     incomplete : {"raise", "drop"}, optional
         What to do if only some models lack a unit: an error that names them (the default over data sets), or leave out
         the unit for all models. By default over queries, each model is averaged over those it has, which
         `n_queries` counts.
     **options
-        Options of :func:`aucpr_dask.evaluate`, for ``how="micro"``.
+        Options of :func:`aucpr_dask.evaluate`, if `data` are scores.
 
     Returns
     -------
@@ -120,30 +129,26 @@ def aggregate(
     >>> mean["estimate"].values.round(4), mean["interval"].values.round(4)
     (array([[0.4]]), array([[[-0.0968,  0.8968]]]))
     >>> mean.attrs["design"]
-    'sample: 3 queries, each with its items; fixed: the model'
+    'sample: queries with an estimate (n_queries of 3), each with its items; fixed: the model'
     """
     level = fraction(level, "level")
     choose(OVER, over, "over")
     if incomplete is not None:
         choose(INCOMPLETE, incomplete, "incomplete")
+    refuse_unknown_options(options, aggregate, evaluate)
     if choose(HOW, how, "how") == "micro":
-        return _micro(data, over, level, options)
-    if options:
-        raise InvalidInputError(
-            explain(
-                "unknown options of a macro mean",
-                received=", ".join(options),
-                remedy="options of an evaluation go with how='micro', or with aucpr_dask.evaluate",
-            )
-        )
+        return _micro(data, over, level, {"n_resamples": n_resamples or ITEM_RESAMPLES, "seed": seed} | options)
     ask = _Ask(sample, method, level, n_resamples, seed)
+    if are_scores(data, options):
+        data = _evaluated(data, over, ask, options)
+    require_results(data)
     if over == DATASET:
         stacked = complete_units(stack_data_sets(data, incomplete or "raise"), DATASET, incomplete or "raise")
         return _mean(stacked, DATASET, ask)
 
     def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
         if QUERY not in node["estimate"].dims:
-            return _as_it_is(node) if sample is None else _mean(node, None, ask)
+            return _as_it_is(node, ask) if sample is None else _mean(node, None, ask)
         return _mean(node if incomplete is None else complete_units(node, QUERY, incomplete, path), QUERY, ask)
 
     return map_nodes(data, mean_of_node)
@@ -152,17 +157,65 @@ def aggregate(
 class _Ask:
     """The options of a macro mean."""
 
-    def __init__(self, sample: str | None, method: str | None, level: float, n_resamples: int, seed: int) -> None:
+    def __init__(
+        self, sample: str | None, method: str | None, level: float, n_resamples: int | None, seed: int
+    ) -> None:
         self.sample, self.method, self.level = sample, method, level
         self.n_resamples, self.seed = n_resamples, seed
 
 
-def _as_it_is(result: xr.Dataset) -> xr.Dataset:
+def _evaluated(scores: Scores, over: str, ask: _Ask, options: dict[str, Any]) -> Scores:
+    """Evaluate scores, with replicates of the items where the mean rests on them."""
+    needs: dict[str, Any] = {"level": ask.level}
+    if ask.sample in (ITEMS, BOTH):
+        names = estimator_names(options.get("estimators", "average_precision"))
+        if ask.sample == BOTH or ask.method == "bootstrap" or names != ("average_precision",):
+            n_resamples = ask.n_resamples or ITEM_RESAMPLES
+            needs |= {"keep_replicates": True, "n_resamples": n_resamples, "seed": ask.seed}
+    if over == QUERY and ask.sample != ITEMS:
+        for path, node in nodes_of(scores):
+            refuse_dependent_queries(node, path)
+    return evaluate(scores, **(needs | options))
+
+
+def _as_it_is(result: xr.Dataset, ask: _Ask) -> xr.Dataset:
     """Return the estimates of a data set without queries, with its first interval."""
-    kept = {"estimate": result["estimate"], "n_queries": result["estimate"].notnull().astype("int64")}
-    if "interval" in result and result.sizes[METHOD]:
-        kept["interval"] = result["interval"].isel({METHOD: 0}, drop=True)
-    return xr.Dataset(kept)
+    estimates = result.drop_vars("level", errors="ignore")  # that of the result's interval
+    kept = {"estimate": estimates["estimate"], "n_queries": estimates["estimate"].notnull().astype("int64")}
+    if "standard_error" in estimates:
+        kept["standard_error"] = estimates["standard_error"]
+    name = str(result[METHOD].values[0]) if METHOD in result.coords and result.sizes[METHOD] else None
+    how = "no interval"
+    if name is not None:
+        bounds, how = _interval_at(result, name, ask.level)
+        kept["interval"] = bounds.assign_coords({"level": ask.level})
+        kept["interval"].attrs = result["interval"].attrs | {"ci_prob": ask.level}
+    n_models = result.sizes.get(MODEL, 1)
+    models = f"the {n_models:,} models" if n_models != 1 else "the model"
+    aggregated = xr.Dataset(kept).drop_vars(METHOD, errors="ignore")
+    sentence = f"sample: the items of one ranking, no queries to average over; {how}; fixed: {models}"
+    return aggregated.assign_attrs(_attributes(result, sentence, ask, {"sample": ITEMS, "method": name}))
+
+
+def _interval_at(result: xr.Dataset, name: str, level: float) -> tuple[xr.DataArray, str]:
+    """Return a result's first interval at a level, and what was done for it: nothing, its formula again, or NaN."""
+    first = result["interval"].isel({METHOD: 0}, drop=True)
+    has = float(first["level"]) if "level" in first.coords else result.attrs.get("level")
+    if has == level:
+        return first, f"interval of the result: {name}"
+    if name in INTERVALS and INTERVALS[name].is_formula and "n_positive" in result:
+        bounds: xr.DataArray = interval(result["estimate"], result["n_positive"], name, level)
+        return bounds.drop_vars(METHOD, errors="ignore"), f"interval by its formula: {name}"
+    return first.where(False), f"no interval at level {level:g}: {name} of the result has level {has}, evaluate again"
+
+
+def _attributes(result: xr.Dataset, sentence: str, ask: _Ask, facts: dict[str, Any]) -> dict[str, Any]:
+    """Return what a mean records of how it came about."""
+    kept = {name: value for name, value in result.attrs.items() if str(name).startswith("source")}
+    estimators = [str(name) for name in result[ESTIMATOR].values] if ESTIMATOR in result.dims else None
+    facts = {"estimators": estimators} | facts | {"level": ask.level}
+    known = {name: value for name, value in facts.items() if value is not None}
+    return {"design": sentence} | kept | known | {"versions": versions()}
 
 
 def _mean(result: xr.Dataset, dim: str | None, ask: _Ask) -> xr.Dataset:
@@ -189,7 +242,7 @@ def _mean(result: xr.Dataset, dim: str | None, ask: _Ask) -> xr.Dataset:
         reach = stats.norm.ppf(0.5 + ask.level / 2) * error
         bounds = _bounds(mean - reach, mean + reach)
     else:
-        n_resamples = ask.n_resamples if design.sample == UNITS else 0
+        n_resamples = ask.n_resamples or UNIT_RESAMPLES if design.sample == UNITS else 0
         if design.sample != UNITS:
             require_replicates(result, f"sample={design.sample!r}")
             n_resamples = result.sizes[RESAMPLE]
@@ -201,13 +254,16 @@ def _mean(result: xr.Dataset, dim: str | None, ask: _Ask) -> xr.Dataset:
         aggregated[COUNTS[dim]] = n_units
     n_models = result.sizes.get(MODEL, 1)
     n_largest = 1 if dim is None else result.sizes[dim]
-    sentence = describe(design, n_models, n_largest, n_resamples, result.attrs)
-    kept = {name: value for name, value in result.attrs.items() if str(name).startswith("source")}
-    facts: dict[str, Any] = {"sample": design.sample, "method": design.method, "level": ask.level}
+    sentence = describe(
+        design, n_models, n_largest, n_resamples, result.attrs, counted_by=None if dim is None else COUNTS[dim]
+    )
+    if design.sample != UNITS:
+        unknown = "a resample has no estimate" if n_resamples else "a standard error is not known"
+        sentence += f"; NaN where {unknown}"
+    facts: dict[str, Any] = {"over": dim, "sample": design.sample, "method": design.method}
     if n_resamples:
         facts |= {"n_resamples": n_resamples, "seed": result.attrs.get("seed") if design.sample == ITEMS else ask.seed}
-    facts = {name: value for name, value in facts.items() if value is not None}
-    return aggregated.assign_attrs({"design": sentence} | kept | facts)
+    return aggregated.assign_attrs(_attributes(result, sentence, ask, facts))
 
 
 def _bounds(lower: xr.DataArray, upper: xr.DataArray) -> xr.DataArray:
@@ -327,17 +383,32 @@ def _micro(data: Scores, over: str, level: float, options: dict[str, Any]) -> Sc
         raise InvalidInputError(
             explain("ties='trec_eval' orders the documents of one query", remedy="how='micro' with ties='block'")
         )
+    if options.get("unit") == "clusters":
+        for path, node in nodes_of(data):
+            refuse_dependent_queries(node, path)
     n_queries = {path: node.sizes.get(QUERY) for path, node in nodes_of(data)}
     evaluated = evaluate(map_nodes(data, lambda path, node: pool_queries(node)), level=level, **options)
 
     def describe_node(path: str, node: xr.Dataset) -> xr.Dataset:
-        number = n_queries[path]
-        if number is None:
-            return node
-        whole = "resampled: the queries" if node.attrs.get("resampled") == "clusters" else "fixed: these queries"
-        return node.assign_attrs({"design": f"one ranking of the items of {number:,} queries; {whole}"})
+        return node.assign_attrs({"design": _design_of_one_ranking(n_queries[path], node.attrs, options)})
 
     return map_nodes(evaluated, describe_node)
+
+
+def _design_of_one_ranking(n_queries: int | None, attrs: dict[Any, Any], options: dict[str, Any]) -> str:
+    """Say what was resampled, if anything was, and what is fixed."""
+    clusters = "clusters" if n_queries is None else "queries"
+    sampled = f"the {clusters}, each with its items" if options.get("unit") == "clusters" else "the items"
+    how = f"sample: {sampled}, nothing resampled"
+    if "resampled" in attrs:
+        how = f"resampled: {sampled}, {attrs['n_resamples']:,} times"
+    fixed = []
+    if sampled == "the items":
+        fixed += ["these queries"] if n_queries is not None else []
+        by_class = "resampled" in attrs and attrs.get("prevalence_design") == "fixed"
+        fixed += ["the numbers of positives and negatives"] if by_class else []
+    whole = "one ranking of the items" + (f" of {n_queries:,} queries" if n_queries is not None else "")
+    return f"{whole}; {how}; fixed: {', '.join(['the models', *fixed])}"
 
 
 def pool_queries(scores: xr.Dataset) -> xr.Dataset:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,18 +15,21 @@ from numpy.typing import NDArray
 
 from aucpr_dask.domains import few
 from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.evaluation import evaluate_dataset
+from aucpr_dask.evaluation import evaluate, evaluate_dataset
 from aucpr_dask.inference import families
 from aucpr_dask.inference.covarying import OTHER_MODEL, covariance
 from aucpr_dask.inference.designs import (
     BOTH,
     INCOMPLETE,
+    ITEM_RESAMPLES,
     ITEMS,
     OVER,
     UNIT_RESAMPLES,
     UNITS,
     Design,
     describe,
+    refuse_dependent_queries,
+    refuse_unknown_options,
     require_replicates,
     settle,
 )
@@ -65,7 +69,8 @@ from aucpr_dask.stores import Scores, map_nodes, nodes_of
 from aucpr_dask.variables import BOUND, BOUNDS, MODEL, QUERY
 
 BASELINE = "baseline"
-ITEM_RESAMPLES = 1000
+Baseline = str | int | Sequence[str | int]
+SET_HERE = ("estimators", "intervals", "keep_replicates")  # options of an evaluation that a comparison decides on
 LAZY_FROM, LAZY_CHUNK = 500, 250  # models: from how many on the pairs are a chunked array, and in which chunks
 
 DESCRIPTIONS = {
@@ -76,9 +81,11 @@ DESCRIPTIONS = {
     "simultaneous_interval": "Confidence intervals of the differences, all of the family at the level together.",
     "p_value": "Two-sided p-value that the difference is 0, each on its own.",
     "p_adjusted": "P-value adjusted for all comparisons of the family.",
-    "p_equivalence": "P-value of the two one-sided tests that the difference is beyond the margin.",
+    "p_equivalence": "P-value of the two one-sided tests that the difference is beyond the margin, of each pair on "
+    "its own: not adjusted for the family.",
     "share_inside": "Probability that the difference is within the margin.",
-    "decision": "Whether the two are equivalent, different by more than the margin, or neither is shown.",
+    "decision": "Whether the two are equivalent, different by more than the margin, or neither is shown, of each pair "
+    "on its own: not adjusted for the family.",
     "rank": "Rank of the estimate: 1 is best, equal estimates share their mean rank.",
     "rank_interval": "Lowest and highest rank the model may have, each model at the level on its own.",
     "simultaneous_rank_interval": "Lowest and highest rank, all models at the level together.",
@@ -92,7 +99,7 @@ DESCRIPTIONS = {
 
 def compare(
     data: Scores,
-    baseline: str | Sequence[str] | None = None,
+    baseline: Baseline | None = None,
     *,
     estimator: str | None = None,
     over: str = QUERY,
@@ -117,8 +124,9 @@ def compare(
     ----------
     data : xarray.Dataset or xarray.DataTree
         A result of :func:`aucpr_dask.evaluate`, or score data sets, which are evaluated first.
-    baseline : str or sequence of str, optional
-        Models to compare all others with; without, all pairs of models are compared.
+    baseline : label or sequence of labels, optional
+        Models to compare all others with (where models have no labels, their numbers); without, all pairs of models
+        are compared.
     estimator : str, optional
         Compare by this estimator; the first of the result by default.
     over : {"query", "dataset"}
@@ -141,7 +149,8 @@ def compare(
     level : float
         Confidence level of the intervals.
     equivalence : float, optional
-        A margin: differences up to it do not matter. Adds the two one-sided tests of equivalence and a decision.
+        A margin: differences up to it do not matter. Adds the two one-sided tests of equivalence and a decision,
+        of each pair on its own: neither is adjusted for how many pairs there are.
     n_resamples : int, optional
         Resamples; by default 10,000 of units, 1,000 of items, or as many as the result keeps.
     seed : int
@@ -203,7 +212,7 @@ def compare(
         seed=seed,
         incomplete=incomplete,
     )
-    answered = ask(data, question, options)
+    answered = ask(data, question, options, compare)
     if over == DATASET:
         return _compare(answered, DATASET, question, baseline, chunk)
 
@@ -254,14 +263,30 @@ def unit_dim(node: xr.Dataset) -> str | None:
     return QUERY if QUERY in node["estimate"].dims else None
 
 
-def ask(data: Scores, question: Question, options: Mapping[str, Any]) -> Any:
+def ask(data: Scores, question: Question, options: Mapping[str, Any], asked: Callable[..., object]) -> Any:
     """Return results that hold what the question needs, data sets stacked if they are the units.
 
-    Scores are evaluated; with replicates, or with the covariance of the models, as the question needs.
+    Scores are evaluated; with replicates, or with the covariance of the models, as the question needs. `asked` is the
+    public function with these options.
     """
+    refuse_unknown_options(options, asked, evaluate, without=SET_HERE)
+    is_scores = are_scores(data, options)
+    if is_scores and question.over != DATASET and question.sample != ITEMS:
+        for path, node in nodes_of(data):
+            refuse_dependent_queries(node, path)
+    if question.method == "influence":
+        return _with_covariance(data, question, options, is_scores=is_scores)
+    if is_scores:
+        data = _evaluated(data, question, options)
+    require_results(data)
+    return stack_data_sets(data, question.incomplete) if question.over == DATASET else data
+
+
+def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:
+    """Whether the data are still to be evaluated, with these options: those of an evaluation go with scores only."""
     if not isinstance(data, xr.Dataset | xr.DataTree) or not list(nodes_of(data)):
         raise InvalidInputError(
-            explain("there is nothing to compare", received=type(data).__name__, allowed="a Dataset or DataTree")
+            explain("there is nothing here", received=type(data).__name__, allowed="a Dataset or DataTree with data")
         )
     is_scores = all("score" in node and "estimate" not in node for _, node in nodes_of(data))
     if options and not is_scores:
@@ -272,10 +297,11 @@ def ask(data: Scores, question: Question, options: Mapping[str, Any]) -> Any:
                 remedy="pass the scores to evaluate them with these options",
             )
         )
-    if question.method == "influence":
-        return _with_covariance(data, question, options, is_scores=is_scores)
-    if is_scores:
-        data = _evaluated(data, question, options)
+    return is_scores
+
+
+def require_results(data: Scores) -> None:
+    """Raise unless every data set has estimates."""
     missing = [path for path, node in nodes_of(data) if "estimate" not in node]
     if missing:
         raise InvalidInputError(
@@ -285,7 +311,6 @@ def ask(data: Scores, question: Question, options: Mapping[str, Any]) -> Any:
                 remedy="pass what aucpr_dask.evaluate returns",
             )
         )
-    return stack_data_sets(data, question.incomplete) if question.over == DATASET else data
 
 
 def _evaluated(scores: Scores, question: Question, options: Mapping[str, Any]) -> Scores:
@@ -320,7 +345,19 @@ def _with_covariance(data: Scores, question: Question, options: Mapping[str, Any
                 remedy="with the data sets fixed, sample='items' and method='bootstrap'",
             )
         )
-    return covariance(data, question.estimator or "average_precision", **options) if is_scores else data
+    if not is_scores:
+        return data
+    unused = [name for name in options if name not in inspect.signature(covariance).parameters]
+    if unused:
+        raise InvalidInputError(
+            explain(
+                "method='influence' knows no such option",
+                received=", ".join(map(repr, unused)),
+                allowed="missing, positive_from, unjudged, unit, prevalence_design",
+                remedy="method='bootstrap' takes all options of an evaluation",
+            )
+        )
+    return covariance(data, question.estimator or "average_precision", **options)
 
 
 @dataclass(frozen=True)
@@ -360,7 +397,8 @@ def prepare(node: xr.Dataset, dim: str | None, question: Question) -> Prepared:
     n_resamples = question.n_resamples or UNIT_RESAMPLES
     method: Method
     if design.method == "influence":
-        method = Influence(estimates.mean, _covariance_of_means(node, estimates), goal, n_resamples, question.seed)
+        matrix = _covariance_of_means(node, estimates)
+        method = Influence(estimates.mean, matrix, estimates.names, goal, n_resamples, question.seed)
     elif design.sample != UNITS:
         replicates = _item_replicates(node, estimates, design, question)
         n_resamples = replicates.shape[1]
@@ -393,7 +431,25 @@ def _item_replicates(node: xr.Dataset, estimates: Estimates, design: Design, que
             )
         )
     node = node[[REPLICATE]].isel({RESAMPLE: slice(wanted)})
-    return read_replicates(node, estimates, question.estimator, question.seed if design.sample == BOTH else None)
+    seed = question.seed if design.sample == BOTH else None
+    replicates = read_replicates(node, estimates, question.estimator, seed)
+    _refuse_undefined_replicates(replicates, estimates)
+    return replicates
+
+
+def _refuse_undefined_replicates(replicates: Floats, estimates: Estimates) -> None:
+    """Raise if a replicate is not a number, with how many are not, model by model."""
+    undefined = np.count_nonzero(~np.isfinite(replicates), axis=1)
+    if undefined.any():
+        counts = [f"{name!r}: {number:,}" for name, number in zip(estimates.names, undefined, strict=True) if number]
+        raise InvalidInputError(
+            explain(
+                "some resamples have no estimate: no positive was drawn, or scores without the spread that it needs",
+                received=f"of {replicates.shape[1]:,} resamples without an estimate {few(counts)}",
+                remedy="another estimator (average_precision needs no spread); unit='items' and "
+                "prevalence_design='fixed', which draw as many positives as there are; or data with more positives",
+            )
+        )
 
 
 def _covariance_of_means(node: xr.Dataset, estimates: Estimates) -> Floats:
@@ -426,7 +482,7 @@ def _covariance_of_means(node: xr.Dataset, estimates: Estimates) -> Floats:
 
 
 def _compare(
-    node: xr.Dataset, dim: str | None, question: Question, baseline: str | Sequence[str] | None, chunk: int | None
+    node: xr.Dataset, dim: str | None, question: Question, baseline: Baseline | None, chunk: int | None
 ) -> xr.Dataset:
     prepared = prepare(node, dim, question)
     columns = None if baseline is None else _positions(baseline, prepared.estimates.names)
@@ -531,9 +587,9 @@ def estimator_name(node: xr.Dataset, estimator: str | None) -> str | None:
     return node.attrs.get("estimator")
 
 
-def _positions(baseline: str | Sequence[str], names: Sequence[str]) -> list[int]:
+def _positions(baseline: Baseline, names: Sequence[str]) -> list[int]:
     """Return the positions of the baselines among the models."""
-    wanted = [baseline] if isinstance(baseline, str) else [str(name) for name in baseline]
+    wanted = [str(label) for label in np.atleast_1d(np.asarray(baseline, dtype=object))]
     unknown = [name for name in wanted if name not in names]
     if unknown or not wanted or len(set(wanted)) < len(wanted):
         close = [near for name in unknown for near in difflib.get_close_matches(name, names, n=3)]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from aucpr_dask.errors import InvalidInputError, explain
 from aucpr_dask.inference.samples import DATASET, REPLICATE, UNIT_NAMES
 from aucpr_dask.specs import choose
-from aucpr_dask.variables import QUERY
+from aucpr_dask.variables import MODEL, QUERY
 
 OVER = (QUERY, DATASET)
 UNITS, ITEMS, BOTH = SAMPLES = ("units", "items", "both")
@@ -23,7 +26,8 @@ METHODS = {
 }
 """The methods of each kind of sample, the default first."""
 
-UNIT_RESAMPLES = 10_000
+UNIT_RESAMPLES, ITEM_RESAMPLES = 10_000, 1000
+ROUND_OFF = 1e-9  # of sums of weights
 
 
 @dataclass(frozen=True)
@@ -74,13 +78,22 @@ def settle(
 
 
 def describe(
-    design: Design, n_models: int, n_units: int, n_resamples: int, attrs: dict[Any, Any], *, complete: bool = False
+    design: Design,
+    n_models: int,
+    n_units: int,
+    n_resamples: int,
+    attrs: dict[Any, Any],
+    *,
+    complete: bool = False,
+    counted_by: str | None = None,
 ) -> str:
-    """Say in a sentence what was resampled, and what is fixed."""
+    """Say in a sentence what was resampled, and what is fixed; `counted_by` holds how many of the units there are."""
     models = f"the {n_models:,} models" if n_models != 1 else "the model"
     units = ""
     if design.dim is not None:
         units = f"{n_units:,} {UNIT_NAMES[design.dim][n_units != 1]}"
+        if counted_by is not None:
+            units = f"{UNIT_NAMES[design.dim][1]} with an estimate ({counted_by} of {n_units:,})"
     each = "" if design.dim is None else f" of each {UNIT_NAMES[design.dim][0]}"
     times = f"{n_resamples:,} times"
     drawn = "clusters" if "clusters" in str(attrs.get("resampled", attrs.get("sampled", "items"))) else "items"
@@ -102,13 +115,66 @@ def describe(
     return f"sample: {whole}; fixed: {models}"
 
 
+def refuse_unknown_options(
+    options: Iterable[str], *functions: Callable[..., object], without: Collection[str] = ()
+) -> None:
+    """Raise if an option is none of the functions', or one of those `without`; with the names that come close."""
+    names = [name for function in functions for name in inspect.signature(function).parameters]
+    known = set(names) - {"options", "scores", "data", *without}
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        close = [near for name in unknown for near in difflib.get_close_matches(name, sorted(known), n=3)]
+        raise InvalidInputError(
+            explain(
+                "unknown option" + ("s" if len(unknown) > 1 else ""),
+                received=", ".join(map(repr, unknown)),
+                allowed=", ".join(map(repr, close)) or "see the options of this function",
+            )
+        )
+
+
+def refuse_dependent_queries(node: Any, path: str) -> None:
+    """Raise if queries, which are to be the sample, come in clusters: they are not drawn one by one."""
+    if "cluster" in node and QUERY in node["cluster"].dims:
+        raise InvalidInputError(
+            explain(
+                "queries that come in clusters are not independent, and here each would count as one unit",
+                where=f"data set {path!r}" if path else None,
+                received="'cluster' over the dimension 'query'",
+                remedy="evaluate the scores, average the queries of each cluster to one unit and pass that; "
+                "or scores.drop_vars('cluster') if the queries are independent",
+            )
+        )
+
+
 def require_replicates(result: Any, what: str) -> None:
     """Raise unless a result keeps the replicates of its items."""
+    if REPLICATE not in result and _has_own_lists(result):
+        raise InvalidInputError(
+            explain(
+                f"{what} resamples items, which cannot be done here: each model has its own list of them",
+                received="a result of a per-run layout: the models' rankings of a query differ in length",
+                remedy="take the queries as the sample: sample='units'; or import a pooled layout",
+            )
+        )
     if REPLICATE not in result:
         raise InvalidInputError(
             explain(
                 f"{what} needs the replicates of the items",
                 received="a result without the variable 'replicate'",
-                remedy="evaluate(scores, ..., keep_replicates=True), or pass the scores in place of the result",
+                remedy="evaluate(scores, ..., keep_replicates=True), or pass the scores in place of the result; "
+                "not where each model has a ranked list of its own (per-run layout): there the sample is queries",
             )
         )
+
+
+def _has_own_lists(result: Any) -> bool:
+    """Whether the rankings of a query differ in length: then each model has a ranked list of its own.
+
+    Lists of one length look like those of a pooled layout, and under other conventions the lengths say nothing.
+    """
+    counts = [result[name] for name in ("n_positive", "n_negative") if name in result]
+    if len(counts) < 2 or result.attrs.get("missing") != "raise" or any(MODEL not in count.dims for count in counts):
+        return False
+    length = counts[0] + counts[1]
+    return bool((length.max(MODEL) > (1 + ROUND_OFF) * length.min(MODEL)).any())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 import numpy as np
@@ -73,19 +73,21 @@ class SignFlips:
 
     def __init__(self, values: Floats, names: Sequence[str], goal: Goal, n_resamples: int, seed: int) -> None:
         self.goal, self.values = goal, values
-        self.mean = mean_of_units(values)
+        self.estimate = mean_of_units(values)
         signs, complete = families.sign_flips(len(names), n_resamples, seed=seed, keys=keys_of(names))
-        self.sample = families.joint_replicates(self.mean, means_under(signs, values).T, null=True, complete=complete)
+        self.sample = families.joint_replicates(
+            self.estimate, means_under(signs, values).T, null=True, complete=complete
+        )
         self.residual = families.joint_replicates(
-            self.mean, means_under(signs, values - self.mean[:, None]).T, null=True, complete=complete
+            self.estimate, means_under(signs, values - self.estimate[:, None]).T, null=True, complete=complete
         )
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:
         """P-values of the flipped differences, intervals of the flipped residuals."""
         tests = families.pair_statistics(self.sample, first, second)
         spread = families.pair_statistics(self.residual, first, second)
-        error = families.errors_from_units(self.values, first, second)
-        quantile = self.student(families.marginal_quantiles(self.residual, first, second, self.goal.level))
+        error = self.errors(first, second)
+        quantile = self.reach(families.marginal_quantiles(self.residual, first, second, self.goal.level))
         bounds = _intervals(tests.difference, error, quantile)
         verdict = _student_equivalence(tests.difference, error, self.goal, self.values.shape[1])
         return Pairs(first, second, tests.difference, error, tests.p_value, bounds, tests, spread, verdict)
@@ -93,9 +95,18 @@ class SignFlips:
     def simultaneous_quantile(self, family: Pairs) -> float:
         """Quantile of the largest Student statistic of the family."""
         quantile = families.max_t_quantile(_known(family.spread), self.goal.level)
-        return float(self.student(np.array([quantile]))[0])
+        return float(self.reach(np.array([quantile]))[0])
 
-    def student(self, quantile: Floats) -> Floats:
+    @property
+    def spread(self) -> JointReplicates:
+        """The flipped residuals around the estimates."""
+        return replace(self.residual, null=False)
+
+    def errors(self, first: Indices, second: Indices) -> Floats:
+        """Return the standard errors of differences."""
+        return families.errors_from_units(self.values, first, second)
+
+    def reach(self, quantile: Floats) -> Floats:
         """Turn quantiles of flipped means over their root mean square into those of Student statistics."""
         n_units = self.values.shape[1]
         if 2.0 ** (1 - n_units) > 1 - self.goal.level:
@@ -171,15 +182,17 @@ class Influence:
     Families are adjusted by normal draws with that covariance.
     """
 
-    def __init__(self, estimate: Floats, covariance: Floats, goal: Goal, n_resamples: int, seed: int) -> None:
+    def __init__(
+        self, estimate: Floats, covariance: Floats, names: Sequence[str], goal: Goal, n_resamples: int, seed: int
+    ) -> None:
         self.goal, self.estimate, self.covariance = goal, estimate, covariance
-        draws = normal_draws(covariance, n_resamples, seed)
+        draws = normal_draws(covariance, names, n_resamples, seed)
         self.sample = families.joint_replicates(estimate, estimate + draws)
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:
         """Wald intervals and tests."""
         tests = families.pair_statistics(self.sample, first, second)
-        error = families.errors_from_covariance(self.covariance, first, second)
+        error = self.errors(first, second)
         difference = self.estimate[first] - self.estimate[second]
         bounds = families.intervals(difference, error, families.parametric_quantile(self.goal.level))
         verdict = None
@@ -189,8 +202,22 @@ class Influence:
         return Pairs(first, second, difference, error, p_value, bounds, tests, tests, verdict)
 
     def simultaneous_quantile(self, family: Pairs) -> float:
-        """Quantile of the largest statistic of the family, among normal draws."""
-        return families.max_t_quantile(_known(family.spread), self.goal.level)
+        """Quantile of the largest statistic of the family, among normal draws; never below that of one pair."""
+        quantile = families.max_t_quantile(_known(family.spread), self.goal.level)
+        return float(self.reach(np.array([quantile]))[0])
+
+    @property
+    def spread(self) -> JointReplicates:
+        """The replicates around the estimates that make intervals simultaneous."""
+        return self.sample
+
+    def errors(self, first: Indices, second: Indices) -> Floats:
+        """Return the standard errors of differences."""
+        return families.errors_from_covariance(self.covariance, first, second)
+
+    def reach(self, quantile: Floats) -> Floats:
+        """Return how many errors an interval reaches: quantiles of draws, but no fewer than for a single pair."""
+        return np.maximum(quantile, families.parametric_quantile(self.goal.level))
 
 
 _Replicates = TypeVar("_Replicates", PairStatistics, JointReplicates)
@@ -198,12 +225,18 @@ _Replicates = TypeVar("_Replicates", PairStatistics, JointReplicates)
 Method = Resampling | SignFlips | Student | Wilcoxon | Influence
 
 
-def normal_draws(covariance: Floats, n_resamples: int, seed: int) -> Floats:
-    """Draw R times from the normal law with a covariance (M, M) that may be singular; shape (R, M)."""
-    values, vectors = np.linalg.eigh(covariance)
+def normal_draws(covariance: Floats, names: Sequence[str], n_resamples: int, seed: int) -> Floats:
+    """Draw R times from the normal law with a covariance (M, M) that may be singular; shape (R, M).
+
+    The models are drawn in the order of their names, so that the order they are given in changes no bit.
+    """
+    order = sorted(range(len(names)), key=names.__getitem__)
+    values, vectors = np.linalg.eigh(covariance[np.ix_(order, order)])
     factor = vectors * np.sqrt(np.maximum(values, 0.0))
     normals = generator(seed, "normal draws").standard_normal((n_resamples, len(covariance)))
-    return np.asarray(normals @ factor.T, dtype=np.float64)
+    draws: Floats = np.empty(normals.shape)
+    draws[:, order] = normals @ factor.T
+    return draws
 
 
 def unit_replicates(values: Floats, names: Sequence[str], n_resamples: int, seed: int) -> Floats:

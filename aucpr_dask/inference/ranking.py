@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from aucpr_dask.inference.comparing import (
 )
 from aucpr_dask.inference.designs import UNIT_RESAMPLES
 from aucpr_dask.inference.families import Floats, Indices, JointReplicates
-from aucpr_dask.inference.methods import Resampling, SignFlips, unit_replicates
+from aucpr_dask.inference.methods import Influence, Resampling, SignFlips, unit_replicates
 from aucpr_dask.inference.rank_sets import (
     RankDistribution,
     indistinguishable_groups,
@@ -113,7 +112,7 @@ def rank(
         seed=seed,
         incomplete=incomplete,
     )
-    answered = ask(data, question, options)
+    answered = ask(data, question, options, rank)
     if over == DATASET:
         return _rank(answered, DATASET, question)
 
@@ -127,8 +126,8 @@ def rank(
 def _rank(node: xr.Dataset, dim: str | None, question: Question) -> xr.Dataset:
     prepared = prepare(node, dim, question)
     method = prepared.method
-    if isinstance(method, SignFlips):
-        marginal, simultaneous, order, groups = _sets_of_flips(method, question.level)
+    if isinstance(method, SignFlips | Influence):
+        marginal, simultaneous, order, groups = _sets_of_intervals(method, question.level)
     else:
         sets = rank_sets(_replicates(prepared, question), question.level)
         marginal, simultaneous, order, groups = sets.marginal, sets.simultaneous, sets.order, sets.groups
@@ -173,24 +172,24 @@ def _replicates(prepared: Prepared, question: Question) -> JointReplicates:
     return prepared.method.sample
 
 
-def _sets_of_flips(method: SignFlips, level: float) -> tuple[Indices, Indices, Indices, Indices]:
-    """Return marginal and simultaneous rank sets, the order and the groups, by the intervals of flipped residuals."""
-    sets = rank_sets(replace(method.residual, null=False), level)  # around the estimates: residuals are
-    n_models = len(method.mean)
+def _sets_of_intervals(method: SignFlips | Influence, level: float) -> tuple[Indices, Indices, Indices, Indices]:
+    """Return marginal and simultaneous rank sets, the order and the groups, by the method's own intervals."""
+    sets = rank_sets(method.spread, level)
+    n_models = len(method.estimate)
     first, second = families.all_pairs(n_models)
     error: Floats = np.zeros((n_models, n_models))
-    error[first, second] = error[second, first] = families.errors_from_units(method.values, first, second)
-    difference = np.subtract.outer(method.mean, method.mean)
+    error[first, second] = error[second, first] = method.errors(first, second)
+    difference = np.subtract.outer(method.estimate, method.estimate)
+
+    def reach(quantile: Floats) -> Floats:
+        with np.errstate(invalid="ignore"):
+            return np.where(error > 0, method.reach(quantile) * error, 0.0)
 
     def rank_intervals(quantile: Floats) -> Indices:
-        with np.errstate(invalid="ignore"):
-            reach = np.where(error > 0, method.student(quantile) * error, 0.0)
-        return ranks_from_intervals(difference - reach, difference + reach)
+        return ranks_from_intervals(difference - reach(quantile), difference + reach(quantile))
 
     quantile = np.array([sets.quantile])
-    with np.errstate(invalid="ignore"):
-        shown = difference > np.where(error > 0, method.student(quantile) * error, 0.0)
-    shown = shown[np.ix_(sets.order, sets.order)]
+    shown = (difference > reach(quantile))[np.ix_(sets.order, sets.order)]
     first_different = np.where(shown.any(axis=1), shown.argmax(axis=1), n_models)
     groups = indistinguishable_groups(first_different)
     return rank_intervals(sets.marginal_quantile[:, None]), rank_intervals(quantile), sets.order, groups

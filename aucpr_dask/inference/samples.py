@@ -130,6 +130,8 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
         kept = ~(nowhere | partly)
         left_out = tuple(unit for unit, keep in zip(units, kept, strict=True) if not keep)
         values, units = values[:, kept], tuple(unit for unit, keep in zip(units, kept, strict=True) if keep)
+    if 0 in values.shape and dim is not None and known.any():
+        raise AlignmentError(_nothing_left(UNIT_NAMES[dim][1], None))
     if 0 in values.shape:
         raise InvalidInputError(
             explain(
@@ -173,6 +175,15 @@ def _incomplete(
         f"some models lack the estimate of some {plural}, so their means are not over the same {plural}",
         received="; ".join(map(units_lacked, lacking[:MOST_SHOWN])) + (f" and {more} more models" if more > 0 else ""),
         remedy=f"leave those {plural} out for all models: incomplete='drop'; or leave the models out",
+    )
+
+
+def _nothing_left(plural: str, where: str | None) -> str:
+    """Say that every unit is incomplete."""
+    return explain(
+        f"all {plural} lack the estimate of some model, so incomplete='drop' leaves none",
+        where=where,
+        remedy="leave out the models that lack most, or compare models that share some",
     )
 
 
@@ -339,6 +350,17 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
             )
         check_unique(node.indexes[MODEL], MODEL, f"data set {path!r}")
         models.update(dict.fromkeys(node.indexes[MODEL]))
+    if incomplete == "drop" and all(node.sizes[MODEL] < len(models) for _, node in nodes):
+        raise AlignmentError(
+            explain(
+                "every data set lacks some model, so no data set is left over which all models could be averaged",
+                received="; ".join(
+                    f"{path!r} has {node.sizes[MODEL]:,} of {len(models):,} models" for path, node in nodes[:MOST_SHOWN]
+                )
+                + (f" and {len(nodes) - MOST_SHOWN} more data sets" if len(nodes) > MOST_SHOWN else ""),
+                remedy="select the models that several data sets share, or give models the same labels everywhere",
+            )
+        )
     averaged = [_mean_over_queries(node, path, incomplete).reindex({MODEL: list(models)}) for path, node in nodes]
     shared = set.intersection(*(set(map(str, node.data_vars)) for node in averaged))
     try:
@@ -373,6 +395,8 @@ def complete_units(node: xr.Dataset, dim: str, incomplete: str, path: str = "") 
         models = labels_of(known, MODEL)
         message = _incomplete(known.transpose(MODEL, dim).values, partly.values, models, units, dim)
         raise AlignmentError(explain(message, where=f"data set {path!r}") if path else message)
+    if incomplete == "drop" and bool(known.any()) and not bool((known & ~partly).any()):
+        raise AlignmentError(_nothing_left(UNIT_NAMES[dim][1], f"data set {path!r}" if path else None))
     held = [name for name in ("estimate", "standard_error", REPLICATE) if name in node]
     return node.assign({name: node[name].where(~partly) for name in held})
 
@@ -383,9 +407,13 @@ def _mean_over_queries(node: xr.Dataset, path: str, incomplete: str) -> xr.Datas
     if QUERY not in node.dims:
         return node
     node = complete_units(node, QUERY, incomplete, path)
-    means = xr.Dataset({name: mean_of_known(node[name], QUERY) for name in ("estimate", REPLICATE) if name in node})
+    known = node["estimate"].notnull()
+    means = xr.Dataset({"estimate": mean_of_known(node["estimate"], QUERY)})
+    if REPLICATE in node:
+        undefined = (node[REPLICATE].isnull() & known).any(QUERY)  # else that mean would be over fewer queries
+        means[REPLICATE] = mean_of_known(node[REPLICATE], QUERY).where(~undefined)
     if "standard_error" in node:
-        means["standard_error"] = error_of_mean(node["standard_error"], node["estimate"].notnull(), QUERY)
+        means["standard_error"] = error_of_mean(node["standard_error"], known, QUERY)
     return means.assign_attrs(node.attrs)
 
 
@@ -429,6 +457,7 @@ def summarize_units(values: NDArray[Any], *, names: tuple[str, ...]) -> Floats:
 
 def error_of_mean(standard_error: xr.DataArray, known: xr.DataArray, dim: str) -> xr.DataArray:
     """Return the standard error of a mean over fixed units, each with items of its own."""
-    variance: xr.DataArray = (standard_error.where(known) ** 2).sum(dim)
+    # An unknown error of a known estimate is not 0: it makes that of the mean unknown, too.
+    variance: xr.DataArray = (standard_error**2).where(known, 0.0).sum(dim, skipna=False)
     error: xr.DataArray = variance**0.5 / known.sum(dim)
     return error

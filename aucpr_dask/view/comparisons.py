@@ -15,7 +15,7 @@ from rich.text import Text
 
 from aucpr_dask.stores import Scores, nodes_of
 from aucpr_dask.variables import BOUND, MODEL
-from aucpr_dask.view.tables import WIDEST_NAME, Column, counted, fitted_table, shorten
+from aucpr_dask.view.tables import WIDEST_NAME, Column, attributes_view, counted, fitted_table, shorten
 
 MOST_PAIRS = 20_000  # as records; a store holds all
 TOP = 10
@@ -74,6 +74,42 @@ class Ranks:
     facts: dict[str, Any]
     n_units: int | None
     models: tuple[ModelRank, ...]
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """What a store holds of the comparisons or ranks of one data set."""
+
+    data_set: str
+    kind: str
+    sizes: dict[str, int]
+    facts: dict[str, Any]
+    variables: dict[str, str]
+
+
+def summarize_stored(answer: Scores) -> list[StoredAnswer]:
+    """Return what a store of comparisons or ranks holds, without reading its arrays."""
+    return [
+        StoredAnswer(
+            data_set=path,
+            kind="ranks" if "rank" in node else "comparison",
+            sizes={str(dim): size for dim, size in node.sizes.items() if dim != BOUND},
+            facts=dict(node.attrs),
+            variables={str(name): str(array.attrs.get("description", "")) for name, array in node.data_vars.items()},
+        )
+        for path, node in nodes_of(answer)
+    ]
+
+
+def stored_view(answers: Sequence[StoredAnswer], url: str) -> Group:
+    """Show what a store of comparisons or ranks holds: sizes, how the numbers came about, and variables."""
+    parts: list[RenderableType] = [Text(f"comparison store {url}", style="bold")]
+    for answer in answers:
+        sizes = ", ".join(f"{size:,} {dim.replace('_', ' ')}" for dim, size in answer.sizes.items())
+        title = Text(shorten(answer.data_set, WIDEST_NAME) or "all models", style="bold")
+        parts += [Text(""), title.append(f"  {answer.kind}: {sizes}", style="not bold"), attributes_view(answer.facts)]
+        parts += [Text(""), attributes_view(answer.variables)]
+    return Group(*parts)
 
 
 def summarize_comparison(comparison: Scores) -> list[Comparison]:
@@ -184,7 +220,11 @@ def comparison_view(comparison: Comparison, width: int, *, top: int | None = TOP
     level = f"{100 * float(facts['level']):.4g}%"
     adjust = str(facts["adjust"]).replace("_", " ")
     together = "each on its own" if adjust == "none" else f"all together ({adjust})"
-    parts += [Text(""), Text(f"told apart at {level}, {together}: {separable}", style="bold"), _design(facts)]
+    parts += [Text(""), Text(f"told apart at {level}, {together}: {separable}", style="bold")]
+    if "equivalence" in facts:
+        margin = f"within {float(facts['equivalence']):g}"
+        parts.append(Text(f"equivalence ({margin}): each pair on its own, not adjusted for how many there are"))
+    parts.append(_design(facts))
     return Group(*parts)
 
 

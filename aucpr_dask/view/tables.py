@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -263,7 +263,7 @@ def result_view(summary: ResultSummary, width: int, *, top: int | None = None, a
     """Show the summary of a result store."""
     return Group(
         _headline("result store", summary.url, len(summary.data_sets), summary.n_rankings),
-        facts_view(summary.attrs),
+        attributes_view(summary.attrs),
         Text(""),
         *_sizes(summary.data_sets, width),
         Text(""),
@@ -362,8 +362,8 @@ def _warnings(flags: Sequence[FlagSummary], width: int) -> list[RenderableType]:
     return parts
 
 
-def facts_view(attrs: dict[str, object]) -> Table:
-    """Lay out named facts, one in a row."""
+def attributes_view(attrs: Mapping[str, object]) -> Table:
+    """Show names with their values."""
     grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
     for name, value in attrs.items():
         grid.add_row(Text(name.replace("_", " "), style="dim"), Text(_attribute(value)))
