@@ -31,6 +31,10 @@ class StoreError(AucprError, OSError):
     """A store that is absent, unfinished, of another kind, or in the way."""
 
 
+class RunError(AucprError, RuntimeError):
+    """Blocks of a run that could not be computed; the others are kept."""
+
+
 class ClusterError(AucprError, RuntimeError):
     """Worker processes that do not start."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -19,14 +18,17 @@ import xarray as xr
 from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster, as_completed
 
-from aucpr_dask.errors import ClusterError, StoreError, explain
-from aucpr_dask.evaluation import evaluate, evaluate_dataset
+from aucpr_dask.errors import AucprError, ClusterError, RunError, StoreError, explain
+from aucpr_dask.evaluation import evaluate_dataset
+from aucpr_dask.ledger import Ledger, differences
+from aucpr_dask.planning import Block, Plan, absolute, plan_run
 from aucpr_dask.results import KIND, open_result
 from aucpr_dask.scores import open_scores
-from aucpr_dask.stores import Scores, create_store, map_nodes, nodes_of, open_array, open_backend, read_root_document
-from aucpr_dask.variables import MODEL, QUERY
+from aucpr_dask.stores import PendingStore, Scores, create_store, open_array, open_backend, refuse_existing
+from aucpr_dask.variables import QUERY
 
 BLOCKS_AHEAD = 4  # tasks in flight per worker thread
+RETRIES = 2  # of a block whose storage or worker fails; what is wrong with the data is not tried again
 
 Cluster = None | int | str | Client
 
@@ -41,24 +43,7 @@ class Progress:
     rankings_total: int
     seconds: float
     dashboard: str | None
-
-
-@dataclass(frozen=True)
-class Block:
-    """One aligned part of one data set: what a task evaluates and writes."""
-
-    path: str
-    region: tuple[tuple[str, int, int], ...]  # dimension, start, stop
-
-    @property
-    def slices(self) -> dict[str, slice]:
-        """The region as keyword indexers."""
-        return {dim: slice(start, stop) for dim, start, stop in self.region}
-
-    @property
-    def n_rankings(self) -> int:
-        """How many rankings the block holds."""
-        return int(np.prod([stop - start for _, start, stop in self.region], dtype=np.int64))
+    blocks_failed: int = 0
 
 
 def run(
@@ -72,15 +57,16 @@ def run(
 ) -> Scores:
     """Evaluate a score store into a result store, block by block, on a cluster.
 
-    The numbers are those of :func:`aucpr_dask.evaluate`, bit by bit: each task calls it on one block.
-    The result opens only once every block is written.
+    The numbers are those of :func:`aucpr_dask.evaluate`, bit by bit: each task evaluates one block and writes it.
+    The result opens only once every block is written. Until then a ledger beside the blocks says which are done: after
+    whatever stopped a run, the same call goes on from there.
 
     Parameters
     ----------
     source_url, result_url : str or Path
         A score store, and where to write the result.
     overwrite : bool
-        Whether to replace a store at `result_url`.
+        Whether to replace a store at `result_url` and start from the beginning.
     cluster : None, int, str or distributed.Client
         None: a local cluster with one single-threaded process per core; a number: that many processes;
         a string: the address of a scheduler; or a client. Only a cluster started here is closed again.
@@ -97,33 +83,113 @@ def run(
     Raises
     ------
     StoreError
-        If the source does not open or the result is in the way.
+        If the source does not open, or something else is in the place of the result: another store, or a run whose
+        options or scores were others. The message names the differences.
+    ChunkError
+        If a block would not fit the memory of a worker; before the first task.
+    RunError
+        If blocks failed, again and again, for other reasons than their data. All other blocks are kept.
     ClusterError
         If worker processes do not start, as in a script without ``if __name__ == "__main__":``.
     InvalidInputError, MissingScoresError
         See :func:`aucpr_dask.evaluate`; before the first task wherever the metadata tell.
     """
-    source, target = _absolute(source_url), _absolute(result_url)
-    _refuse_overlap(source, target)
-    digest = hashlib.sha256(read_root_document(source)).hexdigest()
-    lazy = evaluate(open_scores(source), **options)
-    template = map_nodes(lazy, lambda path, result: _template(result, source, digest))
-    blocks = [Block(path, region) for path, result in nodes_of(lazy) for region in _regions(result)]
-    pending = create_store(target, template, KIND, overwrite=overwrite)
+    target = absolute(result_url)
+    _refuse_overlap(absolute(source_url), target)
+    plan = plan_run(source_url, **options)
+    ledger = None if overwrite else _ledger_of(target, plan)
+    if ledger is not None and ledger.root_document() is None:
+        return open_result(target)  # it is finished
     with connect(cluster) as client:
-        _run_blocks(client, blocks, (source, target, uuid4().hex, options), on_progress)
-    pending.commit()
+        plan.check_memory(_memory_of_a_thread(client))
+        if ledger is None:
+            pending = create_store(target, plan.template, KIND, overwrite=overwrite)
+            ledger = Ledger(pending.backend)
+            ledger.open(plan.parameters, pending.root_document)
+        failures = _run_blocks(client, plan, ledger, (target, uuid4().hex, options), on_progress)
+    if failures:
+        raise _explained(failures, plan, target)
+    root_document = ledger.root_document()
+    if root_document is not None:
+        PendingStore(target, open_backend(target), root_document).commit()
+        ledger.close()
     return open_result(target)
 
 
-def evaluate_block(block: Block, source: str, target: str, run_id: str, options: dict[str, Any]) -> int:
-    """Evaluate one block of a score store into its region of a result store: the task of a run."""
+def _ledger_of(target: str, plan: Plan) -> Ledger | None:
+    """Return the ledger of a run with this plan, finished or not; None if there is nothing at `target`."""
+    ledger = Ledger(open_backend(target, read_only=True))
+    before = ledger.plan()
+    if before is None:
+        refuse_existing(target, overwrite=False)
+        return None
+    changed = differences(before, plan.parameters)
+    if changed:
+        raise StoreError(
+            explain(
+                "there is something at this place already: another evaluation",
+                where=target,
+                received="; ".join(changed),
+                remedy="give the same options to go on with it, name another place, or pass overwrite=True "
+                "(--overwrite) to replace it",
+            )
+        )
+    return ledger if ledger.root_document() is None else Ledger(open_backend(target))
+
+
+def _memory_of_a_thread(client: Client) -> float | None:
+    """Return the least memory that a thread of any worker has; None if there is no limit."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    limits = [worker["memory_limit"] / worker["nthreads"] for worker in workers if worker["memory_limit"]]
+    return min(limits, default=None)
+
+
+def _explained(failures: dict[int, BaseException], plan: Plan, target: str) -> BaseException:
+    """Return the error to raise: the first one, if it says what is wrong with the data; else one that names it."""
+    number, first = min(failures.items())
+    kept = f"{len(failures)} of {len(plan.blocks)} blocks failed; the others are kept at {target}"
+    kept += ", and the same call goes on from there"
+    if isinstance(first, AucprError):
+        first.add_note(kept)
+        return first
+    error = RunError(
+        explain(
+            "blocks could not be computed",
+            where=plan.blocks[number].describe(),
+            received=f"{type(first).__name__}: {first}",
+            remedy=kept,
+        )
+    )
+    error.__cause__ = first
+    return error
+
+
+def evaluate_block(
+    number: int, block: Block, source: str, target: str, run_id: str, options: dict[str, Any]
+) -> AucprError | None:
+    """Evaluate one block of a score store into its region of a result store, and record it: the task of a run.
+
+    What is wrong with the data is returned and not raised: trying again would not help.
+    """
+    started = time.monotonic()
+    ledger = Ledger(_target_backend(target, run_id))
     dataset = _source_node(source, block.path, run_id)
-    result = evaluate_dataset(dataset.isel(block.slices).load(), block.path, **options)
+    try:
+        result = evaluate_dataset(dataset.isel(block.slices).load(), block.path, **options)
+    except AucprError as error:
+        ledger.record_failure(number, {"error": str(error)})
+        return error
     for name, variable in result.data_vars.items():
         region = tuple(block.slices.get(str(dim), slice(None)) for dim in variable.dims)
         _target_array(target, block.path, str(name), run_id)[region] = variable.values
-    return block.n_rankings
+    ledger.record_done(number, {"seconds": round(time.monotonic() - started, 3)})
+    return None
+
+
+@lru_cache(maxsize=8)
+def _target_backend(target: str, run_id: str) -> Any:
+    """Open the result once per process and run."""
+    return open_backend(target)
 
 
 @lru_cache(maxsize=8)
@@ -144,38 +210,64 @@ def _target_array(target: str, path: str, name: str, run_id: str) -> Any:
 
 def _run_blocks(
     client: Client,
-    blocks: list[Block],
-    arguments: tuple[str, str, str, dict[str, Any]],
+    plan: Plan,
+    ledger: Ledger,
+    arguments: tuple[str, str, dict[str, Any]],
     on_progress: Callable[[Progress], None] | None,
-) -> None:
+) -> dict[int, BaseException]:
+    """Evaluate the blocks that the ledger does not call done, and return the errors of those that failed for good."""
     started = time.monotonic()
-    rankings = 0
-    total = sum(block.n_rankings for block in blocks)
-    calls = [(block, *arguments) for block in blocks]
-    for done, (_, n_rankings) in enumerate(as_they_finish(client, evaluate_block, calls), start=1):
-        rankings += n_rankings
+    done = ledger.done()
+    rankings = sum(plan.blocks[number].n_rankings for number in done)
+    waiting = [number for number in range(len(plan.blocks)) if number not in done]
+    calls = [(number, plan.blocks[number], plan.source, *arguments) for number in waiting]
+    failures: dict[int, BaseException] = {}
+    n_done = len(done)
+    for call, outcome in as_they_finish(client, evaluate_block, calls, retries=RETRIES, keep_going=True):
+        number = waiting[call]
+        if outcome is not None:
+            failures[number] = outcome
+            if not isinstance(outcome, AucprError):  # the others were recorded where they arose
+                ledger.record_failure(number, {"error": f"{type(outcome).__name__}: {outcome}"})
+        n_done += 1
+        rankings += plan.blocks[number].n_rankings
         if on_progress is not None:
             seconds = time.monotonic() - started
-            on_progress(Progress(done, len(blocks), rankings, total, seconds, client.dashboard_link))
+            state = len(plan.blocks), rankings, plan.n_rankings, seconds, client.dashboard_link, len(failures)
+            on_progress(Progress(n_done, *state))
+    return failures
 
 
 def as_they_finish(
-    client: Client, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]]
+    client: Client,
+    function: Callable[..., Any],
+    calls: Iterable[tuple[Any, ...]],
+    *,
+    retries: int = 0,
+    keep_going: bool = False,
 ) -> Iterator[tuple[int, Any]]:
-    """Run calls of a function on the workers, few at a time, and yield the number of each call and its result."""
+    """Run calls of a function on the workers, few at a time, and yield the number of each call and its result.
+
+    A call that raises is tried again so often; then its error is raised, or yielded in place of a result if the others
+    are to go on.
+    """
     threads = sum(client.nthreads().values()) or 1
     waiting = enumerate(calls)
     unfinished: dict[Any, int] = {}
 
     def submit(n: int) -> list[Any]:
-        futures = {client.submit(function, *arguments, pure=False): number for number, arguments in islice(waiting, n)}
+        futures = {
+            client.submit(function, *arguments, pure=False, retries=retries): number
+            for number, arguments in islice(waiting, n)
+        }
         unfinished.update(futures)
         return list(futures)
 
     running = as_completed(submit(BLOCKS_AHEAD * threads))
     try:
         for future in running:
-            result = future.result()
+            error = future.exception() if keep_going else None
+            result = future.result() if error is None else error
             number = unfinished.pop(future)
             running.update(submit(1))
             yield number, result
@@ -216,25 +308,6 @@ def _start_workers(n_workers: int) -> LocalCluster:
             block_signals(signal.SIG_SETMASK, before)
 
 
-def _template(result: xr.Dataset, source: str, digest: str) -> xr.Dataset:
-    template = result.drop_encoding()
-    for name, variable in template.data_vars.items():
-        template[name].encoding = {"chunks": tuple(chunks[0] for chunks in variable.chunks or ())}
-    template.attrs |= {"source": source, "source_digest": digest}
-    return template
-
-
-def _regions(result: xr.Dataset) -> Iterator[tuple[tuple[str, int, int], ...]]:
-    """Yield the aligned regions of a lazy result: the chunks of its leading dimensions."""
-    chunks = result["n_positive"].chunksizes
-    dims = [dim for dim in (MODEL, QUERY) if dim in chunks]
-    ends = [np.cumsum(chunks[dim]) for dim in dims]
-    for index in np.ndindex(*map(len, ends)):
-        yield tuple(
-            (dim, int(end[i] - chunks[dim][i]), int(end[i])) for dim, end, i in zip(dims, ends, index, strict=True)
-        )
-
-
 def _refuse_overlap(source: str, target: str) -> None:
     inner, outer = f"{source}/", f"{target}/"
     if inner.startswith(outer) or outer.startswith(inner):
@@ -246,7 +319,3 @@ def _refuse_overlap(source: str, target: str) -> None:
                 remedy="name another place for the result",
             )
         )
-
-
-def _absolute(url: str | Path) -> str:
-    return str(url) if "://" in str(url) else str(Path(url).absolute())

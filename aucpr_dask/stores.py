@@ -167,7 +167,9 @@ def _looks_like_store(folder: Path) -> bool:
         return True
     # An unfinished store: nothing but metadata documents and chunks, and no finished store further down.
     files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
-    is_ours = all(f.name == ROOT_DOCUMENT or "c" in f.parts[1:] or f.suffix == ".partial" for f in files)
+    is_ours = all(
+        f.name == ROOT_DOCUMENT or "c" in f.parts[1:] or f.suffix == ".partial" or f.parts[0] == "ledger" for f in files
+    )
     return is_ours and not any("kind" in _attributes_of(path) for path in folder.glob(f"*/{ROOT_DOCUMENT}"))
 
 
@@ -251,7 +253,7 @@ def read_root_document(url: str) -> bytes:
         explain(
             "this store was never finished" if unfinished else "there is no store at this place",
             where=url,
-            remedy="write it again with --overwrite: its root document is missing, so it is incomplete"
+            remedy="run the same command again: an evaluation goes on where it stopped; anything else, with --overwrite"
             if unfinished
             else "check the path; `aucpr-dask import` makes a score store",
         )

@@ -8,6 +8,7 @@ for command in (
     demonstration.demo,
     importing.import_group,
     inspection.info,
+    evaluation.plan,
     evaluation.evaluate,
     evaluation.show,
     comparison.compare,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aucpr_dask.cli.common import Output, cluster_option, example, output_option, overwrite_option
+from aucpr_dask.cli.common import Command, Output, cluster_option, example, output_option, overwrite_option
 from aucpr_dask.errors import InvalidInputError, explain
 from aucpr_dask.specs import (
     ESTIMATORS,
@@ -56,73 +56,116 @@ def _interval_names(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(lookup(INTERVALS, name, "interval method").name for name in names)
 
 
+_EVALUATION_OPTIONS = (
+    click.option(
+        "--estimator",
+        "estimators",
+        metavar="NAME",
+        multiple=True,
+        default=["average_precision"],
+        show_default=True,
+        help=f"What to estimate (repeat for several), or 'all': {', '.join(map(usage, ESTIMATORS.values()))}.",
+    ),
+    click.option(
+        "--interval",
+        "--intervals",
+        "intervals",
+        multiple=True,
+        default=["logit"],
+        show_default=True,
+        metavar="NAME",
+        callback=lambda ctx, param, values: _interval_names(values),
+        help=f"Interval (repeat, or separate by commas): {', '.join(INTERVALS)}.",
+    ),
+    click.option(
+        "--level",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        default=0.95,
+        show_default=True,
+        help="Confidence level.",
+    ),
+    click.option(
+        "--recall-range",
+        type=(float, float),
+        default=(0.0, 1.0),
+        metavar="LOW HIGH",
+        help="Take the area between two recalls only.",
+    ),
+    click.option("--prevalence", type=float, metavar="SHARE", help="Reweight to this share of positives."),
+    click.option(
+        "--missing", type=click.Choice(MISSING), default="raise", show_default=True, help="What a missing score means."
+    ),
+    click.option("--ties", type=click.Choice(TIES), default="block", show_default=True, help="What equal scores mean."),
+    click.option(
+        "--unjudged",
+        type=click.Choice(UNJUDGED),
+        default="negative",
+        show_default=True,
+        help="What an unjudged item counts as.",
+    ),
+    positive_from_option,
+    click.option(
+        "--resamples",
+        "n_resamples",
+        type=int,
+        default=1000,
+        show_default=True,
+        help="Resamples of bootstrap intervals.",
+    ),
+    click.option("--seed", type=int, default=0, show_default=True, help="What resamples and folds are drawn by."),
+    click.option("--unit", type=click.Choice(UNITS), default="items", show_default=True, help="What resamples draw."),
+    click.option("--keep-replicates", is_flag=True, help="Write the estimate of every resample: compare needs them."),
+    click.option(
+        "--prevalence-design",
+        type=click.Choice(PREVALENCE_DESIGNS),
+        default="fixed",
+        show_default=True,
+        help="Whether standard errors hold the numbers of positives and negatives fixed.",
+    ),
+    click.option("--folds", "n_folds", type=int, default=10, show_default=True, help="Folds of cross-validation."),
+)
+
+
+def _evaluation_options(command: Command) -> Command:
+    """Add what an evaluation can be told."""
+    for option in reversed(_EVALUATION_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command(
+    short_help="Say what an evaluation will do, before it does it.",
+    epilog=example("aucpr-dask plan aucpr-demo/scores.zarr --intervals bootstrap"),
+)
+@click.argument("source")
+@_evaluation_options
+@click.option("--memory", metavar="SIZE", help="Memory of a worker thread, such as 4GiB: does every block fit?")
+@output_option
+def plan(output: Output, source: str, memory: str | None, estimators: tuple[str, ...], **options: Any) -> None:
+    """Plan the evaluation of the score store SOURCE: blocks, bytes, and about how long it takes.
+
+    One block is evaluated to see how long that takes; nothing is written.
+    """
+    from dask.utils import parse_bytes
+
+    from aucpr_dask.planning import describe, plan_run
+    from aucpr_dask.view.tables import attributes_view
+
+    planned = plan_run(source, estimators=_expand(estimators, source), **options)
+    if memory is not None:
+        planned.check_memory(parse_bytes(memory))
+    facts = describe(planned)
+    output.show(attributes_view(facts))
+    output.data({"source": source} | facts)
+
+
 @click.command(
     short_help="Evaluate a score store and write a result store.",
     epilog=example("aucpr-dask evaluate aucpr-demo/scores.zarr result.zarr --level 0.9"),
 )
 @click.argument("source")
 @click.argument("result")
-@click.option(
-    "--estimator",
-    "estimators",
-    metavar="NAME",
-    multiple=True,
-    default=["average_precision"],
-    show_default=True,
-    help=f"What to estimate (repeat for several), or 'all': {', '.join(map(usage, ESTIMATORS.values()))}.",
-)
-@click.option(
-    "--interval",
-    "--intervals",
-    "intervals",
-    multiple=True,
-    default=["logit"],
-    show_default=True,
-    metavar="NAME",
-    callback=lambda ctx, param, values: _interval_names(values),
-    help=f"Interval (repeat, or separate by commas): {', '.join(INTERVALS)}.",
-)
-@click.option(
-    "--level",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="Confidence level.",
-)
-@click.option(
-    "--recall-range",
-    type=(float, float),
-    default=(0.0, 1.0),
-    metavar="LOW HIGH",
-    help="Take the area between two recalls only.",
-)
-@click.option("--prevalence", type=float, metavar="SHARE", help="Reweight to this share of positives.")
-@click.option(
-    "--missing", type=click.Choice(MISSING), default="raise", show_default=True, help="What a missing score means."
-)
-@click.option("--ties", type=click.Choice(TIES), default="block", show_default=True, help="What equal scores mean.")
-@click.option(
-    "--unjudged",
-    type=click.Choice(UNJUDGED),
-    default="negative",
-    show_default=True,
-    help="What an unjudged item counts as.",
-)
-@positive_from_option
-@click.option(
-    "--resamples", "n_resamples", type=int, default=1000, show_default=True, help="Resamples of bootstrap intervals."
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="What resamples and folds are drawn by.")
-@click.option("--unit", type=click.Choice(UNITS), default="items", show_default=True, help="What resamples draw.")
-@click.option("--keep-replicates", is_flag=True, help="Write the estimate of every resample: compare needs them.")
-@click.option(
-    "--prevalence-design",
-    type=click.Choice(PREVALENCE_DESIGNS),
-    default="fixed",
-    show_default=True,
-    help="Whether standard errors hold the numbers of positives and negatives fixed.",
-)
-@click.option("--folds", "n_folds", type=int, default=10, show_default=True, help="Folds of cross-validation.")
+@_evaluation_options
 @cluster_option
 @top_option
 @overwrite_option
@@ -130,7 +173,10 @@ def _interval_names(values: tuple[str, ...]) -> tuple[str, ...]:
 def evaluate(
     output: Output, source: str, result: str, top: int | None, estimators: tuple[str, ...], **options: Any
 ) -> None:
-    """Evaluate every ranking of the score store SOURCE and write the store RESULT."""
+    """Evaluate every ranking of the score store SOURCE and write the store RESULT.
+
+    If that was begun before and stopped, by whatever, it goes on from there.
+    """
     from aucpr_dask.execution import run
     from aucpr_dask.view.progress import follow_run
 

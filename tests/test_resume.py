@@ -1,0 +1,218 @@
+"""Runs that are stopped, killed or refused, and go on: the final store is that of a run left in peace."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import pooled, queried
+from distributed import Client, LocalCluster
+from test_run import assert_does_not_open, assert_same_bits
+
+import aucpr_dask as ap
+from aucpr_dask.errors import ChunkError, RunError, StoreError
+from aucpr_dask.ledger import Ledger
+from aucpr_dask.planning import plan_run
+from aucpr_dask.stores import open_backend
+
+OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "intervals": ["logit", "bootstrap"]}
+OPTIONS |= {"n_resamples": 100, "keep_replicates": True}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 1000)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    ap.save_scores(queried(11, 5, 40), tmp_path / "scores.zarr")
+    return tmp_path / "scores.zarr"
+
+
+class Stop(Exception):
+    pass
+
+
+def stop_after(n: int) -> Any:
+    def on_progress(event: Any) -> None:
+        if event.blocks_done >= n:
+            raise Stop
+
+    return on_progress
+
+
+def state_of(target: Path) -> dict[Path, tuple[int, int]]:
+    files = [path for path in target.rglob("*") if path.is_file() and "ledger" not in path.parts]
+    return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in files}
+
+
+def wait_for(client: Client) -> None:
+    """Wait for the tasks that were under way when a run stopped: they may write their own blocks still."""
+    workers = client.scheduler_info()["workers"]
+    client.gather([client.submit(abs, -1, workers=[address], pure=False) for address in workers])  # one thread each
+
+
+def ledger_of(target: Path) -> Ledger:
+    return Ledger(open_backend(target))
+
+
+@pytest.mark.parametrize("n_done", [1, 4, 9])
+def test_a_stopped_run_goes_on_where_it_stopped(client: Client, source: Path, tmp_path: Path, n_done: int) -> None:
+    target = tmp_path / "result.zarr"
+    with pytest.raises(Stop):
+        ap.run(source, target, cluster=client, on_progress=stop_after(n_done), **OPTIONS)
+    assert_does_not_open(target)
+    wait_for(client)
+    done, before = ledger_of(target).done(), state_of(target)
+    plan = plan_run(source, **OPTIONS)
+    assert n_done <= len(done) < len(plan.blocks)
+    events: list[Any] = []
+    result = ap.run(source, target, cluster=client, on_progress=events.append, **OPTIONS)
+    assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
+    assert [event.blocks_done for event in events] == list(range(len(done) + 1, len(plan.blocks) + 1))
+    assert events[-1].rankings_done == plan.n_rankings == 55
+    after = state_of(target)
+    untouched = [path for path, state in before.items() if after[path] == state]
+    assert len(untouched) >= len(done)  # at least one file of each
+
+
+def test_a_finished_run_has_nothing_to_do(client: Client, source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "result.zarr"
+    first = ap.run(source, target, cluster=client, **OPTIONS)
+    before = state_of(target)
+    again = ap.run(source, target, cluster=client, on_progress=stop_after(0), **OPTIONS)
+    assert again.identical(first)
+    assert state_of(target) == before
+    assert not (target / "ledger" / "done").exists()
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_other_options_are_refused_by_name(client: Client, source: Path, tmp_path: Path, is_finished: bool) -> None:
+    target = tmp_path / "result.zarr"
+    try:
+        ap.run(source, target, cluster=client, on_progress=None if is_finished else stop_after(2), **OPTIONS)
+    except Stop:
+        assert not is_finished
+    wait_for(client)
+    before = state_of(target)
+    with pytest.raises(StoreError, match=r"n_resamples: 100, now 200; seed: 0, now 3\n.*--overwrite"):
+        ap.run(source, target, cluster=client, **OPTIONS | {"n_resamples": 200, "seed": 3})
+    scores = queried(11, 5, 40)
+    scores["score"][0, 0, 0] += 1
+    ap.save_scores(scores.assign_attrs(changed=1), source, overwrite=True)
+    with pytest.raises(StoreError, match="source_digest: "):
+        ap.run(source, target, cluster=client, **OPTIONS)
+    assert state_of(target) == before
+    assert_same_bits(ap.run(source, target, cluster=client, overwrite=True, **OPTIONS), ap.evaluate(scores, **OPTIONS))
+
+
+def test_a_block_that_fails_for_good_is_recorded_and_the_rest_goes_on(
+    client: Client, source: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "result.zarr"
+    plan = plan_run(source, **OPTIONS)
+    chunk = sorted(path for path in (source / "score").rglob("*") if path.is_file() and path.name != "zarr.json")[3]
+    content = chunk.read_bytes()
+    chunk.write_bytes(b"no chunk at all")
+    with pytest.raises(RunError, match=rf"(?s)blocks could not be computed.*model \d.*1 of {len(plan.blocks)} blocks"):
+        ap.run(source, target, cluster=client, **OPTIONS)
+    assert_does_not_open(target)
+    failures = ledger_of(target).failures()
+    assert len(failures) == 1
+    assert next(iter(failures.values()))["error"]
+    chunk.write_bytes(content)
+    events: list[Any] = []
+    result = ap.run(source, target, cluster=client, on_progress=events.append, **OPTIONS)
+    assert len(events) == 1
+    assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
+
+
+def test_a_run_that_does_not_fit_is_refused_before_its_first_task(tmp_path: Path) -> None:
+    ap.save_scores(pooled(4, 3000).chunk(model=4), tmp_path / "scores.zarr")
+    target = tmp_path / "result.zarr"
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", memory_limit="500MB") as cluster,
+        Client(cluster) as client,
+        pytest.raises(ChunkError, match=r"(?s)would not fit.*MiB for a block, 477 MiB of memory"),
+    ):
+        ap.run(tmp_path / "scores.zarr", target, cluster=client, n_resamples=30_000_000, intervals="bootstrap")
+    assert not target.exists()
+
+
+def test_a_killed_worker_costs_only_its_block(source: Path, tmp_path: Path) -> None:
+    killed: list[int] = []
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+
+        def kill_one(event: Any) -> None:
+            if event.blocks_done == 3:
+                killed.append(next(iter(client.run(os.getpid).values())))
+                os.kill(killed[0], signal.SIGKILL)
+
+        result = ap.run(source, tmp_path / "result.zarr", cluster=client, on_progress=kill_one, **OPTIONS)
+    assert killed
+    assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
+
+
+CLIENT = """
+import sys
+import aucpr_dask as ap
+import aucpr_dask.stores
+if __name__ == "__main__":
+    aucpr_dask.stores.CHUNK_BYTES = 1000
+    ap.run(sys.argv[1], sys.argv[2], cluster=2, on_progress=lambda event: print(event.blocks_done, flush=True),
+           estimators=["average_precision", "continuous"], intervals=["logit", "bootstrap"], n_resamples=100,
+           keep_replicates=True)
+"""
+
+
+def kill_client_after(n_blocks: int, seconds: float, source: Path, target: Path) -> None:
+    """Run in a process group of its own, and kill all of it, workers included, in the middle."""
+    command = [sys.executable, "-c", CLIENT, str(source), str(target)]
+    options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen(command, start_new_session=True, **options) as process:
+        for line in process.stdout or ():
+            if int(line) >= n_blocks:
+                break
+        time.sleep(seconds)
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_a_killed_client_leaves_what_was_done(client: Client, source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "result.zarr"
+    kill_client_after(2, 0.0, source, target)
+    assert_does_not_open(target)
+    n_done = len(ledger_of(target).done())
+    assert n_done >= 2
+    result = ap.run(source, target, cluster=client, **OPTIONS)
+    assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_random_times(client: Client, source: Path, tmp_path: Path) -> None:
+    """Everything is killed at once, as by a power cut, again and again on the same store, and then once more."""
+    random = np.random.default_rng(1)
+    expected = ap.evaluate(queried(11, 5, 40), **OPTIONS)
+    total = len(plan_run(source, **OPTIONS).blocks)
+    for attempt in range(20):
+        target = tmp_path / f"result-{attempt}.zarr"
+        kill_client_after(int(random.integers(0, total)), float(random.random() * 0.05), source, target)
+        assert_same_bits(ap.run(source, target, cluster=client, **OPTIONS), expected)
