@@ -333,7 +333,8 @@ def test_what_blocks_do_not_tell_is_not_a_number() -> None:
     weight = np.ones(case.score.shape)
     for parts in ((0.0, 1.0), (0.0, 0.5)):
         targets = kernels.targets_of([0, *HIDDEN], [np.nan] * 4, parts)
-        items = case.score, case.label[None], row, weight, row
+        classes = (case.label[None] + 1).astype(np.int8)  # 1 negative, 2 positive
+        items = case.score, classes, row, weight, weight, row
         weighted = kernels.evaluate_weighted_rows(*items, options(), targets)
         assert np.isfinite(weighted[:, 0]).all()
         assert np.isnan(weighted[:, 1:4]).all()

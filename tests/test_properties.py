@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 from strategies import Case, cases, chunkings, weights
 
 import aucpr_dask as ap
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.specs import ESTIMATORS, INTERVALS
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
@@ -282,9 +283,16 @@ def test_intervals_at_the_ends(n: int) -> None:
         np.testing.assert_allclose(bounds[2:, 1], [z2 / (n + z2), 1 - 0.025 ** (1 / n)], rtol=1e-12)
 
 
-@pytest.mark.parametrize(("area", "n"), [(np.nan, 5), (0.5, 0), (0.5, np.nan), (-0.1, 5), (1.1, 5)])
+@pytest.mark.parametrize(("area", "n"), [(np.nan, 5), (0.5, 0), (0.5, np.nan)])
 def test_no_interval_without_an_area_and_positives(area: float, n: float) -> None:
     assert np.isnan(ap.interval(area, n, FORMULAS)).all()
+
+
+@pytest.mark.parametrize(("area", "n"), [(-0.1, 5), (1.1, 5), (0.5, -3)])
+def test_no_area_is_outside_its_range(area: float, n: float) -> None:
+    for one in (area, np.array([0.5, area])):
+        with pytest.raises(InvalidInputError, match=r"is outside its range[\s\S]*received: 1 values"):
+            ap.interval(one, n if np.ndim(one) == 0 or n > 0 else np.array([5, n]), FORMULAS)
 
 
 @given(st.floats(0.05, 0.95), st.integers(5, 10_000), levels)
