@@ -167,6 +167,7 @@ def test_import_examples_work(name: str, folder: Path, monkeypatch: pytest.Monke
     assert "score" in scores if isinstance(scores, xr.Dataset) else scores.children
 
 
+@pytest.mark.slow
 def test_info_evaluate_and_show_examples_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     build_scores("aucpr-demo/scores.zarr")
@@ -282,6 +283,7 @@ def test_evaluate_writes_shows_and_tells(scores: Path, tmp_path: Path) -> None:
     assert "average_precision" in bad.stderr
 
 
+@pytest.mark.slow
 def test_evaluate_json_leaves_stdout_to_the_document(scores: Path, tmp_path: Path) -> None:
     done = shell("evaluate", str(scores), str(tmp_path / "r.zarr"), "--missing", "last", "--cluster", "1", "--json")
     assert done.returncode == 0, done.stderr

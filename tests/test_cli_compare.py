@@ -60,6 +60,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ["compare", "rank"])
+@pytest.mark.slow
 def test_examples_work(name: str, demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(demo)
     lines = ok(*example_of(name)[1:]).stdout.splitlines()

@@ -131,6 +131,7 @@ def test_tables_equal_scikit_learn(result: xr.DataTree) -> None:
         np.testing.assert_allclose(found.sel(model=list(expected)), list(expected.values()), rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_it_does_not_replace_what_is_there_unless_told(folder: Path, first: object) -> None:
     before = (folder / "aucpr-demo" / "result.zarr" / "zarr.json").stat().st_mtime_ns
     refused, _ = run_demo(folder)

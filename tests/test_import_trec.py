@@ -435,6 +435,7 @@ class TestClef:
 
 @needs_deep_learning
 @pytest.mark.parametrize("grade", [1, 2])
+@pytest.mark.slow
 def test_default_import_and_evaluation_give_the_published_map(tmp_path, grade):
     url = tmp_path / "s.zarr"
     import_trec(DEEP_LEARNING / "runs", DEEP_LEARNING / "qrels.dl19-passage.txt", url)

@@ -558,7 +558,7 @@ def check_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **cluster: Any) -
         }
     )
     ap.save_scores(scores, tmp_path / "scores.zarr")
-    with LocalCluster(dashboard_address=None, **cluster) as local, Client(local) as client:
+    with LocalCluster(dashboard_address=":0", **cluster) as local, Client(local) as client:
         for unit, options in (
             ("items", EVERY),
             ("clusters", EVERY | {"intervals": ("bootstrap", "bayesian", "basic")}),

@@ -72,7 +72,7 @@ def ledger_of(target: Path) -> Ledger:
     return Ledger(open_backend(target))
 
 
-@pytest.mark.parametrize("n_done", [1, 4, 9])
+@pytest.mark.parametrize("n_done", [1, 9])
 def test_a_stopped_run_goes_on_where_it_stopped(client: Client, source: Path, tmp_path: Path, n_done: int) -> None:
     target = tmp_path / "result.zarr"
     with pytest.raises(Stop):
@@ -155,6 +155,7 @@ def test_a_run_that_does_not_fit_is_refused_before_its_first_task(tmp_path: Path
     assert not target.exists()
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_only_its_block(source: Path, tmp_path: Path) -> None:
     killed: list[int] = []
     with (
@@ -196,6 +197,7 @@ def kill_client_after(n_blocks: int, seconds: float, source: Path, target: Path)
         os.killpg(process.pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_killed_client_leaves_what_was_done(client: Client, source: Path, tmp_path: Path) -> None:
     target = tmp_path / "result.zarr"
     kill_client_after(2, 0.0, source, target)

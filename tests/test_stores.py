@@ -245,7 +245,7 @@ def _this_process() -> Any:
     from distributed import Client
 
     if not _CLIENT:
-        _CLIENT.append(Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None))
+        _CLIENT.append(Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0"))
     return _CLIENT[0]
 
 

@@ -42,7 +42,7 @@ SMALL: dict[str, Any] = {
 def client() -> Iterator[Client]:
     """One worker: a thread of this process."""
     with (
-        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         yield client
@@ -147,6 +147,7 @@ def test_a_study_broken_off_goes_on(client: Client, tmp_path: Path) -> None:
     assert_same(whole, study(**SMALL, n_simulations=20, cluster=client))
 
 
+@pytest.mark.slow
 def test_any_workers_give_the_same(client: Client) -> None:
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as pair:
         two = study(**SMALL, n_simulations=17, cluster=pair)
@@ -227,6 +228,7 @@ def test_shares_add_up(client: Client) -> None:
     assert all("description" in variable.attrs for variable in found.data_vars.values())
 
 
+@pytest.mark.slow
 def test_coverage_agrees_with_a_simulation_of_its_own(client: Client) -> None:
     """Scores by NumPy's generator, average precision by its definition, the interval by its formula."""
     options: dict[str, Any] = {"estimators": ["average_precision"], "intervals": ["logit", "binomial"]}
@@ -360,6 +362,7 @@ import aucpr_dask as ap
 """
 
 
+@pytest.mark.slow
 def test_a_script_without_guard_is_told_of_it(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT.format(guard="if True:"))
     done = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False)
