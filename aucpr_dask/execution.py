@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import dask
 import numpy as np
 import xarray as xr
 from dask.system import CPU_COUNT
@@ -29,6 +30,9 @@ from aucpr_dask.variables import QUERY
 
 BLOCKS_AHEAD = 4  # tasks in flight per worker thread
 RETRIES = 2  # of a block whose storage or worker fails; what is wrong with the data is not tried again
+
+# By Dask's own setting a worker hands memory back as soon as it is free, and asks for it again at the next replicate.
+KEEP_MEMORY = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
 
 Cluster = None | int | str | Client
 
@@ -293,7 +297,8 @@ def _start_workers(n_workers: int) -> LocalCluster:
     block_signals = getattr(signal, "pthread_sigmask", None)  # absent on Windows; the mask is inherited
     before = block_signals(signal.SIG_BLOCK, {signal.SIGINT}) if block_signals else None
     try:
-        return LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0")
+        with dask.config.set(KEEP_MEMORY):
+            return LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0")
     except (RuntimeError, TimeoutError) as error:
         raise ClusterError(
             explain(
