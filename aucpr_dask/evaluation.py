@@ -13,7 +13,6 @@ import xarray as xr
 from aucpr_dask.blocks import COLUMNS, ITEM_ROLES, Request, evaluate_intervals, evaluate_rankings
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, explain
 from aucpr_dask.inputs import (
-    aligned,
     checked_request,
     estimator_names,
     fraction,
@@ -22,7 +21,15 @@ from aucpr_dask.inputs import (
     score_inputs,
 )
 from aucpr_dask.resampling import QUANTITY as _QUANTITY
-from aucpr_dask.resampling import IntervalPlan, checked_plan, extras_of, plan_for, refuse_impossible, with_intervals
+from aucpr_dask.resampling import (
+    IntervalPlan,
+    checked_plan,
+    extras_of,
+    map_rankings,
+    plan_for,
+    refuse_impossible,
+    with_intervals,
+)
 from aucpr_dask.results import annotate
 from aucpr_dask.scores.validate import check_one_chunk, validate_scores
 from aucpr_dask.specs import INTERVALS, lookup
@@ -335,19 +342,8 @@ def _estimates(stacked: xr.DataArray, request: Request, n_extras: int) -> xr.Dat
 
 
 def _rank_labelled(inputs: dict[str, xr.DataArray], request: Request, dim: str) -> xr.DataArray:
-    inputs = aligned(inputs, request, dim)
-    roles = tuple(inputs)
-    return xr.apply_ufunc(  # type: ignore[no-any-return]
-        evaluate_rankings,
-        *inputs.values(),
-        input_core_dims=[[dim] if role in ITEM_ROLES else [] for role in roles],
-        output_core_dims=[[_QUANTITY]],
-        kwargs={"roles": roles, "request": request},
-        dask="parallelized",
-        output_dtypes=[np.float64],
-        dask_gufunc_kwargs={"output_sizes": {_QUANTITY: len(request.estimators) + len(request.extras) + len(COLUMNS)}},
-        keep_attrs=False,
-    )
+    sizes = {_QUANTITY: len(request.estimators) + len(request.extras) + len(COLUMNS)}
+    return map_rankings(evaluate_rankings, inputs, request, sizes, dim)
 
 
 def _rank_arrays(arrays: dict[str, Any], request: Request) -> Any:

@@ -162,7 +162,7 @@ def with_intervals(
         drawn = drawn | {"cluster": clusters}
     evidence = {"estimate": estimate, "n_positive": result["n_positive"]}
     if _weighted(inputs):
-        evidence["n_positive"] = _apply(effective_positives, inputs, request, {})
+        evidence["n_positive"] = map_rankings(effective_positives, inputs, request, {}, ITEM)
         is_few = (evidence["n_positive"] > 0) & (evidence["n_positive"] < FEW_POSITIVES)
         result["flags"] = _with_flag(result["flags"], "few_positives", is_few)
     evidence |= _errors(extras, drawn, request, plan)
@@ -170,7 +170,9 @@ def with_intervals(
         kwargs = {"is_stratified": plan.is_stratified}
         undrawn = {name: array for name, array in drawn.items() if name != "key"}
         sizes = {QUANTITY: len(request.estimators)}
-        accelerations = _apply(estimate_accelerations, undrawn, request, sizes, **kwargs).rename({QUANTITY: ESTIMATOR})
+        accelerations = map_rankings(estimate_accelerations, undrawn, request, sizes, ITEM, **kwargs).rename(
+            {QUANTITY: ESTIMATOR}
+        )
         evidence["acceleration"] = accelerations.assign_coords({ESTIMATOR: estimate[ESTIMATOR]})
     if plan.resamples:
         evidence |= _replicates(drawn, request, plan)
@@ -211,7 +213,7 @@ def _errors(
         return {}
     kwargs = {"is_fixed": plan.prevalence_design == "fixed"}
     drawn = {name: array for name, array in drawn.items() if name != "key"}
-    return {"error": _apply(influence_errors, drawn, request, {}, **kwargs)}
+    return {"error": map_rankings(influence_errors, drawn, request, {}, ITEM, **kwargs)}
 
 
 def _replicates(drawn: dict[str, xr.DataArray], request: Request, plan: IntervalPlan) -> dict[str, xr.DataArray]:
@@ -232,7 +234,7 @@ def _evaluate_resamples(
     n = len(request.estimators) + len(request.extras)
     sizes = {QUANTITY: n, RESAMPLE: plan.n_resamples}
     kwargs = {"n_resamples": plan.n_resamples, "bayesian": bayesian, "is_stratified": plan.is_stratified}
-    replicates = _apply(replicate_rankings, drawn, request, sizes, **kwargs).rename({QUANTITY: ESTIMATOR})
+    replicates = map_rankings(replicate_rankings, drawn, request, sizes, ITEM, **kwargs).rename({QUANTITY: ESTIMATOR})
     return replicates.assign_coords({ESTIMATOR: np.array([*request.estimators, *request.extras], dtype=object)})
 
 
@@ -246,7 +248,7 @@ def _folds(
     else:
         fold = {"key": key}
     sizes = {QUANTITY: len(request.estimators), FOLD: plan.n_folds}
-    estimates = _apply(evaluate_folds, inputs | fold, request, sizes, n_folds=plan.n_folds).rename(
+    estimates = map_rankings(evaluate_folds, inputs | fold, request, sizes, ITEM, n_folds=plan.n_folds).rename(
         {QUANTITY: ESTIMATOR}
     )
     return estimates.assign_coords({ESTIMATOR: np.array(request.estimators, dtype=object)})
@@ -291,20 +293,21 @@ _EVIDENCE_OF = {
 }
 
 
-def _apply(
+def map_rankings(
     function: Callable[..., Any],
     inputs: dict[str, xr.DataArray],
     request: Request,
     sizes: dict[str, int],
+    dim: str,
     **kwargs: Any,
 ) -> xr.DataArray:
     """Map a block function over the leading dimensions of labelled inputs."""
-    inputs = aligned(inputs, request, ITEM)
+    inputs = aligned(inputs, request, dim)
     roles = tuple(inputs)
     return xr.apply_ufunc(  # type: ignore[no-any-return]
         function,
         *inputs.values(),
-        input_core_dims=[[ITEM] if role in ITEM_ROLES else [] for role in roles],
+        input_core_dims=[[dim] if role in ITEM_ROLES else [] for role in roles],
         output_core_dims=[list(sizes)],
         kwargs={"roles": roles, "request": request, **kwargs},
         dask="parallelized",

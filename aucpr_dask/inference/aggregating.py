@@ -32,7 +32,6 @@ from aucpr_dask.inference.families import Floats
 from aucpr_dask.inference.samples import (
     DATASET,
     REPLICATE,
-    RESAMPLE,
     complete_units,
     draw_units_and_items,
     error_of_mean,
@@ -47,7 +46,7 @@ from aucpr_dask.inputs import estimator_names, fraction
 from aucpr_dask.results import versions
 from aucpr_dask.specs import INTERVALS, choose
 from aucpr_dask.stores import Scores, map_nodes, nodes_of
-from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL, QUERY
+from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL, QUERY, RESAMPLE
 
 HOW = ("macro", "micro")
 METHODS = {UNITS: ("t", "bootstrap"), ITEMS: ("normal", "bootstrap"), BOTH: ("bootstrap",)}

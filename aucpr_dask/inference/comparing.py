@@ -54,7 +54,6 @@ from aucpr_dask.inference.methods import (
 from aucpr_dask.inference.samples import (
     DATASET,
     REPLICATE,
-    RESAMPLE,
     Estimates,
     mean_of_units,
     read_estimates,
@@ -66,7 +65,7 @@ from aucpr_dask.results import versions
 from aucpr_dask.scores.validate import validate_scores
 from aucpr_dask.specs import choose
 from aucpr_dask.stores import Scores, map_nodes, nodes_of
-from aucpr_dask.variables import BOUND, BOUNDS, MODEL, QUERY
+from aucpr_dask.variables import BOUND, BOUNDS, MODEL, QUERY, RESAMPLE
 
 BASELINE = "baseline"
 Baseline = str | int | Sequence[str | int]

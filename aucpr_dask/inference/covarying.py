@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.blocks import ITEM_ROLES, Array, Request
+from aucpr_dask.blocks import Array, Request
 from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.inputs import aligned, checked_request, clusters_of, estimator_names, score_inputs
-from aucpr_dask.resampling import without_clusters
+from aucpr_dask.inputs import checked_request, clusters_of, estimator_names, score_inputs
+from aucpr_dask.resampling import map_rankings, without_clusters
 from aucpr_dask.resampling_blocks import influence_columns
 from aucpr_dask.results import versions
 from aucpr_dask.scores.validate import validate_scores
@@ -177,18 +179,9 @@ def _covariance(
 ) -> xr.Dataset:
     n_units = inputs["score"].sizes[ITEM] if clusters is None else int(clusters.max(initial=-1)) + 1
     order = [dim for dim in (QUERY, MODEL) if dim in inputs["score"].dims]
-    inputs = aligned(inputs, request, ITEM)
-    columns = xr.apply_ufunc(
-        influence_columns,
-        *inputs.values(),
-        input_core_dims=[[ITEM] if role in ITEM_ROLES else [] for role in inputs],
-        output_core_dims=[[_UNIT]],
-        kwargs={"roles": tuple(inputs), "request": request, "clusters": clusters, "is_fixed": design == "fixed"},
-        dask="parallelized",
-        output_dtypes=[np.float64],
-        dask_gufunc_kwargs={"output_sizes": {_UNIT: n_units + 2}},
-        keep_attrs=False,
-    ).transpose(*order, _UNIT)
+    sizes = {_UNIT: n_units + 2}
+    kwargs: dict[str, Any] = {"clusters": clusters, "is_fixed": design == "fixed"}
+    columns = map_rankings(influence_columns, inputs, request, sizes, ITEM, **kwargs).transpose(*order, _UNIT)
     values = columns.isel({_UNIT: slice(n_units + 1)})
     products = xr.apply_ufunc(
         products_of_pairs,

@@ -16,13 +16,13 @@ from aucpr_dask.domains import MOST_SHOWN, few
 from aucpr_dask.errors import AlignmentError, InvalidInputError, explain
 from aucpr_dask.scores.validate import check_unique
 from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.variables import ESTIMATOR, MODEL, QUERY
+from aucpr_dask.variables import ESTIMATOR, MODEL, QUERY, RESAMPLE
 
 Floats = NDArray[np.float64]
 
 DATASET = "dataset"
 UNIT_NAMES = {QUERY: ("query", "queries"), DATASET: ("data set", "data sets")}
-REPLICATE, RESAMPLE = "replicate", "resample"
+REPLICATE = "replicate"
 SLAB_BYTES = 64 * 2**20  # of replicates that are read at a time
 _QUANTITY = "quantity"
 PANEL_BYTES = 2**20  # of replicates that are added up at a time: they stay in the cache
