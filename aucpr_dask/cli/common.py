@@ -143,6 +143,14 @@ def output_option(command: Command) -> Command:
     return wrapped  # type: ignore[return-value]
 
 
+level_option = click.option(
+    "--level",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Confidence level.",
+)
+
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a store that is there already.")
 
 cluster_option = click.option(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aucpr_dask.cli.common import Command, Output, example, output_option, overwrite_option
+from aucpr_dask.cli.common import Command, Output, example, level_option, output_option, overwrite_option
 from aucpr_dask.errors import InvalidInputError, explain
 from aucpr_dask.specs import MISSING, TIES, UNJUDGED
 
@@ -33,13 +33,7 @@ def _question_options(command: Command) -> Command:
             type=click.Choice(["units", "items", "both"]),
             help="What the sample is: queries or data sets, their items, or both [default: units where there are any].",
         ),
-        click.option(
-            "--level",
-            type=click.FloatRange(0, 1, min_open=True, max_open=True),
-            default=0.95,
-            show_default=True,
-            help="Confidence level.",
-        ),
+        level_option,
         click.option(
             "--resamples",
             "n_resamples",

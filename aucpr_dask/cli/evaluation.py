@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aucpr_dask.cli.common import Command, Output, cluster_option, example, output_option, overwrite_option
+from aucpr_dask.cli.common import (
+    Command,
+    Output,
+    cluster_option,
+    example,
+    level_option,
+    output_option,
+    overwrite_option,
+)
 from aucpr_dask.errors import InvalidInputError, explain
 from aucpr_dask.specs import (
     ESTIMATORS,
@@ -77,13 +85,7 @@ _EVALUATION_OPTIONS = (
         callback=lambda ctx, param, values: _interval_names(values),
         help=f"Interval (repeat, or separate by commas): {', '.join(INTERVALS)}.",
     ),
-    click.option(
-        "--level",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        default=0.95,
-        show_default=True,
-        help="Confidence level.",
-    ),
+    level_option,
     click.option(
         "--recall-range",
         type=(float, float),

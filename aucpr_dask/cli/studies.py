@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aucpr_dask.cli.common import Output, cluster_option, example, output_option
+from aucpr_dask.cli.common import Output, cluster_option, example, level_option, output_option
 from aucpr_dask.specs import ESTIMATORS, INTERVALS
 
 if TYPE_CHECKING:
@@ -67,13 +67,7 @@ PLAIN_ESTIMATORS = [spec.name for spec in ESTIMATORS.values() if spec.parameter 
     show_default=True,
     help=f"Interval (repeat): {', '.join(INTERVALS)}.",
 )
-@click.option(
-    "--level",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="Confidence level.",
-)
+@level_option
 @click.option(
     "--simulations", "n_simulations", type=click.IntRange(min=2), default=1000, show_default=True, help="Of every cell."
 )
