@@ -16,8 +16,10 @@ __version__ = "0.1.0"
 
 _HOME = {
     "aggregate": "aucpr_dask.inference",
+    "area_bounds": "aucpr_dask.bounding",
     "compare": "aucpr_dask.inference",
     "confusion": "aucpr_dask.curves",
+    "connect": "aucpr_dask.clusters",
     "covariance": "aucpr_dask.inference.covarying",
     "curve": "aucpr_dask.curves",
     "dominates": "aucpr_dask.curves",
@@ -44,6 +46,8 @@ __all__ = ["__version__", *sorted([*_HOME, *_MODULES])]
 
 if TYPE_CHECKING:
     from aucpr_dask import simulate as simulate
+    from aucpr_dask.bounding import area_bounds as area_bounds
+    from aucpr_dask.clusters import connect as connect
     from aucpr_dask.curves import confusion as confusion
     from aucpr_dask.curves import curve as curve
     from aucpr_dask.curves import dominates as dominates

@@ -73,8 +73,6 @@ def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) 
     InvalidInputError
         If a label or weight is outside its domain, or `n_positive` is less than the positives there are.
     """
-    from aucpr_dask import kernels
-
     named = dict(zip(roles, arrays, strict=True))
     rows = Rows(named)
     targets = targets_of(request)
@@ -97,10 +95,17 @@ def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) 
                     strict[None], label, label_row[row : row + 1], n_given[row : row + 1], options, targets
                 )
                 out[row, : codes.size] = again[0, : codes.size]
-    facts = dict(zip(kernels.COLUMNS, out[:, codes.size :].T, strict=True))
+    return finished(out, codes.size, rows, request)
+
+
+def finished(out: NDArray[np.float64], n_codes: int, rows: Rows, request: Request) -> NDArray[np.float64]:
+    """Check what the kernels say of every ranking, and put `COLUMNS` in its place behind the numbers asked for."""
+    from aucpr_dask import kernels
+
+    facts = dict(zip(kernels.COLUMNS, out[:, n_codes:].T, strict=True))
     check_rows(facts, rows, request)
     columns = [facts["n_positive"], facts["n_negative"], facts["n_missing"], _flags(facts)]
-    return np.column_stack([out[:, : codes.size], *columns]).reshape(*rows.lead, codes.size + len(COLUMNS))
+    return np.column_stack([out[:, :n_codes], *columns]).reshape(*rows.lead, n_codes + len(COLUMNS))
 
 
 def options_of(request: Request) -> Options:

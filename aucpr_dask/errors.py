@@ -31,12 +31,20 @@ class StoreError(AucprError, OSError):
     """A store that is absent, unfinished, of another kind, or in the way."""
 
 
+class UnreachableError(StoreError):
+    """A store elsewhere that does not answer, or answers with an error: trying again may help."""
+
+
+class OtherRunError(StoreError):
+    """A result store that another run has finished, or taken for itself, while this one was under way."""
+
+
 class RunError(AucprError, RuntimeError):
     """Blocks of a run that could not be computed; the others are kept."""
 
 
 class ClusterError(AucprError, RuntimeError):
-    """Worker processes that do not start."""
+    """Worker processes that do not start, or a scheduler that is lost."""
 
 
 def explain(
@@ -57,4 +65,19 @@ def explain(
       allowed: average_precision
     """
     parts = {"where": where, "received": received, "allowed": allowed, "remedy": remedy}
-    return "\n".join([what, *(f"  {name}: {value}" for name, value in parts.items() if value is not None)])
+    lines = [what, *(f"  {name}: {value}" for name, value in parts.items() if value is not None)]
+    # What was received may say anything: it must not steer a terminal, nor look like another part of the message.
+    return "\n".join("\n    ".join(map(printable, line.split("\n"))) for line in lines)
+
+
+def printable(text: str) -> str:
+    r"""Return text as a terminal may show it, on one line: any character that does not print is escaped.
+
+    Examples
+    --------
+    >>> print(printable("naïve\x1b[31m\n"))
+    naïve\x1b[31m\n
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.blocks import COLUMNS, ITEM_ROLES, Request, evaluate_intervals, evaluate_rankings
+from aucpr_dask.chunked_items import evaluate_in_chunks, has_chunked_items
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, explain
 from aucpr_dask.inputs import (
     checked_request,
@@ -31,7 +32,8 @@ from aucpr_dask.resampling import (
     with_intervals,
 )
 from aucpr_dask.results import annotate
-from aucpr_dask.scores.validate import check_one_chunk, validate_scores
+from aucpr_dask.scores.store import item_chunk
+from aucpr_dask.scores.validate import validate_scores
 from aucpr_dask.specs import INTERVALS, lookup
 from aucpr_dask.stores import Scores, map_nodes
 from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, RESULT_VARIABLES
@@ -108,7 +110,8 @@ def estimate(
     AlignmentError
         If xarray inputs carry different labels.
     ChunkError
-        If the item dimension of a Dask input is in several chunks.
+        If the items of a Dask input are in several chunks, and the estimator, the weights or ``ties="trec_eval"`` need
+        them in one.
 
     References
     ----------
@@ -323,6 +326,15 @@ def evaluate_dataset(
     return annotate(result[[name for name in RESULT_VARIABLES if name in result]], request, plan, dataset.attrs)
 
 
+def evaluate_part(dataset: xr.Dataset, path: str, **options: Any) -> xr.Dataset:
+    """Read and evaluate a part of an open store: at once, or chunk after chunk if its items are stored in several."""
+    chunk = item_chunk(dataset)
+    if chunk is None:
+        return evaluate_dataset(dataset.load(), path, **options)
+    result = evaluate_dataset(dataset.chunk({ITEM: chunk}), path, **options)
+    return result.compute(scheduler="synchronous")
+
+
 def _estimates(stacked: xr.DataArray, request: Request, n_extras: int) -> xr.Dataset:
     n_estimators = len(request.estimators)
     estimates = stacked.isel({_QUANTITY: slice(n_estimators)}).rename({_QUANTITY: ESTIMATOR})
@@ -351,9 +363,8 @@ def _rank_arrays(arrays: dict[str, Any], request: Request) -> Any:
     if not any(isinstance(array, da.Array) for array in arrays.values()):
         return evaluate_rankings(*arrays.values(), roles=roles, request=request)
     lazy = [a if isinstance(a, da.Array) else da.from_array(a, chunks=-1) for a in arrays.values()]
-    for role, array in zip(roles, lazy, strict=True):
-        if role in ITEM_ROLES:
-            check_one_chunk(array.chunks[-1], "the last axis", f"argument {role!r}")
+    if any(role in ITEM_ROLES and has_chunked_items(array) for role, array in zip(roles, lazy, strict=True)):
+        return evaluate_in_chunks(*lazy, roles=roles, request=request)
     signature = ",".join(f"({ITEM})" if role in ITEM_ROLES else "()" for role in roles) + f"->({_QUANTITY})"
     return da.apply_gufunc(
         evaluate_rankings,

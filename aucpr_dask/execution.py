@@ -2,52 +2,53 @@
 
 from __future__ import annotations
 
-import signal
+import errno
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import dask
 import numpy as np
 import xarray as xr
-from dask.system import CPU_COUNT
-from distributed import Client, LocalCluster, as_completed
+from distributed import Client, Future, KilledWorker, as_completed
+from zarr.core.sync import sync
 
-from aucpr_dask.errors import AucprError, ClusterError, RunError, StoreError, explain
-from aucpr_dask.evaluation import evaluate_dataset
+from aucpr_dask.clusters import Cluster, connect
+from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError, StoreError, UnreachableError, explain
+from aucpr_dask.evaluation import evaluate_part
+from aucpr_dask.extending import begin, finish, may_extend, stages_of
 from aucpr_dask.ledger import Ledger, differences
-from aucpr_dask.planning import Block, Plan, absolute, plan_run
+from aucpr_dask.planning import Block, Plan, plan_run
+from aucpr_dask.progress import Progress, Tracker
 from aucpr_dask.results import KIND, open_result
-from aucpr_dask.scores import open_scores
-from aucpr_dask.stores import PendingStore, Scores, create_store, open_array, open_backend, refuse_existing
-from aucpr_dask.variables import QUERY
+from aucpr_dask.scores.store import open_unread, opened_node, stored_digests
+from aucpr_dask.stores import (
+    ROOT_DOCUMENT,
+    PendingStore,
+    Scores,
+    create_store,
+    open_array,
+    open_backend,
+    refuse_existing,
+)
+from aucpr_dask.urls import absolute, overlap
+from aucpr_dask.variables import QUERY, RESAMPLE
+
+if TYPE_CHECKING:
+    from aucpr_dask.view.progress import Report
 
 BLOCKS_AHEAD = 4  # tasks in flight per worker thread
+LEAST_AHEAD = 64  # tasks in flight, however few the workers: by what waits, a cluster that adapts asks for more
+SECONDS_BETWEEN_COUNTS = 1.0  # of the threads there are
 RETRIES = 2  # of a block whose storage or worker fails; what is wrong with the data is not tried again
-
-# By Dask's own setting a worker hands memory back as soon as it is free, and asks for it again at the next replicate.
-KEEP_MEMORY = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
-
-Cluster = None | int | str | Client
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is."""
-
-    blocks_done: int
-    blocks_total: int
-    rankings_done: int
-    rankings_total: int
-    seconds: float
-    dashboard: str | None
-    blocks_failed: int = 0
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # a disk, a quota or a limit: no other block will fare better
 
 
 def run(
@@ -56,6 +57,7 @@ def run(
     *,
     overwrite: bool = False,
     cluster: Cluster = None,
+    progress: bool | Report | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Scores:
@@ -63,7 +65,9 @@ def run(
 
     The numbers are those of :func:`aucpr_dask.evaluate`, bit by bit: each task evaluates one block and writes it.
     The result opens only once every block is written. Until then a ledger beside the blocks says which are done: after
-    whatever stopped a run, the same call goes on from there.
+    whatever stopped a run, the same call goes on from there. Once it is finished, the same call with a source that has
+    more models, queries or data sets, or with more resamples of a result that keeps its replicates, computes only
+    what is new; what is there keeps its place, and what is new follows.
 
     Parameters
     ----------
@@ -74,8 +78,12 @@ def run(
     cluster : None, int, str or distributed.Client
         None: a local cluster with one single-threaded process per core; a number: that many processes;
         a string: the address of a scheduler; or a client. Only a cluster started here is closed again.
+    progress : bool or Report, optional
+        Whether to show how far it is: by moving bars in a terminal, in a notebook below its cell, else by a plain line
+        every few seconds. None: in terminals and notebooks, if it takes more than two seconds and there is no
+        `on_progress`.
     on_progress : callable, optional
-        Called with a :class:`Progress` after each block.
+        Called with a :class:`~aucpr_dask.progress.Progress` after each block.
     **options
         The options of :func:`aucpr_dask.evaluate`: estimators, intervals, level, missing, ties, ...
 
@@ -88,36 +96,109 @@ def run(
     ------
     StoreError
         If the source does not open, or something else is in the place of the result: another store, or a run whose
-        options or scores were others. The message names the differences.
+        options or scores were others. The message names the differences. :class:`~aucpr_dask.errors.OtherRunError`
+        if another run was started anew in this place while this one was under way.
     ChunkError
         If a block would not fit the memory of a worker; before the first task.
     RunError
-        If blocks failed, again and again, for other reasons than their data. All other blocks are kept.
+        If blocks failed, again and again, for other reasons than their data, or the disk is full. All other blocks are
+        kept.
     ClusterError
-        If worker processes do not start, as in a script without ``if __name__ == "__main__":``.
+        If worker processes do not start, as in a script without ``if __name__ == "__main__":``, or the connection to
+        the scheduler is lost. All blocks that are done are kept.
     InvalidInputError, MissingScoresError
         See :func:`aucpr_dask.evaluate`; before the first task wherever the metadata tell.
     """
+    from aucpr_dask.view.progress import watching
+
     target = absolute(result_url)
     _refuse_overlap(absolute(source_url), target)
     plan = plan_run(source_url, **options)
     ledger = None if overwrite else _ledger_of(target, plan)
-    if ledger is not None and ledger.root_document() is None:
-        return open_result(target)  # it is finished
-    with connect(cluster) as client:
+    if ledger is not None and _is_complete(ledger, plan, target):
+        return open_result(target)
+    with watching(progress, on_progress) as watcher, connect(cluster) as client:
+        watcher.started(client.dashboard_link)
         plan.check_memory(_memory_of_a_thread(client))
         if ledger is None:
-            pending = create_store(target, plan.template, KIND, overwrite=overwrite)
-            ledger = Ledger(pending.backend)
-            ledger.open(plan.parameters, pending.root_document)
-        failures = _run_blocks(client, plan, ledger, (target, uuid4().hex, options), on_progress)
+            ledger = _lay_out(plan, target, overwrite=overwrite)
+        try:
+            if ledger.root_document() is not None:
+                _compute(client, plan, ledger, target, options, watcher)
+                _finish(target, ledger)
+            for stage, planned in stages_of(plan, ledger, target):
+                with _explaining_storage(target):
+                    begin(stage, target, ledger)
+                blocks = replace(planned, blocks=stage.blocks)
+                here = planned.parameters["options"] | {"first_resample": stage.first_resample}
+                _compute(client, blocks, ledger, target, here, watcher)
+                with _explaining_storage(target):
+                    finish(stage, target, ledger)
+            ledger.change_plan(plan.parameters)
+        except OtherRunError:
+            if not _is_finished(target, plan):
+                raise
+    return open_result(target)
+
+
+def _compute(
+    client: Client,
+    plan: Plan,
+    ledger: Ledger,
+    target: str,
+    options: dict[str, Any],
+    on_progress: Callable[[Progress], None] | None,
+) -> None:
+    """Evaluate all blocks of a plan, and raise what is to be said of those that failed."""
+    arguments = target, uuid4().hex, ledger.join(), options
+    failures = _run_blocks(client, plan, ledger, arguments, on_progress)
     if failures:
         raise _explained(failures, plan, target)
-    root_document = ledger.root_document()
-    if root_document is not None:
-        PendingStore(target, open_backend(target), root_document).commit()
+
+
+def _is_complete(ledger: Ledger, plan: Plan, target: str) -> bool:
+    """Whether a result is finished and lacks nothing that is planned."""
+    if ledger.root_document() is not None:
+        return False
+    if ledger.plan() == plan.parameters:
+        return True
+    if next(stages_of(plan, ledger, target), None) is not None:
+        return False
+    ledger.change_plan(plan.parameters)
+    return True
+
+
+def _lay_out(plan: Plan, target: str, *, overwrite: bool) -> Ledger:
+    """Lay out the result, and open its ledger; a run that still writes there stops."""
+    ledger = Ledger(open_backend(target))
+    if overwrite and ledger.plan() is not None:
+        ledger.retire()
+    pending = create_store(target, plan.template, KIND, overwrite=overwrite, claim=ledger.claim)
+    with _explaining_storage(target):
+        ledger.record_digests(stored_digests(plan.source))
+        ledger.open(plan.parameters, pending.root_document)
+        sync(pending.backend.delete(ROOT_DOCUMENT))  # of the run that was stopped, if it was about to finish
+    return ledger
+
+
+def _finish(target: str, ledger: Ledger) -> None:
+    """Make the result open, if that is still this run's to do."""
+    with _explaining_storage(target):
+        root_document = ledger.root_document()
+        ledger.check()
+        if root_document is not None:
+            PendingStore(target, open_backend(target), root_document).commit()
         ledger.close()
-    return open_result(target)
+
+
+def _is_finished(target: str, plan: Plan) -> bool:
+    """Whether another run with this plan has finished the result; what this one recorded since is dropped."""
+    ledger = Ledger(open_backend(target))
+    before = ledger.plan()
+    if before is None or differences(before, plan.parameters) or ledger.root_document() is not None:
+        return False
+    ledger.drop_records()
+    return True
 
 
 def _ledger_of(target: str, plan: Plan) -> Ledger | None:
@@ -128,7 +209,8 @@ def _ledger_of(target: str, plan: Plan) -> Ledger | None:
         refuse_existing(target, overwrite=False)
         return None
     changed = differences(before, plan.parameters)
-    if changed:
+    is_begun = ledger.root_document() is not None
+    if changed and (is_begun or not may_extend(before, plan)):
         raise StoreError(
             explain(
                 "there is something at this place already: another evaluation",
@@ -138,11 +220,12 @@ def _ledger_of(target: str, plan: Plan) -> Ledger | None:
                 "(--overwrite) to replace it",
             )
         )
-    return ledger if ledger.root_document() is None else Ledger(open_backend(target))
+    return Ledger(open_backend(target))
 
 
 def _memory_of_a_thread(client: Client) -> float | None:
-    """Return the least memory that a thread of any worker has; None if there is no limit."""
+    """Wait for a worker, and return the least memory that a thread of any has; None if there is no limit."""
+    client.submit(abs, 0, pure=False).result()  # a task, because for nothing an adaptive cluster starts no worker
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     limits = [worker["memory_limit"] / worker["nthreads"] for worker in workers if worker["memory_limit"]]
     return min(limits, default=None)
@@ -169,25 +252,59 @@ def _explained(failures: dict[int, BaseException], plan: Plan, target: str) -> B
 
 
 def evaluate_block(
-    number: int, block: Block, source: str, target: str, run_id: str, options: dict[str, Any]
+    number: int, block: Block, source: str, target: str, run_id: str, token: str, options: dict[str, Any]
 ) -> AucprError | None:
     """Evaluate one block of a score store into its region of a result store, and record it: the task of a run.
 
-    What is wrong with the data is returned and not raised: trying again would not help.
+    What is wrong with the data, or that the result is another run's by now, is returned and not raised: trying again
+    would not help.
     """
     started = time.monotonic()
-    ledger = Ledger(_target_backend(target, run_id))
-    dataset = _source_node(source, block.path, run_id)
+    ledger = Ledger(_target_backend(target, run_id), token)
     try:
-        result = evaluate_dataset(dataset.isel(block.slices).load(), block.path, **options)
-    except AucprError as error:
-        ledger.record_failure(number, {"error": str(error)})
+        ledger.check()
+        dataset = _source_node(source, block.path, run_id)
+        known = _target_array(target, block.path, "replicate", run_id) if options.get("first_resample") else None
+        result = _evaluated(dataset, block, options, known)
+        ledger.check()  # again, at the last moment
+        for name, variable in result.items():
+            slices = block.slices | {RESAMPLE: slice(options.get("first_resample", 0), None)}
+            region = tuple(slices.get(str(dim), slice(None)) for dim in variable.dims)
+            new = variable[{RESAMPLE: slices[RESAMPLE]}] if RESAMPLE in variable.dims else variable
+            _target_array(target, block.path, name, run_id)[region] = new.values
+        ledger.record_done(number, {"seconds": round(time.monotonic() - started, 3)})
+    except OtherRunError as error:
         return error
-    for name, variable in result.data_vars.items():
-        region = tuple(block.slices.get(str(dim), slice(None)) for dim in variable.dims)
-        _target_array(target, block.path, str(name), run_id)[region] = variable.values
-    ledger.record_done(number, {"seconds": round(time.monotonic() - started, 3)})
+    except UnreachableError:
+        raise
+    except AucprError as error:
+        with suppress(OtherRunError):
+            ledger.record_failure(number, {"error": str(error)})
+        return error
     return None
+
+
+def _evaluated(
+    dataset: xr.Dataset, block: Block, options: dict[str, Any], known: Any = None
+) -> dict[str, xr.Variable]:
+    """Evaluate a block, one of its parts after another; of replicates, perhaps the first are known."""
+    whole: dict[str, xr.Variable] = {}
+    for part in block.parts():
+        here = dataset.isel(part.in_source)
+        if known is not None:
+            dims = known.metadata.dimension_names
+            slices = part.slices | {RESAMPLE: slice(options["first_resample"])}
+            here = here.assign(replicate=(dims, known[tuple(slices.get(dim, slice(None)) for dim in dims)]))
+        result = evaluate_part(here, block.path, **options)
+        if part == block:
+            return {str(name): array.variable for name, array in result.data_vars.items()}
+        place = block.place_of(part)
+        for name, array in result.data_vars.items():
+            if name not in whole:
+                shape = [block.sizes.get(str(dim), size) for dim, size in array.sizes.items()]
+                whole[str(name)] = xr.Variable(array.dims, np.empty(shape, array.dtype))
+            whole[str(name)][{dim: place[str(dim)] for dim in array.dims if dim in place}] = array.variable
+    return whole
 
 
 @lru_cache(maxsize=8)
@@ -199,11 +316,17 @@ def _target_backend(target: str, run_id: str) -> Any:
 @lru_cache(maxsize=8)
 def _source_node(source: str, path: str, run_id: str) -> xr.Dataset:
     """Open one data set of the source once per process and run: between runs a store may be replaced."""
-    scores = open_scores(source, chunks=None)
-    dataset = scores if isinstance(scores, xr.Dataset) else scores[path].to_dataset()
+    dataset = opened_node(_source_tree(source, run_id), path)
+    dataset = dataset.drop_vars("n_missing", errors="ignore")  # of all rankings; the blocks count their own
     if QUERY in dataset.dims and QUERY not in dataset.indexes:  # their numbers are names, by which they are resampled
         dataset = dataset.assign_coords({QUERY: np.arange(dataset.sizes[QUERY])})
     return dataset
+
+
+@lru_cache(maxsize=2)
+def _source_tree(source: str, run_id: str) -> Scores:
+    """Open the source once per process and run: of a thousand data sets, to find one takes a second."""
+    return open_unread(source)
 
 
 @lru_cache(maxsize=64)
@@ -216,30 +339,48 @@ def _run_blocks(
     client: Client,
     plan: Plan,
     ledger: Ledger,
-    arguments: tuple[str, str, dict[str, Any]],
+    arguments: tuple[str, str, str, dict[str, Any]],
     on_progress: Callable[[Progress], None] | None,
 ) -> dict[int, BaseException]:
     """Evaluate the blocks that the ledger does not call done, and return the errors of those that failed for good."""
-    started = time.monotonic()
     done = ledger.done()
-    rankings = sum(plan.blocks[number].n_rankings for number in done)
     waiting = [number for number in range(len(plan.blocks)) if number not in done]
     calls = [(number, plan.blocks[number], plan.source, *arguments) for number in waiting]
     failures: dict[int, BaseException] = {}
-    n_done = len(done)
+    rankings = [block.n_rankings for block in plan.blocks]
+    tracker = Tracker(rankings, plan.block_bytes, done, client.dashboard_link)
     for call, outcome in as_they_finish(client, evaluate_block, calls, retries=RETRIES, keep_going=True):
         number = waiting[call]
+        if isinstance(outcome, OtherRunError):
+            raise outcome
+        if isinstance(outcome, OSError) and outcome.errno in NO_ROOM:
+            raise _without_storage(outcome, arguments[0]) from outcome
         if outcome is not None:
             failures[number] = outcome
-            if not isinstance(outcome, AucprError):  # the others were recorded where they arose
-                ledger.record_failure(number, {"error": f"{type(outcome).__name__}: {outcome}"})
-        n_done += 1
-        rankings += plan.blocks[number].n_rankings
+            # The others were recorded where they arose.
+            if isinstance(outcome, UnreachableError) or not isinstance(outcome, AucprError):
+                with suppress(OSError):  # it is raised in the end, too
+                    ledger.record_failure(number, {"error": f"{type(outcome).__name__}: {outcome}"})
+        progress = tracker.finished(number, failed=number in failures)
         if on_progress is not None:
-            seconds = time.monotonic() - started
-            state = len(plan.blocks), rankings, plan.n_rankings, seconds, client.dashboard_link, len(failures)
-            on_progress(Progress(n_done, *state))
+            on_progress(progress)
     return failures
+
+
+class _Threads:
+    """How many threads the workers have: asked again now and then, because workers come and go."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._count = 0
+        self._asked = -math.inf
+
+    def count(self) -> int:
+        """Return their number."""
+        if time.monotonic() > self._asked + SECONDS_BETWEEN_COUNTS:
+            self._count = sum(self._client.nthreads().values())
+            self._asked = time.monotonic()
+        return self._count
 
 
 def as_they_finish(
@@ -253,69 +394,98 @@ def as_they_finish(
     """Run calls of a function on the workers, few at a time, and yield the number of each call and its result.
 
     A call that raises is tried again so often; then its error is raised, or yielded in place of a result if the others
-    are to go on.
+    are to go on. Workers that die take all that waits on them along, so a call whose workers died, however often, is
+    tried once more when nothing else is under way: only if they die then, too, was it the call.
     """
-    threads = sum(client.nthreads().values()) or 1
+    threads = _Threads(client)
     waiting = enumerate(calls)
-    unfinished: dict[Any, int] = {}
+    unfinished: dict[Future[Any], tuple[int, tuple[Any, ...]]] = {}
+    suspects: list[tuple[int, tuple[Any, ...]]] = []
 
-    def submit(n: int) -> list[Any]:
-        futures = {
-            client.submit(function, *arguments, pure=False, retries=retries): number
-            for number, arguments in islice(waiting, n)
-        }
-        unfinished.update(futures)
-        return list(futures)
+    def submit(call: tuple[int, tuple[Any, ...]]) -> Future[Any]:
+        future = client.submit(function, *call[1], pure=False, retries=retries)
+        unfinished[future] = call
+        return future
 
-    running = as_completed(submit(BLOCKS_AHEAD * threads))
+    def fill() -> list[Future[Any]]:
+        """Fill up what is in flight, as workers come and go."""
+        if client.status != "running":
+            return []  # what is in flight will tell
+        room = max(LEAST_AHEAD, BLOCKS_AHEAD * threads.count()) - len(unfinished)
+        return [submit(call) for call in islice(waiting, max(0, room))]
+
+    def outcome(future: Future[Any]) -> Any:
+        error = future.exception() if keep_going else None
+        return future.result() if error is None else error
+
     try:
-        for future in running:
-            error = future.exception() if keep_going else None
-            result = future.result() if error is None else error
-            number = unfinished.pop(future)
-            running.update(submit(1))
-            yield number, result
+        with _explaining_losses(client):
+            running = as_completed(fill())
+        while True:
+            with _explaining_losses(client):
+                future = next(running, None)
+                if future is None:
+                    break
+                call = unfinished.pop(future)
+                if isinstance(future.exception(), KilledWorker):
+                    suspects.append(call)
+                    running.update(fill())
+                    continue
+                result = outcome(future)
+                running.update(fill())
+            yield call[0], result
+        for call in suspects:
+            with _explaining_losses(client):
+                result = outcome(submit(call))
+            yield call[0], result
     finally:
         client.cancel(list(unfinished))  # after a failure: someone else's client lives on
 
 
 @contextmanager
-def connect(cluster: Cluster) -> Iterator[Client]:
-    """Yield a client; a cluster that is started here is closed again."""
-    if isinstance(cluster, Client):
-        yield cluster
-    elif isinstance(cluster, str):
-        with Client(cluster) as client:
-            yield client
-    else:
-        with _start_workers(cluster or CPU_COUNT) as local, Client(local) as client:
-            yield client
-
-
-def _start_workers(n_workers: int) -> LocalCluster:
-    """Start single-threaded worker processes that leave Ctrl-C to this process, which ends them in order."""
-    block_signals = getattr(signal, "pthread_sigmask", None)  # absent on Windows; the mask is inherited
-    before = block_signals(signal.SIG_BLOCK, {signal.SIGINT}) if block_signals else None
+def _explaining_losses(client: Client) -> Iterator[None]:
+    """Say what it means that the connection to the scheduler is lost."""
     try:
-        with dask.config.set(KEEP_MEMORY):
-            return LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0")
-    except (RuntimeError, TimeoutError) as error:
+        yield
+    except (CancelledError, OSError) as error:
+        if isinstance(error, OSError) and client.status == "running":
+            raise
         raise ClusterError(
             explain(
-                "worker processes could not be started",
+                "the connection to the scheduler was lost",
+                where=getattr(client.scheduler, "address", None),
                 received=str(error),
-                remedy='put the call under `if __name__ == "__main__":` in a script file, because every worker imports '
-                "that file anew; or pass a running client: cluster=...",
+                remedy="what is done is kept: when there is a scheduler again, give the same command",
             )
         ) from error
-    finally:
-        if block_signals:
-            block_signals(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _explaining_storage(target: str) -> Iterator[None]:
+    """Say what it means that a document of the result cannot be written."""
+    try:
+        yield
+    except AucprError:
+        raise
+    except OSError as error:
+        raise _without_storage(error, target) from error
+
+
+def _without_storage(error: OSError, target: str) -> RunError:
+    return RunError(
+        explain(
+            "the disk is full, or a quota or a limit of file sizes is reached"
+            if error.errno in NO_ROOM
+            else "the result cannot be written",
+            where=target,
+            received=f"{type(error).__name__}: {error}",
+            remedy="make room and give the same command: what is done is kept, and it goes on from there",
+        )
+    )
 
 
 def _refuse_overlap(source: str, target: str) -> None:
-    inner, outer = f"{source}/", f"{target}/"
-    if inner.startswith(outer) or outer.startswith(inner):
+    if overlap(source, target):
         raise StoreError(
             explain(
                 "the result would stand in the place of the scores, or one inside the other",

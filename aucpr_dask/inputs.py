@@ -19,7 +19,9 @@ from aucpr_dask.variables import GRADE, ITEM, MODEL, QUERY
 EXACT_INTEGERS = 2**53
 
 
-def aligned(inputs: dict[str, xr.DataArray], request: Request, dim: str) -> dict[str, xr.DataArray]:
+def aligned(
+    inputs: dict[str, xr.DataArray], request: Request, dim: str, *, whole_items: bool = True
+) -> dict[str, xr.DataArray]:
     """Check labels and chunks against those of the scores, and add what the blocks need beside.
 
     That is the order of tied items from document ids, and the names of the rankings for messages about missing
@@ -29,7 +31,7 @@ def aligned(inputs: dict[str, xr.DataArray], request: Request, dim: str) -> dict
     for name, array in inputs.items():
         if name != "score":
             check_same_labels(score, array, ("score", name))
-        if array.chunks is not None and dim in array.dims:
+        if whole_items and array.chunks is not None and dim in array.dims:
             check_one_chunk(array.chunks[array.get_axis_num(dim)], dim, f"variable {name!r}")
     if request.ties == "trec_eval" and "tie_order" not in inputs:
         inputs = inputs | {"tie_order": _tie_order_of(score, dim)}

@@ -2,20 +2,32 @@
 
 A record stands beside the blocks in the result store, written by whoever wrote the block once its last byte was there.
 So whatever is killed, what the ledger calls done is done, and a run goes on from there.
+
+Runs with the same plan may share a ledger: their blocks are the same, bit by bit. Another plan, or the same one from
+the beginning, is another ledger in the same place. So each has a random token. Every task compares it with its own
+before it writes a block and after it has recorded it; and records carry it in their names, so that none counts in
+another ledger.
 """
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping
 from typing import Any
+from uuid import uuid4
 
+import numpy as np
+from numpy.typing import NDArray
 from zarr.abc.store import Store
 from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 
+from aucpr_dask.errors import OtherRunError, explain
+
 FOLDER = "ledger"
 PLAN, ROOT, DONE, FAILED = f"{FOLDER}/plan.json", f"{FOLDER}/root", f"{FOLDER}/done", f"{FOLDER}/failed"
+TOKEN, EXTENSION, BEFORE = f"{FOLDER}/token", f"{FOLDER}/extension", f"{FOLDER}/before"
 
 
 class Ledger:
@@ -25,15 +37,68 @@ class Ledger:
     ----------
     backend : zarr store
         The store of the result.
+    token : str, optional
+        Of the ledger that a run started with; none: of the one that is there.
     """
 
-    def __init__(self, backend: Store) -> None:
+    def __init__(self, backend: Store, token: str | None = None) -> None:
         self._backend = backend
+        self._token = token
 
     def open(self, plan: Mapping[str, Any], root_document: Buffer) -> None:
         """Start the ledger of a new run: its plan, last, says that all that stands beside it is complete."""
+        if self._token is None:
+            self.claim()
+        self.check()
         sync(self._backend.set(ROOT, root_document))
         self._write(PLAN, plan)
+
+    def claim(self) -> None:
+        """Take an empty place, before anything is laid out there: of runs that start at once, one.
+
+        Raises
+        ------
+        OtherRunError
+            If another run was first.
+        """
+        self._token = uuid4().hex
+        sync(self._backend.set_if_not_exists(TOKEN, _buffer(self._token.encode())))
+        self.check()
+
+    def join(self) -> str:
+        """Return the token of this ledger, for the tasks of a run; what is read and recorded from now on is its own.
+
+        Raises
+        ------
+        OtherRunError
+            If a run has finished it.
+        """
+        self._token = self._token or self.token() or "none"
+        self.check()
+        return self._token
+
+    def token(self) -> str:
+        """Return what tells this ledger from every other in the same place; empty once all is done."""
+        document = self._read(TOKEN)
+        return "" if document is None else document.to_bytes().decode()
+
+    def check(self) -> None:
+        """Raise if this is no longer the ledger that the run started with.
+
+        Raises
+        ------
+        OtherRunError
+            If another run has finished it, or has started anew in its place.
+        """
+        if self._token is not None and self.token() != self._token:
+            raise OtherRunError(
+                explain(
+                    "this place belongs to another run by now, so this one writes nothing more",
+                    where=str(self._backend),
+                    remedy="let the other one finish, or stop it; then give the command again, with overwrite=True "
+                    "(--overwrite) to start from the beginning",
+                )
+            )
 
     def plan(self) -> dict[str, Any] | None:
         """Return the plan of the run that wrote, or is to write, this store; None if there is none."""
@@ -44,33 +109,90 @@ class Ledger:
         """Return the document that makes the store open, once all blocks are done."""
         return self._read(ROOT)
 
+    def change_plan(self, plan: Mapping[str, Any]) -> None:
+        """Record by which plan the finished result would be what it has become."""
+        self._write(PLAN, plan)
+
+    def extension(self) -> str | None:
+        """Return what tells which extension of a finished result is under way; None if none is."""
+        document = self._read(EXTENSION)
+        return None if document is None else document.to_bytes().decode()
+
+    def open_extension(self, identity: str) -> None:
+        """Start to extend a finished result: all that an extension needs is in its place."""
+        sync(self._backend.set(EXTENSION, _buffer(identity.encode())))
+
+    def keep_root(self, root_document: Buffer) -> None:
+        """Keep the root document of a finished result while it does not open."""
+        sync(self._backend.set(BEFORE, root_document))
+
+    def kept_root(self) -> Buffer | None:
+        """Return the root document that was kept, if any."""
+        return self._read(BEFORE)
+
+    def digests(self, path: str) -> NDArray[np.uint64] | None:
+        """Return the digests of the rankings of a data set, in the order of the result; None if there are none."""
+        document = self._read(_digests_key(path))
+        return None if document is None else np.load(io.BytesIO(document.to_bytes()), allow_pickle=False)
+
+    def record_digests(self, digests: Mapping[str, NDArray[np.uint64]]) -> None:
+        """Record the digests of the rankings that the result is made, or to be made, of."""
+        for path, values in digests.items():
+            content = io.BytesIO()
+            np.save(content, values, allow_pickle=False)
+            sync(self._backend.set(_digests_key(path), _buffer(content.getvalue())))
+
     def record_done(self, block: int, facts: Mapping[str, Any]) -> None:
-        """Record that a block is complete."""
-        self._write(f"{DONE}/{block}", facts)
+        """Record that a block is complete; raises as :meth:`check`."""
+        self._record(DONE, block, facts)
 
     def record_failure(self, block: int, facts: Mapping[str, Any]) -> None:
-        """Record that a block could not be computed, and why."""
-        self._write(f"{FAILED}/{block}", facts)
+        """Record that a block could not be computed, and why; raises as :meth:`check`."""
+        self._record(FAILED, block, facts)
 
     def done(self) -> set[int]:
         """Return the numbers of the blocks that are complete."""
-        return {int(name) for name in self._names(DONE) if name.isdecimal()}
+        return self._blocks(DONE)
 
     def failures(self) -> dict[int, dict[str, Any]]:
         """Return the records of the blocks that have failed and were not done since."""
-        numbers = {int(name) for name in self._names(FAILED) if name.isdecimal()} - self.done()
-        records = {number: self._read(f"{FAILED}/{number}") for number in sorted(numbers)}
+        records = {n: self._read(self._key(FAILED, n)) for n in sorted(self._blocks(FAILED) - self.done())}
         return {number: json.loads(record.to_bytes()) for number, record in records.items() if record is not None}
+
+    def retire(self) -> None:
+        """Stop the runs of this ledger: nothing that they write from now on counts."""
+        sync(self._backend.delete(TOKEN))
 
     def close(self) -> None:
         """Drop the records of single blocks: the plan stays with the finished result."""
-        sync(self._backend.delete(ROOT))  # first: without it, nothing is to be done
+        for key in (ROOT, EXTENSION, BEFORE):  # first: without them, nothing is to be done
+            sync(self._backend.delete(key))
+        self.retire()
+        self.drop_records()
+
+    def drop_records(self) -> None:
+        """Drop the records of single blocks."""
         for folder in (DONE, FAILED):
             sync(self._backend.delete_dir(folder))
 
+    def _record(self, folder: str, block: int, facts: Mapping[str, Any]) -> None:
+        self._write(self._key(folder, block), facts)
+        try:
+            self.check()
+        except OtherRunError:
+            sync(self._backend.delete(self._key(folder, block)))  # whose ledger this is now will not
+            raise
+
+    def _key(self, folder: str, block: int) -> str:
+        return f"{folder}/{block}-{self.token() if self._token is None else self._token}"
+
+    def _blocks(self, folder: str) -> set[int]:
+        owner = self.token() if self._token is None else self._token
+        records = (name.partition("-") for name in self._names(folder))
+        return {int(number) for number, _, token in records if token == owner}
+
     def _write(self, key: str, document: Mapping[str, Any]) -> None:
-        text = json.dumps(document, sort_keys=True).encode()
-        sync(self._backend.set(key, default_buffer_prototype().buffer.from_bytes(text)))
+        sync(self._backend.set(key, _buffer(json.dumps(document, sort_keys=True).encode())))
 
     def _read(self, key: str) -> Buffer | None:
         try:
@@ -86,6 +208,14 @@ class Ledger:
             return sync(listed())
         except FileNotFoundError:
             return []
+
+
+def _digests_key(path: str) -> str:
+    return f"{FOLDER}/digests/{path}.npy" if path else f"{FOLDER}/digests.npy"
+
+
+def _buffer(content: bytes) -> Buffer:
+    return default_buffer_prototype().buffer.from_bytes(content)
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

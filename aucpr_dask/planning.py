@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import itertools
 import json
+import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import ChunkError, explain
-from aucpr_dask.evaluation import evaluate, evaluate_dataset
+from aucpr_dask.evaluation import evaluate, evaluate_part
 from aucpr_dask.resampling import SCHEME
 from aucpr_dask.scores import open_scores
-from aucpr_dask.stores import Scores, map_nodes, nodes_of, read_root_document
+from aucpr_dask.scores.store import item_chunk, source_digest
+from aucpr_dask.stores import Scores, map_nodes, nodes_of
+from aucpr_dask.urls import absolute, public
 from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY
 
 SHARE_OF_MEMORY = 0.6  # of a worker's limit that a block may take: Dask starts to spill there
+MOST_BLOCKS = 50_000  # each is a task and some ten files: with several times as many, schedulers and disks get slow
+
+
+Region = tuple[tuple[str, int, int], ...]  # dimension, start, stop
 
 
 @dataclass(frozen=True)
@@ -29,7 +39,9 @@ class Block:
     """One aligned part of one data set: what a task evaluates and writes."""
 
     path: str
-    region: tuple[tuple[str, int, int], ...]  # dimension, start, stop
+    region: Region  # of the result
+    steps: tuple[int, ...] = ()  # how much of each dimension to read at a time; all of it if empty
+    places: tuple[tuple[int, ...], ...] = ()  # along each dimension of the source, where they are others
 
     @property
     def slices(self) -> dict[str, slice]:
@@ -37,9 +49,41 @@ class Block:
         return {dim: slice(start, stop) for dim, start, stop in self.region}
 
     @property
+    def in_source(self) -> dict[str, Any]:
+        """Where the block is in the source, as keyword indexers."""
+        return dict(zip(self.slices, map(list, self.places), strict=True)) if self.places else self.slices
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The length of each dimension of the region."""
+        return {dim: stop - start for dim, start, stop in self.region}
+
+    @property
     def n_rankings(self) -> int:
         """How many rankings the block holds."""
-        return int(np.prod([stop - start for _, start, stop in self.region], dtype=np.int64))
+        return math.prod(self.sizes.values())
+
+    def parts(self) -> list[Block]:
+        """Return the blocks to read and evaluate one after another, so that memory holds the scores of one."""
+        if not self.steps:
+            return [self]
+        pieces = [
+            [(dim, at, min(at + step, stop)) for at in range(start, stop, step)]
+            for (dim, start, stop), step in zip(self.region, self.steps, strict=True)
+        ]
+        regions = itertools.product(*pieces)
+        return [Block(self.path, region, (), self._places_in(region)) for region in regions]
+
+    def _places_in(self, region: Region) -> tuple[tuple[int, ...], ...]:
+        inner = zip(self.region, region, self.places, strict=True) if self.places else ()
+        return tuple(places[a - start : b - start] for (_, start, _), (_, a, b), places in inner)
+
+    def place_of(self, part: Block) -> dict[str, slice]:
+        """Return where one of the parts lies in the block."""
+        return {
+            dim: slice(inner - start, stop - start)
+            for (dim, start, _), (_, inner, stop) in zip(self.region, part.region, strict=True)
+        }
 
     def describe(self) -> str:
         """Say which models and queries of which data set these are."""
@@ -73,12 +117,12 @@ class Plan:
     parameters: Mapping[str, Any]
     template: Scores = field(repr=False, compare=False)
 
-    @property
+    @cached_property
     def n_rankings(self) -> int:
         """Rankings in all."""
         return sum(block.n_rankings for block in self.blocks)
 
-    @property
+    @cached_property
     def largest(self) -> int:
         """Bytes of the largest block."""
         return max(self.block_bytes, default=0)
@@ -133,19 +177,23 @@ def plan_run(source_url: str | Path, **options: Any) -> Plan:
     """
     source = absolute(source_url)
     scores = open_scores(source)
-    digest = hashlib.sha256(read_root_document(source)).hexdigest()
-    lazy = evaluate(scores, **options)
-    blocks = [Block(path, region) for path, result in nodes_of(lazy) for region in _regions(result)]
+    digest = source_digest(source)
+    lazy = evaluate(map_nodes(scores, lambda path, dataset: _described(dataset)), **options)
     sources, results = dict(nodes_of(scores)), dict(nodes_of(lazy))
+    steps = {path: _chunk_lengths(dataset) for path, dataset in sources.items()}
+    lengths = _block_lengths(sources, steps)
+    blocks = [block for path, node in sources.items() for block in _blocks(path, node, lengths[path], steps[path])]
+    kinds = {_kind(block): block for block in blocks}
+    bytes_of = {kind: _bytes_of(one, sources[one.path], results[one.path]) for kind, one in kinds.items()}
     return Plan(
         source,
         tuple(blocks),
-        tuple(_bytes_of(block, sources[block.path], results[block.path]) for block in blocks),
+        tuple(bytes_of[_kind(block)] for block in blocks),
         sum(node.nbytes for node in sources.values()),
         sum(node.nbytes for node in results.values()),
-        {"options": _all_options(options), "source": source, "source_digest": digest, "random_scheme": SCHEME}
+        {"options": _all_options(options), "source": public(source), "source_digest": digest, "random_scheme": SCHEME}
         | {"blocks": len(blocks), "blocks_digest": hashlib.sha256(repr(blocks).encode()).hexdigest()},
-        map_nodes(lazy, lambda path, result: _template(result, source, digest)),
+        map_nodes(lazy, lambda path, result: _template(result, lengths[path], source, digest)),
     )
 
 
@@ -174,11 +222,11 @@ def describe(plan: Plan) -> dict[str, Any]:
     scores = open_scores(plan.source, chunks=None)
     seconds = 0.0
     if plan.blocks:
-        block, options = plan.blocks[0], plan.parameters["options"]
+        block, options = plan.blocks[0].parts()[0], plan.parameters["options"]
         dataset = scores if isinstance(scores, xr.Dataset) else scores[block.path].to_dataset()
         for _ in range(2):  # the first time compiles
             started = time.perf_counter()
-            evaluate_dataset(dataset.isel(block.slices).load(), block.path, **options)
+            evaluate_part(dataset.isel(block.slices), block.path, **options)
             seconds = (time.perf_counter() - started) * plan.n_rankings / max(1, block.n_rankings)
     return {
         "blocks": f"{len(plan.blocks):,}, one task each",
@@ -200,9 +248,67 @@ def padding_share(scores: Scores) -> float:
     return empty / places if places else 0.0
 
 
-def absolute(url: str | Path) -> str:
-    """Return a local path as an absolute one: workers may stand elsewhere."""
-    return str(url) if "://" in str(url) else str(Path(url).absolute())
+def _described(dataset: xr.Dataset) -> xr.Dataset:
+    """Return a data set whose large variables are described only, in one piece: a plan costs as much for any number.
+
+    The counts of missing scores are read, a chunk at a time, and kept if there are any.
+    """
+    known: dict[Any, xr.DataArray] = {}
+    for name, variable in dataset.data_vars.items():
+        if name == "n_missing" and variable.chunks is not None:
+            known[name] = variable.load() if bool((variable > 0).any()) else variable
+        elif variable.chunks is not None:
+            chunks = {dim: variable.chunksizes[dim] if dim == ITEM else -1 for dim in variable.dims}
+            array = da.empty(variable.shape, dtype=variable.dtype, chunks=tuple(chunks.values()))
+            known[name] = variable.copy(data=array)
+    return dataset.assign(known)
+
+
+def _chunk_lengths(dataset: xr.Dataset) -> dict[str, int]:
+    """Return the lengths of the chunks of the scores, by leading dimension."""
+    chunks = dataset["score"].chunksizes
+    return {dim: max(1, chunks[dim][0]) for dim in (MODEL, QUERY) if dim in chunks}
+
+
+def _block_lengths(
+    sources: Mapping[str, xr.Dataset], chunk_lengths: Mapping[str, Mapping[str, int]]
+) -> dict[str, dict[str, int]]:
+    """Return the lengths of the blocks: those of the chunks of the scores, or multiples if these are too many."""
+    at_a_time = 1
+    while True:
+        lengths = {path: _merged(sources[path], chunks, at_a_time) for path, chunks in chunk_lengths.items()}
+        n_blocks = sum(
+            math.prod(-(-sources[path].sizes[dim] // length) for dim, length in one.items())
+            for path, one in lengths.items()
+        )
+        if n_blocks <= max(MOST_BLOCKS, len(sources)):
+            return lengths
+        at_a_time *= 2
+
+
+def _merged(dataset: xr.Dataset, chunks: Mapping[str, int], at_a_time: int) -> dict[str, int]:
+    """Return the lengths of blocks of so many chunks: first along the queries, which lie side by side in a result."""
+    lengths = dict(chunks)
+    for dim in reversed(lengths):
+        n_merged = min(at_a_time, max(1, -(-dataset.sizes[dim] // lengths[dim])))
+        lengths[dim] *= n_merged
+        at_a_time = -(-at_a_time // n_merged)
+    return lengths
+
+
+def _blocks(path: str, dataset: xr.Dataset, lengths: Mapping[str, int], steps: Mapping[str, int]) -> list[Block]:
+    """Return the aligned blocks of a data set."""
+    ranges = [
+        [(dim, start, min(start + length, dataset.sizes[dim])) for start in range(0, dataset.sizes[dim], length)]
+        for dim, length in lengths.items()
+    ]
+    whole = () if lengths == steps else tuple(steps.values())
+    return [Block(path, region, whole) for region in itertools.product(*ranges)]
+
+
+def _kind(block: Block) -> tuple[Any, ...]:
+    """Return what the memory of a block depends on: few are of another kind than their neighbours."""
+    return (block.path, *block.sizes.values())
 
 
 def _bytes_of(block: Block, scores: xr.Dataset, result: xr.Dataset) -> int:
@@ -210,37 +316,29 @@ def _bytes_of(block: Block, scores: xr.Dataset, result: xr.Dataset) -> int:
     from aucpr_dask.kernels import planned_bytes
 
     score = scores["score"]
-    n_items = score.sizes[ITEM]
-    part = scores.isel(block.slices)
+    n_items = item_chunk(scores) or score.sizes[ITEM]  # at a time; of those in chunks, the positives come on top
+    part = block.parts()[0]
     n_estimators = result["estimate"].sizes["estimator"]
     drawn = "n_resamples" in result.attrs
     replicates = (
-        planned_bytes(block.n_rankings, n_items, n_estimators + 1, result.attrs["n_resamples"], bayesian=True)
+        planned_bytes(part.n_rankings, n_items, n_estimators + 1, result.attrs["n_resamples"], bayesian=True)
         if drawn
         else 0
     )
-    columns = 8 * block.n_rankings * (n_estimators + 16)
+    columns = 8 * part.n_rankings * (n_estimators + 16)
     workspace = 64 * n_items + (1 << 22)
-    return 2 * part.nbytes + workspace + replicates + columns + result.isel(block.slices).nbytes
+    results = result.isel(block.slices).nbytes
+    at_hand = scores.isel({ITEM: slice(n_items), **part.slices}).nbytes
+    return 2 * at_hand + workspace + replicates + columns + results
 
 
-def _template(result: xr.Dataset, source: str, digest: str) -> xr.Dataset:
+def _template(result: xr.Dataset, lengths: Mapping[str, int], source: str, digest: str) -> xr.Dataset:
     template = result.drop_encoding()
     for name, variable in template.data_vars.items():
-        template[name].encoding = {"chunks": tuple(chunks[0] for chunks in variable.chunks or ())}
-    template.attrs |= {"source": source, "source_digest": digest}
+        chunks = (max(1, min(lengths.get(str(dim), size), size)) for dim, size in variable.sizes.items())
+        template[name].encoding = {"chunks": tuple(chunks)}
+    template.attrs |= {"source": public(source), "source_digest": digest}
     return template
-
-
-def _regions(result: xr.Dataset) -> Iterator[tuple[tuple[str, int, int], ...]]:
-    """Yield the aligned regions of a lazy result: the chunks of its leading dimensions."""
-    chunks = result["n_positive"].chunksizes
-    dims = [dim for dim in (MODEL, QUERY) if dim in chunks]
-    ends = [np.cumsum(chunks[dim]) for dim in dims]
-    for index in np.ndindex(*map(len, ends)):
-        yield tuple(
-            (dim, int(end[i] - chunks[dim][i]), int(end[i])) for dim, end, i in zip(dims, ends, index, strict=True)
-        )
 
 
 def _size(n_bytes: float) -> str:

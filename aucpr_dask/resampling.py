@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.blocks import FEW_POSITIVES, ITEM_ROLES, Request
+from aucpr_dask.blocks import FEW_POSITIVES, ITEM_ROLES, Request, evaluate_rankings
+from aucpr_dask.chunked_items import evaluate_in_chunks, has_chunked_items, needs_whole_rankings
 from aucpr_dask.errors import InvalidInputError, explain
 from aucpr_dask.inputs import aligned, clusters_of
 from aucpr_dask.resampling_blocks import (
@@ -48,6 +49,8 @@ class IntervalPlan:
     n_folds : int
     has_own_folds : bool
         Whether the data set says which item is in which fold.
+    first_resample : int
+        The first one to evaluate; the data set brings those before it along, as ``replicate``.
     """
 
     methods: tuple[str, ...]
@@ -59,6 +62,7 @@ class IntervalPlan:
     prevalence_design: str = "fixed"
     n_folds: int = 10
     has_own_folds: bool = False
+    first_resample: int = 0
 
     @property
     def resamples(self) -> bool:
@@ -175,7 +179,8 @@ def with_intervals(
         )
         evidence["acceleration"] = accelerations.assign_coords({ESTIMATOR: estimate[ESTIMATOR]})
     if plan.resamples:
-        evidence |= _replicates(drawn, request, plan)
+        known = dataset.get("replicate") if plan.first_resample else None
+        evidence |= _replicates(drawn, request, plan, known)
     if "bayesian" in plan.methods:
         evidence["bayesian_replicates"] = _evaluate_resamples(drawn, request, plan, bayesian=True)
     if plan.folds:
@@ -216,11 +221,16 @@ def _errors(
     return {"error": map_rankings(influence_errors, drawn, request, {}, ITEM, **kwargs)}
 
 
-def _replicates(drawn: dict[str, xr.DataArray], request: Request, plan: IntervalPlan) -> dict[str, xr.DataArray]:
+def _replicates(
+    drawn: dict[str, xr.DataArray], request: Request, plan: IntervalPlan, known: xr.DataArray | None
+) -> dict[str, xr.DataArray]:
     """Return replicates and, to studentise them, their standard errors."""
     if "bootstrap_t" in plan.methods:
         request = replace(request, extras=(f"standard_error_{plan.prevalence_design}",))
     replicates = _evaluate_resamples(drawn, request, plan, bayesian=False)
+    if known is not None:
+        known = known.assign_coords({ESTIMATOR: replicates[ESTIMATOR]})
+        replicates = xr.concat([known, replicates], RESAMPLE, coords="minimal", compat="override", join="exact")
     n = len(request.estimators)
     if not request.extras:
         return {"replicates": replicates}
@@ -232,8 +242,10 @@ def _evaluate_resamples(
     drawn: dict[str, xr.DataArray], request: Request, plan: IntervalPlan, *, bayesian: bool
 ) -> xr.DataArray:
     n = len(request.estimators) + len(request.extras)
-    sizes = {QUANTITY: n, RESAMPLE: plan.n_resamples}
+    first = 0 if bayesian else plan.first_resample
+    sizes = {QUANTITY: n, RESAMPLE: plan.n_resamples - first}
     kwargs = {"n_resamples": plan.n_resamples, "bayesian": bayesian, "is_stratified": plan.is_stratified}
+    kwargs["first_resample"] = first
     replicates = map_rankings(replicate_rankings, drawn, request, sizes, ITEM, **kwargs).rename({QUANTITY: ESTIMATOR})
     return replicates.assign_coords({ESTIMATOR: np.array([*request.estimators, *request.extras], dtype=object)})
 
@@ -302,15 +314,18 @@ def map_rankings(
     **kwargs: Any,
 ) -> xr.DataArray:
     """Map a block function over the leading dimensions of labelled inputs."""
-    inputs = aligned(inputs, request, dim)
+    in_chunks = any(has_chunked_items(a, a.get_axis_num(dim)) for a in inputs.values() if dim in a.dims)
+    if in_chunks and function is not evaluate_rankings:
+        raise needs_whole_rankings(function.__name__.replace("_", " "), dim)
+    inputs = aligned(inputs, request, dim, whole_items=not in_chunks)
     roles = tuple(inputs)
     return xr.apply_ufunc(  # type: ignore[no-any-return]
-        function,
+        evaluate_in_chunks if in_chunks else function,
         *inputs.values(),
         input_core_dims=[[dim] if role in ITEM_ROLES else [] for role in roles],
         output_core_dims=[list(sizes)],
         kwargs={"roles": roles, "request": request, **kwargs},
-        dask="parallelized",
+        dask="allowed" if in_chunks else "parallelized",
         output_dtypes=[np.float64],
         dask_gufunc_kwargs={"output_sizes": sizes},
         keep_attrs=False,

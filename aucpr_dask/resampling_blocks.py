@@ -34,6 +34,7 @@ def replicate_rankings(
     n_resamples: int,
     bayesian: bool,
     is_stratified: bool = True,
+    first_resample: int = 0,
 ) -> NDArray[np.float64]:
     """Evaluate resamples of every ranking of a block.
 
@@ -52,15 +53,17 @@ def replicate_rankings(
         Dirichlet weights in place of multiplicities.
     is_stratified : bool
         Whether positives and negatives are drawn apart.
+    first_resample : int
+        The first one to evaluate.
 
     Returns
     -------
-    ndarray of float64, shape (..., estimators + extras, n_resamples)
+    ndarray of float64, shape (..., estimators + extras, n_resamples - first_resample)
     """
     from aucpr_dask import kernels
 
     named = dict(zip(roles, arrays, strict=True))
-    rows, items = _checked_items(named, request)
+    rows, items = checked_items(named, request)
     targets = targets_of(request)
     replicates = kernels.replicate_rows(
         items.score,
@@ -75,8 +78,9 @@ def replicate_rankings(
         n_resamples,
         bayesian,
         is_stratified,
+        first_resample,
     )
-    shaped: NDArray[np.float64] = replicates.reshape(*rows.lead, targets.codes.size, n_resamples)
+    shaped: NDArray[np.float64] = replicates.reshape(*rows.lead, targets.codes.size, replicates.shape[-1])
     return shaped
 
 
@@ -91,7 +95,7 @@ def estimate_accelerations(
     from aucpr_dask import kernels
 
     named = dict(zip(roles, arrays, strict=True))
-    rows, items = _checked_items(named, request)
+    rows, items = checked_items(named, request)
     targets = targets_of(replace(request, extras=()))
     values = kernels.accelerations(
         items.score,
@@ -133,7 +137,7 @@ class Items(NamedTuple):
     unseen: NDArray[np.float64]
 
 
-def _checked_items(named: dict[str, Array], request: Request) -> tuple[Rows, Items]:
+def checked_items(named: dict[str, Array], request: Request) -> tuple[Rows, Items]:
     """Return how the rankings of a block unfold, and what is resampled of them."""
     rows = Rows(named)
     positive, negative, class_row = _classes(rows, named, request)

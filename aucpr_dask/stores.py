@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -21,29 +22,18 @@ import zarr
 from zarr.abc.store import Store
 from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
-from zarr.storage import LocalStore, MemoryStore
+from zarr.storage import MemoryStore
 
-from aucpr_dask.errors import StoreError, explain
+from aucpr_dask.backends import open_backend as open_backend
+from aucpr_dask.errors import InvalidInputError, StoreError, explain
+from aucpr_dask.trust import check_plain_arrays
+from aucpr_dask.urls import concealed, is_remote
 
 Scores = xr.Dataset | xr.DataTree
 
 ROOT_DOCUMENT = "zarr.json"
 FORMAT_VERSION = 1
 CHUNK_BYTES = 32 * 2**20  # a task's fixed cost is then small beside reading and ranking one chunk
-
-
-def is_remote(url: str) -> bool:
-    """Whether `url` names something other than a local path."""
-    return "://" in url
-
-
-def open_backend(url: str | Path, *, read_only: bool = False) -> Store:
-    """Return the Zarr store behind a path or a URL."""
-    if is_remote(str(url)):
-        from zarr.storage import FsspecStore
-
-        return FsspecStore.from_url(str(url), read_only=read_only)
-    return LocalStore(Path(url), read_only=read_only)
 
 
 def nodes_of(scores: Scores) -> Iterator[tuple[str, xr.Dataset]]:
@@ -60,7 +50,17 @@ def map_nodes(scores: Scores, transform: Any) -> Scores:
     """Apply ``transform(path, dataset)`` to each node and return the same kind of object."""
     if isinstance(scores, xr.Dataset):
         return transform("", scores)  # type: ignore[no-any-return]
-    return xr.DataTree.from_dict({path: transform(path, dataset) for path, dataset in nodes_of(scores)})
+    nodes = {path: transform(path, dataset) for path, dataset in nodes_of(scores)}
+    try:
+        return xr.DataTree.from_dict(nodes)
+    except KeyError as error:
+        raise InvalidInputError(
+            explain(
+                "a data set inside another is named like one of its variables",
+                received=error.args[0],
+                remedy="rename it",
+            )
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,13 @@ class PendingStore:
     url: str
     backend: Store
     root_document: Buffer
+    _arrays: dict[tuple[str, str], zarr.Array[Any]] = field(default_factory=dict, repr=False, compare=False)
 
     def array(self, path: str, name: str) -> zarr.Array[Any]:
-        """Return the array of variable `name` of the node at `path`, to write blocks into."""
-        return open_array(self.backend, path, name)
+        """Return the array of variable `name` of the node at `path`, to write blocks into; it is opened once."""
+        if (path, name) not in self._arrays:
+            self._arrays[path, name] = open_array(self.backend, path, name)
+        return self._arrays[path, name]
 
     def commit(self) -> None:
         """Write the root document: from now on the store opens."""
@@ -82,10 +85,18 @@ class PendingStore:
 
 def open_array(backend: Store, path: str, name: str) -> zarr.Array[Any]:
     """Open one array of a store, finished or not, for reading and writing."""
-    return zarr.open_array(backend, path=f"{path}/{name}".strip("/"), mode="r" if backend.read_only else "r+")
+    mode = "r" if backend.read_only else "r+"
+    return zarr.open_array(backend, path=f"{path}/{name}".strip("/"), mode=mode, zarr_format=3)
 
 
-def create_store(url: str | Path, template: Scores, kind: str, *, overwrite: bool = False) -> PendingStore:
+def create_store(
+    url: str | Path,
+    template: Scores,
+    kind: str,
+    *,
+    overwrite: bool = False,
+    claim: Callable[[], None] | None = None,
+) -> PendingStore:
     """Lay out a store: everything of `template` but its Dask-backed data and the root document.
 
     Parameters
@@ -98,27 +109,23 @@ def create_store(url: str | Path, template: Scores, kind: str, *, overwrite: boo
         Recorded in the root attributes and checked by :func:`open_store`.
     overwrite : bool
         Whether to replace what is at `url`.
+    claim : callable, optional
+        Called once the place is empty, before anything is written there.
 
     Raises
     ------
     StoreError
         If there is something at `url` already, or it cannot be written.
     """
-    url = str(url)
-    memory = MemoryStore()
-    template = template.copy(deep=False)
-    template.attrs = dict(template.attrs) | _identity(kind)
-    with warnings.catch_warnings():
-        # Consolidated metadata is an extension of Zarr v3 that xarray reads without a warning only if it is there.
-        warnings.filterwarnings("ignore", message="Consolidated metadata", category=UserWarning)
-        template.to_zarr(memory, compute=False, consolidated=True, zarr_format=3)
-    documents = dict(memory._store_dict)
-    root_document = documents.pop(ROOT_DOCUMENT)
+    url = concealed(url)
+    documents, root_document = laid_out(template, kind, url)
     try:
         backend = open_backend(url)
         refuse_existing(url, overwrite=overwrite)
         if not sync(backend.is_empty("")):
             _clear(url, backend)
+        if claim is not None:
+            claim()
         sync(_write_all(backend, documents))
     except OSError as error:
         if isinstance(error, StoreError):
@@ -134,6 +141,24 @@ def create_store(url: str | Path, template: Scores, kind: str, *, overwrite: boo
     return PendingStore(url, backend, root_document)
 
 
+def laid_out(template: Scores, kind: str, url: str) -> tuple[dict[str, Buffer], Buffer]:
+    """Return what a store consists of before its Dask-backed data are there, by key; and the root document."""
+    memory = MemoryStore()
+    template = template.copy(deep=False)
+    template.attrs = dict(template.attrs) | _identity(kind)
+    with warnings.catch_warnings():
+        # Consolidated metadata is an extension of Zarr v3 that xarray reads without a warning only if it is there.
+        warnings.filterwarnings("ignore", message="Consolidated metadata", category=UserWarning)
+        try:
+            template.to_zarr(memory, compute=False, consolidated=True, zarr_format=3)
+        except UnicodeEncodeError as error:
+            raise InvalidInputError(
+                explain("a name is not Unicode", where=url, received=repr(error.object), remedy="rename it")
+            ) from error
+    documents = dict(memory._store_dict)
+    return documents, documents.pop(ROOT_DOCUMENT)
+
+
 def refuse_existing(url: str | Path, *, overwrite: bool) -> None:
     """Raise if there is something at `url` that may not be replaced: worth asking before hours of reading."""
     if not overwrite and not sync(open_backend(url, read_only=True).is_empty("")):
@@ -147,7 +172,7 @@ def refuse_existing(url: str | Path, *, overwrite: bool) -> None:
 
 
 def _clear(url: str, backend: Store) -> None:
-    if not is_remote(url) and not _looks_like_store(Path(url)):
+    if not (_consists_of_ours(backend) if is_remote(url) else _looks_like_store(Path(url))):
         raise StoreError(
             explain(
                 "refusing to overwrite what is not a Zarr store",
@@ -157,6 +182,11 @@ def _clear(url: str, backend: Store) -> None:
         )
     # The root document goes first: a crash in the middle must not leave a store that opens.
     sync(backend.delete(ROOT_DOCUMENT))
+    for pause in (0.01, 0.1, 0.5):  # a run that was told to stop may be writing its last block
+        try:
+            return sync(backend.clear())
+        except OSError:
+            time.sleep(pause)
     sync(backend.clear())
 
 
@@ -167,15 +197,34 @@ def _looks_like_store(folder: Path) -> bool:
         return True
     # An unfinished store: nothing but metadata documents and chunks, and no finished store further down.
     files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
-    is_ours = all(
-        f.name == ROOT_DOCUMENT or "c" in f.parts[1:] or f.suffix == ".partial" or f.parts[0] == "ledger" for f in files
-    )
-    return is_ours and not any("kind" in _attributes_of(path) for path in folder.glob(f"*/{ROOT_DOCUMENT}"))
+    documents = (path.read_bytes() for path in folder.glob(f"*/{ROOT_DOCUMENT}"))
+    return all(map(_is_ours, files)) and not any("kind" in _attributes_of(document) for document in documents)
 
 
-def _attributes_of(document: Path) -> dict[str, Any]:
+def _is_ours(file: PurePath) -> bool:
+    parts = file.parts
+    return file.name == ROOT_DOCUMENT or "c" in parts[1:] or file.suffix == ".partial" or parts[0] == "ledger"
+
+
+def _consists_of_ours(backend: Store) -> bool:
+    """Whether what is in a store elsewhere is a Zarr store: the same rules as for a folder."""
+
+    async def look() -> bool:
+        if await backend.exists(ROOT_DOCUMENT):
+            return True
+        keys = [key async for key in backend.list_prefix("")]
+        if not all(_is_ours(PurePosixPath(key)) for key in keys):
+            return False
+        below = [key for key in keys if key.count("/") == 1 and key.endswith(f"/{ROOT_DOCUMENT}")]
+        documents = [await backend.get(key, default_buffer_prototype()) for key in below]
+        return not any(document and "kind" in _attributes_of(document.to_bytes()) for document in documents)
+
+    return sync(look())
+
+
+def _attributes_of(document: bytes) -> dict[str, Any]:
     try:
-        return dict(json.loads(document.read_bytes()).get("attributes", {}))
+        return dict(json.loads(document).get("attributes", {}))
     except ValueError:
         return {}
 
@@ -198,8 +247,9 @@ def open_store(url: str | Path, kind: str, *, chunks: Any = None) -> Scores:
     StoreError
         If there is no store, it was never finished, or it is of another kind or a newer version.
     """
-    url = str(url)
-    attrs = read_root_attrs(url)
+    url = concealed(url)
+    document = _read_root(url)
+    attrs = dict(document.get("attributes", {}))
     if attrs.get("kind") != kind:
         raise StoreError(
             explain(
@@ -220,16 +270,31 @@ def open_store(url: str | Path, kind: str, *, chunks: Any = None) -> Scores:
                 remedy="upgrade aucpr-dask",
             )
         )
+    check_plain_arrays((document.get("consolidated_metadata") or {}).get("metadata", {}), url)
     backend = open_backend(url, read_only=True)
-    tree = xr.open_datatree(backend, engine="zarr", chunks=chunks, consolidated=True)  # type: ignore[arg-type]
+    try:
+        tree = xr.open_datatree(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)  # type: ignore[arg-type]
+    except (ValueError, TypeError, LookupError, FileNotFoundError) as error:
+        raise StoreError(
+            explain(
+                "the metadata of this store are damaged",
+                where=url,
+                received=f"{type(error).__name__}: {error}",
+                remedy="write the store again",
+            )
+        ) from error
     return tree if tree.children else tree.to_dataset()
 
 
 def read_root_attrs(url: str) -> dict[str, Any]:
     """Return the root attributes of a finished store; raises :class:`StoreError` as :func:`read_root_document`."""
+    return dict(_read_root(url).get("attributes", {}))
+
+
+def _read_root(url: str) -> dict[str, Any]:
     try:
-        return dict(json.loads(read_root_document(url)).get("attributes", {}))
-    except ValueError as error:
+        return dict(json.loads(read_root_document(url)))
+    except (ValueError, TypeError) as error:
         raise StoreError(explain("the root document is not valid JSON", where=url, received=str(error))) from error
 
 
@@ -244,7 +309,8 @@ def read_root_document(url: str) -> bytes:
     backend = open_backend(url, read_only=True)
     try:
         document = sync(backend.get(ROOT_DOCUMENT, default_buffer_prototype()))
-        unfinished = document is None and not sync(backend.is_empty(""))
+        # What lists nothing, such as a web server, does not tell.
+        unfinished = document is None and backend.supports_listing and not sync(backend.is_empty(""))
     except FileNotFoundError:
         document, unfinished = None, False
     if document is not None:

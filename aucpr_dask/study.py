@@ -22,9 +22,11 @@ import zarr
 from numpy.typing import NDArray
 
 from aucpr_dask.blocks import Request, evaluate_intervals, evaluate_rankings
+from aucpr_dask.clusters import Cluster, connect
 from aucpr_dask.errors import InvalidInputError, StoreError, explain
-from aucpr_dask.execution import Cluster, Progress, as_they_finish, connect
+from aucpr_dask.execution import as_they_finish
 from aucpr_dask.inputs import estimator_names, fraction
+from aucpr_dask.progress import Progress, Tracker
 from aucpr_dask.resampling_blocks import evaluate_folds, evidence_bounds, replicate_rankings
 from aucpr_dask.results import versions
 from aucpr_dask.simulate import Scenario, bibeta, binormal, offset_uniform
@@ -186,7 +188,7 @@ def study(
     cluster : None, int, str or distributed.Client
         See :func:`aucpr_dask.run`.
     on_progress : callable, optional
-        Called with a :class:`aucpr_dask.execution.Progress` after each batch.
+        Called with a :class:`aucpr_dask.progress.Progress` after each batch.
 
     Returns
     -------
@@ -278,17 +280,18 @@ def _run(
     batches = list(_missing(cells, records["is_done"], n_simulations))
     if not batches:
         return
-    started, n_done, total = time.monotonic(), 0, sum(stop - start for _, start, stop in batches)
+    sizes = [stop - start for _, start, stop in batches]
+    costs = [size * cell.n_items for size, (cell, _, _) in zip(sizes, batches, strict=True)]
     with connect(cluster) as client:
+        tracker = Tracker(sizes, costs, dashboard=client.dashboard_link)
         calls = [(*batch, design) for batch in batches]
-        for n_batches, (number, result) in enumerate(as_they_finish(client, simulate_batch, calls), start=1):
+        for number, result in as_they_finish(client, simulate_batch, calls):
             cell, start, stop = batches[number]
             for name, values in (*result.items(), ("is_done", True)):  # done comes last: the others are there
                 records[name][(*cell.index, slice(start, stop))] = values
-            n_done += stop - start
+            progress = tracker.finished(number)
             if on_progress is not None:
-                seconds = time.monotonic() - started
-                on_progress(Progress(n_batches, len(batches), n_done, total, seconds, client.dashboard_link))
+                on_progress(progress)
 
 
 def _missing(cells: Sequence[Cell], is_done: Any, n_simulations: int) -> Iterator[tuple[Cell, int, int]]:

@@ -72,6 +72,7 @@ SCORE_VARIABLES = {
         VariableSpec("cluster", ((ITEM,), (QUERY,)), "iuOTU", "Group of dependent items or queries."),
         VariableSpec("fold", ((ITEM,), (QUERY,)), "iu", "Cross-validation fold."),
         VariableSpec("n_missing", ((MODEL,), (MODEL, QUERY)), "iu", "NaN scores of real (not padding) items."),
+        VariableSpec("digest", ((MODEL,), (MODEL, QUERY)), "u", "Of all that a ranking is made of; changes with it."),
     )
 }
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from benchmarks.contenders import Suite
 from benchmarks.machine import describe_machine, use_one_thread
 from benchmarks.measure import Timing, measure
-from benchmarks.report import as_json, as_line, as_markdown, calls, noise, titled, write
+from benchmarks.report import as_json, as_line, as_markdown, calls, findings, noise, titled, write
 from benchmarks.suites import SUITES
 
 
@@ -41,7 +41,7 @@ def _run(suite: Suite, rounds: int) -> list[Timing]:
             )
         print(as_line(timing), flush=True)
         timings.append(timing)
-    print("\n".join([" calls", *calls(timings)]))
+    print("\n".join([*(f"  -> {finding}" for finding in findings(suite, timings)), " calls", *calls(timings)]))
     return timings
 
 
@@ -72,7 +72,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=7, help="how often each pair is timed (default 7)")
     parser.add_argument("--small", action="store_true", help="tiny sizes: checks that everything runs")
     parser.add_argument("--items", dest="n_items", type=int, help="items per ranking (all but per-query, cold-start)")
-    parser.add_argument("--models", dest="n_models", type=int, help="models in the store (store-to-store)")
+    parser.add_argument("--models", dest="n_models", type=int, help="models in the store (store-to-store, scaling)")
     parser.add_argument("--runs", dest="n_runs", type=int, help="runs (per-query)")
     parser.add_argument("--json", metavar="FILE", help="write every timing of every round here")
     parser.add_argument("--markdown", metavar="FILE", help="write the README's tables here")

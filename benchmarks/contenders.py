@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -114,6 +114,10 @@ class Suite:
     def units(self) -> int:
         """Return how many units of work one call does; times are given per unit."""
         return 1
+
+    def findings(self, timings: list[Any]) -> Iterable[str]:
+        """Return what follows from the timings of one case, in words."""
+        return ()
 
     def contenders(self) -> Iterator[tuple[Contender, Callable[[Any], Any]]]:
         """Yield each contender and its method, in the order of the class."""

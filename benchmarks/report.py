@@ -31,6 +31,14 @@ def calls(timings: list[Timing]) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
+def findings(suite: Suite, timings: list[Timing]) -> Iterator[str]:
+    """Yield what follows from the timings of each case."""
+    for case in dict.fromkeys(timing.case for timing in timings):
+        ran = [timing for timing in timings if timing.case == case and timing.seconds]
+        if ran:
+            yield from suite.findings(ran)
+
+
 def as_markdown(suites: dict[str, Suite], timings: list[Timing], machine: dict[str, str], rounds: int) -> str:
     """Return one table per suite, the calls behind each line, and the machine."""
     lines: list[str] = []
@@ -72,7 +80,12 @@ def _table(suite: Suite, timings: list[Timing]) -> Iterator[str]:
     for name, row in rows.items():
         yield f"| {name} | {' | '.join(map(_cell, row))} |"
     yield from ("", suite.explanation, "")
-    yield from (*calls(timings), *_disagreements(timings), "")
+    yield from (
+        *calls(timings),
+        *(f"* {finding}" for finding in findings(suite, timings)),
+        *_disagreements(timings),
+        "",
+    )
 
 
 def _disagreements(timings: list[Timing]) -> Iterator[str]:

@@ -42,8 +42,8 @@ class StoreToStore(Suite):
         self.folder = tempfile.TemporaryDirectory(prefix="benchmark-")
         self.source = Path(self.folder.name) / "scores.zarr"
         self.results = (Path(self.folder.name) / f"result-{i}.zarr" for i in itertools.count())
-        _write_scores(self.source, self.n_models, self.n_items)
-        self.cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+        write_scores(self.source, self.n_models, self.n_items)
+        self.cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
         self.client = Client(self.cluster)
 
     def teardown(self, case: str) -> None:
@@ -62,7 +62,7 @@ class StoreToStore(Suite):
         "ap.run(scores_url, result_url, cluster=client)",
         "aucpr-dask",
         tolerance=FLOAT64,
-        numbers=lambda url: _estimates(url),
+        numbers=lambda url: estimates(url),
     )
     def time_run(self, case: str) -> Any:
         """Run the whole command, into a new store each time."""
@@ -110,13 +110,14 @@ def _read(url: str, start: int, stop: int) -> tuple[Any, Any]:
     return zarr.open_array(url, path="score", mode="r")[start:stop], zarr.open_array(url, path="label", mode="r")[:]
 
 
-def _estimates(url: Path) -> np.ndarray:
+def estimates(url: Path) -> np.ndarray:
+    """Return the average precision of every model of a result."""
     import aucpr_dask as ap
 
     return ap.open_result(url)["estimate"].sel(estimator="average_precision").values
 
 
-def _write_scores(url: Path, n_models: int, n_items: int) -> None:
+def write_scores(url: Path, n_models: int, n_items: int) -> None:
     """Write models of rising quality, a part of them at a time."""
     import dask.array as da
     import xarray as xr

@@ -1,7 +1,19 @@
 """All suites, in the order in which they run."""
 
 # Modules, not classes: asv would take an imported class for a second suite.
-from benchmarks import bootstrap, cold_start, estimators, influence, per_query, single_ranking, store_to_store, weighted
+from benchmarks import (
+    bootstrap,
+    cold_start,
+    estimators,
+    influence,
+    per_query,
+    planning,
+    scaling,
+    scheduler,
+    single_ranking,
+    store_to_store,
+    weighted,
+)
 from benchmarks.contenders import Suite as _Suite
 
 SUITES: tuple[type[_Suite], ...] = (
@@ -12,5 +24,10 @@ SUITES: tuple[type[_Suite], ...] = (
     bootstrap.Bootstrap,
     influence.Influence,
     store_to_store.StoreToStore,
+    scaling.Workers,
+    scaling.Models,
+    scaling.Items,
+    planning.Planning,
+    scheduler.SchedulerLoad,
     cold_start.ColdStart,
 )

@@ -19,7 +19,7 @@ import pages
 import pandas as pd
 
 if TYPE_CHECKING:
-    from aucpr_dask.execution import Progress
+    from aucpr_dask.progress import Progress
 
 PAGE = pages.HERE / "simulation-study.md"
 FOLDER = pages.HERE / "study"

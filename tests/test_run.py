@@ -14,7 +14,7 @@ from distributed import Client, LocalCluster
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, StoreError
-from aucpr_dask.execution import Progress
+from aucpr_dask.progress import Progress
 from aucpr_dask.stores import nodes_of
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from distributed import Client, LocalCluster
 
 import aucpr_dask as ap
-from aucpr_dask import execution
+from aucpr_dask import clusters
 from aucpr_dask import study as module
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AucprError, ClusterError, InvalidInputError, StoreError
@@ -385,8 +385,8 @@ def test_workers_that_do_not_start_raise_the_package_error(monkeypatch: pytest.M
     def fail(**options: Any) -> None:
         raise error
 
-    monkeypatch.setattr(execution, "LocalCluster", fail)
-    with pytest.raises(ClusterError, match=re.escape(str(error))) as caught, execution.connect(2):
+    monkeypatch.setattr(clusters, "LocalCluster", fail)
+    with pytest.raises(ClusterError, match=re.escape(str(error))) as caught, clusters.connect(2):
         pass
     assert isinstance(caught.value, AucprError)
     assert isinstance(caught.value, RuntimeError)

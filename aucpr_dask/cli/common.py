@@ -19,6 +19,7 @@ import click
 
 from aucpr_dask import __version__
 from aucpr_dask.errors import AucprError
+from aucpr_dask.urls import concealed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -138,9 +139,16 @@ def output_option(command: Command) -> Command:
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, all else on stderr.")
     @functools.wraps(command)
     def wrapped(*args: Any, as_json: bool, **kwargs: Any) -> Any:
-        return command(Output(as_json=as_json), *args, **kwargs)
+        return command(Output(as_json=as_json), *map(_concealed, args), **{k: _concealed(v) for k, v in kwargs.items()})
 
     return wrapped  # type: ignore[return-value]
+
+
+def _concealed(value: Any) -> Any:
+    """Return what was given on the command line so that no output shows the secrets of a URL."""
+    if isinstance(value, tuple):
+        return tuple(map(_concealed, value))
+    return concealed(value) if isinstance(value, str) else value
 
 
 level_option = click.option(
@@ -155,9 +163,10 @@ overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a sto
 
 cluster_option = click.option(
     "--cluster",
-    metavar="N|ADDRESS",
+    metavar="N|FILE|ADDRESS",
     callback=lambda ctx, param, value: int(value) if value is not None and value.isdigit() else value,
-    help="Number of local worker processes (default: one per core), or the address of a Dask scheduler.",
+    help="Number of local worker processes (default: one per core), a YAML file that describes a cluster, or the "
+    "address of a Dask scheduler.",
 )
 
 

@@ -33,14 +33,13 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
     """
     from aucpr_dask.demo import CLEF, build_scores
     from aucpr_dask.execution import run
-    from aucpr_dask.view.progress import follow_run
     from aucpr_dask.view.summary import rank_models
     from aucpr_dask.view.tables import leaders_view, ranking_view
 
     source, result = out / "scores.zarr", out / "result.zarr"
     with output.progress() as report:
         build_scores(source, overwrite=overwrite, on_progress=report)
-        evaluated = run(source, result, overwrite=overwrite, on_progress=follow_run(report, output.notes))
+        evaluated = run(source, result, overwrite=overwrite, progress=report)
     rankings = sorted(rank_models(evaluated), key=lambda ranking: ranking.data_set != CLEF)
     output.show(
         ranking_view(rankings[0], output.width, ascii_only=output.ascii_only),

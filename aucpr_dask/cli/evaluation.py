@@ -180,11 +180,9 @@ def evaluate(
     If that was begun before and stopped, by whatever, it goes on from there.
     """
     from aucpr_dask.execution import run
-    from aucpr_dask.view.progress import follow_run
 
     with output.progress() as report:
-        progress = follow_run(report, output.notes)
-        evaluated = run(source, result, on_progress=progress, estimators=_expand(estimators, source), **options)
+        evaluated = run(source, result, progress=report, estimators=_expand(estimators, source), **options)
     seconds = output.seconds
     rankings = show_rankings(output, evaluated, top=top)
     show_warnings(output, evaluated, result)
@@ -254,4 +252,8 @@ def opening(result: Scores, url: str) -> str:
     """Return the line of Python that opens a result in plain xarray."""
     import xarray as xr
 
+    from aucpr_dask.urls import is_versioned
+
+    if is_versioned(url):
+        return f'aucpr_dask.open_result("{url}")'
     return f'xarray.{"open_datatree" if isinstance(result, xr.DataTree) else "open_zarr"}("{url}")'

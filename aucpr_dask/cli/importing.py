@@ -178,7 +178,7 @@ def npz(output: Output, files: tuple[str, ...], store: str, **options: Any) -> N
     callback=lambda ctx, param, value: _pairs(value),
     help="Call a variable or dimension of the file by our name (repeat).",
 )
-@click.option("--engine", metavar="NAME", help="How xarray opens the file [default: it guesses].")
+@click.option("--engine", metavar="NAME", help="How xarray opens the file [default: by what it is].")
 @overwrite_option
 @output_option
 def xarray_file(output: Output, file: str, store: str, **options: Any) -> None:

@@ -85,10 +85,10 @@ def study(output: Output, out: str | None, table: str | None, estimators: tuple[
     and one with more simulations goes further; other cells or estimators need another store.
     """
     from aucpr_dask.study import study as run_study
-    from aucpr_dask.view.progress import follow_run
+    from aucpr_dask.view.progress import RunWatcher
 
     with output.progress() as report:
-        progress = follow_run(report, output.notes)
+        progress = RunWatcher(report)
         found = run_study(estimators=estimators, resampled=estimators, url=out, on_progress=progress, **options)
     if table:
         found.to_dataframe().to_csv(table)

@@ -52,7 +52,7 @@ class Cache:
     """
 
     def __init__(self, group: str) -> None:
-        home = Path(os.environ.get(CACHE_VARIABLE) or user_cache_path("aucpr_dask"))
+        home = _home()
         self._published = home / f"{group}-{_digest()}"
         self._private: Path | None = None
         self._enabled = True
@@ -96,6 +96,15 @@ class Cache:
             shutil.rmtree(self._private, ignore_errors=True)
 
 
+def published() -> list[str]:
+    """Return the names of the groups whose machine code can be loaded."""
+    return sorted(path.name.rsplit("-", 1)[0] for path in _home().glob(f"*-{_digest()}"))
+
+
+def _home() -> Path:
+    return Path(os.environ.get(CACHE_VARIABLE) or user_cache_path("aucpr_dask"))
+
+
 def _digest() -> str:
     sources = sorted(Path(__file__).parent.glob("*.py"))
     facts = [
@@ -103,9 +112,18 @@ def _digest() -> str:
         np.__version__,
         numba.__version__,
         llvmlite.__version__,
-        llvmlite.binding.get_host_cpu_name(),
-        str(sorted(llvmlite.binding.get_host_cpu_features().items())),
+        *_processor(),
         *(f"{path}:{path.stat().st_mtime_ns}:{path.stat().st_size}" for path in sources),
         *(f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("NUMBA_")),
     ]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:24]
+
+
+def _processor() -> list[str]:
+    """Return what the code is made for: this processor, unless numba is told another, as for a container."""
+    if "NUMBA_CPU_NAME" in os.environ and "NUMBA_CPU_FEATURES" in os.environ:
+        return []  # both are among the variables
+    return [
+        llvmlite.binding.get_host_cpu_name(),
+        str(sorted(llvmlite.binding.get_host_cpu_features().items())),
+    ]

@@ -93,7 +93,6 @@ def finish_all(ranking, points, n_points, moments, grid, options, codes, paramet
     """Write the estimates and the columns of one ranking from its operating points."""
     blocks, n_blocks, first = blocks_of_points(points, n_points)
     finish(ranking, blocks, n_blocks, options, codes, out)
-    total, negatives = totals(ranking.classes, ranking.n_unseen, options)
     classes = ranking.classes
     missing = classes.missing_positives + classes.missing_negatives
     if options.missing == MISSING_LAST and missing > 0.0:
@@ -101,6 +100,18 @@ def finish_all(ranking, points, n_points, moments, grid, options, codes, paramet
         points.negatives[n_points] = classes.negatives + classes.missing_negatives
         n_points += 1
         blocks, n_blocks, first = blocks_of_points(points, n_points)
+    state = ranking, blocks, n_blocks, points, first, moments
+    finish_others(*state, grid, options, codes, parameters, recall_range, out)
+
+
+@helper
+def finish_others(
+    ranking, blocks, n_blocks, points, first, moments, grid, options, codes, parameters, recall_range, out
+):
+    """Write the estimates that `finish` has not, missing items in `blocks` and `points` if they are ranked last."""
+    classes = ranking.classes
+    total, negatives = totals(classes, ranking.n_unseen, options)
+    missing = classes.missing_positives + classes.missing_negatives
     is_ranked = missing == 0.0 or options.missing < MISSING_LAST
     if not total > 0.0 or options.expect_ties:
         return

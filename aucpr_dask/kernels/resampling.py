@@ -46,6 +46,7 @@ def replicate_rows(
     n_resamples: int,
     bayesian: bool = False,
     is_stratified: bool = True,
+    first_resample: int = 0,
 ) -> NDArray[np.float64]:
     """Evaluate resamples of rankings.
 
@@ -71,12 +72,14 @@ def replicate_rows(
         Dirichlet weights in place of multiplicities.
     is_stratified : bool
         Whether positives and negatives are drawn apart.
+    first_resample : int
+        The first one to evaluate; those before it are known.
 
     Returns
     -------
-    ndarray of float64, shape (rows, estimators, resamples)
+    ndarray of float64, shape (rows, estimators, n_resamples - first_resample)
     """
-    out = np.empty((len(score), targets.codes.size, n_resamples))
+    out = np.empty((len(score), targets.codes.size, n_resamples - first_resample))
     n_items = score.shape[1]
     panel = _rankings_at_once(n_items)
     for group in _sharing(class_row, key, n_unseen):
@@ -87,7 +90,7 @@ def replicate_rows(
             continue
         for start in range(0, group.size, panel):
             rows = group[start : start + panel]
-            drawn = units, key[rows[0]], n_resamples, bayesian
+            drawn = units, key[rows[0]], range(first_resample, n_resamples), bayesian
             out[rows] = _replicate_group(score[rows], *classes, drawn, options, targets)
     return out
 
@@ -218,14 +221,14 @@ def _replicate_group(
     score: Floats,
     positive: NDArray[np.float64],
     negative: NDArray[np.float64],
-    drawn: tuple[Units, np.uint64, int, bool],
+    drawn: tuple[Units, np.uint64, range, bool],
     options: Options,
     targets: Targets,
 ) -> NDArray[np.float64]:
-    """Evaluate rankings that share their multiplicities: those of units, by a key, so often, Bayesian or not."""
+    """Evaluate rankings that share multiplicities: those of units, by a key, in these resamples, Bayesian or not."""
     from aucpr_dask.kernels import replicates as kernel
 
-    units, key, n_resamples, bayesian = drawn
+    units, key, resamples, bayesian = drawn
     lanes = kernel.LANES
     is_plain = _only_average_precision(score, positive, negative, options, targets) and not bayesian
     rankings: Any
@@ -234,18 +237,19 @@ def _replicate_group(
     else:
         rankings = [_Ranking(row, positive, negative, units, options, targets) for row in score]
     count = np.empty((int(units.size.sum()), lanes), np.float64 if bayesian else np.uint8)
-    out = np.empty((len(score), targets.codes.size, n_resamples))
+    out = np.empty((len(score), targets.codes.size, len(resamples)))
     draw: Any = kernel.draw_counts
     if bayesian:
         from aucpr_dask.kernels.bayesian import draw_weights as draw
-    for first in range(0, n_resamples, lanes):
+    for first in range(resamples.start // lanes * lanes, resamples.stop, lanes):  # they are drawn in whole lanes
         draw(key, first, units.size, units.stratum, count)
-        kept = min(lanes, n_resamples - first)
+        wanted = slice(max(0, resamples.start - first), min(lanes, resamples.stop - first))
+        here = slice(first + wanted.start - resamples.start, first + wanted.stop - resamples.start)
         if is_plain:
-            out[:, :, first : first + kept] = rankings.evaluate(count, units)[:, None, :kept]
+            out[:, :, here] = rankings.evaluate(count, units)[:, None, wanted]
             continue
         for row, ranking in enumerate(rankings):
-            out[row, :, first : first + kept] = ranking.evaluate(count, units)[:kept].T
+            out[row, :, here] = ranking.evaluate(count, units)[wanted].T
     return out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 import zipfile
 import zlib
@@ -16,23 +17,26 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, explain
+from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, explain
 from aucpr_dask.scores.files import (
     FilePath,
     ImportSummary,
     OnProgress,
-    check_node_name,
     count_items,
     few,
     find_files,
+    local_copy,
     named_files,
     near,
     report,
     summarize,
     write_blocks,
 )
+from aucpr_dask.scores.foreign import check_source, engine_of
 from aucpr_dask.scores.store import Region, save_scores
-from aucpr_dask.stores import Scores, refuse_existing
+from aucpr_dask.stores import Scores, open_backend, refuse_existing
+from aucpr_dask.trust import check_node_name
+from aucpr_dask.urls import concealed, is_remote
 from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
 
 DEFAULT_DIMS = {1: (ITEM,), 2: (MODEL, ITEM), 3: (MODEL, QUERY, ITEM)}
@@ -118,6 +122,7 @@ def import_arrays(
     """
     refuse_existing(url, overwrite=overwrite)
     files = named_files(find_files(paths, "array file"), (".npz", ".npy"), "data set")
+    label, cluster, fold = (local_copy(name) if name and is_remote(str(name)) else name for name in (label, cluster, fold))
     sources = {}
     for done, (name, file) in enumerate(files.items(), start=1):
         sources[check_node_name(name, file)] = _describe(file, score, label, models, dims, cluster, fold)
@@ -171,7 +176,10 @@ class _Npz:
             version = np.lib.format.read_magic(stream)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, _, dtype = read(stream)
-        return shape, _check_plain(dtype, self.path, name)
+            promised = math.prod(shape) * _check_plain(dtype, self.path, name).itemsize
+            if (held := archive.getinfo(member).file_size - stream.tell()) < promised:
+                raise ValueError(f"array {str(name)!r} is to have {promised:,} bytes, and has {max(0, held):,}")
+        return shape, dtype
 
     def load(self, name: FilePath) -> np.ndarray:
         self.header(name)
@@ -555,7 +563,7 @@ def import_xarray(
     rename : mapping, optional
         From the names of variables and dimensions in the file to those of the contract.
     engine : str, optional
-        How xarray opens the file; by default it guesses.
+        How xarray opens the file; by default zarr, h5netcdf or scipy (netCDF 3), by what the file is.
     overwrite : bool
         Whether to replace a store at `url`.
     on_progress : callable, optional
@@ -569,7 +577,7 @@ def import_xarray(
     Raises
     ------
     FileFormatError
-        If xarray cannot open the file, or it is not what it says.
+        If xarray cannot open the file, it is not what it says, or it holds pickled objects or points to other files.
     InvalidInputError
         If no group has a variable ``score``, or a data set is not valid.
     StoreError
@@ -615,7 +623,11 @@ def _opened(path: FilePath, engine: str | None) -> Iterator[xr.DataTree]:
         # Other people's Zarr stores may lack consolidated metadata, which only makes opening slower.
         warnings.filterwarnings("ignore", message="Failed to open Zarr store with consolidated")
         try:
-            tree = _open_tree(str(path), engine)
+            engine = engine or engine_of(path)
+            check_source(path, engine)
+            tree = _open_tree(concealed(os.fspath(path)), engine)
+        except AucprError:
+            raise
         except (OSError, ValueError, ImportError) as error:
             raise FileFormatError(
                 explain(
@@ -630,7 +642,9 @@ def _opened(path: FilePath, engine: str | None) -> Iterator[xr.DataTree]:
         yield tree
 
 
-def _open_tree(path: str, engine: str | None) -> xr.DataTree:
+def _open_tree(path: str, engine: str) -> xr.DataTree:
+    if is_remote(path):
+        return xr.open_datatree(open_backend(path, read_only=True), engine=engine, chunks={})  # type: ignore[arg-type]
     try:
         return xr.open_datatree(path, engine=engine, chunks={})
     except (NotImplementedError, ValueError):

@@ -8,21 +8,25 @@ import glob
 import gzip
 import io
 import lzma
+import os
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, AnyStr, cast
 
 import numpy as np
 import xarray as xr
 
+from aucpr_dask.backends import fetch
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, explain
 from aucpr_dask.scores.store import Region, ScoreWriter
 from aucpr_dask.stores import Scores, nodes_of
+from aucpr_dask.urls import concealed, is_remote
 from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY
 
 FilePath = str | PathLike[str]
@@ -31,6 +35,7 @@ OnProgress = Callable[[str, int, int], None]
 COMPRESSION_SUFFIXES = {".gz": "gzip", ".xz": "xz", ".bz2": "bz2", ".zst": "zstd"}
 _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 
+LONGEST_LINE = 2**26  # characters
 MOST_NAMES_SHOWN = 5
 MOST_SUGGESTIONS = 3
 
@@ -170,14 +175,28 @@ def find_files(paths: FilePath | Sequence[FilePath], what: str) -> list[Path]:
     listed = [paths] if isinstance(paths, str | PathLike) else list(paths)
     found = [file for path in listed for file in _files_at(path, what)]
     if not found:
-        raise InvalidInputError(explain(f"no {what} was named", received=repr(paths)))
+        raise InvalidInputError(explain(f"no {what} was named", received=repr(listed)))
     return found
 
 
+def local_copy(path: FilePath) -> Path:
+    """Return where a file is on this machine: a URL is fetched into a folder that goes with this process."""
+    url = os.fspath(path)
+    if not is_remote(url):
+        return Path(url)
+    return fetch(concealed(url), Path(tempfile.mkdtemp(dir=_fetched_files().name)))
+
+
+@cache
+def _fetched_files() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="aucpr-dask-")
+
+
 def _files_at(path: FilePath, what: str) -> list[Path]:
-    place = Path(path)
+    place = local_copy(path)
     if place.is_dir():
         found = sorted(file for file in place.rglob("*") if file.is_file() and not _is_hidden(file, place))
+        _refuse_links_out(found, place)
     elif place.exists():
         found = [place]
     else:
@@ -185,6 +204,20 @@ def _files_at(path: FilePath, what: str) -> list[Path]:
     if not found:
         raise InvalidInputError(explain(f"no {what} here", where=path, remedy="check the path"))
     return found
+
+
+def _refuse_links_out(files: Iterable[Path], folder: Path) -> None:
+    """Raise if a file of an unpacked folder is really one elsewhere: whoever named the folder did not name that."""
+    for file in files:
+        if not (target := file.resolve()).is_relative_to(folder.resolve()):
+            raise InvalidInputError(
+                explain(
+                    "a link in this folder leads out of it",
+                    where=file,
+                    received=f"a link to {target}",
+                    remedy=f"remove it, or name the files if this is meant: {folder / '*'}",
+                )
+            )
 
 
 def _is_hidden(file: Path, folder: Path) -> bool:
@@ -223,21 +256,6 @@ def named_files(files: Sequence[Path], suffixes: Sequence[str], what: str) -> di
     return named
 
 
-def check_node_name(name: str, where: object) -> str:
-    """Return `name` if it can name one node of a tree."""
-    if not name or "/" in name or name in (".", "..") or name.startswith("__"):
-        raise InvalidInputError(
-            explain(
-                "this cannot name a data set",
-                where=where,
-                received=repr(name),
-                allowed="a name that is not empty, '.' or '..', has no '/' and does not begin with '__'",
-                remedy="rename it",
-            )
-        )
-    return name
-
-
 @contextmanager
 def reading(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for reading, decompressed by what it is; a broken one becomes a clear error."""
@@ -256,6 +274,28 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
                 explain("the file cannot be read", where=path, received=error.strerror, remedy="check the path")
             ) from error
         raise (_truncated(path) if "truncated" in str(error).lower() else _corrupt(path, error)) from error
+
+
+def lines_of(stream: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
+    """Yield the lines of a file; one that is longer than any table's would fill the memory, and is refused."""
+    number = 1
+    while line := stream.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise line_too_long(f"{path}, line {number}")
+        yield line
+        number += 1
+
+
+def line_too_long(where: str) -> FileFormatError:
+    """Return the error to raise: compressed, a line of any length is a small file."""
+    return FileFormatError(
+        explain(
+            "the line is too long",
+            where=where,
+            received=f"more than {LONGEST_LINE:,} characters without an end of line",
+            remedy="check that this is a text file of lines",
+        )
+    )
 
 
 def _truncated(path: Path) -> FileFormatError:
@@ -286,6 +326,8 @@ def _decompressed(path: Path) -> IO[bytes]:
 
 def compression_of(path: Path) -> str | None:
     """Return how a file is compressed, by its first bytes; its suffix must not promise more."""
+    if path.exists() and not path.is_file():  # reading it may never end, and a pipe is read once only
+        raise InvalidInputError(explain("this is not a file", where=path, remedy="write it to a file first"))
     with path.open("rb") as stream:
         head = stream.read(8)
     found = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)

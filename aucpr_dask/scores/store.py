@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,24 @@ import xarray as xr
 
 from aucpr_dask.domains import check_labels
 from aucpr_dask.errors import StoreError, explain
+from aucpr_dask.scores.digests import ranking_digests
 from aucpr_dask.scores.validate import validate_scores
-from aucpr_dask.stores import Scores, chunk_shape, create_store, is_remote, map_nodes, nodes_of, open_store
+from aucpr_dask.stores import (
+    CHUNK_BYTES,
+    Scores,
+    chunk_shape,
+    create_store,
+    map_nodes,
+    nodes_of,
+    open_store,
+    read_root_document,
+)
+from aucpr_dask.urls import absolute, is_remote, public
 from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
 
 KIND = "aucpr_dask.scores"
+FACTS = {"n_missing": "int64", "digest": "uint64"}  # of every ranking, written last
+MOST_LOADED = 64 * 2**20  # bytes of counts to hold in memory; more of them are read chunk by chunk
 
 Region = tuple[slice, ...]
 
@@ -46,18 +60,67 @@ def open_scores(url: str | Path, *, chunks: Any = "auto") -> Scores:
         If what it holds is not valid.
     """
     scores = open_store(url, KIND, chunks={} if isinstance(chunks, str) else chunks)
-    scores = map_nodes(scores, lambda path, dataset: _remember_source(_load_small(dataset), url))
+    scores = map_nodes(scores, lambda path, dataset: _remember_source(_opened(dataset), url))
     validate_scores(scores, positive_from=0)
     return scores
 
 
+def open_unread(url: str | Path) -> Scores:
+    """Open a score store as :func:`open_scores` does, but neither read nor check anything."""
+    return open_store(url, KIND, chunks=None)
+
+
+def opened_node(unread: Scores, path: str) -> xr.Dataset:
+    """Return one data set of :func:`open_unread`, validated, with all that is small in memory."""
+    dataset = _opened(unread if isinstance(unread, xr.Dataset) else unread[path].to_dataset())
+    validate_scores(dataset, positive_from=0)
+    return dataset
+
+
 def _load_small(dataset: xr.Dataset) -> xr.Dataset:
     large = _large(dataset)
-    return dataset.assign({name: array.load() for name, array in dataset.data_vars.items() if name not in large})
+    dataset = dataset.drop_vars("digest", errors="ignore")  # true of what is stored, not of what is made of it
+    if "n_missing" in dataset and dataset["n_missing"].nbytes > MOST_LOADED:
+        large.append("n_missing")
+    here = {"scheduler": "threads"}  # and not on the workers of a client, of which there may be none yet
+    return dataset.assign({name: array.load(**here) for name, array in dataset.data_vars.items() if name not in large})
+
+
+def _opened(dataset: xr.Dataset) -> xr.Dataset:
+    """Load what is small; labels of items that are stored in chunks are not, and stay chunked beside the scores."""
+    chunk = item_chunk(dataset)
+    if chunk is not None:
+        small = [name for name, array in dataset.data_vars.items() if ITEM not in array.dims]
+        lazy = dataset.drop_vars(small).chunk({ITEM: chunk})
+        of_items = {name: lazy[name] for name in lazy.data_vars if MODEL not in lazy[name].dims}
+        return _load_small(dataset.drop_vars(list(of_items))).assign(of_items)
+    return _load_small(dataset)
+
+
+def item_chunk(dataset: xr.Dataset) -> int | None:
+    """Return how many items a chunk holds in the store that a data set was opened from; None if it holds all."""
+    chunks = dataset["score"].encoding.get("preferred_chunks", {}) if "score" in dataset else {}
+    length: int | None = chunks.get(ITEM)
+    return length if length and length < dataset.sizes[ITEM] else None
+
+
+def stored_digests(url: str | Path) -> dict[str, np.ndarray]:
+    """Return the digest of every ranking of a score store, by data set; of those that are stored with digests."""
+    scores = open_store(url, KIND, chunks=None)
+    return {path: dataset["digest"].values for path, dataset in nodes_of(scores) if "digest" in dataset}
+
+
+def source_digest(url: str | Path) -> str:
+    """Return the digest of a score store: of its metadata and, where it has them, the digests of its rankings."""
+    digest = hashlib.sha256(read_root_document(str(url)))
+    for path, values in stored_digests(url).items():
+        digest.update(path.encode())
+        digest.update(np.ascontiguousarray(values).data)
+    return digest.hexdigest()
 
 
 def _remember_source(dataset: xr.Dataset, url: str | Path) -> xr.Dataset:
-    dataset.encoding["source"] = str(url)
+    dataset.encoding["source"] = public(url)
     return dataset
 
 
@@ -66,7 +129,7 @@ def _refuse_own_source(scores: Scores, url: str | Path) -> None:
     for _, dataset in nodes_of(scores):
         source = dataset.encoding.get("source")
         lazy = any(dataset[name].chunks is not None for name in _large(dataset))
-        if lazy and source is not None and not is_remote(str(source)) and Path(source).resolve() == Path(url).resolve():
+        if lazy and source is not None and _same_place(source, url):
             raise StoreError(
                 explain(
                     "a store cannot be replaced by what is still read from it",
@@ -74,6 +137,12 @@ def _refuse_own_source(scores: Scores, url: str | Path) -> None:
                     remedy="write to another place, or load the scores first: scores.load()",
                 )
             )
+
+
+def _same_place(source: str, url: str | Path) -> bool:
+    if is_remote(source) or is_remote(url):
+        return absolute(source) == absolute(url)
+    return Path(source).resolve() == Path(url).resolve()
 
 
 def save_scores(
@@ -85,8 +154,10 @@ def save_scores(
 ) -> None:
     """Write a score data set, or a tree of them, to a Zarr store.
 
-    The item axis is kept whole; models (and queries) are cut into chunks of about 32 MiB. The number of
-    missing scores per model and query is stored beside, so that later runs know of them before they read.
+    The item axis is kept whole, unless a ranking is larger than a chunk and comes in several: then its chunks stay.
+    Models (and queries) are cut into chunks of about 32 MiB. The number of
+    missing scores per model and query is stored beside, so that later runs know of them before they read; and so is
+    a digest of every ranking, by which a later run knows what it has evaluated already.
     An interrupted write leaves a store that refuses to open.
 
     Parameters
@@ -150,7 +221,10 @@ class ScoreWriter:
         validate_scores(template, positive_from=0)
         prepared = map_nodes(template, lambda path, dataset: _prepare(dataset))
         self._nodes = dict(nodes_of(prepared))
-        self._missing = {path: np.zeros(dataset["n_missing"].shape, "i8") for path, dataset in self._nodes.items()}
+        self._facts = {  # of every ranking
+            path: {name: np.zeros((*dataset[name].shape, _n_item_chunks(dataset)), FACTS[name]) for name in FACTS}
+            for path, dataset in self._nodes.items()
+        }
         self._pending = create_store(url, prepared, KIND, overwrite=overwrite)
 
     def regions(self, path: str = "") -> list[Region]:
@@ -170,15 +244,33 @@ class ScoreWriter:
         if label is not None:
             absent = [axis for axis, dim in enumerate(dataset["score"].dims) if dim not in dataset["label"].dims]
             missing &= np.expand_dims(label, absent) != PADDING
-        self._missing[path][region[:-1]] = missing.sum(axis=-1)
+        facts = self._facts[path]
+        place = (*region[:-1], region[-1].start // dataset["score"].encoding["chunks"][-1])
+        facts["n_missing"][place] = missing.sum(axis=-1)
+        facts["digest"][place] = ranking_digests(_filled(dataset, region, arrays))
         for name, block in arrays.items():
             self._pending.array(path, name)[_slices(dataset, name, region)] = block
 
     def commit(self) -> None:
-        """Write the counts of missing scores, and let the store open."""
-        for path, counts in self._missing.items():
-            self._pending.array(path, "n_missing")[...] = counts
+        """Write the facts of every ranking, and let the store open."""
+        for path, facts in self._facts.items():
+            # Digests of chunks join with factors by which the order counts; of one chunk, it is the chunk's own.
+            facts["digest"] *= 2 * np.arange(facts["digest"].shape[-1], dtype=np.uint64) + np.uint64(1)
+            for name, values in facts.items():
+                self._pending.array(path, name)[...] = values.sum(axis=-1)
         self._pending.commit()
+
+
+def _n_item_chunks(dataset: xr.Dataset) -> int:
+    score = dataset["score"]
+    return max(1, -(-score.sizes[ITEM] // score.encoding["chunks"][-1]))
+
+
+def _filled(dataset: xr.Dataset, region: Region, arrays: dict[str, np.ndarray]) -> xr.Dataset:
+    """Return a part of a data set as it is stored, what is written late included."""
+    by_dim = dict(zip(dataset["score"].dims, region, strict=True))
+    part = dataset.drop_vars(FACTS).drop_vars(list(dataset.coords)).isel(by_dim)
+    return part.assign({name: (part[name].dims, block.astype(part[name].dtype)) for name, block in arrays.items()})
 
 
 def _slices(dataset: xr.Dataset, name: str, region: Region) -> Region:
@@ -204,17 +296,31 @@ def _prepare(dataset: xr.Dataset) -> xr.Dataset:
     if "label" in dataset:
         dataset["label"] = dataset["label"].astype("int8")
     dims = [dim for dim in (MODEL, QUERY) if dim in dataset["score"].dims]
-    counts = da.zeros([dataset.sizes[dim] for dim in dims], dtype="int64", chunks=-1)
-    dataset["n_missing"] = (dims, counts)
-    dataset["n_missing"].encoding = {"chunks": tuple(max(1, size) for size in counts.shape)}
+    for name, dtype in FACTS.items():
+        facts = da.zeros([dataset.sizes[dim] for dim in dims], dtype=dtype, chunks=-1)
+        dataset[name] = (dims, facts)
+        dataset[name].encoding = {"chunks": chunk_shape(facts.shape, facts.dtype.itemsize, whole=0)}
+    length = _item_chunk_to_write(dataset["score"])
     for name in _large(dataset):
         variable = dataset[name]
-        chunks = chunk_shape(variable.shape, dataset["score"].dtype.itemsize, whole=1)
+        chunks = chunk_shape((*variable.shape[:-1], length), dataset["score"].dtype.itemsize, whole=1)
         dataset[name] = (variable.dims, da.zeros(variable.shape, dtype=variable.dtype, chunks=chunks), variable.attrs)
         dataset[name].encoding = {"chunks": chunks}
+    if length < dataset.sizes[ITEM]:
+        for name in dataset.data_vars:
+            if ITEM in dataset[name].dims and "chunks" not in dataset[name].encoding:
+                lengths = {dim: max(1, size) for dim, size in dataset[name].sizes.items()} | {ITEM: length}
+                dataset[name].encoding = {"chunks": tuple(lengths.values())}
     for key, variable in dataset.data_vars.items():
         variable.attrs.setdefault("description", SCORE_VARIABLES[str(key)].description)
     return dataset
+
+
+def _item_chunk_to_write(score: xr.DataArray) -> int:
+    """Return how many items go into a chunk: all of them, unless one ranking is large and comes in several chunks."""
+    chunks = score.chunksizes.get(ITEM, ()) if score.chunks is not None else ()
+    is_large = score.sizes[ITEM] * score.dtype.itemsize > CHUNK_BYTES
+    return int(chunks[0]) if is_large and len(chunks) > 1 else score.sizes[ITEM]
 
 
 def _regions(shape: tuple[int, ...], chunks: tuple[int, ...]) -> list[Region]:

@@ -23,9 +23,9 @@ from aucpr_dask.scores.files import (
     Spool,
     Spooled,
     bare_name,
-    check_node_name,
     few,
     find_files,
+    lines_of,
     near,
     reading,
     report,
@@ -36,6 +36,7 @@ from aucpr_dask.scores.files import (
 from aucpr_dask.scores.store import Region
 from aucpr_dask.specs import choose
 from aucpr_dask.stores import Scores, refuse_existing
+from aucpr_dask.trust import check_node_name
 from aucpr_dask.variables import ITEM, MODEL, NEGATIVE, PADDING, POSITIVE, QUERY, UNJUDGED
 
 DTYPES = ("float64", "float32")
@@ -257,9 +258,8 @@ class _TextTable:
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """Yield each row that is not blank and the number of its first line."""
         with reading(self.path) as stream:
-            lines = csv.reader(
-                io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""), delimiter=self._separator, strict=True
-            )
+            text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+            lines = csv.reader(lines_of(text, self.path), delimiter=self._separator, strict=True)
             number = 1
             try:
                 for row in lines:
@@ -296,7 +296,7 @@ def _likely_separator(path: Path) -> str:
     if bare_name(path, ()).lower().endswith((".tsv", ".tab")):
         return "\t"
     with reading(path) as stream:
-        first = stream.readline().decode("utf-8", "replace")
+        first = next(lines_of(stream, path), b"").decode("utf-8", "replace")
     return max(SEPARATORS, key=first.count)
 
 

@@ -13,15 +13,17 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, explain
 from aucpr_dask.scores.files import (
+    LONGEST_LINE,
     FilePath,
     ImportSummary,
     OnProgress,
     Spool,
     Spooled,
-    check_node_name,
     count,
     few,
     find_files,
+    line_too_long,
+    local_copy,
     named_files,
     reading,
     report,
@@ -31,6 +33,7 @@ from aucpr_dask.scores.files import (
 from aucpr_dask.scores.store import Region
 from aucpr_dask.specs import choose
 from aucpr_dask.stores import Scores, refuse_existing
+from aucpr_dask.trust import check_node_name
 from aucpr_dask.variables import GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED
 
 LAYOUTS = ("per-run", "pooled")
@@ -126,7 +129,8 @@ def import_trec(
         check_node_name(dataset, "dataset")
     refuse_existing(url, overwrite=overwrite)
     files = named_files(find_files(runs, "run"), RUN_SUFFIXES, "model")
-    judgments = _read_qrels(Path(qrels), duplicates)
+    judged = local_copy(qrels)
+    judgments = _read_qrels(judged, duplicates)
     with Spool() as spool:
         lists = []
         for done, (name, file) in enumerate(files.items(), start=1):
@@ -134,7 +138,7 @@ def import_trec(
             report(on_progress, "reading runs", done, len(files))
         make = _Pooled if layout == "pooled" else _PerRun
         blocks = make(lists, judgments, spool, np.dtype(dtype))
-        described = blocks.template.assign_attrs(source=f"TREC runs judged by {Path(qrels).name}")
+        described = blocks.template.assign_attrs(source=f"TREC runs judged by {judged.name}")
         template: Scores = described if dataset is None else xr.DataTree.from_dict({dataset: described})
         write_blocks(url, template, lambda _: blocks.block, overwrite=overwrite, on_progress=on_progress)
     return summarize(template, blocks.n_items, _notes(lists, judgments))
@@ -181,6 +185,8 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
                 rest = tail
             else:
                 rest += tail
+                if len(rest) > LONGEST_LINE:
+                    raise line_too_long(str(path))
         if rest:
             yield rest + b"\n"
 

@@ -9,6 +9,7 @@ import xarray as xr
 from aucpr_dask.domains import check_labels, check_weights, few
 from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, explain
 from aucpr_dask.stores import Scores, nodes_of
+from aucpr_dask.trust import check_names, check_node_name
 from aucpr_dask.variables import ITEM, MODEL, QUERY, SCORE_VARIABLES, VariableSpec
 
 
@@ -23,8 +24,6 @@ def validate_scores(scores: Scores, *, positive_from: int | None = None) -> None
         If a variable is absent, of a wrong type or shape, or a label is outside its domain.
     AlignmentError
         If a model, query or item label stands twice.
-    ChunkError
-        If the item dimension is in several chunks.
     """
     if not isinstance(scores, xr.Dataset | xr.DataTree):
         raise InvalidInputError(
@@ -38,6 +37,8 @@ def validate_scores(scores: Scores, *, positive_from: int | None = None) -> None
     if not nodes:
         raise InvalidInputError(explain("there is no data set in this DataTree", received=repr(scores)))
     for path, dataset in nodes:
+        for name in filter(None, path.split("/")):
+            check_node_name(name, "the names of data sets")
         _validate_dataset(dataset, path, positive_from)
 
 
@@ -66,6 +67,10 @@ def _validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None)
     for dim in (MODEL, QUERY, ITEM):
         if dim in dataset.indexes:
             check_unique(dataset.indexes[dim], dim, _where(path))
+            if dim != ITEM:  # by these, resamples are drawn; items are looked at when they are stored
+                check_names(dataset.indexes[dim], f"{_where(path)}, labels of {dim!r}")
+    for name in dataset.coords:
+        check_node_name(str(name), f"{_where(path)}, coordinate")
     if "label" in dataset and isinstance(dataset["label"].data, np.ndarray):
         check_labels(dataset["label"].data, positive_from, _where(path, "label"))
     for name in ("weight", "positive_weight", "negative_weight"):
@@ -96,8 +101,6 @@ def _validate_variable(variable: xr.DataArray, spec: VariableSpec, path: str) ->
                 remedy=f"dataset.transpose{same[0]}" if same else None,
             )
         )
-    if variable.chunks is not None and ITEM in variable.dims:
-        check_one_chunk(variable.chunks[variable.get_axis_num(ITEM)], ITEM, where)
 
 
 def check_one_chunk(chunks: tuple[int, ...], dim: object, where: str) -> None:

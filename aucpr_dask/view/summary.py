@@ -366,4 +366,4 @@ def plain(value: Any) -> Any:
         return plain(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    return value if isinstance(value, str | int | bool | None) else str(value)
+    return value if isinstance(value, int | bool | None) else str(value)

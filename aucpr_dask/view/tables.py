@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from aucpr_dask.errors import printable
 from aucpr_dask.view.summary import (
     DataSetSize,
     FlagSummary,
@@ -35,21 +37,33 @@ GAP = 2
 
 def console_for(*, stderr: bool = False) -> Console:
     """Return a console that prints names as they are and is never wider than people read."""
-    console = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    console = _Console(stderr=stderr, markup=False, emoji=False, highlight=False)
     if console.width > WIDEST:
         console.width = WIDEST
     return console
 
 
+class _Console(Console):
+    """A console on which no text, whoever wrote it, can move the cursor, change colours or turn the line around."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                lines = map(printable, segment.text.split("\n"))
+                yield Segment("\n".join(lines), segment.style)
+
+
 def shorten(name: str, width: int) -> str:
-    """Cut the middle out of a name that is wider than `width` cells; characters that do not print become '?'.
+    """Cut the middle out of a name that is wider than `width` cells; characters that do not print are escaped.
 
     Examples
     --------
     >>> shorten("Padua_ims_iafapc_m10p5f0t0p2m10", 20)
     'Padua_ims_…f0t0p2m10'
     """
-    name = "".join(char if char.isprintable() else "?" for char in unicodedata.normalize("NFC", name))
+    name = printable(unicodedata.normalize("NFC", name))
     if cell_len(name) <= width:
         return name
     if width <= 1:
@@ -366,7 +380,7 @@ def attributes_view(attrs: Mapping[str, object]) -> Table:
     """Show names with their values."""
     grid = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
     for name, value in attrs.items():
-        grid.add_row(Text(name.replace("_", " "), style="dim"), Text(_attribute(value)))
+        grid.add_row(Text(printable(name.replace("_", " ")), style="dim"), Text(printable(_attribute(value))))
     return grid
 
 

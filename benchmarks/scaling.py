@@ -1,0 +1,188 @@
+"""How the time of a run grows: with worker processes, with models, with items."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.contenders import Contender, Suite, contender
+from benchmarks.measure import Timing
+from benchmarks.store_to_store import estimates, write_scores
+
+ALL_NUMBERS = 0.0  # the tolerance: the same, to the last bit
+
+
+class Runs(Suite):
+    """Runs from stores that are written before, on clusters that are started before."""
+
+    number = 1
+    params = ("1 % positive",)
+    timeout = 1800
+
+    def setup(self, case: str) -> None:
+        """Write the score stores; clusters start when they are first used."""
+        self.open = ExitStack()
+        self.folder = Path(self.open.enter_context(tempfile.TemporaryDirectory(prefix="benchmark-")))
+        self.results = (self.folder / f"result-{i}.zarr" for i in itertools.count())
+        self.clients: dict[int, Any] = {}
+        self.sources: dict[tuple[int, int], Path] = {}
+
+    def teardown(self, case: str) -> None:
+        """Stop the clusters and remove the stores."""
+        self.open.close()
+
+    def run(self, n_models: int, n_items: int, n_workers: int) -> Path:
+        """Evaluate a store, written at the first call, into a new one."""
+        import aucpr_dask as ap
+
+        source, client, result = self._source(n_models, n_items), self._client(n_workers), next(self.results)
+        ap.run(source, result, cluster=client)
+        return result
+
+    def _source(self, n_models: int, n_items: int) -> Path:
+        if (n_models, n_items) not in self.sources:
+            self.sources[n_models, n_items] = self.folder / f"{n_models}-by-{n_items}.zarr"
+            write_scores(self.sources[n_models, n_items], n_models, n_items)
+        return self.sources[n_models, n_items]
+
+    def _client(self, n_workers: int) -> Any:
+        from distributed import Client, LocalCluster
+
+        if n_workers not in self.clients:
+            cluster = LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0")
+            self.clients[n_workers] = self.open.enter_context(Client(self.open.enter_context(cluster)))
+        return self.clients[n_workers]
+
+
+class Workers(Runs):
+    """One worker process and two."""
+
+    name = "scaling-workers"
+    title = "Workers: {n_models} models by {n_items:,} float32 items, store to store"
+    explanation = (
+        "The same store and the same call, on running clusters of one and of two single-threaded worker processes; "
+        "the numbers must be the same to the last bit. Two workers twice as fast would be 0.5 x."
+    )
+    n_models = 1000
+    n_items = 100_000
+
+    def shrink(self) -> None:
+        """Take four models of 500 items."""
+        self.n_models, self.n_items = 4, 500
+
+    @contender(
+        "one worker process", "ap.run(..., cluster=client_of_1)", "aucpr-dask", numbers=lambda url: estimates(url)
+    )
+    def time_one(self, case: str) -> Path:
+        """Run on one process."""
+        return self.run(self.n_models, self.n_items, 1)
+
+    @contender(
+        "two worker processes",
+        "ap.run(..., cluster=client_of_2)",
+        "aucpr-dask",
+        tolerance=ALL_NUMBERS,
+        numbers=lambda url: estimates(url),
+    )
+    def time_two(self, case: str) -> Path:
+        """Run on two processes."""
+        return self.run(self.n_models, self.n_items, 2)
+
+    def findings(self, timings: list[Timing]) -> Iterator[str]:
+        """Yield how many times as fast two workers are."""
+        ratios = timings[1].ratios
+        yield (
+            f"two workers are {1 / (timings[1].ratio or np.nan):.2f} times as fast as one "
+            f"(over the rounds {1 / max(ratios):.2f} to {1 / min(ratios):.2f})"
+        )
+
+
+class Growth(Runs):
+    """The same run on ever larger stores: the first contender is the smallest."""
+
+    smallest: int
+    largest: int
+    factor: int
+    what: str
+
+    def sizes(self) -> list[int]:
+        """Return the sizes, from the smallest, each so many times the one before."""
+        n = round(np.log(self.largest / self.smallest) / np.log(self.factor))
+        return [self.smallest * self.factor**power for power in range(n + 1)]
+
+    def shape(self, size: int) -> tuple[int, int]:
+        """Return the numbers of models and items of a size."""
+        raise NotImplementedError
+
+    def contenders(self) -> Iterator[tuple[Contender, Any]]:
+        """Yield one run per size."""
+        for size in self.sizes():
+            name = f"{size:,} {self.what}"
+            yield (
+                Contender(name, "ap.run(scores_url, result_url, cluster=client)", ("aucpr-dask",), None, np.shape),
+                lambda case, size=size: self.run(*self.shape(size), 1),
+            )
+
+    def findings(self, timings: list[Timing]) -> Iterator[str]:
+        """Yield the exponent of the growth, of the run and of what it costs beyond the smallest."""
+        sizes = np.array(self.sizes(), dtype=float)
+        seconds = np.array([timing.median for timing in timings])
+        yield f"time grows as {self.what} to the power {exponent(sizes, seconds):.2f} (fitted to all sizes)"
+        if len(sizes) > 2:
+            yield (
+                f"beyond the smallest store, as the power "
+                f"{exponent(sizes[1:] - sizes[0], seconds[1:] - seconds[0]):.2f}: without what every run costs"
+            )
+        yield (
+            f"what every run costs: {seconds[0]:.2f} s at {sizes[0]:,.0f} {self.what}; each more costs "
+            f"{(seconds[-1] - seconds[0]) / (sizes[-1] - sizes[0]) * 1e6:.3g} µs"
+        )
+
+
+def exponent(sizes: np.ndarray, seconds: np.ndarray) -> float:
+    """Return the slope of a straight line through logarithms; NaN if a time is not positive."""
+    if not np.all(seconds > 0):
+        return float("nan")
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+class Models(Growth):
+    """More and more models."""
+
+    name = "scaling-models"
+    title = "Growth with the models: {n_items:,} float32 items each, store to store, one worker process"
+    explanation = "Each line is a store of its own; the first is the smallest. A run of no block costs something, too."
+    n_items = 100_000
+    smallest, largest, factor, what = 8, 512, 2, "models"
+
+    def shrink(self) -> None:
+        """Take 500 items of two and of four models."""
+        self.n_items, self.smallest, self.largest = 500, 2, 4
+
+    def shape(self, size: int) -> tuple[int, int]:
+        """Return so many models."""
+        return size, self.n_items
+
+
+class Items(Growth):
+    """Longer and longer rankings."""
+
+    name = "scaling-items"
+    title = "Growth with the items: {n_models} models, float32, store to store, one worker process"
+    explanation = "Each line is a store of its own; the first is the smallest."
+    n_models = 64
+    smallest, largest, factor, what = 10_000, 1_000_000, 10, "items"
+
+    def shrink(self) -> None:
+        """Take two models of 100 and of 1000 items."""
+        self.n_models, self.smallest, self.largest = 2, 100, 1000
+
+    def shape(self, size: int) -> tuple[int, int]:
+        """Return so many items."""
+        return self.n_models, size

@@ -1,0 +1,562 @@
+"""Faults that are put into runs on purpose, at times drawn by a seed; and what became of the runs.
+
+Every function runs evaluations, injects one fault into each, lets the same call go on, and compares the result with
+that of a run left in peace, bit by bit. The tests ask that all survive; the page of faults shows the figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import faulthandler
+import functools
+import logging
+import multiprocessing
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any
+
+import dask
+import numpy as np
+from conftest import queried
+from distributed import Client, LocalCluster, Scheduler, Worker, WorkerPlugin
+from test_run import assert_same_bits
+
+import aucpr_dask as ap
+import aucpr_dask.execution
+import aucpr_dask.stores
+from aucpr_dask.errors import ClusterError, OtherRunError, RunError, StoreError
+from aucpr_dask.ledger import Ledger
+from aucpr_dask.planning import plan_run
+from aucpr_dask.stores import open_backend
+
+TIMES = 20
+CHUNK_BYTES = 1000
+OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "intervals": ["logit", "bootstrap"]}
+OPTIONS |= {"n_resamples": 100, "keep_replicates": True}
+BLOCK_SECONDS = 0.02  # about; delays are drawn up to here
+POISON = 1e30  # a score
+
+
+@dataclass
+class Tally:
+    """What a kind of fault did: runs into which it was put, and those whose result was right in the end."""
+
+    injected: int = 0
+    survived: int = 0
+    blocks: int = 0
+    tasks: int = 0
+    seconds: float = 0.0
+    remarks: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def recomputed(self) -> int:
+        """Tasks that were started beyond one for each block."""
+        return self.tasks - self.blocks
+
+    def note(self, remark: str) -> None:
+        self.remarks[remark] = self.remarks.get(remark, 0) + 1
+
+
+@contextmanager
+def small_chunks() -> Iterator[None]:
+    """Cut the small stores of the trials into many blocks."""
+    before = aucpr_dask.stores.CHUNK_BYTES
+    aucpr_dask.stores.CHUNK_BYTES = CHUNK_BYTES
+    try:
+        yield
+    finally:
+        aucpr_dask.stores.CHUNK_BYTES = before
+
+
+class Trial:
+    """One score store, what its evaluation gives, and results of runs into which faults are put."""
+
+    def __init__(self, folder: Path, seed: int = 0) -> None:
+        self.folder = folder
+        self.source = folder / "scores.zarr"
+        self.log = folder / "tasks"
+        self.random = np.random.default_rng(seed)
+        self._n_targets = 0
+        self.log.touch()
+        with small_chunks():
+            ap.save_scores(queried(11, 5, 40), self.source)
+            self.plan = plan_run(self.source, **OPTIONS)
+        self.expected = ap.evaluate(queried(11, 5, 40), **OPTIONS)
+
+    @property
+    def n_blocks(self) -> int:
+        return len(self.plan.blocks)
+
+    def new_target(self) -> Path:
+        self._n_targets += 1
+        return self.folder / f"result-{self._n_targets}.zarr"
+
+    def run(self, target: Path, cluster: Any, **options: Any) -> Any:
+        with small_chunks():
+            return ap.run(self.source, target, cluster=cluster, **OPTIONS | options)
+
+    def draw_block(self) -> int:
+        return int(self.random.integers(0, self.n_blocks))
+
+    def draw_delay(self) -> float:
+        return float(self.random.random() * BLOCK_SECONDS)
+
+    def n_done(self, target: Path) -> int:
+        return len(Ledger(open_backend(target)).done()) if target.exists() else 0
+
+    @contextmanager
+    def tally(self) -> Iterator[Tally]:
+        tally, tasks, started = Tally(), self.log.stat().st_size, time.monotonic()
+        yield tally
+        tally.tasks = self.log.stat().st_size - tasks
+        tally.seconds = time.monotonic() - started
+
+    def judge(self, tally: Tally, target: Path, expected: Any = None) -> None:
+        """Compare a finished result with what it has to be, and look for what should not be left."""
+        assert_same_bits(ap.open_result(target), self.expected if expected is None else expected)
+        left = {str(path.relative_to(target / "ledger")) for path in (target / "ledger").rglob("*") if path.is_file()}
+        assert "plan.json" in left
+        assert left <= {"plan.json", "digests.npy"}, left
+        tally.survived += 1
+        tally.blocks += self.n_blocks
+
+
+# What workers are told
+
+
+class Watch(WorkerPlugin):
+    """Note each task that a worker starts, by one byte in a file; fall ill with poisoned blocks."""
+
+    name = "watch"
+
+    def __init__(self, log: Path, on_poison: Callable[[], object] | None = None, lethal_rename: int = 0) -> None:
+        self.log = str(log)
+        self.on_poison = on_poison
+        self.lethal_rename = lethal_rename
+
+    def setup(self, worker: Any = None) -> None:
+        from aucpr_dask import execution
+
+        if not hasattr(execution, "_watched"):
+            execution._watched = execution.evaluate_block, execution.evaluate_dataset
+        block, dataset = execution._watched
+        log = os.open(self.log, os.O_WRONLY | os.O_APPEND)
+
+        @functools.wraps(block)
+        def evaluate_block(*args: Any) -> Any:
+            os.write(log, b".")
+            return block(*args)
+
+        @functools.wraps(dataset)
+        def evaluate_dataset(scores: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.on_poison is not None and bool((scores["score"] >= POISON).any()):
+                self.on_poison()
+            return dataset(scores, *args, **kwargs)
+
+        execution.evaluate_block, execution.evaluate_dataset = evaluate_block, evaluate_dataset
+        if self.lethal_rename:
+            _die_at_rename(self.lethal_rename)
+
+
+def _die_at_rename(number: int) -> None:
+    """Let the whole process group die when this process gives a file its name for the n-th time, half of it written."""
+    rename, count = Path.replace, 0
+
+    def replace(path: Path, target: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == number:
+            os.truncate(path, path.stat().st_size // 2)
+            os.killpg(0, signal.SIGKILL)
+        return rename(path, target)
+
+    Path.replace = replace
+
+
+def segfault() -> None:
+    faulthandler.disable()
+    ctypes.string_at(0)
+
+
+def exit_at_once() -> None:
+    os._exit(1)
+
+
+def kill_itself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def eat_memory() -> None:
+    """Take memory piece by piece, until someone ends this process."""
+    eaten = []
+    while True:
+        eaten.append(np.ones(1 << 20))
+        time.sleep(0.005)
+
+
+def take_too_much() -> None:
+    np.ones(1 << 40)
+
+
+# Processes
+
+
+@functools.cache
+def fork_server() -> ForkServerContext:
+    """Return where processes come from: a server that has loaded everything."""
+    from multiprocessing import forkserver
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["warm"])
+    forkserver.ensure_running()
+    return context
+
+
+@contextmanager
+def local_cluster(folder: Path, n_workers: int = 2, **options: Any) -> Iterator[Client]:
+    """Yield the client of a local cluster with nannies, whose worker processes come from the fork server."""
+    fork_server()
+    # The server is running: what distributed would preload is there.
+    settings = {"distributed.worker.multiprocessing-method": "forkserver", "distributed.admin.log-format": "%(message)s"}
+    with (
+        dask.config.set(settings),
+        LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            dashboard_address=None,
+            local_directory=str(folder),
+            silence_logs=logging.CRITICAL,
+            **options,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+class Site:
+    """A scheduler, workers and perhaps a client as single processes of one process group."""
+
+    def __init__(self, trial: Trial, watch: Watch | None = None, n_workers: int = 2) -> None:
+        self._trial = trial
+        self.processes: dict[str, Any] = {}
+        mine, other = fork_server().Pipe()
+        self._start("scheduler", _serve_scheduler, other)
+        self.group = self.processes["scheduler"].pid
+        self.address = mine.recv()
+        watch = watch or Watch(trial.log)
+        for number in range(n_workers):
+            self._start(f"worker {number}", _serve_worker, self.address, self.group, str(trial.folder), watch)
+
+    def _start(self, name: str, function: Callable[..., None], *arguments: Any) -> None:
+        self.processes[name] = fork_server().Process(target=function, args=arguments)
+        self.processes[name].start()
+
+    def start_client(self, target: Path) -> Connection:
+        """Start a run in a process of its own; what it sends: the number of blocks done, or how it ended."""
+        mine, other = fork_server().Pipe()
+        self._start("client", _run, other, self.group, str(self._trial.source), str(target), self.address)
+        other.close()
+        return mine
+
+    def kill(self, name: str) -> None:
+        self.processes[name].kill()
+        self.processes[name].join()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all at once."""
+        os.killpg(self.group, number)
+
+    def close(self) -> None:
+        with suppress(ProcessLookupError):
+            self.signal(signal.SIGKILL)
+        for process in self.processes.values():
+            process.kill()
+            process.join()
+            process.close()
+
+    def __enter__(self) -> Site:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _quietly(work: Any) -> None:
+    logging.disable(logging.CRITICAL)
+    asyncio.run(work)
+
+
+def _serve_scheduler(connection: Connection) -> None:
+    async def serve() -> None:
+        async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as scheduler:
+            connection.send(scheduler.address)
+            await scheduler.finished()
+
+    os.setpgid(0, 0)
+    _quietly(serve())
+
+
+def _serve_worker(address: str, group: int, folder: str, watch: Watch) -> None:
+    async def serve() -> None:
+        async with Worker(address, nthreads=1, memory_limit=0, local_directory=folder, dashboard=False) as worker:
+            await worker.finished()
+
+    os.setpgid(0, group)
+    watch.setup()
+    _quietly(serve())
+
+
+def _run(connection: Connection, group: int, source: str, target: str, address: str) -> None:
+    os.setpgid(0, group)
+    logging.disable(logging.CRITICAL)
+    connection.send(0)
+    with small_chunks():
+        ap.run(source, target, cluster=address, on_progress=lambda event: connection.send(event.blocks_done), **OPTIONS)
+    connection.send(None)
+
+
+# Faults
+
+
+def at_block(number: int, action: Callable[[], object]) -> Callable[[Any], None]:
+    """Return a callback that acts once so many blocks are done."""
+    acted = False
+
+    def on_progress(event: Any) -> None:
+        nonlocal acted
+        if not acted and event.blocks_done > number:
+            acted = True
+            action()
+
+    return on_progress
+
+
+def kill_workers(trial: Trial, client: Client, how: str) -> Tally:
+    """Kill a worker in the middle of a run."""
+
+    def kill() -> None:
+        time.sleep(trial.draw_delay())
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        if not workers:
+            return
+        address = sorted(workers)[int(trial.random.integers(len(workers)))]
+        action = {"exit": exit_at_once, "SIGKILL": kill_itself, "segfault": segfault}[how]
+        client.run(action, workers=[address], wait=False, on_error="ignore")
+        tally.injected += 1
+
+    client.register_plugin(Watch(trial.log))
+    with trial.tally() as tally:
+        for _ in range(TIMES):
+            target = trial.new_target()
+            trial.run(target, client, on_progress=at_block(trial.draw_block(), kill))
+            trial.judge(tally, target)
+            client.wait_for_workers(2)
+    return tally
+
+
+def kill_scheduler(trial: Trial) -> Tally:
+    """Kill the scheduler in the middle of a run; the same call goes on with another one."""
+    site = Site(trial)
+    try:
+        with trial.tally() as tally:
+            for _ in range(TIMES):
+                target, doomed = trial.new_target(), site
+
+                def kill(doomed: Site = doomed) -> None:
+                    time.sleep(trial.draw_delay())
+                    doomed.kill("scheduler")
+                    tally.injected += 1
+
+                try:
+                    trial.run(target, site.address, on_progress=at_block(trial.draw_block(), kill))
+                    tally.note("was finished already")
+                except ClusterError:
+                    tally.note("ended with ClusterError")
+                site.close()
+                site = Site(trial)
+                trial.run(target, site.address)
+                trial.judge(tally, target)
+    finally:
+        site.close()
+    return tally
+
+
+def stop_machine(trial: Trial, client: Client, *, within_a_write: bool) -> Tally:
+    """Kill scheduler, workers and client at once, in the middle of a run; it goes on elsewhere."""
+    client.register_plugin(Watch(trial.log))
+    with trial.tally() as tally:
+        for _ in range(TIMES):
+            target, n_blocks, delay = trial.new_target(), trial.draw_block(), trial.draw_delay()
+            # Of the about 12 files of each block, a worker writes every second.
+            rename = int(trial.random.integers(1, 5 * trial.n_blocks)) if within_a_write else 0
+            with Site(trial, Watch(trial.log, lethal_rename=rename)) as site:
+                events = site.start_client(target)
+                with suppress(EOFError, ConnectionResetError):
+                    while (event := events.recv()) is not None:
+                        if not within_a_write and event > n_blocks:
+                            break
+                time.sleep(0 if within_a_write else delay)
+            tally.injected += 1
+            tally.note("files without a name left" if list(target.rglob("*.partial")) else "no file without a name left")
+            trial.run(target, client)
+            trial.judge(tally, target)
+    return tally
+
+
+def pause_machine(trial: Trial) -> Tally:
+    """Stop and continue all processes of a run, as a suspended machine does."""
+    with trial.tally() as tally, Site(trial) as site:
+        for _ in range(TIMES):
+            target, n_blocks = trial.new_target(), trial.draw_block()
+            events = site.start_client(target)
+            while (event := events.recv()) is not None:
+                if event == n_blocks:
+                    time.sleep(trial.draw_delay())
+                    site.signal(signal.SIGSTOP)
+                    time.sleep(0.1)
+                    site.signal(signal.SIGCONT)
+                    tally.injected += 1
+            trial.judge(tally, target)
+    return tally
+
+
+@contextmanager
+def small_disk(place: Path) -> Iterator[Callable[[int], None]]:
+    """Mount a disk in memory, and yield what changes its size; only the superuser may."""
+    place.mkdir()
+
+    def mount(*options: str) -> None:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", *options, "tmpfs", place], check=True, capture_output=True)
+
+    mount("size=64k")
+    try:
+        yield lambda kibibytes: mount(f"remount,size={kibibytes}k")
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def fill_disk(trial: Trial, client: Client) -> Tally:
+    """Let the disk run full in the middle of a run; the same call goes on once there is room."""
+    client.register_plugin(Watch(trial.log))
+    with trial.tally() as tally, small_disk(trial.folder / "disk") as resize:
+        target = trial.folder / "disk" / "result.zarr"
+        resize(1 << 16)
+        trial.run(target, client)
+        needed = 4 * sum(path.is_file() for path in target.rglob("*"))  # each takes a page
+        tally.tasks -= trial.n_blocks
+        for number in range(TIMES):
+            target = trial.folder / "disk" / f"result-{number}.zarr"
+            used = 4 * sum(path.is_file() for path in target.parent.rglob("*"))
+            resize(used + int(needed * (0.05 + 0.8 * trial.random.random())))
+            try:
+                trial.run(target, client, overwrite=target.exists())
+            except (RunError, StoreError) as error:
+                assert "disk" in str(error)
+                assert str(target) in str(error)
+                tally.injected += 1
+                tally.note(f"{type(error).__name__} named the disk and the place")
+            wait_for(client)
+            resize(1 << 18)
+            trial.run(target, client, overwrite=target.exists() and not (target / "ledger" / "plan.json").exists())
+            trial.judge(tally, target)
+    return tally
+
+
+def wait_for(client: Client) -> None:
+    """Wait for the tasks that were under way when a run stopped: they may write their own blocks still."""
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    client.gather([client.submit(abs, -1, workers=[address], pure=False) for address in workers])  # one thread each
+
+
+@contextmanager
+def poisoned(trial: Trial, number: int) -> Iterator[None]:
+    """Put a value on disk that makes workers ill, into the scores of one block, while this lasts."""
+    block = trial.plan.blocks[number]
+    scores = queried(11, 5, 40)
+    scores["score"][block.slices] = POISON
+    ill = trial.folder / "poisoned.zarr"
+    with small_chunks():
+        ap.save_scores(scores, ill, overwrite=True)
+    chunks = [path.relative_to(ill) for path in (ill / "score").rglob("*") if path.is_file()]
+    good = {chunk: (trial.source / chunk).read_bytes() for chunk in chunks}
+    changed = [chunk for chunk in chunks if (ill / chunk).read_bytes() != good[chunk]]
+    assert len(changed) == 1
+    (trial.source / changed[0]).write_bytes((ill / changed[0]).read_bytes())
+    try:
+        yield
+    finally:
+        (trial.source / changed[0]).write_bytes(good[changed[0]])
+
+
+def poison_block(trial: Trial, client: Client, illness: Callable[[], object], times: int = TIMES) -> Tally:
+    """Let one block of a run fail whenever it is tried; the others are kept, and once it is mended only it is left."""
+    client.register_plugin(Watch(trial.log, on_poison=illness))
+    with trial.tally() as tally:
+        for _ in range(times):
+            target, number = trial.new_target(), trial.draw_block()
+            with poisoned(trial, number):
+                try:
+                    trial.run(target, client)
+                except RunError as error:
+                    assert f"1 of {trial.n_blocks} blocks failed" in str(error)
+                    tally.injected += 1
+                    tally.note(f"recorded as {type(error.__cause__).__name__}")
+            failures = Ledger(open_backend(target)).failures()
+            assert list(failures) == [number]
+            assert failures[number]["error"]
+            client.wait_for_workers(len(client.cluster.workers))
+            events: list[Any] = []
+            trial.run(target, client, on_progress=events.append)
+            assert len(events) == 1
+            trial.judge(tally, target)
+    return tally
+
+
+def run_twice(trial: Trial, client: Client, **options: Any) -> Tally:
+    """Start a second run at the same result while the first is under way.
+
+    With the same options both may go on. With `overwrite` the second takes the place, and the first stops.
+    """
+    client.register_plugin(Watch(trial.log))
+    plan = OPTIONS | {name: value for name, value in options.items() if name != "overwrite"}
+    expected = ap.evaluate(queried(11, 5, 40), **plan)
+    with trial.tally() as tally:
+        for _ in range(TIMES):
+            target = trial.new_target()
+            seconds: list[str] = []
+
+            def second(target: Path = target, seconds: list[str] = seconds) -> None:
+                try:
+                    with Client(client.scheduler.address, set_as_default=False) as other:
+                        trial.run(target, other, **options)
+                    seconds.append("finished")
+                except StoreError as error:
+                    seconds.append(f"ended with {type(error).__name__}")
+
+            thread = threading.Thread(target=second)
+
+            def start(thread: threading.Thread = thread) -> None:
+                time.sleep(trial.draw_delay())
+                thread.start()
+                tally.injected += 1
+
+            try:
+                trial.run(target, client, on_progress=at_block(trial.draw_block(), start))
+                first = "finished"
+            except OtherRunError:
+                first = "ended with OtherRunError"
+            thread.join()
+            tally.note(f"first {first}, second {seconds[0]}")
+            wait_for(client)
+            trial.judge(tally, target, expected if options.get("overwrite") else None)
+    return tally

@@ -1,0 +1,449 @@
+"""Rankings whose items are in several chunks: the same bits as whole ones, lazily; and bounds that hold."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import xarray as xr
+from conftest import pooled, queried
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import cases, chunkings
+
+import aucpr_dask as ap
+from aucpr_dask import bounding, chunked_blocks
+from aucpr_dask.chunked_items import WHOLE_ONLY
+from aucpr_dask.errors import ChunkError, InvalidInputError, MissingScoresError
+from aucpr_dask.specs import ESTIMATORS, usage
+
+EVERY = [
+    usage(spec).replace("RECALL", "0.4").replace("PRECISION", "0.3")
+    for spec in ESTIMATORS.values()
+    if spec.name not in WHOLE_ONLY
+]
+PARTIAL = [name for name in EVERY if ESTIMATORS[name.partition("(")[0]].partial]
+INTERVALS = ["logit", "wilson", "clopper_pearson", "influence", "influence_logit", "influence_logit_t"]
+
+
+few = settings(max_examples=25)  # a graph takes longer than what it computes
+
+
+def forbidden(*arguments: Any, **options: Any) -> None:
+    raise AssertionError("computed while the graph was built")
+
+
+def lazily(function: Any, *arguments: Any, **options: Any) -> Any:
+    with dask.config.set(scheduler=forbidden):
+        lazy = function(*arguments, **options)
+    return lazy.compute(scheduler="synchronous")
+
+
+def same_bits(first: Any, second: Any) -> bool:
+    first, second = np.asarray(first), np.asarray(second)
+    return first.shape == second.shape and first.tobytes() == second.tobytes()
+
+
+@st.composite
+def chunked_cases(draw: Any, **options: Any) -> tuple[np.ndarray, np.ndarray, da.Array, da.Array]:
+    """Draw rankings in memory, and the same in chunks of items and models; labels in others than scores."""
+    case = draw(cases(labels=(-2, -1, 0, 1), missing=True, **options))
+    n_models, n_items = case.score.shape
+    models = draw(chunkings(n_models))
+    score = da.from_array(case.score, chunks=(models, draw(chunkings(n_items))))
+    shared = draw(st.booleans())
+    label = case.label if shared else np.stack([np.roll(case.label, i) for i in range(n_models)])
+    chunks = (draw(chunkings(n_items)),) if shared else (models, draw(chunkings(n_items)))
+    return case.score, label, score, da.from_array(label, chunks=chunks)
+
+
+options = st.fixed_dictionaries(
+    {
+        "missing": st.sampled_from(["drop", "last", "unretrieved"]),
+        "unjudged": st.sampled_from(["negative", "drop"]),
+        "prevalence": st.sampled_from([None, 0.01, 0.5]),
+    }
+)
+
+
+@few
+@given(chunked_cases(), options)
+def test_every_estimator_has_the_same_bits(case: Any, options: dict[str, Any]) -> None:
+    score, label, lazy_score, lazy_label = case
+    found = lazily(ap.estimate, lazy_score, lazy_label, EVERY, **options)
+    assert same_bits(found, ap.estimate(score, label, EVERY, **options))
+
+
+@few
+@given(chunked_cases(), st.sampled_from([(0.0, 0.5), (0.25, 1.0), (0.1, 0.3)]))
+def test_ranges_of_recall(case: Any, recall_range: tuple[float, float]) -> None:
+    score, label, lazy_score, lazy_label = case
+    how = {"missing": "last", "recall_range": recall_range}
+    found = ap.estimate(lazy_score, lazy_label, PARTIAL, **how)
+    assert same_bits(found.compute(scheduler="synchronous"), ap.estimate(score, label, PARTIAL, **how))
+
+
+@few
+@given(chunked_cases(), st.integers(0, 3))
+def test_ties_in_expectation_and_unseen_positives(case: Any, n_unseen: int) -> None:
+    score, label, lazy_score, lazy_label = case
+    n_positive = (label == 1).sum(-1) + n_unseen
+    how = {"missing": "unretrieved", "ties": "expectation", "n_positive": n_positive}
+    found = ap.estimate(lazy_score, lazy_label, **how)
+    assert same_bits(found.compute(scheduler="synchronous"), ap.estimate(score, label, **how))
+
+
+@few
+@given(cases(labels=(0, 1, 2, 3), missing=True), st.data())
+def test_grades(case: Any, data: Any) -> None:
+    chunks = (-1, data.draw(chunkings(case.label.size)))
+    grades = {"positive_from": data.draw(st.integers(1, 3)), "missing": "last"}
+    found = ap.estimate(da.from_array(case.score, chunks=chunks), case.label, **grades)
+    assert same_bits(np.asarray(found), ap.estimate(case.score, case.label, **grades))
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 1.0])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("few", [0, 16384])
+def test_long_rankings(share: float, kind: type, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to count negatives: against few scores of positives, and against many."""
+    from aucpr_dask.kernels import chunked_rows
+
+    monkeypatch.setattr(chunked_rows, "FEW_SCORES", few)
+    random = np.random.default_rng(1)
+    label = (random.random(20_000) < share).astype(np.int8)
+    score = (random.standard_normal((2, label.size)) + label).astype(kind)
+    score[1] = score[1].round(1)
+    score[0, :4] = np.inf, -np.inf, np.inf, -0.0
+    expected = ap.estimate(score, label, EVERY)
+    for size in (3_000, 7_001, 19_999):
+        found = ap.estimate(da.from_array(score, chunks=(1, size)), da.from_array(label, chunks=4_000), EVERY)
+        assert same_bits(found.compute(), expected)
+
+
+@pytest.mark.parametrize("n_chunks", [1, 2, 5, 20])
+def test_all_that_an_evaluation_tells(n_chunks: int) -> None:
+    for scores, lead in ((pooled(), {"model": 2}), (queried(), {"model": 3, "query": 2})):
+        holed = scores.copy(deep=True)
+        holed["score"][..., 3] = np.nan
+        chunked = holed.chunk(lead | {"item": -(-holed.sizes["item"] // n_chunks)})
+        how = {"intervals": INTERVALS, "missing": "last", "prevalence_design": "random"}
+        result = lazily(ap.evaluate, chunked, ["average_precision", "roc_area"], **how)
+        xr.testing.assert_identical(result, ap.evaluate(holed, ["average_precision", "roc_area"], **how))
+
+
+def test_flags_are_those_of_whole_rankings() -> None:
+    label = np.array([1, 0, 0, 1, 0, 0], dtype=np.int8)
+    score = np.array([[1, 0, 0, 0, 1, 0], [2, 2, 2, 2, 2, 2], [3, 1, 2, 1, 1, 2], [np.nan] * 6])
+    scores = xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)})
+    result = ap.evaluate(scores, missing="drop")
+    found = lazily(ap.evaluate, scores.chunk({"item": 1}), missing="drop")
+    assert result["flags"].values.tolist() == found["flags"].values.tolist()
+    assert len(set(result["flags"].values.tolist())) == 4, "the models differ in what is to be flagged"
+
+
+def test_labelled_scores_and_an_item_dimension_of_another_name() -> None:
+    scores = queried().rename(item="document")
+    how = {"dim": "document", "missing": "drop"}
+    found = lazily(ap.estimate, scores["score"].chunk({"document": 4}), scores["label"], **how)
+    xr.testing.assert_identical(found, ap.estimate(scores["score"], scores["label"], **how))
+
+
+def test_positives_counted_in_more_than_the_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    score, label = np.arange(6.0), np.array([0, 1, 0, 1, 1, 0])
+    lazy = da.from_array(score, chunks=2)
+    n_positive = np.array([3, 5])
+    found = ap.estimate(lazy, label, n_positive=n_positive).compute()
+    assert same_bits(found, ap.estimate(score, label, n_positive=n_positive))
+    with pytest.raises(InvalidInputError, match="n_positive is less"):
+        ap.estimate(lazy, label, n_positive=2).compute()
+
+
+def test_what_is_wrong_with_the_data_is_said_before_the_second_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunked_blocks, "_sum_of", forbidden)
+    scores = pooled()
+    scores["score"][3, 5:7] = np.nan
+    with pytest.raises(MissingScoresError, match="model 'm3': 2"):
+        ap.evaluate(scores.chunk({"item": 20, "model": 2})).compute(scheduler="synchronous")
+    with pytest.raises(InvalidInputError, match="outside their domain"):
+        ap.estimate(da.arange(6.0, chunks=3), da.full(6, 3, chunks=3)).compute(scheduler="synchronous")
+
+
+CHUNKED = pooled().chunk({"item": 20})
+FOLDS = CHUNKED.assign(fold=("item", np.arange(60) % 3))
+GROUPS = CHUNKED.assign(cluster=("item", np.arange(60) // 2))
+
+
+@pytest.mark.parametrize(
+    ("scores", "options", "what"),
+    [
+        (CHUNKED, {"estimators": "interpolated_mean"}, "interpolated_mean"),
+        (CHUNKED, {"estimators": "interpolated_median"}, "interpolated_median"),
+        (CHUNKED, {"estimators": ["roc_area", "binormal"]}, "received: binormal"),
+        (CHUNKED, {"intervals": "bootstrap"}, "replicate rankings"),
+        (CHUNKED, {"intervals": "bayesian"}, "replicate rankings"),
+        (CHUNKED, {"keep_replicates": True}, "replicate rankings"),
+        (FOLDS, {"intervals": "cross_validation"}, "evaluate folds"),
+        (GROUPS, {"intervals": "influence", "unit": "clusters"}, "influence errors"),
+        (CHUNKED, {"ties": "trec_eval"}, "trec_eval"),
+        (CHUNKED.assign(weight=("item", np.ones(60))), {}, "weights"),
+    ],
+)
+def test_what_needs_whole_rankings_is_refused_at_once(scores: xr.Dataset, options: dict[str, Any], what: str) -> None:
+    with dask.config.set(scheduler=forbidden), pytest.raises(ChunkError, match=rf"(?s){what}.*chunk\({{'item': -1}}\)"):
+        ap.evaluate(scores, **options)
+
+
+def test_too_many_scores_of_positives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunked_blocks, "MOST_SCORES", 5)
+    score, label = da.arange(20.0, chunks=5), da.ones(20, dtype="i1", chunks=5)
+    with pytest.raises(ChunkError, match=r"area_bounds"):
+        ap.estimate(score, label).compute(scheduler="synchronous")
+    assert ap.estimate(score // 5, label).compute(scheduler="synchronous") == 1.0, "ties are one score"
+    assert ap.area_bounds(score, label, 0).tolist() == [1.0, 1.0]
+
+
+def test_the_second_pass_reads_again_instead_of_keeping_what_the_first_one_read() -> None:
+    n_chunks = 12
+    read: list[int] = []
+    score = da.map_blocks(remember, da.arange(n_chunks, chunks=1), read, dtype=float, chunks=((10,) * n_chunks,))
+    label = da.from_array(np.tile([0, 1], 5 * n_chunks), chunks=10)
+    read.clear()
+    ap.estimate(score, label).compute(scheduler="synchronous")
+    assert sorted(read) == sorted([*range(n_chunks), *range(n_chunks)])
+    assert set(read[:n_chunks]) == set(range(n_chunks))
+
+
+def remember(number: np.ndarray, read: list[int]) -> np.ndarray:
+    read.extend(number.tolist())
+    return np.arange(10.0) * (1 + number)
+
+
+def test_counts_add_up_in_a_type_that_holds_them() -> None:
+    parts = [(np.array([200, 0], np.uint8),), (np.array([100, 3], np.uint8),), (np.array([2**32 - 1, 0], np.uint32),)]
+    (total,) = chunked_blocks.add_tallies(parts)
+    assert total.tolist() == [2**32 + 299, 3]
+    from aucpr_dask.kernels.chunked_rows import merge_scores
+
+    scores = np.array([1.0, np.inf], np.float32)
+    _, times = merge_scores(scores, np.array([2**32 - 1], np.uint32), scores, np.array([5], np.uint32))
+    assert times.tolist() == [2**32 + 4]
+
+
+def test_what_passes_between_tasks_tells_its_size() -> None:
+    from dask.sizeof import sizeof
+
+    part = chunked_blocks.collect_positives(np.arange(1000.0), np.ones(1000, "i1"), request=REQUEST)
+    assert 8_000 < sizeof(part) < 20_000
+
+
+REQUEST = chunked_blocks.Request(("average_precision",))
+
+
+# Bounds
+
+
+@pytest.fixture
+def small_bins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few bins and few items at a time, so that small rankings go through all that giants do."""
+    for name, value in {"FIRST_BITS": 4, "LARGE_BITS": 2, "RANGE_ITEMS": 7, "MOST_PASSES": 30}.items():
+        monkeypatch.setattr(bounding, name, value)
+
+
+@few
+@given(chunked_cases(), options, st.sampled_from([0.5, 0.1, 1e-2, 1e-4]))
+def test_bounds_hold(case: Any, options: dict[str, Any], tolerance: float) -> None:
+    score, label, lazy_score, lazy_label = case
+    with dask.config.set(scheduler="synchronous"):
+        bounds = ap.area_bounds(lazy_score, lazy_label, tolerance, **options)
+    area = ap.estimate(score, label, **options)
+    assert bounds.shape == (*area.shape, 2)
+    assert np.array_equal(np.isnan(bounds).any(-1), np.isnan(area))
+    known = ~np.isnan(area)
+    assert np.all((bounds[known, 0] <= area[known]) & (area[known] <= bounds[known, 1]))
+    assert np.all(bounds[known, 1] - bounds[known, 0] <= tolerance)
+
+
+@few
+@given(chunked_cases(), options)
+def test_bounds_without_tolerance_are_the_area(case: Any, options: dict[str, Any]) -> None:
+    score, label, lazy_score, lazy_label = case
+    with pytest.MonkeyPatch.context() as patch, dask.config.set(scheduler="synchronous"):
+        for name, value in {"FIRST_BITS": 4, "LARGE_BITS": 2, "RANGE_ITEMS": 5}.items():
+            patch.setattr(bounding, name, value)
+        bounds = ap.area_bounds(lazy_score, lazy_label, 0, **options)
+    area = ap.estimate(score, label, **options)
+    assert same_bits(bounds[..., 0], area) or np.array_equal(bounds[..., 0], area, equal_nan=True)
+    assert np.array_equal(bounds[..., 1], area, equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("digits", [2, 9])
+def test_bounds_shrink_to_the_area(kind: type, digits: int, small_bins: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounding, "RANGE_ITEMS", 2_000)
+    random = np.random.default_rng(3)
+    label = (random.random(30_000) < 0.5).astype(np.int8)
+    score = (random.standard_normal(label.size) + label).round(digits).astype(kind)
+    lazy = da.from_array(score, chunks=4_000), da.from_array(label, chunks=5_000)
+    area, before = ap.estimate(score, label), math.inf
+    for tolerance in (0.3, 0.1, 1e-2, 1e-3, 1e-4, 0):
+        lower, upper = ap.area_bounds(*lazy, tolerance)
+        assert lower <= area <= upper
+        assert upper - lower <= min(tolerance, before)
+        before = upper - lower
+    assert lower == upper == area
+
+
+def test_bounds_that_would_need_too_many_bins_are_the_area(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounding, "MOST_BINS", 10)
+    random = np.random.default_rng(4)
+    label, score = random.integers(0, 2, 500), random.standard_normal(500)
+    lower, upper = ap.area_bounds(da.from_array(score, chunks=100), label, 1e-6)
+    assert lower == upper == ap.estimate(score, label)
+
+
+def test_the_worst_orders_within_bins_lie_within_the_bounds() -> None:
+    """Of one bin, by brute force: all orders of its items, and all ties."""
+    from itertools import combinations
+
+    whole = bounding.Whole(6.0, 1.0, (0.0, 0.0))
+    counts = np.array([0, 3, 3]), np.array([0, 2, 1])
+    bins = bounding.Bins(np.array([0, 8, 16], np.uint32), 23, *counts)
+    lower, upper = bounding._terms(bins, whole)
+    precisions = []
+    for places in combinations(range(5), 3):  # of the positives of the middle bin, under 3 positives and 1 negative
+        items = np.isin(np.arange(5), places)
+        for n_ties in range(16):
+            cuts = [i + 1 for i in range(4) if not n_ties >> i & 1]
+            steps = np.split(items, cuts)
+            positives, negatives, area = 3, 1, 0.0
+            for step in steps:
+                positives, negatives = positives + step.sum(), negatives + (~step).sum()
+                area += step.sum() * positives / (positives + negatives)
+            precisions.append(area)
+    assert lower[1] <= min(precisions) < max(precisions) <= upper[1] + 1e-15
+    assert upper[1] == pytest.approx(max(precisions))
+    assert lower[1] == pytest.approx(min(precisions), abs=0.01)
+
+
+def test_labelled_bounds() -> None:
+    scores = queried()
+    how = {"missing": "drop"}
+    bounds = ap.area_bounds(scores["score"].chunk({"item": 9}), scores["label"], 0, **how)
+    area = ap.estimate(scores["score"], scores["label"], **how)
+    assert bounds.dims == ("model", "query", "ci_bound")
+    xr.testing.assert_equal(bounds.sel(ci_bound="lower", drop=True), area.drop_vars("estimator"))
+    assert bounds["ci_bound"].values.tolist() == ["lower", "upper"]
+
+
+def test_bounds_of_positives_that_nobody_ranked() -> None:
+    score, label = da.from_array([np.nan, 1.0, 2.0], chunks=2), np.array([1, 0, 0])
+    assert ap.area_bounds(score, label, 0, missing="unretrieved").tolist() == [0, 0]
+    assert ap.area_bounds(score, label, 0, missing="last").tolist() == [1 / 3, 1 / 3]
+    assert np.isnan(ap.area_bounds(score, label, 0, missing="drop")).all()
+    with pytest.raises(MissingScoresError, match="NaN scores in 1 ranking"):
+        ap.area_bounds(score, label)
+
+
+@pytest.mark.parametrize("tolerance", [-1, math.nan, "small", None])
+def test_tolerances(tolerance: Any) -> None:
+    with pytest.raises(InvalidInputError, match="tolerance"):
+        ap.area_bounds(np.arange(3.0), np.array([0, 1, 1]), tolerance)
+
+
+# Stores
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk is so small that one ranking is larger."""
+    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 200)
+    monkeypatch.setattr("aucpr_dask.scores.store.CHUNK_BYTES", 200)
+
+
+@pytest.mark.parametrize(("make", "chunks"), [(pooled, {"item": 17}), (queried, {"model": 2, "query": 1, "item": 13})])
+def test_a_store_keeps_chunks_of_items(make: Any, chunks: dict[str, int], small_chunks: None, tmp_path: Path) -> None:
+    scores = make()
+    holed = scores.assign(score=scores["score"].where(scores["score"] < 1.4))
+    ap.save_scores(holed.chunk(chunks), tmp_path / "scores.zarr")
+    opened = ap.open_scores(tmp_path / "scores.zarr")
+    assert opened["score"].chunksizes["item"] == opened["label"].chunksizes["item"]
+    assert opened["score"].chunksizes["item"][0] == chunks["item"]
+    missing = (holed["score"].isnull() & (holed["label"] != -2)).sum("item")
+    xr.testing.assert_equal(opened["n_missing"], missing)
+    xr.testing.assert_equal(opened[["score", "label"]].compute(), holed)
+    how = {"intervals": INTERVALS, "missing": "drop"}
+    xr.testing.assert_equal(lazily(ap.evaluate, opened, **how), ap.evaluate(holed, **how))
+
+
+def test_digests_of_rankings_in_chunks_tell_them_apart(small_chunks: None, tmp_path: Path) -> None:
+    from aucpr_dask.scores.store import stored_digests
+
+    def digests(scores: xr.Dataset, name: str) -> np.ndarray:
+        ap.save_scores(scores.chunk({"item": 20}), tmp_path / name)
+        return stored_digests(tmp_path / name)[""]
+
+    scores = pooled()
+    swapped = scores.copy(deep=True)
+    swapped["score"][1] = np.roll(scores["score"][1], 20)  # the same chunks of scores in another order
+    first, again, other = digests(scores, "a"), digests(scores, "b"), digests(swapped, "c")
+    assert np.array_equal(first, again)
+    assert (first != other).tolist() == [False, True, False, False, False]
+
+
+def test_a_ranking_that_fits_is_stored_whole(tmp_path: Path) -> None:
+    ap.save_scores(pooled().chunk({"item": 7}), tmp_path / "scores.zarr")
+    opened = ap.open_scores(tmp_path / "scores.zarr")
+    assert opened["score"].chunksizes["item"] == (60,)
+    xr.testing.assert_equal(opened[["score", "label"]].compute(), pooled())
+
+
+def test_a_run_evaluates_such_a_store_chunk_after_chunk(small_chunks: None, tmp_path: Path) -> None:
+    from distributed import Client
+
+    scores = pooled()
+    ap.save_scores(scores.chunk({"item": 17}), tmp_path / "scores.zarr")
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
+        result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", intervals=INTERVALS, cluster=client)
+        with pytest.raises(ChunkError, match="replicate rankings"):
+            ap.run(tmp_path / "scores.zarr", tmp_path / "other.zarr", intervals="bootstrap", cluster=client)
+    assert not (tmp_path / "other.zarr").exists()
+    xr.testing.assert_equal(result.load(), ap.evaluate(scores, intervals=INTERVALS))
+
+
+@pytest.mark.slow
+def test_millions_of_items_on_workers_of_little_memory() -> None:
+    """Positives travel, scores do not: the ranking is several times larger than what a worker may hold."""
+    from distributed import Client, LocalCluster
+
+    n_chunks, n = 40, 1_000_000
+    numbers = da.arange(n_chunks, chunks=1)
+    score, label = (
+        da.map_blocks(draw, numbers, which, dtype=kind, chunks=((n,) * n_chunks,), meta=np.empty(0, kind))
+        for which, kind in (("score", np.float32), ("label", np.int8))
+    )
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, memory_limit="1GiB", dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        area = ap.estimate(score, label).compute()
+        peaks = client.run(peak_bytes)
+        lower, upper = ap.area_bounds(score, label, 1e-3)
+    assert area == ap.estimate(score.compute(), label.compute())
+    assert lower <= area <= upper <= lower + 1e-3
+    assert max(peaks.values()) < 2**30
+
+
+def draw(number: np.ndarray, which: str) -> np.ndarray:
+    random = np.random.Generator(np.random.Philox(key=int(number[0])))
+    label = (random.random(1_000_000, dtype=np.float32) < 0.01).astype(np.int8)
+    return label if which == "label" else random.standard_normal(label.size, dtype=np.float32) + label
+
+
+def peak_bytes() -> int:
+    import resource
+
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

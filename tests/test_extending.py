@@ -1,0 +1,224 @@
+"""Finished results to which models, queries, data sets or resamples are added: only what is new is computed."""
+
+import shutil
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from conftest import pooled, queried
+from distributed import Client, LocalCluster
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_resume import OPTIONS, Stop, ledger_of, state_of, stop_after, wait_for
+from test_run import assert_does_not_open, assert_same_bits
+
+import aucpr_dask as ap
+from aucpr_dask.errors import StoreError
+
+WHOLE = queried(11, 5, 40)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 1000)
+
+
+def run(client: Client, scores: Any, folder: Path, on_progress: Any = None, **options: Any) -> Any:
+    """Save scores in the place of those that were there, and evaluate them into the same result."""
+    ap.save_scores(scores, folder / "scores.zarr", overwrite=True)
+    return ap.run(
+        folder / "scores.zarr", folder / "result.zarr", cluster=client, on_progress=on_progress, **OPTIONS | options
+    )
+
+
+def rankings(events: list[Any]) -> int:
+    """Return how many rankings were evaluated in all, stage after stage."""
+    return sum(
+        a.rankings_done for a, b in zip(events, [*events[1:], None], strict=True) if b is None or b.blocks_done == 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "n_new"),
+    [
+        ({"model": slice(7)}, 4 * 5),
+        ({"query": slice(2)}, 11 * 3),
+        ({"model": slice(7), "query": slice(2)}, 11 * 5 - 7 * 2),
+        ({"model": slice(0, 11, 2)}, 5 * 5),
+        ({"model": [3, 1], "query": [4, 0, 2]}, 11 * 5 - 2 * 3),
+    ],
+)
+def test_only_new_rankings_are_computed(client: Client, tmp_path: Path, before: dict[str, Any], n_new: int) -> None:
+    first = run(client, WHOLE.isel(before), tmp_path)
+    events: list[Any] = []
+    result = run(client, WHOLE, tmp_path, events.append)
+    assert rankings(events) == n_new
+    order = {dim: result.indexes[dim] for dim in ("model", "query")}
+    for dim in order:
+        assert list(order[dim][: first.sizes[dim]]) == list(first.indexes[dim])
+    assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS).sel(order))
+    plain = xr.open_zarr(tmp_path / "result.zarr", chunks=None)
+    np.testing.assert_array_equal(plain["interval"].values, result["interval"].values)
+    state = state_of(tmp_path / "result.zarr")
+    assert run(client, WHOLE, tmp_path, stop_after(0)).identical(result)
+    assert state_of(tmp_path / "result.zarr") == state
+    assert not ledger_of(tmp_path / "result.zarr").done()
+
+
+def test_finished_blocks_stay_as_they_are(client: Client, tmp_path: Path) -> None:
+    run(client, WHOLE.isel(model=slice(6)), tmp_path)
+    before = state_of(tmp_path / "result.zarr")
+    run(client, WHOLE, tmp_path)
+    after = state_of(tmp_path / "result.zarr")
+    chunks = [path for path in before if "c" in path.parts and path.parts[-4:-1] != ("model",)]
+    whole = [path for path in chunks if "estimate" in path.parts]
+    assert sum(after[path] == before[path] for path in whole) >= len(whole) // 2  # but for chunks at the edge
+
+
+def test_new_data_sets(client: Client, tmp_path: Path, forest: xr.DataTree) -> None:
+    both = xr.DataTree.from_dict({"small": forest["small"].to_dataset(), "topics": forest["topics"].to_dataset()})
+    run(client, both, tmp_path)
+    events: list[Any] = []
+    result = run(client, forest, tmp_path, events.append)
+    assert rankings(events) == forest["large"].sizes["model"]
+    assert_same_bits(result, ap.evaluate(forest, **OPTIONS))
+
+
+def test_more_resamples(client: Client, tmp_path: Path) -> None:
+    run(client, WHOLE, tmp_path)
+    before = state_of(tmp_path / "result.zarr")
+    result = run(client, WHOLE, tmp_path, n_resamples=230)
+    assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS | {"n_resamples": 230}))
+    replicates = [path for path in before if "replicate" in path.parts and "c" in path.parts]
+    after = state_of(tmp_path / "result.zarr")
+    assert replicates
+    assert all(after[path] == before[path] for path in replicates)
+
+
+def test_more_of_everything(client: Client, tmp_path: Path) -> None:
+    run(client, WHOLE.isel(model=slice(4), query=slice(3)), tmp_path)
+    result = run(client, WHOLE, tmp_path, n_resamples=130)
+    assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS | {"n_resamples": 130}))
+
+
+def test_resamples_of_a_result_without_replicates_are_refused(client: Client, tmp_path: Path) -> None:
+    run(client, WHOLE, tmp_path, keep_replicates=False)
+    with pytest.raises(StoreError, match="n_resamples: 100, now 200"):
+        run(client, WHOLE, tmp_path, keep_replicates=False, n_resamples=200)
+
+
+def test_an_interrupted_extension_leaves_the_result_as_it_was(client: Client, tmp_path: Path) -> None:
+    target = tmp_path / "result.zarr"
+    first = run(client, WHOLE.isel(model=slice(4)), tmp_path).load()
+    with pytest.raises(Stop):
+        run(client, WHOLE, tmp_path, stop_after(3))
+    wait_for(client)
+    assert ap.open_result(target).load().identical(first)
+    np.testing.assert_array_equal(xr.open_zarr(target, chunks=None)["interval"].values, first["interval"].values)
+    done = len(ledger_of(target).done())
+    assert done >= 3
+    events: list[Any] = []
+    result = run(client, WHOLE, tmp_path, events.append)
+    assert events[0].blocks_done == done + 1
+    assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS))
+
+
+def test_another_extension_takes_the_place_of_an_interrupted_one(client: Client, tmp_path: Path) -> None:
+    run(client, WHOLE.isel(model=slice(4)), tmp_path)
+    with pytest.raises(Stop):
+        run(client, WHOLE, tmp_path, stop_after(3))
+    wait_for(client)
+    fewer = WHOLE.isel(model=[0, 1, 2, 3, 9, 8])
+    assert_same_bits(run(client, fewer, tmp_path), ap.evaluate(fewer, **OPTIONS))
+    assert_same_bits(run(client, fewer, tmp_path), ap.evaluate(fewer, **OPTIONS))
+
+
+def test_while_resamples_are_added_the_result_does_not_open(client: Client, tmp_path: Path) -> None:
+    target = tmp_path / "result.zarr"
+    run(client, WHOLE, tmp_path)
+    with pytest.raises(Stop):
+        run(client, WHOLE, tmp_path, stop_after(3), n_resamples=230)
+    wait_for(client)
+    assert_does_not_open(target)
+    result = run(client, WHOLE, tmp_path, n_resamples=230)
+    assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS | {"n_resamples": 230}))
+
+
+def test_what_has_changed_is_named(client: Client, tmp_path: Path) -> None:
+    run(client, WHOLE, tmp_path)
+    before = state_of(tmp_path / "result.zarr")
+    changed = WHOLE.copy(deep=True)
+    changed["score"][2, 1, 3] += 1
+    with pytest.raises(StoreError, match=r"(?s)scores or labels changed of model 'm2', query 'q1'.*--overwrite"):
+        run(client, changed, tmp_path)
+    relabelled = WHOLE.copy(deep=True)
+    relabelled["label"][4, 0] = 0
+    with pytest.raises(StoreError, match=r"changed of model 'm0', query 'q4', .* and 6 more"):
+        run(client, relabelled, tmp_path)
+    with pytest.raises(StoreError, match=r"model gone: 'm0', 'm1'\n"):
+        run(client, WHOLE.isel(model=slice(2, None)), tmp_path)
+    with pytest.raises(StoreError, match="is gone, or has other dimensions"):
+        run(client, pooled(11, 40), tmp_path)
+    assert state_of(tmp_path / "result.zarr") == before
+
+
+def test_scores_that_are_stored_anew_or_moved_are_still_the_same(client: Client, tmp_path: Path) -> None:
+    first = run(client, WHOLE, tmp_path)
+    ap.save_scores(WHOLE.isel(model=slice(None, None, -1)), tmp_path / "moved.zarr")
+    result = ap.run(
+        tmp_path / "moved.zarr", tmp_path / "result.zarr", cluster=client, on_progress=stop_after(0), **OPTIONS
+    )
+    assert result.identical(first)
+
+
+def test_scores_without_digests_are_evaluated_but_not_extended(client: Client, tmp_path: Path) -> None:
+    source = tmp_path / "scores.zarr"
+    for scores in (WHOLE.isel(model=slice(3)), WHOLE):
+        ap.save_scores(scores, source, overwrite=True)
+        bare = xr.open_zarr(source, chunks=None).drop_vars("digest").load().drop_encoding()
+        shutil.rmtree(source)
+        with warnings.catch_warnings(action="ignore"):  # consolidated metadata are an extension of the format
+            bare.to_zarr(source, zarr_format=3, consolidated=True)
+        if scores.sizes["model"] == 3:
+            ap.run(source, tmp_path / "result.zarr", cluster=client, **OPTIONS)
+    with pytest.raises(StoreError, match="without digests of its rankings"):
+        ap.run(source, tmp_path / "result.zarr", cluster=client, **OPTIONS)
+
+
+@pytest.mark.slow
+@settings(max_examples=4, deadline=None)
+@given(st.data())
+def test_any_order_of_additions_ends_alike(client: Client, tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    models: list[int] = data.draw(st.lists(st.integers(0, 10), min_size=1, unique=True))
+    queries: list[int] = data.draw(st.lists(st.integers(0, 4), min_size=1, unique=True))
+    seen: set[tuple[int, int]] = set()
+    while True:
+        part = WHOLE.isel(model=models, query=queries)
+        events: list[Any] = []
+        result = run(client, part, folder, events.append, keep_replicates=False, intervals=["bootstrap"])
+        now = {(model, query) for model in models for query in queries}
+        assert (rankings(events) if events else 0) == len(now - seen)
+        seen = now
+        if len(now) == 55:
+            break
+        more = [sorted(set(range(n)) - set(chosen)) for n, chosen in ((11, models), (5, queries))]
+        models = data.draw(st.permutations([*models, *more[0][: data.draw(st.integers(0, 4))]]))
+        queries = data.draw(st.permutations([*queries, *more[1][: data.draw(st.integers(0, 2))]]))
+        if len(models) * len(queries) == len(now):
+            models, queries = list(range(11)), list(range(5))
+    expected = ap.evaluate(WHOLE, **OPTIONS | {"keep_replicates": False, "intervals": ["bootstrap"]})
+    assert_same_bits(result, expected.sel(model=result["model"].values, query=result["query"].values))

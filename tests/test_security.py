@@ -1,0 +1,561 @@
+"""What strangers may send: names, stores and files that must neither break anything nor do anything."""
+
+import gzip
+import io
+import json
+import os
+import pickle
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+import zarr
+from click.testing import CliRunner
+from conftest import pooled, queried
+from distributed import Client, LocalCluster
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import aucpr_dask as ap
+from aucpr_dask import stores
+from aucpr_dask.cli import main
+from aucpr_dask.errors import AucprError, FileFormatError, InvalidInputError, explain
+from aucpr_dask.scores import files, trec
+from aucpr_dask.scores.arrays import import_arrays, import_xarray
+from aucpr_dask.scores.tables import import_table
+from aucpr_dask.scores.trec import import_trec
+from aucpr_dask.stores import nodes_of
+from aucpr_dask.view.tables import attributes_view, console_for
+
+NAMES = [
+    *(
+        "a/b",
+        "/etc/passwd",
+        "..",
+        ".",
+        "../../x",
+        ".hidden",
+        "",
+        " ",
+        "back\\slash",
+        "c:\\x",
+        "~",
+        "$HOME",
+        "%s",
+        "{x}",
+    ),
+    *("new\nline", "car\rriage", "tab\t", "nul\0inside", "nul\0", "\x7f", "\x9b31m", "\x1b[31mred", "\x1b]0;title\x07"),
+    *("e\u0301", "\u00e9", "\u202egnp.exe", "😀", "👩‍💻", "\u2028", "\ufeffbom", "\uffff", "مرحبا", "模型"),
+    *("<script>alert(1)</script>", "[bold]b[/]", "[/]", ":smile:", "=1+1", "+1", "-x", "@x", "*", "?[a]", "'", '"'),
+    *(
+        "zarr.json",
+        "c",
+        "c/0",
+        "ledger",
+        "ledger/done/0",
+        "__proto__",
+        "null",
+        "NaN",
+        "None",
+        "0",
+        "x" * 300,
+        "y" * 10_000,
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def named(dim: str) -> xr.Dataset:
+    names = np.array(NAMES, object)
+    scores = pooled(len(NAMES), 30).drop_vars("item") if dim == "model" else queried(2, len(NAMES), 300)
+    return scores.assign_coords({dim: names})
+
+
+def call(*words: object) -> str:
+    result = CliRunner().invoke(main, [str(word) for word in words], env={"COLUMNS": "80"}, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def strings_in(document: Any) -> set[str]:
+    if isinstance(document, dict):
+        return set().union(*map(strings_in, document.values()), map(str, document))
+    if isinstance(document, list):
+        return set().union(*map(strings_in, document))
+    return {document} if isinstance(document, str) else set()
+
+
+# Names of models and queries
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("dim", ["model", "query"])
+def test_any_text_can_name_models_and_queries(
+    client: Client, tmp_path: Path, dim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "CHUNK_BYTES", 8192)
+    place = tmp_path / "inside"
+    place.mkdir()
+    source, target = place / "scores.zarr", place / "result.zarr"
+    scores = named(dim)
+    ap.save_scores(scores, source)
+    assert ap.open_scores(source)[dim].values.tolist() == NAMES
+
+    def stop(event: Any) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        ap.run(source, target, cluster=client, on_progress=stop)
+    result = ap.run(source, target, cluster=client)
+    assert result[dim].values.tolist() == NAMES
+    np.testing.assert_array_equal(result["estimate"].values, ap.evaluate(scores)["estimate"].values)
+    assert sorted(path.name for path in place.iterdir()) == ["result.zarr", "scores.zarr"]
+    assert [path.name for path in tmp_path.iterdir()] == ["inside"]
+
+    of_items = ("--method", "influence") if dim == "model" else ()
+    questions: list[tuple[object, ...]] = [
+        ("info", source),
+        ("info", target),
+        ("show", target, "--top", 100),
+        ("compare", source if of_items else target, *of_items, "--top", 100),
+    ]
+    for words in questions:
+        lines = call(*words).splitlines()
+        assert all(line.isprintable() for line in lines), words
+        assert max(map(len, lines)) <= 80
+    if dim == "model":
+        shown = call("show", target, "--top", 100)
+        rows = [line for line in shown.splitlines() if line.split()[0].isdigit()]
+        assert len(rows) == len(NAMES)  # each in one line
+        assert r"new\nline" in shown
+        assert r"\x1b[31mred" in shown
+        assert "[bold]b[/]" in shown
+        known = strings_in(json.loads(call("show", target, "--json")))
+        assert known >= set(NAMES)
+        assert strings_in(json.loads(call("compare", source, *of_items, "--json"))) >= set(NAMES)
+
+
+def test_a_name_that_is_no_unicode_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    for dim in ("model", "item"):
+        scores = pooled(2, 5).assign_coords(
+            {dim: np.array(["caf\udce9", *"abcd"][: 2 if dim == "model" else 5], object)}
+        )
+        with pytest.raises(InvalidInputError, match=r"(?s)not Unicode.*caf\\+udce9"):
+            ap.save_scores(scores, tmp_path / "scores.zarr")
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_file_with_a_name_of_another_encoding_is_refused(tmp_path: Path) -> None:
+    run = os.fsencode(tmp_path) + b"/caf\xe9.run"
+    Path(os.fsdecode(run)).write_text("q1 Q0 d1 1 2.5 x\n")
+    (tmp_path / "qrels").write_text("q1 0 d1 1\n")
+    with pytest.raises(InvalidInputError, match="not Unicode"):
+        import_trec(os.fsdecode(run), tmp_path / "qrels", tmp_path / "scores.zarr")
+
+
+# Names of data sets
+
+HOSTILE = ["\0", "new\nline", "x" * 256, "\x1b[31m", "back\\slash", "\udce9", "y" * 10_000]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["..", "...", "zarr.json", ".zgroup", "ledger", "ledger/done", "a/zarr.json", "__proto__", *HOSTILE],
+)
+def test_a_data_set_that_would_not_have_its_own_folder_is_refused(tmp_path: Path, name: str) -> None:
+    tree = xr.DataTree.from_dict({name: pooled(), "other": pooled()})
+    for use in (lambda: ap.save_scores(tree, tmp_path / "scores.zarr"), lambda: ap.evaluate(tree)):
+        with pytest.raises(InvalidInputError, match="this cannot name a data set") as caught:
+            use()
+        assert len(str(caught.value)) < 700
+        assert all(line.isprintable() for line in str(caught.value).splitlines())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "..", "zarr.json"])
+def test_neither_can_coordinates_lead_elsewhere(tmp_path: Path, name: str) -> None:
+    scores = pooled(2, 5).assign_coords({name: ("item", np.arange(5))})
+    with pytest.raises(InvalidInputError, match="this cannot name"):
+        ap.save_scores(scores, tmp_path / "scores.zarr")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_data_set_inside_another_cannot_be_named_like_its_results() -> None:
+    tree = xr.DataTree.from_dict({"a": pooled(), "a/estimate": pooled()})
+    with pytest.raises(InvalidInputError, match="named like one of its variables"):
+        ap.evaluate(tree)
+
+
+def test_slashes_make_groups(client: Client, tmp_path: Path) -> None:
+    tree = xr.DataTree.from_dict({"trec/2019": pooled(), "trec/2020": pooled(seed=1), "é/c": pooled(seed=2)})
+    ap.save_scores(tree, tmp_path / "scores.zarr")
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client)
+    assert sorted(path for path, _ in nodes_of(result)) == ["trec/2019", "trec/2020", "é/c"]
+    assert "trec/2019" in call("show", tmp_path / "result.zarr", "--data-set", "trec/2019")
+
+
+any_text = st.text(st.characters(exclude_categories=()), max_size=12)
+
+
+@settings(max_examples=25)
+@given(name=any_text, models=st.lists(any_text, min_size=1, max_size=3, unique=True))
+def test_whatever_the_names_a_store_holds_them_exactly_or_nothing_is_written(
+    tmp_path_factory: pytest.TempPathFactory, name: str, models: list[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("names")
+    scores = pooled(len(models), 5).assign_coords(model=np.array(models, object))
+    try:
+        tree = xr.DataTree.from_dict({name: scores, "an other": pooled(1, 5)})
+    except (ValueError, KeyError):  # xarray itself has no such node
+        return
+    try:
+        ap.save_scores(tree, folder / "scores.zarr")
+    except InvalidInputError:
+        assert list(folder.iterdir()) == []
+        return
+    assert [path.name for path in folder.iterdir()] == ["scores.zarr"]
+    stored, given_nodes = dict(nodes_of(ap.open_scores(folder / "scores.zarr"))), dict(nodes_of(tree))
+    assert stored.keys() == given_nodes.keys()
+    (path,) = set(given_nodes) - {"an other"}
+    assert stored[path]["model"].values.tolist() == models
+
+
+# What is shown
+
+
+def test_text_of_strangers_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "\x1b]0;title\x07\x1b[2J\u202efine\r\x08 [bold]\nsecond"
+    console = console_for()
+    console.print(hostile)
+    console.print(attributes_view({"na\x1b[31mme": hostile, "list": [hostile]}))
+    shown = capsys.readouterr().out
+    assert all(line.isprintable() for line in shown.splitlines())
+    assert r"\x1b[2J" in shown
+    assert "[bold]" in shown
+
+
+def test_errors_keep_their_shape_whatever_they_quote() -> None:
+    message = explain("no store here", where="a\n  remedy: rm -rf ~\x1b[8m", received="\u202eabc")
+    assert message.splitlines() == [
+        "no store here",
+        "  where: a",
+        r"      remedy: rm -rf ~\x1b[8m",
+        r"  received: \u202eabc",
+    ]
+
+
+# Code of strangers
+
+
+class Bomb:
+    """Something that, when unpickled, makes a file."""
+
+    def __init__(self, mark: Path) -> None:
+        self._mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self._mark,)
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> Iterator[Path]:
+    """Return the file that bombs make, and look at the end that none went off."""
+    place = tmp_path / "went-off"
+    yield place
+    assert not place.exists()
+
+
+def test_the_bombs_of_these_tests_go_off(tmp_path: Path) -> None:
+    pickle.loads(pickle.dumps(Bomb(tmp_path / "mark")))
+    assert (tmp_path / "mark").exists()
+
+
+def test_arrays_are_never_unpickled(tmp_path: Path, mark: Path) -> None:
+    bombs = np.array([Bomb(mark)] * 2, object)
+    labels = np.array([0, 1])
+    np.savez(tmp_path / "a.npz", scores=np.zeros((2, 2)), y=labels, models=bombs)
+    np.savez(tmp_path / "b.npz", scores=bombs, y=labels)
+    np.save(tmp_path / "c.npy", bombs)
+    np.savez(tmp_path / "d.npz", scores=np.zeros((2, 2)), y=np.array([(1, bombs)], [("a", "i8"), ("b", "O")]))
+    for name in ("a.npz", "b.npz", "c.npy", "d.npz"):
+        with pytest.raises(FileFormatError, match="Python objects, which are never unpickled"):
+            import_arrays(
+                tmp_path / name, tmp_path / "scores.zarr", label=tmp_path / "c.npy" if name == "c.npy" else "y"
+            )
+    (tmp_path / "e.npz").write_bytes(pickle.dumps(Bomb(mark)))
+    with pytest.raises(FileFormatError, match="no file of NumPy arrays"):
+        import_arrays(tmp_path / "e.npz", tmp_path / "scores.zarr")
+
+
+PICKLED = {"dtype": "|O", "filters": [{"id": "vlen-utf8"}], "compressor": {"id": "pickle", "protocol": 5}}
+
+
+@pytest.fixture
+def careless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let numcodecs unpickle, as its older versions do."""
+    monkeypatch.setattr("numcodecs.pickles.ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
+
+
+def array_of_bombs(mark: Path, **other: Any) -> tuple[dict[str, Any], bytes]:
+    """Return the metadata of an array of Zarr 2, and its chunk."""
+    document = {"zarr_format": 2, "shape": [5], "chunks": [5], "fill_value": None, "order": "C"}
+    return document | PICKLED | other, pickle.dumps([Bomb(mark)] * 5)
+
+
+@pytest.mark.usefixtures("careless")
+def test_a_zarr_store_with_pickles_is_not_read(tmp_path: Path, mark: Path) -> None:
+    source = tmp_path / "theirs.zarr"
+    pooled().drop_vars("item").to_zarr(source, zarr_format=2, consolidated=False)
+    document, chunk = array_of_bombs(mark)
+    (source / "model/.zarray").write_text(json.dumps(document))
+    (source / "model/0").write_bytes(chunk)
+    with pytest.raises(TypeError):  # the codec gets a file, not bytes: the bomb went off
+        zarr.open_array(source / "model", mode="r")[:]
+    mark.unlink()
+    for engine in (None, "zarr"):
+        with pytest.raises(FileFormatError, match=r"(?s)never unpickled.*codec 'pickle'"):
+            import_xarray(source, tmp_path / "scores.zarr", engine=engine)
+    for other in ({"filters": [{"id": "pickle", "protocol": 5}]}, {"dtype": "<f8", "filters": None}):
+        (source / "model/.zarray").write_text(json.dumps(document | other))
+        with pytest.raises(FileFormatError, match="pickle"):
+            import_xarray(source, tmp_path / "scores.zarr")
+    assert not (tmp_path / "scores.zarr").exists()
+
+
+def with_metadata(place: Path, change: Any) -> None:
+    """Change the consolidated metadata of a store."""
+    root = json.loads((place / "zarr.json").read_text())
+    change(root["consolidated_metadata"]["metadata"])
+    (place / "zarr.json").write_text(json.dumps(root))
+
+
+@pytest.mark.usefixtures("careless")
+def test_neither_are_pickles_in_a_store_that_says_it_is_ours(client: Client, tmp_path: Path, mark: Path) -> None:
+    ap.save_scores(pooled().drop_vars("item"), tmp_path / "scores.zarr")
+    ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client)
+    ap.save_comparison(
+        ap.compare(ap.open_scores(tmp_path / "scores.zarr"), method="influence"), tmp_path / "pairs.zarr"
+    )
+    document, chunk = array_of_bombs(mark, attributes={"_ARRAY_DIMENSIONS": ["model"]}, dimension_separator=".")
+    for name, use in (("scores", ap.open_scores), ("result", ap.open_result), ("pairs", ap.open_comparison)):
+        place = tmp_path / f"{name}.zarr"
+        shutil.rmtree(place / "model")
+        (place / "model").mkdir()
+        (place / "model/0").write_bytes(chunk)
+        with_metadata(place, lambda metadata: metadata.update(model=document))
+        with pytest.raises(FileFormatError, match=r"(?s)never unpickled.*'model'.*codec 'pickle'"):
+            use(place)
+        result = CliRunner().invoke(main, ["info", str(place)])
+        assert result.exit_code == 2
+        assert "never unpickled" in result.output
+
+
+@pytest.mark.parametrize("codec", ["numcodecs.pickle", "numcodecs.json2", "somebody.else"])
+@pytest.mark.parametrize("is_sharded", [False, True])
+def test_unknown_codecs_are_named(tmp_path: Path, codec: str, is_sharded: bool) -> None:
+    ap.save_scores(pooled(), tmp_path / "scores.zarr")
+
+    def change(metadata: dict[str, Any]) -> None:
+        codecs = [{"name": codec, "configuration": {}}]
+        shards = {
+            "name": "sharding_indexed",
+            "configuration": {"chunk_shape": [1], "codecs": codecs, "index_codecs": []},
+        }
+        metadata["score"]["codecs"] = [shards] if is_sharded else codecs
+
+    with_metadata(tmp_path / "scores.zarr", change)
+    with pytest.raises(FileFormatError, match=codec.removeprefix("numcodecs.")):
+        ap.open_scores(tmp_path / "scores.zarr")
+
+
+@pytest.mark.parametrize("path", ["../other.zarr", "x/../../other.zarr", "..\\other.zarr", "/other", "."])
+def test_metadata_cannot_lead_out_of_a_store(tmp_path: Path, path: str) -> None:
+    for name in ("scores", "other"):
+        ap.save_scores(pooled(), tmp_path / f"{name}.zarr")
+
+    def change(metadata: dict[str, Any]) -> None:
+        for name in list(metadata):
+            metadata[f"{path}/{name}"] = metadata.pop(name)
+        metadata[path] = {"attributes": {}, "zarr_format": 3, "node_type": "group"}
+
+    with_metadata(tmp_path / "scores.zarr", change)
+    with pytest.raises(FileFormatError, match="leads out of the store"):
+        ap.open_scores(tmp_path / "scores.zarr")
+
+
+def test_damaged_metadata_are_one_clear_error(tmp_path: Path) -> None:
+    ap.save_scores(pooled(), tmp_path / "scores.zarr")
+    with_metadata(tmp_path / "scores.zarr", lambda metadata: metadata["score"].update(data_type="object"))
+    with pytest.raises(AucprError, match="metadata of this store are damaged"):
+        ap.open_scores(tmp_path / "scores.zarr")
+    (tmp_path / "scores.zarr/zarr.json").write_text("[]")
+    with pytest.raises(AucprError):
+        ap.open_scores(tmp_path / "scores.zarr")
+
+
+def test_hdf5_files_hold_their_own_numbers(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    secret = tmp_path / "secret"
+    secret.write_bytes(np.arange(10.0).tobytes())
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["score"] = np.zeros((2, 5))
+
+    def outside(file: Any) -> None:
+        file.create_dataset("score", (2, 5), dtype="f8", external=[(str(secret), 0, 80)])
+
+    def link(file: Any) -> None:
+        file["inner/score"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "/score")
+
+    def virtual(file: Any) -> None:
+        layout = h5py.VirtualLayout((2, 5), "f8")
+        layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "score", (2, 5))
+        file.create_virtual_dataset("score", layout)
+
+    def reference(file: Any) -> None:
+        file.create_dataset("cluster", data=[file["label"].ref] * 5, dtype=h5py.ref_dtype)
+
+    for name, add, found in (
+        ("a", outside, "in another file"),
+        ("b", link, "a link to another file"),
+        ("c", virtual, "in another file"),
+        ("d", reference, "references to objects"),
+    ):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file["label"] = np.array([1, 0, 0, 1, 0])
+            file["itself"] = file["/"]  # must not be walked for ever
+            add(file)
+        with pytest.raises(FileFormatError, match=found):
+            import_xarray(tmp_path / f"{name}.h5", tmp_path / "scores.zarr")
+
+
+def test_parquet_extensions_are_not_unpickled(tmp_path: Path, mark: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    hostile = {
+        b"ARROW:extension:name": b"arrow.py_extension_type",
+        b"ARROW:extension:metadata": pickle.dumps(Bomb(mark)),
+    }
+    schema = arrow.schema([arrow.field("forest", arrow.float64(), metadata=hostile), arrow.field("y", arrow.int64())])
+    parquet.write_table(arrow.table([[0.5, 0.1], [1, 0]], schema=schema), tmp_path / "a.parquet")
+    assert b"py_extension_type" in (tmp_path / "a.parquet").read_bytes() or parquet.read_schema(
+        tmp_path / "a.parquet"
+    ).field("forest").metadata.keys() >= {b"ARROW:extension:name"}
+    import_table(tmp_path / "a.parquet", tmp_path / "scores.zarr", label="y")
+    assert ap.open_scores(tmp_path / "scores.zarr")["score"].values.tolist() == [[0.5, 0.1]]
+
+
+def test_what_a_file_is_decides_how_it_is_opened_not_its_name(tmp_path: Path) -> None:
+    dataset = pooled().drop_vars("item")
+    dataset.to_netcdf(tmp_path / "a.zarr", engine="scipy")
+    dataset.to_netcdf(tmp_path / "b", engine="h5netcdf")
+    dataset.to_zarr(tmp_path / "c.nc", zarr_format=3, consolidated=False)
+    for name in ("a.zarr", "b", "c.nc"):
+        import_xarray(tmp_path / name, tmp_path / "scores.zarr", overwrite=True)
+    (tmp_path / "d.nc").write_bytes(b"GRIB....")
+    (tmp_path / "e.zarr").mkdir()
+    for name, found in (("d.nc", "begins with b'GRIB'"), ("e.zarr", "without metadata"), ("f.nc", "nothing")):
+        with pytest.raises(FileFormatError, match=found):
+            import_xarray(tmp_path / name, tmp_path / "scores.zarr", overwrite=True)
+
+
+# Files of strangers
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path) -> Path:
+    """Return a folder of runs, beside it qrels and a file that is nobody's business."""
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    (folder / "bm25.run").write_text("q1 Q0 d1 1 2.5 x\n")
+    (tmp_path / "qrels").write_text("q1 0 d1 1\n")
+    (tmp_path / "secret").write_text("q1 Q0 d1 1 9.9 secret\n")
+    return folder
+
+
+def test_links_out_of_a_folder_are_refused_and_those_that_are_named_followed(tmp_path: Path, unpacked: Path) -> None:
+    (unpacked / "inside.run").symlink_to(unpacked / "bm25.run")
+    import_trec(unpacked, tmp_path / "qrels", tmp_path / "fine.zarr")
+    (unpacked / "sub").mkdir()
+    (unpacked / "sub/linked.run").symlink_to(tmp_path / "secret")
+    with pytest.raises(InvalidInputError, match="a link in this folder leads out of it") as caught:
+        import_trec(unpacked, tmp_path / "qrels", tmp_path / "scores.zarr")
+    assert "9.9" not in str(caught.value)
+    import_trec(unpacked / "sub" / "*", tmp_path / "qrels", tmp_path / "scores.zarr")
+
+
+def test_pipes_and_devices_are_no_files(tmp_path: Path, unpacked: Path) -> None:
+    os.mkfifo(unpacked / "pipe.run")
+    import_trec(unpacked, tmp_path / "qrels", tmp_path / "fine.zarr")  # what is no file is none of the folder's
+    for place in (unpacked / "pipe.run", Path("/dev/zero")):
+        with pytest.raises(InvalidInputError, match="this is not a file"):
+            import_trec(place, tmp_path / "qrels", tmp_path / "scores.zarr")
+
+
+@pytest.mark.parametrize("name", ["...npz", "..npz", "__a.npz", "ledger.npz", "zarr.json.npz", "a\nb.npz"])
+def test_names_of_files_do_not_lead_out_of_the_store(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "arrays"
+    folder.mkdir()
+    np.savez(folder / "fine.npz", scores=np.zeros((1, 2)), y=np.array([0, 1]))
+    shutil.copy(folder / "fine.npz", folder / name)
+    with pytest.raises(InvalidInputError, match="this cannot name a data set"):
+        import_arrays([folder / name, folder / "fine.npz"], tmp_path / "scores.zarr")
+    assert [path.name for path in tmp_path.iterdir()] == ["arrays"]
+
+
+def test_members_of_an_archive_are_never_unpacked(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", **{"scores": np.zeros((1, 2)), "y": np.array([0, 1]), "../../escaped": np.zeros(2)})  # type: ignore[arg-type]
+    (tmp_path / "sub").mkdir()
+    import_arrays(tmp_path / "a.npz", tmp_path / "sub/scores.zarr")
+    assert not list(tmp_path.rglob("*escaped*"))
+    assert not list(tmp_path.parent.glob("*escaped*"))
+
+
+def test_names_of_cells_do_not_lead_out_of_the_store(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("d,y,forest\n../../x,1,0.5\n../../x,0,0.1\n")
+    with pytest.raises(InvalidInputError, match=r"(?s)this cannot name a data set.*line 2, column 'd'"):
+        import_table(tmp_path / "a.csv", tmp_path / "scores.zarr", label="y", dataset="d")
+
+
+def test_small_files_do_not_grow_into_endless_lines(
+    tmp_path: Path, unpacked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (files, trec):
+        monkeypatch.setattr(module, "LONGEST_LINE", 2**20)
+    bomb = tmp_path / "bomb.gz"
+    with gzip.open(bomb, "wb", compresslevel=1) as stream:
+        stream.write(b"x" * 2**23)
+    assert bomb.stat().st_size < 2**17
+    with pytest.raises(FileFormatError, match="the line is too long"):
+        import_trec(bomb, tmp_path / "qrels", tmp_path / "scores.zarr")
+    with pytest.raises(FileFormatError, match="the line is too long"):
+        import_table(bomb, tmp_path / "scores.zarr", label="y")
+    (tmp_path / "table.csv").write_text(f"y,forest\n1,{'0' * 2**20}1\n")
+    with pytest.raises(FileFormatError, match=r"(?s)the line is too long.*line 2"):
+        import_table(tmp_path / "table.csv", tmp_path / "scores.zarr", label="y")
+
+
+def test_a_header_that_promises_too_much_is_a_clear_error(tmp_path: Path) -> None:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**7, 10**7)})
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("scores.npy", header.getvalue())
+        archive.writestr("y.npy", header.getvalue())
+    with pytest.raises(AucprError, match="corrupt or truncated"):
+        import_arrays(tmp_path / "a.npz", tmp_path / "scores.zarr")

@@ -1,0 +1,164 @@
+"""Runs on a real Slurm whose jobs reach their lifetime, or are taken away, in the middle."""
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dask
+import pytest
+import yaml
+from conftest import pooled
+from distributed import Client, get_task_stream
+from slurm_site import SiteError, cancel, jobs, missing_programs, slurm_site
+from test_run import assert_same_bits
+
+import aucpr_dask as ap
+from aucpr_dask.errors import ClusterError
+
+pytestmark = pytest.mark.slow
+pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
+
+N_MODELS, N_BLOCKS = 300, 150
+OPTIONS: dict[str, Any] = {"intervals": ["logit", "bootstrap"], "n_resamples": 500, "seed": 3}
+SHIPPED = Path(__file__).parents[1] / "cluster" / "slurm.yaml"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment in which this site's commands work."""
+    missing = missing_programs()
+    if missing:
+        pytest.skip(f"Slurm is not installed (Debian: slurm-wlm, munge): no {', '.join(missing)}")
+    try:
+        with slurm_site(tmp_path_factory.mktemp("slurm")) as environment:
+            yield environment
+    except SiteError as error:
+        pytest.skip(f"Slurm does not start on this machine: {error}")
+
+
+@pytest.fixture(autouse=True)
+def quick_site(site: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Talk to this site, cut small stores into many blocks, and wait a second only for a worker that is lost."""
+    monkeypatch.setenv("SLURM_CONF", site["SLURM_CONF"])
+    monkeypatch.setenv("PATH", site["PATH"])
+    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 1000)
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1s"}):
+        yield
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    ap.save_scores(pooled(N_MODELS), tmp_path / "scores.zarr")
+    return tmp_path / "scores.zarr"
+
+
+def configuration(folder: Path, workers: int, **options: Any) -> Path:
+    """Write the shipped configuration with what is this site's own."""
+    document = yaml.safe_load(SHIPPED.read_text())
+    document = {name: value for name, value in document.items() if name not in ("workers", "adapt")}
+    own = {"queue": "all", "account": None, "interface": "lo", "memory": "1GB", "walltime": "00:10:00"}
+    own |= {"log_directory": str(folder / "logs"), "local_directory": str(folder / "scratch")}
+    own |= {"scheduler_options": {"dashboard_address": ":0", "interface": "lo"}, "python": sys.executable}
+    document["options"] = document["options"] | own | options
+    path = folder / "slurm.yaml"
+    path.write_text(yaml.safe_dump(document | {"workers": workers}))
+    return path
+
+
+class Jobs:
+    """Which job each worker belongs to, for workers that come and go."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._job_of_worker: dict[str, int] = {}
+
+    def look(self) -> set[int]:
+        """Return the jobs that have a worker now."""
+        now = self._client.run(os.getenv, "SLURM_JOB_ID", on_error="ignore")
+        now = {address: int(job) for address, job in now.items()}
+        self._job_of_worker |= now
+        return set(now.values())
+
+    def wait(self, condition: Callable[[set[int]], bool], seconds: float = 60) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition(self.look()):
+            assert time.monotonic() < deadline, f"jobs so far: {self._job_of_worker}"
+            time.sleep(0.2)
+
+    def count(self, tasks: list[dict[str, Any]]) -> Counter[int]:
+        """Return how many blocks each job computed."""
+        workers = [task["worker"] for task in tasks if task["key"].startswith("evaluate_block")]
+        return Counter(self._job_of_worker[worker] for worker in workers if worker in self._job_of_worker)
+
+
+def test_workers_reach_their_lifetime_and_are_replaced(source: Path, tmp_path: Path) -> None:
+    lifetime = ["--lifetime", "8s", "--lifetime-stagger", "2s"]
+    path = configuration(tmp_path, workers=2, cores=1, processes=1, worker_extra_args=lifetime)
+    with ap.connect(path) as client, get_task_stream(client) as stream:
+        known = Jobs(client)
+        first: set[int] = set()
+
+        def on_progress(event: Any) -> None:
+            first.update(known.look() if event.blocks_done < 5 else ())
+            if event.blocks_done == N_BLOCKS // 3:  # fewer blocks than are left are under way already
+                known.wait(lambda now: bool(now) and not now & first)
+
+        result = ap.run(source, tmp_path / "result.zarr", cluster=client, on_progress=on_progress, **OPTIONS)
+    blocks = known.count(stream.data)
+    assert sum(blocks[job] for job in first) > 0
+    assert sum(blocks[job] for job in blocks.keys() - first) > 0
+    assert_same_bits(result, ap.evaluate(pooled(N_MODELS), **OPTIONS))
+
+
+def test_a_job_is_cancelled_in_the_middle(site: dict[str, str], source: Path, tmp_path: Path) -> None:
+    """Jobs of two processes each; the last to come replaces the one that was taken away."""
+    path = configuration(tmp_path, workers=4, cores=2, processes=2)
+    with ap.connect(path) as client, get_task_stream(client) as stream:
+        known = Jobs(client)
+        cancelled: list[int] = []
+
+        def on_progress(event: Any) -> None:
+            if event.blocks_done == 5:
+                known.wait(lambda now: len(now) == 2)
+                cancelled.append(min(known.look()))
+                cancel(cancelled[0], site)
+            if event.blocks_done == N_BLOCKS // 3:
+                known.wait(lambda now: len(now) == 2 and cancelled[0] not in now)
+
+        result = ap.run(source, tmp_path / "result.zarr", cluster=client, on_progress=on_progress, **OPTIONS)
+    assert len(known.count(stream.data)) >= 2
+    assert_same_bits(result, ap.evaluate(pooled(N_MODELS), **OPTIONS))
+    assert not running(site)
+
+
+def test_the_command_line(site: dict[str, str], source: Path, tmp_path: Path) -> None:
+    path = configuration(tmp_path, workers=1, cores=1, processes=1)
+    target = tmp_path / "result.zarr"
+    command = [sys.executable, "-m", "aucpr_dask", "evaluate", str(source), str(target), "--cluster", str(path)]
+    done = subprocess.run(command, env=site, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert_same_bits(ap.open_result(target), ap.evaluate(pooled(N_MODELS)))
+    assert list((tmp_path / "logs").glob("*.err"))
+    assert not running(site)
+
+
+def running(site: dict[str, str], seconds: float = 10) -> dict[int, str]:
+    """Return the jobs that are still there after some seconds."""
+    deadline = time.monotonic() + seconds
+    while jobs(site) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return jobs(site)
+
+
+def test_what_slurm_refuses_is_said_at_once(tmp_path: Path) -> None:
+    path = configuration(tmp_path, workers=1, cores=1, processes=1, queue="nowhere")
+    with (
+        pytest.raises(ClusterError, match=r"(?s)slurm cluster could not be started.*invalid partition"),
+        ap.connect(path),
+    ):
+        pass
