@@ -22,6 +22,7 @@ _HOME = {
     "connect": "aucpr_dask.clusters",
     "covariance": "aucpr_dask.inference.covarying",
     "curve": "aucpr_dask.curves",
+    "curve_bands": "aucpr_dask.bands",
     "dominates": "aucpr_dask.curves",
     "estimate": "aucpr_dask.evaluation",
     "evaluate": "aucpr_dask.evaluation",
@@ -46,6 +47,7 @@ __all__ = ["__version__", *sorted([*_HOME, *_MODULES])]
 
 if TYPE_CHECKING:
     from aucpr_dask import simulate as simulate
+    from aucpr_dask.bands import curve_bands as curve_bands
     from aucpr_dask.bounding import area_bounds as area_bounds
     from aucpr_dask.clusters import connect as connect
     from aucpr_dask.curves import confusion as confusion

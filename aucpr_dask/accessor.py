@@ -10,7 +10,62 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError, explain
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from aucpr_dask.stores import Scores
+
+
+class Plots:
+    """``data.aucpr.plot``: each method draws on `ax`, or on a new figure, and returns the matplotlib axes."""
+
+    def __init__(self, data: Scores) -> None:
+        self._data = data
+
+    def precision_recall(self, model: Any = None, **options: Any) -> Axes:
+        """Draw precision-recall curves of scores: :func:`aucpr_dask.view.plots.precision_recall`."""
+        return self._draw("precision_recall", model, **options)
+
+    def roc(self, model: Any = None, **options: Any) -> Axes:
+        """Draw ROC curves of scores: :func:`aucpr_dask.view.plots.roc`."""
+        return self._draw("roc", model, **options)
+
+    def achievable(self, model: Any = None, **options: Any) -> Axes:
+        """Draw achievable curves of scores: :func:`aucpr_dask.view.plots.achievable`."""
+        return self._draw("achievable", model, **options)
+
+    def forest(self, **options: Any) -> Axes:
+        """Draw estimates and intervals of a result, a model in each row: :func:`aucpr_dask.view.plots.forest`."""
+        return self._draw("forest", **options)
+
+    def caterpillar(self, **options: Any) -> Axes:
+        """Draw all models of a result in order, as one curve: :func:`aucpr_dask.view.plots.caterpillar`."""
+        return self._draw("caterpillar", **options)
+
+    def heatmap(self, **options: Any) -> Axes:
+        """Draw estimates of a result, models by data sets: :func:`aucpr_dask.view.plots.heatmap`."""
+        return self._draw("heatmap", **options)
+
+    def differences(self, baseline: Any = None, **options: Any) -> Axes:
+        """Draw differences of a comparison from a baseline: :func:`aucpr_dask.view.plots.differences`."""
+        return self._draw("differences", baseline, **options)
+
+    def ranks(self, **options: Any) -> Axes:
+        """Draw confidence sets of ranks: :func:`aucpr_dask.view.plots.ranks`."""
+        return self._draw("ranks", **options)
+
+    def replicates(self, **options: Any) -> Axes:
+        """Draw the distributions of the replicates of a result: :func:`aucpr_dask.view.plots.replicates`."""
+        return self._draw("replicates", **options)
+
+    def coverage(self, **options: Any) -> Axes:
+        """Draw how often the intervals of a study held the truth: :func:`aucpr_dask.view.plots.coverage`."""
+        return self._draw("coverage", **options)
+
+    def _draw(self, name: str, *args: Any, **options: Any) -> Axes:
+        from aucpr_dask.view import plots
+
+        drawn: Axes = getattr(plots, name)(self._data, *args, **options)
+        return drawn
 
 
 class _Accessor:
@@ -48,6 +103,11 @@ class _Accessor:
         from aucpr_dask.inference import rank
 
         return rank(self._data, **options)
+
+    @property
+    def plot(self) -> Plots:
+        """Plots of scores, results, comparisons, ranks and studies, by name: ``result.aucpr.plot.forest()``."""
+        return Plots(self._data)
 
     def flagged(self, flag: str) -> Scores:
         """Return where a result raises the warning called `flag`, as a boolean variable of that name."""

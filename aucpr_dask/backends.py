@@ -6,9 +6,11 @@ retries what fails; all other schemes through fsspec. Credentials are looked for
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +21,18 @@ from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import LocalStore, WrapperStore
 
 from aucpr_dask.errors import StoreError, UnreachableError, explain
-from aucpr_dask.urls import WEB, absolute, has_secret, is_remote, is_versioned, public, revealed, scheme_of
+from aucpr_dask.urls import (
+    WEB,
+    absolute,
+    concealed,
+    has_secret,
+    is_remote,
+    is_versioned,
+    public,
+    revealed,
+    scheme_of,
+    user_of,
+)
 
 REQUEST_TIMEOUT = "2m"  # of one request: a chunk of 32 MiB through a thin line, not a server that hangs for ever
 
@@ -43,18 +56,24 @@ def open_backend(url: str | Path, *, read_only: bool = False) -> Store:
     if scheme not in WEB:
         _refuse_secret(place)
     elif not read_only:
-        raise StoreError(
-            explain(
-                "a web server can only be read from",
-                where=place,
-                remedy="write to a folder or an object store (s3://, gs://, az://)",
-            )
-        )
+        check_writable(place)
     with _needing(place):
         open_scheme = _OBSTORE.get(scheme)
         if open_scheme is None:
             return RemoteStore(_open_fsspec(place, read_only=read_only), place)
         return RemoteStore(_object_store(open_scheme(place), read_only=read_only), place)
+
+
+def check_writable(url: str | Path) -> None:
+    """Raise if nothing can be written there, whoever we are."""
+    if is_remote(url) and scheme_of(revealed(concealed(url))) in WEB:
+        raise StoreError(
+            explain(
+                "a web server can only be read from",
+                where=concealed(url),
+                remedy="write to a folder or an object store (s3://, gs://, az://)",
+            )
+        )
 
 
 def _refuse_secret(url: str) -> None:
@@ -139,7 +158,9 @@ def _open_az(url: str) -> Any:
 def _open_web(url: str) -> Any:
     from obstore.store import HTTPStore
 
-    return HTTPStore.from_url(revealed(url), client_options=_CLIENT)
+    place, user = user_of(url)
+    login = {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"} if user else {}
+    return HTTPStore.from_url(revealed(place), client_options=_CLIENT | {"default_headers": login})
 
 
 _CLIENT: Any = {"allow_http": True, "timeout": REQUEST_TIMEOUT}
@@ -299,17 +320,17 @@ class RemoteStore(WrapperStore[Store]):
     async def delete(self, key: str) -> None:
         """Remove a key."""
         with self._explained("written"):
-            await self._store.delete(key)
+            await _persistently(self._store.delete, key)
 
     async def delete_dir(self, prefix: str) -> None:
         """Remove all keys of a folder."""
         with self._explained("written"):
-            await self._store.delete_dir(prefix)
+            await _persistently(self._store.delete_dir, prefix)
 
     async def clear(self) -> None:
         """Remove all keys."""
         with self._explained("written"):
-            await self._store.clear()
+            await _persistently(self._store.clear)
 
     async def is_empty(self, prefix: str) -> bool:
         """Whether there is no key."""
@@ -333,6 +354,18 @@ class RemoteStore(WrapperStore[Store]):
         with self._explained("listed"):
             async for key in self._store.list_dir(prefix):
                 yield key
+
+
+async def _persistently(remove: Callable[..., Awaitable[None]], *arguments: str) -> None:
+    """Remove something; if that fails, again: clients do not dare to, because S3 removes by POST."""
+    for pause in (0.1, 0.4, 1.6):
+        try:
+            return await remove(*arguments)
+        except FileNotFoundError:
+            raise
+        except Exception:
+            await asyncio.sleep(pause)
+    await remove(*arguments)
 
 
 @lru_cache(maxsize=32)

@@ -35,9 +35,9 @@ class Places:
         """Return the rate of the other class: false positives at given recalls, or recalls at false positive rates."""
         if self.kind == ROC:
             return recall_on(points, self.grid)
-        precision = precision_on(points, self.grid)
         found = self.grid * points.n_positive
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # at recall 0, where no rate is above 0
+            precision = precision_on(points, self.grid)
             rates = np.minimum(found * (1 / precision - 1) / points.n_negative, 1.0)
         return np.where(found == 0, 0.0, rates)
 
@@ -237,6 +237,10 @@ def rate_bands(
             band[inner, 1] = np.maximum(resampled[:, 1], exact[1])
     for band in (pointwise, simultaneous):
         _extend(band, inner)
+    # Where one band holds everywhere, so does what follows from it: the rates increase along the grid.
+    simultaneous[:, 0] = np.maximum.accumulate(simultaneous[:, 0])
+    simultaneous[:, 1] = np.minimum.accumulate(simultaneous[::-1, 1])[::-1]
+    for band in (pointwise, simultaneous):
         band[np.isnan(rates)] = np.nan
     return pointwise, simultaneous
 

@@ -25,6 +25,7 @@ FIRST_BITS = 16  # of a key: the bins of the first pass over the data
 MOST_BINS = 2**23  # that one pass counts in, and that are kept
 FINEST = 1e-12  # width from which bounds are not worth their rounding: the exact number is the quicker one
 RANGE_ITEMS = 2**25  # that are brought to one place at a time, for the exact number
+FEW_BINS = 2**20
 LARGE_BITS = 8  # by which bins of too many items are divided
 MOST_PASSES = 8  # over the data, for bounds; beyond, the exact number is the quicker one
 # Every term of a bound and of the area itself is rounded fewer than 8 times, and NumPy's sum of 2**23 terms adds less
@@ -272,8 +273,15 @@ def _parts_wanted(gap: NDArray[np.float64], bins: Bins, wanted: float) -> NDArra
     with np.errstate(divide="ignore"):
         parts = np.ceil(np.log2(root * (root.sum() / wanted)))
     parts = np.where(gap > 0, np.clip(parts, 0, bins.bits), 0).astype(np.int64)
-    n_bins = float(np.exp2(parts.astype(np.float64)).sum())
-    return None if n_bins > MOST_BINS or not parts.any() else parts
+    if not parts.any() or _count(parts) > MOST_BINS:
+        return None
+    # Where many items tie, most parts stay empty; if bins are few, more of them save passes over the data.
+    more = np.where(parts > 0, np.minimum(np.maximum(parts, LARGE_BITS), bins.bits), 0)
+    return more if _count(more) <= FEW_BINS else parts
+
+
+def _count(parts: NDArray[np.int64]) -> float:
+    return float(np.exp2(parts.astype(np.float64)).sum())
 
 
 def _divided(giant: Giant, bins: Bins, parts: NDArray[np.int64]) -> Bins:
@@ -321,9 +329,7 @@ def _ranges(bins: Bins) -> Iterator[tuple[int, int]]:
     is_alone = size > RANGE_ITEMS
     below = np.concatenate([[0], np.cumsum(size)])
     with_positives = np.flatnonzero(bins.positives)
-    if with_positives.size == 0:
-        return
-    lowest, highest = with_positives[0], with_positives[-1]
+    lowest, highest = (with_positives[0], with_positives[-1]) if with_positives.size else (0, -1)
     if highest + 1 < size.size:
         yield int(highest) + 1, size.size
     alone = np.flatnonzero(is_alone)
@@ -334,6 +340,7 @@ def _ranges(bins: Bins) -> Iterator[tuple[int, int]]:
         first = min(max(first, int(before), int(lowest)), end - 1)
         yield first, end
         end = first
+    yield 0, end  # negatives, above items without a score if these are ranked
 
 
 def _computed(*lazy: Any) -> tuple[Any, ...]:

@@ -388,7 +388,7 @@ def _read_patience(value: Any, where: str) -> float:
         return float(parse_timedelta(value))
     except (TypeError, ValueError, KeyError) as error:
         raise InvalidInputError(
-            explain("no length of time", where=where, received=f"patience: {value}", allowed="12 hours, 30 min, 90")
+            explain("no length of time", where=where, received=f"patience: {value}", allowed="12 hours, 30 minutes, 90")
         ) from error
 
 

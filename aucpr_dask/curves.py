@@ -136,10 +136,10 @@ def curve(
         "negative_weight": negative_weight,
         "n_positive": n_positive,
     }
-    inputs, request = _prepare(given, prevalence, missing, unjudged, positive_from, dim)
+    inputs, request = prepare_rankings(given, prevalence, missing, unjudged, positive_from, dim)
     if grid is not None:
         of, over = ("recall", "false_positive_rate") if kind == ROC else ("precision", "recall")
-        places = _grid(grid, over)
+        places = checked_grid(grid, over)
         values = _map(curve_on_grid, inputs, dim, {over: places.size}, request=request, kind=kind, grid=places)
         values = values.assign_coords({over: places}).rename(of)
         values.attrs = {"kind": kind, "description": _DESCRIPTIONS[of]}
@@ -224,7 +224,7 @@ def confusion(
         "negative_weight": negative_weight,
         "n_positive": n_positive,
     }
-    inputs, request = _prepare(given, None, missing, unjudged, positive_from, dim)
+    inputs, request = prepare_rankings(given, None, missing, unjudged, positive_from, dim)
     if missing == "last":
         request = Request(request.estimators, "unretrieved", "block", unjudged, positive_from)
     sizes = {THRESHOLD: places.size, _CELL: len(CELLS)}
@@ -377,7 +377,7 @@ def _range(totals: xr.DataArray) -> str:
     return f"{lowest:g}" if lowest == highest else f"{lowest:g} to {highest:g}"
 
 
-def _prepare(
+def prepare_rankings(
     given: dict[str, Any],
     prevalence: float | None,
     missing: str,
@@ -451,7 +451,7 @@ def _vector(values: Any, what: str) -> np.ndarray:
     return vector.astype(np.float64)
 
 
-def _grid(values: Any, of: str) -> np.ndarray:
+def checked_grid(values: Any, of: str) -> np.ndarray:
     grid = _vector(values, "grid")
     if not (np.all((grid >= 0) & (grid <= 1)) and np.all(grid[1:] > grid[:-1])):
         raise InvalidInputError(

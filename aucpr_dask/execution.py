@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import math
 import time
@@ -17,6 +18,7 @@ from uuid import uuid4
 
 import numpy as np
 import xarray as xr
+import zarr
 from distributed import Client, Future, KilledWorker, as_completed
 from zarr.core.sync import sync
 
@@ -267,11 +269,13 @@ def evaluate_block(
         known = _target_array(target, block.path, "replicate", run_id) if options.get("first_resample") else None
         result = _evaluated(dataset, block, options, known)
         ledger.check()  # again, at the last moment
+        slices = block.slices | {RESAMPLE: slice(options.get("first_resample", 0), None)}
+        writes = []
         for name, variable in result.items():
-            slices = block.slices | {RESAMPLE: slice(options.get("first_resample", 0), None)}
             region = tuple(slices.get(str(dim), slice(None)) for dim in variable.dims)
             new = variable[{RESAMPLE: slices[RESAMPLE]}] if RESAMPLE in variable.dims else variable
-            _target_array(target, block.path, name, run_id)[region] = new.values
+            writes.append((_target_array(target, block.path, name, run_id), region, new.values))
+        sync(_write_all(writes))
         ledger.record_done(number, {"seconds": round(time.monotonic() - started, 3)})
     except OtherRunError as error:
         return error
@@ -282,6 +286,15 @@ def evaluate_block(
             ledger.record_failure(number, {"error": str(error)})
         return error
     return None
+
+
+async def _write_all(writes: list[tuple[zarr.Array[Any], tuple[slice, ...], Any]]) -> None:
+    """Write to several arrays at once: one after another, each waits for the storage. Returns when all have ended."""
+    arrays = [(zarr.AsyncArray(array.metadata, array.store_path), region, values) for array, region, values in writes]
+    tasks = [array.setitem(region, values) for array, region, values in arrays]
+    for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
 
 
 def _evaluated(
@@ -414,29 +427,29 @@ def as_they_finish(
         room = max(LEAST_AHEAD, BLOCKS_AHEAD * threads.count()) - len(unfinished)
         return [submit(call) for call in islice(waiting, max(0, room))]
 
-    def outcome(future: Future[Any]) -> Any:
-        error = future.exception() if keep_going else None
-        return future.result() if error is None else error
-
     try:
         with _explaining_losses(client):
-            running = as_completed(fill())
-        while True:
+            running = as_completed(fill(), with_results=True, raise_errors=False)
+        alone = False
+        while unfinished or suspects:
             with _explaining_losses(client):
-                future = next(running, None)
-                if future is None:
-                    break
+                if not unfinished:
+                    alone = True
+                    running.add(submit(suspects.pop(0)))
+                future, result = next(running)
                 call = unfinished.pop(future)
-                if isinstance(future.exception(), KilledWorker):
-                    suspects.append(call)
-                    running.update(fill())
-                    continue
-                result = outcome(future)
+                if future.status == "cancelled":
+                    raise result
+                if future.status == "error":
+                    _, error, traceback = result
+                    if isinstance(error, KilledWorker) and not alone:
+                        suspects.append(call)
+                        running.update(fill())
+                        continue
+                    if not keep_going:
+                        raise error.with_traceback(traceback)
+                    result = error
                 running.update(fill())
-            yield call[0], result
-        for call in suspects:
-            with _explaining_losses(client):
-                result = outcome(submit(call))
             yield call[0], result
     finally:
         client.cancel(list(unfinished))  # after a failure: someone else's client lives on

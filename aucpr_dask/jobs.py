@@ -51,7 +51,7 @@ def submit(cluster: Any, *, minimum: int, maximum: int, **adapt: Any) -> None:
 
 
 def _refused(cluster: Any) -> set[str]:
-    """Return the names of the jobs that were never accepted, marked as failed: else Dask would not close the cluster."""
+    """Return the names of the jobs that were not accepted, marked as failed: else Dask does not close the cluster."""
     refused = {name: job for name, job in cluster.workers.items() if job.job_id is None}
     for job in refused.values():
         job.status = Status.failed
@@ -65,7 +65,8 @@ class _Absences:
         self._cluster = cluster
         self._came: set[str] = set()
         self._since: dict[str, float] = {}
-        self._patience = parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout"))  # a restart's
+        # What a worker may take that only starts again.
+        self._patience = float(parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout")))
 
     async def look(self) -> None:
         refused = _refused(self._cluster)

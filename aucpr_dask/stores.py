@@ -24,6 +24,7 @@ from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore
 
+from aucpr_dask.backends import check_writable
 from aucpr_dask.backends import open_backend as open_backend
 from aucpr_dask.errors import InvalidInputError, StoreError, explain
 from aucpr_dask.trust import check_plain_arrays
@@ -161,11 +162,12 @@ def laid_out(template: Scores, kind: str, url: str) -> tuple[dict[str, Buffer], 
 
 def refuse_existing(url: str | Path, *, overwrite: bool) -> None:
     """Raise if there is something at `url` that may not be replaced: worth asking before hours of reading."""
+    check_writable(url)
     if not overwrite and not sync(open_backend(url, read_only=True).is_empty("")):
         raise StoreError(
             explain(
                 "there is something at this place already",
-                where=url,
+                where=concealed(url),
                 remedy="name another place, or pass overwrite=True (--overwrite) to replace it",
             )
         )

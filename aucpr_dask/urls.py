@@ -69,14 +69,13 @@ def absolute(url: str | Path) -> str:
         return str(Path(text).absolute())
     if is_versioned(text):
         repository, hash_sign, snapshot = text.removeprefix(ICECHUNK).partition("#")
-        inner = absolute(repository)
-        return f"{ICECHUNK}{inner if is_remote(inner) else f'file://{inner}'}{hash_sign}{snapshot}"
+        inner = revealed(absolute(repository))
+        return concealed(f"{ICECHUNK}{inner if is_remote(inner) else f'file://{inner}'}{hash_sign}{snapshot}")
     scheme, rest = scheme_of(text), text.partition("://")[2]
     if scheme == "file":
         return str(Path("/" + unquote(rest).partition("/")[2]).absolute())
     place, question, query = rest.partition("?")
-    whole = f"{scheme}://{place.rstrip('/')}{question}{query}"
-    return SecretUrl(whole) if public(whole) != whole else whole
+    return concealed(f"{scheme}://{place.rstrip('/')}{question}{query}")
 
 
 def public(url: str | Path) -> str:
@@ -96,6 +95,20 @@ def public(url: str | Path) -> str:
     user, _, host = authority.rpartition("@")
     is_secret = ":" in user or (user and scheme.lower().removeprefix(ICECHUNK) in WEB)
     return f"{scheme}://{host if is_secret else authority}{slash}{path}"
+
+
+def user_of(url: str) -> tuple[str, str]:
+    """Return a URL without its user and password, secret still where it has a signature, and these two.
+
+    Examples
+    --------
+    >>> user_of("https://ann:sword%40fish@example.org/scores.zarr")
+    ('https://example.org/scores.zarr', 'ann:sword@fish')
+    """
+    scheme, separator, rest = _text(url).partition("://")
+    authority, slash, path = rest.partition("/")
+    user, _, host = authority.rpartition("@")
+    return concealed(f"{scheme}{separator}{host}{slash}{path}"), unquote(user)
 
 
 def has_secret(url: str | Path) -> bool:

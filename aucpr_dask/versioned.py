@@ -409,12 +409,19 @@ class VersionedStore(Store):
         repository = self._place.repository(create=True)
         with explained("the snapshot cannot be committed", self._place.url):
             newest = next(iter(repository.ancestry(branch=BRANCH)))
-            if newest.metadata.get(PUBLICATION) != identity:  # else this was interrupted right after the commit
+            is_done = newest.metadata.get(PUBLICATION) == identity  # interrupted right after the commit, or later
+            if not is_done and (
+                await self._is_staged() or newest.metadata.get(ROOT_DOCUMENT) != root_document.decode()
+            ):
                 session = repository.writable_session(BRANCH)
                 await self._copy_stage(session.store, root_document)
                 metadata = {PUBLICATION: identity, ROOT_DOCUMENT: root_document.decode()}
                 await session.commit_async(_message(root_document), metadata=metadata)
         await self._drop_stage()
+
+    async def _is_staged(self) -> bool:
+        """Whether there is anything to publish."""
+        return any([key != PUBLICATION async for key in self._stage.list_prefix("") if not key.startswith(LEDGER)])
 
     async def _copy_stage(self, snapshot: Store, root_document: bytes) -> None:
         everything = [key async for key in self._stage.list_prefix("")]

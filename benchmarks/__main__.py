@@ -51,7 +51,7 @@ def _chosen(options: argparse.Namespace) -> list[type[Suite]]:
 
 def _sized(options: argparse.Namespace) -> Callable[[type[Suite]], Suite]:
     """Return what makes a suite of the sizes that the command line asks for."""
-    asked = {name: getattr(options, name) for name in ("n_items", "n_models", "n_runs")}
+    asked = {name: getattr(options, name) for name in ("n_items", "n_models", "n_runs", "n_tasks")}
 
     def make(kind: type[Suite]) -> Suite:
         suite = kind()
@@ -74,6 +74,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--items", dest="n_items", type=int, help="items per ranking (all but per-query, cold-start)")
     parser.add_argument("--models", dest="n_models", type=int, help="models in the store (store-to-store, scaling)")
     parser.add_argument("--runs", dest="n_runs", type=int, help="runs (per-query)")
+    parser.add_argument("--tasks", dest="n_tasks", type=int, help="tasks (scheduler)")
     parser.add_argument("--json", metavar="FILE", help="write every timing of every round here")
     parser.add_argument("--markdown", metavar="FILE", help="write the README's tables here")
     options = parser.parse_args()

@@ -76,8 +76,8 @@ class Planning(Suite):
             yield (
                 f"{n_items:,} items: {plan.source_bytes / 1e12:.3g} TB of scores, {len(plan.blocks):,} tasks of "
                 f"{block.n_rankings:,} rankings in {len(block.parts())} parts of {part.n_rankings:,}; up to "
-                f"{plan.largest / 2**20:.0f} MiB of memory in a worker, {self.peaks[n_items]:.0f} MiB in the process that "
-                f"plans; the result has "
+                f"{plan.largest / 2**20:.0f} MiB of memory in a worker, {self.peaks[n_items]:.0f} MiB in the planning "
+                f"process; the result has "
                 f"{len(plan.blocks) * (len(weights) + FILES_BESIDE):,} files while it is written, of "
                 f"{min(weights.values()) / 1024:.3g} to {max(weights.values()) / 1024:.3g} KiB before compression"
             )

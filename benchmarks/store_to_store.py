@@ -13,6 +13,7 @@ from aucpr_dask.specs import ESTIMATORS
 from benchmarks.contenders import FLOAT64, Suite, contender
 
 MODELS_AT_A_TIME = 50
+INTERVALS = ("logit", "influence_logit")
 
 
 class StoreToStore(Suite):
@@ -22,9 +23,10 @@ class StoreToStore(Suite):
     title = "Store to store: {n_models} models by {n_items:,} float32 items, two worker processes"
     explanation = (
         "All on the same running cluster, the scores' files in the operating system's cache. "
-        "'Read + bare kernels': one task per chunk of the store reads it with zarr and calls the kernel; nothing is "
-        "checked or written. 'ap.run': plan, read, check, average precision and its logit interval, write the result "
-        "store. 'Read': the same tasks without the kernel."
+        "'Read + bare kernels': one task per chunk of the store reads it with zarr and calls the kernel for average "
+        "precision and the standard error of its influence function; nothing is checked or written. 'ap.run': plan, "
+        "read, check, average precision, its logit and influence intervals, write the result store. 'Read': the same "
+        "tasks without the kernel."
     )
     number = 1
     params = ("1 % positive",)
@@ -59,7 +61,7 @@ class StoreToStore(Suite):
 
     @contender(
         "ap.run",
-        "ap.run(scores_url, result_url, cluster=client)",
+        "ap.run(scores_url, result_url, intervals=INTERVALS, cluster=client)",
         "aucpr-dask",
         tolerance=FLOAT64,
         numbers=lambda url: estimates(url),
@@ -69,7 +71,7 @@ class StoreToStore(Suite):
         import aucpr_dask as ap
 
         result = next(self.results)
-        ap.run(self.source, result, cluster=self.client)
+        ap.run(self.source, result, intervals=INTERVALS, cluster=self.client)
         return result
 
     @contender("read", "client.map(read, chunks)", "zarr")
@@ -94,7 +96,7 @@ def read_and_estimate(url: str, start: int, stop: int) -> np.ndarray:
 
     score, label = _read(url, start, stop)
     n_models = len(score)
-    code = np.array([ESTIMATORS["average_precision"].code])
+    code = np.array([ESTIMATORS["average_precision"].code, kernels.EXTRA_CODES["standard_error_fixed"]])
     same_label, none_unseen = np.zeros(n_models, np.int64), np.full(n_models, np.nan)
     return kernels.evaluate_rows(score, label[None], same_label, none_unseen, kernels.Options(), code)[:, 0]
 

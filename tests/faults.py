@@ -34,7 +34,7 @@ from test_run import assert_same_bits
 import aucpr_dask as ap
 import aucpr_dask.execution
 import aucpr_dask.stores
-from aucpr_dask.errors import ClusterError, OtherRunError, RunError, StoreError
+from aucpr_dask.errors import ClusterError, RunError, StoreError
 from aucpr_dask.ledger import Ledger
 from aucpr_dask.planning import plan_run
 from aucpr_dask.stores import open_backend
@@ -105,20 +105,21 @@ class Trial:
         with small_chunks():
             return ap.run(self.source, target, cluster=cluster, **OPTIONS | options)
 
+    def n_tasks(self) -> int:
+        """Return how many tasks have been started by workers that are watched."""
+        return self.log.stat().st_size
+
     def draw_block(self) -> int:
         return int(self.random.integers(0, self.n_blocks))
 
     def draw_delay(self) -> float:
         return float(self.random.random() * BLOCK_SECONDS)
 
-    def n_done(self, target: Path) -> int:
-        return len(Ledger(open_backend(target)).done()) if target.exists() else 0
-
     @contextmanager
     def tally(self) -> Iterator[Tally]:
-        tally, tasks, started = Tally(), self.log.stat().st_size, time.monotonic()
+        tally, tasks, started = Tally(), self.n_tasks(), time.monotonic()
         yield tally
-        tally.tasks = self.log.stat().st_size - tasks
+        tally.tasks += self.n_tasks() - tasks
         tally.seconds = time.monotonic() - started
 
     def judge(self, tally: Tally, target: Path, expected: Any = None) -> None:
@@ -148,7 +149,7 @@ class Watch(WorkerPlugin):
         from aucpr_dask import execution
 
         if not hasattr(execution, "_watched"):
-            execution._watched = execution.evaluate_block, execution.evaluate_dataset
+            execution._watched = execution.evaluate_block, execution.evaluate_part
         block, dataset = execution._watched
         log = os.open(self.log, os.O_WRONLY | os.O_APPEND)
 
@@ -158,12 +159,14 @@ class Watch(WorkerPlugin):
             return block(*args)
 
         @functools.wraps(dataset)
-        def evaluate_dataset(scores: Any, *args: Any, **kwargs: Any) -> Any:
+        def evaluate_part(scores: Any, *args: Any, **kwargs: Any) -> Any:
             if self.on_poison is not None and bool((scores["score"] >= POISON).any()):
                 self.on_poison()
             return dataset(scores, *args, **kwargs)
 
-        execution.evaluate_block, execution.evaluate_dataset = evaluate_block, evaluate_dataset
+        execution.evaluate_block, execution.evaluate_part = evaluate_block, evaluate_part
+        signal.signal(signal.SIGUSR1, lambda *_: os._exit(1))
+        signal.signal(signal.SIGUSR2, lambda *_: segfault())
         if self.lethal_rename:
             _die_at_rename(self.lethal_rename)
 
@@ -186,14 +189,6 @@ def _die_at_rename(number: int) -> None:
 def segfault() -> None:
     faulthandler.disable()
     ctypes.string_at(0)
-
-
-def exit_at_once() -> None:
-    os._exit(1)
-
-
-def kill_itself() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def eat_memory() -> None:
@@ -226,14 +221,13 @@ def fork_server() -> ForkServerContext:
 def local_cluster(folder: Path, n_workers: int = 2, **options: Any) -> Iterator[Client]:
     """Yield the client of a local cluster with nannies, whose worker processes come from the fork server."""
     fork_server()
-    # The server is running: what distributed would preload is there.
-    settings = {"distributed.worker.multiprocessing-method": "forkserver", "distributed.admin.log-format": "%(message)s"}
+    settings = {"distributed.worker.multiprocessing-method": "forkserver"}
     with (
         dask.config.set(settings),
         LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,
-            dashboard_address=None,
+            dashboard_address=":0",
             local_directory=str(folder),
             silence_logs=logging.CRITICAL,
             **options,
@@ -298,7 +292,7 @@ def _quietly(work: Any) -> None:
 
 def _serve_scheduler(connection: Connection) -> None:
     async def serve() -> None:
-        async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as scheduler:
+        async with Scheduler(host="127.0.0.1", port=0, dashboard_address=":0") as scheduler:
             connection.send(scheduler.address)
             await scheduler.finished()
 
@@ -308,7 +302,7 @@ def _serve_scheduler(connection: Connection) -> None:
 
 def _serve_worker(address: str, group: int, folder: str, watch: Watch) -> None:
     async def serve() -> None:
-        async with Worker(address, nthreads=1, memory_limit=0, local_directory=folder, dashboard=False) as worker:
+        async with Worker(address, nthreads=1, memory_limit=0, local_directory=folder) as worker:
             await worker.finished()
 
     os.setpgid(0, group)
@@ -328,40 +322,52 @@ def _run(connection: Connection, group: int, source: str, target: str, address: 
 # Faults
 
 
-def at_block(number: int, action: Callable[[], object]) -> Callable[[Any], None]:
-    """Return a callback that acts once so many blocks are done."""
-    acted = False
+@contextmanager
+def once_started(trial: Trial, tally: Tally, action: Callable[[], object]) -> Iterator[None]:
+    """Act while a run is under way: a moment after so many of its tasks were started."""
+    n_tasks, delay, before = trial.draw_block() + 1, trial.draw_delay(), trial.n_tasks()
+    over = threading.Event()
 
-    def on_progress(event: Any) -> None:
-        nonlocal acted
-        if not acted and event.blocks_done > number:
-            acted = True
-            action()
+    def wait() -> None:
+        while trial.n_tasks() < before + n_tasks:
+            if over.wait(0.0005):
+                return
+        time.sleep(delay)
+        tally.injected += 1
+        action()
 
-    return on_progress
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+SIGNALS = {"exit": signal.SIGUSR1, "SIGKILL": signal.SIGKILL, "segfault": signal.SIGUSR2}
 
 
 def kill_workers(trial: Trial, client: Client, how: str) -> Tally:
     """Kill a worker in the middle of a run."""
-
-    def kill() -> None:
-        time.sleep(trial.draw_delay())
-        workers = client.scheduler_info(n_workers=-1)["workers"]
-        if not workers:
-            return
-        address = sorted(workers)[int(trial.random.integers(len(workers)))]
-        action = {"exit": exit_at_once, "SIGKILL": kill_itself, "segfault": segfault}[how]
-        client.run(action, workers=[address], wait=False, on_error="ignore")
-        tally.injected += 1
-
     client.register_plugin(Watch(trial.log))
     with trial.tally() as tally:
         for _ in range(TIMES):
             target = trial.new_target()
-            trial.run(target, client, on_progress=at_block(trial.draw_block(), kill))
+            pid = workers(client)[int(trial.random.integers(2))]
+            with once_started(trial, tally, functools.partial(os.kill, pid, SIGNALS[how])):
+                trial.run(target, client)
             trial.judge(tally, target)
-            client.wait_for_workers(2)
     return tally
+
+
+def workers(client: Client) -> list[int]:
+    """Return the processes of both workers; wait until a killed one is replaced."""
+    while True:
+        client.wait_for_workers(2)
+        pids = client.run(os.getpid, on_error="ignore")
+        if len(pids) == 2:
+            return list(pids.values())
 
 
 def kill_scheduler(trial: Trial) -> Tally:
@@ -370,16 +376,11 @@ def kill_scheduler(trial: Trial) -> Tally:
     try:
         with trial.tally() as tally:
             for _ in range(TIMES):
-                target, doomed = trial.new_target(), site
-
-                def kill(doomed: Site = doomed) -> None:
-                    time.sleep(trial.draw_delay())
-                    doomed.kill("scheduler")
-                    tally.injected += 1
-
+                target = trial.new_target()
                 try:
-                    trial.run(target, site.address, on_progress=at_block(trial.draw_block(), kill))
-                    tally.note("was finished already")
+                    with once_started(trial, tally, functools.partial(site.kill, "scheduler")):
+                        trial.run(target, site.address)
+                    tally.note("had finished")
                 except ClusterError:
                     tally.note("ended with ClusterError")
                 site.close()
@@ -396,36 +397,43 @@ def stop_machine(trial: Trial, client: Client, *, within_a_write: bool) -> Tally
     client.register_plugin(Watch(trial.log))
     with trial.tally() as tally:
         for _ in range(TIMES):
-            target, n_blocks, delay = trial.new_target(), trial.draw_block(), trial.draw_delay()
-            # Of the about 12 files of each block, a worker writes every second.
+            target = trial.new_target()
+            # Each of two workers writes about 6 files for each block of the run.
             rename = int(trial.random.integers(1, 5 * trial.n_blocks)) if within_a_write else 0
             with Site(trial, Watch(trial.log, lethal_rename=rename)) as site:
                 events = site.start_client(target)
-                with suppress(EOFError, ConnectionResetError):
-                    while (event := events.recv()) is not None:
-                        if not within_a_write and event > n_blocks:
-                            break
-                time.sleep(0 if within_a_write else delay)
-            tally.injected += 1
-            tally.note("files without a name left" if list(target.rglob("*.partial")) else "no file without a name left")
+                if within_a_write:
+                    drain(events)
+                    tally.injected += 1
+                else:
+                    with once_started(trial, tally, functools.partial(site.signal, signal.SIGKILL)):
+                        drain(events)
+            tally.note(f"{'some' if list(target.rglob('*.partial')) else 'no'} files without a name left")
             trial.run(target, client)
             trial.judge(tally, target)
     return tally
 
 
+def drain(events: Connection) -> None:
+    """Wait for the end of a client, whatever it is."""
+    with suppress(EOFError, ConnectionResetError):
+        while events.recv() is not None:
+            pass
+
+
 def pause_machine(trial: Trial) -> Tally:
     """Stop and continue all processes of a run, as a suspended machine does."""
     with trial.tally() as tally, Site(trial) as site:
+
+        def pause() -> None:
+            site.signal(signal.SIGSTOP)
+            time.sleep(0.1)
+            site.signal(signal.SIGCONT)
+
         for _ in range(TIMES):
-            target, n_blocks = trial.new_target(), trial.draw_block()
-            events = site.start_client(target)
-            while (event := events.recv()) is not None:
-                if event == n_blocks:
-                    time.sleep(trial.draw_delay())
-                    site.signal(signal.SIGSTOP)
-                    time.sleep(0.1)
-                    site.signal(signal.SIGCONT)
-                    tally.injected += 1
+            target = trial.new_target()
+            with once_started(trial, tally, pause):
+                drain(site.start_client(target))
             trial.judge(tally, target)
     return tally
 
@@ -461,10 +469,9 @@ def fill_disk(trial: Trial, client: Client) -> Tally:
             try:
                 trial.run(target, client, overwrite=target.exists())
             except (RunError, StoreError) as error:
-                assert "disk" in str(error)
-                assert str(target) in str(error)
                 tally.injected += 1
-                tally.note(f"{type(error).__name__} named the disk and the place")
+                is_clear = "disk" in str(error) and str(target) in str(error)
+                tally.note(f"{type(error).__name__} {'named' if is_clear else 'did not name'} the disk and the place")
             wait_for(client)
             resize(1 << 18)
             trial.run(target, client, overwrite=target.exists() and not (target / "ledger" / "plan.json").exists())
@@ -508,9 +515,8 @@ def poison_block(trial: Trial, client: Client, illness: Callable[[], object], ti
                 try:
                     trial.run(target, client)
                 except RunError as error:
-                    assert f"1 of {trial.n_blocks} blocks failed" in str(error)
-                    tally.injected += 1
-                    tally.note(f"recorded as {type(error.__cause__).__name__}")
+                    tally.injected += f"1 of {trial.n_blocks} blocks failed" in str(error)
+                    tally.note(f"ended with RunError, of a {type(error.__cause__).__name__}")
             failures = Ledger(open_backend(target)).failures()
             assert list(failures) == [number]
             assert failures[number]["error"]
@@ -530,33 +536,22 @@ def run_twice(trial: Trial, client: Client, **options: Any) -> Tally:
     client.register_plugin(Watch(trial.log))
     plan = OPTIONS | {name: value for name, value in options.items() if name != "overwrite"}
     expected = ap.evaluate(queried(11, 5, 40), **plan)
-    with trial.tally() as tally:
+    with trial.tally() as tally, Client(client.scheduler.address, set_as_default=False) as other:
         for _ in range(TIMES):
             target = trial.new_target()
-            seconds: list[str] = []
+            ends: dict[str, str] = {}
 
-            def second(target: Path = target, seconds: list[str] = seconds) -> None:
+            def run(who: str, cluster: Client, ends: dict[str, str], **more: Any) -> None:
                 try:
-                    with Client(client.scheduler.address, set_as_default=False) as other:
-                        trial.run(target, other, **options)
-                    seconds.append("finished")
+                    trial.run(ends["target"], cluster, **more)
+                    ends[who] = "finished"
                 except StoreError as error:
-                    seconds.append(f"ended with {type(error).__name__}")
+                    ends[who] = f"ended with {type(error).__name__}"
 
-            thread = threading.Thread(target=second)
-
-            def start(thread: threading.Thread = thread) -> None:
-                time.sleep(trial.draw_delay())
-                thread.start()
-                tally.injected += 1
-
-            try:
-                trial.run(target, client, on_progress=at_block(trial.draw_block(), start))
-                first = "finished"
-            except OtherRunError:
-                first = "ended with OtherRunError"
-            thread.join()
-            tally.note(f"first {first}, second {seconds[0]}")
+            ends["target"] = str(target)
+            with once_started(trial, tally, functools.partial(run, "second", other, ends, **options)):
+                run("first", client, ends)
+            tally.note(f"first {ends['first']}, second {ends['second']}")
             wait_for(client)
             trial.judge(tally, target, expected if options.get("overwrite") else None)
     return tally

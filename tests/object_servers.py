@@ -96,7 +96,7 @@ class Proxy:
             self.injected[fault] += 1
             return fault
 
-    def _handler(proxy, port: int) -> type[BaseHTTPRequestHandler]:  # noqa: N805
+    def _handler(proxy, port: int) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True
@@ -109,7 +109,7 @@ class Proxy:
                 if fault.startswith("status"):
                     return self.answer(int(fault.split()[1]), {}, b"<Error><Code>InternalError</Code></Error>")
                 if fault == "slow":
-                    time.sleep(0.3)
+                    time.sleep(0.2)
                 connection = http.client.HTTPConnection("127.0.0.1", port)
                 try:
                     connection.request(self.command, self.path, body, dict(self.headers))
@@ -145,7 +145,7 @@ class Proxy:
             def log_message(self, *arguments: Any) -> None:
                 pass
 
-            do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = pass_on  # noqa: N815
+            do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = pass_on
 
         return Handler
 

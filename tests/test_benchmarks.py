@@ -18,6 +18,7 @@ from benchmarks.contenders import Suite, contender  # noqa: E402
 from benchmarks.estimators import TEN, Estimators  # noqa: E402
 from benchmarks.measure import Timing, measure  # noqa: E402
 from benchmarks.report import as_json, as_line, as_markdown  # noqa: E402
+from benchmarks.scaling import Models, Workers, exponent  # noqa: E402
 from benchmarks.suites import SUITES  # noqa: E402
 
 MACHINE = {"processor": "an abacus"}
@@ -129,6 +130,29 @@ def test_suite_runs_once_and_its_contenders_agree(kind):
     markdown = as_markdown({suite.name: suite}, timings, MACHINE, 1)
     assert all(timing.call in markdown for timing in timings)
     assert len(json.loads(as_json(timings, MACHINE, 1))["timings"]) == len(timings)
+
+
+def test_growth_is_fitted_on_logarithms():
+    sizes = np.array([10.0, 20.0, 80.0])
+    assert exponent(sizes, 3e-6 * sizes) == pytest.approx(1.0)
+    assert exponent(sizes, 2.0 * sizes**1.5) == pytest.approx(1.5)
+    assert np.isnan(exponent(sizes, np.array([1.0, 0.0, 2.0])))
+
+
+def test_what_every_run_costs_is_told_from_what_each_model_costs():
+    timings = [Timing("", "", "", "", "", seconds=[0.5 + 0.01 * size]) for size in Models().sizes()]
+    said = " ".join(Models().findings(timings))
+    assert "beyond the smallest store, as the power 1.00" in said
+    assert "each more costs 1e+04 µs" in said
+
+
+def test_findings_stand_below_the_table():
+    suite = small(Workers)
+    one, two = (Timing(suite.name, "case", name, "call", "run", seconds=[1.0]) for name in ("one", "two"))
+    two.ratios = [0.5, 0.55, 0.625]
+    assert "* two workers are 1.82 times as fast as one (over the rounds 1.60 to 2.00)" in as_markdown(
+        {suite.name: suite}, [one, two], MACHINE, 3
+    )
 
 
 def test_command_line_writes_both_files(tmp_path):

@@ -91,9 +91,10 @@ def test_ranges_of_recall(case: Any, recall_range: tuple[float, float]) -> None:
 def test_ties_in_expectation_and_unseen_positives(case: Any, n_unseen: int) -> None:
     score, label, lazy_score, lazy_label = case
     n_positive = (label == 1).sum(-1) + n_unseen
-    how = {"missing": "unretrieved", "ties": "expectation", "n_positive": n_positive}
-    found = ap.estimate(lazy_score, lazy_label, **how)
-    assert same_bits(found.compute(scheduler="synchronous"), ap.estimate(score, label, **how))
+    how = {"missing": "unretrieved", "ties": "expectation"}
+    lazy_n = da.from_array(n_positive, chunks=lazy_label.chunks[:-1])
+    found = lazily(ap.estimate, lazy_score, lazy_label, n_positive=lazy_n, **how)
+    assert same_bits(found, ap.estimate(score, label, n_positive=n_positive, **how))
 
 
 @few
@@ -167,7 +168,7 @@ def test_what_is_wrong_with_the_data_is_said_before_the_second_pass(monkeypatch:
     scores = pooled()
     scores["score"][3, 5:7] = np.nan
     with pytest.raises(MissingScoresError, match="model 'm3': 2"):
-        ap.evaluate(scores.chunk({"item": 20, "model": 2})).compute(scheduler="synchronous")
+        ap.evaluate(scores.chunk({"item": 20})).compute(scheduler="synchronous")
     with pytest.raises(InvalidInputError, match="outside their domain"):
         ap.estimate(da.arange(6.0, chunks=3), da.full(6, 3, chunks=3)).compute(scheduler="synchronous")
 

@@ -446,12 +446,6 @@ def change(**changes: Any) -> xr.Dataset:
         (pooled().drop_vars("label"), InvalidInputError, r"needs 'label'"),
         (change(positive_weight=("item", np.ones(60))), InvalidInputError, "positive_weight"),
         (change(n_positive=1), InvalidInputError, r"n_positive is less"),
-        (pooled().chunk({"item": 20}), ChunkError, r"'item' is in several chunks[\s\S]*'score'[\s\S]*3 chunks of 20"),
-        (
-            change(label=pooled()["label"].chunk({"item": 20})),
-            ChunkError,
-            r"'item' is in several chunks[\s\S]*'label'",
-        ),
         (pooled()["score"], InvalidInputError, r"Dataset .* or DataTree[\s\S]*DataArray"),
         (xr.DataTree(), InvalidInputError, "no data set"),
     ],
@@ -469,14 +463,6 @@ def test_lazy_labels_are_checked_when_they_are_read() -> None:
     lazy = ap.evaluate(change(label=("item", np.full(60, 3))).chunk({"model": 2}))
     with pytest.raises(InvalidInputError, match="outside their domain"):
         lazy.compute()
-
-
-def test_chunked_items_of_plain_dask() -> None:
-    with pytest.raises(ChunkError, match=r"several chunks[\s\S]*'label'"):
-        ap.estimate(np.ones((2, 6)), da.ones(6, chunks=3))
-    lazy = pooled().chunk({"item": 20})
-    with pytest.raises(ChunkError, match=r"'item'[\s\S]*'score'"):
-        ap.estimate(lazy["score"], lazy["label"])
 
 
 def test_missing_scores_are_named() -> None:

@@ -161,11 +161,11 @@ ALL_TO_WATCH = """
 import time
 from aucpr_dask.progress import Progress
 from aucpr_dask.view import progress
-progress.SECONDS_BETWEEN_LINES = 0.1
+progress.SECONDS_BETWEEN_LINES = 0.25
 with progress.watching(True, None) as watcher:
     watcher.started("http://127.0.0.1:8787/status")
     for done in range(1, 9):
-        time.sleep(0.05)
+        time.sleep(0.1)
         watcher(Progress(done, 8, 5 * done, 40, done, "http://127.0.0.1:8787/status", 0, 1234.5, 8.0 - done))
 """
 
@@ -195,7 +195,7 @@ def in_pipe(*command: str) -> str:
 def test_a_terminal_gets_one_moving_bar_that_goes_and_the_dashboard_that_stays() -> None:
     written = in_terminal(sys.executable, "-c", ALL_TO_WATCH)
     assert written.count(LINK) == 1
-    assert "1,234 rankings/s, 7 s left" in written
+    assert re.search(r"[1-7]/8 1,234 rankings/s, [1-7] s left", written)
     assert "8/8 1,234 rankings/s 0:00:" in written
     assert "\x1b[2K" in written  # the line is cleared and written again
     assert written.count("\n") <= 3
@@ -207,7 +207,7 @@ def test_a_log_gets_plain_lines() -> None:
     lines = in_pipe(sys.executable, "-c", ALL_TO_WATCH).splitlines()
     assert lines[0] == f"dashboard: {LINK}"
     assert all(line.isprintable() for line in lines)
-    assert 3 <= len(lines) <= 8
+    assert 3 <= len(lines) <= 9
     pattern = r"evaluating: \d of 8 \(\d+%\), 1,234 rankings/s(, \d s left)?, \d s"
     assert all(re.fullmatch(pattern, line) for line in lines[1:])
     assert lines[-1].startswith("evaluating: 8 of 8 (100%)")

@@ -13,6 +13,7 @@ from conftest import pooled, queried
 from distributed import Client, LocalCluster
 
 import aucpr_dask as ap
+from aucpr_dask import execution
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, StoreError
 from aucpr_dask.progress import Progress
 from aucpr_dask.stores import nodes_of
@@ -250,3 +251,22 @@ def test_a_result_may_not_stand_in_the_place_of_its_scores(client: Client, tmp_p
     with pytest.raises(StoreError):
         ap.run(source, target, overwrite=True, cluster=client)
     np.testing.assert_array_equal(ap.open_scores(source)["score"].values, pooled()["score"].values)
+
+
+def test_what_is_under_way_follows_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of a batch system come one by one, long after the first blocks were handed out."""
+    monkeypatch.setattr(execution, "LEAST_AHEAD", 1)
+    monkeypatch.setattr(execution, "SECONDS_BETWEEN_COUNTS", 0)
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        under_way = []
+        for number, _ in execution.as_they_finish(client, abs, [(-n,) for n in range(100)]):
+            if number == 0:
+                cluster.scale(3)
+                client.wait_for_workers(3)
+            under_way.append(len(client.futures))
+    assert under_way[0] <= execution.BLOCKS_AHEAD + 1
+    assert 2 * execution.BLOCKS_AHEAD < max(under_way) <= 3 * execution.BLOCKS_AHEAD + 1
+    assert len(under_way) == 100

@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import shutil
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -151,10 +152,8 @@ def test_any_text_can_name_models_and_queries(
 
 
 def test_a_name_that_is_no_unicode_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    for dim in ("model", "item"):
-        scores = pooled(2, 5).assign_coords(
-            {dim: np.array(["caf\udce9", *"abcd"][: 2 if dim == "model" else 5], object)}
-        )
+    for dim, names in (("model", ["caf\udce9", "a"]), ("item", ["caf\udce9", *"abcd"])):
+        scores = pooled(2, 5).assign_coords({dim: names})
         with pytest.raises(InvalidInputError, match=r"(?s)not Unicode.*caf\\+udce9"):
             ap.save_scores(scores, tmp_path / "scores.zarr")
         assert list(tmp_path.iterdir()) == []
@@ -218,10 +217,10 @@ def test_whatever_the_names_a_store_holds_them_exactly_or_nothing_is_written(
     tmp_path_factory: pytest.TempPathFactory, name: str, models: list[str]
 ) -> None:
     folder = tmp_path_factory.mktemp("names")
-    scores = pooled(len(models), 5).assign_coords(model=np.array(models, object))
     try:
+        scores = pooled(len(models), 5).assign_coords(model=np.array(models, object))
         tree = xr.DataTree.from_dict({name: scores, "an other": pooled(1, 5)})
-    except (ValueError, KeyError):  # xarray itself has no such node
+    except (ValueError, KeyError):  # xarray itself has no such name
         return
     try:
         ap.save_scores(tree, folder / "scores.zarr")
@@ -429,7 +428,11 @@ def test_hdf5_files_hold_their_own_numbers(tmp_path: Path) -> None:
     def reference(file: Any) -> None:
         file.create_dataset("cluster", data=[file["label"].ref] * 5, dtype=h5py.ref_dtype)
 
+    def circle(file: Any) -> None:
+        file.create_group("inner")["itself"] = file["/"]
+
     for name, add, found in (
+        ("e", circle, "in two places"),
         ("a", outside, "in another file"),
         ("b", link, "a link to another file"),
         ("c", virtual, "in another file"),
@@ -437,7 +440,6 @@ def test_hdf5_files_hold_their_own_numbers(tmp_path: Path) -> None:
     ):
         with h5py.File(tmp_path / f"{name}.h5", "w") as file:
             file["label"] = np.array([1, 0, 0, 1, 0])
-            file["itself"] = file["/"]  # must not be walked for ever
             add(file)
         with pytest.raises(FileFormatError, match=found):
             import_xarray(tmp_path / f"{name}.h5", tmp_path / "scores.zarr")
@@ -463,7 +465,9 @@ def test_what_a_file_is_decides_how_it_is_opened_not_its_name(tmp_path: Path) ->
     dataset = pooled().drop_vars("item")
     dataset.to_netcdf(tmp_path / "a.zarr", engine="scipy")
     dataset.to_netcdf(tmp_path / "b", engine="h5netcdf")
-    dataset.to_zarr(tmp_path / "c.nc", zarr_format=3, consolidated=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # text of fixed width may change in Zarr
+        dataset.to_zarr(tmp_path / "c.nc", zarr_format=3, consolidated=False)
     for name in ("a.zarr", "b", "c.nc"):
         import_xarray(tmp_path / name, tmp_path / "scores.zarr", overwrite=True)
     (tmp_path / "d.nc").write_bytes(b"GRIB....")

@@ -57,16 +57,15 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "scores.zarr"
 
 
-def configuration(folder: Path, workers: int, **options: Any) -> Path:
+def configuration(folder: Path, scaling: dict[str, Any], **options: Any) -> Path:
     """Write the shipped configuration with what is this site's own."""
     document = yaml.safe_load(SHIPPED.read_text())
     document = {name: value for name, value in document.items() if name not in ("workers", "adapt")}
     own = {"queue": "all", "account": None, "interface": "lo", "memory": "1GB", "walltime": "00:10:00"}
-    own |= {"log_directory": str(folder / "logs"), "local_directory": str(folder / "scratch")}
-    own |= {"scheduler_options": {"dashboard_address": ":0", "interface": "lo"}, "python": sys.executable}
+    own |= {"log_directory": str(folder / "logs"), "scheduler_options": {"dashboard_address": ":0", "interface": "lo"}}
     document["options"] = document["options"] | own | options
     path = folder / "slurm.yaml"
-    path.write_text(yaml.safe_dump(document | {"workers": workers}))
+    path.write_text(yaml.safe_dump(document | scaling))
     return path
 
 
@@ -84,11 +83,17 @@ class Jobs:
         self._job_of_worker |= now
         return set(now.values())
 
-    def wait(self, condition: Callable[[set[int]], bool], seconds: float = 60) -> None:
+    def wait(self, condition: Callable[[set[int]], bool], seconds: float = 90) -> set[int]:
+        """Return the jobs that have a worker as soon as they are as wanted."""
         deadline = time.monotonic() + seconds
-        while not condition(self.look()):
-            assert time.monotonic() < deadline, f"jobs so far: {self._job_of_worker}"
+        while not condition(now := self.look()):
+            assert time.monotonic() < deadline, f"jobs so far: {set(self._job_of_worker.values())}"
             time.sleep(0.2)
+        return now
+
+    def seen(self) -> list[int]:
+        """Return all jobs that were ever there, in their order."""
+        return sorted(set(self._job_of_worker.values()))
 
     def count(self, tasks: list[dict[str, Any]]) -> Counter[int]:
         """Return how many blocks each job computed."""
@@ -96,48 +101,56 @@ class Jobs:
         return Counter(self._job_of_worker[worker] for worker in workers if worker in self._job_of_worker)
 
 
+# In both tests a client that waits at a third of the blocks leaves enough of them to the jobs that come then: fewer
+# than two thirds are under way at any time.
+
+
 def test_workers_reach_their_lifetime_and_are_replaced(source: Path, tmp_path: Path) -> None:
     lifetime = ["--lifetime", "8s", "--lifetime-stagger", "2s"]
-    path = configuration(tmp_path, workers=2, cores=1, processes=1, worker_extra_args=lifetime)
+    scaling = {"adapt": {"minimum": 2, "maximum": 2, "interval": "1s"}}
+    path = configuration(tmp_path, scaling, cores=1, processes=1, worker_extra_args=lifetime)
     with ap.connect(path) as client, get_task_stream(client) as stream:
         known = Jobs(client)
-        first: set[int] = set()
 
         def on_progress(event: Any) -> None:
-            first.update(known.look() if event.blocks_done < 5 else ())
-            if event.blocks_done == N_BLOCKS // 3:  # fewer blocks than are left are under way already
-                known.wait(lambda now: bool(now) and not now & first)
+            if event.blocks_done in (1, N_BLOCKS // 6):
+                known.look()
+            if event.blocks_done == N_BLOCKS // 3:
+                known.wait(lambda now: bool(now - set(known.seen()[:2])))
 
         result = ap.run(source, tmp_path / "result.zarr", cluster=client, on_progress=on_progress, **OPTIONS)
+        known.look()
     blocks = known.count(stream.data)
-    assert sum(blocks[job] for job in first) > 0
-    assert sum(blocks[job] for job in blocks.keys() - first) > 0
+    assert sum(blocks[job] for job in known.seen()[:2]) > 0
+    assert sum(blocks[job] for job in known.seen()[2:]) > 0  # there are never more than two at a time
     assert_same_bits(result, ap.evaluate(pooled(N_MODELS), **OPTIONS))
 
 
 def test_a_job_is_cancelled_in_the_middle(site: dict[str, str], source: Path, tmp_path: Path) -> None:
     """Jobs of two processes each; the last to come replaces the one that was taken away."""
-    path = configuration(tmp_path, workers=4, cores=2, processes=2)
+    path = configuration(tmp_path, {"workers": 4}, cores=2, processes=2)
     with ap.connect(path) as client, get_task_stream(client) as stream:
         known = Jobs(client)
-        cancelled: list[int] = []
+        taken, kept = sorted(known.wait(lambda now: len(now) == 2))
 
         def on_progress(event: Any) -> None:
             if event.blocks_done == 5:
-                known.wait(lambda now: len(now) == 2)
-                cancelled.append(min(known.look()))
-                cancel(cancelled[0], site)
+                cancel(taken, site)
             if event.blocks_done == N_BLOCKS // 3:
-                known.wait(lambda now: len(now) == 2 and cancelled[0] not in now)
+                known.wait(lambda now: len(now) == 2 and taken not in now)
 
         result = ap.run(source, tmp_path / "result.zarr", cluster=client, on_progress=on_progress, **OPTIONS)
-    assert len(known.count(stream.data)) >= 2
+    blocks = known.count(stream.data)
+    assert blocks[taken] < blocks[kept]
+    assert blocks[known.seen()[-1]] > 0
+    assert known.seen()[-1] not in (taken, kept)
     assert_same_bits(result, ap.evaluate(pooled(N_MODELS), **OPTIONS))
     assert not running(site)
 
 
 def test_the_command_line(site: dict[str, str], source: Path, tmp_path: Path) -> None:
-    path = configuration(tmp_path, workers=1, cores=1, processes=1)
+    scaling = {"adapt": {"minimum": 0, "maximum": 2, "interval": "1s"}}  # no worker until there is something to do
+    path = configuration(tmp_path, scaling, cores=1, processes=1)
     target = tmp_path / "result.zarr"
     command = [sys.executable, "-m", "aucpr_dask", "evaluate", str(source), str(target), "--cluster", str(path)]
     done = subprocess.run(command, env=site, capture_output=True, text=True, timeout=120, check=False)
@@ -156,7 +169,7 @@ def running(site: dict[str, str], seconds: float = 10) -> dict[int, str]:
 
 
 def test_what_slurm_refuses_is_said_at_once(tmp_path: Path) -> None:
-    path = configuration(tmp_path, workers=1, cores=1, processes=1, queue="nowhere")
+    path = configuration(tmp_path, {"workers": 1}, cores=1, processes=1, queue="nowhere")
     with (
         pytest.raises(ClusterError, match=r"(?s)slurm cluster could not be started.*invalid partition"),
         ap.connect(path),

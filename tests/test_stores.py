@@ -479,8 +479,6 @@ def test_a_path_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
 def test_bad_scores_are_refused_before_anything_is_written(place: Path) -> None:
     with pytest.raises(InvalidInputError, match="outside their domain"):
         ap.save_scores(pooled().assign(label=("item", np.full(60, -5))), place)
-    with pytest.raises(InvalidInputError, match="several chunks"):
-        ap.save_scores(pooled().chunk({"item": 7}), place)
     assert not place.exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 import zipfile
@@ -122,7 +123,7 @@ def import_arrays(
     """
     refuse_existing(url, overwrite=overwrite)
     files = named_files(find_files(paths, "array file"), (".npz", ".npy"), "data set")
-    label, cluster, fold = (local_copy(name) if name and is_remote(str(name)) else name for name in (label, cluster, fold))
+    label, cluster, fold = _beside(label), cluster and _beside(cluster), fold and _beside(fold)
     sources = {}
     for done, (name, file) in enumerate(files.items(), start=1):
         sources[check_node_name(name, file)] = _describe(file, score, label, models, dims, cluster, fold)
@@ -138,6 +139,11 @@ def import_arrays(
         on_progress=on_progress,
     )
     return summarize(template, sum(source.n_items for source in sources.values()))
+
+
+def _beside(name: FilePath) -> FilePath:
+    """Return the name of an array, or the path of its own file on this machine."""
+    return local_copy(name) if is_remote(os.fspath(name)) else name
 
 
 # --- files of arrays --------------------------------------------------------------------------------------------

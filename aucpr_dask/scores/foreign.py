@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,50 +66,54 @@ def check_source(path: FilePath, engine: str) -> None:
 def _zarr_documents(path: FilePath) -> Iterator[tuple[str, dict[str, Any]]]:
     import zarr
 
-    root = zarr.open(open_backend(os.fspath(path), read_only=True), mode="r")
-    if isinstance(root, zarr.Group):
-        for name, node in root.members(max_depth=None):
-            yield name, node.metadata.to_dict()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of types that Zarr may change; nothing is written here
+        root = zarr.open(open_backend(os.fspath(path), read_only=True), mode="r")
+        if isinstance(root, zarr.Group):
+            for name, node in root.members(max_depth=None):
+                yield name, node.metadata.to_dict()
 
 
 def _check_hdf5(path: FilePath) -> None:
     try:
         import h5py
     except ImportError:
-        return  # nobody else can open it either
+        return  # then only an engine that was named can open it
     if not h5py.is_hdf5(path):
         return
-
-    def problem(group: h5py.Group, name: str) -> str | None:
-        if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
-            return "a link to another file"
-        if not isinstance(node := group.get(name), h5py.Dataset):
-            return None
-        if node.external or node.is_virtual:
-            return "data that lie in another file"
-        if any(h5py.check_ref_dtype(kind) for kind in _types_in(node.dtype)):
-            return "references to objects"
-        return None
-
     with h5py.File(path, "r") as file:
-        groups, seen = [file["/"]], set()
+        groups, seen = [file["/"]], {file["/"].id}
         while groups:
             group = groups.pop()
-            seen.add(group.id)
             for name in group:
-                if found := problem(group, name):
+                if found := _problem(h5py, group, name, seen):
                     raise FileFormatError(
                         explain(
                             "the file does not hold its own numbers and text",
                             where=f"{os.fspath(path)}, {group.name.rstrip('/')}/{name}",
                             received=found,
-                            allowed="data sets of numbers and text",
-                            remedy="write it again without them, with the program it comes from",
+                            allowed="groups, and data sets of numbers and text",
+                            remedy="write it again without, with the program it comes from",
                         )
                     )
                 node = group.get(name)
-                if isinstance(node, h5py.Group) and node.id not in seen:  # groups may hold each other
+                if isinstance(node, h5py.Group):
+                    seen.add(node.id)
                     groups.append(node)
+
+
+def _problem(h5py: Any, group: Any, name: str, seen: set[Any]) -> str | None:
+    """Return what is wrong with a member of a group, if anything is."""
+    if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
+        return "a link to another file"
+    node = group.get(name)
+    if isinstance(node, h5py.Group) and node.id in seen:  # readers would walk in circles
+        return "a group that stands in two places"
+    if not isinstance(node, h5py.Dataset):
+        return None
+    if node.external or node.is_virtual:
+        return "data that lie in another file"
+    return "references to objects" if any(map(h5py.check_ref_dtype, _types_in(node.dtype))) else None
 
 
 def _types_in(dtype: Any) -> list[Any]:

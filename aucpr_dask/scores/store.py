@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ from aucpr_dask.stores import (
     open_store,
     read_root_document,
 )
-from aucpr_dask.urls import absolute, is_remote, public
+from aucpr_dask.trust import check_names
+from aucpr_dask.urls import absolute, concealed, is_remote, public
 from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
 
 KIND = "aucpr_dask.scores"
@@ -112,11 +113,20 @@ def stored_digests(url: str | Path) -> dict[str, np.ndarray]:
 
 def source_digest(url: str | Path) -> str:
     """Return the digest of a score store: of its metadata and, where it has them, the digests of its rankings."""
-    digest = hashlib.sha256(read_root_document(str(url)))
-    for path, values in stored_digests(url).items():
-        digest.update(path.encode())
-        digest.update(np.ascontiguousarray(values).data)
+    digest = hashlib.sha256(read_root_document(concealed(url)))
+    for path, dataset in nodes_of(open_store(url, KIND, chunks=None)):
+        if "digest" in dataset:
+            digest.update(path.encode())
+            for part in _parts(dataset["digest"]):
+                digest.update(np.ascontiguousarray(part.values).data)
     return digest.hexdigest()
+
+
+def _parts(variable: xr.DataArray) -> Iterator[xr.DataArray]:
+    """Yield a variable piece by piece along its first dimension, each so small that memory may hold it."""
+    step = max(1, MOST_LOADED * len(variable) // max(1, variable.nbytes))
+    for start in range(0, len(variable), step):
+        yield variable[start : start + step]
 
 
 def _remember_source(dataset: xr.Dataset, url: str | Path) -> xr.Dataset:
@@ -133,7 +143,7 @@ def _refuse_own_source(scores: Scores, url: str | Path) -> None:
             raise StoreError(
                 explain(
                     "a store cannot be replaced by what is still read from it",
-                    where=str(url),
+                    where=concealed(url),
                     remedy="write to another place, or load the scores first: scores.load()",
                 )
             )
@@ -292,6 +302,7 @@ def _prepare(dataset: xr.Dataset) -> xr.Dataset:
     dataset = dataset[[name for name in dataset.data_vars if name in SCORE_VARIABLES]].drop_encoding()
     for dim, index in dataset.indexes.items():
         if index.dtype.kind not in "iufbM":
+            check_names(index, f"labels of {dim!r}")
             dataset = dataset.assign_coords({dim: (dim, np.array([str(x) for x in index], dtype=object))})
     if "label" in dataset:
         dataset["label"] = dataset["label"].astype("int8")
@@ -304,7 +315,8 @@ def _prepare(dataset: xr.Dataset) -> xr.Dataset:
     for name in _large(dataset):
         variable = dataset[name]
         chunks = chunk_shape((*variable.shape[:-1], length), dataset["score"].dtype.itemsize, whole=1)
-        dataset[name] = (variable.dims, da.zeros(variable.shape, dtype=variable.dtype, chunks=chunks), variable.attrs)
+        described = da.zeros(variable.shape, dtype=variable.dtype, chunks=-1)  # one, lest Dask list a million chunks
+        dataset[name] = (variable.dims, described, variable.attrs)
         dataset[name].encoding = {"chunks": chunks}
     if length < dataset.sizes[ITEM]:
         for name in dataset.data_vars:

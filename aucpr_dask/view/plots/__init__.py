@@ -1,0 +1,31 @@
+"""Plots of scores, results, comparisons, ranks and studies, with matplotlib: an Axes in, the same Axes out.
+
+Call them through the accessor (``result.aucpr.plot.forest()``) or here (``plots.forest(result)``).
+"""
+
+from aucpr_dask.errors import InvalidInputError, explain
+
+try:
+    import matplotlib  # noqa: F401
+except ImportError as error:
+    raise InvalidInputError(
+        explain("plots need matplotlib, which is not installed", remedy='pip install "aucpr-dask[plot]"')
+    ) from error
+
+from aucpr_dask.view.plots.coverage import coverage
+from aucpr_dask.view.plots.curves import achievable, precision_recall, roc
+from aucpr_dask.view.plots.leaderboards import caterpillar, differences, forest, ranks, replicates
+from aucpr_dask.view.plots.matrices import heatmap
+
+__all__ = [
+    "achievable",
+    "caterpillar",
+    "coverage",
+    "differences",
+    "forest",
+    "heatmap",
+    "precision_recall",
+    "ranks",
+    "replicates",
+    "roc",
+]

@@ -1,0 +1,420 @@
+"""Plots of precision-recall, ROC and achievable curves: a few by name, thousands by their quantiles."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.ticker import MultipleLocator
+from numpy.typing import NDArray
+
+from aucpr_dask.bands import curve_bands
+from aucpr_dask.curve_blocks import ACHIEVABLE, PRECISION_RECALL, ROC
+from aucpr_dask.curves import curve
+from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.evaluation import estimate
+from aucpr_dask.inputs import score_inputs
+from aucpr_dask.references import unachievable_precision
+from aucpr_dask.specs import choose
+from aucpr_dask.stores import Scores
+from aucpr_dask.variables import BOUND, ITEM, MODEL
+from aucpr_dask.view.plots.leaderboards import Models
+from aucpr_dask.view.plots.style import (
+    COLOURS,
+    GREY,
+    PALE,
+    SEQUENCE,
+    SMALL,
+    as_label,
+    axes_of,
+    percent,
+    plain,
+    put_legend,
+    put_title,
+    styled,
+)
+from aucpr_dask.view.plots.subjects import SCORES, at_query, best_first, names_of, one_node, positions_of
+
+BANDS = ("none", "pointwise", "simultaneous", "both")
+OTHERS = ("quantiles", "density", "none")
+MOST_NAMED, MOST_BANDS = 6, 2
+TOP = 3
+STEPS = 400  # places along a curve, about one a pixel
+FINE = 500  # up to so many positives, every drop of a curve is drawn where it is
+F_LEVELS = (0.2, 0.4, 0.6, 0.8)
+QUANTILES = ((0.05, 0.95, "90 % of models"), (0.25, 0.75, "half of models"))
+
+Floats = NDArray[np.float64]
+
+
+class _Subject(NamedTuple):
+    """One data set, at one query: arrays by role, names, and how labels and missing scores are read."""
+
+    path: str
+    node: xr.Dataset
+    inputs: dict[str, xr.DataArray]
+    options: dict[str, Any]
+    query: Any
+
+    def of(self, positions: Any) -> dict[str, Any]:
+        """Return the arguments of `curve` for some of the models."""
+        part = {
+            name: array.isel({MODEL: positions}) if MODEL in array.dims else array
+            for name, array in self.inputs.items()
+        }
+        # Queries name random streams, so bands keep theirs; the place is dropped again below.
+        return {name: array.compute() for name, array in part.items()} | self.options
+
+
+@styled
+def precision_recall(
+    scores: Scores,
+    model: Models | None = None,
+    *,
+    dataset: str | None = None,
+    query: Any = None,
+    bands: str = "none",
+    level: float = 0.95,
+    n_resamples: int = 1000,
+    seed: int = 0,
+    top: int = TOP,
+    others: str = "quantiles",
+    iso_f: bool = True,
+    prevalence: float | None = None,
+    missing: str = "raise",
+    unjudged: str = "negative",
+    positive_from: int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw precision-recall curves, with the prevalence, the unachievable region and lines of equal F1.
+
+    Parameters
+    ----------
+    scores : xarray.Dataset or xarray.DataTree
+        Score data sets.
+    model : label or sequence of labels, optional
+        Up to six models to draw by name; by default the best by average precision.
+    dataset : str, optional
+        Which data set of a tree.
+    query : label, optional
+        Which query, if there are any.
+    bands : {"none", "pointwise", "simultaneous", "both"}
+        Confidence bands of :func:`aucpr_dask.curve_bands`, of up to two models.
+    level, n_resamples, seed
+        Of the bands.
+    top : int
+        How many of the best to draw if no model is named.
+    others : {"quantiles", "density", "none"}
+        How to draw the models that are not named: bands that hold half and 90 % of them at each recall, or how many
+        pass through each spot. If `model` is given, they are not drawn.
+    iso_f : bool
+        Whether to draw lines along which F1, the harmonic mean of precision and recall, is equal.
+    prevalence, missing, unjudged, positive_from
+        See :func:`aucpr_dask.curve`.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure, as wide as a journal's column.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    InvalidInputError
+        If these are no scores, or an option names what they do not have.
+    """
+    choose(BANDS, bands, "bands")
+    choose(OTHERS, others, "others")
+    reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from}
+    subject = _subject(scores, "precision_recall", dataset, query, reading)
+    named = _named(subject, model, top)
+    ax = axes_of(ax)
+    share = _prevalence_of(subject, prevalence)
+    _draw_precision_recall_ground(ax, share, iso_f=iso_f)
+    options = {"prevalence": prevalence}
+    if model is None:
+        _draw_others(ax, subject, named, PRECISION_RECALL, others, options)
+    if bands != "none":
+        _draw_bands(ax, subject, named, PRECISION_RECALL, bands, (level, n_resamples, seed), options)
+    for line, position in enumerate(named):
+        arguments = subject.of([position]) | options
+        grid = _recalls_of(arguments)
+        precision = curve(**arguments, grid=grid)
+        _draw_line(ax, grid, precision.values.ravel(), line, names_of(subject.node)[position])
+    _finish(ax, "recall", "precision", subject, named, model)
+    return ax
+
+
+@styled
+def achievable(
+    scores: Scores,
+    model: Models | None = None,
+    *,
+    dataset: str | None = None,
+    query: Any = None,
+    iso_f: bool = True,
+    prevalence: float | None = None,
+    missing: str = "raise",
+    unjudged: str = "negative",
+    positive_from: int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the achievable curve, the convex hull in ROC space moved to precision-recall space, over the curve itself.
+
+    Parameters
+    ----------
+    scores, model, dataset, query, iso_f, prevalence, missing, unjudged, positive_from, ax
+        See :func:`precision_recall`; by default the best model is drawn.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    InvalidInputError
+        See :func:`precision_recall`.
+
+    References
+    ----------
+    Davis & Goadrich 2006, doi:10.1145/1143844.1143874.
+    """
+    reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from}
+    subject = _subject(scores, "achievable", dataset, query, reading)
+    named = _named(subject, model, 1)
+    ax = axes_of(ax)
+    _draw_precision_recall_ground(ax, _prevalence_of(subject, prevalence), iso_f=iso_f)
+    for line, position in enumerate(named):
+        arguments = subject.of([position]) | {"prevalence": prevalence}
+        grid = _recalls_of(arguments)
+        colour, name = COLOURS[line], as_label(names_of(subject.node)[position])
+        ax.plot(grid, curve(**arguments, grid=grid).values.ravel(), color=GREY, linewidth=0.9, label=f"{name}, curve")
+        hull = curve(**arguments, kind=ACHIEVABLE, grid=grid).values.ravel()
+        ax.plot(grid, hull, color=colour, linestyle=SEQUENCE[line], label=f"{name}, achievable")
+        vertices = curve(**arguments, kind=ACHIEVABLE).isel({MODEL: 0})
+        found = vertices["true_positives"] > 0
+        ax.plot(vertices["recall"].where(found), vertices["precision"].where(found), ".", color=colour, markersize=3.5)
+    _finish(ax, "recall", "precision", subject, named, model)
+    return ax
+
+
+@styled
+def roc(
+    scores: Scores,
+    model: Models | None = None,
+    *,
+    dataset: str | None = None,
+    query: Any = None,
+    bands: str = "none",
+    level: float = 0.95,
+    n_resamples: int = 1000,
+    seed: int = 0,
+    top: int = TOP,
+    others: str = "quantiles",
+    missing: str = "raise",
+    unjudged: str = "negative",
+    positive_from: int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw ROC curves, with the line of a random ranking.
+
+    Parameters
+    ----------
+    scores, model, dataset, query, bands, level, n_resamples, seed, top, others, missing, unjudged, positive_from, ax
+        See :func:`precision_recall`; the best are those of the largest ROC area.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    InvalidInputError
+        See :func:`precision_recall`.
+    """
+    choose(BANDS, bands, "bands")
+    choose(OTHERS, others, "others")
+    reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from}
+    subject = _subject(scores, "roc", dataset, query, reading)
+    named = _named(subject, model, top, "roc_area")
+    ax = axes_of(ax)
+    ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=0.9, label="random ranking")
+    if model is None:
+        _draw_others(ax, subject, named, ROC, others, {})
+    if bands != "none":
+        _draw_bands(ax, subject, named, ROC, bands, (level, n_resamples, seed), {})
+    for line, position in enumerate(named):
+        points = curve(**subject.of([position]), kind=ROC).isel({MODEL: 0})
+        rates = points["false_positive_rate"].values, points["recall"].values
+        _draw_line(ax, *rates, line, names_of(subject.node)[position])
+    _finish(ax, "false positive rate", "recall (true positive rate)", subject, named, model)
+    return ax
+
+
+def _subject(scores: Scores, plot: str, dataset: str | None, query: Any, reading: dict[str, Any]) -> _Subject:
+    path, node = one_node(scores, SCORES, plot, dataset)
+    node = at_query(node, query, plot)
+    inputs = score_inputs(node, reading["positive_from"], path)
+    inputs.pop("tie_order", None)
+    if MODEL not in inputs["score"].dims:
+        inputs["score"] = inputs["score"].expand_dims(MODEL)
+        node = node.assign(score=node["score"].expand_dims(MODEL))
+    return _Subject(path, node, inputs, reading, query)
+
+
+def _named(subject: _Subject, model: Models | None, top: int, by: str = "average_precision") -> list[int]:
+    """Return positions of the models to draw by name: those asked for, or the best."""
+    n_models = subject.node.sizes[MODEL]
+    if model is not None:
+        named = positions_of(subject.node, model)
+        if len(named) > MOST_NAMED:
+            raise InvalidInputError(
+                explain("too many curves to tell apart", received=f"{len(named)} models", allowed=f"up to {MOST_NAMED}")
+            )
+        return named
+    if top < 0 or top > MOST_NAMED:
+        raise InvalidInputError(explain(f"top must be a whole number from 0 to {MOST_NAMED}", received=repr(top)))
+    if n_models == 1:
+        return [0]
+    areas = estimate(**subject.inputs, **subject.options, estimator=by)
+    return best_first(areas.compute())[:top].tolist()
+
+
+def _is_positive(subject: _Subject) -> xr.DataArray:
+    return subject.inputs["label"] >= (subject.options["positive_from"] or 1)
+
+
+def _prevalence_of(subject: _Subject, prevalence: float | None) -> float | None:
+    """Return the prevalence behind precision, if it is one for all models."""
+    if prevalence is not None:
+        return prevalence
+    if "label" not in subject.inputs or {MODEL} & set(subject.inputs["label"].dims) or "weight" in subject.inputs:
+        return None
+    lowest = 0 if subject.options["unjudged"] == "drop" else -1
+    positives = float(_is_positive(subject).sum())
+    items = float((subject.inputs["label"] >= lowest).sum())
+    unseen = float(subject.inputs["n_positive"]) - positives if "n_positive" in subject.inputs else 0.0
+    share = (positives + unseen) / (items + unseen) if items + unseen > 0 else 0.0
+    return share if 0 < share < 1 else None
+
+
+def _recalls_of(arguments: dict[str, Any]) -> Floats:
+    """Return recalls at which to draw a curve; with few positives, where it drops, at both ends of each drop."""
+    even = np.linspace(0, 1, STEPS + 1)
+    label = arguments.get("label")
+    if label is None or "weight" in arguments:
+        return even
+    n = float((label >= (arguments["positive_from"] or 1)).sum(ITEM).max())
+    n = max(n, float(arguments.get("n_positive", n)))
+    if not 0 < n <= FINE:
+        return even
+    reached = np.arange(n + 1) / n
+    return np.unique(np.clip(np.concatenate([even, reached, reached + 1e-9]), 0, 1))
+
+
+def _draw_precision_recall_ground(ax: Axes, prevalence: float | None, *, iso_f: bool) -> None:
+    """Draw what lies under every curve."""
+    if prevalence is not None:
+        recall = np.linspace(0, 1, 101)
+        least = np.asarray(unachievable_precision(recall, prevalence))
+        hatched = {"facecolor": "white", "edgecolor": GREY, "hatch": "//////", "linewidth": 0.0}
+        ax.fill_between(recall, 0, least, **hatched, zorder=0.5, label="unachievable")
+        ax.axhline(prevalence, color=GREY, linestyle=":", linewidth=0.9, label="prevalence", zorder=1)
+    if iso_f:
+        for f in F_LEVELS:
+            recall = np.linspace(f / (2 - f), 1, 101)
+            ax.plot(recall, f * recall / (2 * recall - f), color=PALE, linewidth=0.7, zorder=0.6)
+            end = f / (2 - f)
+            ax.annotate(f"F {f:g}", (1.0, end), (2, 0), textcoords="offset points", va="center", fontsize=SMALL - 1)
+
+
+def _draw_line(ax: Axes, x: Floats, y: Floats, line: int, name: str) -> None:
+    (drawn,) = ax.plot(x, y, color=COLOURS[line], linestyle=SEQUENCE[line], zorder=3 + 0.1 * line)
+    drawn.set_label(as_label(name))
+
+
+def _draw_others(
+    ax: Axes, subject: _Subject, named: list[int], kind: str, others: str, options: dict[str, Any]
+) -> None:
+    """Draw all models of a data set that are too many to name."""
+    n_models = subject.node.sizes[MODEL]
+    if others == "none" or n_models <= len(named) + 1:
+        return
+    grid = np.linspace(0, 1, 101)
+    curves = curve(**subject.inputs, **subject.options, **options, kind=kind, grid=grid)
+    values = np.asarray(curves.compute().transpose(MODEL, ...).values, dtype=np.float64)
+    if others == "density":
+        _draw_density(ax, grid, values)
+        return
+    reached = ~np.isnan(values).all(axis=0)
+    for (low, high, label), shade in zip(QUANTILES, (0.88, 0.74), strict=True):
+        bounds = np.full((2, grid.size), np.nan)
+        bounds[:, reached] = np.nanquantile(values[:, reached], [low, high], axis=0)
+        ax.fill_between(grid, *bounds, color=str(shade), linewidth=0, zorder=0.8, label=label)
+
+
+def _draw_density(ax: Axes, grid: Floats, values: Floats) -> None:
+    """Shade each spot by the share of models whose curve passes through it."""
+    n_rows = 100
+    row = np.clip((np.nan_to_num(values) * n_rows).astype(int), 0, n_rows - 1)
+    counts = np.zeros((n_rows, grid.size))
+    column = np.broadcast_to(np.arange(grid.size), row.shape)
+    np.add.at(counts, (row[~np.isnan(values)], column[~np.isnan(values)]), 1)
+    share = np.ma.masked_equal(counts / len(values), 0)
+    step = grid[1] - grid[0]
+    extent = (-step / 2, 1 + step / 2, 0.0, 1.0)
+    ax.imshow(np.sqrt(share), cmap="Greys", vmin=0, vmax=0.8, extent=extent, origin="lower", aspect="auto", zorder=0.8)
+
+
+def _draw_bands(
+    ax: Axes,
+    subject: _Subject,
+    named: list[int],
+    kind: str,
+    bands: str,
+    draws: tuple[float, int, int],
+    options: dict[str, Any],
+) -> None:
+    if len(named) > MOST_BANDS:
+        raise InvalidInputError(
+            explain(
+                "bands of many models hide each other",
+                received=f"{len(named)} models",
+                allowed=f"up to {MOST_BANDS}",
+                remedy="name them: model=...",
+            )
+        )
+    if {"weight", "positive_weight"} & set(subject.inputs):
+        raise InvalidInputError(explain("bands are known for items without weights", remedy="bands='none'"))
+    level, n_resamples, seed = draws
+    arguments = subject.of(named) | options
+    if subject.query is not None:
+        label = np.array([str(subject.query)], dtype=object)
+        arguments["score"] = arguments["score"].expand_dims(query=label)
+    drawn = curve_bands(**arguments, kind=kind, level=level, n_resamples=n_resamples, seed=seed, dataset=subject.path)
+    over = "false_positive_rate" if kind == ROC else "recall"
+    drawn = drawn.squeeze("query", drop=True) if "query" in drawn.dims else drawn
+    for line in range(len(named)):
+        for band, alpha in (("simultaneous", 0.18), ("pointwise", 0.32)):
+            if bands in (band, "both"):
+                ends = drawn[f"{band}_band"].isel({MODEL: line})
+                lower, upper = ends.sel({BOUND: "lower"}), ends.sel({BOUND: "upper"})
+                label = f"{percent(level)} {band} band" if line == 0 else None
+                style = {"color": COLOURS[line], "alpha": alpha, "linewidth": 0, "zorder": 2}
+                ax.fill_between(drawn[over], lower, upper, label=label, **style)
+
+
+def _finish(ax: Axes, x: str, y: str, subject: _Subject, named: list[int], model: Models | None) -> None:
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MultipleLocator(0.2))
+    ax.set_xlim(0, 1)
+    ax.set_ylim(0, 1.02)
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    n_models = subject.node.sizes[MODEL]
+    how_many = "" if model is not None or n_models == 1 else f"{n_models:,} models"
+    put_title(ax, subject.path, "" if subject.query is None else str(subject.query), how_many)
+    put_legend(ax)
+    plain(ax.texts)

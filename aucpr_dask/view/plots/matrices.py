@@ -1,0 +1,171 @@
+"""Plots of models by data sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.stores import Scores
+from aucpr_dask.variables import MODEL, QUERY
+from aucpr_dask.view.plots.style import (
+    COLUMN,
+    FONT,
+    HEAT,
+    PALE,
+    POINTS,
+    SMALL,
+    axes_of,
+    height_of,
+    label_rows,
+    plain,
+    put_title,
+    rows_of,
+    styled,
+    words,
+)
+from aucpr_dask.view.plots.subjects import RESULT, at_estimator, best_first, names_of, nodes_of_kind
+from aucpr_dask.view.tables import shorten
+
+TOP = 25
+MOST_COLUMNS = 60
+LEAST_CELL = 0.21  # inches that a number of two digits takes
+
+
+@styled
+def heatmap(
+    result: Scores,
+    *,
+    estimator: str | None = None,
+    dataset: str | None = None,
+    top: int = TOP,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw estimates as a heat map of models by data sets, or by queries of one data set.
+
+    The best models on average stand first, the easiest data sets to the left. A cell without an estimate is grey.
+
+    Parameters
+    ----------
+    result : xarray.Dataset or xarray.DataTree
+        What :func:`aucpr_dask.evaluate` returns. In a tree, queries are averaged, and models matched by label.
+    estimator : str, optional
+        The first one by default.
+    dataset : str, optional
+        A data set of the tree, to draw its queries.
+    top : int
+        How many models to draw at most; fewer if the given axes have no room.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    InvalidInputError
+        If this is no result, or has neither several data sets nor queries.
+    """
+    nodes = nodes_of_kind(result, RESULT, "heatmap")
+    if dataset is not None:
+        from aucpr_dask.view.plots.subjects import one_node
+
+        nodes = dict([one_node(result, RESULT, "heatmap", dataset)])
+    columns, name, across = {}, "", "data set"
+    if len(nodes) == 1:
+        ((path, node),) = nodes.items()
+        name, node = at_estimator(node, estimator)
+        if QUERY not in node.dims:
+            raise InvalidInputError(
+                explain(
+                    "heatmap needs several data sets or queries",
+                    received="one data set without queries",
+                    remedy="forest() shows its models",
+                )
+            )
+        estimates = node["estimate"].transpose(MODEL, QUERY).to_numpy()
+        table = pd.DataFrame(estimates, names_of(node), names_of(node, QUERY))
+        title, across = path, "query"
+    else:
+        for path, node in nodes.items():
+            name, node = at_estimator(node, estimator)
+            mean = node["estimate"].mean(QUERY) if QUERY in node["estimate"].dims else node["estimate"]
+            columns[path] = pd.Series(mean.to_numpy(), names_of(node))
+        table, title = pd.concat(columns, axis=1), ""
+    return _draw(table, words(name), title, across, top, ax)
+
+
+def _draw(table: pd.DataFrame, label: str, title: str, across: str, top: int, ax: Axes | None) -> Axes:
+    n_models, n_columns = table.shape
+    # Means of what a model has would favour one that was only tried on easy data sets: the deviations do not.
+    deviation = (table - table.mean()).mean(axis=1)
+    order = best_first(deviation.to_xarray())
+    easiest = best_first(table.mean().to_xarray())
+    shown = order[: rows_of(ax, n_models, top)]
+    values = table.iloc[shown, easiest[:MOST_COLUMNS]].to_numpy(dtype=np.float64)
+    ax = axes_of(ax, height_of(len(shown)) + 0.55)
+    colours = mpl.colormaps[HEAT].with_extremes(bad=PALE)
+    image = ax.imshow(np.ma.masked_invalid(values), cmap=colours, aspect="auto", interpolation="nearest")
+    image.set_clim(*_limits(values))
+    label_rows(ax, [str(name) for name in table.index[shown]], 22)
+    _label_columns(ax, [str(name) for name in table.columns[easiest[:MOST_COLUMNS]]], across)
+    _write_values(ax, values, image)
+    for side in ax.spines.values():
+        side.set_visible(False)
+    figure = ax.get_figure(root=True)
+    if figure is not None:
+        bar = figure.colorbar(image, ax=ax, orientation="horizontal", location="bottom", aspect=40, pad=0.02)
+        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.set_label(label)
+    put_title(
+        ax,
+        title,
+        "" if len(shown) == n_models else f"{len(shown):,} best of {n_models:,} models",
+        "" if values.shape[1] == n_columns else f"{values.shape[1]:,} of {n_columns:,} {across}",
+    )
+    return ax
+
+
+def _limits(values: np.ndarray[Any, Any]) -> tuple[float, float]:
+    finite = values[np.isfinite(values)]
+    if finite.size == 0 or np.ptp(finite) == 0:
+        return 0.0, 1.0
+    return float(finite.min()), float(finite.max())
+
+
+def _width_of(ax: Axes) -> float:
+    figure = ax.get_figure(root=True)
+    whole = figure.get_figwidth() if figure is not None else COLUMN
+    return whole * ax.get_position().width * 0.7  # names of models take the rest
+
+
+def _label_columns(ax: Axes, names: list[str], across: str) -> None:
+    """Write the names upright above the columns, or how many there are if they do not fit."""
+    if _width_of(ax) * POINTS / len(names) >= SMALL * 1.05:
+        ax.set_xticks(range(len(names)), [shorten(name, 14) for name in names], rotation=90)
+        ax.tick_params(axis="x", length=0, labeltop=True, labelbottom=False, top=False, bottom=False)
+        plain(ax.get_xticklabels())
+    else:
+        ax.set_xticks([])
+        ax.xaxis.set_label_position("top")
+        ax.set_xlabel(
+            f"{len(names):,} {across}s, the easiest first" if across != "query" else f"{len(names):,} queries"
+        )
+
+
+def _write_values(ax: Axes, values: np.ndarray[Any, Any], image: Any) -> None:
+    """Write the estimates into their cells, if these are wide enough."""
+    if _width_of(ax) / values.shape[1] < LEAST_CELL:
+        return
+    for (row, column), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            red, green, blue, _ = image.cmap(image.norm(value))
+            is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+            text = f"{value:.2f}".removeprefix("0")
+            ax.text(
+                column, row, text, ha="center", va="center", fontsize=FONT - 2, color="white" if is_dark else "black"
+            )

@@ -1,0 +1,180 @@
+"""How plots look: a journal column wide, legible at that size, told apart without colour."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from aucpr_dask.view.tables import shorten
+
+if TYPE_CHECKING:
+    from matplotlib.text import Text
+
+COLUMN = 85 / 25.4  # inches
+POINTS = 72  # to an inch
+FONT, SMALL = 8.0, 7.0  # points
+ROW = 0.16  # inches that a line of a leaderboard takes
+LONGEST_NAME = 26
+WIDEST_OF_TWO = 27  # characters of a label in a legend of two columns
+OURS = "aucpr_dask"  # marks figures that were made here
+
+# Okabe and Ito 2008: told apart by people of every colour vision. In grey, the dashes tell them apart.
+BLACK, BLUE, VERMILLION, GREEN = "#000000", "#0072B2", "#D55E00", "#009E73"
+SKY, ORANGE, PURPLE = "#56B4E9", "#E69F00", "#CC79A7"
+GREY, PALE = "#767676", "#D9D9D9"
+SEQUENCE = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 3)))
+COLOURS = (BLUE, VERMILLION, BLACK, ORANGE, GREEN, PURPLE)
+MARKERS = ("o", "s", "^", "D", "v", "P")
+HEAT = "cividis"  # made to look alike with and without colour vision, and even in grey
+
+_SETTINGS: dict[str, Any] = {
+    "font.size": FONT,
+    "axes.labelsize": FONT,
+    "axes.titlesize": FONT,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
+    "legend.handlelength": 2.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "lines.linewidth": 1.2,
+    "hatch.linewidth": 0.4,
+    "text.parse_math": False,  # names are text, whatever signs they hold
+    "text.usetex": False,
+    "axes.formatter.use_mathtext": False,
+    "figure.dpi": 150,
+    "savefig.dpi": 300,
+}
+
+_Options = ParamSpec("_Options")
+_Result = TypeVar("_Result")
+
+
+def styled(plot: Callable[_Options, _Result]) -> Callable[_Options, _Result]:
+    """Draw in the house style, and leave that of the caller as it is."""
+
+    @functools.wraps(plot)
+    def draw(*args: _Options.args, **options: _Options.kwargs) -> _Result:
+        with mpl.rc_context(_SETTINGS):
+            return plot(*args, **options)
+
+    return draw
+
+
+def axes_of(ax: Axes | None, height: float = 0.95 * COLUMN) -> Axes:
+    """Return the axes to draw on: those given, or new ones, a column wide."""
+    if ax is None:
+        figure, ax = plt.subplots(figsize=(COLUMN, height), layout="constrained")
+        figure.set_gid(OURS)
+    return ax
+
+
+def rows_of(ax: Axes | None, n: int, top: int) -> int:
+    """Return how many lines of text to draw: at most `top`, and no more than fit into the given axes."""
+    if ax is not None:
+        figure = ax.get_figure(root=True)
+        height = ax.get_position().height * (figure.get_figheight() if figure is not None else 1.0)
+        top = min(top, max(1, int(height * POINTS / (1.25 * SMALL))))
+    return min(n, top)
+
+
+def height_of(rows: int) -> float:
+    """Return the height in inches of a figure with so many lines."""
+    return 0.75 + ROW * max(rows, 3)
+
+
+def plain(texts: Iterable[Text]) -> None:
+    """Have texts drawn as they are, whoever draws them."""
+    for text in texts:
+        text.set_parse_math(False)
+        text.set_usetex(False)
+
+
+def label_rows(ax: Axes, names: Sequence[str], longest: int = LONGEST_NAME) -> None:
+    """Write names beside rows 0, 1, ... from the top down."""
+    ax.set_yticks(range(len(names)), distinct_names(names, longest))
+    plain(ax.get_yticklabels())
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+
+
+def distinct_names(names: Sequence[str], longest: int) -> list[str]:
+    """Shorten names such that those that differ still do: cut in the middle, or where they are alike.
+
+    Examples
+    --------
+    >>> distinct_names(["run_of_june_first_final", "run_of_june_second_final"], 12)
+    ['run_of_…irst_final', 'run_of_…cond_final']
+    """
+    n_different = len(set(names))
+    for width in (longest, longest + 4, longest + 8):
+        for head in (width // 2, width // 3, 2 * width // 3, 2, width - 3):
+            cut = [_cut(name, head, width - head - 1) for name in names]
+            if len(set(cut)) == n_different:
+                return cut
+    return [f"{number}: {shorten(name, longest)}" for number, name in enumerate(names, 1)]
+
+
+def _cut(name: str, head: int, tail: int) -> str:
+    whole = shorten(name, 10**6)
+    return whole if len(whole) <= head + tail + 1 else f"{whole[:head]}…{whole[len(whole) - tail :]}"
+
+
+def put_title(ax: Axes, *parts: str) -> None:
+    """Write what is shown above the axes."""
+    text = " · ".join(shorten(part, 44) for part in parts if part)
+    if text:
+        plain([ax.set_title(shorten(text, 56), loc="left")])
+
+
+def put_legend(ax: Axes) -> None:
+    """Add a legend, if something has a label: below all else in a figure of ours, or where the given axes have room."""
+    handles, labels = ax.get_legend_handles_labels()
+    figure = ax.get_figure(root=True)
+    if not handles:
+        return
+    if figure is None or figure.get_gid() != OURS:
+        plain(ax.legend(loc="best").get_texts())
+        return
+    n_columns = 1 if max(map(len, labels)) > WIDEST_OF_TWO else 2
+    legend = figure.legend(handles, labels, loc="outside lower center", ncols=n_columns, columnspacing=1.2)
+    plain(legend.get_texts())
+
+
+def as_label(name: str) -> str:
+    """Return a name as a legend shows it: one that begins with an underscore would be left out."""
+    name = shorten(name, LONGEST_NAME)
+    return f"\u200a{name}" if name.startswith("_") else name
+
+
+def words(name: str) -> str:
+    """Return the name of an estimator or a method as words.
+
+    Examples
+    --------
+    >>> words("average_precision")
+    'average precision'
+    """
+    return name.replace("_", " ")
+
+
+def percent(level: float) -> str:
+    """Return a level as people write it.
+
+    Examples
+    --------
+    >>> percent(0.95)
+    '95 %'
+    """
+    return f"{100 * level:g} %"

@@ -1,0 +1,124 @@
+"""What is to be plotted: one node of the right kind, and the models to show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from aucpr_dask.domains import few
+from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.specs import choose
+from aucpr_dask.stores import Scores, nodes_of
+from aucpr_dask.variables import ESTIMATOR, MODEL, QUERY
+
+SCORES, RESULT, COMPARISON, RANKS, STUDY = "scores", "a result", "a comparison", "ranks", "a study"
+_SIGNS = (
+    (STUDY, "coverage"),
+    (COMPARISON, "difference"),
+    (RANKS, "rank_interval"),
+    (RESULT, "estimate"),
+    (SCORES, "score"),
+)
+_REMEDIES = {
+    SCORES: "call it on the score data sets",
+    RESULT: "evaluate scores first: scores.aucpr.evaluate()",
+    COMPARISON: "compare first: result.aucpr.compare(baseline=...)",
+    RANKS: "rank first: result.aucpr.rank()",
+    STUDY: "run a study first: ap.simulate.study()",
+}
+
+
+def kind_of(node: xr.Dataset) -> str:
+    """Say what a Dataset is, by its variables."""
+    return next((kind for kind, variable in _SIGNS if variable in node), "neither scores nor a result of this package")
+
+
+def nodes_of_kind(data: Scores, kind: str, plot: str) -> dict[str, xr.Dataset]:
+    """Return the nodes by name, if all are of a kind."""
+    if not isinstance(data, xr.Dataset | xr.DataTree):
+        raise InvalidInputError(
+            explain(f"{plot} plots {kind}", received=type(data).__name__, allowed="a Dataset or a DataTree")
+        )
+    nodes = dict(nodes_of(data))
+    found = {kind_of(node) for node in nodes.values()} or {"nothing"}
+    if found != {kind}:
+        received = " and ".join(sorted(found))
+        raise InvalidInputError(explain(f"{plot} plots {kind}", received=received, remedy=_REMEDIES[kind]))
+    return nodes
+
+
+def one_node(data: Scores, kind: str, plot: str, dataset: str | None) -> tuple[str, xr.Dataset]:
+    """Return the name and the node of the data set to plot."""
+    nodes = nodes_of_kind(data, kind, plot)
+    if dataset is not None:
+        choose(tuple(nodes), dataset, "dataset")
+        return dataset, nodes[dataset]
+    if len(nodes) > 1:
+        raise InvalidInputError(
+            explain(
+                f"{plot} plots one data set",
+                received=f"{len(nodes)} data sets",
+                allowed=few(map(repr, nodes)),
+                remedy="choose one: dataset=...",
+            )
+        )
+    return next(iter(nodes.items()))
+
+
+def at_query(node: xr.Dataset, query: Any, plot: str) -> xr.Dataset:
+    """Return the node at one query, if it has any."""
+    if QUERY not in node.dims:
+        return node
+    labels = [str(label) for label in node[QUERY].values] if QUERY in node.coords else range(node.sizes[QUERY])
+    if query is None or (str(query) if QUERY in node.coords else query) not in labels:
+        raise InvalidInputError(
+            explain(
+                f"{plot} plots one query" if query is None else "there is no such query",
+                received=None if query is None else repr(query),
+                allowed=few(map(repr, labels)),
+                remedy="choose one: query=...",
+            )
+        )
+    place = list(labels).index(str(query) if QUERY in node.coords else query)
+    return node.isel({QUERY: place}).drop_vars(QUERY, errors="ignore")
+
+
+def at_estimator(node: xr.Dataset, estimator: str | None) -> tuple[str, xr.Dataset]:
+    """Return the name of an estimator, the first by default, and the node at it."""
+    if ESTIMATOR not in node.dims:
+        return str(node.attrs.get("estimator", "estimate")), node
+    names = [str(name) for name in node[ESTIMATOR].values] if ESTIMATOR in node.coords else []
+    if not names:
+        return "estimate", node.isel({ESTIMATOR: 0})
+    name = names[0] if estimator is None else choose(tuple(names), estimator, "estimator")
+    return name, node.isel({ESTIMATOR: names.index(name)}).drop_vars(ESTIMATOR)
+
+
+def names_of(node: xr.Dataset, dim: str = MODEL) -> list[str]:
+    """Return the labels along a dimension as text; numbers where there are none."""
+    labels = node[dim].values if dim in node.coords else range(node.sizes[dim])
+    return [str(label) for label in labels]
+
+
+def positions_of(node: xr.Dataset, wanted: str | int | Sequence[str | int], dim: str = MODEL) -> list[int]:
+    """Return where the wanted models are, in the order asked for."""
+    names = names_of(node, dim)
+    chosen = [wanted] if isinstance(wanted, str | int) else list(wanted)
+    unknown = [str(label) for label in chosen if str(label) not in names]
+    if unknown or not chosen:
+        raise InvalidInputError(
+            explain(
+                f"there is no such {dim}" if chosen else f"name one or more of {dim}",
+                received=few(map(repr, unknown)) or "none",
+                allowed=few(map(repr, names)),
+            )
+        )
+    return [names.index(str(label)) for label in chosen]
+
+
+def best_first(values: xr.DataArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return positions from the largest value down; equal ones in the order given, NaN last."""
+    return np.argsort(-np.asarray(values.values, dtype=np.float64), kind="stable")

@@ -1,0 +1,506 @@
+"""Descriptions of clusters, each kind against the class it starts, and what every worker gets before its first task."""
+
+import gc
+import inspect
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+import yaml
+from click.testing import CliRunner
+from conftest import pooled
+from distributed import Client, LocalCluster, Worker
+
+import aucpr_dask as ap
+from aucpr_dask import clusters
+from aucpr_dask.cli import main
+from aucpr_dask.clusters import KINDS, Description, read
+from aucpr_dask.errors import ClusterError, InvalidInputError
+
+FOLDER = Path(__file__).parents[1] / "cluster"
+MANIFESTS = sorted((FOLDER / "kubernetes").glob("*.yaml"))
+DESCRIPTIONS = sorted(path for path in FOLDER.glob("*.yaml") if path.name != "compose.yaml")
+BATCH = ("slurm", "pbs", "sge")
+
+
+def written(folder: Path, **document: Any) -> Path:
+    path = folder / "cluster.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+@pytest.fixture
+def filled_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A copy of the descriptions, with the environment and the certificates that they name."""
+    for path in DESCRIPTIONS:
+        shutil.copy(path, tmp_path)
+        for name in re.findall(r"\$\{(\w+)\}", path.read_text()):
+            monkeypatch.setenv(name, "something")
+    (tmp_path / "certificates").mkdir()
+    for name in ("ca.pem", "node.pem", "node.key"):
+        (tmp_path / "certificates" / name).touch()
+    monkeypatch.chdir(tmp_path)  # jobs' logs go to the working directory
+    return tmp_path
+
+
+# The descriptions in the folder
+
+
+def test_every_kind_that_the_folder_describes_is_one() -> None:
+    kinds = {path.stem: yaml.safe_load(path.read_text())["kind"] for path in DESCRIPTIONS}
+    assert kinds == {name: name for name in kinds}
+    assert set(KINDS) - set(kinds) == {"lsf", "htcondor"}
+
+
+def parameters_of(function: Any) -> set[str]:
+    """The names that a class takes, those of its parents and of the jobs it starts included."""
+    classes = [*inspect.getmro(function)] if inspect.isclass(function) else [function]
+    job = Worker if function is LocalCluster else getattr(function, "job_cls", None)
+    classes += [*inspect.getmro(job)] if job is not None else []
+    return {
+        name
+        for each in classes
+        if each is not object
+        for name in inspect.signature(each.__init__ if inspect.isclass(each) else each).parameters
+    } - {"self", "args", "kwargs", "job_kwargs", "base_class_kwargs"}
+
+
+IMPORT_MUCH = ("aws", "azure", "gcp", "coiled", "kubernetes")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=pytest.mark.slow if path.stem in IMPORT_MUCH else ()) for path in DESCRIPTIONS],
+    ids=lambda path: path.stem,
+)
+def test_a_description_names_parameters_of_the_class(path: Path, filled_in: Path) -> None:
+    description = read(filled_in / path.name)
+    if description.kind not in ("local", "address", "ssh"):
+        pytest.importorskip(KINDS[description.kind].needs)
+    try:
+        constructor = description.constructor()
+    except ClusterError as error:
+        pytest.skip(str(error))
+    arguments = description.arguments()
+    if description.kind != "ssh":  # its workers' options are checked by using them
+        assert set(arguments) <= parameters_of(constructor)
+
+
+@pytest.mark.parametrize("path", DESCRIPTIONS, ids=lambda path: path.stem)
+def test_a_description_gives_its_reasons(path: Path) -> None:
+    lines = path.read_text().splitlines()
+    assert sum("#" in line for line in lines) >= len(lines) / 4
+    if path.stem != "address":
+        assert re.search(r"memory|machine_type|instance_type|vm_size", path.read_text())
+        assert re.search(r"nthreads|threads_per_worker|processes", path.read_text())
+
+
+@pytest.mark.parametrize("kind", BATCH)
+@pytest.mark.filterwarnings("ignore:Port")
+def test_the_script_of_a_job(kind: str, filled_in: Path) -> None:
+    pytest.importorskip("dask_jobqueue")
+    document = yaml.safe_load((filled_in / f"{kind}.yaml").read_text())
+    document["options"].pop("interface", None)  # that of the site
+    document["options"]["scheduler_options"] = {"host": "127.0.0.1", "dashboard_address": ":0"}
+    with read(written(filled_in, **document), workers=0).start() as cluster:
+        script = cluster.job_script()
+    (command,) = [line for line in script.splitlines() if "dask_worker" in line]
+    assert "--nthreads 1 --memory-limit" in command
+    assert "--nworkers 8 --nanny" in command
+    assert re.search(r"--local-directory \$(TMPDIR|{TMPDIR:-/tmp}) ", command)  # the job's shell replaces it
+    assert "something" in script  # the account
+    walltime = re.search(r"(?:-t|walltime=|h_rt=) ?(\d\d):(\d\d):(\d\d)", script)
+    assert walltime is not None
+    hours, minutes, _ = map(int, walltime.groups())
+    lifetime, stagger = (int(re.search(rf"--{name} (\d+)m", command)[1]) for name in ("lifetime", "lifetime-stagger"))
+    assert 2 <= 60 * hours + minutes - lifetime - stagger <= 10
+    memory = {"slurm": "--mem=32G", "pbs": "mem=32GB", "sge": "h_vmem=8G"}[kind]
+    cores = {"slurm": "--cpus-per-task=8", "pbs": "ncpus=8", "sge": "-pe smp 8"}[kind]
+    assert memory in script
+    assert cores in script
+
+
+# What a description may say
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"kind": "cray"}, r"unknown kind of cluster[\s\S]*received: 'cray'[\s\S]*allowed: local, address, ssh"),
+        ({"workers": 2}, r"unknown kind of cluster[\s\S]*received: None"),
+        ({"kind": ["local"]}, "unknown kind of cluster"),
+        (
+            {"kind": "local", "worker": 2},
+            r"unknown keys in the description[\s\S]*'worker'[\s\S]*allowed: kind, options",
+        ),
+        ({"kind": "local", "options": [1]}, "options should map names to values"),
+        ({"kind": "local", "workers": -1}, "is no number"),
+        ({"kind": "local", "workers": "many"}, "is no number"),
+        ({"kind": "local", "workers": True}, "is no number"),
+        ({"kind": "local", "workers": None}, "is no number"),
+        ({"kind": "local", "adapt": {"minimum": 3, "maximum": 1}}, "is no number"),
+        ({"kind": "local", "adapt": {"maximum": 1}}, "is no number"),
+        ({"kind": "local", "adapt": 3}, "is no number"),
+        ({"kind": "local", "adapt": {"minimum": 1, "maximum": 2, "jobs": 1}}, r"unknown keys in adapt[\s\S]*'jobs'"),
+        ({"kind": "local", "workers": 1, "adapt": {"minimum": 1, "maximum": 2}}, "said twice"),
+        ({"kind": "ssh", "workers": 3}, "cannot be said for this kind"),
+        ({"kind": "local", "patience": "soon"}, r"no length of time[\s\S]*12 hours"),
+        ({"kind": "local", "tls": {"ca_file": "a", "cert": "b"}}, r"certificates are missing[\s\S]*key: None"),
+        ({"kind": "local", "tls": {"ca": "a"}}, r"unknown keys in tls[\s\S]*allowed: ca_file, cert, key"),
+        ({"kind": "coiled", "tls": {}}, r"brings its own certificates[\s\S]*allowed: local, address, ssh"),
+        ({"kind": "local", "options": {"name": "${NO_SUCH_VARIABLE}"}}, "export NO_SUCH_VARIABLE="),
+    ],
+    ids=str,
+)
+def test_what_a_description_cannot_say(tmp_path: Path, document: dict[str, Any], message: str) -> None:
+    path = written(tmp_path, **document)
+    with pytest.raises(InvalidInputError, match=message) as caught:
+        read(path)
+    assert f"where: {path}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", [None, "- a list", "kind: [", "", "\x00", "1: 2", "!!python/object/apply:os.getcwd []"]
+)
+def test_a_file_that_describes_nothing(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "cluster.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InvalidInputError, match="description of a cluster") as caught, ap.connect(path):
+        pass
+    assert str(path) in str(caught.value)
+
+
+def test_variables_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOST", "node7")
+    options = {"a": "tcp://${HOST}:1", "b": ["$HOST", {"c": "${HOST}${HOST}"}], "d": 5, "e": "$${HOST} costs $5"}
+    assert read(written(tmp_path, kind="address", options=options)).options == {
+        "a": "tcp://node7:1",
+        "b": ["$HOST", {"c": "node7node7"}],
+        "d": 5,
+        "e": "$node7 costs $5",
+    }
+
+
+def test_the_number_of_workers_becomes_the_argument(tmp_path: Path) -> None:
+    path = written(tmp_path, kind="slurm", adapt={"minimum": 2, "maximum": 5, "interval": "30s"})
+    assert read(path).arguments() == {"n_workers": 2}
+    assert read(path, workers=0).arguments() == {"n_workers": 0}
+    assert read(path, workers=0).adapt is None
+    assert read(written(tmp_path, kind="slurm", workers=3)).arguments() == {"n_workers": 3}
+    assert read(written(tmp_path, kind="local")).arguments()["n_workers"] == clusters.CPU_COUNT
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind].extra])
+def test_a_missing_package_is_named(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters, "find_spec", lambda name: None)
+    with pytest.raises(ClusterError, match=rf'pip install "aucpr-dask\[{KINDS[kind].extra}\]"'):
+        Description(kind).start()
+
+
+def test_every_extra_is_declared() -> None:
+    import tomllib
+
+    declared = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {kind.extra for kind in KINDS.values() if kind.extra} <= set(declared)
+
+
+@pytest.mark.filterwarnings("ignore:unclosed cluster", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_cluster_that_does_not_start(tmp_path: Path) -> None:
+    pytest.importorskip("dask_jobqueue")
+    path = written(tmp_path, kind="slurm", options={"cores": 1, "memory": "1GB", "nonsense": 2})
+    with pytest.raises(ClusterError, match=rf"slurm cluster could not be started[\s\S]*{path}[\s\S]*nonsense"):
+        read(path).start()
+    gc.collect()  # a class that refuses its arguments leaves half a cluster behind, which warns when it goes
+
+
+def test_the_command_line_takes_a_file(tmp_path: Path) -> None:
+    ap.save_scores(pooled(), tmp_path / "scores.zarr")
+    path = written(tmp_path, kind="cray")
+    arguments = ["evaluate", str(tmp_path / "scores.zarr"), str(tmp_path / "r.zarr"), "--cluster", str(path)]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2
+    assert "unknown kind of cluster" in done.output
+    assert not (tmp_path / "r.zarr").exists()
+
+
+# What every worker gets
+
+
+@pytest.fixture
+def running() -> Iterator[LocalCluster]:
+    """A cluster that was not started by this package, in this process."""
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster:
+        yield cluster
+
+
+def test_workers_are_prepared_once_and_those_that_join_later_too(
+    running: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared: list[int] = []
+    monkeypatch.setattr(clusters, "load_kernels", lambda: prepared.append(1))
+    with Client(running) as given:
+        for cluster in (given, given, running.scheduler_address):
+            with ap.connect(cluster) as client:
+                assert client.submit(sum, [1, 2]).result() == 3
+                assert prepared == [1]
+        running.scale(2)
+        given.wait_for_workers(2, timeout=10)
+        deadline = time.monotonic() + 10
+        while len(prepared) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert prepared == [1, 1]
+
+
+def test_no_worker_in_time(tmp_path: Path) -> None:
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster:
+        path = written(tmp_path, kind="address", options={"address": cluster.scheduler_address}, patience="0.1s")
+        with pytest.raises(ClusterError, match=r"no worker came within[\s\S]*patience"), ap.connect(path):
+            pass
+
+
+FAULTS = """
+import resource, sys
+import numpy as np
+from aucpr_dask.clusters import keep_memory
+if "keep" in sys.argv and not keep_memory():
+    sys.exit("mallopt")
+def replicate():
+    np.ones(1 << 20)  # 8 MiB
+replicate(), replicate()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(20):
+    replicate()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(
+    "glibc" not in os.confstr("CS_GNU_LIBC_VERSION") if sys.platform == "linux" else True, reason="glibc"
+)
+def test_memory_is_kept_whatever_the_environment_says() -> None:
+    environment = os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536"}  # what Dask gives to workers
+
+    def faults(*arguments: str) -> int:
+        command = [sys.executable, "-c", FAULTS, *arguments]
+        return int(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+
+    assert faults() > 2000  # every replicate asks for its pages again; 41,000 are 4 KiB each, some are larger
+    assert faults("keep") < 100
+
+
+@pytest.mark.slow
+def test_a_worker_loads_what_was_compiled_and_compiles_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUCPR_DASK_CACHE_DIR", str(tmp_path))
+
+    def compiled(client: Client) -> list[list[str]]:
+        loaded = client.run(lambda: [name for name in sys.modules if name.startswith("aucpr_dask.kernels.")])
+        return [
+            [name for name in ("short", "long") if f"aucpr_dask.kernels.{name}" in names] for names in loaded.values()
+        ]
+
+    with ap.connect(1) as client:
+        assert compiled(client) == [[]]
+        client.submit(ap.estimate, [0.9, 0.8, 0.7], [1, 0, 1], pure=False).result()
+        assert compiled(client) == [["short"]]
+    assert [path.name.split("-")[0] for path in tmp_path.iterdir()] == ["short"]
+    with ap.connect(written(tmp_path, kind="local", adapt={"minimum": 1, "maximum": 1})) as client:
+        assert compiled(client) == [["short"]]
+        assert client.run(clusters.load_kernels) == {address: ["short"] for address in client.nthreads()}
+
+
+def test_code_for_a_given_processor_is_found_on_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    from aucpr_dask.kernels import compiling
+
+    def digest_on(processor: str) -> str:
+        monkeypatch.setattr(compiling.llvmlite.binding, "get_host_cpu_name", lambda: processor)
+        return compiling._digest()
+
+    assert digest_on("znver3") != digest_on("skylake")
+    monkeypatch.setenv("NUMBA_CPU_NAME", "x86-64-v3")
+    assert digest_on("znver3") != digest_on("skylake")  # its features still count
+    monkeypatch.setenv("NUMBA_CPU_FEATURES", "")
+    assert digest_on("znver3") == digest_on("skylake")
+
+
+# Clusters that are really used
+
+
+def assert_runs(source: xr.Dataset, folder: Path, cluster: Any) -> None:
+    ap.save_scores(source, folder / "scores.zarr")
+    result = ap.run(folder / "scores.zarr", folder / "result.zarr", cluster=cluster)
+    np.testing.assert_array_equal(result["estimate"].values, ap.evaluate(source)["estimate"].values)
+
+
+@pytest.mark.slow
+def test_local_processes_described(tmp_path: Path) -> None:
+    path = written(tmp_path, kind="local", workers=1, options={"memory_limit": "700MB"})
+    with ap.connect(str(path)) as client:
+        (worker,) = client.scheduler_info(n_workers=-1)["workers"].values()
+        assert (worker["nthreads"], worker["memory_limit"]) == (1, 700_000_000)
+        assert_runs(pooled(), tmp_path, client)
+    assert client.status == "closed"
+
+
+def test_an_address_described(running: LocalCluster, tmp_path: Path) -> None:
+    assert_runs(pooled(), tmp_path, written(tmp_path, kind="address", options={"address": running.scheduler_address}))
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+@pytest.fixture
+def ssh_server(tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """An SSH server of the operating system for this one test; yields how to connect to it."""
+    server = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
+    if server is None or not shutil.which("ssh-keygen") or os.getuid() != 0:
+        pytest.skip("needs an SSH server, and the right to start it")
+    Path("/run/sshd").mkdir(exist_ok=True)
+    for name in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
+    shutil.copy(tmp_path / "user.pub", tmp_path / "authorized")
+    port = free_port()
+    (tmp_path / "known_hosts").write_text(f"[127.0.0.1]:{port} {(tmp_path / 'host.pub').read_text()}")
+    options = {
+        "Port": port,
+        "ListenAddress": "127.0.0.1",
+        "HostKey": tmp_path / "host",
+        "AuthorizedKeysFile": tmp_path / "authorized",
+        "PidFile": "none",
+        "StrictModes": "no",
+        "PermitRootLogin": "prohibit-password",
+        "PasswordAuthentication": "no",
+    }
+    command = [server, "-D", "-e", "-f", "/dev/null", *(f"-o{name}={value}" for name, value in options.items())]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(100):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        keys = {"client_keys": [str(tmp_path / "user")], "known_hosts": str(tmp_path / "known_hosts")}
+        yield {"port": port, "username": "root", **keys}
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.mark.slow
+def test_ssh(ssh_server: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("asyncssh")
+    options = {
+        "hosts": ["127.0.0.1", "127.0.0.1"],
+        "connect_options": ssh_server,
+        "worker_options": {"n_workers": 2, "nthreads": 1, "memory_limit": "1GB"},
+        "scheduler_options": {"dashboard_address": ":0"},
+        "remote_python": sys.executable,
+    }
+    with ap.connect(written(tmp_path, kind="ssh", options=options)) as client:
+        client.wait_for_workers(2, timeout=60)
+        assert list(client.nthreads().values()) == [1, 1]
+        assert_runs(pooled(), tmp_path, client)
+
+
+# Containers
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+def test_a_manifest_keeps_its_schema(path: Path) -> None:
+    for document in yaml.safe_load_all(path.read_text()):
+        if "kind" not in document:
+            assert path.stem.endswith("-values")
+        elif document["apiVersion"].startswith("kubernetes.dask.org"):
+            check_custom_resource(document)
+        else:
+            validate = pytest.importorskip("kubernetes_validate")
+            validate.validate(document, "1.31", strict=True)
+
+
+def check_custom_resource(document: dict[str, Any]) -> None:
+    pytest.importorskip("dask_kubernetes")
+    jsonschema = pytest.importorskip("jsonschema")
+    folder = (
+        resources.files("dask_kubernetes") / "operator" / "deployment" / "helm" / "dask-kubernetes-operator" / "crds"
+    )
+    definition = yaml.safe_load((folder / f"{document['kind'].lower()}.yaml").read_text())
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    jsonschema.validate(document, schema)
+    jsonschema.validate(document["spec"], closed(schema["properties"]["spec"]))
+
+
+def closed(schema: Any) -> Any:
+    """Refuse properties that a schema of Kubernetes does not name: the server would drop them without a word."""
+    if isinstance(schema, list):
+        return [closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {key: closed(value) for key, value in schema.items()}
+    is_object = schema.get("type") == "object" and isinstance(schema.get("properties"), dict)
+    if is_object and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        schema.setdefault("additionalProperties", False)
+    return schema
+
+
+def test_the_values_of_the_operator_are_some_of_its_chart() -> None:
+    pytest.importorskip("dask_kubernetes")
+    chart = resources.files("dask_kubernetes") / "operator" / "deployment" / "helm" / "dask-kubernetes-operator"
+    allowed = yaml.safe_load((chart / "values.yaml").read_text())
+    given = yaml.safe_load((FOLDER / "kubernetes" / "operator-values.yaml").read_text())
+    assert set(given) <= set(allowed)
+    assert set(given["rbac"]) <= set(allowed["rbac"])
+    assert type(given["kopfArgs"]) is type(allowed["kopfArgs"])
+
+
+def test_the_compose_file_keeps_its_schema() -> None:
+    pytest.importorskip("check_jsonschema")
+    jsonschema = pytest.importorskip("jsonschema")
+    schemas = resources.files("check_jsonschema") / "builtin_schemas" / "vendor"
+    document = yaml.safe_load((FOLDER / "compose.yaml").read_text())
+    schema = json.loads((schemas / "compose-spec.json").read_text())
+    jsonschema.validate(document, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document | {"services": {"worker": {"comand": []}}}, schema)
+
+
+def test_containers_agree_with_each_other() -> None:
+    dockerfile = (FOLDER / "Dockerfile").read_text()
+    assert re.search(r"^USER 1000$", dockerfile, re.MULTILINE)
+    assert dockerfile.index("USER 1000") < dockerfile.index("compile_kernels()") < dockerfile.index("CMD")
+    for source in re.findall(r"^COPY (.+) \S+$", dockerfile, re.MULTILINE):
+        assert all((FOLDER.parent / name).exists() for name in source.split())
+    kept = (FOLDER / "Dockerfile.dockerignore").read_text()
+    copied = {name for line in re.findall(r"^COPY (.+) \S+$", dockerfile, re.MULTILINE) for name in line.split()}
+    assert copied == set(re.findall(r"^!(.+)$", kept, re.MULTILINE))
+    images = {
+        match
+        for path in [*MANIFESTS, *DESCRIPTIONS, FOLDER / "compose.yaml"]
+        for match in re.findall(
+            r"(?:image:|docker_image:|tag:) .*?([\d.]+\d)(?: #.*)?$", path.read_text(), re.MULTILINE
+        )
+    }
+    assert images == {ap.__version__}
+
+
+def test_the_dockerfile_is_clean() -> None:
+    hadolint = shutil.which("hadolint") or shutil.which("hadolint", path=Path(sys.executable).parent)
+    if hadolint is None or find_spec("dockerfile_parse") is None:
+        pytest.skip("needs hadolint and dockerfile-parse")
+    done = subprocess.run([hadolint, "--no-color", FOLDER / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")

@@ -1,0 +1,573 @@
+"""Stores elsewhere: a real server of the S3 protocol, a web server, credentials, secrets, and servers that fail."""
+
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import numpy as np
+import pytest
+import xarray as xr
+from click.testing import CliRunner
+from conftest import pooled, queried
+from distributed import Client, LocalCluster
+from object_servers import BUCKET, Proxy, object_server, static_server
+from test_run import assert_same_bits
+
+import aucpr_dask as ap
+from aucpr_dask.cli import main
+from aucpr_dask.errors import InvalidInputError, RunError, StoreError, UnreachableError
+from aucpr_dask.ledger import Ledger
+from aucpr_dask.planning import plan_run
+from aucpr_dask.stores import open_backend
+from aucpr_dask.urls import absolute, concealed, has_secret, overlap, public, revealed
+
+KEY, SECRET = "AKIAOFTHETESTS", "swordfish-of-the-tests"
+FEW: dict[str, Any] = {"intervals": ()}  # few variables: few requests
+OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "intervals": ["logit"]}
+
+
+@pytest.fixture(scope="module")
+def storage() -> Iterator[Proxy]:
+    """An S3 server behind a proxy, named by the environment, as AWS's own tools want it."""
+    with object_server() as port, pytest.MonkeyPatch.context() as patch:
+        proxy = Proxy(port)
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            patch.delenv(name)
+        patch.setenv("AWS_ENDPOINT_URL", proxy.url)
+        patch.setenv("AWS_ACCESS_KEY_ID", KEY)
+        patch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+        patch.setenv("AWS_REGION", "us-east-1")
+        yield proxy
+        proxy.close()
+
+
+@pytest.fixture(scope="module")
+def client(storage: Proxy) -> Iterator[Client]:
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 2000)
+
+
+@pytest.fixture
+def folder(storage: Proxy, request: pytest.FixtureRequest) -> str:
+    """A place of its own for each test."""
+    storage.calm()
+    storage.requests.clear()
+    return f"s3://{BUCKET}/{re.sub('[^a-z0-9]+', '-', request.node.name)}"
+
+
+def keys_of(url: str) -> list[str]:
+    from zarr.core.sync import sync
+
+    async def listed() -> list[str]:
+        return sorted([key async for key in open_backend(url, read_only=True).list_prefix("")])
+
+    return sync(listed())
+
+
+# Names of places
+
+
+@pytest.mark.parametrize(
+    ("url", "shown", "secret"),
+    [
+        ("https://ann:swordfish@example.org/a/b", "https://example.org/a/b", "swordfish"),
+        ("https://swordfish@example.org/a", "https://example.org/a", "swordfish"),
+        ("https://ann:sword@fish@example.org/a", "https://example.org/a", "sword@fish"),
+        ("https://b.s3.amazonaws.com/k?X-Amz-Signature=abc", "https://b.s3.amazonaws.com/k", "abc"),
+        ("https://example.org?sig=abc", "https://example.org", "abc"),
+        ("HTTPS://ann:swordfish@example.org", "HTTPS://example.org", "swordfish"),
+        ("s3://key:swordfish@bucket/a", "s3://bucket/a", "swordfish"),
+        ("icechunk+s3://key:swordfish@bucket/a", "icechunk+s3://bucket/a", "swordfish"),
+        ("ftp://ann:swordfish@host/a@b", "ftp://host/a@b", "swordfish"),
+    ],
+)
+def test_secrets_of_urls_are_not_shown(url: str, shown: str, secret: str) -> None:
+    hidden = concealed(url)
+    assert public(url) == shown
+    assert has_secret(url)
+    for text in (str(hidden), repr(hidden), f"{hidden}", "%s" % hidden, f"{[hidden]}", f"{absolute(url)}"):  # noqa: UP031
+        assert secret not in text
+    for again in (absolute(hidden), absolute(absolute(hidden)), pickle.loads(pickle.dumps(absolute(url)))):
+        assert secret in revealed(again)
+        assert secret not in str(again)
+
+
+@pytest.mark.parametrize(
+    "url", ["s3://bucket/a", "abfs://container@account.dfs.core.windows.net/a", "/tmp/a@b:c?d", "a"]
+)
+def test_urls_without_secrets_stay_as_they_are(url: str) -> None:
+    assert type(concealed(url)) is str
+    assert concealed(url) == public(url) == url
+
+
+def test_places_that_overlap(tmp_path: Path) -> None:
+    one = absolute("s3://bucket/a/")
+    assert one == absolute("S3://bucket/a") == absolute("s3://bucket/a//")
+    assert not overlap(one, absolute("s3://bucket/ab"))
+    assert not overlap(one, absolute("s3://other/a"))
+    assert not overlap(one, absolute("gs://bucket/a"))
+    assert overlap(one, absolute("s3://bucket/a/result.zarr/"))
+    assert overlap(absolute("s3://bucket"), one)
+    assert overlap(absolute(f"file://{tmp_path}/a"), absolute(tmp_path / "a" / "b"))
+    assert overlap(absolute(f"icechunk+file://{tmp_path}/a#main"), absolute(tmp_path / "a"))
+    assert overlap(absolute("icechunk+s3://bucket/a"), one)
+
+
+def test_a_local_path_as_a_url(tmp_path: Path) -> None:
+    ap.save_scores(pooled(), f"file://{tmp_path}/my%20scores.zarr/")
+    assert ap.open_scores(tmp_path / "my scores.zarr").sizes["model"] == 5
+
+
+# Round trips
+
+
+def test_scores_come_back(folder: str, forest: xr.DataTree) -> None:
+    for number, scores in enumerate((pooled(9), queried(), forest)):
+        url = f"{folder}/{number}/scores.zarr/"
+        ap.save_scores(scores, url)
+        opened = ap.open_scores(url)
+        assert_same_bits(ap.evaluate(opened), ap.evaluate(scores))
+        assert keys_of(url).count("zarr.json") == 1
+
+
+@pytest.mark.parametrize("scheme", ["memory"])
+def test_other_schemes_go_through_fsspec(scheme: str) -> None:
+    ap.save_scores(pooled(), f"{scheme}://box/scores.zarr")
+    assert_same_bits(ap.evaluate(ap.open_scores(f"{scheme}://box/scores.zarr")), ap.evaluate(pooled()))
+
+
+def test_an_unfinished_store_does_not_open(folder: str) -> None:
+    def stop(done: int, total: int) -> None:
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        ap.save_scores(pooled(9), folder, on_progress=stop)
+    with pytest.raises(StoreError, match="never finished"):
+        ap.open_scores(folder)
+    with pytest.raises(StoreError, match="no store"):
+        ap.open_scores(f"{folder}-of-others")
+    with pytest.raises(StoreError, match="something at this place"):
+        ap.save_scores(pooled(), folder)
+    ap.save_scores(pooled(), folder, overwrite=True)
+    assert ap.open_scores(folder).sizes["model"] == 5
+
+
+def test_replacing_a_store_leaves_its_neighbours(folder: str) -> None:
+    for name in ("a", "ab", "a/b"):
+        ap.save_scores(pooled(), f"{folder}/{name}")
+    before = keys_of(f"{folder}/ab")
+    ap.save_scores(pooled(3), f"{folder}/a/b/", overwrite=True)
+    assert ap.open_scores(f"{folder}/a").sizes["model"] == 5
+    ap.save_scores(pooled(3), f"{folder}/a", overwrite=True)
+    assert keys_of(f"{folder}/ab") == before
+    assert ap.open_scores(f"{folder}/ab").sizes["model"] == 5
+
+
+def test_other_things_are_never_replaced(folder: str, storage: Proxy) -> None:
+    precious = {"Bucket": BUCKET, "Key": folder.removeprefix(f"s3://{BUCKET}/") + "/thesis/chapter.tex"}
+    boto3.client("s3").put_object(Body=b"years of work", **precious)
+    ap.save_scores(pooled(), f"{folder}/scores.zarr")
+    for url in (folder, f"{folder}/thesis"):
+        with pytest.raises(StoreError, match="not a Zarr store"):
+            ap.save_scores(pooled(), url, overwrite=True)
+    assert boto3.client("s3").get_object(**precious)["Body"].read() == b"years of work"
+
+
+def test_a_result_may_not_stand_in_the_place_of_its_scores(folder: str) -> None:
+    ap.save_scores(pooled(), folder)
+    for target in (f"{folder}/", f"{folder}/result.zarr", f"s3://{BUCKET}", f"icechunk+{folder}"):
+        with pytest.raises(StoreError, match=r"in the place of the scores"):
+            ap.run(folder, target, overwrite=True)
+    with pytest.raises(StoreError, match="still read from it"):
+        ap.save_scores(ap.open_scores(folder), f"{folder}/", overwrite=True)
+
+
+def test_few_requests(folder: str, storage: Proxy) -> None:
+    """Nothing is listed or looked for that is known; what is removed is removed together."""
+    scores = queried(11, 5, 40)
+
+    def requests_of(what: Any) -> Counter[str]:
+        storage.requests.clear()
+        what()
+        return Counter(method for method, _ in storage.requests)
+
+    written = requests_of(lambda: ap.save_scores(scores, folder))
+    n_objects = len(keys_of(folder))
+    assert written["PUT"] == n_objects
+    assert sum(written.values()) <= n_objects + 8
+    assert requests_of(lambda: ap.open_scores(folder)) == {"GET": 2 + 4}  # the root document, twice; what is small
+    blocks = len([key for key in keys_of(folder) if key.startswith("score/c/")])
+    opened = ap.open_scores(folder)
+    assert requests_of(lambda: ap.evaluate(opened).compute(scheduler="sync")) == {"GET": blocks}
+    replaced = requests_of(lambda: ap.save_scores(scores, folder, overwrite=True))
+    assert sum(replaced.values()) <= n_objects + 12
+
+
+# Credentials
+
+
+def test_credentials_of_a_profile(folder: str, storage: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys, region and endpoint from ~/.aws, by the name of a profile."""
+    ap.save_scores(pooled(), folder)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL", "AWS_REGION"):
+        monkeypatch.delenv(name)
+    (tmp_path / "credentials").write_text(f"[lab]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n")
+    (tmp_path / "config").write_text(f"[profile lab]\nregion = eu-north-1\nendpoint_url = {storage.url}\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_PROFILE", "lab")
+    opened = ap.open_scores(folder)
+    assert_same_bits(ap.evaluate(opened), ap.evaluate(pooled()))
+    travelling = pickle.dumps(opened)
+    assert KEY.encode() not in travelling
+    assert SECRET.encode() not in travelling
+    assert_same_bits(ap.evaluate(pickle.loads(travelling)), ap.evaluate(pooled()))
+
+
+def test_without_credentials_public_data_are_read(
+    folder: str, storage: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ap.save_scores(pooled(), folder)
+    for key in keys_of(folder):
+        place = {"Bucket": BUCKET, "Key": f"{folder.removeprefix(f's3://{BUCKET}/')}/{key}"}
+        boto3.client("s3").put_object_acl(ACL="public-read", **place)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    opened = ap.open_scores(folder)
+    assert_same_bits(ap.evaluate(opened), ap.evaluate(pooled()))
+
+
+def test_keys_in_a_url_are_refused(folder: str) -> None:
+    for url in (f"s3://{KEY}:{SECRET}@{BUCKET}/a", f"{folder}?X-Amz-Signature={SECRET}"):
+        with pytest.raises(StoreError, match="cannot carry a password") as caught:
+            ap.open_scores(url)
+        assert SECRET not in str(caught.value)
+        with pytest.raises(StoreError):
+            ap.save_scores(pooled(), url)
+
+
+def test_an_absent_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    with pytest.raises(StoreError, match=re.escape('pip install "aucpr-dask[remote]"')):
+        ap.open_scores(f"s3://{BUCKET}/scores.zarr")
+
+
+def test_an_unknown_scheme() -> None:
+    with pytest.raises(StoreError, match="of no use"):
+        ap.open_scores("nonsense://bucket/scores.zarr")
+
+
+# Web servers
+
+
+@pytest.mark.parametrize("kind", ["open", "password", "signature"])
+def test_a_web_server_without_lists(tmp_path: Path, forest: xr.DataTree, kind: str) -> None:
+    ap.save_scores(forest, tmp_path / "scores.zarr")
+    with static_server(
+        tmp_path, user=f"ann:{SECRET}" if kind == "password" else "", signature=SECRET if kind == "signature" else ""
+    ) as (address, asked):
+        url = {
+            "open": f"http://{address}/scores.zarr/",
+            "password": f"http://ann:{SECRET}@{address}/scores.zarr",
+            "signature": f"http://{address}/scores.zarr?X-Amz-Date=1&X-Amz-Signature={SECRET}",
+        }[kind]
+        opened = ap.open_scores(url)
+        assert_same_bits(ap.evaluate(opened), ap.evaluate(forest))
+        assert SECRET not in repr(opened["small"].encoding) + str(opened.attrs)
+        assert all("zarr.json" in path or "/c" in path for path in asked)
+        asked.clear()
+        with pytest.raises(StoreError, match="no store at this place") as caught:
+            ap.open_scores(url.replace("scores.zarr", "other.zarr"))
+        assert SECRET not in str(caught.value)
+        for write in (lambda: ap.save_scores(pooled(), url), lambda: ap.run(tmp_path / "scores.zarr", url)):
+            with pytest.raises(StoreError, match="can only be read") as caught:
+                write()
+            assert SECRET not in str(caught.value)
+
+
+def test_a_web_server_that_refuses(tmp_path: Path) -> None:
+    ap.save_scores(pooled(), tmp_path / "scores.zarr")
+    with static_server(tmp_path, user="ann:other") as (address, _):
+        for url in (f"http://ann:{SECRET}@{address}/scores.zarr", f"http://{address}/scores.zarr?sig={SECRET}"):
+            with pytest.raises(UnreachableError, match="401") as caught:
+                ap.open_scores(url)
+            assert SECRET not in "".join(
+                map(str, (caught.value, caught.value.__cause__, caught.getrepr(style="short")))
+            )
+
+
+def test_files_from_elsewhere_are_imported(folder: str, storage: Proxy, tmp_path: Path) -> None:
+    table = "y,m1,m2\n" + "".join(f"{i % 2},{i / 7},{-i}\n" for i in range(20))
+    (tmp_path / "table.csv").write_text(table)
+    (tmp_path / "qrels.txt").write_text("1 0 d1 1\n1 0 d2 0\n")
+    (tmp_path / "system.run").write_text("1 Q0 d1 1 0.5 x\n1 Q0 d2 2 0.4 x\n")
+    from aucpr_dask.scores.tables import import_table
+    from aucpr_dask.scores.trec import import_trec
+
+    with static_server(tmp_path, user=f"ann:{SECRET}") as (address, _):
+        web = f"http://ann:{SECRET}@{address}"
+        import_table(f"{web}/table.csv?signature={SECRET}", f"{folder}/table.zarr", label="y")
+        import_trec([f"{web}/system.run"], f"{web}/qrels.txt", f"{folder}/trec.zarr")
+        with pytest.raises(StoreError, match="no file at this place") as caught:
+            import_table(f"{web}/absent.csv", f"{folder}/absent.zarr", label="y")
+        assert SECRET not in str(caught.value)
+    assert list(ap.open_scores(f"{folder}/table.zarr")["model"].values) == ["m1", "m2"]
+    assert list(ap.open_scores(f"{folder}/trec.zarr")["model"].values) == ["system"]
+    backend = open_backend(folder)
+    from zarr.core.buffer import default_buffer_prototype
+    from zarr.core.sync import sync
+
+    sync(backend.set("table.csv", default_buffer_prototype().buffer.from_bytes(table.encode())))
+    import_table(f"{folder}/table.csv", f"{folder}/again.zarr", label="y")
+    assert ap.open_scores(f"{folder}/again.zarr").sizes["item"] == 20
+    with pytest.raises(InvalidInputError):
+        import_table([], f"{folder}/none.zarr", label="y")
+
+
+# Runs
+
+
+class Stop(Exception):
+    pass
+
+
+def stop_after(n: int) -> Any:
+    def on_progress(event: Any) -> None:
+        if event.blocks_done >= n:
+            raise Stop
+
+    return on_progress
+
+
+@pytest.mark.slow
+def test_the_life_of_a_result(client: Client, folder: str, storage: Proxy) -> None:
+    """Begun, stopped, gone on with, finished, extended, replaced; and how much is asked of the server."""
+    source, target = f"{folder}/scores.zarr", f"{folder}/result.zarr"
+    scores = queried(11, 5, 40)
+    ap.save_scores(scores.isel(model=slice(8)), source)
+    with pytest.raises(Stop):
+        ap.run(source, target, cluster=client, on_progress=stop_after(2), **OPTIONS)
+    with pytest.raises(StoreError, match="never finished"):
+        ap.open_result(target)
+    total = len(plan_run(source, **OPTIONS).blocks)
+    client.gather([client.submit(abs, -1, workers=[address], pure=False) for address in client.nthreads()])
+    done = len(Ledger(open_backend(target)).done())
+    assert 2 <= done < total
+    events: list[Any] = []
+    result = ap.run(source, f"{target}/", cluster=client, on_progress=events.append, **OPTIONS)
+    assert_same_bits(result, ap.evaluate(scores.isel(model=slice(8)), **OPTIONS))
+    assert events[-1].blocks_done == total
+    storage.requests.clear()
+    ap.run(source, target, cluster=client, on_progress=stop_after(0), **OPTIONS)
+    assert {method for method, _ in storage.requests} == {"GET"}
+    with pytest.raises(StoreError, match=r"level: 0\.95, now 0\.5"):
+        ap.run(source, target, cluster=client, level=0.5, **OPTIONS)
+    ap.save_scores(scores, source, overwrite=True)
+    assert_same_bits(ap.run(source, target, cluster=client, **OPTIONS), ap.evaluate(scores, **OPTIONS))
+    storage.requests.clear()
+    result = ap.run(source, target, cluster=client, overwrite=True, **OPTIONS)
+    assert_same_bits(result, ap.evaluate(scores, **OPTIONS))
+    n_blocks = len(plan_run(source, **OPTIONS).blocks)
+    counts = Counter(_kind_of_request(*request, set(result.data_vars)) for request in storage.requests)
+    print(f"\nrequests of a run of {n_blocks} blocks: {dict(counts)}")
+    assert counts["read a chunk"] == counts["record a block"] == n_blocks
+    assert counts["look whose result it is"] <= 3 * n_blocks + 10
+    assert counts["write a chunk"] + counts["delete"] <= len(result.data_vars) * n_blocks + 15  # no chunk of zeros
+    assert counts["else"] < 220  # metadata, labels, plan and ledger, by three processes; however many blocks there are
+
+
+def _kind_of_request(method: str, path: str, variables: set[Any]) -> str:
+    """Say what a request of a run is for."""
+    _, _, name, *rest = [*path.partition("?")[0].strip("/").split("/")[1:], "", "", ""]
+    if name == "score":
+        return "read a chunk" if "c" in rest else "else"
+    if name == "ledger":
+        return {"token": "look whose result it is", "done": "record a block"}.get(rest[0], "else")
+    if name in variables and "c" in rest and method == "PUT":
+        return "write a chunk"
+    return "delete" if method == "POST" else "else"
+
+
+KILLED = """
+import sys
+import aucpr_dask as ap
+import aucpr_dask.stores
+if __name__ == "__main__":
+    aucpr_dask.stores.CHUNK_BYTES = 2000
+    ap.run(sys.argv[1], sys.argv[2], cluster=2, on_progress=lambda event: print(event.blocks_done, flush=True),
+           estimators=["average_precision", "continuous"], intervals=["logit"])
+"""
+
+
+def kill_after(n_blocks: int, source: str, target: str) -> None:
+    """Run in a process group of its own, and kill all of it, workers included, in the middle."""
+    options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen([sys.executable, "-c", KILLED, source, target], start_new_session=True, **options) as process:
+        for line in process.stdout or ():
+            if int(line) >= n_blocks:
+                break
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on(client: Client, folder: str) -> None:
+    source, target = f"{folder}/scores.zarr", f"{folder}/result.zarr"
+    ap.save_scores(queried(11, 5, 40), source)
+    kill_after(2, source, target)
+    with pytest.raises(StoreError, match="never finished"):
+        ap.open_result(target)
+    assert len(Ledger(open_backend(target)).done()) >= 2
+    assert_same_bits(ap.run(source, target, cluster=client, **OPTIONS), ap.evaluate(queried(11, 5, 40), **OPTIONS))
+
+
+@pytest.mark.slow
+def test_the_commands(client: Client, folder: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = (f"{i % 3 == 0:d},{rng.random()},{rng.random()}" for i in range(60))
+    (tmp_path / "table.csv").write_text("\n".join(["y,m1,m2", *rows]))
+    source, result = f"{folder}/scores.zarr", f"{folder}/result.zarr"
+    evaluate = ["evaluate", source, result, "--cluster", client.scheduler.address]
+    evaluate += ["--intervals", "bootstrap", "--resamples", "50", "--keep-replicates"]
+    for words in (
+        ["import", "csv", str(tmp_path / "table.csv"), source, "--label", "y"],
+        ["info", source],
+        ["plan", source],
+        evaluate,
+        evaluate,
+        ["info", result],
+        ["show", result],
+        ["compare", result, "--sample", "items", "--method", "bootstrap", "--output", f"{folder}/comparison.zarr"],
+        ["info", f"{folder}/comparison.zarr"],
+    ):
+        answer = CliRunner().invoke(main, words)
+        assert answer.exit_code == 0, (words, answer.output, answer.exception)
+        assert SECRET not in answer.output
+    refused = CliRunner().invoke(main, ["evaluate", source, result, "--level", "0.5"])
+    assert refused.exit_code == 2
+    assert "level" in refused.output
+
+
+@pytest.mark.slow
+def test_no_secret_is_written_anywhere(client: Client, folder: str, tmp_path: Path) -> None:
+    """Scores behind a password and a signature: neither is in the result, its ledger, what is printed or the logs."""
+    ap.save_scores(queried(5, 3, 40), tmp_path / "scores.zarr")
+    (tmp_path / "sick").mkdir()
+    ap.save_scores(queried(5, 3, 40), tmp_path / "sick" / "scores.zarr")
+    chunk = next(path for path in (tmp_path / "sick/scores.zarr/score/c").rglob("*") if path.is_file())
+    chunk.write_bytes(b"no chunk at all")
+    target = tmp_path / "result.zarr"
+    words = ["--cluster", "1", "--json"]
+    code = "import sys; from aucpr_dask.cli import main; main(sys.argv[1:])"
+    said = b""
+    with static_server(tmp_path, user=f"ann:{SECRET}", signature=f"{SECRET}-2") as (address, _):
+        query = f"?X-Amz-Date=1&X-Amz-Signature={SECRET}-2"
+        for name, status in (("scores.zarr", 0), ("sick/scores.zarr", 2), ("absent.zarr", 2)):
+            url = f"http://ann:{SECRET}@{address}/{name}{query}"
+            place = target if status == 0 else tmp_path / f"{name.replace('/', '-')}-result.zarr"
+            command = [sys.executable, "-c", code, "evaluate", url, str(place), *words]
+            done = subprocess.run(
+                command, capture_output=True, check=False, env=os.environ | {"PYTHONWARNINGS": "default"}
+            )
+            assert done.returncode == status, done.stderr.decode()
+            said += done.stdout + done.stderr
+        on_s3 = f"{folder}/result.zarr"
+        source = f"http://ann:{SECRET}@{address}/scores.zarr{query}"
+        result = ap.run(source, on_s3, cluster=client)
+        assert_same_bits(result, ap.evaluate(queried(5, 3, 40)))
+        said += repr(client.get_worker_logs()).encode() + repr(client.get_scheduler_logs()).encode()
+        said += repr(plan_run(source)).encode()
+    assert result.attrs["source"] == f"http://{address}/scores.zarr"
+    assert f'"source": "http://{address}/scores.zarr'.encode() in said
+    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    from zarr.core.buffer import default_buffer_prototype
+    from zarr.core.sync import sync
+
+    backend = open_backend(on_s3, read_only=True)
+    documents = [sync(backend.get(key, default_buffer_prototype())) for key in keys_of(on_s3)]
+    written += [document.to_bytes() for document in documents if document is not None]
+    assert any(b"http://" in content for content in written)
+    for secret in (SECRET, KEY):
+        assert secret.encode() not in said
+        assert not any(secret.encode() in content for content in written)
+
+
+# Servers that fail
+
+
+@pytest.mark.slow
+def test_twenty_patterns_of_faults(client: Client, folder: str, storage: Proxy) -> None:
+    """Each run ends with the bits of a run left in peace, at once or when the same call is given again."""
+    scores = queried(4, 3, 40)
+    source = f"{folder}/scores.zarr"
+    ap.save_scores(scores, source)
+    expected = ap.evaluate(scores, **FEW)
+    n_blocks = len(plan_run(source, **FEW).blocks)
+    random = np.random.default_rng(5)
+    injected: Counter[str] = Counter()
+    ends: Counter[str] = Counter()
+    recorded = 0
+    for pattern in range(20):
+        target = f"{folder}/result-{pattern}.zarr"
+        share = float(random.choice([0.02, 0.05, 0.1, 0.2]))
+        outages = {6: (40, 5.0), 12: (90, 5.0), 18: (120, 5.0)}
+        storage.harm(pattern, share, outages.get(pattern))
+        result, end = _run_until_it_ends(source, target, client, storage)
+        storage.calm()
+        ends[end] += 1
+        injected += storage.injected
+        recorded += sum(method == "PUT" and "/ledger/done/" in path for method, path in storage.requests)
+        assert_same_bits(result, expected)
+        assert_same_bits(ap.open_result(target), expected)
+    print(f"\nfaults injected: {sum(injected.values())} {dict(injected)}")
+    print(f"20 runs: {dict(ends)}")
+    print(f"blocks: {20 * n_blocks} in all, recorded {recorded} times")
+    assert sum(ends.values()) == 20
+    assert ends["at once"] >= 15
+    assert sum(injected.values()) > 200
+    assert {*Proxy.FAULTS, "outage"} <= set(injected)
+
+
+def _run_until_it_ends(source: str, target: str, client: Client, storage: Proxy) -> tuple[Any, str]:
+    """Run; if that fails, do what the error says."""
+    try:
+        return ap.run(source, target, cluster=client, **FEW), "at once"
+    except (StoreError, RunError) as error:
+        said = "\n".join([str(error), *getattr(error, "__notes__", ())])
+    assert re.search("same c(all|ommand)", said)
+    storage.calm()
+    try:
+        return ap.run(source, target, cluster=client, **FEW), "when the same call was given again"
+    except StoreError as error:
+        said = str(error)
+    assert "overwrite=True" in said  # it was stopped before there was a ledger
+    return ap.run(source, target, cluster=client, overwrite=True, **FEW), "when it was started anew"
+
+
+@pytest.mark.slow
+def test_a_server_that_is_not_there(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    started = time.monotonic()
+    with pytest.raises(UnreachableError, match="cannot be read") as caught:
+        ap.open_scores(folder)
+    assert "Debug source" not in str(caught.value)
+    assert time.monotonic() - started < 30

@@ -1,0 +1,209 @@
+"""Plans, tasks and memory stay small however large the store."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+import xarray as xr
+from conftest import pooled, queried
+from distributed import Client, LocalCluster
+from hypothesis import given
+from hypothesis import strategies as st
+from test_run import assert_same_bits
+
+import aucpr_dask as ap
+from aucpr_dask import execution
+from aucpr_dask.errors import MissingScoresError
+from aucpr_dask.execution import BLOCKS_AHEAD, LEAST_AHEAD, as_they_finish
+from aucpr_dask.planning import MOST_BLOCKS, Block, describe, plan_run
+from aucpr_dask.scores.store import ScoreWriter
+from aucpr_dask.stores import nodes_of
+
+MOST_TASKS = 10**5
+OPTIONS: dict[str, Any] = {"intervals": ["logit", "bootstrap"], "n_resamples": 20, "keep_replicates": True}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def described(place: Path, n_models: int, n_queries: int, n_items: int) -> Path:
+    """Write a score store of which every chunk is absent: only what describes it is there."""
+    score = da.empty((n_models, n_queries, n_items), dtype="float32", chunks=-1)
+    label = np.tile((np.arange(n_items) % 10 == 0).astype("int8"), (n_queries, 1))
+    names = {"model": np.arange(n_models), "query": np.arange(n_queries)}
+    template = xr.Dataset({"score": (("model", "query", "item"), score), "label": (("query", "item"), label)}, names)
+    ScoreWriter(place, template).commit()
+    return place
+
+
+def assert_tiles(blocks: list[Block], sizes: dict[str, int]) -> None:
+    """Check that blocks are a grid that covers everything once."""
+    ranges = [sorted({block.region[axis][1:] for block in blocks}) for axis in range(len(sizes))]
+    for one, size in zip(ranges, sizes.values(), strict=True):
+        edges = [0, *(stop for _, stop in one)]
+        assert one == list(itertools.pairwise(edges))
+        assert edges[-1] == size
+    assert len({block.region for block in blocks}) == len(blocks) == math.prod(map(len, ranges))
+
+
+# The plan
+
+
+@pytest.mark.parametrize(
+    ("n_models", "n_queries", "n_items"),
+    [
+        (20_000, 100, 1000),
+        pytest.param(10**5, 10**3, 1000, marks=pytest.mark.slow),
+        pytest.param(10**5, 10**3, 100_000, marks=pytest.mark.slow),
+    ],
+)
+def test_a_plan_of_any_size_takes_seconds_and_few_tasks(
+    tmp_path: Path, n_models: int, n_queries: int, n_items: int
+) -> None:
+    place = described(tmp_path / "scores.zarr", n_models, n_queries, n_items)
+    started = time.process_time()
+    plan = plan_run(place)
+    assert time.process_time() - started < 20  # 1 to 2 on an idle core; it took 20, and more than 250, before
+    assert len(plan.blocks) <= MOST_BLOCKS < MOST_TASKS
+    assert plan.n_rankings == n_models * n_queries
+    assert_tiles(list(plan.blocks), {"model": n_models, "query": n_queries})
+    assert plan.largest < 2**28
+    smallest = min(
+        math.prod(v.encoding["chunks"]) * v.dtype.itemsize for v in plan.template.data_vars.values() if v.ndim > 1
+    )
+    assert smallest >= 4000, "results would lie in tiny files"
+
+
+def test_many_chunks_are_taken_together_along_the_queries_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 2000)
+    place = described(tmp_path / "scores.zarr", 12, 17, 100)  # chunks of 1 x 5: 4 x 12 of them
+    whole = plan_run(place)
+    assert len(whole.blocks) == 48
+    assert all(block.parts() == [block] for block in whole.blocks)
+    for most, shape in [(48, (1, 5)), (30, (1, 10)), (12, (1, 17)), (5, (4, 17)), (1, (12, 17))]:
+        monkeypatch.setattr("aucpr_dask.planning.MOST_BLOCKS", most)
+        plan = plan_run(place)
+        assert tuple(plan.blocks[0].sizes.values()) == shape
+        assert len(plan.blocks) <= most
+        assert_tiles(list(plan.blocks), {"model": 12, "query": 17})
+        assert_tiles([part for block in plan.blocks for part in block.parts()], {"model": 12, "query": 17})
+        assert {tuple(part.sizes.values()) for block in plan.blocks for part in block.parts()} == {(1, 5), (1, 2)}
+        assert plan.template["n_positive"].encoding["chunks"] == shape
+        extra = plan.largest - whole.largest
+        assert extra <= plan.result_bytes, "of the scores, memory holds one part at a time"
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9), st.integers(1, 4)), min_size=1, max_size=2),
+)
+def test_parts_tile_their_block(dims: list[tuple[int, int, int]]) -> None:
+    region = tuple((f"dim{i}", start, start + length) for i, (start, length, _) in enumerate(dims))
+    block = Block("a", region, tuple(step for _, _, step in dims))
+    covered = np.zeros(tuple(block.sizes.values()), int)
+    for part in block.parts():
+        covered[tuple(block.place_of(part).values())] += 1
+        assert all(size <= step for size, (_, _, step) in zip(part.sizes.values(), dims, strict=True))
+    assert (covered == 1).all()
+    assert sum(part.n_rankings for part in block.parts()) == block.n_rankings
+
+
+def test_more_data_sets_than_blocks_are_still_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No block holds two data sets, so that many it takes."""
+    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 300)
+    monkeypatch.setattr("aucpr_dask.planning.MOST_BLOCKS", 2)
+    ap.save_scores(xr.DataTree.from_dict({f"set{i}": pooled(6, 40) for i in range(4)}), tmp_path / "scores.zarr")
+    plan = plan_run(tmp_path / "scores.zarr")
+    assert [block.path for block in plan.blocks] == [f"set{i}" for i in range(4)]
+
+
+def test_counts_of_missing_scores_too_many_for_memory_are_still_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = queried(6, 4, 30)
+    for name, data in (("whole", scores), ("holed", scores.assign(score=scores["score"].where(scores["score"] > -1)))):
+        ap.save_scores(data, tmp_path / name)
+    monkeypatch.setattr("aucpr_dask.scores.store.MOST_LOADED", 0)
+    opened = ap.open_scores(tmp_path / "whole")
+    assert opened["n_missing"].chunks is not None
+    assert plan_run(tmp_path / "whole").n_rankings == 24
+    with pytest.raises(MissingScoresError, match=r"NaN scores in .* rankings, most in"):
+        plan_run(tmp_path / "holed")
+
+
+# Blocks of many chunks
+
+
+@pytest.mark.parametrize("most", [1, 3, 7])
+@pytest.mark.parametrize("make", [lambda: pooled(23, 60), lambda: queried(7, 5, 40)])
+def test_blocks_of_many_chunks_give_the_same_bits(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Any, most: int
+) -> None:
+    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 700)
+    monkeypatch.setattr("aucpr_dask.planning.MOST_BLOCKS", most)
+    scores = make()
+    ap.save_scores(scores, tmp_path / "scores.zarr")
+    plan = plan_run(tmp_path / "scores.zarr", **OPTIONS)
+    assert len(plan.blocks) <= most
+    assert max(len(block.parts()) for block in plan.blocks) > 1
+    assert "blocks" in describe(plan)
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client, **OPTIONS)
+    assert_same_bits(result, ap.evaluate(scores, **OPTIONS))
+    chunks = [path for path in (tmp_path / "result.zarr" / "estimate" / "c").rglob("*") if path.is_file()]
+    assert len(chunks) == len(plan.blocks)
+
+
+# The tree, the scheduler
+
+
+def test_a_process_opens_a_tree_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = xr.DataTree.from_dict({f"set{i:02d}": pooled(2, 30, seed=i) for i in range(12)})
+    ap.save_scores(tree, tmp_path / "scores.zarr")
+    opened: list[Any] = []
+    monkeypatch.setattr(
+        execution, "open_unread", lambda url, real=execution.open_unread: opened.append(url) or real(url)
+    )
+    for path, node in nodes_of(tree):
+        ours = execution._source_node(str(tmp_path / "scores.zarr"), path, "this run")
+        np.testing.assert_array_equal(ours["score"].values, node["score"].values)
+        np.testing.assert_array_equal(ours["label"].values, node["label"].values)
+    assert len(opened) == 1
+
+
+def task_names(dask_scheduler: Any) -> int:
+    return len(dask_scheduler.tasks)
+
+
+def process_of(number: int, *arguments: Any) -> int:
+    return os.getpid()
+
+
+def test_the_scheduler_never_knows_more_tasks_than_the_window_holds(client: Client) -> None:
+    window = max(LEAST_AHEAD, BLOCKS_AHEAD * sum(client.nthreads().values()))
+    calls = [(number, Block("", (("model", number, number + 1),)), "more") for number in range(5 * window)]
+    seen: list[int] = []
+    finished: list[int] = []
+    for number, pid in as_they_finish(client, process_of, calls, keep_going=True):
+        assert pid != os.getpid()
+        finished.append(number)
+        if len(finished) % 10 == 0:
+            seen.append(client.run_on_scheduler(task_names))
+    assert sorted(finished) == list(range(len(calls)))
+    # Tasks that are done may still be known for a moment.
+    assert window // 2 <= max(seen) <= window + 10
