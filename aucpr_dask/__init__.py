@@ -26,6 +26,7 @@ _HOME = {
     "dominates": "aucpr_dask.curves",
     "estimate": "aucpr_dask.evaluation",
     "evaluate": "aucpr_dask.evaluation",
+    "history": "aucpr_dask.versioned",
     "interval": "aucpr_dask.evaluation",
     "open_comparison": "aucpr_dask.inference",
     "open_result": "aucpr_dask.results",
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from aucpr_dask.results import open_result as open_result
     from aucpr_dask.scores import open_scores as open_scores
     from aucpr_dask.scores import save_scores as save_scores
+    from aucpr_dask.versioned import history as history
 
 
 def __getattr__(name: str) -> Any:

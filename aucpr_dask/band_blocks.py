@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,8 +110,9 @@ def _replicate_rates(
     ladders = [Ladder.of(items.score[row], positive > 0, negative > 0, missing) for row in panel]
     out = np.empty((panel.size, n_resamples, places.grid.size))
     count = np.empty((int(units.size.sum()), LANES), np.uint8)
+    draw: Any = draw_counts
     for first in range(0, n_resamples, LANES):
-        draw_counts(key, first, units.size, units.stratum, count)
+        draw(key, first, units.size, units.stratum, count)
         unseen = count[units.unseen].sum(axis=0, dtype=np.int64)
         of_item = count[units.of_item]
         for ranking, ladder in enumerate(ladders):
@@ -144,13 +146,12 @@ class Ladder:
         is_end = np.append(score[order][1:] != score[order][:-1], order.size > 0)
         block = np.concatenate(([0], np.cumsum(is_end)[:-1])) if order.size else np.empty(0, np.int64)
         holds = np.bincount(block, weights=positive[order]) > 0
-        is_step = holds | np.append(holds[1:], True) if holds.size else holds
-        ends = np.flatnonzero(is_end)[is_step]
+        ends = np.flatnonzero(is_end)[holds | np.append(holds[1:], True)[: holds.size]]
         return cls(
             order[positive[order]],
             order[negative[order]],
-            np.cumsum(positive[order])[ends],
-            np.cumsum(negative[order])[ends],
+            np.cumsum(positive[order], dtype=np.int64)[ends],
+            np.cumsum(negative[order], dtype=np.int64)[ends],
             np.flatnonzero(positive & ~scored),
             np.flatnonzero(negative & ~scored),
             missing,
@@ -238,8 +239,9 @@ def rate_bands(
     for band in (pointwise, simultaneous):
         _extend(band, inner)
     # Where one band holds everywhere, so does what follows from it: the rates increase along the grid.
-    simultaneous[:, 0] = np.maximum.accumulate(simultaneous[:, 0])
-    simultaneous[:, 1] = np.minimum.accumulate(simultaneous[::-1, 1])[::-1]
+    lower, upper = np.maximum.accumulate(simultaneous[:, 0]), np.minimum.accumulate(simultaneous[::-1, 1])[::-1]
+    simultaneous[:, 0] = np.minimum(lower, pointwise[:, 0])
+    simultaneous[:, 1] = np.maximum(upper, pointwise[:, 1])
     for band in (pointwise, simultaneous):
         band[np.isnan(rates)] = np.nan
     return pointwise, simultaneous

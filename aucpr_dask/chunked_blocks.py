@@ -22,7 +22,7 @@ Counts = NDArray[Any]  # whole numbers from 0, of the narrowest type that holds 
 Ranges = tuple[list[Array], list[Array]]
 Steps = tuple[float, ...]  # sum of steps, what rounding lost of it, positives and negatives above
 
-MOST_SCORES = 2**26  # distinct scores of positives in one ranking: they and their counts pass through each worker
+MOST_SCORES = 2**25  # distinct scores of positives in one ranking: they and their counts pass through each worker
 
 
 @dataclass(frozen=True)

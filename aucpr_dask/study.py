@@ -32,6 +32,7 @@ from aucpr_dask.results import versions
 from aucpr_dask.simulate import Scenario, bibeta, binormal, offset_uniform
 from aucpr_dask.specs import INTERVALS, lookup
 from aucpr_dask.stores import create_store, open_array, open_backend, read_root_attrs
+from aucpr_dask.urls import concealed, is_versioned
 from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL
 
 __all__ = ["study"]
@@ -389,7 +390,11 @@ def _open_records(design: Design, n_simulations: int, url: str | Path | None) ->
     template = _template(design, n_simulations)
     if url is None:
         return {str(name): variable.values for name, variable in template.data_vars.items()}
-    url = str(url)
+    url = concealed(url)
+    if is_versioned(url):
+        raise StoreError(
+            explain("records that grow cannot be kept in an Icechunk repository", where=url, remedy="name a folder")
+        )
     try:
         attrs = read_root_attrs(url)
     except StoreError:  # there is nothing, or something that `create_store` will not replace

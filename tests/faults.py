@@ -13,6 +13,7 @@ import functools
 import logging
 import multiprocessing
 import os
+import resource
 import signal
 import subprocess
 import threading
@@ -27,7 +28,8 @@ from typing import Any
 
 import dask
 import numpy as np
-from conftest import queried
+import psutil
+from conftest import pooled, queried
 from distributed import Client, LocalCluster, Scheduler, Worker, WorkerPlugin
 from test_run import assert_same_bits
 
@@ -39,7 +41,6 @@ from aucpr_dask.ledger import Ledger
 from aucpr_dask.planning import plan_run
 from aucpr_dask.stores import open_backend
 
-TIMES = 20
 CHUNK_BYTES = 1000
 OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "intervals": ["logit", "bootstrap"]}
 OPTIONS |= {"n_resamples": 100, "keep_replicates": True}
@@ -68,10 +69,10 @@ class Tally:
 
 
 @contextmanager
-def small_chunks() -> Iterator[None]:
+def small_chunks(n_bytes: int = CHUNK_BYTES) -> Iterator[None]:
     """Cut the small stores of the trials into many blocks."""
     before = aucpr_dask.stores.CHUNK_BYTES
-    aucpr_dask.stores.CHUNK_BYTES = CHUNK_BYTES
+    aucpr_dask.stores.CHUNK_BYTES = n_bytes
     try:
         yield
     finally:
@@ -81,8 +82,9 @@ def small_chunks() -> Iterator[None]:
 class Trial:
     """One score store, what its evaluation gives, and results of runs into which faults are put."""
 
-    def __init__(self, folder: Path, seed: int = 0) -> None:
+    def __init__(self, folder: Path, seed: int = 0, times: int = 20) -> None:
         self.folder = folder
+        self.times = times
         self.source = folder / "scores.zarr"
         self.log = folder / "tasks"
         self.random = np.random.default_rng(seed)
@@ -200,7 +202,14 @@ def eat_memory() -> None:
 
 
 def take_too_much() -> None:
-    np.ones(1 << 40)
+    """Ask for more memory than this process may have."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = psutil.Process().memory_info().vms
+    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 26), before[1]))
+    try:
+        np.ones(1 << 26)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 # Processes
@@ -240,25 +249,23 @@ def local_cluster(folder: Path, n_workers: int = 2, **options: Any) -> Iterator[
 class Site:
     """A scheduler, workers and perhaps a client as single processes of one process group."""
 
-    def __init__(self, trial: Trial, watch: Watch | None = None, n_workers: int = 2) -> None:
-        self._trial = trial
+    def __init__(self, folder: Path, watch: Watch | None = None, n_workers: int = 2) -> None:
         self.processes: dict[str, Any] = {}
         mine, other = fork_server().Pipe()
         self._start("scheduler", _serve_scheduler, other)
         self.group = self.processes["scheduler"].pid
         self.address = mine.recv()
-        watch = watch or Watch(trial.log)
         for number in range(n_workers):
-            self._start(f"worker {number}", _serve_worker, self.address, self.group, str(trial.folder), watch)
+            self._start(f"worker {number}", _serve_worker, self.address, self.group, str(folder), watch)
 
     def _start(self, name: str, function: Callable[..., None], *arguments: Any) -> None:
         self.processes[name] = fork_server().Process(target=function, args=arguments)
         self.processes[name].start()
 
-    def start_client(self, target: Path) -> Connection:
-        """Start a run in a process of its own; what it sends: the number of blocks done, or how it ended."""
+    def start_client(self, source: Path, target: Path, **options: Any) -> Connection:
+        """Start a run in a process of its own; it sends the number of blocks done, and at its end None."""
         mine, other = fork_server().Pipe()
-        self._start("client", _run, other, self.group, str(self._trial.source), str(target), self.address)
+        self._start("client", _run, other, self.group, str(source), str(target), self.address, options)
         other.close()
         return mine
 
@@ -300,22 +307,23 @@ def _serve_scheduler(connection: Connection) -> None:
     _quietly(serve())
 
 
-def _serve_worker(address: str, group: int, folder: str, watch: Watch) -> None:
+def _serve_worker(address: str, group: int, folder: str, watch: Watch | None) -> None:
     async def serve() -> None:
         async with Worker(address, nthreads=1, memory_limit=0, local_directory=folder) as worker:
             await worker.finished()
 
     os.setpgid(0, group)
-    watch.setup()
+    if watch is not None:
+        watch.setup()
     _quietly(serve())
 
 
-def _run(connection: Connection, group: int, source: str, target: str, address: str) -> None:
+def _run(connection: Connection, group: int, source: str, target: str, address: str, options: dict[str, Any]) -> None:
     os.setpgid(0, group)
     logging.disable(logging.CRITICAL)
     connection.send(0)
     with small_chunks():
-        ap.run(source, target, cluster=address, on_progress=lambda event: connection.send(event.blocks_done), **OPTIONS)
+        ap.run(source, target, cluster=address, on_progress=lambda event: connection.send(event.blocks_done), **options)
     connection.send(None)
 
 
@@ -352,7 +360,7 @@ def kill_workers(trial: Trial, client: Client, how: str) -> Tally:
     """Kill a worker in the middle of a run."""
     client.register_plugin(Watch(trial.log))
     with trial.tally() as tally:
-        for _ in range(TIMES):
+        for _ in range(trial.times):
             target = trial.new_target()
             pid = workers(client)[int(trial.random.integers(2))]
             with once_started(trial, tally, functools.partial(os.kill, pid, SIGNALS[how])):
@@ -372,10 +380,10 @@ def workers(client: Client) -> list[int]:
 
 def kill_scheduler(trial: Trial) -> Tally:
     """Kill the scheduler in the middle of a run; the same call goes on with another one."""
-    site = Site(trial)
+    site = Site(trial.folder, Watch(trial.log))
     try:
         with trial.tally() as tally:
-            for _ in range(TIMES):
+            for _ in range(trial.times):
                 target = trial.new_target()
                 try:
                     with once_started(trial, tally, functools.partial(site.kill, "scheduler")):
@@ -384,7 +392,7 @@ def kill_scheduler(trial: Trial) -> Tally:
                 except ClusterError:
                     tally.note("ended with ClusterError")
                 site.close()
-                site = Site(trial)
+                site = Site(trial.folder, Watch(trial.log))
                 trial.run(target, site.address)
                 trial.judge(tally, target)
     finally:
@@ -396,12 +404,12 @@ def stop_machine(trial: Trial, client: Client, *, within_a_write: bool) -> Tally
     """Kill scheduler, workers and client at once, in the middle of a run; it goes on elsewhere."""
     client.register_plugin(Watch(trial.log))
     with trial.tally() as tally:
-        for _ in range(TIMES):
+        for _ in range(trial.times):
             target = trial.new_target()
             # Each of two workers writes about 6 files for each block of the run.
             rename = int(trial.random.integers(1, 5 * trial.n_blocks)) if within_a_write else 0
-            with Site(trial, Watch(trial.log, lethal_rename=rename)) as site:
-                events = site.start_client(target)
+            with Site(trial.folder, Watch(trial.log, lethal_rename=rename)) as site:
+                events = site.start_client(trial.source, target, **OPTIONS)
                 if within_a_write:
                     drain(events)
                     tally.injected += 1
@@ -423,17 +431,17 @@ def drain(events: Connection) -> None:
 
 def pause_machine(trial: Trial) -> Tally:
     """Stop and continue all processes of a run, as a suspended machine does."""
-    with trial.tally() as tally, Site(trial) as site:
+    with trial.tally() as tally, Site(trial.folder, Watch(trial.log)) as site:
 
         def pause() -> None:
             site.signal(signal.SIGSTOP)
             time.sleep(0.1)
             site.signal(signal.SIGCONT)
 
-        for _ in range(TIMES):
+        for _ in range(trial.times):
             target = trial.new_target()
             with once_started(trial, tally, pause):
-                drain(site.start_client(target))
+                drain(site.start_client(trial.source, target, **OPTIONS))
             trial.judge(tally, target)
     return tally
 
@@ -462,7 +470,7 @@ def fill_disk(trial: Trial, client: Client) -> Tally:
         trial.run(target, client)
         needed = 4 * sum(path.is_file() for path in target.rglob("*"))  # each takes a page
         tally.tasks -= trial.n_blocks
-        for number in range(TIMES):
+        for number in range(trial.times):
             target = trial.folder / "disk" / f"result-{number}.zarr"
             used = 4 * sum(path.is_file() for path in target.parent.rglob("*"))
             resize(used + int(needed * (0.05 + 0.8 * trial.random.random())))
@@ -505,11 +513,11 @@ def poisoned(trial: Trial, number: int) -> Iterator[None]:
         (trial.source / changed[0]).write_bytes(good[changed[0]])
 
 
-def poison_block(trial: Trial, client: Client, illness: Callable[[], object], times: int = TIMES) -> Tally:
+def poison_block(trial: Trial, client: Client, illness: Callable[[], object]) -> Tally:
     """Let one block of a run fail whenever it is tried; the others are kept, and once it is mended only it is left."""
     client.register_plugin(Watch(trial.log, on_poison=illness))
     with trial.tally() as tally:
-        for _ in range(times):
+        for _ in range(trial.times):
             target, number = trial.new_target(), trial.draw_block()
             with poisoned(trial, number):
                 try:
@@ -537,7 +545,7 @@ def run_twice(trial: Trial, client: Client, **options: Any) -> Tally:
     plan = OPTIONS | {name: value for name, value in options.items() if name != "overwrite"}
     expected = ap.evaluate(queried(11, 5, 40), **plan)
     with trial.tally() as tally, Client(client.scheduler.address, set_as_default=False) as other:
-        for _ in range(TIMES):
+        for _ in range(trial.times):
             target = trial.new_target()
             ends: dict[str, str] = {}
 
@@ -555,3 +563,48 @@ def run_twice(trial: Trial, client: Client, **options: Any) -> Tally:
             wait_for(client)
             trial.judge(tally, target, expected if options.get("overwrite") else None)
     return tally
+
+
+# Endurance
+
+
+@dataclass
+class Sample:
+    """Where a long run was, and what its processes took of the memory."""
+
+    blocks: int
+    seconds: float
+    mebibytes: dict[str, float]
+    cpu_seconds: dict[str, float]
+
+
+def endure(folder: Path, n_blocks: int = 10_000, every: int = 1000) -> list[Sample]:
+    """Evaluate a store of so many blocks, and sample the processes' memory and processor time on the way."""
+    scores = pooled(n_blocks, 30)
+    with small_chunks(240):
+        ap.save_scores(scores, folder / "many.zarr")
+    samples: list[Sample] = []
+    with Site(folder) as site:
+        started, events = time.monotonic(), site.start_client(folder / "many.zarr", folder / "many-result.zarr")
+        processes = {name: psutil.Process(process.pid) for name, process in site.processes.items()}
+        while (n_done := events.recv()) is not None:
+            if n_done >= (samples[-1].blocks + every if samples else 1):
+                memory = {name: process.memory_info().rss / 2**20 for name, process in processes.items()}
+                times = {name: sum(process.cpu_times()[:2]) for name, process in processes.items()}
+                samples.append(Sample(n_done, time.monotonic() - started, memory, times))
+    assert_same_bits(ap.open_result(folder / "many-result.zarr"), ap.evaluate(scores))
+    return samples
+
+
+def memory_of_a_worker() -> int:
+    """Return the bytes that a worker from the fork server takes before it has worked."""
+    mine, other = fork_server().Pipe()
+    process = fork_server().Process(target=_tell_memory, args=(other,))
+    process.start()
+    n_bytes = int(mine.recv())
+    process.join()
+    return n_bytes
+
+
+def _tell_memory(connection: Connection) -> None:
+    connection.send(psutil.Process().memory_info().rss)

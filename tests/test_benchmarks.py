@@ -21,6 +21,8 @@ from benchmarks.report import as_json, as_line, as_markdown  # noqa: E402
 from benchmarks.scaling import Models, Workers, exponent  # noqa: E402
 from benchmarks.suites import SUITES  # noqa: E402
 
+# The cold start compiles every kernel anew; the others start clusters of their own.
+SLOW = {"cold-start", "scaling-workers", "scaling-models", "scaling-items", "scheduler"}
 MACHINE = {"processor": "an abacus"}
 
 
@@ -116,8 +118,7 @@ def test_each_of_the_ten_estimators_is_timed_alone():
 @pytest.mark.filterwarnings("ignore:unsafe cast from uint64")  # ranx, while it compiles
 @pytest.mark.parametrize(
     "kind",
-    # The cold start compiles every kernel anew.
-    [pytest.param(kind, marks=pytest.mark.slow if kind.name == "cold-start" else (), id=kind.name) for kind in SUITES],
+    [pytest.param(kind, marks=pytest.mark.slow if kind.name in SLOW else (), id=kind.name) for kind in SUITES],
 )
 def test_suite_runs_once_and_its_contenders_agree(kind):
     suite = small(kind)

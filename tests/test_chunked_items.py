@@ -1,6 +1,7 @@
 """Rankings whose items are in several chunks: the same bits as whole ones, lazily; and bounds that hold."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -413,6 +414,16 @@ def test_a_run_evaluates_such_a_store_chunk_after_chunk(small_chunks: None, tmp_
             ap.run(tmp_path / "scores.zarr", tmp_path / "other.zarr", intervals="bootstrap", cluster=client)
     assert not (tmp_path / "other.zarr").exists()
     xr.testing.assert_equal(result.load(), ap.evaluate(scores, intervals=INTERVALS))
+
+
+def test_the_example_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).parents[1] / "README.md").read_text()
+    code = re.search(r"## Rankings larger than memory\n.*?```python\n(.*?)```", text, re.DOTALL).group(1)
+    exec(compile(code.replace("_000_000", "_000"), "README.md", "exec"), {})
+    area, bounds = capsys.readouterr().out.splitlines()
+    lower, upper = map(float, bounds.strip("[]").split())
+    assert 0.5 < lower <= float(area) + 1e-8 <= upper + 2e-8
+    assert upper - lower <= 1e-3
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterator
 from importlib import resources
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -403,8 +402,16 @@ def ssh_server(tmp_path: Path) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_ssh(ssh_server: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", ["tcp", "tls"])
+def test_ssh(ssh_server: dict[str, Any], tmp_path: Path, protocol: str) -> None:
     pytest.importorskip("asyncssh")
+    document = {}
+    if protocol == "tls":
+        pytest.importorskip("trustme")
+        from test_tls import PARTS, certify
+
+        certify(tmp_path / "certificates")
+        document["tls"] = {key: f"certificates/{name}" for key, name in PARTS.items()}
     options = {
         "hosts": ["127.0.0.1", "127.0.0.1"],
         "connect_options": ssh_server,
@@ -412,9 +419,10 @@ def test_ssh(ssh_server: dict[str, Any], tmp_path: Path) -> None:
         "scheduler_options": {"dashboard_address": ":0"},
         "remote_python": sys.executable,
     }
-    with ap.connect(written(tmp_path, kind="ssh", options=options)) as client:
+    with ap.connect(written(tmp_path, kind="ssh", options=options, **document)) as client:
         client.wait_for_workers(2, timeout=60)
         assert list(client.nthreads().values()) == [1, 1]
+        assert all(address.startswith(f"{protocol}://") for address in client.nthreads())
         assert_runs(pooled(), tmp_path, client)
 
 
@@ -500,7 +508,7 @@ def test_containers_agree_with_each_other() -> None:
 
 def test_the_dockerfile_is_clean() -> None:
     hadolint = shutil.which("hadolint") or shutil.which("hadolint", path=Path(sys.executable).parent)
-    if hadolint is None or find_spec("dockerfile_parse") is None:
-        pytest.skip("needs hadolint and dockerfile-parse")
+    if hadolint is None:
+        pytest.skip("needs hadolint")
     done = subprocess.run([hadolint, "--no-color", FOLDER / "Dockerfile"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")

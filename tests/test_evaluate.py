@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import dask
-import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
@@ -13,7 +12,7 @@ from conftest import pooled, queried
 from scipy import stats
 
 import aucpr_dask as ap
-from aucpr_dask.errors import AlignmentError, AucprError, ChunkError, InvalidInputError, MissingScoresError
+from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, MissingScoresError
 from aucpr_dask.specs import ESTIMATORS, INTERVALS
 from aucpr_dask.variables import FLAG_BITS, RESULT_VARIABLES
 

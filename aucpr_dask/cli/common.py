@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from aucpr_dask import __version__
-from aucpr_dask.errors import AucprError
+from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError
 from aucpr_dask.urls import concealed
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from aucpr_dask.view.progress import Report
 
-BAD_INPUT, INTERRUPTED = 2, 130
+# Exit codes: blocks failed, or the cluster or the disk did, and the same command goes on; what was given is wrong.
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -42,8 +43,8 @@ class _Main(click.Group):
             with _interruptible():
                 return super().invoke(ctx)
         except AucprError as error:
-            click.echo(f"error: {error}", err=True)
-            ctx.exit(BAD_INPUT)
+            click.echo("\n".join([f"error: {error}", *getattr(error, "__notes__", [])]), err=True)
+            ctx.exit(FAILED if isinstance(error, (ClusterError, OtherRunError, RunError)) else BAD_INPUT)
         except KeyboardInterrupt:
             click.echo(
                 "\ninterrupted; a store that was being written does not open until it is written again", err=True

@@ -54,7 +54,7 @@ class _Subject(NamedTuple):
 
     path: str
     node: xr.Dataset
-    inputs: dict[str, xr.DataArray]
+    inputs: dict[str, Any]
     options: dict[str, Any]
     query: Any
 
@@ -141,8 +141,7 @@ def precision_recall(
     for line, position in enumerate(named):
         arguments = subject.of([position]) | options
         grid = _recalls_of(arguments)
-        precision = curve(**arguments, grid=grid)
-        _draw_line(ax, grid, precision.values.ravel(), line, names_of(subject.node)[position])
+        _draw_line(ax, grid, _values(arguments, PRECISION_RECALL, grid), line, names_of(subject.node)[position])
     _finish(ax, "recall", "precision", subject, named, model)
     return ax
 
@@ -190,8 +189,8 @@ def achievable(
         arguments = subject.of([position]) | {"prevalence": prevalence}
         grid = _recalls_of(arguments)
         colour, name = COLOURS[line], as_label(names_of(subject.node)[position])
-        ax.plot(grid, curve(**arguments, grid=grid).values.ravel(), color=GREY, linewidth=0.9, label=f"{name}, curve")
-        hull = curve(**arguments, kind=ACHIEVABLE, grid=grid).values.ravel()
+        ax.plot(grid, _values(arguments, PRECISION_RECALL, grid), color=GREY, linewidth=0.9, label=f"{name}, curve")
+        hull = _values(arguments, ACHIEVABLE, grid)
         ax.plot(grid, hull, color=colour, linestyle=SEQUENCE[line], label=f"{name}, achievable")
         vertices = curve(**arguments, kind=ACHIEVABLE).isel({MODEL: 0})
         found = vertices["true_positives"] > 0
@@ -279,11 +278,13 @@ def _named(subject: _Subject, model: Models | None, top: int, by: str = "average
     if n_models == 1:
         return [0]
     areas = estimate(**subject.inputs, **subject.options, estimator=by)
-    return best_first(areas.compute())[:top].tolist()
+    best: list[int] = best_first(areas.compute())[:top].tolist()
+    return best
 
 
 def _is_positive(subject: _Subject) -> xr.DataArray:
-    return subject.inputs["label"] >= (subject.options["positive_from"] or 1)
+    label: xr.DataArray = subject.inputs["label"]
+    return label >= (subject.options["positive_from"] or 1)
 
 
 def _prevalence_of(subject: _Subject, prevalence: float | None) -> float | None:
@@ -298,6 +299,11 @@ def _prevalence_of(subject: _Subject, prevalence: float | None) -> float | None:
     unseen = float(subject.inputs["n_positive"]) - positives if "n_positive" in subject.inputs else 0.0
     share = (positives + unseen) / (items + unseen) if items + unseen > 0 else 0.0
     return share if 0 < share < 1 else None
+
+
+def _values(arguments: dict[str, Any], kind: str, grid: Floats) -> Floats:
+    """Return the precision of one model at recalls."""
+    return np.ravel(np.asarray(curve(**arguments, kind=kind, grid=grid), dtype=np.float64))
 
 
 def _recalls_of(arguments: dict[str, Any]) -> Floats:
@@ -319,7 +325,7 @@ def _draw_precision_recall_ground(ax: Axes, prevalence: float | None, *, iso_f: 
     if prevalence is not None:
         recall = np.linspace(0, 1, 101)
         least = np.asarray(unachievable_precision(recall, prevalence))
-        hatched = {"facecolor": "white", "edgecolor": GREY, "hatch": "//////", "linewidth": 0.0}
+        hatched: Any = {"facecolor": "white", "edgecolor": GREY, "hatch": "//////", "linewidth": 0.0}
         ax.fill_between(recall, 0, least, **hatched, zorder=0.5, label="unachievable")
         ax.axhline(prevalence, color=GREY, linestyle=":", linewidth=0.9, label="prevalence", zorder=1)
     if iso_f:
@@ -391,8 +397,8 @@ def _draw_bands(
     level, n_resamples, seed = draws
     arguments = subject.of(named) | options
     if subject.query is not None:
-        label = np.array([str(subject.query)], dtype=object)
-        arguments["score"] = arguments["score"].expand_dims(query=label)
+        name = np.array([str(subject.query)], dtype=object)
+        arguments["score"] = arguments["score"].expand_dims(query=name)
     drawn = curve_bands(**arguments, kind=kind, level=level, n_resamples=n_resamples, seed=seed, dataset=subject.path)
     over = "false_positive_rate" if kind == ROC else "recall"
     drawn = drawn.squeeze("query", drop=True) if "query" in drawn.dims else drawn
@@ -401,9 +407,9 @@ def _draw_bands(
             if bands in (band, "both"):
                 ends = drawn[f"{band}_band"].isel({MODEL: line})
                 lower, upper = ends.sel({BOUND: "lower"}), ends.sel({BOUND: "upper"})
-                label = f"{percent(level)} {band} band" if line == 0 else None
-                style = {"color": COLOURS[line], "alpha": alpha, "linewidth": 0, "zorder": 2}
-                ax.fill_between(drawn[over], lower, upper, label=label, **style)
+                described = f"{percent(level)} {band} band" if line == 0 else None
+                style: Any = {"color": COLOURS[line], "alpha": alpha, "linewidth": 0, "zorder": 2}
+                ax.fill_between(drawn[over], lower, upper, label=described, **style)
 
 
 def _finish(ax: Axes, x: str, y: str, subject: _Subject, named: list[int], model: Models | None) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from aucpr_dask.errors import InvalidInputError, explain
 from aucpr_dask.specs import choose
@@ -71,7 +71,7 @@ def _estimates(
         from aucpr_dask.inference import aggregate
 
         only = result[["estimate"]].assign_attrs(result.attrs)
-        _, node = at_estimator(aggregate(only), estimator)
+        _, node = at_estimator(cast("xr.Dataset", aggregate(only)), estimator)
         label = f"mean {label} over {result.sizes[QUERY]:,} queries"
     elif QUERY in result.dims:
         node = at_query(node, query, plot)
@@ -236,10 +236,8 @@ def caterpillar(
         marked = [int(np.flatnonzero(order == i)[0]) for i in wanted[:5] if i in order]
     for marker, at in zip("o^sDv", marked, strict=False):
         value = float(drawn.estimate.values[order[at]])
-        label = f"{at + 1:,}: {names[order[at]]}"
-        ax.plot(
-            place[at], value, marker, color=VERMILLION, markeredgecolor=BLACK, markersize=4.5, label=as_label(label)
-        )
+        label = as_label(f"{at + 1:,}: {names[order[at]]}")
+        ax.plot(place[at], value, marker, color=VERMILLION, markeredgecolor=BLACK, markersize=4.5, label=label)
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     ax.set_xlabel(f"place among {order.size:,} models")
     ax.set_ylabel(drawn.label, wrap=True)
@@ -301,7 +299,7 @@ def differences(
     values = node["difference"].values[shown]
     for chosen, fill, label in ((is_shown, BLACK, "differs"), (~is_shown, "white", "not shown to differ")):
         if chosen.any():
-            style = {"markerfacecolor": fill, "markeredgecolor": BLACK, "markeredgewidth": 0.8}
+            style: Any = {"markerfacecolor": fill, "markeredgecolor": BLACK, "markeredgewidth": 0.8}
             ax.plot(values[chosen], rows[chosen], "o", markersize=3.6, label=label, **style)
     ax.axvline(0.0, color=BLACK, linewidth=0.6)
     label_rows(ax, [names_of(node)[i] for i in shown])
@@ -368,8 +366,8 @@ def ranks(
         ax.hlines(rows, lower - 0.3, upper + 0.3, color=colour, linewidth=width, label=label)
     ax.plot(node["rank"].values[shown], rows, "o", color=BLACK, markersize=3.2, label="rank of the estimate")
     label_rows(ax, [names_of(node)[i] for i in shown])
-    ax.set_xlabel(f"rank among {node.sizes[MODEL]:,} models (1 is best)")
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.set_xlabel(f"rank among {node.sizes[MODEL]:,} models (1 is best)", wrap=True)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if models is None:
         _draw_groups(ax, node, shown)
     put_legend(ax)

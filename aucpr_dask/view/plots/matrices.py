@@ -20,6 +20,7 @@ from aucpr_dask.view.plots.style import (
     POINTS,
     SMALL,
     axes_of,
+    distinct_names,
     height_of,
     label_rows,
     plain,
@@ -29,10 +30,10 @@ from aucpr_dask.view.plots.style import (
     words,
 )
 from aucpr_dask.view.plots.subjects import RESULT, at_estimator, best_first, names_of, nodes_of_kind
-from aucpr_dask.view.tables import shorten
 
 TOP = 25
 MOST_COLUMNS = 60
+PLURAL = {"data set": "data sets", "query": "queries"}
 LEAST_CELL = 0.21  # inches that a number of two digits takes
 
 
@@ -119,13 +120,13 @@ def _draw(table: pd.DataFrame, label: str, title: str, across: str, top: int, ax
     figure = ax.get_figure(root=True)
     if figure is not None:
         bar = figure.colorbar(image, ax=ax, orientation="horizontal", location="bottom", aspect=40, pad=0.02)
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
         bar.set_label(label)
     put_title(
         ax,
         title,
         "" if len(shown) == n_models else f"{len(shown):,} best of {n_models:,} models",
-        "" if values.shape[1] == n_columns else f"{values.shape[1]:,} of {n_columns:,} {across}",
+        "" if values.shape[1] == n_columns else f"{values.shape[1]:,} of {n_columns:,} {PLURAL[across]}",
     )
     return ax
 
@@ -146,15 +147,13 @@ def _width_of(ax: Axes) -> float:
 def _label_columns(ax: Axes, names: list[str], across: str) -> None:
     """Write the names upright above the columns, or how many there are if they do not fit."""
     if _width_of(ax) * POINTS / len(names) >= SMALL * 1.05:
-        ax.set_xticks(range(len(names)), [shorten(name, 14) for name in names], rotation=90)
+        ax.set_xticks(range(len(names)), distinct_names(names, 14), rotation=90)
         ax.tick_params(axis="x", length=0, labeltop=True, labelbottom=False, top=False, bottom=False)
         plain(ax.get_xticklabels())
     else:
         ax.set_xticks([])
         ax.xaxis.set_label_position("top")
-        ax.set_xlabel(
-            f"{len(names):,} {across}s, the easiest first" if across != "query" else f"{len(names):,} queries"
-        )
+        ax.set_xlabel(f"{len(names):,} {PLURAL[across]}, the easiest first")
 
 
 def _write_values(ax: Axes, values: np.ndarray[Any, Any], image: Any) -> None:
@@ -166,6 +165,5 @@ def _write_values(ax: Axes, values: np.ndarray[Any, Any], image: Any) -> None:
             red, green, blue, _ = image.cmap(image.norm(value))
             is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
             text = f"{value:.2f}".removeprefix("0")
-            ax.text(
-                column, row, text, ha="center", va="center", fontsize=FONT - 2, color="white" if is_dark else "black"
-            )
+            colour = "white" if is_dark else "black"
+            ax.text(column, row, text, ha="center", va="center", fontsize=FONT - 2, color=colour)

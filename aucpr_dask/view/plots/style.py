@@ -21,6 +21,7 @@ FONT, SMALL = 8.0, 7.0  # points
 ROW = 0.16  # inches that a line of a leaderboard takes
 LONGEST_NAME = 26
 WIDEST_OF_TWO = 27  # characters of a label in a legend of two columns
+ROOM_OF_LABELS = 36  # points, above and below axes
 OURS = "aucpr_dask"  # marks figures that were made here
 
 # Okabe and Ito 2008: told apart by people of every colour vision. In grey, the dashes tell them apart.
@@ -32,7 +33,7 @@ COLOURS = (BLUE, VERMILLION, BLACK, ORANGE, GREEN, PURPLE)
 MARKERS = ("o", "s", "^", "D", "v", "P")
 HEAT = "cividis"  # made to look alike with and without colour vision, and even in grey
 
-_SETTINGS: dict[str, Any] = {
+_SETTINGS: Any = {
     "font.size": FONT,
     "axes.labelsize": FONT,
     "axes.titlesize": FONT,
@@ -84,8 +85,10 @@ def rows_of(ax: Axes | None, n: int, top: int) -> int:
     """Return how many lines of text to draw: at most `top`, and no more than fit into the given axes."""
     if ax is not None:
         figure = ax.get_figure(root=True)
-        height = ax.get_position().height * (figure.get_figheight() if figure is not None else 1.0)
-        top = min(top, max(1, int(height * POINTS / (1.25 * SMALL))))
+        height = POINTS * ax.get_position().height * (figure.get_figheight() if figure is not None else 1.0)
+        if figure is not None and figure.get_layout_engine() is not None:
+            height -= ROOM_OF_LABELS  # which a layout takes from the axes later on
+        top = min(top, max(1, int(height / (1.25 * SMALL))))
     return min(n, top)
 
 
@@ -114,8 +117,8 @@ def distinct_names(names: Sequence[str], longest: int) -> list[str]:
 
     Examples
     --------
-    >>> distinct_names(["run_of_june_first_final", "run_of_june_second_final"], 12)
-    ['run_of_…irst_final', 'run_of_…cond_final']
+    >>> distinct_names(["june_run_1_of_the_team", "june_run_2_of_the_team"], 12)
+    ['june_run_1…_team', 'june_run_2…_team']
     """
     n_different = len(set(names))
     for width in (longest, longest + 4, longest + 8):

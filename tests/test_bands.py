@@ -1,0 +1,225 @@
+"""Confidence bands of curves: the resamples they rest on, what they promise, and how often they hold."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.stats import binomtest
+
+import aucpr_dask as ap
+from aucpr_dask.band_blocks import Ladder, rate_bands
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.kernels.replicates import LANES, draw_counts
+from aucpr_dask.kernels.resampling import units_of
+from aucpr_dask.resampling import stream_key
+
+GRID = np.linspace(0, 1, 21)
+
+
+@pytest.fixture(scope="module")
+def scores() -> xr.Dataset:
+    random = np.random.default_rng(7)
+    label = (random.random(240) < 0.25).astype("int8")
+    skill = np.array([0.5, 1.0, 2.0])[:, None]
+    score = (skill * label + random.standard_normal((3, label.size))).round(1)  # with ties
+    return xr.Dataset(
+        {"score": (("model", "item"), score), "label": ("item", label)}, coords={"model": ["weak", "fair", "strong"]}
+    )
+
+
+def bands_of(scores: xr.Dataset, **options: object) -> xr.Dataset:
+    options = {"grid": GRID, "n_resamples": 200} | options
+    return ap.curve_bands(scores["score"], scores["label"], **options)  # type: ignore[arg-type]
+
+
+def counts_of(label: np.ndarray, key: int) -> np.ndarray:
+    """Return how often each item is drawn, shape (items, lanes)."""
+    units = units_of((label > 0).astype(float), (label == 0).astype(float), None)
+    count = np.empty((int(units.size.sum()), LANES), np.uint8)
+    draw_counts(np.uint64(key), 0, units.size, units.stratum, count)
+    return count[units.of_item]
+
+
+@pytest.mark.parametrize("missing", ["raise", "drop", "last", "unretrieved"])
+@pytest.mark.parametrize("kind", ["precision_recall", "roc"])
+def test_the_curve_of_a_resample_is_that_of_its_items(scores: xr.Dataset, kind: str, missing: str) -> None:
+    """Items written out as often as they were drawn give the same curve."""
+    score, label = scores["score"].values[1].copy(), scores["label"].values
+    if missing != "raise":
+        score[::9] = np.nan
+    count = counts_of(label, 11)
+    ladder = Ladder.of(score, label > 0, label == 0, missing)
+    from aucpr_dask.curve_blocks import precision_on, recall_on
+
+    for lane, points in enumerate(ladder.replicates(count, np.zeros(LANES, np.int64))):
+        drawn = np.repeat(np.arange(label.size), count[:, lane])
+        expected = ap.curve(score[drawn], label[drawn], kind=kind, grid=GRID, missing=missing)
+        with np.errstate(invalid="ignore"):
+            found = recall_on(points, GRID) if kind == "roc" else precision_on(points, GRID)
+        start = 0 if kind == "roc" else 1  # where nothing is found, points may stand twice at the beginning
+        np.testing.assert_array_equal(found[start:], expected.values[start:])
+
+
+def test_bands_and_replicates_rest_on_the_same_resamples(scores: xr.Dataset) -> None:
+    tree = xr.DataTree.from_dict({"here": scores})
+    result = ap.evaluate(tree, n_resamples=LANES, keep_replicates=True, seed=5, intervals=["bootstrap"])
+    label = scores["label"].values
+    count = counts_of(label, stream_key(5, "here", ""))
+    ladder = Ladder.of(scores["score"].values[2], label > 0, label == 0, "raise")
+    areas = []
+    for points in ladder.replicates(count, np.zeros(LANES, np.int64)):
+        found, wrong = points.true_positives, points.false_positives
+        precision = found[1:] / np.maximum(found[1:] + wrong[1:], 1)
+        areas.append((np.diff(found) * precision).sum() / found[-1])
+    kept = result["here"]["replicate"].sel(model="strong").squeeze().values
+    np.testing.assert_allclose(areas, kept, rtol=1e-12)
+
+
+def test_the_curve_is_that_of_curve(scores: xr.Dataset) -> None:
+    for kind, name in (("precision_recall", "precision"), ("roc", "recall")):
+        expected = ap.curve(scores["score"], scores["label"], kind=kind, grid=GRID)
+        np.testing.assert_array_equal(bands_of(scores, kind=kind)[name], expected)
+    moved = ap.curve(scores["score"], scores["label"], grid=GRID, prevalence=0.01)
+    np.testing.assert_array_equal(bands_of(scores, prevalence=0.01)["precision"], moved)
+
+
+@pytest.mark.parametrize("kind", ["precision_recall", "roc"])
+def test_bands_hold_the_curve_and_each_other(scores: xr.Dataset, kind: str) -> None:
+    of, over = ("recall", "false_positive_rate") if kind == "roc" else ("precision", "recall")
+    bands = bands_of(scores, kind=kind).isel({over: slice(1, None)})
+    pointwise, simultaneous = bands["pointwise_band"], bands["simultaneous_band"]
+    assert (simultaneous.sel(ci_bound="lower") <= pointwise.sel(ci_bound="lower")).all()
+    assert (pointwise.sel(ci_bound="upper") <= simultaneous.sel(ci_bound="upper")).all()
+    for band in (pointwise, simultaneous):
+        assert (band.sel(ci_bound="lower") <= bands[of]).all()
+        assert (bands[of] <= band.sel(ci_bound="upper")).all()
+        assert ((band >= 0) & (band <= 1)).all()
+
+
+def test_bands_are_those_of_the_formula() -> None:
+    """A check by hand: two places, a known spread, and the exact interval where it is wider."""
+    random = np.random.default_rng(3)
+    rates, size = np.array([0.3, 0.6]), 1000.0
+    odds = np.log((rates * size + 0.5) / ((1 - rates) * size + 0.5))
+    replicates = 1 / (1 + np.exp(-(odds + [0.3, 0.2] * random.standard_normal((4000, 2)))))
+    pointwise, simultaneous = rate_bands(rates, replicates, np.array([30.0, 60.0]), 100, size, 0.95)
+    expected = 1 / (1 + np.exp(-(odds[:, None] + np.outer([0.3, 0.2], [-1.96, 1.96]))))
+    np.testing.assert_allclose(pointwise, expected, rtol=0.03)
+    quantile = 2.236  # of the larger of two independent normal deviates, 0.95 in both
+    expected = 1 / (1 + np.exp(-(odds[:, None] + np.outer([0.3, 0.2], [-quantile, quantile]))))
+    np.testing.assert_allclose(simultaneous, expected, rtol=0.03)
+
+
+def test_bands_are_never_narrower_than_the_exact_interval() -> None:
+    rates = np.array([0.0, 0.002, 1.0])
+    replicates = np.repeat(rates[None], 50, axis=0)  # resamples that see no spread at all
+    pointwise, _ = rate_bands(rates, replicates, np.array([20.0, 30.0, 40.0]), 60, 500, 0.95)
+    for bounds, hits in zip(pointwise, (0, 1, 500), strict=True):
+        exact = binomtest(hits, 500).proportion_ci(0.95)
+        assert bounds[0] <= exact.low + 1e-6
+        assert bounds[1] >= exact.high - 1e-6
+
+
+def test_where_too_few_items_stand_bands_follow_from_those_further_in() -> None:
+    rates = np.array([0.0, 0.1, 0.4, 0.9, 1.0])
+    random = np.random.default_rng(0)
+    replicates = np.clip(rates + 0.05 * random.standard_normal((200, 5)), 0, 1)
+    passed = np.array([0.0, 4.0, 10.0, 16.0, 20.0])
+    for band in rate_bands(rates, replicates, passed, 20, 200, 0.95):
+        assert band[0].tolist() == band[1].tolist() == [0.0, band[2, 1]]
+        assert band[3].tolist() == band[4].tolist() == [band[2, 0], 1.0]
+    nothing, _ = rate_bands(rates, replicates, passed[:5] / 10, 2, 200, 0.95)
+    assert nothing.tolist() == [[0.0, 1.0]] * 5
+
+
+def test_the_same_bits_whatever_the_models_order_and_chunks(scores: xr.Dataset) -> None:
+    whole = bands_of(scores)
+    alone = bands_of(scores.sel(model=["strong"]))
+    xr.testing.assert_identical(whole.sel(model=["strong"]), alone)
+    turned = bands_of(scores.isel(model=[2, 0, 1]))
+    xr.testing.assert_identical(whole, turned.sel(model=whole.model))
+    lazy = bands_of(scores.chunk(model=1))
+    assert lazy["precision"].chunks is not None
+    xr.testing.assert_identical(whole, lazy.compute())
+
+
+def test_more_models_than_a_panel(scores: xr.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = bands_of(scores)
+    monkeypatch.setattr("aucpr_dask.band_blocks.PANEL", 2)
+    xr.testing.assert_identical(whole, bands_of(scores))
+
+
+def test_seeds_and_data_sets_have_resamples_of_their_own(scores: xr.Dataset) -> None:
+    first = bands_of(scores, seed=1)["simultaneous_band"]
+    assert first.equals(bands_of(scores, seed=1)["simultaneous_band"])
+    assert not first.equals(bands_of(scores, seed=2)["simultaneous_band"])
+    assert not first.equals(bands_of(scores, seed=1, dataset="other")["simultaneous_band"])
+
+
+def test_queries_have_bands_of_their_own(scores: xr.Dataset) -> None:
+    two = xr.concat([scores, scores], xr.IndexVariable("query", ["a", "b"]), data_vars="all").transpose(
+        "model", "query", "item"
+    )
+    bands = bands_of(two)
+    assert bands["simultaneous_band"].dims == ("model", "query", "recall", "ci_bound")
+    assert not bands.sel(query="a")["simultaneous_band"].equals(bands.sel(query="b")["simultaneous_band"])
+    xr.testing.assert_identical(bands.sel(query=["b"]), bands_of(two.sel(query=["b"])))
+
+
+def test_positives_that_were_never_ranked_are_drawn_too(scores: xr.Dataset) -> None:
+    n = int(scores["label"].sum())
+    bands = bands_of(scores.isel(model=[2]), n_positive=n + 20, n_resamples=100)
+    reach = n / (n + 20)
+    precision = bands["precision"].squeeze()
+    assert precision.where(precision.recall > reach).isnull().all()
+    assert bands["pointwise_band"].where(bands.recall > reach).isnull().all()
+    assert bands["pointwise_band"].sel(recall=slice(0.2, 0.5)).notnull().all()
+
+
+def test_one_class_only_has_no_bands() -> None:
+    bands = ap.curve_bands([0.1, 0.2, 0.3], [1, 1, 1], grid=[0.5, 1.0], n_resamples=10)
+    assert bands["pointwise_band"].isnull().all()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"kind": "achievable"}, "unknown kind"),
+        ({"level": 1.0}, "level must lie between 0 and 1"),
+        ({"n_resamples": 1}, "n_resamples must be a whole number from 2"),
+        ({"seed": -1}, "seed must be a whole number from 0"),
+        ({"grid": [0.5, 0.4]}, "grid must hold increasing values"),
+    ],
+)
+def test_options_are_checked(scores: xr.Dataset, options: dict[str, object], words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        bands_of(scores, **options)
+
+
+def test_models_with_lists_of_their_own_share_no_resample(scores: xr.Dataset) -> None:
+    label = scores["label"].expand_dims(model=scores.model)
+    with pytest.raises(InvalidInputError, match="each model has its own list"):
+        ap.curve_bands(scores["score"], label)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["precision_recall", "roc"])
+def test_bands_hold_as_often_as_they_say(kind: str) -> None:
+    """On 300 binormal samples of 1000 items, 100 of them positive."""
+    scenario = ap.simulate.binormal(mu=1.0)
+    sample = scenario.sample(1000, 0.1, n_simulations=300, seed=1).compute()
+    grid = np.linspace(0, 1, 51)
+    # As queries, the samples have resamples of their own; as models, all would share them.
+    queries = sample.rename(model="query")
+    bands = ap.curve_bands(queries["score"].expand_dims("model"), queries["label"], kind, grid=grid, n_resamples=300)
+    truth = scenario.roc(grid) if kind == "roc" else scenario.curve(grid, 0.1)
+    over = "false_positive_rate" if kind == "roc" else "recall"
+    truth = xr.DataArray(truth, dims=over)
+
+    def holds(band: str) -> xr.DataArray:
+        ends = bands[band].squeeze("model")
+        return (ends.sel(ci_bound="lower") <= truth) & (truth <= ends.sel(ci_bound="upper"))
+
+    assert 0.93 <= holds("simultaneous_band").all(over).mean() <= 1.0
+    pointwise = holds("pointwise_band").mean("query").sel({over: slice(0.05, 0.95)})
+    assert 0.92 <= pointwise.mean() <= 0.985
+    assert pointwise.min() > 0.87

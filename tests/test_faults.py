@@ -1,0 +1,263 @@
+"""Nothing is lost: faults of every kind, put into runs at random times; the result is that of a run left in peace."""
+
+import json
+import resource
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import faults
+import pytest
+from click.testing import CliRunner
+from conftest import pooled
+from distributed import Client
+from faults import Tally, Trial
+from test_run import assert_does_not_open, assert_same_bits
+from zarr.storage import LocalStore
+
+import aucpr_dask as ap
+from aucpr_dask.cli import main
+from aucpr_dask.errors import OtherRunError, RunError
+from aucpr_dask.execution import as_they_finish
+from aucpr_dask.ledger import Ledger
+
+GROWTH = 24.0  # MiB of any process from the 2000th to the last of 10,000 blocks
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("faults")
+
+
+@pytest.fixture(scope="module")
+def trial(folder: Path) -> Trial:
+    return Trial(folder)
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path) -> Iterator[Client]:
+    with faults.local_cluster(folder) as client:
+        yield client
+
+
+def assert_nothing_lost(tally: Tally, times: int) -> None:
+    assert (tally.injected, tally.survived) == (times, times), tally
+
+
+# Quickly
+
+
+def test_a_killed_worker_costs_only_what_it_had_begun(tmp_path: Path, client: Client) -> None:
+    tally = faults.kill_workers(Trial(tmp_path, seed=1, times=1), client, "SIGKILL")
+    assert_nothing_lost(tally, 1)
+    assert tally.recomputed <= 2
+
+
+def test_files_without_a_name_and_half_written_chunks_are_no_results(tmp_path: Path, client: Client) -> None:
+    """What a machine leaves that stops in the middle of a write; and what it might have left, had names come first."""
+    trial = Trial(tmp_path)
+    target = trial.new_target()
+
+    def stop(event: Any) -> None:
+        if event.blocks_done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trial.run(target, client, on_progress=stop)
+    faults.wait_for(client)
+    ledger = Ledger(LocalStore(target))
+    assert len(ledger.done()) >= 3
+    for record in (target / "ledger" / "done").iterdir():
+        record.rename(record.with_suffix(".0123.partial"))
+    assert ledger.done() == set()
+    for chunk in [path for path in (target / "estimate" / "c").rglob("*") if path.is_file()]:
+        chunk.write_bytes(chunk.read_bytes()[:5])
+        chunk.with_suffix(".4567.partial").write_bytes(b"no chunk")
+    assert_does_not_open(target)
+    assert_same_bits(trial.run(target, client), trial.expected)
+
+
+def test_without_room_for_its_files_a_run_says_so_and_goes_on_later(tmp_path: Path, client: Client) -> None:
+    trial = Trial(tmp_path)
+    target = trial.new_target()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def limit(n_bytes: int) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+    try:
+        client.run(limit, 20)
+        with pytest.raises(RunError, match=rf"(?s)the disk is full.*{target}.*make room"):
+            trial.run(target, client)
+    finally:
+        client.run(limit, before[0])
+    faults.wait_for(client)
+    assert_does_not_open(target)
+    assert_same_bits(trial.run(target, client), trial.expected)
+
+
+def test_exit_codes_say_what_to_do(tmp_path: Path, client: Client) -> None:
+    with faults.small_chunks():
+        ap.save_scores(pooled(12), tmp_path / "scores.zarr")
+    chunk = min(path for path in (tmp_path / "scores.zarr" / "score" / "c").rglob("*") if path.is_file())
+    content = chunk.read_bytes()
+    chunk.write_bytes(b"no chunk at all")
+    words = ["evaluate", str(tmp_path / "scores.zarr"), str(tmp_path / "result.zarr"), "--json"]
+    words += ["--cluster", client.scheduler.address]
+    failed = CliRunner().invoke(main, words)
+    assert failed.exit_code == 1, failed.output
+    assert "blocks could not be computed" in failed.stderr
+    assert "the same call goes on from there" in failed.stderr
+    assert list(Ledger(LocalStore(tmp_path / "result.zarr")).failures()) == [0]
+    refused = CliRunner().invoke(main, [*words, "--level", "0.5"])
+    assert refused.exit_code == 2, refused.output
+    chunk.write_bytes(content)
+    mended = CliRunner().invoke(main, words)
+    assert mended.exit_code == 0, mended.output
+    assert json.loads(mended.stdout)["rankings"]
+
+
+def fall(number: int) -> int:
+    """Stand for a call whose neighbours suffer: the third one kills every worker that tries it."""
+    if number == 3:
+        faults.segfault()
+    return number
+
+
+@pytest.mark.slow
+def test_who_waited_beside_a_poisoned_call_is_not_blamed(client: Client) -> None:
+    found = dict(as_they_finish(client, fall, [(number,) for number in range(8)], keep_going=True))
+    assert type(found.pop(3)).__name__ == "KilledWorker"
+    assert found == {number: number for number in range(8) if number != 3}
+
+
+def test_records_count_in_their_own_ledger_only(tmp_path: Path) -> None:
+    first, other = Ledger(LocalStore(tmp_path)), Ledger(LocalStore(tmp_path))
+    first.claim()
+    with pytest.raises(OtherRunError, match="belongs to another run by now"):
+        other.claim()
+    first.record_done(1, {})
+    late = Ledger(LocalStore(tmp_path), first.join())
+    Ledger(LocalStore(tmp_path)).retire()
+    second = Ledger(LocalStore(tmp_path))
+    second.claim()
+    assert second.done() == set()
+    for record in (late.record_done, late.record_failure):
+        with pytest.raises(OtherRunError):
+            record(2, {})
+    with pytest.raises(OtherRunError):
+        late.check()
+    second.record_done(0, {})
+    assert second.done() == {0}
+    assert not any(path.name.startswith("2-") for path in tmp_path.rglob("*"))
+
+
+def test_of_runs_that_claim_a_place_at_once_one_gets_it(tmp_path: Path) -> None:
+    start, won = threading.Barrier(8), []
+
+    def claim() -> None:
+        ledger = Ledger(LocalStore(tmp_path))
+        start.wait()
+        try:
+            ledger.claim()
+        except OtherRunError:
+            return
+        won.append(ledger)
+
+    threads = [threading.Thread(target=claim) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    won[0].check()
+
+
+# Twenty times each
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["exit", "SIGKILL", "segfault"])
+def test_killed_workers(trial: Trial, client: Client, how: str) -> None:
+    assert_nothing_lost(faults.kill_workers(trial, client, how), 20)
+
+
+@pytest.mark.slow
+def test_killed_schedulers(trial: Trial) -> None:
+    tally = faults.kill_scheduler(trial)
+    assert_nothing_lost(tally, 20)
+    assert tally.remarks["ended with ClusterError"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("within_a_write", [False, True])
+def test_stopped_machines(trial: Trial, client: Client, within_a_write: bool) -> None:
+    tally = faults.stop_machine(trial, client, within_a_write=within_a_write)
+    assert_nothing_lost(tally, 20)
+    if within_a_write:
+        assert tally.remarks["some files without a name left"] == 20
+
+
+@pytest.mark.slow
+def test_paused_machines(trial: Trial) -> None:
+    assert_nothing_lost(faults.pause_machine(trial), 20)
+
+
+@pytest.mark.slow
+def test_full_disks(trial: Trial, client: Client) -> None:
+    try:
+        with faults.small_disk(trial.folder / "trial-disk"):
+            pass
+    except (PermissionError, faults.subprocess.CalledProcessError):
+        pytest.skip("only the superuser can mount a small disk")
+    tally = faults.fill_disk(trial, client)
+    assert_nothing_lost(tally, 20)
+    assert sum(n for remark, n in tally.remarks.items() if "did not name" in remark) == 0
+
+
+@pytest.mark.slow
+def test_poisoned_blocks(folder: Path, client: Client) -> None:
+    (folder / "poison").mkdir()
+    trial = Trial(folder / "poison", times=20)
+    assert_nothing_lost(faults.poison_block(trial, client, faults.take_too_much), 20)
+    trial.times = 3  # each kills eight workers
+    assert_nothing_lost(faults.poison_block(trial, client, faults.segfault), 3)
+
+
+@pytest.mark.slow
+def test_blocks_that_outgrow_their_worker(folder: Path) -> None:
+    (folder / "greedy").mkdir()
+    trial = Trial(folder / "greedy", times=2)
+    with faults.local_cluster(folder, memory_limit=faults.memory_of_a_worker() + (1 << 28)) as client:
+        assert_nothing_lost(faults.poison_block(trial, client, faults.eat_memory), 2)
+
+
+@pytest.mark.slow
+def test_two_runs_of_one_plan(trial: Trial, client: Client) -> None:
+    tally = faults.run_twice(trial, client)
+    assert_nothing_lost(tally, 20)
+    assert tally.remarks == {"first finished, second finished": 20}
+
+
+@pytest.mark.slow
+def test_a_run_that_takes_the_place_of_another(trial: Trial, client: Client) -> None:
+    tally = faults.run_twice(trial, client, overwrite=True, seed=5)
+    assert_nothing_lost(tally, 20)
+    assert all(remark.endswith("second finished") for remark in tally.remarks)
+
+
+@pytest.mark.slow
+def test_a_run_with_other_options_beside_another(trial: Trial, client: Client) -> None:
+    tally = faults.run_twice(trial, client, seed=5)
+    assert_nothing_lost(tally, 20)
+    assert tally.remarks == {"first finished, second ended with StoreError": 20}
+
+
+@pytest.mark.slow
+def test_memory_is_flat_over_ten_thousand_blocks(tmp_path: Path) -> None:
+    samples = faults.endure(tmp_path)
+    assert samples[-1].blocks >= 9000
+    early = next(sample for sample in samples if sample.blocks >= 2000)
+    for name, before in early.mebibytes.items():
+        assert max(sample.mebibytes[name] for sample in samples) - before < GROWTH, name

@@ -1,0 +1,555 @@
+"""Plots: what they draw, that it can be read at a column's width, in grey, and whatever the names are."""
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.colors import to_rgb
+from matplotlib.transforms import Bbox
+
+import aucpr_dask as ap
+from aucpr_dask import demo
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.view import plots
+from aucpr_dask.view.plots import style
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+STUDY = Path(__file__).parent.parent / "docs" / "study" / "intervals.csv"
+NASTY = [r"$x_1$", "two_under_scores", "<b>bold</b>", "new\nline", "long " * 60, "_hidden", r"$\frac{", "100 % {x}"]
+N_MANY = 5000
+
+
+@pytest.fixture(autouse=True)
+def _close_figures() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> xr.DataTree:
+    scores = demo.build_scores(tmp_path_factory.mktemp("plots") / "demo.zarr")
+    assert isinstance(scores, xr.DataTree)
+    return scores
+
+
+@pytest.fixture(scope="module")
+def pima(shipped: xr.DataTree) -> xr.Dataset:
+    return shipped["29_Pima"].to_dataset().compute()
+
+
+@pytest.fixture(scope="module")
+def pima_result(pima: xr.Dataset) -> xr.Dataset:
+    return ap.evaluate(pima, intervals=["logit", "bootstrap"], n_resamples=200, keep_replicates=True)
+
+
+@pytest.fixture(scope="module")
+def clef_result(shipped: xr.DataTree) -> xr.Dataset:
+    return ap.evaluate(shipped["clef-tar"].to_dataset(), missing="unretrieved").compute()
+
+
+@pytest.fixture(scope="module")
+def many() -> xr.Dataset:
+    random = np.random.default_rng(0)
+    estimate = random.beta(4, 6, N_MANY)
+    half = 0.03 + 0.05 * random.random(N_MANY)
+    interval = np.stack([estimate - half, estimate + half], axis=-1)
+    return xr.Dataset(
+        {
+            "estimate": (("model", "estimator"), estimate[:, None]),
+            "interval": (("model", "estimator", "method", "ci_bound"), interval[:, None, None, :]),
+            "prevalence": ("model", np.full(N_MANY, 0.1)),
+        },
+        coords={
+            "model": [f"run_{i:04d}" for i in range(N_MANY)],
+            "estimator": ["average_precision"],
+            "method": ["logit"],
+            "ci_bound": ["lower", "upper"],
+            "level": 0.95,
+        },
+    )
+
+
+def named(names: list[str]) -> xr.Dataset:
+    random = np.random.default_rng(1)
+    label = np.arange(200) < 60
+    score = random.standard_normal((len(names), 200)) + np.linspace(2, 0.5, len(names))[:, None] * label
+    return xr.Dataset(
+        {"score": (("model", "item"), score), "label": ("item", label.astype("int8"))}, coords={"model": names}
+    )
+
+
+def texts_of(ax: Axes) -> list[str]:
+    return [text.get_text() for text in ax.figure.findobj(mpl.text.Text) if text.get_text()]
+
+
+def legend_of(ax: Axes) -> list[str]:
+    legends = [*ax.figure.legends, *filter(None, [ax.get_legend()])]
+    return [text.get_text().strip("\u200a") for legend in legends for text in legend.get_texts()]
+
+
+def rows_of(ax: Axes) -> list[str]:
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
+def boxes_of(ax: Axes) -> dict[str, Bbox]:
+    """Return where each text that can be seen lies, in pixels."""
+    figure = ax.figure
+    figure.canvas.draw()
+    renderer = figure.canvas.get_renderer()
+    low, high = sorted(ax.get_xlim())
+    bottom, top = sorted(ax.get_ylim())
+    ticks = [label for at, label in zip(ax.get_xticks(), ax.get_xticklabels(), strict=True) if low <= at <= high]
+    ticks += [label for at, label in zip(ax.get_yticks(), ax.get_yticklabels(), strict=True) if bottom <= at <= top]
+    legends = [*figure.legends, *filter(None, [ax.get_legend()])]
+    others = [ax.xaxis.label, ax.yaxis.label, ax.title, ax._left_title, *ax.texts]
+    others += [text for legend in legends for text in legend.get_texts()]
+    visible = [text for text in (*ticks, *others) if text.get_text() and text.get_visible()]
+    return {f"{i}: {text.get_text()}": text.get_window_extent(renderer) for i, text in enumerate(visible)}
+
+
+def check_legible(ax: Axes) -> None:
+    """Nothing overlaps, nothing is cut off, no text is too small, at the width that it is made for."""
+    boxes = boxes_of(ax)
+    for (first, a), (second, b) in itertools.combinations(boxes.items(), 2):
+        shared = Bbox.intersection(a, b)
+        assert shared is None or shared.width < 1 or shared.height < 1, f"{first!r} overlaps {second!r}"
+    width, height = ax.figure.get_size_inches() * ax.figure.dpi
+    for name, box in boxes.items():
+        assert box.x0 > -1, f"{name!r} is cut off"
+        assert box.y0 > -1, f"{name!r} is cut off"
+        assert box.x1 < width + 1, f"{name!r} is cut off"
+        assert box.y1 < height + 1, f"{name!r} is cut off"
+    sizes = [text.get_fontsize() for text in ax.figure.findobj(mpl.text.Text) if text.get_text()]
+    assert min(sizes) >= 6
+
+
+def test_the_overlap_check_can_fail() -> None:
+    _, ax = plt.subplots(figsize=(2, 2))
+    ax.set_yticks([0.5, 0.51], ["one", "two"])
+    with pytest.raises(AssertionError, match="overlaps"):
+        check_legible(ax)
+
+
+# Curves
+
+
+def test_precision_recall_curves_of_the_best(shipped: xr.DataTree, pima: xr.Dataset) -> None:
+    ax = shipped.aucpr.plot.precision_recall(dataset="29_Pima")
+    check_legible(ax)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("recall", "precision")
+    assert ax.get_title("left") == "29_Pima · 75 models"
+    areas = ap.estimate(pima["score"], pima["label"])
+    best = pima["model"].values[np.argsort(-areas.values, kind="stable")[:3]].tolist()
+    legend = legend_of(ax)
+    assert legend == ["unachievable", "prevalence", "90 % of models", "half of models", *best]
+    drawn = {line.get_label(): line for line in ax.lines}
+    assert set(best) <= set(drawn)
+    np.testing.assert_allclose(drawn["prevalence"].get_ydata()[0], pima["label"].mean())
+
+
+def test_a_curve_is_drawn_where_it_is(pima: xr.Dataset) -> None:
+    name = str(pima["model"].values[3])
+    ax = pima.aucpr.plot.precision_recall(name)
+    (line,) = [line for line in ax.lines if line.get_label() == name]
+    points = ap.curve(pima["score"].sel(model=name), pima["label"])
+    on = np.interp(points["recall"][1:], *line.get_data())
+    reached = points["true_positives"].diff("point") > 0
+    np.testing.assert_allclose(on[reached.values], points["precision"][1:][reached.values], atol=0.02)
+    assert "90 % of models" not in legend_of(ax)
+
+
+def test_the_unachievable_region_and_lines_of_equal_f(pima: xr.Dataset) -> None:
+    ax = pima.aucpr.plot.precision_recall(others="none", top=1)
+    region = next(c for c in ax.collections if c.get_label() == "unachievable")
+    prevalence = float(pima["label"].mean())
+    assert region.get_paths()[0].vertices[:, 1].max() == pytest.approx(prevalence)
+    assert region.get_hatch()
+    assert [text.get_text() for text in ax.texts] == ["F 0.2", "F 0.4", "F 0.6", "F 0.8"]
+    for line in ax.lines:
+        if line.get_color() == style.PALE:
+            recall, precision = line.get_data()
+            f = 2 * recall * precision / (recall + precision)
+            assert f == pytest.approx(np.full(f.size, f[0]))
+    assert not pima.aucpr.plot.precision_recall(others="none", top=1, iso_f=False).texts
+
+
+@pytest.mark.parametrize("plot", ["precision_recall", "roc"])
+def test_bands_around_a_curve(shipped: xr.DataTree, plot: str) -> None:
+    name = str(shipped["29_Pima"]["model"].values[3])
+    draw = getattr(shipped.aucpr.plot, plot)
+    ax = draw(name, dataset="29_Pima", bands="both", n_resamples=100, level=0.9, seed=3)
+    check_legible(ax)
+    assert {"90 % pointwise band", "90 % simultaneous band"} <= set(legend_of(ax))
+    node = shipped["29_Pima"].to_dataset().sel(model=[name]).compute()
+    bands = ap.curve_bands(node["score"], node["label"], plot, n_resamples=100, level=0.9, seed=3, dataset="29_Pima")
+    (band,) = [c for c in ax.collections if c.get_label() == "90 % simultaneous band"]
+    drawn = np.unique(band.get_paths()[0].vertices[:, 1])
+    assert np.isin(bands["simultaneous_band"].values.ravel().round(9), drawn.round(9)).all()
+    only = draw(name, dataset="29_Pima", bands="pointwise", n_resamples=100)
+    assert "95 % simultaneous band" not in legend_of(only)
+
+
+def test_roc_curves(pima: xr.Dataset) -> None:
+    ax = pima.aucpr.plot.roc()
+    check_legible(ax)
+    assert ax.get_xlabel() == "false positive rate"
+    assert legend_of(ax)[0] == "random ranking"
+    drawn = ax.lines[-1]
+    points = ap.curve(pima["score"].sel(model=drawn.get_label()), pima["label"], kind="roc")
+    np.testing.assert_array_equal(drawn.get_ydata(), points["recall"])
+
+
+def test_the_achievable_curve_is_nowhere_below(shipped: xr.DataTree) -> None:
+    ax = shipped.aucpr.plot.achievable(dataset="37_Stamps")
+    check_legible(ax)
+    curves = {line.get_label().split(", ")[-1]: line.get_ydata() for line in ax.lines if ", " in line.get_label()}
+    assert (curves["achievable"] >= curves["curve"] - 1e-12).all()
+    assert (curves["achievable"] > curves["curve"]).any()
+
+
+def test_a_query_of_real_runs(shipped: xr.DataTree) -> None:
+    options = {"dataset": "clef-tar", "missing": "unretrieved"}
+    ax = shipped.aucpr.plot.precision_recall(query="CD010860", **options)
+    check_legible(ax)
+    assert "CD010860" in ax.get_title("left")
+    with pytest.raises(InvalidInputError, match="plots one query"):
+        shipped.aucpr.plot.precision_recall(**options)
+    with pytest.raises(InvalidInputError, match="no such query"):
+        shipped.aucpr.plot.roc(query="CD0", **options)
+
+
+@pytest.mark.parametrize("others", ["quantiles", "density"])
+def test_thousands_of_curves_are_few_artists(others: str) -> None:
+    scores = ap.simulate.binormal(1.0).sample(200, 0.2, n_simulations=N_MANY).compute()
+    ax = scores.aucpr.plot.precision_recall(others=others)
+    check_legible(ax)
+    assert len(ax.lines) + len(ax.collections) + len(ax.images) < 15
+    assert "5,000 models" in ax.get_title("left")
+    if others == "quantiles":
+        half = next(c for c in ax.collections if c.get_label() == "half of models")
+        curves = ap.curve(scores["score"], scores["label"], grid=[0.5])
+        at = half.get_paths()[0].vertices
+        drawn = at[np.isclose(at[:, 0], 0.5), 1]
+        expected = curves.quantile([0.25, 0.75], "model").values.ravel()
+        assert [drawn.min(), drawn.max()] == pytest.approx(expected)
+    else:
+        assert len(ax.images) == 1
+
+
+# Leaderboards
+
+
+def test_forest_of_the_best(pima_result: xr.Dataset) -> None:
+    ax = pima_result.aucpr.plot.forest(method="bootstrap")
+    check_legible(ax)
+    best = pima_result.isel(estimator=0).sortby("estimate", ascending=False)
+    assert ax.get_xlabel() == "average precision, 95 % bootstrap interval"
+    assert ax.get_title("left") == "20 best of 75 models"
+    dots = ax.lines[0].get_xdata()
+    np.testing.assert_array_equal(dots, best["estimate"][:20])
+    (intervals,) = [c for c in ax.collections if isinstance(c, LineCollection)]
+    ends = np.array([segment[:, 0] for segment in intervals.get_segments()])
+    np.testing.assert_array_equal(
+        np.sort(ends[:, 0]), np.sort(best["interval"].sel({"method": "bootstrap", "ci_bound": "lower"})[:20])
+    )
+
+
+def test_forest_of_means_over_queries(clef_result: xr.Dataset) -> None:
+    ax = clef_result.aucpr.plot.forest()
+    check_legible(ax)
+    assert ax.get_xlabel().startswith("mean average precision over 14 queries")
+    mean = ap.aggregate(clef_result)["estimate"].squeeze()
+    np.testing.assert_allclose(ax.lines[0].get_xdata(), np.sort(mean)[::-1])
+    one = clef_result.aucpr.plot.forest(query="CD010860")
+    assert one.get_title("left") == "CD010860"
+
+
+def test_five_thousand_models_in_a_forest_and_in_a_caterpillar(many: xr.Dataset) -> None:
+    forest = many.aucpr.plot.forest()
+    check_legible(forest)
+    assert len(rows_of(forest)) == 20
+    caterpillar = many.aucpr.plot.caterpillar()
+    check_legible(caterpillar)
+    assert len(caterpillar.lines[0].get_xdata()) == N_MANY
+    assert (np.diff(caterpillar.lines[0].get_ydata()) <= 0).all()
+    assert len(caterpillar.collections) == 1
+    assert isinstance(caterpillar.collections[0], PolyCollection)
+    marked = many.aucpr.plot.caterpillar(highlight=["run_0007"])
+    assert any("run_0007" in text for text in legend_of(marked))
+
+
+def test_no_more_rows_than_fit_into_given_axes(many: xr.Dataset) -> None:
+    figure, (left, right) = plt.subplots(1, 2, figsize=(7, 2), layout="constrained")
+    assert many.aucpr.plot.forest(ax=left) is left
+    assert many.aucpr.plot.forest(ax=right, models=["run_0003", "run_0001"]) is right
+    assert 3 < len(rows_of(left)) < 20
+    assert rows_of(right) == ["run_0003", "run_0001"]
+    check_legible(left)
+    assert figure.legends == []
+
+
+def test_differences_from_a_baseline(clef_result: xr.Dataset) -> None:
+    comparison = ap.compare(clef_result, baseline="AMC")
+    ax = comparison.aucpr.plot.differences()
+    check_legible(ax)
+    assert "from AMC" in ax.get_xlabel()
+    assert "AMC" not in rows_of(ax)
+    assert legend_of(ax) == ["all of the family together", "each on its own", "differs", "not shown to differ"]
+    dots = {line.get_label(): len(line.get_xdata()) for line in ax.lines}
+    shown = int((comparison["p_adjusted"].drop_sel(model="AMC") <= 0.05).sum())
+    assert (dots["differs"], dots["not shown to differ"]) == (shown, 13 - shown)
+    pairs = ap.compare(clef_result)
+    with pytest.raises(InvalidInputError, match="one baseline"):
+        pairs.aucpr.plot.differences()
+    of_pairs = pairs.aucpr.plot.differences("AMC")
+    assert sorted(rows_of(of_pairs)) == sorted(rows_of(ax))
+
+
+def test_ranks_and_groups(clef_result: xr.Dataset) -> None:
+    ranks = ap.rank(clef_result)
+    ax = ranks.aucpr.plot.ranks()
+    check_legible(ax)
+    assert ax.get_xlabel() == "rank among 14 models (1 is best)"
+    order = np.argsort(ranks["rank"].values, kind="stable")
+    sets, alone = (c for c in ax.collections if isinstance(c, LineCollection))
+    for lines, name in ((sets, "simultaneous_rank_interval"), (alone, "rank_interval")):
+        ends = np.array([segment[:, 0] for segment in lines.get_segments()])
+        np.testing.assert_allclose(ends, ranks[name].values[order] + [-0.3, 0.3])
+    groups = [line for line in ax.lines if not line.get_clip_on()]
+    first, last = ranks["first_group"].values[order], ranks["last_group"].values[order]
+    members = [np.flatnonzero((first <= g) & (g <= last)) for g in range(1, int(last.max()) + 1)]
+    expected = [[m[0] - 0.3, m[-1] + 0.3] for m in members if m.size > 1]
+    assert [list(line.get_ydata()) for line in groups] == expected
+
+
+def test_replicates(pima_result: xr.Dataset, clef_result: xr.Dataset) -> None:
+    ax = pima_result.aucpr.plot.replicates()
+    check_legible(ax)
+    assert len(rows_of(ax)) == 8
+    assert "200 replicates" in legend_of(ax)
+    ridges = [patch for patch in ax.patches if hasattr(patch, "get_data")]
+    assert len(ridges) == 8
+    assert all((patch.get_data().values <= patch.get_data().baseline).all() for patch in ridges)
+    with pytest.raises(InvalidInputError, match="keeps no replicates"):
+        clef_result.aucpr.plot.replicates(query="CD010860")
+
+
+# Matrices and studies
+
+
+def test_heat_map_of_data_sets(shipped: xr.DataTree) -> None:
+    tables = xr.DataTree.from_dict({name: node.to_dataset() for name, node in shipped.children.items()})
+    tables = tables.filter(lambda node: "query" not in node.dims)
+    result = ap.evaluate(tables)
+    ax = result.aucpr.plot.heatmap()
+    check_legible(ax)
+    image = ax.images[0].get_array()
+    assert image.shape == (25, 6)
+    columns = [label.get_text() for label in ax.get_xticklabels()]
+    assert columns[0] == "4_breastw"
+    estimates = result["4_breastw"]["estimate"].squeeze().sel(model=rows_of(ax))
+    np.testing.assert_allclose(image[:, 0], estimates)
+    assert len(ax.texts) == image.size
+
+
+def test_heat_map_of_queries_and_of_too_many(clef_result: xr.Dataset) -> None:
+    ax = clef_result.aucpr.plot.heatmap()
+    check_legible(ax)
+    assert ax.images[0].get_array().shape == (14, 14)
+    random = np.random.default_rng(0)
+    wide = xr.Dataset({"estimate": (("model", "query", "estimator"), random.random((N_MANY, 200, 1)))})
+    crowded = wide.aucpr.plot.heatmap()
+    check_legible(crowded)
+    assert crowded.images[0].get_array().shape == (25, 60)
+    assert crowded.get_xlabel() == "60 queries, the easiest first"
+    assert crowded.get_title("left") == "25 best of 5,000 models · 60 of 200 queries"
+
+
+def test_heat_map_of_models_that_lack_data_sets() -> None:
+    def part(names: list[str], values: list[float]) -> xr.Dataset:
+        return xr.Dataset({"estimate": ("model", values)}, coords={"model": names})
+
+    tree = xr.DataTree.from_dict({"easy": part(["a", "b"], [0.9, 0.8]), "hard": part(["b", "c"], [0.2, 0.1])})
+    ax = tree.aucpr.plot.heatmap()
+    assert int(ax.images[0].get_array().mask.sum()) == 2
+    assert rows_of(ax) == ["a", "b", "c"]
+    with pytest.raises(InvalidInputError, match="several data sets or queries"):
+        tree["easy"].to_dataset().aucpr.plot.heatmap()
+
+
+def test_coverage_of_the_stored_study() -> None:
+    table = pd.read_csv(STUDY)
+    ax = plots.coverage(table, methods=["logit", "bootstrap"])
+    check_legible(ax)
+    assert legend_of(ax) == ["95 % ∓ 1 %", "logit", "bootstrap"]
+    cell = table.query("scenario == 'binormal' and estimator == 'average_precision' and method == 'logit'")
+    cell = cell[cell["prevalence"] == cell["prevalence"].iloc[0]].sort_values("n_items")
+    line = next(line for line in ax.lines if len(line.get_xdata()) == len(cell))
+    np.testing.assert_allclose(np.asarray(line.get_ydata(), float), cell["coverage"])
+    with pytest.raises(InvalidInputError, match="unknown scenario"):
+        plots.coverage(table, scenario="trinormal")
+    with pytest.raises(InvalidInputError, match="a table without"):
+        plots.coverage(table.drop(columns="coverage"))
+
+
+# What holds for all of them
+
+
+@pytest.mark.parametrize(
+    ("kind", "plot", "words"),
+    [
+        ("scores", "forest", "forest plots a result.*evaluate scores first"),
+        ("scores", "differences", "differences plots a comparison"),
+        ("result", "precision_recall", "precision_recall plots scores"),
+        ("result", "ranks", "ranks plots ranks.*rank first"),
+        ("comparison", "heatmap", "heatmap plots a result"),
+        ("ranks", "roc", "roc plots scores"),
+        ("ranks", "coverage", "coverage plots a study"),
+        ("nothing", "caterpillar", "neither scores nor a result"),
+    ],
+)
+def test_the_wrong_kind_is_named(clef_result: xr.Dataset, kind: str, plot: str, words: str) -> None:
+    data = {
+        "scores": lambda: named(["a", "b"]),
+        "result": lambda: clef_result,
+        "comparison": lambda: ap.compare(clef_result, baseline="AMC"),
+        "ranks": lambda: ap.rank(clef_result),
+        "nothing": lambda: xr.Dataset({"other": 1}),
+    }[kind]()
+    with pytest.raises(InvalidInputError, match=f"(?s){words}"):
+        getattr(data.aucpr.plot, plot)()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"model": "absent"}, "no such model"),
+        ({"model": list("abcdefg")}, "too many curves"),
+        ({"top": 9}, "top must be"),
+        ({"bands": "wide"}, "unknown bands"),
+        ({"bands": "both"}, "hide each other"),
+        ({"others": "spaghetti"}, "unknown others"),
+        ({"dataset": "absent"}, "unknown dataset"),
+    ],
+)
+def test_options_of_curves_are_checked(options: dict[str, object], words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        named(list("abcdefg")).aucpr.plot.precision_recall(**options)
+
+
+def test_many_data_sets_need_a_choice(shipped: xr.DataTree) -> None:
+    with pytest.raises(InvalidInputError, match=r"(?s)plots one data set.*choose one: dataset="):
+        shipped.aucpr.plot.roc()
+
+
+def test_names_stay_text() -> None:
+    scores = named(NASTY)
+    result = ap.evaluate(scores, intervals=["logit", "bootstrap"], n_resamples=50, keep_replicates=True)
+    comparison = ap.compare(result, baseline=NASTY[6])
+    tree = xr.DataTree.from_dict({NASTY[6]: result})
+    drawn = [
+        scores.aucpr.plot.precision_recall(NASTY[:6]),
+        scores.aucpr.plot.achievable(NASTY[6]),
+        result.aucpr.plot.forest(),
+        tree.aucpr.plot.replicates(),
+        result.aucpr.plot.caterpillar(highlight=NASTY[3:8]),
+        comparison.aucpr.plot.differences(),
+        ap.rank(result).aucpr.plot.ranks(),
+        xr.DataTree.from_dict({NASTY[0]: result, NASTY[6]: result}).aucpr.plot.heatmap(),
+    ]
+    for ax in drawn:
+        ax.figure.canvas.draw()
+        assert not any("\n" in text and "new" in text for text in texts_of(ax))
+        for text in ax.figure.findobj(mpl.text.Text):
+            assert not (text.get_parse_math() and "$" in text.get_text())
+    assert set(rows_of(drawn[2])) >= {r"$x_1$", "<b>bold</b>", r"new\nline", "_hidden", r"$\frac{", "100 % {x}"}
+    assert {r"$x_1$", "_hidden"} <= set(legend_of(drawn[0]))
+    check_legible(drawn[2])
+
+
+def test_names_that_differ_are_never_cut_to_the_same() -> None:
+    names = [f"a_long_name_of_one_team_run_{i:02d}_of_the_year_of_the_conference" for i in range(30)]
+    assert len(set(style.distinct_names(names, 20))) == 30
+    alike = [f"{'x' * 40}{i}{'y' * 40}" for i in range(5)]
+    assert len(set(style.distinct_names(alike, 12))) == 5
+
+
+def test_a_single_model_and_estimates_that_are_undefined() -> None:
+    one = ap.evaluate(named(["only"]))
+    check_legible(one.aucpr.plot.forest())
+    check_legible(one.aucpr.plot.caterpillar())
+    two = xr.Dataset({"estimate": ("model", [np.nan, np.nan])})
+    two.aucpr.plot.forest().figure.canvas.draw()
+    two.aucpr.plot.caterpillar().figure.canvas.draw()
+    check_legible(named(["only"]).aucpr.plot.precision_recall(bands="both", n_resamples=20))
+
+
+def test_lazy_scores_are_drawn_alike() -> None:
+    scores = named(["a", "b", "c"])
+    eager = scores.aucpr.plot.precision_recall().lines[-1].get_ydata()
+    lazy = scores.chunk(model=1).aucpr.plot.precision_recall().lines[-1].get_ydata()
+    np.testing.assert_array_equal(eager, lazy)
+
+
+def luminance(colour: str) -> float:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    return float(np.dot([0.2126, 0.7152, 0.0722], linear))
+
+
+def contrast(first: str, second: str) -> float:
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_lines_are_told_apart_in_grey() -> None:
+    scores = named([f"model {i}" for i in range(6)])
+    ax = scores.aucpr.plot.precision_recall([f"model {i}" for i in range(6)])
+    drawn = [line for line in ax.lines if str(line.get_label()).startswith("model")]
+    dashes = [str(line._dash_pattern) for line in drawn]
+    assert len(set(dashes)) == len(drawn) == 6
+    assert all(contrast(line.get_color(), "white") > 2 for line in drawn)
+    table = plots.coverage(pd.read_csv(STUDY))
+    markers = [line.get_marker() for line in table.lines if line.get_marker() not in ("None", "")]
+    assert len(set(markers)) == 6
+
+
+def test_intervals_and_text_have_contrast_in_grey() -> None:
+    assert contrast(style.BLUE, style.SKY) > 2  # one upon the other
+    assert contrast(style.BLACK, style.BLUE) > 3
+    assert contrast(style.BLUE, "white") > 4.5
+    assert contrast(style.GREY, "white") > 4.5
+    shades = [luminance(mpl.colors.to_hex(mpl.colormaps[style.HEAT](x))) for x in np.linspace(0, 1, 20)]
+    assert (np.diff(shades) > 0).all()
+
+
+def test_the_callers_style_is_left_alone(many: xr.Dataset) -> None:
+    before = dict(mpl.rcParams)
+    ax = many.aucpr.plot.forest()
+    assert dict(mpl.rcParams) == before
+    assert ax.figure.get_figwidth() * 25.4 == pytest.approx(85)
+
+
+def test_without_matplotlib_the_error_names_the_extra() -> None:
+    code = "import sys; sys.modules['matplotlib'] = None; import xarray as xr, aucpr_dask\n"
+    code += "try: xr.Dataset({'estimate': ('model', [0.5])}).aucpr.plot.forest()\n"
+    code += "except ValueError as error: print(error)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)
+    assert 'pip install "aucpr-dask[plot]"' in done.stdout
+
+
+def test_importing_the_package_does_not_import_matplotlib() -> None:
+    code = "import sys, aucpr_dask, xarray as xr; xr.Dataset().aucpr.plot; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)
+    assert done.stdout.strip() == "False"
