@@ -26,6 +26,9 @@ _HOME = {
     "dominates": "aucpr_dask.curves",
     "estimate": "aucpr_dask.evaluation",
     "evaluate": "aucpr_dask.evaluation",
+    "export": "aucpr_dask.interplay.exporting",
+    "from_dataframe": "aucpr_dask.interplay.frames",
+    "from_sklearn": "aucpr_dask.interplay.scikit",
     "history": "aucpr_dask.versioned",
     "interval": "aucpr_dask.evaluation",
     "open_comparison": "aucpr_dask.inference",
@@ -34,9 +37,11 @@ _HOME = {
     "normalised": "aucpr_dask.references",
     "rank": "aucpr_dask.inference",
     "reference_levels": "aucpr_dask.references",
+    "report": "aucpr_dask.view.report",
     "run": "aucpr_dask.execution",
     "save_comparison": "aucpr_dask.inference",
     "save_scores": "aucpr_dask.scores",
+    "scorer": "aucpr_dask.interplay.scikit",
     "to_precision_recall": "aucpr_dask.curves",
     "to_roc": "aucpr_dask.curves",
     "unachievable_precision": "aucpr_dask.references",
@@ -66,12 +71,17 @@ if TYPE_CHECKING:
     from aucpr_dask.inference import rank as rank
     from aucpr_dask.inference import save_comparison as save_comparison
     from aucpr_dask.inference.covarying import covariance as covariance
+    from aucpr_dask.interplay.exporting import export as export
+    from aucpr_dask.interplay.frames import from_dataframe as from_dataframe
+    from aucpr_dask.interplay.scikit import from_sklearn as from_sklearn
+    from aucpr_dask.interplay.scikit import scorer as scorer
     from aucpr_dask.references import normalised as normalised
     from aucpr_dask.references import reference_levels as reference_levels
     from aucpr_dask.references import unachievable_precision as unachievable_precision
     from aucpr_dask.results import open_result as open_result
     from aucpr_dask.scores import open_scores as open_scores
     from aucpr_dask.scores import save_scores as save_scores
+    from aucpr_dask.view.report import report as report
     from aucpr_dask.versioned import history as history
 
 

@@ -10,6 +10,8 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError, explain
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     from matplotlib.axes import Axes
 
     from aucpr_dask.stores import Scores
@@ -103,6 +105,53 @@ class _Accessor:
         from aucpr_dask.inference import rank
 
         return rank(self._data, **options)
+
+    def report(self, path: str | Path, **options: Any) -> Path:
+        """Write a result as one HTML page: :func:`aucpr_dask.report` of this object."""
+        from aucpr_dask.view.report import report
+
+        return report(self._data, path, **options)
+
+    def to_dataframe(self, *, tidy: bool = True) -> pd.DataFrame:
+        """Return a result as a pandas data frame: :func:`aucpr_dask.interplay.frames.to_dataframe` of this object."""
+        from aucpr_dask.interplay.frames import to_dataframe
+
+        return to_dataframe(self._data, tidy=tidy)
+
+    def to_polars(self, *, tidy: bool = True) -> pl.DataFrame:
+        """Return a result as a polars data frame: :func:`aucpr_dask.interplay.frames.to_polars` of this object."""
+        from aucpr_dask.interplay.frames import to_polars
+
+        return to_polars(self._data, tidy=tidy)
+
+    def to_metrics(self, *, per_query: bool = False) -> dict[str, float]:
+        """Return a result as flat metrics: :func:`aucpr_dask.interplay.tracking.to_metrics` of this object."""
+        from aucpr_dask.interplay.tracking import to_metrics
+
+        return to_metrics(self._data, per_query=per_query)
+
+    def to_params(self) -> dict[str, str]:
+        """Return how a result came about: :func:`aucpr_dask.interplay.tracking.to_params` of this object."""
+        from aucpr_dask.interplay.tracking import to_params
+
+        return to_params(self._data)
+
+    def export(self, path: str | Path, **options: Any) -> None:
+        """Write a result, or scores, for other programs: :func:`aucpr_dask.export` of this object."""
+        from aucpr_dask.interplay.exporting import export
+
+        export(self._data, path, **options)
+
+    def __repr__(self) -> str:
+        """Return what there is, and of a result the ranked table."""
+        from aucpr_dask.view.reprs import as_text
+
+        return as_text(self._data)
+
+    def _repr_html_(self) -> str:
+        from aucpr_dask.view.reprs import as_html
+
+        return as_html(self._data)
 
     @property
     def plot(self) -> Plots:

@@ -49,6 +49,9 @@ def curve_bands(
     ``|z* - z| / s`` along the curve of a resample; neither is narrower than Clopper and Pearson's interval at a
     known threshold. Precision follows as ``p t / (p t + (1 - p) F)`` with the prevalence p held fixed.
 
+    Items are drawn one by one, those of a data set with clusters too: where items depend on each other, the bands are
+    too narrow.
+
     Where fewer than five items of the class along the grid stand above or below a place, resamples say nothing
     of it: there the bands follow from those further in, since the rates increase along a curve.
 

@@ -34,6 +34,7 @@ Cluster = None | int | str | Path | Client
 
 SUFFIXES = (".yaml", ".yml")
 PATIENCE = 600.0  # seconds to wait for the first worker, unless a file says otherwise
+WITHOUT_WORKERS = "2 minutes"  # that a task waits where workers are processes; a process that may start will have
 PLUGIN = "aucpr-dask"
 
 # Parameters of glibc's mallopt, at the values that it comes to by itself where nobody interferes.
@@ -399,8 +400,10 @@ def _start_processes(**options: Any) -> LocalCluster:
     """Start local worker processes that leave Ctrl-C to this process, which ends them in order."""
     block_signals = getattr(signal, "pthread_sigmask", None)  # absent on Windows; the mask is inherited
     before = block_signals(signal.SIG_BLOCK, {signal.SIGINT}) if block_signals else None
+    patience = dask.config.get("distributed.scheduler.no-workers-timeout") or WITHOUT_WORKERS
     try:
-        return LocalCluster(**options)
+        with dask.config.set({"distributed.scheduler.no-workers-timeout": patience}):
+            return LocalCluster(**options)
     except (RuntimeError, TimeoutError) as error:
         raise ClusterError(
             explain(

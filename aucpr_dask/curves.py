@@ -69,6 +69,7 @@ def curve(
     the points A and B, false positives grow linearly with true positives, and with
     ``FP(t) = FP_A + (t - TP_A) (FP_B - FP_A) / (TP_B - TP_A)`` the precision at recall ``t / n`` is
     ``t / (t + FP(t))``: a hyperbola, where a straight line would be too high. In ROC space it is a straight line.
+    Confidence bands are those of :func:`aucpr_dask.curve_bands`.
 
     Parameters
     ----------
@@ -452,6 +453,7 @@ def _vector(values: Any, what: str) -> np.ndarray:
 
 
 def checked_grid(values: Any, of: str) -> np.ndarray:
+    """Return a grid of rates, if it is one."""
     grid = _vector(values, "grid")
     if not (np.all((grid >= 0) & (grid <= 1)) and np.all(grid[1:] > grid[:-1])):
         raise InvalidInputError(

@@ -20,6 +20,7 @@ import numpy as np
 import xarray as xr
 import zarr
 from distributed import Client, Future, KilledWorker, as_completed
+from distributed.scheduler import NoWorkerError
 from zarr.core.sync import sync
 
 from aucpr_dask.clusters import Cluster, connect
@@ -442,6 +443,8 @@ def as_they_finish(
                     raise result
                 if future.status == "error":
                     _, error, traceback = result
+                    if isinstance(error, NoWorkerError):
+                        raise error
                     if isinstance(error, KilledWorker) and not alone:
                         suspects.append(call)
                         running.update(fill())
@@ -457,18 +460,18 @@ def as_they_finish(
 
 @contextmanager
 def _explaining_losses(client: Client) -> Iterator[None]:
-    """Say what it means that the connection to the scheduler is lost."""
+    """Say what it means that the scheduler or the last worker is lost."""
     try:
         yield
-    except (CancelledError, OSError) as error:
+    except (CancelledError, NoWorkerError, OSError) as error:
         if isinstance(error, OSError) and client.status == "running":
             raise
         raise ClusterError(
             explain(
-                "the connection to the scheduler was lost",
+                "no worker is left" if isinstance(error, NoWorkerError) else "the connection to the scheduler was lost",
                 where=getattr(client.scheduler, "address", None),
                 received=str(error),
-                remedy="what is done is kept: when there is a scheduler again, give the same command",
+                remedy="what is done is kept: when there is a cluster again, give the same command",
             )
         ) from error
 

@@ -27,6 +27,7 @@ FAULTS = {
     "SIGKILL": "a worker is killed: SIGKILL",
     "segfault": "a worker is killed: segmentation fault",
     "scheduler": "the scheduler is killed",
+    "client": "the client is killed",
     "machine": "client, scheduler and workers are killed at once",
     "write": "the same between the last byte of a file and its name, half of it cut off",
     "pause": "all are halted for 0.1 s",
@@ -48,10 +49,9 @@ def measure(name: str, times: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         trial = faults.Trial(Path(place), times=times)
         outgrown = {"memory_limit": faults.memory_of_a_worker() + (1 << 28)} if name == "outgrown" else {}
-        if name == "scheduler":
-            return asdict(faults.kill_scheduler(trial))
-        if name == "pause":
-            return asdict(faults.pause_machine(trial))
+        alone = {"scheduler": faults.kill_scheduler, "client": faults.kill_client, "pause": faults.pause_machine}
+        if name in alone:
+            return asdict(alone[name](trial))
         with faults.local_cluster(Path(place), **outgrown) as client:
             kinds: dict[str, Callable[..., Any]] = {
                 "machine": functools.partial(faults.stop_machine, within_a_write=False),

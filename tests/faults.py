@@ -30,7 +30,7 @@ import dask
 import numpy as np
 import psutil
 from conftest import pooled, queried
-from distributed import Client, LocalCluster, Scheduler, Worker, WorkerPlugin
+from distributed import Client, LocalCluster, Scheduler, Status, Worker, WorkerPlugin
 from test_run import assert_same_bits
 
 import aucpr_dask as ap
@@ -46,6 +46,7 @@ OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "i
 OPTIONS |= {"n_resamples": 100, "keep_replicates": True}
 BLOCK_SECONDS = 0.02  # about; delays are drawn up to here
 POISON = 1e30  # a score
+START = 0.5  # seconds; a nanny gives up a worker that dies before it has reported that it has started
 
 
 @dataclass
@@ -168,7 +169,8 @@ class Watch(WorkerPlugin):
 
         execution.evaluate_block, execution.evaluate_part = evaluate_block, evaluate_part
         signal.signal(signal.SIGUSR1, lambda *_: os._exit(1))
-        signal.signal(signal.SIGUSR2, lambda *_: segfault())
+        signal.signal(signal.SIGUSR2, lambda *_: ctypes.string_at(0))
+        faulthandler.disable()
         if self.lethal_rename:
             _die_at_rename(self.lethal_rename)
 
@@ -189,6 +191,7 @@ def _die_at_rename(number: int) -> None:
 
 
 def segfault() -> None:
+    time.sleep(START)
     faulthandler.disable()
     ctypes.string_at(0)
 
@@ -222,7 +225,12 @@ def fork_server() -> ForkServerContext:
 
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["warm"])
-    forkserver.ensure_running()
+    path = os.environ.get("PYTHONPATH", "")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), path]))
+    try:
+        forkserver.ensure_running()
+    finally:
+        os.environ["PYTHONPATH"] = path
     return context
 
 
@@ -230,7 +238,10 @@ def fork_server() -> ForkServerContext:
 def local_cluster(folder: Path, n_workers: int = 2, **options: Any) -> Iterator[Client]:
     """Yield the client of a local cluster with nannies, whose worker processes come from the fork server."""
     fork_server()
-    settings = {"distributed.worker.multiprocessing-method": "forkserver"}
+    settings = {
+        "distributed.worker.multiprocessing-method": "forkserver",
+        "distributed.scheduler.no-workers-timeout": "30 s",
+    }
     with (
         dask.config.set(settings),
         LocalCluster(
@@ -370,12 +381,14 @@ def kill_workers(trial: Trial, client: Client, how: str) -> Tally:
 
 
 def workers(client: Client) -> list[int]:
-    """Return the processes of both workers; wait until a killed one is replaced."""
+    """Return the processes of both workers; wait until a killed one is replaced, and its nanny knows."""
     while True:
-        client.wait_for_workers(2)
+        client.wait_for_workers(2, timeout=60)
         pids = client.run(os.getpid, on_error="ignore")
-        if len(pids) == 2:
+        watched = [nanny.process for nanny in client.cluster.workers.values()]
+        if len(pids) == 2 and all(process and process.status is Status.running for process in watched):
             return list(pids.values())
+        time.sleep(0.01)
 
 
 def kill_scheduler(trial: Trial) -> Tally:
@@ -397,6 +410,19 @@ def kill_scheduler(trial: Trial) -> Tally:
                 trial.judge(tally, target)
     finally:
         site.close()
+    return tally
+
+
+def kill_client(trial: Trial) -> Tally:
+    """Kill the client alone, in the middle of a run; the same call goes on with the same scheduler."""
+    with trial.tally() as tally, Site(trial.folder, Watch(trial.log)) as site:
+        for _ in range(trial.times):
+            target = trial.new_target()
+            events = site.start_client(trial.source, target, **OPTIONS)
+            with once_started(trial, tally, functools.partial(site.kill, "client")):
+                drain(events)
+            trial.run(target, site.address)
+            trial.judge(tally, target)
     return tally
 
 
@@ -528,7 +554,7 @@ def poison_block(trial: Trial, client: Client, illness: Callable[[], object]) ->
             failures = Ledger(open_backend(target)).failures()
             assert list(failures) == [number]
             assert failures[number]["error"]
-            client.wait_for_workers(len(client.cluster.workers))
+            workers(client)
             events: list[Any] = []
             trial.run(target, client, on_progress=events.append)
             assert len(events) == 1

@@ -2,6 +2,8 @@
 
 import json
 import resource
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -174,6 +176,18 @@ def test_of_runs_that_claim_a_place_at_once_one_gets_it(tmp_path: Path) -> None:
     won[0].check()
 
 
+def test_the_page_shows_what_was_measured() -> None:
+    docs = Path(__file__).parents[1] / "docs"
+    command = [sys.executable, str(docs / "measure_faults.py"), "--print"]
+    printed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    page = (docs / "faults.md").read_text()
+    for name, text in printed.items():
+        assert text in page, f"{name}: run python docs/measure_faults.py"
+    for line in printed["faults"].splitlines()[2:]:
+        _, injected, survived, *_ = line.strip("| ").split(" | ")
+        assert injected == survived, line
+
+
 # Twenty times each
 
 
@@ -188,6 +202,11 @@ def test_killed_schedulers(trial: Trial) -> None:
     tally = faults.kill_scheduler(trial)
     assert_nothing_lost(tally, 20)
     assert tally.remarks["ended with ClusterError"] > 0
+
+
+@pytest.mark.slow
+def test_killed_clients(trial: Trial) -> None:
+    assert_nothing_lost(faults.kill_client(trial), 20)
 
 
 @pytest.mark.slow
@@ -209,7 +228,7 @@ def test_full_disks(trial: Trial, client: Client) -> None:
     try:
         with faults.small_disk(trial.folder / "trial-disk"):
             pass
-    except (PermissionError, faults.subprocess.CalledProcessError):
+    except (OSError, subprocess.CalledProcessError):
         pytest.skip("only the superuser can mount a small disk")
     tally = faults.fill_disk(trial, client)
     assert_nothing_lost(tally, 20)

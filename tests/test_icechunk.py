@@ -1,7 +1,7 @@
 """Stores in Icechunk repositories: one commit for each finished store, nothing of an unfinished one."""
 
+import asyncio
 import pickle
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +11,7 @@ import icechunk
 import numpy as np
 import pytest
 import xarray as xr
+from click.testing import CliRunner
 from conftest import pooled, queried
 from distributed import Client, LocalCluster
 from object_servers import BUCKET
@@ -19,6 +20,7 @@ from test_run import assert_same_bits
 
 import aucpr_dask as ap
 from aucpr_dask import versioned
+from aucpr_dask.cli import main
 from aucpr_dask.errors import StoreError
 from aucpr_dask.planning import plan_run
 from aucpr_dask.stores import open_backend
@@ -210,6 +212,25 @@ def test_what_was_there_shines_through_until_it_is_replaced(place: str) -> None:
     assert ap.open_scores(place).sizes["model"] == 5
 
 
+def test_somebody_else_commits_meanwhile(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ap.save_scores(pooled(), place)
+    copying = versioned.VersionedStore._copy_stage
+
+    def commit_theirs() -> None:
+        session = repository_of(place).writable_session("main")
+        xr.Dataset({"theirs": ("x", [1.0])}).to_zarr(session.store, consolidated=False, zarr_format=3, mode="a")
+        session.commit("theirs")
+
+    async def overtaken(self: Any, snapshot: Any, root_document: bytes) -> None:
+        await copying(self, snapshot, root_document)
+        await asyncio.to_thread(commit_theirs)
+
+    monkeypatch.setattr(versioned.VersionedStore, "_copy_stage", overtaken)
+    with pytest.raises(StoreError, match="cannot be committed"):
+        ap.save_scores(pooled(3), place, overwrite=True)
+    assert messages_of(place) == ["theirs", "scores"]
+
+
 # Runs
 
 
@@ -272,9 +293,8 @@ def test_scores_and_results_in_one_bucket(client: Client, storage: Any, tmp_path
     result = ap.run(source, target, cluster=client)
     assert_same_bits(result, ap.evaluate(pooled(9)))
     assert result.attrs["source"] == source
-    code = "import sys; from aucpr_dask.cli import main; main(sys.argv[1:])"
     for words in (["info", source], ["show", target], ["show", f"{target}#{history(target)[0].snapshot}"]):
-        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert SECRET not in done.stdout + done.stderr
-        assert KEY not in done.stdout + done.stderr
+        answer = CliRunner().invoke(main, words)
+        assert answer.exit_code == 0, answer.output
+        assert SECRET not in answer.output
+        assert KEY not in answer.output

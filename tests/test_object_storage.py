@@ -475,20 +475,19 @@ def test_no_secret_is_written_anywhere(client: Client, folder: str, tmp_path: Pa
     ap.save_scores(queried(5, 3, 40), tmp_path / "sick" / "scores.zarr")
     chunk = next(path for path in (tmp_path / "sick/scores.zarr/score/c").rglob("*") if path.is_file())
     chunk.write_bytes(b"no chunk at all")
-    target = tmp_path / "result.zarr"
-    words = ["--cluster", "1", "--json"]
+    words = ["--cluster", client.scheduler.address, "--json"]
     code = "import sys; from aucpr_dask.cli import main; main(sys.argv[1:])"
     said = b""
     with static_server(tmp_path, user=f"ann:{SECRET}", signature=f"{SECRET}-2") as (address, _):
         query = f"?X-Amz-Date=1&X-Amz-Signature={SECRET}-2"
-        for name, status in (("scores.zarr", 0), ("sick/scores.zarr", 2), ("absent.zarr", 2)):
+        for name, fails in (("scores.zarr", False), ("sick/scores.zarr", True), ("absent.zarr", True)):
             url = f"http://ann:{SECRET}@{address}/{name}{query}"
-            place = target if status == 0 else tmp_path / f"{name.replace('/', '-')}-result.zarr"
+            place = tmp_path / f"{name.replace('/', '-')}-result.zarr"
             command = [sys.executable, "-c", code, "evaluate", url, str(place), *words]
             done = subprocess.run(
                 command, capture_output=True, check=False, env=os.environ | {"PYTHONWARNINGS": "default"}
             )
-            assert done.returncode == status, done.stderr.decode()
+            assert bool(done.returncode) == fails, done.stderr.decode()
             said += done.stdout + done.stderr
         on_s3 = f"{folder}/result.zarr"
         source = f"http://ann:{SECRET}@{address}/scores.zarr{query}"
@@ -515,10 +514,13 @@ def test_no_secret_is_written_anywhere(client: Client, folder: str, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_twenty_patterns_of_faults(client: Client, folder: str, storage: Proxy) -> None:
+def test_twenty_patterns_of_faults(
+    client: Client, folder: str, storage: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each run ends with the bits of a run left in peace, at once or when the same call is given again."""
     scores = queried(4, 3, 40)
     source = f"{folder}/scores.zarr"
+    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 1000)
     ap.save_scores(scores, source)
     expected = ap.evaluate(scores, **FEW)
     n_blocks = len(plan_run(source, **FEW).blocks)
@@ -529,7 +531,7 @@ def test_twenty_patterns_of_faults(client: Client, folder: str, storage: Proxy) 
     for pattern in range(20):
         target = f"{folder}/result-{pattern}.zarr"
         share = float(random.choice([0.02, 0.05, 0.1, 0.2]))
-        outages = {6: (40, 5.0), 12: (90, 5.0), 18: (120, 5.0)}
+        outages = {6: (40, 4.0), 18: (120, 4.0)}
         storage.harm(pattern, share, outages.get(pattern))
         result, end = _run_until_it_ends(source, target, client, storage)
         storage.calm()
@@ -543,7 +545,7 @@ def test_twenty_patterns_of_faults(client: Client, folder: str, storage: Proxy) 
     print(f"blocks: {20 * n_blocks} in all, recorded {recorded} times")
     assert sum(ends.values()) == 20
     assert ends["at once"] >= 15
-    assert sum(injected.values()) > 200
+    assert sum(injected.values()) > 150
     assert {*Proxy.FAULTS, "outage"} <= set(injected)
 
 

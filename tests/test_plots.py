@@ -1,11 +1,14 @@
 """Plots: what they draw, that it can be read at a column's width, in grey, and whatever the names are."""
 
+import importlib
 import itertools
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import matplotlib as mpl
 import numpy as np
@@ -26,7 +29,8 @@ from aucpr_dask.view.plots import style
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-STUDY = Path(__file__).parent.parent / "docs" / "study" / "intervals.csv"
+DOCS = Path(__file__).parent.parent / "docs"
+STUDY = DOCS / "study" / "intervals.csv"
 NASTY = [r"$x_1$", "two_under_scores", "<b>bold</b>", "new\nline", "long " * 60, "_hidden", r"$\frac{", "100 % {x}"]
 N_MANY = 5000
 
@@ -272,6 +276,9 @@ def test_forest_of_means_over_queries(clef_result: xr.Dataset) -> None:
     assert ax.get_xlabel().startswith("mean average precision over 14 queries")
     mean = ap.aggregate(clef_result)["estimate"].squeeze()
     np.testing.assert_allclose(ax.lines[0].get_xdata(), np.sort(mean)[::-1])
+    interval = ap.aggregate(clef_result)["interval"].squeeze().sel(ci_bound="lower")
+    (lines,) = [c for c in ax.collections if isinstance(c, LineCollection)]
+    assert sorted(segment[0, 0] for segment in lines.get_segments()) == pytest.approx(np.sort(interval))
     one = clef_result.aucpr.plot.forest(query="CD010860")
     assert one.get_title("left") == "CD010860"
 
@@ -317,11 +324,22 @@ def test_differences_from_a_baseline(clef_result: xr.Dataset) -> None:
     assert sorted(rows_of(of_pairs)) == sorted(rows_of(ax))
 
 
+@pytest.mark.slow
+def test_differences_among_more_pairs_than_are_held_in_memory() -> None:
+    random = np.random.default_rng(0)
+    areas = 0.5 + 0.001 * np.arange(510)[:, None] + 0.1 * random.standard_normal((510, 12))
+    comparison = ap.compare(xr.Dataset({"estimate": (("model", "query"), areas)}), n_resamples=200)
+    assert comparison["difference"].chunks is not None
+    ax = comparison.aucpr.plot.differences(7)
+    check_legible(ax)
+    assert ax.get_title("left") == "20 largest of 509 models"
+
+
 def test_ranks_and_groups(clef_result: xr.Dataset) -> None:
     ranks = ap.rank(clef_result)
     ax = ranks.aucpr.plot.ranks()
     check_legible(ax)
-    assert ax.get_xlabel() == "rank among 14 models (1 is best)"
+    assert ax.get_xlabel() == "rank of 14 (1 is best)"
     order = np.argsort(ranks["rank"].values, kind="stable")
     sets, alone = (c for c in ax.collections if isinstance(c, LineCollection))
     for lines, name in ((sets, "simultaneous_rank_interval"), (alone, "rank_interval")):
@@ -402,6 +420,21 @@ def test_coverage_of_the_stored_study() -> None:
         plots.coverage(table, scenario="trinormal")
     with pytest.raises(InvalidInputError, match="a table without"):
         plots.coverage(table.drop(columns="coverage"))
+
+
+def test_coverage_of_a_study_of_ones_own() -> None:
+    from distributed import Client
+
+    with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
+        study = ap.simulate.study(
+            "binormal", (60, 120), 0.2, "average_precision", level=0.9, n_simulations=30, cluster=client
+        )
+    ax = study.aucpr.plot.coverage(methods="logit")
+    check_legible(ax)
+    assert legend_of(ax) == ["90 % ∓ 1 %", "logit"]
+    drawn = next(line for line in ax.lines if len(line.get_xdata()) == 2 and line.get_marker() == "o")
+    covered = study["coverage"].sel({"method": "logit"}).squeeze()
+    np.testing.assert_allclose(np.asarray(drawn.get_ydata(), float), covered)
 
 
 # What holds for all of them
@@ -503,6 +536,30 @@ def test_lazy_scores_are_drawn_alike() -> None:
     np.testing.assert_array_equal(eager, lazy)
 
 
+def test_weights_and_soft_labels_have_curves_but_no_bands() -> None:
+    scores = named(["a", "b", "c", "d"])
+    weight = xr.DataArray(np.linspace(0.5, 2, 200), dims="item")
+    soft = scores.drop_vars("label").assign(
+        positive_weight=weight * scores["label"] + 0.1, negative_weight=weight * (1 - scores["label"]) + 0.1
+    )
+    for data in (scores.assign(weight=weight), soft):
+        for plot in ("precision_recall", "roc", "achievable"):
+            check_legible(getattr(data.aucpr.plot, plot)())
+        with pytest.raises(InvalidInputError, match="without weights"):
+            data.aucpr.plot.precision_recall("a", bands="both")
+
+
+def test_bands_of_a_query_are_those_of_its_resamples() -> None:
+    node = named(["a", "b"])
+    scores = xr.concat([node, node], xr.IndexVariable("query", ["x", "y"]), data_vars="all")
+    scores = scores.transpose("model", "query", "item")
+    ax = scores.aucpr.plot.precision_recall("a", query="y", bands="simultaneous", n_resamples=50)
+    (band,) = [c for c in ax.collections if c.get_label() == "95 % simultaneous band"]
+    bands = ap.curve_bands(scores["score"], scores["label"], n_resamples=50).sel(model="a", query="y")
+    drawn = np.unique(band.get_paths()[0].vertices[:, 1].round(9))
+    assert np.isin(bands["simultaneous_band"].values.ravel().round(9), drawn).all()
+
+
 def luminance(colour: str) -> float:
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
     return float(np.dot([0.2126, 0.7152, 0.0722], linear))
@@ -553,3 +610,30 @@ def test_importing_the_package_does_not_import_matplotlib() -> None:
     code = "import sys, aucpr_dask, xarray as xr; xr.Dataset().aucpr.plot; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)
     assert done.stdout.strip() == "False"
+
+
+# The page
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(DOCS)
+    return importlib.import_module("make_pictures")
+
+
+def test_the_page_shows_the_pictures_there_are(page: ModuleType) -> None:
+    shown = set(re.findall(r"\((pictures/\S+)\)", page.PAGE.read_text()))
+    assert shown == {f"pictures/{path.name}" for path in (DOCS / "pictures").iterdir()}
+    assert sum(path.stat().st_size for path in (DOCS / "pictures").iterdir()) < 1.5e6
+
+
+def test_the_table_of_the_page_is_that_of_the_study(page: ModuleType) -> None:
+    study = pd.read_csv(page.STUDY)
+    assert importlib.import_module("pages").block(page.PAGE, "bands") == page.coverage_table(study)
+    check_legible(page.draw_coverage(study))
+
+
+@pytest.mark.slow
+def test_the_code_of_the_page_draws_its_pictures(page: ModuleType, tmp_path: Path) -> None:
+    drawn = {path.name for path in page.draw(tmp_path)}
+    assert drawn == {path.name for path in (DOCS / "pictures").iterdir()} - {"band-coverage.png"}

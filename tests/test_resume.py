@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from conftest import pooled, queried
 from distributed import Client, LocalCluster
@@ -155,24 +154,6 @@ def test_a_run_that_does_not_fit_is_refused_before_its_first_task(tmp_path: Path
     assert not target.exists()
 
 
-@pytest.mark.slow
-def test_a_killed_worker_costs_only_its_block(source: Path, tmp_path: Path) -> None:
-    killed: list[int] = []
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
-
-        def kill_one(event: Any) -> None:
-            if event.blocks_done == 3:
-                killed.append(next(iter(client.run(os.getpid).values())))
-                os.kill(killed[0], signal.SIGKILL)
-
-        result = ap.run(source, tmp_path / "result.zarr", cluster=client, on_progress=kill_one, **OPTIONS)
-    assert killed
-    assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
-
-
 CLIENT = """
 import sys
 import aucpr_dask as ap
@@ -206,15 +187,3 @@ def test_a_killed_client_leaves_what_was_done(client: Client, source: Path, tmp_
     assert n_done >= 2
     result = ap.run(source, target, cluster=client, **OPTIONS)
     assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
-
-
-@pytest.mark.slow
-def test_twenty_kills_at_random_times(client: Client, source: Path, tmp_path: Path) -> None:
-    """Everything is killed at once, as by a power cut, again and again on the same store, and then once more."""
-    random = np.random.default_rng(1)
-    expected = ap.evaluate(queried(11, 5, 40), **OPTIONS)
-    total = len(plan_run(source, **OPTIONS).blocks)
-    for attempt in range(20):
-        target = tmp_path / f"result-{attempt}.zarr"
-        kill_client_after(int(random.integers(0, total)), float(random.random() * 0.05), source, target)
-        assert_same_bits(ap.run(source, target, cluster=client, **OPTIONS), expected)

@@ -117,7 +117,7 @@ LAYERS = [
     ("planning", "clusters"),
     ("extending",),
     ("inference", "execution", "curves", "references", "simulate"),
-    ("study", "bands"),
+    ("study", "bands", "interplay"),
     ("view",),
     ("demo",),
     ("cli",),

@@ -1,6 +1,6 @@
 """The command line: reads the words, calls the package, shows what comes back."""
 
-from aucpr_dask.cli import comparison, demonstration, evaluation, importing, inspection, studies
+from aucpr_dask.cli import comparison, demonstration, evaluation, exporting, importing, inspection, reporting, studies
 from aucpr_dask.cli.common import main
 
 # In the order in which one meets them.
@@ -13,6 +13,8 @@ for command in (
     evaluation.show,
     comparison.compare,
     comparison.rank,
+    exporting.export,
+    reporting.report,
     studies.study,
 ):
     main.add_command(command)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aucpr_dask.cli.common import Command, Output, example, level_option, output_option, overwrite_option
+from aucpr_dask.cli.completion import complete_estimator
 from aucpr_dask.errors import InvalidInputError, explain
 from aucpr_dask.specs import MISSING, TIES, UNJUDGED
 
@@ -20,7 +21,12 @@ def _question_options(command: Command) -> Command:
     """Add the options that comparisons and ranks share."""
     options = (
         click.argument("store"),
-        click.option("--estimator", metavar="NAME", help="Compare by this estimator [default: the first]."),
+        click.option(
+            "--estimator",
+            metavar="NAME",
+            shell_complete=complete_estimator,
+            help="Compare by this estimator [default: the first].",
+        ),
         click.option(
             "--over",
             type=click.Choice(["query", "dataset"]),

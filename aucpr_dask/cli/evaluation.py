@@ -16,6 +16,7 @@ from aucpr_dask.cli.common import (
     output_option,
     overwrite_option,
 )
+from aucpr_dask.cli.completion import complete_estimator, complete_estimator_or_all, complete_intervals
 from aucpr_dask.errors import InvalidInputError, explain
 from aucpr_dask.specs import (
     ESTIMATORS,
@@ -72,6 +73,7 @@ _EVALUATION_OPTIONS = (
         multiple=True,
         default=["average_precision"],
         show_default=True,
+        shell_complete=complete_estimator_or_all,
         help=f"What to estimate (repeat for several), or 'all': {', '.join(map(usage, ESTIMATORS.values()))}.",
     ),
     click.option(
@@ -83,6 +85,7 @@ _EVALUATION_OPTIONS = (
         show_default=True,
         metavar="NAME",
         callback=lambda ctx, param, values: _interval_names(values),
+        shell_complete=complete_intervals,
         help=f"Interval (repeat, or separate by commas): {', '.join(INTERVALS)}.",
     ),
     level_option,
@@ -192,7 +195,12 @@ def evaluate(
 
 @click.command(epilog=example("aucpr-dask show aucpr-demo/result.zarr --data-set clef-tar"))
 @click.argument("result")
-@click.option("--estimator", metavar="NAME", help="Rank by this estimator [default: the first of the result].")
+@click.option(
+    "--estimator",
+    metavar="NAME",
+    shell_complete=complete_estimator,
+    help="Rank by this estimator [default: the first of the result].",
+)
 @click.option("--data-set", "data_sets", multiple=True, metavar="NAME", help="Show only this data set (repeat).")
 @top_option
 @output_option

@@ -273,7 +273,8 @@ class ScoreWriter:
 
 def _n_item_chunks(dataset: xr.Dataset) -> int:
     score = dataset["score"]
-    return max(1, -(-score.sizes[ITEM] // score.encoding["chunks"][-1]))
+    length: int = score.encoding["chunks"][-1]
+    return max(1, -(-score.sizes[ITEM] // length))
 
 
 def _filled(dataset: xr.Dataset, region: Region, arrays: dict[str, np.ndarray]) -> xr.Dataset:
@@ -319,10 +320,10 @@ def _prepare(dataset: xr.Dataset) -> xr.Dataset:
         dataset[name] = (variable.dims, described, variable.attrs)
         dataset[name].encoding = {"chunks": chunks}
     if length < dataset.sizes[ITEM]:
-        for name in dataset.data_vars:
-            if ITEM in dataset[name].dims and "chunks" not in dataset[name].encoding:
-                lengths = {dim: max(1, size) for dim, size in dataset[name].sizes.items()} | {ITEM: length}
-                dataset[name].encoding = {"chunks": tuple(lengths.values())}
+        for key, variable in dataset.data_vars.items():
+            if ITEM in variable.dims and "chunks" not in variable.encoding:
+                lengths = {dim: max(1, size) for dim, size in variable.sizes.items()} | {ITEM: length}
+                dataset[key].encoding = {"chunks": tuple(lengths.values())}
     for key, variable in dataset.data_vars.items():
         variable.attrs.setdefault("description", SCORE_VARIABLES[str(key)].description)
     return dataset

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import fnmatch
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import dask.array as da
 import numpy as np
@@ -35,7 +35,7 @@ from aucpr_dask.scores.files import (
 )
 from aucpr_dask.scores.store import Region
 from aucpr_dask.specs import choose
-from aucpr_dask.stores import Scores, refuse_existing
+from aucpr_dask.stores import Scores, map_nodes, refuse_existing
 from aucpr_dask.trust import check_node_name
 from aucpr_dask.variables import ITEM, MODEL, NEGATIVE, PADDING, POSITIVE, QUERY, UNJUDGED
 
@@ -134,45 +134,118 @@ def import_table(
     >>> print(import_table(folder / "scores.csv", folder / "scores.zarr", label="y", item="name"))
     2 models, 2 items, 1 data set
     """
+    refuse_existing(url, overwrite=overwrite)
+    tables = [_open_table(file, separator) for file in find_files(paths, "table")]
+    with Spool() as spool:
+        read = _read_tables(
+            tables,
+            _Jobs(label=label, item=item, query=query, dataset=dataset, weight=weight),
+            spool,
+            models=models,
+            exclude=exclude,
+            negate=negate,
+            positive=positive,
+            dtype=dtype,
+            on_progress=on_progress,
+        )
+        write_blocks(url, read.template, read.open_node, overwrite=overwrite, on_progress=on_progress)
+    return summarize(read.template, read.n_rows, read.notes)
+
+
+def scores_of_table(
+    table: Any,
+    name: str,
+    *,
+    label: str,
+    models: str | Sequence[str] | None = None,
+    item: str | None = None,
+    query: str | None = None,
+    dataset: str | None = None,
+    weight: str | None = None,
+    exclude: str | Sequence[str] = (),
+    negate: bool | str | Sequence[str] = (),
+    positive: object = None,
+    dtype: str = "float64",
+) -> Scores:
+    """Return the score data sets of a wide pyarrow table, in memory; `name` is what errors call it.
+
+    All else is as in :func:`import_table`.
+    """
+    jobs = _Jobs(label=label, item=item, query=query, dataset=dataset, weight=weight)
+    with Spool() as spool:
+        read = _read_tables(
+            [_ArrowTable(table, name)],
+            jobs,
+            spool,
+            models=models,
+            exclude=exclude,
+            negate=negate,
+            positive=positive,
+            dtype=dtype,
+        )
+
+        def with_scores(path: str, described: xr.Dataset) -> xr.Dataset:
+            score = described["score"]
+            block = read.open_node(path)(tuple(slice(0, size) for size in score.shape))
+            return described.assign(score=(score.dims, block["score"].copy())).drop_attrs()
+
+        return map_nodes(read.template, with_scores)
+
+
+class _Read(NamedTuple):
+    """Tables that were read: what is to be written, and where its blocks come from."""
+
+    template: Scores
+    open_node: Callable[[str], Callable[[Region], dict[str, np.ndarray]]]
+    n_rows: int
+    notes: list[str]
+
+
+def _read_tables(
+    tables: Sequence[_Table],
+    jobs: _Jobs,
+    spool: Spool,
+    *,
+    models: str | Sequence[str] | None,
+    exclude: str | Sequence[str],
+    negate: bool | str | Sequence[str],
+    positive: object,
+    dtype: str,
+    on_progress: OnProgress | None = None,
+) -> _Read:
+    """Read tables of the same columns once; their scores wait in the spool."""
     choose(DTYPES, dtype, "dtype")
-    if item is not None and query is not None:
+    if jobs.item is not None and jobs.query is not None:
         raise InvalidInputError(
             explain(
                 "items of several queries cannot be named: each query has its own",
-                received=f"item={item!r} and query={query!r}",
+                received=f"item={jobs.item!r} and query={jobs.query!r}",
                 remedy="leave out item",
             )
         )
-    refuse_existing(url, overwrite=overwrite)
-    tables = [_open_table(file, separator) for file in find_files(paths, "table")]
-    jobs = _Jobs(label=label, item=item, query=query, dataset=dataset, weight=weight)
     _check_same_columns(tables)
     chosen, notes = _choose_models(tables[0], jobs, models, exclude)
     signs = _signs(chosen, negate)
-    labels = _LabelReader(label, positive)
+    labels = _LabelReader(jobs.label, positive)
     nodes: dict[str, _Node] = {}
     scored = np.zeros(len(chosen), bool)
-    with Spool() as spool:
-        for done, table in enumerate(tables, start=1):
-            for batch in table.batches([*jobs.columns, *chosen]):
-                scores = _scores_of(batch, chosen, signs, np.dtype(dtype))
-                scored |= ~np.isnan(scores).all(axis=1)
-                _share_out(batch, scores, jobs, labels, nodes, spool)
-            report(on_progress, "reading tables", done, len(tables))
-        labels.check_found(tables[0].path)
-        if not nodes:
-            raise FileFormatError(explain("the table has no rows", where=few(table.path for table in tables)))
-        template = _template(nodes, chosen, jobs, np.dtype(dtype), tables)
-        write_blocks(
-            url,
-            template,
-            lambda name: partial(nodes[name].block, spool=spool),
-            overwrite=overwrite,
-            on_progress=on_progress,
-        )
+    for done, table in enumerate(tables, start=1):
+        for batch in table.batches([*jobs.columns, *chosen]):
+            scores = _scores_of(batch, chosen, signs, np.dtype(dtype))
+            scored |= ~np.isnan(scores).all(axis=1)
+            _share_out(batch, scores, jobs, labels, nodes, spool)
+        report(on_progress, "reading tables", done, len(tables))
+    labels.check_found(tables[0].path)
+    if not nodes:
+        raise FileFormatError(explain("the table has no rows", where=few(table.path for table in tables)))
     if not scored.all():
         notes.append(f"models without a score: {few(np.array(chosen, object)[~scored])}")
-    return summarize(template, sum(len(node.labels) for node in nodes.values()), notes)
+    return _Read(
+        template=_template(nodes, chosen, jobs, np.dtype(dtype), tables),
+        open_node=lambda name: partial(nodes[name].block, spool=spool),
+        n_rows=sum(len(node.labels) for node in nodes.values()),
+        notes=notes,
+    )
 
 
 # --- tables -----------------------------------------------------------------------------------------------------
@@ -381,19 +454,43 @@ class _ParquetTable:
         size = max(1, _BATCH_CELLS // max(1, len(columns)))
         first = 0
         for batch in self._file.iter_batches(batch_size=size, columns=list(columns)):
-            yield _ParquetBatch(self.path, first, batch)
+            yield _ArrowBatch(self.path, first, batch)
             first += batch.num_rows
 
     def numeric(self, columns: Sequence[str]) -> list[str]:
-        from pyarrow import types
+        return _numeric_columns(self._file.schema_arrow, columns)
 
-        kinds = {field.name: field.type for field in self._file.schema_arrow}
-        tests = (types.is_integer, types.is_floating, types.is_decimal)
-        return [name for name in columns if any(test(kinds[name]) for test in tests)]
+
+class _ArrowTable:
+    """A pyarrow table in memory; what stands for its path is what it is called."""
+
+    def __init__(self, table: Any, name: str) -> None:
+        self.path = Path(name)
+        self._table = table
+        self.columns = list(table.column_names)
+        _check_columns_differ(self.columns, name)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[_Batch]:
+        size = max(1, _BATCH_CELLS // max(1, len(columns)))
+        first = 0
+        for batch in self._table.select(list(columns)).to_batches(max_chunksize=size):
+            yield _ArrowBatch(self.path, first, batch)
+            first += batch.num_rows
+
+    def numeric(self, columns: Sequence[str]) -> list[str]:
+        return _numeric_columns(self._table.schema, columns)
+
+
+def _numeric_columns(schema: Any, columns: Sequence[str]) -> list[str]:
+    from pyarrow import types
+
+    kinds = {field.name: field.type for field in schema}
+    tests = (types.is_integer, types.is_floating, types.is_decimal)
+    return [name for name in columns if any(test(kinds[name]) for test in tests)]
 
 
 @dataclass(frozen=True)
-class _ParquetBatch:
+class _ArrowBatch:
     path: Path
     first: int
     batch: Any
@@ -802,4 +899,4 @@ def _template(
     return described[""] if jobs.dataset is None else xr.DataTree.from_dict(described)
 
 
-__all__ = ["import_table"]
+__all__ = ["import_table", "scores_of_table"]

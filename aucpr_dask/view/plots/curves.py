@@ -64,8 +64,11 @@ class _Subject(NamedTuple):
             name: array.isel({MODEL: positions}) if MODEL in array.dims else array
             for name, array in self.inputs.items()
         }
-        # Queries name random streams, so bands keep theirs; the place is dropped again below.
-        return {name: array.compute() for name, array in part.items()} | self.options
+        return {"label": None} | {name: array.compute() for name, array in part.items()} | self.options
+
+    def of_all(self) -> dict[str, Any]:
+        """Return the arguments of `curve` for all models, lazy if the scores are."""
+        return {"label": None} | self.inputs | self.options
 
 
 @styled
@@ -277,7 +280,7 @@ def _named(subject: _Subject, model: Models | None, top: int, by: str = "average
         raise InvalidInputError(explain(f"top must be a whole number from 0 to {MOST_NAMED}", received=repr(top)))
     if n_models == 1:
         return [0]
-    areas = estimate(**subject.inputs, **subject.options, estimator=by)
+    areas = estimate(**subject.of_all(), estimator=by)
     best: list[int] = best_first(areas.compute())[:top].tolist()
     return best
 
@@ -349,7 +352,7 @@ def _draw_others(
     if others == "none" or n_models <= len(named) + 1:
         return
     grid = np.linspace(0, 1, 101)
-    curves = curve(**subject.inputs, **subject.options, **options, kind=kind, grid=grid)
+    curves = curve(**subject.of_all(), **options, kind=kind, grid=grid)
     values = np.asarray(curves.compute().transpose(MODEL, ...).values, dtype=np.float64)
     if others == "density":
         _draw_density(ax, grid, values)
@@ -396,7 +399,7 @@ def _draw_bands(
         raise InvalidInputError(explain("bands are known for items without weights", remedy="bands='none'"))
     level, n_resamples, seed = draws
     arguments = subject.of(named) | options
-    if subject.query is not None:
+    if subject.query is not None:  # it names the resamples
         name = np.array([str(subject.query)], dtype=object)
         arguments["score"] = arguments["score"].expand_dims(query=name)
     drawn = curve_bands(**arguments, kind=kind, level=level, n_resamples=n_resamples, seed=seed, dataset=subject.path)

@@ -71,7 +71,7 @@ def _estimates(
         from aucpr_dask.inference import aggregate
 
         only = result[["estimate"]].assign_attrs(result.attrs)
-        _, node = at_estimator(cast("xr.Dataset", aggregate(only)), estimator)
+        _, node = at_estimator(cast("xr.Dataset", aggregate(only, level=_level(result))), estimator)
         label = f"mean {label} over {result.sizes[QUERY]:,} queries"
     elif QUERY in result.dims:
         node = at_query(node, query, plot)
@@ -88,7 +88,7 @@ def _estimates(
             interval = None
     elif interval is not None:
         label = f"{label}, {percent(_level(node))} interval"
-    node = node.compute()
+    node = node[["estimate", *(["replicate"] if plot == "replicates" else [])]].compute()
     return _Estimates(node, node["estimate"], None if interval is None else interval.compute(), label)
 
 
@@ -366,7 +366,7 @@ def ranks(
         ax.hlines(rows, lower - 0.3, upper + 0.3, color=colour, linewidth=width, label=label)
     ax.plot(node["rank"].values[shown], rows, "o", color=BLACK, markersize=3.2, label="rank of the estimate")
     label_rows(ax, [names_of(node)[i] for i in shown])
-    ax.set_xlabel(f"rank among {node.sizes[MODEL]:,} models (1 is best)", wrap=True)
+    ax.set_xlabel(f"rank of {node.sizes[MODEL]:,} (1 is best)", wrap=True)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if models is None:
         _draw_groups(ax, node, shown)

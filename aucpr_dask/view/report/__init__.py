@@ -1,0 +1,5 @@
+"""A result as one page that needs no network: leaderboards, comparisons, curves, and what they mean in words."""
+
+from aucpr_dask.view.report.writing import report
+
+__all__ = ["report"]

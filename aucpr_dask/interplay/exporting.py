@@ -1,0 +1,219 @@
+"""Results and scores as files that other programs read."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aucpr_dask.errors import InvalidInputError, StoreError, explain
+from aucpr_dask.interplay.columns import Columns, tidy_columns, wide_columns
+from aucpr_dask.interplay.naming import cell
+from aucpr_dask.interplay.tracking import to_metrics, to_params
+from aucpr_dask.interplay.trec import write_evaluations, write_runs
+from aucpr_dask.scores.files import FilePath, require_pyarrow
+from aucpr_dask.specs import choose
+from aucpr_dask.stores import Scores, nodes_of
+from aucpr_dask.urls import concealed, is_remote
+
+FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
+FOLDERS = ("trec_eval", "trec_run")
+_BY_SUFFIX = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".json": "json"}
+_MARK = ".aucpr-dask-export"  # in the folders that were written here, and may be replaced
+
+
+def export(
+    data: Scores,
+    path: FilePath,
+    *,
+    format: str | None = None,
+    tidy: bool = True,
+    per_query: bool = False,
+    overwrite: bool = False,
+) -> None:
+    """Write a result, or scores as TREC runs, for other programs.
+
+    Parameters
+    ----------
+    data : xarray.Dataset or xarray.DataTree
+        A result; for ``"trec_run"`` score data sets.
+    path : path
+        The file to write, or for the formats of TREC the folder.
+    format : {"parquet", "csv", "json", "mlflow", "trec_eval", "trec_run"}, optional
+        By default what the suffix of `path` says. ``"parquet"``, ``"csv"`` and ``"json"`` (an array of records,
+        undefined numbers as null) are tables as of :func:`to_dataframe`; in CSV, a text that a spreadsheet would run as
+        a formula gets an apostrophe before it. ``"mlflow"`` is JSON of ``metrics`` and ``params``, flat.
+        ``"trec_eval"`` is a file for each model, as ``trec_eval -q`` prints it; ``"trec_run"`` are runs and judgments.
+    tidy : bool
+        Of tables: one row for each estimate; or, if False, a column of estimates for each model.
+    per_query : bool
+        Of ``"mlflow"``: the numbers of every query; by default their means.
+    overwrite : bool
+        Whether to replace a file, or a folder that was written by this function.
+
+    Raises
+    ------
+    InvalidInputError
+        If the format is not known or cannot hold `data`.
+    StoreError
+        If there is something at `path` already, or it cannot be written.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, xarray as xr, aucpr_dask
+    >>> scores = xr.Dataset(
+    ...     {"score": (("model", "item"), [[3.0, 2, 1]]), "label": ("item", [1, 0, 1])}, coords={"model": ["=a"]}
+    ... )
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "result.csv"
+    >>> export(aucpr_dask.evaluate(scores), file)
+    >>> file.read_text().splitlines()[1].split(",")[:3]
+    ["'=a", 'average_precision', '0.8333333333333333']
+    """
+    place = _local(path)
+    kind = _format_of(place, format)
+    write = {
+        "parquet": lambda file: _write_parquet(_tables(data, tidy), file),
+        "csv": lambda file: _write_csv(_tables(data, tidy), file),
+        "json": lambda file: _write_json(_records(_tables(data, tidy)), file),
+        "mlflow": lambda file: _write_json(
+            {"metrics": to_metrics(data, per_query=per_query), "params": to_params(data)}, file
+        ),
+        "trec_eval": lambda folder: write_evaluations(data, folder),
+        "trec_run": lambda folder: write_runs(data, folder),
+    }[kind]
+    _refuse_wrong_kind(data, kind)
+    _refuse_existing(place, overwrite=overwrite)
+    _written_whole(write, place, is_folder=kind in FOLDERS)
+
+
+def _local(path: FilePath) -> Path:
+    if is_remote(os.fspath(path)):
+        raise InvalidInputError(
+            explain(
+                "exports are written to this machine",
+                received=concealed(os.fspath(path)),
+                remedy="name a local path, and copy what comes out",
+            )
+        )
+    return Path(path)
+
+
+def _format_of(path: Path, format: str | None) -> str:
+    if format is not None:
+        return choose(FORMATS, format, "format")
+    if path.suffix.lower() not in _BY_SUFFIX:
+        raise InvalidInputError(
+            explain(
+                "the suffix does not say what to write",
+                where=path,
+                received=repr(path.suffix),
+                allowed=", ".join(_BY_SUFFIX),
+                remedy=f"name the format: format=... (--format), one of {', '.join(FORMATS)}",
+            )
+        )
+    return _BY_SUFFIX[path.suffix.lower()]
+
+
+def _refuse_wrong_kind(data: Scores, kind: str) -> None:
+    needed = "score" if kind == "trec_run" else "estimate"
+    if not all(needed in node for _, node in nodes_of(data)):
+        raise InvalidInputError(
+            explain(
+                f"the format {kind} is made of {'scores' if needed == 'score' else 'results'}",
+                received=f"no variable {needed!r}",
+                remedy="name a score store" if needed == "score" else "evaluate the scores first",
+            )
+        )
+
+
+def _refuse_existing(place: Path, *, overwrite: bool) -> None:
+    if not place.exists():
+        return
+    if not overwrite:
+        remedy = "name another place, or pass overwrite=True (--overwrite) to replace it"
+        raise StoreError(explain("there is something at this place already", where=place, remedy=remedy))
+    if place.is_dir() and any(place.iterdir()) and not (place / _MARK).exists():
+        remedy = "remove it yourself if it may go, or name another place"
+        raise StoreError(explain("refusing to overwrite a folder that no export wrote", where=place, remedy=remedy))
+
+
+def _written_whole(write: Callable[[Path], object], place: Path, *, is_folder: bool) -> None:
+    """Write beside the place, and move there what is complete."""
+    partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
+    try:
+        if is_folder:
+            partial.mkdir(parents=True)
+            (partial / _MARK).touch()
+        write(partial)
+        if place.is_dir():
+            shutil.rmtree(place)
+        partial.replace(place)
+    except OSError as error:
+        raise StoreError(
+            explain(
+                "the file cannot be written", where=place, received=error.strerror or error, remedy="check the path"
+            )
+        ) from error
+    finally:
+        with suppress(OSError):
+            shutil.rmtree(partial) if partial.is_dir() else partial.unlink(missing_ok=True)
+
+
+def _tables(data: Scores, tidy: bool) -> Iterator[Columns]:
+    return tidy_columns(data) if tidy else iter([wide_columns(data)[1]])
+
+
+def _write_csv(tables: Iterator[Columns], file: Path) -> None:
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        lines = csv.writer(stream)
+        for number, columns in enumerate(tables):
+            if number == 0:
+                lines.writerow(map(cell, columns))
+            lines.writerows(zip(*map(_cells, columns.values()), strict=True))
+
+
+def _cells(values: np.ndarray) -> Sequence[object]:
+    if values.dtype == object:
+        return ["" if text is None else cell(text) for text in values]
+    return ["" if number != number else number for number in values.tolist()]
+
+
+def _write_parquet(tables: Iterator[Columns], file: Path) -> None:
+    arrow = require_pyarrow(file)
+    import pyarrow.parquet
+
+    writer = None
+    try:
+        for columns in tables:
+            kinds = {name: arrow.string() if values.dtype == object else None for name, values in columns.items()}
+            table = arrow.table({name: arrow.array(values, type=kinds[name]) for name, values in columns.items()})
+            writer = writer or pyarrow.parquet.ParquetWriter(file, table.schema)
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _records(tables: Iterator[Columns]) -> list[dict[str, Any]]:
+    return [
+        {
+            name: value if not isinstance(value, float) or math.isfinite(value) else None
+            for name, value in zip(columns, row, strict=True)
+        }
+        for columns in tables
+        for row in zip(*(values.tolist() for values in columns.values()), strict=True)
+    ]
+
+
+def _write_json(document: Any, file: Path) -> None:
+    with file.open("w", encoding="utf-8") as stream:
+        json.dump(document, stream, allow_nan=False, ensure_ascii=False, indent=1)
+        stream.write("\n")

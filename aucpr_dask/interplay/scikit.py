@@ -1,0 +1,457 @@
+"""scikit-learn: estimators as scorers, and classifiers' scores as data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+
+from aucpr_dask.errors import AlignmentError, InvalidInputError, explain
+from aucpr_dask.evaluation import estimate
+from aucpr_dask.inputs import estimator_names
+from aucpr_dask.scores.files import OnProgress, few, write_blocks
+from aucpr_dask.scores.store import Region, open_scores
+from aucpr_dask.specs import choose
+from aucpr_dask.stores import Scores, refuse_existing
+from aucpr_dask.trust import check_node_name
+from aucpr_dask.variables import ITEM, MODEL
+
+RESPONSES = ("predict_proba", "decision_function")
+_PLAIN_CLASSES = ({0, 1}, {-1, 1})
+
+
+def scorer(estimator: str = "average_precision", *, positive: Any = None, **options: Any) -> Any:
+    """Return a scikit-learn scorer, as `scoring` of ``cross_val_score``, ``GridSearchCV`` and others takes it.
+
+    Classifiers are asked for ``decision_function`` or, if they have none, for ``predict_proba``, as scikit-learn's own
+    scorers do; ``sample_weight`` is taken. More is better for every estimator.
+
+    Parameters
+    ----------
+    estimator : str
+        A name from the registry.
+    positive : object, optional
+        The positive class; by default 1 of {0, 1}, {-1, 1} or False and True.
+    **options
+        Of :func:`aucpr_dask.estimate`: ``prevalence``, ``recall_range``, ``ties``.
+
+    Returns
+    -------
+    callable
+        ``scorer(classifier, X, y, sample_weight=None)``; it can be pickled.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such estimator, or scikit-learn is not installed.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import cross_val_score
+    >>> y = np.arange(60) % 3 == 0
+    >>> X = np.random.default_rng(0).normal(size=(60, 2)) + y[:, None]
+    >>> cross_val_score(LogisticRegression(), X, y, scoring=scorer("continuous"), cv=3).round(2)
+    array([0.81, 0.88, 0.53])
+    """
+    make_scorer = _sklearn("metrics").make_scorer
+    (name,) = estimator_names(estimator)
+    given = options if positive is None else options | {"pos_label": positive}
+    return make_scorer(area, response_method=RESPONSES[::-1], estimator=name, **given)
+
+
+def area(
+    y_true: Any,
+    y_score: Any,
+    *,
+    estimator: str = "average_precision",
+    pos_label: Any = None,
+    sample_weight: Any = None,
+    **options: Any,
+) -> float:
+    """Return an area as functions of ``sklearn.metrics`` do: true classes and scores in.
+
+    Parameters
+    ----------
+    y_true : array, shape (item)
+        Classes.
+    y_score : array, shape (item)
+        Scores of the positive class.
+    estimator : str
+        A name from the registry.
+    pos_label : object, optional
+        The positive class; by default 1 of {0, 1}, {-1, 1} or False and True.
+    sample_weight : array, shape (item), optional
+        Weights.
+    **options
+        Of :func:`aucpr_dask.estimate`.
+
+    Returns
+    -------
+    float
+        NaN if no item is positive.
+
+    Raises
+    ------
+    InvalidInputError
+        If the classes do not say which is positive, or there are scores of several classes.
+
+    Examples
+    --------
+    >>> area(["spam", "ham", "spam"], [0.9, 0.5, 0.4], pos_label="spam")
+    0.8333333333333333
+    """
+    scores = np.asarray(y_score)
+    if scores.ndim != 1:
+        raise InvalidInputError(
+            explain(
+                "scores of several classes have no single precision-recall curve",
+                received=f"scores of shape {scores.shape}",
+                remedy="make it two classes: y == positive",
+            )
+        )
+    classes = np.asarray(y_true)
+    label = (classes == _positive_class(np.unique(classes), pos_label, "the labels")).astype(np.int8)
+    return float(estimate(scores, label, estimator, weight=sample_weight, **options))
+
+
+def from_sklearn(
+    classifiers: Mapping[str, Any],
+    data: Mapping[str, Sequence[Any]] | Sequence[Any],
+    *,
+    cv: Any = None,
+    groups: Any = None,
+    positive: Any = None,
+    response: str | None = None,
+    n_jobs: int | None = None,
+    url: str | Path | None = None,
+    overwrite: bool = False,
+    on_progress: OnProgress | None = None,
+) -> Scores:
+    """Return the scores that classifiers give to data sets: of fitted ones, or out of fold by cross-validation.
+
+    Parameters
+    ----------
+    classifiers : mapping of str to classifier
+        Models by name. Without `cv` they must be fitted, and `data` should be data they have not seen.
+    data : tuple or mapping of str to tuple
+        ``(X, y)`` or ``(X, y, weight)`` of one data set, or of several by name. X may be dense, sparse or a data
+        frame, whose index, if it is not just numbers in a row, names the items. Weights count in the evaluation; no
+        classifier is fitted by them.
+    cv : int or splitter or iterable, optional
+        Cross-validate, as in scikit-learn: every item is scored by a copy of the classifier that was fitted to the
+        other folds. All classifiers share the folds, and the data set gets the variable ``fold``.
+    groups : array, shape (item), or mapping of str to array, optional
+        Groups of dependent items, which a splitter such as ``GroupKFold`` keeps together; they become the variable
+        ``cluster``.
+    positive : object, optional
+        The positive class; by default 1 of {0, 1}, {-1, 1} or False and True. Of more classes, all others are negative.
+    response : {"predict_proba", "decision_function"}, optional
+        What to ask the classifiers for; by default probabilities, which can be compared between folds, and decision
+        values of those that have none.
+    n_jobs : int, optional
+        Folds that are fitted at the same time.
+    url : str or Path, optional
+        Write to a score store, block by block: memory then holds one block of scores.
+    overwrite : bool
+        Whether to replace a store at `url`.
+    on_progress : callable, optional
+        Called with (what, done, total).
+
+    Returns
+    -------
+    xarray.Dataset or xarray.DataTree
+        In memory, or of `url` as :func:`aucpr_dask.open_scores` opens it; a tree if `data` is a mapping.
+
+    Raises
+    ------
+    InvalidInputError
+        If a classifier has neither response, is not fitted, or the positive class is not known; if folds do not hold
+        every item once.
+    AlignmentError
+        If X, y, weights or groups differ in length.
+    StoreError
+        If the store exists or cannot be written.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> y = np.arange(60) % 3 == 0
+    >>> X = np.random.default_rng(0).normal(size=(60, 2)) + y[:, None]
+    >>> scores = from_sklearn({"logistic": LogisticRegression(), "bayes": GaussianNB()}, (X, y), cv=3)
+    >>> scores.aucpr.evaluate()["estimate"].squeeze().values.round(2)
+    array([0.76, 0.75])
+    """
+    if response is not None:
+        choose(RESPONSES, response, "response")
+    if url is not None:
+        refuse_existing(url, overwrite=overwrite)
+    is_one = not isinstance(data, Mapping)
+    named: Mapping[str, Sequence[Any]] = {"": data} if not isinstance(data, Mapping) else data
+    asked = _Asked(dict(classifiers), positive, (response,) if response else RESPONSES, n_jobs)
+    _check_classifiers(asked, fitted=cv is None)
+    sources = {
+        name if is_one else check_node_name(str(name), "data"): _DataSet(
+            _where(name), _Table.of(part, _where(name)), _of_data_set(groups, name), cv, asked
+        )
+        for name, part in named.items()
+    }
+    templates = {name: source.template() for name, source in sources.items()}
+    template: Scores = templates[""] if is_one else xr.DataTree.from_dict(templates)
+    if url is not None:
+        write_blocks(url, template, lambda name: sources[name].block, overwrite=overwrite, on_progress=on_progress)
+        return open_scores(url)
+    scored = {name: sources[name].scored(described) for name, described in templates.items()}
+    return scored[""] if is_one else xr.DataTree.from_dict(scored)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of every data set."""
+
+    classifiers: dict[str, Any]
+    positive: Any
+    responses: tuple[str, ...]
+    n_jobs: int | None
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The items of one data set."""
+
+    features: Any
+    classes: np.ndarray
+    weight: np.ndarray | None
+
+    @classmethod
+    def of(cls, part: Sequence[Any], where: str) -> _Table:
+        if not isinstance(part, Sequence) or isinstance(part, str) or len(part) not in (2, 3):
+            raise InvalidInputError(
+                explain("this is not a data set", where=where, received=type(part).__name__, allowed="(X, y)")
+            )
+        features, classes, *rest = part
+        weight = np.asarray(rest[0], np.float64) if rest and rest[0] is not None else None
+        table = cls(features, np.asarray(classes), weight)
+        table._check_lengths(where)
+        return table
+
+    def _check_lengths(self, where: str) -> None:
+        shape = getattr(self.features, "shape", None)
+        lengths = {"X": shape[0] if shape else len(self.features), "y": len(self.classes)}
+        if self.weight is not None:
+            lengths["weight"] = len(self.weight)
+        if self.classes.ndim != 1 or len(set(lengths.values())) > 1:
+            raise AlignmentError(
+                explain(
+                    "X and y have rows for different items" if self.classes.ndim == 1 else "y has several columns",
+                    where=where,
+                    received=", ".join(f"{name}: {length}" for name, length in lengths.items()),
+                )
+            )
+
+
+@dataclass(frozen=True)
+class _DataSet:
+    """One data set, its folds, and the scores of the classifiers, made when they are written."""
+
+    where: str
+    table: _Table
+    groups: Any
+    cv: Any
+    asked: _Asked
+
+    def template(self) -> xr.Dataset:
+        """Return the data set; its scores are described, not yet there."""
+        n_items, names = len(self.table.classes), list(self.asked.classifiers)
+        score = da.zeros((len(names), n_items), dtype=np.float64, chunks=-1)
+        variables: dict[str, Any] = {
+            "score": ((MODEL, ITEM), score),
+            "label": (ITEM, (self.table.classes == self.positive).astype(np.int8)),
+        }
+        if self.table.weight is not None:
+            variables["weight"] = (ITEM, self.table.weight)
+        if self.groups is not None:
+            variables["cluster"] = (ITEM, self._checked_groups())
+        if self.splits is not None:
+            variables["fold"] = (ITEM, _folds(self.splits, n_items, self.where))
+        index = getattr(self.table.features, "index", None)
+        is_named = index is not None and not callable(index) and list(index) != list(range(n_items))
+        coords = {ITEM: [str(name) for name in index]} if is_named else {}
+        return xr.Dataset(variables, coords=coords | {MODEL: [str(name) for name in names]})
+
+    @cached_property
+    def positive(self) -> Any:
+        """The positive class."""
+        return _positive_class(np.unique(self.table.classes), self.asked.positive, self.where)
+
+    @cached_property
+    def splits(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
+        """The folds that all classifiers share, as (rows to fit to, rows to score); None without cross-validation."""
+        if self.cv is None:
+            return None
+        splitter = _sklearn("model_selection").check_cv(self.cv, self.table.classes, classifier=True)
+        return list(splitter.split(self.table.features, self.table.classes, self.groups))
+
+    def block(self, region: Region) -> dict[str, np.ndarray]:
+        """Return the scores of some models."""
+        chosen = list(self.asked.classifiers.items())[region[0]]
+        return {"score": np.stack([self._scores(name, classifier) for name, classifier in chosen])}
+
+    def scored(self, described: xr.Dataset) -> xr.Dataset:
+        """Return the whole data set in memory."""
+        return described.assign(score=((MODEL, ITEM), self.block((slice(None),))["score"]))
+
+    def _scores(self, name: str, classifier: Any) -> np.ndarray:
+        where = f"classifier {name!r}, {self.where}"
+        response = _response_of(classifier, name, self.asked.responses)
+        if self.splits is None:
+            values, classes = getattr(classifier, response)(self.table.features), classifier.classes_
+        else:
+            values = _sklearn("model_selection").cross_val_predict(
+                classifier,
+                self.table.features,
+                self.table.classes,
+                cv=self.splits,
+                method=response,
+                n_jobs=self.asked.n_jobs,
+            )
+            classes = np.unique(self.table.classes)
+        return _of_positive(np.asarray(values, np.float64), np.asarray(classes), self.positive, where)
+
+    def _checked_groups(self) -> np.ndarray:
+        groups = np.asarray(self.groups)
+        if groups.shape != self.table.classes.shape:
+            raise AlignmentError(
+                explain(
+                    "groups and y have different lengths",
+                    where=self.where,
+                    received=f"shapes {groups.shape} and {self.table.classes.shape}",
+                )
+            )
+        return groups
+
+
+def _of_positive(values: np.ndarray, classes: np.ndarray, positive: Any, where: str) -> np.ndarray:
+    """Return the scores of the positive class from what a classifier responded."""
+    column = np.flatnonzero(classes == positive)
+    if column.size == 0:
+        raise InvalidInputError(
+            explain(
+                "the classifier does not know the positive class",
+                where=where,
+                received=f"positive class {positive!r}",
+                allowed=few(map(repr, classes.tolist())),
+            )
+        )
+    if values.ndim == 1 and classes.size == 2:  # decision values: large means the second class
+        return values if column[0] == 1 else 0 - values
+    if values.ndim == 2 and values.shape[1] == classes.size:
+        return values[:, column[0]]
+    raise InvalidInputError(
+        explain(
+            "the classifier does not give one score for each class",
+            where=where,
+            received=f"shape {values.shape} for {classes.size} classes",
+            remedy="make it two classes: y == positive",
+        )
+    )
+
+
+def _positive_class(classes: np.ndarray, positive: Any, where: str) -> Any:
+    """Return the positive class: the one that was named, or 1 where that is what everyone means."""
+    if positive is not None:
+        return positive
+    if classes.dtype.kind in "biuf" and any(set(classes.tolist()) <= plain for plain in _PLAIN_CLASSES):
+        return 1
+    raise InvalidInputError(
+        explain(
+            "it is not said which class is positive",
+            where=where,
+            received=f"classes {few(map(repr, classes.tolist()))}",
+            allowed="0 and 1, -1 and 1, or False and True",
+            remedy="name it: positive=...",
+        )
+    )
+
+
+def _check_classifiers(asked: _Asked, *, fitted: bool) -> None:
+    """Raise before anything is fitted if a classifier cannot score, or is not fitted and should be."""
+    if not asked.classifiers:
+        raise InvalidInputError(explain("there is no classifier", allowed="a mapping of names to classifiers"))
+    validation = _sklearn("utils.validation")
+    not_fitted = _sklearn("exceptions").NotFittedError
+    for name, classifier in asked.classifiers.items():
+        _response_of(classifier, name, asked.responses)
+        try:
+            if fitted:
+                validation.check_is_fitted(classifier)
+        except not_fitted as error:
+            raise InvalidInputError(
+                explain(
+                    "the classifier is not fitted",
+                    where=f"classifier {name!r}",
+                    received=type(classifier).__name__,
+                    remedy="fit it to other data, or cross-validate on these: cv=5",
+                )
+            ) from error
+
+
+def _response_of(classifier: Any, name: str, responses: Iterable[str]) -> str:
+    found = next((response for response in responses if hasattr(classifier, response)), None)
+    if found is None:
+        raise InvalidInputError(
+            explain(
+                "this classifier gives labels only, no scores to rank by",
+                where=f"classifier {name!r}",
+                received=type(classifier).__name__,
+                allowed=f"one that has {' or '.join(responses)}",
+                remedy="calibrate it: sklearn.calibration.CalibratedClassifierCV",
+            )
+        )
+    return found
+
+
+def _folds(splits: Sequence[tuple[np.ndarray, np.ndarray]], n_items: int, where: str) -> np.ndarray:
+    """Return the fold of each item, in which it is scored."""
+    times = np.zeros(n_items, np.int64)
+    fold = np.zeros(n_items, np.int64)
+    for number, (_, scored) in enumerate(splits):
+        times[scored] += 1
+        fold[scored] = number
+    if (times != 1).any():
+        raise InvalidInputError(
+            explain(
+                "folds must hold every item once",
+                where=where,
+                received=f"{int((times == 0).sum())} items in no fold, {int((times > 1).sum())} in several",
+                remedy="take a splitter without repetition: StratifiedKFold, GroupKFold",
+            )
+        )
+    return fold
+
+
+def _of_data_set(groups: Any, name: Hashable) -> Any:
+    return groups.get(name) if isinstance(groups, Mapping) else groups
+
+
+def _where(name: str) -> str:
+    return f"data set {name!r}" if name else "the data set"
+
+
+def _sklearn(module: str) -> Any:
+    """Return a module of scikit-learn."""
+    import importlib
+
+    try:
+        return importlib.import_module(f"sklearn.{module}")
+    except ImportError as error:
+        raise InvalidInputError(
+            explain("this needs scikit-learn", received=error, remedy='pip install "aucpr-dask[sklearn]"')
+        ) from error

@@ -1,0 +1,115 @@
+"""Results for experiment trackers such as MLflow: flat names of metrics, and parameters."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from aucpr_dask.interplay.columns import KEYS, Columns, concatenated, tidy_columns
+from aucpr_dask.interplay.naming import LONGEST_METRIC, distinct, metric_name
+from aucpr_dask.stores import Scores, nodes_of
+from aucpr_dask.variables import QUERY
+
+LONGEST_PARAMETER = 500  # characters that every version of MLflow takes
+_NOT_METRICS = frozenset({*KEYS, "level", "flags"})
+
+
+def to_metrics(result: Scores, *, per_query: bool = False) -> dict[str, float]:
+    """Return the numbers of a result by flat names, as ``mlflow.log_metrics`` takes them.
+
+    A name is data set, model, query (those that there are) and estimator with slashes between, then a period and what
+    the number is, unless it is the estimate: ``"clef/bm25/average_precision.t_lower"``. What MLflow does not allow in
+    names is replaced by ``_``; names that would come to be the same get a digest. Undefined numbers are left out.
+
+    Parameters
+    ----------
+    result : xarray.Dataset or xarray.DataTree
+        What :func:`aucpr_dask.evaluate`, :func:`aucpr_dask.aggregate` or :func:`aucpr_dask.open_result` returns.
+    per_query : bool
+        Whether to return the numbers of every query; by default their means, by :func:`aucpr_dask.aggregate`.
+
+    Returns
+    -------
+    dict of float
+
+    Raises
+    ------
+    InvalidInputError
+        If this is not a result.
+
+    Notes
+    -----
+    MLflow takes a thousand metrics at a time in some of its stores.
+
+    Examples
+    --------
+    >>> import aucpr_dask, xarray as xr
+    >>> scores = xr.Dataset(
+    ...     {"score": (("model", "item"), [[4.0, 3, 2, 1]]), "label": ("item", [1, 0, 1, 0])}, coords={"model": ["a"]}
+    ... )
+    >>> metrics = to_metrics(aucpr_dask.evaluate(scores))
+    >>> metrics["a/average_precision"]
+    0.8333333333333333
+    """
+    columns: Columns = concatenated(list(tidy_columns(result if per_query else _means(result))))
+    keys = [key for key in KEYS if key in columns]
+    parts = {key: _parts(columns[key]) for key in keys}
+    metrics: dict[str, float] = {}
+    for quantity in (name for name in columns if name not in _NOT_METRICS):
+        suffix = "" if quantity == "estimate" else f".{quantity}"
+        for row, number in enumerate(columns[quantity].tolist()):
+            if math.isfinite(number):
+                names = [parts[key][columns[key][row]] for key in keys]
+                metrics["/".join(filter(None, names)) + suffix] = float(number)
+    return {short: metrics[name] for name, short in distinct(metrics, str, LONGEST_METRIC).items()}
+
+
+def _parts(names: np.ndarray) -> dict[str | None, str]:
+    """Return what each name becomes within a metric's; an absent one becomes nothing."""
+    different = dict.fromkeys(names)
+    parts: dict[str | None, str] = {None: "", "": ""}
+    return parts | distinct([name for name in different if name], metric_name, LONGEST_METRIC)  # type: ignore[return-value]
+
+
+def _means(result: Scores) -> Scores:
+    """Return the means over queries, and what has no queries as it is."""
+    from aucpr_dask.inference import aggregate
+
+    if not any(QUERY in node.dims for _, node in nodes_of(result)):
+        return result
+    level = next((float(node["level"]) for _, node in nodes_of(result) if "level" in node.coords), 0.95)
+    return aggregate(result, level=level)
+
+
+def to_params(result: Scores) -> dict[str, str]:
+    """Return how a result came about, as ``mlflow.log_params`` takes it: the attributes that all its data sets share.
+
+    Returns
+    -------
+    dict of str
+        Long values are cut to 500 characters.
+
+    Examples
+    --------
+    >>> import xarray as xr
+    >>> to_params(xr.Dataset(attrs={"missing": "raise", "level": 0.95, "estimators": ["average_precision"]}))
+    {'missing': 'raise', 'level': '0.95', 'estimators': 'average_precision'}
+    """
+    first, *others = [node.attrs for _, node in nodes_of(result)] or [{}]
+    shared = {name: value for name, value in first.items() if all(_same(value, other.get(name)) for other in others)}
+    attributes = {str(name): _text(value) for name, value in (dict(result.attrs) | shared).items()}
+    names = distinct(attributes, metric_name, LONGEST_METRIC)
+    return {names[name]: text[:LONGEST_PARAMETER] for name, text in attributes.items()}
+
+
+def _same(one: Any, other: Any) -> bool:
+    return _text(one) == _text(other)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list | tuple | np.ndarray):
+        return ", ".join(map(str, value))
+    return json.dumps(value, default=str) if isinstance(value, dict) else str(value)

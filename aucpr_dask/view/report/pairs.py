@@ -1,0 +1,152 @@
+"""What a page needs to compare any two models as :func:`aucpr_dask.compare` does: units or replicates, and signs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucpr_dask.errors import InvalidInputError, printable
+from aucpr_dask.inference import families
+from aucpr_dask.inference.comparing import interval_kind
+from aucpr_dask.inference.designs import ITEMS, UNIT_RESAMPLES, UNITS, Design, describe, settle
+from aucpr_dask.inference.samples import (
+    REPLICATE,
+    UNIT_NAMES,
+    Estimates,
+    keys_of,
+    labels_of,
+    read_estimates,
+    read_replicates,
+)
+from aucpr_dask.variables import MODEL, RESAMPLE
+from aucpr_dask.view.report.embedding import Blocks
+from aucpr_dask.view.report.subjects import Subject
+
+MOST_ADJUSTED = 100  # models: up to so many, the p-values adjusted for all pairs are worked out beforehand
+MOST_REPLICATE_BYTES = 24 * 2**20  # of one section's replicates; of more models, the best are kept
+
+NO_REPLICATES = (
+    "Models cannot be compared here: there are no queries, and the result keeps no replicates of its items. Evaluate "
+    "with keep_replicates=True (on the command line: --keep-replicates)."
+)
+NO_OTHER_UNIT = "One {} says nothing of others, so models are not compared here."
+
+
+def comparisons(
+    subject: Subject, estimator: str, blocks: Blocks, seed: int, *, resamples_items: bool
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Return what pairs of models can be compared by, the default first; or nothing, and why.
+
+    Parameters
+    ----------
+    subject : Subject
+        The section.
+    estimator : str
+        Whose estimates to compare.
+    blocks : Blocks
+        Keeps the arrays.
+    seed : int
+        Of the sign flips.
+    resamples_items : bool
+        Whether to offer the comparison by the items' replicates where there are queries, too.
+    """
+    try:
+        estimates = read_estimates(subject.node, subject.dim, estimator, "drop")
+        if len(estimates.models) < 2:
+            return [], "Models cannot be compared here: fewer than two have an estimate."
+        found = []
+        if len(estimates.units) > 1:
+            found.append(_by_units(subject, estimates, estimator, blocks, seed))
+        if REPLICATE in subject.node and (subject.dim is None or resamples_items):
+            found.append(_by_items(subject, estimates, estimator, blocks))
+    except InvalidInputError as error:
+        return [], f"Models cannot be compared here: {str(error).splitlines()[0]}."
+    if found:
+        return found, None
+    return [], NO_REPLICATES if subject.dim is None else NO_OTHER_UNIT.format(UNIT_NAMES[subject.dim][0])
+
+
+def _by_units(subject: Subject, estimates: Estimates, estimator: str, blocks: Blocks, seed: int) -> dict[str, Any]:
+    design = settle(subject.dim, UNITS, None)
+    n_units = len(estimates.units)
+    signs, complete = families.sign_flips(n_units, UNIT_RESAMPLES, seed=seed, keys=keys_of(estimates.units))
+    record = _record(subject, estimates, design, len(signs), complete, np.arange(len(estimates.models)))
+    possible = 2.0 ** (1 - n_units) <= 1 - subject.level  # with fewer units no difference could be told from none
+    return record | {
+        "values": blocks.add(estimates.values),
+        "signs": None if complete else blocks.add(np.packbits(signs > 0, axis=1, bitorder="little"), np.uint8),
+        "possible": possible,
+        "adjusted": _adjusted(subject, estimates, estimator, blocks, design, seed),
+        "units": _shown_units(subject, estimates),
+        "seed": seed,
+    }
+
+
+def _by_items(subject: Subject, estimates: Estimates, estimator: str, blocks: Blocks) -> dict[str, Any]:
+    design = settle(subject.dim, ITEMS, None)
+    n_resamples = subject.node.sizes[RESAMPLE]
+    places = np.arange(len(estimates.models))
+    most = max(2, MOST_REPLICATE_BYTES // (8 * n_resamples))
+    if len(places) > most:
+        places = np.sort(np.argsort(-estimates.mean, kind="stable")[:most])
+    kept = Estimates(
+        estimates.models[places], estimates.dim, estimates.units, estimates.values[places], estimates.left_out
+    )
+    replicates = read_replicates(subject.node[[REPLICATE]], kept, estimator)
+    if not np.isfinite(replicates).all():
+        raise InvalidInputError("some resamples have no estimate")
+    record = _record(subject, kept, design, n_resamples, False, places)
+    record["n_without"] = len(estimates.models) - len(places)
+    return record | {
+        "estimate": blocks.add(kept.mean),
+        "values": blocks.add(replicates),
+        "possible": True,
+        "adjusted": _adjusted(subject, kept, estimator, blocks, design, None),
+        "seed": subject.node.attrs.get("seed"),
+    }
+
+
+def _record(
+    subject: Subject, estimates: Estimates, design: Design, n_resamples: int, complete: bool, places: NDArray[Any]
+) -> dict[str, Any]:
+    """Return what the page has to know of any comparison."""
+    n_models = len(estimates.models)
+    sentence = describe(
+        design, n_models, len(estimates.units), n_resamples, dict(subject.node.attrs), complete=complete
+    )
+    labels = labels_of(subject.node["estimate"], MODEL)
+    return {
+        "sample": design.sample,
+        "method": design.method,
+        "kind": interval_kind(design),
+        "design": sentence,
+        "models": labels.get_indexer(estimates.models).tolist(),
+        "n_resamples": n_resamples,
+        "complete": complete,
+        "place": families.order_statistic(n_resamples, subject.level, complete),
+        "level": subject.level,
+        "left_out": [printable(name) for name in estimates.left_out],
+        "n_pairs": n_models * (n_models - 1) // 2,
+        "n_without": 0,
+    }
+
+
+def _adjusted(
+    subject: Subject, estimates: Estimates, estimator: str, blocks: Blocks, design: Design, seed: int | None
+) -> dict[str, Any] | None:
+    """Return the p-values adjusted for all pairs, if there are not too many."""
+    if len(estimates.models) > MOST_ADJUSTED:
+        return None
+    places = labels_of(subject.node["estimate"], MODEL).get_indexer(estimates.models)
+    options: dict[str, Any] = {"estimator": estimator, "sample": design.sample, "method": design.method}
+    if seed is not None:
+        options["seed"] = seed
+    return blocks.add(subject.compared(places, **options)["p_adjusted"].values)
+
+
+def _shown_units(subject: Subject, estimates: Estimates) -> list[int]:
+    """Return the places, among the section's units, of those that are compared on."""
+    names = [str(label) for label in labels_of(subject.node["estimate"], str(subject.dim))]
+    return [names.index(name) for name in estimates.units]

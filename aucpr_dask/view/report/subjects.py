@@ -1,0 +1,154 @@
+"""The sections of a report: each data set, and all of them together if they share their models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from aucpr_dask.errors import InvalidInputError, explain, printable
+from aucpr_dask.inference import aggregate, compare
+from aucpr_dask.inference.comparing import require_results
+from aucpr_dask.inference.samples import DATASET, REPLICATE, labels_of, stack_data_sets
+from aucpr_dask.specs import choose
+from aucpr_dask.stores import Scores, nodes_of
+from aucpr_dask.variables import ESTIMATOR, METHOD, MODEL, QUERY
+
+ALL = "All data sets"
+DEFAULT_LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What one section is about.
+
+    Parameters
+    ----------
+    name : str
+        The data set's name; empty if the result has no names.
+    node : xarray.Dataset
+        Its estimates over (model, [unit,] estimator) and all that goes with them; `replicate` may be lazy.
+    dim : str or None
+        ``"query"`` or ``"dataset"``, what the estimates are averaged over, if anything.
+    means : xarray.Dataset
+        Estimates and intervals over (model, estimator); where there are units, means over them.
+    method : str or None
+        The interval of single rankings that the section shows.
+    level : float
+        Of all intervals.
+    compared : callable
+        :func:`aucpr_dask.compare` of this section's models, with its options.
+    """
+
+    name: str
+    node: xr.Dataset
+    dim: str | None
+    means: xr.Dataset
+    method: str | None
+    level: float
+    compared: Callable[..., xr.Dataset]
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the models, as they may be shown."""
+        return shown_labels(self.node, MODEL)
+
+    @property
+    def units(self) -> list[str]:
+        """Names of the units, as they may be shown."""
+        return [] if self.dim is None else shown_labels(self.node, self.dim)
+
+    @property
+    def estimators(self) -> list[str]:
+        """Names of the estimators."""
+        return [str(name) for name in self.node[ESTIMATOR].values]
+
+    def table(self, name: str) -> np.ndarray[Any, Any]:
+        """Return a variable of the rankings as (model, unit)."""
+        dims = (MODEL,) if self.dim is None else (MODEL, self.dim)
+        values = self.node[name].transpose(*dims).values
+        return values[:, None] if self.dim is None else values
+
+
+def shown_labels(node: xr.Dataset, dim: str) -> list[str]:
+    """Return labels as text without control characters; numbers where there are none."""
+    if dim not in node.indexes:
+        return [f"{dim} {number}" for number in range(node.sizes[dim])]
+    return [printable(str(label)) for label in labels_of(node, dim)]
+
+
+def subjects_of(result: Scores, interval: str | None) -> list[Subject]:
+    """Return the sections of a report, those over all data sets first."""
+    require_results(result)
+    nodes = {path: _complete(node) for path, node in nodes_of(result)}
+    subjects = [_data_set(path, node, interval) for path, node in nodes.items()]
+    together = _together(nodes)
+    return subjects if together is None else [together, *subjects]
+
+
+def _complete(node: xr.Dataset) -> xr.Dataset:
+    """Return a node with an axis of estimators, and everything but its replicates in memory."""
+    if ESTIMATOR not in node["estimate"].dims:
+        name = str(node.attrs.get("estimator", "estimate"))
+        held = [name for name in ("estimate", "standard_error", "interval", REPLICATE) if name in node]
+        node = node.drop_vars(ESTIMATOR, errors="ignore")
+        node = node.assign({variable: node[variable].expand_dims({ESTIMATOR: [name]}, -1) for variable in held})
+    rest = node.drop_vars(REPLICATE, errors="ignore").load()
+    return rest.assign({REPLICATE: node[REPLICATE]}) if REPLICATE in node else rest
+
+
+def _data_set(path: str, node: xr.Dataset, interval: str | None) -> Subject:
+    node, method = _with_one_interval(node, interval)
+    dim = QUERY if QUERY in node["estimate"].dims else None
+    level = _level(node)
+
+    def compared(models: np.ndarray[Any, Any], **options: Any) -> xr.Dataset:
+        compared = compare(node.isel({MODEL: models}), level=level, incomplete="drop", **options)
+        return compared  # type: ignore[return-value]
+
+    means: xr.Dataset = aggregate(node, level=level)  # type: ignore[assignment]
+    return Subject(path, node, dim, means, method, level, compared)
+
+
+def _with_one_interval(node: xr.Dataset, interval: str | None) -> tuple[xr.Dataset, str | None]:
+    """Keep the named interval only, or the first."""
+    if METHOD not in node.dims or not node.sizes[METHOD]:
+        return node.drop_vars("interval", errors="ignore"), None
+    names = [str(name) for name in node[METHOD].values]
+    name = names[0] if interval is None else choose(tuple(names), interval, "interval")
+    return node.isel({METHOD: [names.index(name)]}), name
+
+
+def _level(node: xr.Dataset) -> float:
+    return float(node.coords.get("level", node.attrs.get("level", DEFAULT_LEVEL)))
+
+
+def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
+    """Return the means over data sets, if there are several and all have the same models."""
+    if len(nodes) < 2 or len({frozenset(map(str, node.indexes.get(MODEL, ()))) for node in nodes.values()}) > 1:
+        return None
+    alone = {path: node[["estimate"]].drop_vars("level", errors="ignore") for path, node in nodes.items()}
+    tree = xr.DataTree.from_dict(alone)
+    level = _level(next(iter(nodes.values())))
+    try:
+        stacked = stack_data_sets(tree, "drop")
+        means: xr.Dataset = aggregate(tree, over=DATASET, level=level, incomplete="drop")  # type: ignore[assignment]
+    except InvalidInputError:  # some estimator or model is missing everywhere: the data sets stay apart
+        return None
+
+    def compared(models: np.ndarray[Any, Any], **options: Any) -> xr.Dataset:
+        some = xr.DataTree.from_dict({path: node.sel({MODEL: kept[models]}) for path, node in alone.items()})
+        compared = compare(some, over=DATASET, level=level, incomplete="drop", **options)
+        return compared  # type: ignore[return-value]
+
+    kept = stacked[MODEL].values
+    return Subject(ALL, stacked.transpose(MODEL, DATASET, ...), DATASET, means, None, level, compared)
+
+
+def check_names(subjects: list[Subject]) -> None:
+    """Raise if a report would have nothing to show."""
+    if not any(subject.node.sizes[MODEL] for subject in subjects):
+        raise InvalidInputError(explain("there is no model in this result", remedy="evaluate some scores first"))

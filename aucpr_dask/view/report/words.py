@@ -1,0 +1,252 @@
+"""What a report says in words, made from the result: how the numbers came about, and how far they can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aucpr_dask.errors import printable
+from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
+from aucpr_dask.specs import ESTIMATORS, INTERVAL_SYMBOLS, INTERVALS, parse_estimator
+from aucpr_dask.urls import public
+from aucpr_dask.variables import FLAGS
+from aucpr_dask.view.report.subjects import Subject
+
+FEW_POSITIVES, FEW_UNITS = 20, 10
+STUDIED = (10, 20, 50, 100, 200, 500, 1000)
+LOWEST_COVERAGE = {
+    "binomial": (0.918, 0.957, 0.971, 0.969, 0.972, 0.969, 0.969),
+    "logit": (0.961, 0.962, 0.966, 0.967, 0.969, 0.968, 0.970),
+    "wilson": (0.951, 0.956, 0.964, 0.966, 0.968, 0.968, 0.970),
+    "clopper_pearson": (0.980, 0.979, 0.978, 0.975, 0.976, 0.972, 0.972),
+    "bootstrap": (0.870, 0.908, 0.925, 0.930, 0.942, 0.943, 0.946),
+    "basic": (0.772, 0.861, 0.899, 0.911, 0.929, 0.939, 0.941),
+    "bca": (0.899, 0.916, 0.929, 0.929, 0.941, 0.941, 0.945),
+    "bootstrap_t": (0.904, 0.955, 0.952, 0.945, 0.951, 0.948, 0.946),
+    "influence": (0.851, 0.900, 0.924, 0.935, 0.944, 0.946, 0.947),
+    "influence_logit": (0.910, 0.921, 0.932, 0.932, 0.945, 0.947, 0.948),
+    "influence_logit_t": (0.946, 0.935, 0.939, 0.937, 0.947, 0.947, 0.948),
+    "cross_validation": (0.421, 0.465, 0.563, 0.643, 0.730, 0.807, 0.849),
+    "cross_validation_t": (0.564, 0.596, 0.676, 0.746, 0.812, 0.874, 0.901),
+    "bayesian": (0.863, 0.894, 0.906, 0.922, 0.934, 0.936, 0.948),
+}
+"""Lowest coverage at level 0.95 over the scenarios of docs/simulation-study.md, by the number of positives."""
+_WELL_COVERED = 0.945  # the level less what a simulation study cannot tell from it
+
+_CONVENTIONS = {
+    "ties": {
+        "block": "Items with equal scores share one threshold.",
+        "trec_eval": "Items with equal scores stand in the descending order of their names, as in trec_eval.",
+        "expectation": "Estimates are the exact means over all orders of items with equal scores.",
+    },
+    "missing": {
+        "raise": "Every item has a score from every model.",
+        "drop": "An item without a score is left out for that model, so models may be judged on different items.",
+        "last": "An item without a score stands below all that have one.",
+        "unretrieved": "An item without a score was not retrieved: a positive among them counts as missed.",
+    },
+    "unjudged": {
+        "negative": "An item without a judgement counts as a negative.",
+        "drop": "An item without a judgement is left out.",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Term:
+    """A word of a list of definitions, and what it means."""
+
+    name: str
+    text: str
+    doi: str | None = None
+
+
+def estimator_terms(subjects: Iterable[Subject]) -> list[Term]:
+    """Define each estimator of the result."""
+    names = dict.fromkeys(name for subject in subjects for name in subject.estimators)
+    terms = []
+    for name in names:
+        spec = parse_estimator(name)[0] if name.partition("(")[0] in ESTIMATORS else None
+        text = "" if spec is None else f"{spec.formula}. {spec.when}"
+        terms.append(Term(_spaced(name), text, None if spec is None else spec.doi))
+    return terms
+
+
+def interval_terms(subjects: Iterable[Subject]) -> list[Term]:
+    """Define each interval that is shown."""
+    names = dict.fromkeys(subject.method for subject in subjects if subject.method is not None)
+    specs = [INTERVALS[name] for name in names if name in INTERVALS]
+    return [Term(_spaced(spec.name), f"{spec.formula}. {spec.when}", spec.doi) for spec in specs]
+
+
+def symbols(subjects: Iterable[Subject]) -> str:
+    """Return what the symbols of the intervals mean, if there are any."""
+    return INTERVAL_SYMBOLS if interval_terms(subjects) else ""
+
+
+def reading(attrs: Mapping[str, Any]) -> list[str]:
+    """Say how labels, ties and missing scores were read, and over which part of the curve."""
+    said = [texts[attrs[name]] for name, texts in _CONVENTIONS.items() if attrs.get(name) in texts]
+    if attrs.get("positive_from") not in (None, 1):
+        said.append(f"Grades from {attrs['positive_from']} on count as positive.")
+    if attrs.get("prevalence") is not None:
+        said.append(f"Precision is worked out at the prevalence {attrs['prevalence']:g}, not at that of the sample.")
+    limits = attrs.get("recall_range")
+    if limits is not None and tuple(limits) != (0.0, 1.0):
+        said.append(f"Areas are over recalls from {limits[0]:g} to {limits[1]:g}.")
+    return said
+
+
+def about(subject: Subject) -> list[str]:
+    """Say what the estimates and the intervals of a section are, and what was the sample."""
+    percent = f"{100 * subject.level:g} %"
+    singles = "" if subject.method is None else f"{percent} {_spaced(subject.method)}"
+    if subject.dim is None:
+        said = ["Each model has one ranking."]
+        said.append(f"Intervals are {singles}: what to expect of other items." if singles else "There are no intervals.")
+    else:
+        singular, plural = UNIT_NAMES[subject.dim]
+        said = [
+            f"The estimate of a model is the mean over the {plural} that have one; its interval is {percent} Student's "
+            f"t: what to expect of other {plural} like these. {sentence(subject.means.attrs['design'])}"
+        ]
+        if singles:
+            said.append(f"Intervals within one {singular} are {singles}: what to expect of other items of it.")
+    return said + resampling(subject.node.attrs)
+
+
+def resampling(attrs: Mapping[str, Any]) -> list[str]:
+    """Say what was resampled for the intervals of single rankings."""
+    said = []
+    if "resampled" in attrs:
+        seed = f", seed {attrs['seed']}" if "seed" in attrs else ""
+        said.append(
+            f"Resampled: {printable(str(attrs['resampled']))}, {attrs['n_resamples']:,} times{seed}; the models of a "
+            "data set share their resamples."
+        )
+    if "n_folds" in attrs:
+        said.append(f"Folds: {attrs['n_folds']}, {printable(str(attrs.get('folds', '')))}.")
+    return said
+
+
+def caveats(subject: Subject) -> list[str]:
+    """Say what a reader should know before relying on a section: few positives, few units, the interval, many pairs."""
+    said = _of_positives(subject)
+    n_models = len(subject.models)
+    if subject.dim is not None:
+        said += _of_units(subject)
+    if n_models > 2:
+        said.append(
+            f"The {n_models:,} models make {n_models * (n_models - 1) // 2:,} pairs, and the best of many is partly "
+            "lucky. Whether the intervals of two models overlap decides nothing; a paired comparison does, and its "
+            "own p-value holds for a pair chosen before looking."
+        )
+    return said + _of_flags(subject)
+
+
+def _of_positives(subject: Subject) -> list[str]:
+    if "n_positive" not in subject.node:
+        return []
+    counts = subject.node["n_positive"].values
+    counts = np.unique(counts[counts > 0])
+    if not counts.size:
+        return ["No ranking has a positive: no area is defined."]
+    low, high = float(counts[0]), float(counts[-1])
+    said = []
+    have = f"{low:,.4g}" if low == high else f"{low:,.4g} to {high:,.4g}"
+    if low < FEW_POSITIVES:
+        share = np.mean(subject.node["n_positive"].values < FEW_POSITIVES)
+        said.append(
+            f"Few positives: rankings have {have}, and {_percent(share)} of them fewer than {FEW_POSITIVES}. The width "
+            "of an interval is settled by the number of positives, whatever the number of negatives."
+        )
+    if subject.method in LOWEST_COVERAGE:
+        said.append(_of_interval(str(subject.method), low))
+    return said
+
+
+def _of_interval(method: str, n_positive: float) -> str:
+    """Say how often an interval held the truth in simulations with about as many positives."""
+    place = max((i for i, n in enumerate(STUDIED) if n <= n_positive), default=0)
+    coverage = LOWEST_COVERAGE[method][place]
+    verdict = "reaches its level" if coverage >= _WELL_COVERED else "falls short of its level"
+    beyond = "" if n_positive >= STUDIED[0] else ", and this result has rankings with fewer, which were not studied"
+    said = (
+        f"Validity: in simulations of average precision with {STUDIED[place]:,} positives, 95 % {_spaced(method)} "
+        f"intervals held the true area in {100 * coverage:.1f} % of the samples at worst{beyond}: it {verdict} there."
+    )
+    better = [name for name in ("logit", "clopper_pearson") if LOWEST_COVERAGE[name][place] >= _WELL_COVERED]
+    if coverage < _WELL_COVERED and better:
+        said += f" {_spaced(better[0]).capitalize()} intervals hold at this size."
+    return said
+
+
+def _of_units(subject: Subject) -> list[str]:
+    singular, plural = UNIT_NAMES[str(subject.dim)]
+    known = ~np.isnan(subject.node["estimate"].values).all(axis=tuple(_axes_but(subject, str(subject.dim))))
+    n_units, n_known = known.size, int(known.sum())
+    said = []
+    if n_known < n_units:
+        without = [name for name, is_known in zip(subject.units, known, strict=True) if not is_known]
+        listed = ", ".join(without[:5]) + (f" and {len(without) - 5} more" if len(without) > 5 else "")
+        said.append(f"{n_units - n_known} of {n_units} {plural} have no estimate and count in no mean: {listed}.")
+    if n_known < FEW_UNITS:
+        said.append(
+            f"Few {plural}: {n_known}. Student's t takes means over so few for normal, and areas of a single "
+            f"{singular} rarely are."
+        )
+    return said
+
+
+def _axes_but(subject: Subject, dim: str) -> list[int]:
+    dims = subject.node["estimate"].dims
+    return [axis for axis, name in enumerate(dims) if name != dim]
+
+
+def _of_flags(subject: Subject) -> list[str]:
+    if "flags" not in subject.node:
+        return []
+    flags = subject.node["flags"].values
+    said = []
+    for flag in FLAGS:
+        count = int(np.count_nonzero(flags & flag.bit))
+        if count and flag.name != "few_positives":  # said above
+            name = _spaced(flag.name).capitalize()
+            said.append(f"{name}, {count:,} of {flags.size:,} rankings: {flag.description}")
+    return said
+
+
+def provenance(result_attrs: Mapping[str, Any], subjects: Iterable[Subject]) -> list[tuple[str, str]]:
+    """Return what is recorded of how the result came about: what holds for all data sets, then what differs."""
+    attrs = [dict(subject.node.attrs) for subject in subjects if subject.dim != DATASET]
+    records = dict(result_attrs)
+    for name in dict.fromkeys(key for one in attrs for key in one):
+        values = list(dict.fromkeys(_text(one[name]) for one in attrs if name in one))
+        records[name] = values[0] if len(values) == 1 else f"{len(values)} values: {', '.join(values[:5])}"
+    return [(printable(str(name)).replace("_", " "), _text(value)) for name, value in records.items()]
+
+
+def _text(value: Any) -> str:
+    """Return an attribute as text that shows no secret of a URL."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{printable(str(name))} {_text(one)}" for name, one in value.items())
+    if isinstance(value, list | tuple | np.ndarray):
+        return ", ".join(_text(one) for one in value)
+    text = str(value)
+    return printable(str(public(text)) if "://" in text else text)
+
+
+def sentence(text: str) -> str:
+    """Return a text with a capital first letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
+
+
+def _spaced(name: str) -> str:
+    return printable(name).replace("_", " ")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share in (0, 1) or 0.01 <= share <= 0.99 else f"{100 * share:.2g} %"

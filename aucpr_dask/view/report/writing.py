@@ -1,0 +1,369 @@
+"""Writing the page: its sections from a result, its text through a template, its numbers in blocks."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from aucpr_dask import __version__
+from aucpr_dask.errors import InvalidInputError, StoreError, explain, printable
+from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
+from aucpr_dask.stores import Scores
+from aucpr_dask.variables import BOUND, ESTIMATOR, FLAGS, METHOD, MODEL, QUERY
+from aucpr_dask.view.report import words
+from aucpr_dask.view.report.embedding import Blocks, inert_json, policy_source
+from aucpr_dask.view.report.pairs import comparisons
+from aucpr_dask.view.report.subjects import Subject, check_names, subjects_of
+from aucpr_dask.view.report.traces import curves_of, scores_by_name
+from aucpr_dask.view.report.vendor import LIBRARIES, vendored
+
+COUNTS = {QUERY: "n_queries", DATASET: "n_datasets"}
+TITLE = "Ranking report"
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """The options of a report."""
+
+    title: str
+    interval: str | None
+    top: int
+    seed: int
+
+
+def report(
+    result: Scores,
+    path: str | Path,
+    *,
+    scores: Scores | None = None,
+    title: str = TITLE,
+    interval: str | None = None,
+    top: int = 10,
+    seed: int = 0,
+    overwrite: bool = False,
+) -> Path:
+    """Write a result as one HTML page that needs no network, for 5,000 models on 50 queries as for two on one.
+
+    The page holds a leaderboard of each data set and each query to sort, filter and search, the comparison of any two
+    models, curves if the scores are given, what the numbers rest on in words, where they come from, and every
+    table as CSV.
+
+    Parameters
+    ----------
+    result : xarray.Dataset or xarray.DataTree
+        What :func:`aucpr_dask.evaluate`, :func:`aucpr_dask.run` or :func:`aucpr_dask.open_result` returns. Models
+        on data sets without queries can be compared if it keeps their replicates.
+    path : str or Path
+        The page to write.
+    scores : xarray.Dataset or xarray.DataTree, optional
+        The scores that were evaluated, for the curves.
+    title : str
+        The page's heading.
+    interval : str, optional
+        Which interval of the result to show; the first by default.
+    top : int
+        How many models of each data set get a curve.
+    seed : int
+        Of the sign flips that compare two models, as of :func:`aucpr_dask.compare`.
+    overwrite : bool
+        Whether to replace a file at `path`.
+
+    Returns
+    -------
+    Path
+        Where the page is.
+
+    Raises
+    ------
+    InvalidInputError
+        If this is no result, or an option is not allowed.
+    AlignmentError
+        If the scores are not those of the result.
+    StoreError
+        If there is a file at `path` already, or it cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> result = xr.Dataset(
+    ...     {"estimate": (("model", "query", "estimator"), [[[0.2], [0.4]], [[0.3], [0.6]]])},
+    ...     coords={"model": ["bm25", "neural"], "query": ["a", "b"], "estimator": ["average_precision"]},
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = report(result, Path(folder) / "report.html")
+    ...     "neural" in page.read_text(encoding="utf-8")
+    True
+    """
+    target = Path(path)
+    _check_target(target, overwrite=overwrite)
+    if not isinstance(result, xr.Dataset | xr.DataTree):
+        raise InvalidInputError(
+            explain("this is no result", received=type(result).__name__, allowed="a Dataset or a DataTree")
+        )
+    text = render(result, scores, Wishes(title, interval, top, seed))
+    _write(target, text)
+    return target
+
+
+def render(result: Scores, scores: Scores | None, wishes: Wishes) -> str:
+    """Return the page."""
+    subjects = subjects_of(result, wishes.interval)
+    check_names(subjects)
+    blocks = Blocks()
+    names: list[list[str]] = []
+    kept = scores_by_name(scores)
+    data = {
+        "flags": [{"name": flag.name, "bit": flag.bit} for flag in FLAGS],
+        "sections": [
+            _data(place, subject, blocks, names, wishes)
+            | {"curves": curves_of(subject, kept, blocks, wishes.top) if kept else None}
+            for place, subject in enumerate(subjects)
+        ],
+        "names": names,
+    }
+    style = _asset("report.css") + vendored("uplot.css")
+    scripts = [_library("table-core.js"), _library("uplot.js"), _asset("statistics.js"), _asset("report.js")]
+    return _template().render(
+        policy=_policy(style, scripts),
+        generator=f"aucpr-dask {__version__}",
+        title=printable(wishes.title),
+        lead=_lead(subjects),
+        estimator=subjects[0].estimators[0].replace("_", " "),
+        sections=[_shown(place, subject) for place, subject in enumerate(subjects)],
+        estimators=words.estimator_terms(subjects),
+        intervals=words.interval_terms(subjects),
+        symbols=words.symbols(subjects),
+        reading=words.reading(dict(subjects[-1].node.attrs)),
+        flags=FLAGS,
+        provenance=words.provenance(dict(result.attrs), subjects) + [("report", f"aucpr-dask {__version__}")],
+        libraries=[
+            {
+                "name": library.name,
+                "version": library.version,
+                "licence": library.licence,
+                "address": library.address,
+                "text": vendored(next(name for _, name, _ in library.files if name.endswith("LICENSE"))),
+            }
+            for library in LIBRARIES
+        ],
+        style=_trusted(style),
+        data=_trusted(inert_json(data)),
+        blocks=[_trusted(text) for text in blocks.texts],
+        scripts=[_trusted(script) for script in scripts],
+    )
+
+
+# --- what the page's script reads --------------------------------------------------------------------------------
+
+
+def _data(place: int, subject: Subject, blocks: Blocks, names: list[list[str]], wishes: Wishes) -> dict[str, Any]:
+    """Return one section's data: references to blocks, and the names of models once for all that share them."""
+    models = subject.models
+    if models not in names:
+        names.append(models)
+    return {
+        "id": _id(place),
+        "name": printable(subject.name),
+        "models": names.index(models),
+        "unit_names": None if subject.dim is None else list(UNIT_NAMES[subject.dim]),
+        "units": subject.units,
+        "n_units": len(subject.units),
+        "flags": blocks.add(subject.table("flags"), np.uint16) if "flags" in subject.node else None,
+        "estimators": [_estimator(subject, i, name, blocks, wishes) for i, name in enumerate(subject.estimators)],
+    }
+
+
+def _estimator(subject: Subject, i: int, name: str, blocks: Blocks, wishes: Wishes) -> dict[str, Any]:
+    means = subject.means.isel({ESTIMATOR: i})
+    mean = {"estimate": blocks.add(means["estimate"].transpose(MODEL).values)}
+    if "interval" in means:
+        mean |= _bounds(means["interval"].transpose(MODEL, BOUND).values, blocks, np.float64)
+    if subject.dim is not None:
+        counts = means[COUNTS[subject.dim]].transpose(MODEL).values
+        if np.unique(counts).size > 1:
+            mean["count"] = blocks.add(counts, np.int32)
+    pairs, why = comparisons(subject, name, blocks, wishes.seed, resamples_items=True)
+    return {
+        "name": printable(name),
+        "mean": mean,
+        "single": None if subject.dim is None else _single(subject, i, blocks),
+        "comparisons": pairs,
+        "why": why,
+    }
+
+
+def _single(subject: Subject, i: int, blocks: Blocks) -> dict[str, Any]:
+    """Return the estimates of single rankings, and their intervals in single precision."""
+    node = subject.node.isel({ESTIMATOR: i})
+    single = {"estimate": blocks.add(node["estimate"].transpose(MODEL, subject.dim).values)}
+    if "interval" in node and subject.method is not None:
+        bounds = node["interval"].isel({METHOD: 0}).transpose(MODEL, subject.dim, BOUND).values
+        single |= _bounds(bounds, blocks, np.float32)
+    return single
+
+
+def _bounds(values: np.ndarray[Any, Any], blocks: Blocks, dtype: Any) -> dict[str, Any]:
+    return {"lower": blocks.add(values[..., 0], dtype), "upper": blocks.add(values[..., 1], dtype)}
+
+
+# --- what stands in the page as text -----------------------------------------------------------------------------
+
+
+def _shown(place: int, subject: Subject) -> dict[str, Any]:
+    """Return what the template says of one section."""
+    node = subject.node
+    n_positive = node["n_positive"].max(MODEL).values if "n_positive" in node else np.array([])
+    prevalence = node["prevalence"].median(MODEL).values if "prevalence" in node else np.array([])
+    return {
+        "id": _id(place),
+        "title": printable(subject.name) or "Leaderboard",
+        "n_models": f"{node.sizes[MODEL]:,}",
+        "n_queries": f"{node.sizes[QUERY]:,}" if subject.dim == QUERY else "–",
+        "positives": _range(n_positive, ",.4g"),
+        "prevalence": _range(prevalence, ".3g"),
+        "best": _best(subject),
+        "about": words.about(subject),
+        "caveats": words.caveats(subject),
+        "units": _units(subject) if subject.dim == QUERY else [],
+    }
+
+
+def _best(subject: Subject) -> dict[str, str]:
+    means = subject.means.isel({ESTIMATOR: 0})
+    estimate = means["estimate"].transpose(MODEL).values
+    if np.isnan(estimate).all():
+        return {"model": "–", "estimate": "–", "interval": "–"}
+    best = int(np.nanargmax(estimate))
+    interval = "–"
+    if "interval" in means:
+        lower, upper = means["interval"].transpose(MODEL, BOUND).values[best]
+        interval = f"{lower:.4f} to {upper:.4f}" if np.isfinite(lower) else "–"
+    return {"model": subject.models[best], "estimate": f"{estimate[best]:.4f}", "interval": interval}
+
+
+def _units(subject: Subject) -> list[dict[str, str]]:
+    """Return each query's name, and its size and best model in a line."""
+    node = subject.node
+    table = node["estimate"].isel({ESTIMATOR: 0}).transpose(MODEL, QUERY).values
+    models = subject.models
+    units = []
+    for place, name in enumerate(subject.units):
+        facts = []
+        if "n_positive" in node:
+            count = float(node["n_positive"].isel({QUERY: place}).max())
+            facts.append(f"{count:,.4g} positive{'' if count == 1 else 's'}")
+        if "prevalence" in node:
+            facts.append(f"prevalence {float(node['prevalence'].isel({QUERY: place}).median()):.3g}")
+        column = table[:, place]
+        if np.isnan(column).all():
+            facts.append("no estimate")
+        else:
+            best = int(np.nanargmax(column))
+            facts.append(f"best {models[best]} {column[best]:.4f}, median {np.nanmedian(column):.4f}")
+        units.append({"name": name, "facts": "; ".join(facts)})
+    return units
+
+
+def _range(values: np.ndarray[Any, Any], form: str) -> str:
+    known = values[np.isfinite(values)] if values.size else values
+    if not known.size:
+        return "–"
+    low, high = format(float(known.min()), form), format(float(known.max()), form)
+    return low if low == high else f"{low} to {high}"
+
+
+def _lead(subjects: list[Subject]) -> str:
+    alone = [subject for subject in subjects if subject.dim != DATASET]
+    n_models = len({name for subject in alone for name in subject.models})
+    n_queries = sum(subject.node.sizes.get(QUERY, 0) for subject in alone)
+    parts = [f"{n_models:,} model{'s' * (n_models != 1)}", f"{len(alone):,} data set{'s' * (len(alone) != 1)}"]
+    if n_queries:
+        parts.append(f"{n_queries:,} quer{'ies' if n_queries != 1 else 'y'}")
+    names = dict.fromkeys(name.replace("_", " ") for subject in alone for name in subject.estimators)
+    return f"{', '.join(parts)}; {', '.join(map(printable, names))}"
+
+
+def _id(place: int) -> str:
+    return f"data-set-{place}"
+
+
+# --- the page ----------------------------------------------------------------------------------------------------
+
+
+def _asset(name: str) -> str:
+    return (files("aucpr_dask.view.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _library(name: str) -> str:
+    """Return a vendored script without the address of its source map, which browsers would ask for."""
+    return re.sub(r"\n//# sourceMappingURL=\S*\s*$", "\n", vendored(name))
+
+
+def _policy(style: str, scripts: list[str]) -> str:
+    """Allow exactly this page's own scripts and style, and no address at all."""
+    allowed = " ".join(policy_source(script) for script in scripts)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src {policy_source(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _template() -> Any:
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ImportError as error:
+        raise InvalidInputError(
+            explain("a report needs jinja2, which is not installed", remedy='pip install "aucpr-dask[report]"')
+        ) from error
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    return environment.from_string(_asset("page.html"))
+
+
+def _trusted(text: str) -> Any:
+    """Mark text of this package's own making as markup, not to be escaped again."""
+    from markupsafe import Markup
+
+    return Markup(text)  # noqa: S704
+
+
+def _check_target(target: Path, *, overwrite: bool) -> None:
+    if target.is_dir() or (target.exists() and not overwrite):
+        raise StoreError(
+            explain(
+                "there is something at this place already",
+                where=str(target),
+                remedy="choose another name" if target.is_dir() else "overwrite=True (--overwrite) replaces it",
+            )
+        )
+    if not target.parent.is_dir():
+        raise StoreError(explain("there is no such folder", where=str(target.parent)))
+
+
+def _write(target: Path, text: str) -> None:
+    """Write a file under another name first, so that a half-written page never stands at its place."""
+    try:
+        handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+            os.chmod(scratch, 0o666 & ~_umask())
+            os.replace(scratch, target)
+        except BaseException:
+            Path(scratch).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise StoreError(explain("the report cannot be written", where=str(target), received=str(error))) from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

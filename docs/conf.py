@@ -1,0 +1,89 @@
+"""The documentation site: ``python -m sphinx -W --keep-going docs site`` writes it to the folder ``site``."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+import aucpr_dask
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+
+project = "aucpr-dask"
+author = "the authors of aucpr-dask"
+project_copyright = f"{author}, BSD-3-Clause"
+version = release = aucpr_dask.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_click",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
+exclude_patterns = ["study", "**.zarr"]
+
+# Markdown
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+suppress_warnings = ["misc.highlighting_failure"]  # shell sessions with placeholders
+
+# Docstrings
+autosummary_generate = True
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the sections of the docstrings say more
+autodoc_preserve_defaults = True
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+add_module_names = False
+
+# Looks: nothing is fetched from elsewhere by the reader's browser
+html_theme = "furo"
+html_title = "aucpr-dask"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0072b2", "color-brand-content": "#0072b2"},
+    "dark_css_variables": {"color-brand-primary": "#56b4e9", "color-brand-content": "#56b4e9"},
+}
+copybutton_exclude = ".linenos, .gp, .go"
+
+# Pages that live beside what they describe are shown on the site by pages that include them.
+ELSEWHERE = {"cluster/README.md": "clusters", "cluster/cost.md": "cost", "CHANGELOG.md": "changelog"}
+LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>(?!https?:|mailto:|#)[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
+
+
+def relink(text: str, folder: Path) -> str:
+    """Point the links of a page that stands in `folder` to where the site has their targets."""
+
+    def moved(found: re.Match[str]) -> str:
+        target = (folder / found["target"]).resolve()
+        if not target.exists() or not target.is_relative_to(ROOT):
+            return found[0]
+        page = ELSEWHERE.get(target.relative_to(ROOT).as_posix())
+        place = f"{page}.md" if page else os.path.relpath(target, HERE)
+        return f"[{found['text']}]({place}{found['anchor'] or ''})"
+
+    return LINK.sub(moved, text)
+
+
+def relink_page(app: Sphinx, name: str, source: list[str]) -> None:
+    """Relink a page of this folder, or take in the page that it stands for."""
+    for original, page in ELSEWHERE.items():
+        if page == name:
+            source[0] = relink((ROOT / original).read_text(), (ROOT / original).parent)
+            return
+    source[0] = relink(source[0], HERE)
+
+
+def setup(app: Sphinx) -> None:
+    """Register what is ours."""
+    app.connect("source-read", relink_page)

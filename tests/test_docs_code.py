@@ -1,0 +1,63 @@
+"""Every block of code in README and pages runs, page by page, and prints what the page shows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from code_blocks import PAGES, ROOT, RUNNING, blocks_of, is_as_shown, prepare, run
+
+import aucpr_dask.execution
+from aucpr_dask.clusters import connect
+
+BLOCKS = {page.relative_to(ROOT).as_posix(): list(blocks_of(page)) for page in PAGES}
+WITH_CODE = [name for name, blocks in BLOCKS.items() if any(b.language in RUNNING and not b.reason for b in blocks)]
+SHOWN_ONLY = {"", "text", "toctree", "eval", "mermaid"}  # output, figures of speech, and directives of the site
+
+
+@pytest.fixture(scope="module")
+def one_cluster() -> Iterator[None]:
+    """All runs that name no cluster share one: to start one for each would take longer than everything else."""
+    with pytest.MonkeyPatch.context() as patch, connect(1) as client:
+        patch.setattr(aucpr_dask.execution, "connect", lambda cluster=None: connect(cluster or client))
+        yield
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WITH_CODE)
+def test_code_runs(name: str, one_cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = prepare(tmp_path)
+    for block in BLOCKS[name]:
+        if block.language in RUNNING and not block.reason:
+            printed = run(block, names)
+            if block.output is not None:
+                assert is_as_shown(printed, block.output), f"{block.place} printed:\n{printed}"
+
+
+def test_what_is_not_run_says_so() -> None:
+    """Code of other languages, too: nobody has tried it here."""
+    silent = [
+        block.place
+        for blocks in BLOCKS.values()
+        for block in blocks
+        if block.language not in {*RUNNING, *SHOWN_ONLY} and not block.reason
+    ]
+    assert silent == [], "write before it: *Not run by the tests: reason.*"
+
+
+def test_most_pages_have_code_that_runs() -> None:
+    for name in ("README.md", "docs/tutorial.md", "docs/from-scikit-learn.md", "cluster/README.md"):
+        assert name in WITH_CODE
+
+
+def test_a_page_that_is_wrong_fails(tmp_path: Path) -> None:
+    text = "```python\nprint(1)\n```\n\n```text\n2\n```\n\n*Not run by the tests: no R here.*\n\n```r\nx <- 1\n```\n"
+    (tmp_path / "page.md").write_text(text + "\n```python\nmissing\n```\n")
+    shown, other, wrong = blocks_of(tmp_path / "page.md")
+    assert (shown.line, shown.output, shown.reason) == (2, "2\n", None)
+    assert (other.language, other.reason) == ("r", "no R here")
+    assert not is_as_shown(run(shown, {}), shown.output)
+    assert is_as_shown("a 3.1 s\nb\n", "a ... s\nb")
+    with pytest.raises(NameError):
+        run(wrong, {})
