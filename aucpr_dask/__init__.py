@@ -81,8 +81,8 @@ if TYPE_CHECKING:
     from aucpr_dask.results import open_result as open_result
     from aucpr_dask.scores import open_scores as open_scores
     from aucpr_dask.scores import save_scores as save_scores
-    from aucpr_dask.view.report import report as report
     from aucpr_dask.versioned import history as history
+    from aucpr_dask.view.report import report as report
 
 
 def __getattr__(name: str) -> Any:

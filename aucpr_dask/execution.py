@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -21,6 +20,7 @@ import xarray as xr
 import zarr
 from distributed import Client, Future, KilledWorker, as_completed
 from distributed.scheduler import NoWorkerError
+from zarr.abc.store import Store
 from zarr.core.sync import sync
 
 from aucpr_dask.clusters import Cluster, connect
@@ -40,6 +40,7 @@ from aucpr_dask.stores import (
     open_array,
     open_backend,
     refuse_existing,
+    remove_unfinished,
 )
 from aucpr_dask.urls import absolute, overlap
 from aucpr_dask.variables import QUERY, RESAMPLE
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 BLOCKS_AHEAD = 4  # tasks in flight per worker thread
 LEAST_AHEAD = 64  # tasks in flight, however few the workers: by what waits, a cluster that adapts asks for more
 SECONDS_BETWEEN_COUNTS = 1.0  # of the threads there are
+SECONDS_TO_LAY_OUT = 5.0  # in which a run that is alive writes at least one document more
 RETRIES = 2  # of a block whose storage or worker fails; what is wrong with the data is not tried again
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # a disk, a quota or a limit: no other block will fare better
 
@@ -122,7 +124,8 @@ def run(
         return open_result(target)
     with watching(progress, on_progress) as watcher, connect(cluster) as client:
         watcher.started(client.dashboard_link)
-        plan.check_memory(_memory_of_a_thread(client))
+        memory = _memory_of_a_thread(client)
+        plan.check_memory(memory)
         if ledger is None:
             ledger = _lay_out(plan, target, overwrite=overwrite)
         try:
@@ -130,9 +133,10 @@ def run(
                 _compute(client, plan, ledger, target, options, watcher)
                 _finish(target, ledger)
             for stage, planned in stages_of(plan, ledger, target):
+                blocks = planned.with_blocks(stage.blocks)
+                blocks.check_memory(memory)
                 with _explaining_storage(target):
                     begin(stage, target, ledger)
-                blocks = replace(planned, blocks=stage.blocks)
                 here = planned.parameters["options"] | {"first_resample": stage.first_resample}
                 _compute(client, blocks, ledger, target, here, watcher)
                 with _explaining_storage(target):
@@ -161,13 +165,10 @@ def _compute(
 
 def _is_complete(ledger: Ledger, plan: Plan, target: str) -> bool:
     """Whether a result is finished and lacks nothing that is planned."""
-    if ledger.root_document() is not None:
+    if ledger.root_document() is not None or next(stages_of(plan, ledger, target), None) is not None:
         return False
-    if ledger.plan() == plan.parameters:
-        return True
-    if next(stages_of(plan, ledger, target), None) is not None:
-        return False
-    ledger.change_plan(plan.parameters)
+    if ledger.plan() != plan.parameters:
+        ledger.change_plan(plan.parameters)
     return True
 
 
@@ -206,8 +207,13 @@ def _is_finished(target: str, plan: Plan) -> bool:
 
 def _ledger_of(target: str, plan: Plan) -> Ledger | None:
     """Return the ledger of a run with this plan, finished or not; None if there is nothing at `target`."""
-    ledger = Ledger(open_backend(target, read_only=True))
+    backend = open_backend(target, read_only=True)
+    ledger = Ledger(backend)
     before = ledger.plan()
+    if before is None and ledger.token() and not sync(backend.exists(ROOT_DOCUMENT)):
+        before = _awaited_plan(ledger, backend)
+        if before is None:
+            remove_unfinished(target)
     if before is None:
         refuse_existing(target, overwrite=False)
         return None
@@ -224,6 +230,23 @@ def _ledger_of(target: str, plan: Plan) -> Ledger | None:
             )
         )
     return Ledger(open_backend(target))
+
+
+def _awaited_plan(ledger: Ledger, backend: Store) -> dict[str, Any] | None:
+    """Return the plan of a run that is laying out its result; None if it stopped before there was one."""
+
+    async def count() -> int:
+        return len([key async for key in backend.list_prefix("")])
+
+    n_before, n_keys = -1, sync(count())
+    while n_keys > n_before:
+        until = time.monotonic() + SECONDS_TO_LAY_OUT
+        while time.monotonic() < until:
+            if (plan := ledger.plan()) is not None:
+                return plan
+            time.sleep(0.1)
+        n_before, n_keys = n_keys, sync(count())
+    return None
 
 
 def _memory_of_a_thread(client: Client) -> float | None:

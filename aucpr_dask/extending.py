@@ -30,6 +30,7 @@ from aucpr_dask.stores import ROOT_DOCUMENT, PendingStore, laid_out, nodes_of, o
 from aucpr_dask.variables import MODEL, QUERY, RESAMPLE
 
 MOST_NAMED = 5
+DATES = "datetime64[ns]"  # whose integers are what a result keeps of labels that are dates
 NOT_KEPT = {"bootstrap_t", "bayesian"}  # intervals that rest on more than the replicates that are kept
 MAY_DIFFER = frozenset({"source", "source_digest", "blocks", "blocks_digest", "n_resamples"})
 
@@ -108,19 +109,32 @@ def stages_of(plan: Plan, ledger: Ledger, target: str) -> Iterator[tuple[Stage, 
     Raises
     ------
     StoreError
-        If the result holds rankings that the source has no longer, or has changed; or if nothing tells.
+        If the result holds rankings that the source has no longer, or has changed; or if nothing tells. If more
+        resamples were begun to be added, and are not planned any more.
     """
     options = plan.parameters["options"]
     before = ledger.plan()
-    if before is None or before == plan.parameters:
+    if before is None:
         return
+    backend = open_backend(target)
     n_before = before["options"]["n_resamples"]
+    if options["n_resamples"] <= n_before and _is_between(backend, ledger):
+        raise StoreError(
+            explain(
+                "this result was being given more resamples, and some of its intervals have them already",
+                where=target,
+                received=f"n_resamples={options['n_resamples']}",
+                allowed=f"more than {n_before}",
+                remedy="give the call that was interrupted, or pass overwrite=True (--overwrite) to evaluate all anew",
+            )
+        )
+    if before == plan.parameters:
+        return
     plans = (
         [plan]
         if n_before == options["n_resamples"]
         else [plan_run(plan.source, **options | {"n_resamples": n_before}), plan]
     )
-    backend = open_backend(target)
     for planned in plans:
         while (stage := _next_stage(backend, ledger, planned, target)) is not None:
             yield stage, planned
@@ -146,6 +160,11 @@ def _root_of(backend: Store, ledger: Ledger) -> Document:
     return {} if document is None else dict(json.loads(document.to_bytes()))
 
 
+def _is_between(backend: Store, ledger: Ledger) -> bool:
+    """Whether a result does not open, because some of its intervals may have more resamples than others."""
+    return ledger.kept_root() is not None and not sync(backend.exists(ROOT_DOCUMENT))
+
+
 def begin(stage: Stage, target: str, ledger: Ledger) -> None:
     """Lay out what a stage adds, unless it was begun before."""
     if ledger.extension() == stage.identity:
@@ -167,9 +186,14 @@ def begin(stage: Stage, target: str, ledger: Ledger) -> None:
 
 
 def finish(stage: Stage, target: str, ledger: Ledger) -> None:
-    """Make visible what a stage has added."""
+    """Make visible what a stage has added; if the result does not open, once it has all its resamples."""
     ledger.check()
-    PendingStore(target, open_backend(target), _as_buffer(stage.root_document)).commit()
+    backend, root_document = open_backend(target), _as_buffer(stage.root_document)
+    if stage.stays_open and _is_between(backend, ledger):
+        ledger.keep_root(root_document)
+        ledger.close(still_between=True)
+        return
+    PendingStore(target, backend, root_document).commit()
     ledger.close()
 
 
@@ -196,15 +220,24 @@ def _contents(backend: Store, metadata: Mapping[str, Document], ledger: Ledger, 
 
 
 def _names(backend: Store, metadata: Mapping[str, Document], path: str, dim: str, size: int) -> tuple[Any, ...]:
-    if f"{path}/{dim}".strip("/") not in metadata:
+    entry = metadata.get(f"{path}/{dim}".strip("/"))
+    if entry is None:
         return tuple(range(size))
-    return tuple(np.asarray(open_array(backend, path, dim)[:size]).tolist())
+    return _as_names(open_array(backend, path, dim)[:size], are_dates="calendar" in entry["attributes"])
+
+
+def _as_names(labels: Any, *, are_dates: bool) -> tuple[Any, ...]:
+    labels = np.asarray(labels)
+    return tuple((labels.astype(DATES).astype(str) if are_dates else labels).tolist())
 
 
 def _wanted(plan: Plan) -> Contents:
     nodes = dict(nodes_of(plan.template))
     names = {
-        path: {str(dim): tuple(node.get_index(dim).tolist()) for dim in node["n_positive"].dims}
+        path: {
+            str(dim): _as_names(index, are_dates=index.dtype.kind == "M")
+            for dim, index in ((dim, node.get_index(dim)) for dim in node["n_positive"].dims)
+        }
         for path, node in nodes.items()
     }
     n_resamples = plan.parameters["options"]["n_resamples"]
@@ -255,6 +288,21 @@ def _refuse_changes(now: Contents, wanted: Contents, where: str) -> None:
                 received="source_digest: another; " + "; ".join(changes),
                 allowed="the scores that were evaluated, and new models, queries or data sets beside them",
                 remedy="name another place, or pass overwrite=True (--overwrite) to evaluate all anew",
+            )
+        )
+
+
+def _refuse_other_type(key: str, before: Any, now: Any) -> None:
+    """Raise if labels that are new would not keep their values among those that are there."""
+    if before != now:
+        raise StoreError(
+            explain(
+                "what is new is of another type than what the result holds, so it cannot be added",
+                where=f"array {key!r}",
+                received=str(now),
+                allowed=str(before),
+                remedy="store the scores with labels of one type, or pass overwrite=True (--overwrite) to evaluate all "
+                "anew",
             )
         )
 
@@ -334,7 +382,8 @@ def _labels(
         where = {dim: slice(starts[str(dim)], len(names[str(dim)])) for dim in coordinate.dims if dim in names}
         places = {dim: _positions(source[str(dim)], names[str(dim)])[part] for dim, part in where.items()}
         slices = tuple(where.get(dim, slice(None)) for dim in coordinate.dims)
-        yield path, str(name), slices, coordinate.isel(places).values
+        values = coordinate.isel(places).values
+        yield path, str(name), slices, values.astype(DATES) if values.dtype.kind == "M" else values
 
 
 def _documents(
@@ -349,6 +398,7 @@ def _documents(
     for key, entry in fresh_root["consolidated_metadata"]["metadata"].items():
         path = key.rpartition("/")[0]
         if key in before and entry["node_type"] == "array":
+            _refuse_other_type(key, before[key]["data_type"], entry["data_type"])
             sizes = {dim: len(values) for dim, values in names[path].items()} | {RESAMPLE: n_resamples}
             dims = entry.get("dimension_names") or ()
             shape = [sizes.get(dim, n) for dim, n in zip(dims, before[key]["shape"], strict=True)]

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -163,17 +165,24 @@ class Ledger:
         """Stop the runs of this ledger: nothing that they write from now on counts."""
         sync(self._backend.delete(TOKEN))
 
-    def close(self) -> None:
-        """Drop the records of single blocks: the plan stays with the finished result."""
-        for key in (ROOT, EXTENSION, BEFORE):  # first: without them, nothing is to be done
+    def close(self, *, still_between: bool = False) -> None:
+        """Drop the records of single blocks: the plan stays with the finished result.
+
+        So does the root document that is kept of a result that is still to be given more resamples.
+        """
+        for key in (ROOT, EXTENSION) if still_between else (ROOT, EXTENSION, BEFORE):  # first: then all is done
             sync(self._backend.delete(key))
         self.retire()
         self.drop_records()
 
     def drop_records(self) -> None:
-        """Drop the records of single blocks."""
+        """Drop the records of single blocks, unless others keep writing there: they count in no other ledger."""
         for folder in (DONE, FAILED):
-            sync(self._backend.delete_dir(folder))
+            for pause in (0.0, 0.01, 0.1):  # another run that has ended may be dropping them, too
+                time.sleep(pause)
+                with suppress(OSError):
+                    sync(self._backend.delete_dir(folder))
+                    break
 
     def _record(self, folder: str, block: int, facts: Mapping[str, Any]) -> None:
         self._write(self._key(folder, block), facts)

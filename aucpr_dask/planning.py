@@ -8,8 +8,8 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY
 
 SHARE_OF_MEMORY = 0.6  # of a worker's limit that a block may take: Dask starts to spill there
 MOST_BLOCKS = 50_000  # each is a task and some ten files: with several times as many, schedulers and disks get slow
-
+DATE_ENCODING = {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian", "dtype": "int64"}
 
 Region = tuple[tuple[str, int, int], ...]  # dimension, start, stop
 
@@ -107,6 +107,8 @@ class Plan:
         Uncompressed sizes.
     parameters : mapping
         All that the numbers depend on, as a result records it.
+    scores, template : xarray.Dataset or xarray.DataTree
+        What is evaluated, unread; and what the result looks like.
     """
 
     source: str
@@ -115,7 +117,12 @@ class Plan:
     source_bytes: int
     result_bytes: int
     parameters: Mapping[str, Any]
+    scores: Scores = field(repr=False, compare=False)
     template: Scores = field(repr=False, compare=False)
+
+    def with_blocks(self, blocks: Sequence[Block]) -> Plan:
+        """Return the plan to evaluate other blocks of the same data sets."""
+        return replace(self, blocks=tuple(blocks), block_bytes=_bytes_of_all(blocks, self.scores, self.template))
 
     @cached_property
     def n_rankings(self) -> int:
@@ -183,16 +190,15 @@ def plan_run(source_url: str | Path, **options: Any) -> Plan:
     steps = {path: _chunk_lengths(dataset) for path, dataset in sources.items()}
     lengths = _block_lengths(sources, steps)
     blocks = [block for path, node in sources.items() for block in _blocks(path, node, lengths[path], steps[path])]
-    kinds = {_kind(block): block for block in blocks}
-    bytes_of = {kind: _bytes_of(one, sources[one.path], results[one.path]) for kind, one in kinds.items()}
     return Plan(
         source,
         tuple(blocks),
-        tuple(bytes_of[_kind(block)] for block in blocks),
+        _bytes_of_all(blocks, scores, lazy),
         sum(node.nbytes for node in sources.values()),
         sum(node.nbytes for node in results.values()),
         {"options": _all_options(options), "source": public(source), "source_digest": digest, "random_scheme": SCHEME}
         | {"blocks": len(blocks), "blocks_digest": hashlib.sha256(repr(blocks).encode()).hexdigest()},
+        scores,
         map_nodes(lazy, lambda path, result: _template(result, lengths[path], source, digest)),
     )
 
@@ -311,6 +317,14 @@ def _kind(block: Block) -> tuple[Any, ...]:
     return (block.path, *block.sizes.values())
 
 
+def _bytes_of_all(blocks: Sequence[Block], scores: Scores, results: Scores) -> tuple[int, ...]:
+    """Return the memory that each block takes at most."""
+    sources, nodes = dict(nodes_of(scores)), dict(nodes_of(results))
+    kinds = {_kind(block): block for block in blocks}
+    bytes_of = {kind: _bytes_of(one, sources[one.path], nodes[one.path]) for kind, one in kinds.items()}
+    return tuple(bytes_of[_kind(block)] for block in blocks)
+
+
 def _bytes_of(block: Block, scores: xr.Dataset, result: xr.Dataset) -> int:
     """Return the memory that a block takes at most: scores as read and as ranked, work space, replicates, results."""
     from aucpr_dask.kernels import planned_bytes
@@ -339,6 +353,9 @@ def _template(result: xr.Dataset, lengths: Mapping[str, int], source: str, diges
             template[name] = variable.copy(data=np.empty(variable.shape, dtype=variable.dtype))
         chunks = (max(1, min(lengths.get(str(dim), size), size)) for dim, size in variable.sizes.items())
         template[name].encoding = {"chunks": tuple(chunks)}
+    for name, coordinate in template.coords.items():
+        if coordinate.dtype.kind == "M":  # in units that any later label has, too
+            template[name].encoding = DATE_ENCODING
     template.attrs |= {"source": public(source), "source_digest": digest}
     return template
 

@@ -173,6 +173,11 @@ def refuse_existing(url: str | Path, *, overwrite: bool) -> None:
         )
 
 
+def remove_unfinished(url: str | Path) -> None:
+    """Remove what is left of a store that was never finished; raises :class:`StoreError` if other files are there."""
+    _clear(concealed(url), open_backend(url))
+
+
 def _clear(url: str, backend: Store) -> None:
     if not (_consists_of_ours(backend) if is_remote(url) else _looks_like_store(Path(url))):
         raise StoreError(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path
 
+import click
 from sphinx.application import Sphinx
 
 import aucpr_dask
@@ -32,9 +34,9 @@ exclude_patterns = ["study", "**.zarr"]
 # Markdown
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
-suppress_warnings = ["misc.highlighting_failure"]  # shell sessions with placeholders
 
-# Docstrings
+# Docstrings: a page for each public name, made anew by every build
+shutil.rmtree(HERE / "generated", ignore_errors=True)
 autosummary_generate = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the sections of the docstrings say more
@@ -84,6 +86,14 @@ def relink_page(app: Sphinx, name: str, source: list[str]) -> None:
     source[0] = relink(source[0], HERE)
 
 
+def show_example(app: Sphinx, context: click.Context, lines: list[str]) -> None:
+    """Show the example below a command's help as what it is: words for a terminal."""
+    if lines:
+        examples = [line.strip() for line in lines[1:] if line.strip()]
+        lines[:] = ["Example:", "", ".. code-block:: bash", "", *(f"    {line}" for line in examples), ""]
+
+
 def setup(app: Sphinx) -> None:
     """Register what is ours."""
     app.connect("source-read", relink_page)
+    app.connect("sphinx-click-process-epilog", show_example)

@@ -93,6 +93,8 @@ def faults_table() -> str:
 
 def endurance_table() -> str:
     """Return the table of the long run, and what a block costs each process."""
+    if not (FOLDER / "endurance.json").exists():
+        return ""
     samples = json.loads((FOLDER / "endurance.json").read_text())
     names = list(samples[0]["mebibytes"])
     rows = [

@@ -1,8 +1,8 @@
 """The code in README and pages: where it stands, what it prints, and small data for it to work on.
 
 Every block of ```python and ```bash runs. One that cannot run in a test has a paragraph before it that readers see,
-too: ``*Not run by the tests: reason.*`` Code of other languages always has. README's marked commands are run by
-``.ci/run``.
+too: ``*Not run by the tests: reason.*``, or ``*Run where MODULE is installed.*``. Code of other languages always has
+one. README's marked commands are run by ``.ci/run``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import subprocess
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ FENCE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 REASON = re.compile(r"\*Not run by the tests: (?P<reason>[^*]+)\.\*\s*\Z")
+WHERE = re.compile(r"\*Run where (?P<module>\w+) is installed\.\*\s*\Z")
 COMMAND = re.compile(r"<!-- command: \w+ -->\s*\Z")
 MODELS = ["weak", "fair", "strong", "bm25", "bert"]
 
@@ -64,11 +66,19 @@ def blocks_of(page: Path) -> Iterator[Block]:
     text = page.read_text()
     for found in FENCE.finditer(text):
         before, output = text[: found.start()], found["output"]
-        said = REASON.search(before)
-        reason = said["reason"] if said else "run by .ci/run" if COMMAND.search(before) else None
         code = textwrap.dedent(found["code"])
         shown = None if output is None else textwrap.dedent(output)
-        yield Block(page, before.count("\n") + 2, found["language"], code, shown, reason)
+        yield Block(page, before.count("\n") + 2, found["language"], code, shown, _reason(before))
+
+
+def _reason(before: str) -> str | None:
+    """Return why the code behind this text is not run, if it is not."""
+    if said := REASON.search(before):
+        return said["reason"]
+    where = WHERE.search(before)
+    if where and find_spec(where["module"]) is None:
+        return f"{where['module']} is not installed"
+    return "run by .ci/run" if COMMAND.search(before) else None
 
 
 def prepare(folder: Path) -> dict[str, Any]:

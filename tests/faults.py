@@ -14,6 +14,7 @@ import logging
 import multiprocessing
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import threading
@@ -36,7 +37,7 @@ from test_run import assert_same_bits
 import aucpr_dask as ap
 import aucpr_dask.execution
 import aucpr_dask.stores
-from aucpr_dask.errors import ClusterError, RunError, StoreError
+from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError, StoreError
 from aucpr_dask.ledger import Ledger
 from aucpr_dask.planning import plan_run
 from aucpr_dask.stores import open_backend
@@ -274,11 +275,11 @@ class Site:
         self.processes[name].start()
 
     def start_client(self, source: Path, target: Path, **options: Any) -> Connection:
-        """Start a run in a process of its own; it sends the number of blocks done, and at its end None."""
-        mine, other = fork_server().Pipe()
-        self._start("client", _run, other, self.group, str(source), str(target), self.address, options)
-        other.close()
-        return mine
+        """Start a run in a process of its own; it sends the number of blocks done, and in the end how it ended."""
+        process, events = start_run(source, target, self.address, options, self.group)
+        self.processes["client"] = process
+        events.send("go")
+        return events
 
     def kill(self, name: str) -> None:
         self.processes[name].kill()
@@ -329,13 +330,38 @@ def _serve_worker(address: str, group: int, folder: str, watch: Watch | None) ->
     _quietly(serve())
 
 
-def _run(connection: Connection, group: int, source: str, target: str, address: str, options: dict[str, Any]) -> None:
-    os.setpgid(0, group)
+def start_run(
+    source: Path, target: Path, address: str, options: dict[str, Any], group: int | None = None
+) -> tuple[Any, Connection]:
+    """Start a process that is ready for a run, and runs it once it is sent something."""
+    mine, other = fork_server().Pipe()
+    process = fork_server().Process(target=_run, args=(other, group, str(source), str(target), address, options))
+    process.start()
+    other.close()
+    mine.recv()
+    return process, mine
+
+
+def _run(
+    connection: Connection, group: int | None, source: str, target: str, address: str, options: dict[str, Any]
+) -> None:
+    if group is not None:
+        os.setpgid(0, group)
     logging.disable(logging.CRITICAL)
-    connection.send(0)
-    with small_chunks():
-        ap.run(source, target, cluster=address, on_progress=lambda event: connection.send(event.blocks_done), **options)
-    connection.send(None)
+    connection.send("ready")
+    connection.recv()
+    try:
+        with small_chunks():
+            ap.run(
+                source,
+                target,
+                cluster=address,
+                on_progress=lambda event: connection.send(event.blocks_done),
+                **options,
+            )
+        connection.send("finished")
+    except AucprError as error:
+        connection.send(f"ended with {type(error).__name__}")
 
 
 # Faults
@@ -383,7 +409,11 @@ def kill_workers(trial: Trial, client: Client, how: str) -> Tally:
 def workers(client: Client) -> list[int]:
     """Return the processes of both workers; wait until a killed one is replaced, and its nanny knows."""
     while True:
-        client.wait_for_workers(2, timeout=60)
+        try:
+            client.wait_for_workers(2, timeout=20)
+        except TimeoutError:  # a nanny gave up: it does so if its worker dies before it has reported
+            client.cluster.scale(0)
+            client.cluster.scale(2)
         pids = client.run(os.getpid, on_error="ignore")
         watched = [nanny.process for nanny in client.cluster.workers.values()]
         if len(pids) == 2 and all(process and process.status is Status.running for process in watched):
@@ -432,13 +462,12 @@ def stop_machine(trial: Trial, client: Client, *, within_a_write: bool) -> Tally
     with trial.tally() as tally:
         for _ in range(trial.times):
             target = trial.new_target()
-            # Each of two workers writes about 6 files for each block of the run.
-            rename = int(trial.random.integers(1, 5 * trial.n_blocks)) if within_a_write else 0
+            # Each of two workers writes about 6 files for each block of the run; one may have the smaller share.
+            rename = int(trial.random.integers(1, 2 * trial.n_blocks)) if within_a_write else 0
             with Site(trial.folder, Watch(trial.log, lethal_rename=rename)) as site:
                 events = site.start_client(trial.source, target, **OPTIONS)
                 if within_a_write:
-                    drain(events)
-                    tally.injected += 1
+                    tally.injected += drain(events) == "killed"
                 else:
                     with once_started(trial, tally, functools.partial(site.signal, signal.SIGKILL)):
                         drain(events)
@@ -448,11 +477,13 @@ def stop_machine(trial: Trial, client: Client, *, within_a_write: bool) -> Tally
     return tally
 
 
-def drain(events: Connection) -> None:
-    """Wait for the end of a client, whatever it is."""
+def drain(events: Connection) -> str:
+    """Wait for the end of a client, and return what it says of it."""
     with suppress(EOFError, ConnectionResetError):
-        while events.recv() is not None:
+        while not isinstance(event := events.recv(), str):
             pass
+        return event
+    return "killed"
 
 
 def pause_machine(trial: Trial) -> Tally:
@@ -494,11 +525,11 @@ def fill_disk(trial: Trial, client: Client) -> Tally:
         target = trial.folder / "disk" / "result.zarr"
         resize(1 << 16)
         trial.run(target, client)
-        needed = 4 * sum(path.is_file() for path in target.rglob("*"))  # each takes a page
+        needed = shutil.disk_usage(target).used >> 10
         tally.tasks -= trial.n_blocks
         for number in range(trial.times):
             target = trial.folder / "disk" / f"result-{number}.zarr"
-            used = 4 * sum(path.is_file() for path in target.parent.rglob("*"))
+            used = shutil.disk_usage(target.parent).used >> 10
             resize(used + int(needed * (0.05 + 0.8 * trial.random.random())))
             try:
                 trial.run(target, client, overwrite=target.exists())
@@ -570,22 +601,18 @@ def run_twice(trial: Trial, client: Client, **options: Any) -> Tally:
     client.register_plugin(Watch(trial.log))
     plan = OPTIONS | {name: value for name, value in options.items() if name != "overwrite"}
     expected = ap.evaluate(queried(11, 5, 40), **plan)
-    with trial.tally() as tally, Client(client.scheduler.address, set_as_default=False) as other:
+    with trial.tally() as tally:
         for _ in range(trial.times):
             target = trial.new_target()
-            ends: dict[str, str] = {}
-
-            def run(who: str, cluster: Client, ends: dict[str, str], **more: Any) -> None:
+            process, events = start_run(trial.source, target, client.scheduler.address, OPTIONS | options)
+            with once_started(trial, tally, functools.partial(events.send, "go")):
                 try:
-                    trial.run(ends["target"], cluster, **more)
-                    ends[who] = "finished"
-                except StoreError as error:
-                    ends[who] = f"ended with {type(error).__name__}"
-
-            ends["target"] = str(target)
-            with once_started(trial, tally, functools.partial(run, "second", other, ends, **options)):
-                run("first", client, ends)
-            tally.note(f"first {ends['first']}, second {ends['second']}")
+                    trial.run(target, client)
+                    first = "finished"
+                except OtherRunError as error:
+                    first = f"ended with {type(error).__name__}"
+            tally.note(f"first {first}, second {drain(events)}")
+            process.join()
             wait_for(client)
             trial.judge(tally, target, expected if options.get("overwrite") else None)
     return tally
@@ -613,7 +640,7 @@ def endure(folder: Path, n_blocks: int = 10_000, every: int = 1000) -> list[Samp
     with Site(folder) as site:
         started, events = time.monotonic(), site.start_client(folder / "many.zarr", folder / "many-result.zarr")
         processes = {name: psutil.Process(process.pid) for name, process in site.processes.items()}
-        while (n_done := events.recv()) is not None:
+        while not isinstance(n_done := events.recv(), str):
             if n_done >= (samples[-1].blocks + every if samples else 1):
                 memory = {name: process.memory_info().rss / 2**20 for name, process in processes.items()}
                 times = {name: sum(process.cpu_times()[:2]) for name, process in processes.items()}

@@ -163,10 +163,10 @@ def _open(store: str, data_sets: tuple[str, ...], options: dict[str, Any]) -> tu
     is_result = read_root_attrs(store).get("kind") == KIND
     data = open_result(store) if is_result else open_scores(store)
     given = {name: value for name, value in options.items() if name not in _EVALUATION or value is not None}
-    return (_selected(data, data_sets) if data_sets else data), given
+    return (selected(data, data_sets) if data_sets else data), given
 
 
-def _selected(data: Scores, names: tuple[str, ...]) -> Scores:
+def selected(data: Scores, names: tuple[str, ...]) -> Scores:
     """Return the named data sets: one as a Dataset, several as a tree."""
     import xarray as xr
 

@@ -140,7 +140,7 @@ def _evaluation_options(command: Command) -> Command:
 
 @click.command(
     short_help="Say what an evaluation will do, before it does it.",
-    epilog=example("aucpr-dask plan aucpr-demo/scores.zarr --intervals bootstrap"),
+    epilog=example("aucpr-dask plan aucpr-demo/scores.zarr --memory 4GiB"),
 )
 @click.argument("source")
 @_evaluation_options

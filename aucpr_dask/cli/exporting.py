@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aucpr_dask.cli.common import Output, example, output_option
-from aucpr_dask.errors import InvalidInputError, explain
 
 if TYPE_CHECKING:
     from aucpr_dask.stores import Scores
@@ -18,7 +17,7 @@ FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
 
 @click.command(
     short_help="Write a store as tables or TREC files for other programs.",
-    epilog=example("aucpr-dask export aucpr-demo/result.zarr table.csv --overwrite"),
+    epilog=example("aucpr-dask export aucpr-demo/result.zarr areas.csv"),
 )
 @click.argument("store")
 @click.argument("path", type=click.Path())
@@ -39,10 +38,11 @@ def export(output: Output, store: str, path: str, data_sets: tuple[str, ...], wi
 
     A table has one row per data set, model, query and estimator, with both bounds of every interval.
     """
+    from aucpr_dask.cli.comparison import selected
     from aucpr_dask.interplay.exporting import export as write
 
     data = _opened(store)
-    write(_selected(data, data_sets) if data_sets else data, path, tidy=not wide, **options)
+    write(selected(data, data_sets) if data_sets else data, path, tidy=not wide, **options)
     output.show(f"{path}: {output.seconds:.1f} s", fold=False)
     output.data({"store": store, "path": path, "seconds": output.seconds})
 
@@ -54,20 +54,3 @@ def _opened(store: str) -> Scores:
     from aucpr_dask.stores import read_root_attrs
 
     return open_scores(store) if read_root_attrs(store).get("kind") == KIND else open_result(store)
-
-
-def _selected(data: Scores, names: tuple[str, ...]) -> Scores:
-    import xarray as xr
-
-    from aucpr_dask.stores import nodes_of
-
-    nodes = dict(nodes_of(data))
-    if unknown := [name for name in names if name not in nodes]:
-        raise InvalidInputError(
-            explain(
-                "there is no such data set in this store",
-                received=", ".join(map(repr, unknown)),
-                allowed=", ".join(map(repr, nodes)),
-            )
-        )
-    return xr.DataTree.from_dict({name: nodes[name] for name in names})

@@ -164,7 +164,7 @@ def from_dataframe(
         values = [column for column in (label, weight) if column is not None]
         wide = _pivoted(_chosen_columns(table, [*keys, *values, model, score]), keys, values, model, score)
         if models is None:
-            models = [name for name in wide if name not in {*keys, *values}]
+            models = [str(name) for name in wide if name not in {*keys, *values}]
         table = _arrow_table(wide)
         item = None if query is not None else item
     return scores_of_table(

@@ -282,8 +282,9 @@ class _DataSet:
         if self.splits is not None:
             variables["fold"] = (ITEM, _folds(self.splits, n_items, self.where))
         index = getattr(self.table.features, "index", None)
-        is_named = index is not None and not callable(index) and list(index) != list(range(n_items))
-        coords = {ITEM: [str(name) for name in index]} if is_named else {}
+        names_of_items = list(index) if index is not None and not callable(index) else list(range(n_items))
+        is_named = names_of_items != list(range(n_items))
+        coords = {ITEM: [str(name) for name in names_of_items]} if is_named else {}
         return xr.Dataset(variables, coords=coords | {MODEL: [str(name) for name in names]})
 
     @cached_property

@@ -13,6 +13,7 @@ from aucpr_dask.interplay.naming import LONGEST_METRIC, distinct, metric_name
 from aucpr_dask.stores import Scores, nodes_of
 from aucpr_dask.variables import QUERY
 
+LONGEST_PART = 60  # of a metric's name, so that what it is a metric of is never cut off
 LONGEST_PARAMETER = 500  # characters that every version of MLflow takes
 _NOT_METRICS = frozenset({*KEYS, "level", "flags"})
 
@@ -71,7 +72,7 @@ def _parts(names: np.ndarray) -> dict[str | None, str]:
     """Return what each name becomes within a metric's; an absent one becomes nothing."""
     different = dict.fromkeys(names)
     parts: dict[str | None, str] = {None: "", "": ""}
-    return parts | distinct([name for name in different if name], metric_name, LONGEST_METRIC)  # type: ignore[return-value]
+    return parts | distinct([name for name in different if name], metric_name, LONGEST_PART)
 
 
 def _means(result: Scores) -> Scores:

@@ -4,16 +4,39 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.variables import MODEL, QUERY
+from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY
 
-Values = tuple[tuple[str, ...], NDArray[Any]]  # which of model and query they go along, as their first axes
 FOLLOWING = ("n_missing", "digest")  # from the other variables
+
+
+@dataclass(frozen=True)
+class _Values:
+    """The values of a variable, with what it has of model and query as the first axes, and that of items as the last."""
+
+    lead: tuple[str, ...]
+    is_along_items: bool
+    array: NDArray[Any]
+
+    @classmethod
+    def of(cls, variable: xr.DataArray) -> _Values:
+        lead = tuple(dim for dim in (MODEL, QUERY) if dim in variable.dims)
+        values = variable.transpose(*lead, ...).values
+        if values.dtype.kind not in "biuf":  # text, whose width is that of the longest
+            values = pd.util.hash_array(values.astype(str).astype(object).ravel()).reshape(values.shape)
+        return cls(lead, ITEM in variable.dims, values)
+
+    def at(self, index: Mapping[str, int | None]) -> NDArray[Any]:
+        """Return what belongs to one model and query."""
+        values: NDArray[Any] = np.asarray(self.array[tuple(index[dim] for dim in self.lead)])
+        return values
 
 
 def ranking_digests(part: xr.Dataset) -> NDArray[np.uint64]:
@@ -22,42 +45,48 @@ def ranking_digests(part: xr.Dataset) -> NDArray[np.uint64]:
     Parameters
     ----------
     part : xarray.Dataset
-        Whole rankings, with all variables of the data set; in memory.
+        Whole rankings, with all variables of the data set and the labels of items; in memory.
 
     Returns
     -------
     ndarray of uint64, shape (model,) or (model, query)
-        The first eight bytes of a SHA-256 of the names, types and values that a ranking is made of.
+        The first eight bytes of a SHA-256 of the names, types and values that a ranking is made of. Padding at its end
+        is no part of it: there is more of it when a longer ranking comes to stand beside it.
     """
     lead = [dim for dim in (MODEL, QUERY) if dim in part["score"].dims]
-    own: dict[str, Values] = {}
-    shared: dict[str, Values] = {}
-    for name in sorted(map(str, part.data_vars)):
-        if name not in FOLLOWING:
-            (own if MODEL in part[name].dims else shared)[name] = _with_lead_first(part[name])
+    names = sorted({str(name) for name in part.data_vars if name not in FOLLOWING} | ({ITEM} & set(part.coords)))
+    lengths = _Values.of(_lengths(part))
+    is_ragged = MODEL in lengths.lead  # then nothing along the items is shared
+    own = {name for name in names if MODEL in part[name].dims or (is_ragged and ITEM in part[name].dims)}
+    values = {name: _Values.of(part[name]) for name in names}
     out = np.empty([part.sizes[dim] for dim in lead], dtype=np.uint64)
     for query in range(part.sizes[QUERY]) if QUERY in lead else (None,):
-        begun = _updated(hashlib.sha256(), shared, {QUERY: query})
+        length = None if is_ragged else int(lengths.at({QUERY: query}))
+        shared = {name: values[name] for name in names if name not in own}
+        begun = _updated(hashlib.sha256(), shared, {QUERY: query}, length)
         for model in range(part.sizes[MODEL]):
-            digest = _updated(begun.copy(), own, {MODEL: model, QUERY: query}).digest()
+            index = {MODEL: model, QUERY: query}
+            length = int(lengths.at(index)) if is_ragged else length
+            digest = _updated(begun.copy(), {name: values[name] for name in sorted(own)}, index, length).digest()
             out[model if query is None else (model, query)] = int.from_bytes(digest[:8], "little")
     return out
 
 
-def _with_lead_first(variable: xr.DataArray) -> Values:
-    """Return which of model and query a variable goes along, and its values with these as the first axes."""
-    lead = tuple(dim for dim in (MODEL, QUERY) if dim in variable.dims)
-    values = variable.transpose(*lead, ...).values
-    return lead, values if values.dtype.kind in "biuf" else values.astype(str)
+def _lengths(part: xr.Dataset) -> xr.DataArray:
+    """Return the number of places of each ranking up to the padding at its end."""
+    if "label" not in part:
+        return xr.DataArray(part.sizes[ITEM])
+    is_there = part["label"].variable != PADDING
+    ends = xr.Variable(ITEM, np.arange(1, part.sizes[ITEM] + 1))
+    return xr.DataArray((is_there * ends).max(ITEM) if part.sizes[ITEM] else is_there.sum(ITEM))
 
 
 def _updated(
-    digest: Any, variables: Mapping[str, Values], index: Mapping[str, int | None]
+    digest: Any, variables: Mapping[str, _Values], index: Mapping[str, int | None], length: int | None
 ) -> Any:
-    for name, (lead, array) in variables.items():
-        values = np.ascontiguousarray(array[tuple(index[dim] for dim in lead)])
-        text = values.dtype.kind == "U"  # its width is that of the longest
-        content = "\0".join(values.ravel().tolist()).encode() if text else values.data
-        digest.update(f"{name} {'text' if text else values.dtype.str} {values.shape};".encode())
-        digest.update(content)
+    for name, variable in variables.items():
+        values = variable.at(index)
+        values = np.ascontiguousarray(values[:length] if variable.is_along_items else values)
+        digest.update(f"{name} {values.dtype.str} {values.shape};".encode())
+        digest.update(values.data)
     return digest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -112,9 +113,12 @@ def stored_digests(url: str | Path) -> dict[str, np.ndarray]:
 
 
 def source_digest(url: str | Path) -> str:
-    """Return the digest of a score store: of its metadata and, where it has them, the digests of its rankings."""
+    """Return the digest of a score store: of metadata, names and, where it has them, the digests of its rankings."""
     digest = hashlib.sha256(read_root_document(concealed(url)))
     for path, dataset in nodes_of(open_store(url, KIND, chunks=None)):
+        for dim in (MODEL, QUERY):
+            if dim in dataset.indexes:
+                digest.update(json.dumps([path, dim, *map(str, dataset.indexes[dim])]).encode())
         if "digest" in dataset:
             digest.update(path.encode())
             for part in _parts(dataset["digest"]):
@@ -280,7 +284,7 @@ def _n_item_chunks(dataset: xr.Dataset) -> int:
 def _filled(dataset: xr.Dataset, region: Region, arrays: dict[str, np.ndarray]) -> xr.Dataset:
     """Return a part of a data set as it is stored, what is written late included."""
     by_dim = dict(zip(dataset["score"].dims, region, strict=True))
-    part = dataset.drop_vars(FACTS).drop_vars(list(dataset.coords)).isel(by_dim)
+    part = dataset.drop_vars(FACTS).drop_vars([name for name in dataset.coords if name != ITEM]).isel(by_dim)
     return part.assign({name: (part[name].dims, block.astype(part[name].dtype)) for name, block in arrays.items()})
 
 

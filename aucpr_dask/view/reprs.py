@@ -29,7 +29,7 @@ def as_text(data: Scores) -> str:
         lines += [Text(""), rankings_view(rank_models(data), WIDTH), *map(Text, _flag_lines(data))]
     else:
         lines += map(Text, _remarks(data))
-    console = console_for()
+    console = console_for(text_only=True)
     console.file, console.width = io.StringIO(), WIDTH
     console.no_color, console.legacy_windows = True, False
     with console.capture() as captured:

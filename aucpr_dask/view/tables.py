@@ -35,9 +35,19 @@ WIDEST_PLACE = 60
 GAP = 2
 
 
-def console_for(*, stderr: bool = False) -> Console:
-    """Return a console that prints names as they are and is never wider than people read."""
-    console = _Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+def console_for(*, stderr: bool = False, text_only: bool = False) -> Console:
+    """Return a console that prints names as they are and is never wider than people read.
+
+    If `text_only`, it neither styles what it prints nor, in a notebook, displays it.
+    """
+    console = _Console(
+        stderr=stderr,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        color_system=None if text_only else "auto",
+        force_jupyter=False if text_only else None,
+    )
     if console.width > WIDEST:
         console.width = WIDEST
     return console

@@ -68,7 +68,10 @@ def styled(plot: Callable[_Options, _Result]) -> Callable[_Options, _Result]:
     @functools.wraps(plot)
     def draw(*args: _Options.args, **options: _Options.kwargs) -> _Result:
         with mpl.rc_context(_SETTINGS):
-            return plot(*args, **options)
+            drawn = plot(*args, **options)
+            is_interactive = mpl.is_interactive()  # set by a notebook's backend, which loads at the first figure
+        mpl.interactive(is_interactive)
+        return drawn
 
     return draw
 

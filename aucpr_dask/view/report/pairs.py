@@ -20,12 +20,12 @@ from aucpr_dask.inference.samples import (
     read_estimates,
     read_replicates,
 )
-from aucpr_dask.variables import MODEL, RESAMPLE
+from aucpr_dask.variables import ESTIMATOR, MODEL, RESAMPLE
 from aucpr_dask.view.report.embedding import Blocks
 from aucpr_dask.view.report.subjects import Subject
 
 MOST_ADJUSTED = 100  # models: up to so many, the p-values adjusted for all pairs are worked out beforehand
-MOST_REPLICATE_BYTES = 24 * 2**20  # of one section's replicates; of more models, the best are kept
+MOST_REPLICATE_BYTES = 24 * 2**20  # of all replicates of a page; of more models, the best are kept
 
 NO_REPLICATES = (
     "Models cannot be compared here: there are no queries, and the result keeps no replicates of its items. Evaluate "
@@ -35,7 +35,7 @@ NO_OTHER_UNIT = "One {} says nothing of others, so models are not compared here.
 
 
 def comparisons(
-    subject: Subject, estimator: str, blocks: Blocks, seed: int, *, resamples_items: bool
+    subject: Subject, estimator: str, blocks: Blocks, seed: int, share: float = 1.0
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Return what pairs of models can be compared by, the default first; or nothing, and why.
 
@@ -49,8 +49,8 @@ def comparisons(
         Keeps the arrays.
     seed : int
         Of the sign flips.
-    resamples_items : bool
-        Whether to offer the comparison by the items' replicates where there are queries, too.
+    share : float
+        How much of what a page may hold of replicates is for these.
     """
     try:
         estimates = read_estimates(subject.node, subject.dim, estimator, "drop")
@@ -59,8 +59,8 @@ def comparisons(
         found = []
         if len(estimates.units) > 1:
             found.append(_by_units(subject, estimates, estimator, blocks, seed))
-        if REPLICATE in subject.node and (subject.dim is None or resamples_items):
-            found.append(_by_items(subject, estimates, estimator, blocks))
+        if REPLICATE in subject.node:
+            found.append(_by_items(subject, estimates, estimator, blocks, share))
     except InvalidInputError as error:
         return [], f"Models cannot be compared here: {str(error).splitlines()[0]}."
     if found:
@@ -75,7 +75,7 @@ def _by_units(subject: Subject, estimates: Estimates, estimator: str, blocks: Bl
     record = _record(subject, estimates, design, len(signs), complete, np.arange(len(estimates.models)))
     possible = 2.0 ** (1 - n_units) <= 1 - subject.level  # with fewer units no difference could be told from none
     return record | {
-        "values": blocks.add(estimates.values),
+        "values": blocks.add(subject.node["estimate"].sel({ESTIMATOR: estimator}).transpose(MODEL, subject.dim).values),
         "signs": None if complete else blocks.add(np.packbits(signs > 0, axis=1, bitorder="little"), np.uint8),
         "possible": possible,
         "adjusted": _adjusted(subject, estimates, estimator, blocks, design, seed),
@@ -84,11 +84,11 @@ def _by_units(subject: Subject, estimates: Estimates, estimator: str, blocks: Bl
     }
 
 
-def _by_items(subject: Subject, estimates: Estimates, estimator: str, blocks: Blocks) -> dict[str, Any]:
+def _by_items(subject: Subject, estimates: Estimates, estimator: str, blocks: Blocks, share: float) -> dict[str, Any]:
     design = settle(subject.dim, ITEMS, None)
     n_resamples = subject.node.sizes[RESAMPLE]
     places = np.arange(len(estimates.models))
-    most = max(2, MOST_REPLICATE_BYTES // (8 * n_resamples))
+    most = max(2, int(share * MOST_REPLICATE_BYTES) // (8 * n_resamples))
     if len(places) > most:
         places = np.sort(np.argsort(-estimates.mean, kind="stable")[:most])
     kept = Estimates(

@@ -74,10 +74,14 @@ class Subject:
 
 
 def shown_labels(node: xr.Dataset, dim: str) -> list[str]:
-    """Return labels as text without control characters; numbers where there are none."""
+    """Return labels as text without control characters, each different and none empty; numbers where there are none."""
     if dim not in node.indexes:
         return [f"{dim} {number}" for number in range(node.sizes[dim])]
-    return [printable(str(label)) for label in labels_of(node, dim)]
+    shown: dict[str, None] = {}
+    for label in labels_of(node, dim):
+        name = printable(str(label)) or f"({dim} without a name)"
+        shown[name if name not in shown else f"{name} (number {len(shown)})"] = None
+    return list(shown)
 
 
 def subjects_of(result: Scores, interval: str | None) -> list[Subject]:

@@ -49,7 +49,7 @@ def curves_of(subject: Subject, scores: dict[str, xr.Dataset], blocks: Blocks, t
         return None
     attrs = subject.node.attrs
     options = {name: attrs[name] for name in OPTIONS if attrs.get(name) is not None}
-    inputs = {name: array for name, array in score_inputs(node, options.get("positive_from"), subject.name).items()}
+    inputs = score_inputs(node, options.get("positive_from"), subject.name)
     places = [shown_labels(node, MODEL).index(subject.models[i]) for i in best]
     # One model at a time: the scores of thousands of items need not fit in memory for all of them at once.
     parts: dict[str, list[np.ndarray[Any, Any]]] = {PRECISION_RECALL: [], ROC: []}

@@ -50,7 +50,11 @@ LIBRARIES = (
         "https://tanstack.com/table",
         "1e5b2f4f04c8c31100ebd0b966fae5eadbb1d11bd45517edb9fc15fbd6a8f2a0",
         (
-            ("build/umd/index.production.js", "table-core.js", "a0d1d4531c0c4ae7cdaec01f217c724aa969cacaff7f7d8971c334ac97500379"),
+            (
+                "build/umd/index.production.js",
+                "table-core.js",
+                "a0d1d4531c0c4ae7cdaec01f217c724aa969cacaff7f7d8971c334ac97500379",
+            ),
             ("LICENSE", "table-core.LICENSE", "9db3f8ddd7031ab264b99bec49c221155d0c8649b53dd4aa007f2041d36cdf5f"),
         ),
     ),

@@ -106,7 +106,9 @@ def about(subject: Subject) -> list[str]:
     singles = "" if subject.method is None else f"{percent} {_spaced(subject.method)}"
     if subject.dim is None:
         said = ["Each model has one ranking."]
-        said.append(f"Intervals are {singles}: what to expect of other items." if singles else "There are no intervals.")
+        said.append(
+            f"Intervals are {singles}: what to expect of other items." if singles else "There are no intervals."
+        )
     else:
         singular, plural = UNIT_NAMES[subject.dim]
         said = [
@@ -158,7 +160,7 @@ def _of_positives(subject: Subject) -> list[str]:
     said = []
     have = f"{low:,.4g}" if low == high else f"{low:,.4g} to {high:,.4g}"
     if low < FEW_POSITIVES:
-        share = np.mean(subject.node["n_positive"].values < FEW_POSITIVES)
+        share = float(np.mean(subject.node["n_positive"].values < FEW_POSITIVES))
         said.append(
             f"Few positives: rankings have {have}, and {_percent(share)} of them fewer than {FEW_POSITIVES}. The width "
             "of an interval is settled by the number of positives, whatever the number of negatives."
@@ -172,11 +174,11 @@ def _of_interval(method: str, n_positive: float) -> str:
     """Say how often an interval held the truth in simulations with about as many positives."""
     place = max((i for i, n in enumerate(STUDIED) if n <= n_positive), default=0)
     coverage = LOWEST_COVERAGE[method][place]
-    verdict = "reaches its level" if coverage >= _WELL_COVERED else "falls short of its level"
-    beyond = "" if n_positive >= STUDIED[0] else ", and this result has rankings with fewer, which were not studied"
+    verdict = "reach their level" if coverage >= _WELL_COVERED else "fall short of their level"
+    beyond = "" if n_positive >= STUDIED[0] else " This result has rankings with fewer, which were not studied."
     said = (
         f"Validity: in simulations of average precision with {STUDIED[place]:,} positives, 95 % {_spaced(method)} "
-        f"intervals held the true area in {100 * coverage:.1f} % of the samples at worst{beyond}: it {verdict} there."
+        f"intervals held the true area in {100 * coverage:.1f} % of the samples at worst: they {verdict} there.{beyond}"
     )
     better = [name for name in ("logit", "clopper_pearson") if LOWEST_COVERAGE[name][place] >= _WELL_COVERED]
     if coverage < _WELL_COVERED and better:
@@ -219,7 +221,7 @@ def _of_flags(subject: Subject) -> list[str]:
     return said
 
 
-def provenance(result_attrs: Mapping[str, Any], subjects: Iterable[Subject]) -> list[tuple[str, str]]:
+def provenance(result_attrs: Mapping[Any, Any], subjects: Iterable[Subject]) -> list[tuple[str, str]]:
     """Return what is recorded of how the result came about: what holds for all data sets, then what differs."""
     attrs = [dict(subject.node.attrs) for subject in subjects if subject.dim != DATASET]
     records = dict(result_attrs)

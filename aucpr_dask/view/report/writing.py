@@ -27,6 +27,7 @@ from aucpr_dask.view.report.vendor import LIBRARIES, vendored
 
 COUNTS = {QUERY: "n_queries", DATASET: "n_datasets"}
 TITLE = "Ranking report"
+UNKNOWN = "\N{EN DASH}"
 
 
 @dataclass(frozen=True)
@@ -120,10 +121,11 @@ def render(result: Scores, scores: Scores | None, wishes: Wishes) -> str:
     blocks = Blocks()
     names: list[list[str]] = []
     kept = scores_by_name(scores)
+    share = 1 / sum(len(subject.estimators) for subject in subjects)
     data = {
         "flags": [{"name": flag.name, "bit": flag.bit} for flag in FLAGS],
         "sections": [
-            _data(place, subject, blocks, names, wishes)
+            _data(place, subject, blocks, names, wishes, share)
             | {"curves": curves_of(subject, kept, blocks, wishes.top) if kept else None}
             for place, subject in enumerate(subjects)
         ],
@@ -131,7 +133,7 @@ def render(result: Scores, scores: Scores | None, wishes: Wishes) -> str:
     }
     style = _asset("report.css") + vendored("uplot.css")
     scripts = [_library("table-core.js"), _library("uplot.js"), _asset("statistics.js"), _asset("report.js")]
-    return _template().render(
+    page: str = _template().render(
         policy=_policy(style, scripts),
         generator=f"aucpr-dask {__version__}",
         title=printable(wishes.title),
@@ -143,7 +145,7 @@ def render(result: Scores, scores: Scores | None, wishes: Wishes) -> str:
         symbols=words.symbols(subjects),
         reading=words.reading(dict(subjects[-1].node.attrs)),
         flags=FLAGS,
-        provenance=words.provenance(dict(result.attrs), subjects) + [("report", f"aucpr-dask {__version__}")],
+        provenance=[*words.provenance(result.attrs, subjects), ("report", f"aucpr-dask {__version__}")],
         libraries=[
             {
                 "name": library.name,
@@ -159,12 +161,15 @@ def render(result: Scores, scores: Scores | None, wishes: Wishes) -> str:
         blocks=[_trusted(text) for text in blocks.texts],
         scripts=[_trusted(script) for script in scripts],
     )
+    return page
 
 
 # --- what the page's script reads --------------------------------------------------------------------------------
 
 
-def _data(place: int, subject: Subject, blocks: Blocks, names: list[list[str]], wishes: Wishes) -> dict[str, Any]:
+def _data(
+    place: int, subject: Subject, blocks: Blocks, names: list[list[str]], wishes: Wishes, share: float
+) -> dict[str, Any]:
     """Return one section's data: references to blocks, and the names of models once for all that share them."""
     models = subject.models
     if models not in names:
@@ -172,16 +177,19 @@ def _data(place: int, subject: Subject, blocks: Blocks, names: list[list[str]], 
     return {
         "id": _id(place),
         "name": printable(subject.name),
+        "caption": "" if subject.dim == DATASET else printable(subject.name),
         "models": names.index(models),
         "unit_names": None if subject.dim is None else list(UNIT_NAMES[subject.dim]),
         "units": subject.units,
         "n_units": len(subject.units),
         "flags": blocks.add(subject.table("flags"), np.uint16) if "flags" in subject.node else None,
-        "estimators": [_estimator(subject, i, name, blocks, wishes) for i, name in enumerate(subject.estimators)],
+        "estimators": [
+            _estimator(subject, i, name, blocks, wishes, share) for i, name in enumerate(subject.estimators)
+        ],
     }
 
 
-def _estimator(subject: Subject, i: int, name: str, blocks: Blocks, wishes: Wishes) -> dict[str, Any]:
+def _estimator(subject: Subject, i: int, name: str, blocks: Blocks, wishes: Wishes, share: float) -> dict[str, Any]:
     means = subject.means.isel({ESTIMATOR: i})
     mean = {"estimate": blocks.add(means["estimate"].transpose(MODEL).values)}
     if "interval" in means:
@@ -190,7 +198,7 @@ def _estimator(subject: Subject, i: int, name: str, blocks: Blocks, wishes: Wish
         counts = means[COUNTS[subject.dim]].transpose(MODEL).values
         if np.unique(counts).size > 1:
             mean["count"] = blocks.add(counts, np.int32)
-    pairs, why = comparisons(subject, name, blocks, wishes.seed, resamples_items=True)
+    pairs, why = comparisons(subject, name, blocks, wishes.seed, share)
     return {
         "name": printable(name),
         "mean": mean,
@@ -226,7 +234,7 @@ def _shown(place: int, subject: Subject) -> dict[str, Any]:
         "id": _id(place),
         "title": printable(subject.name) or "Leaderboard",
         "n_models": f"{node.sizes[MODEL]:,}",
-        "n_queries": f"{node.sizes[QUERY]:,}" if subject.dim == QUERY else "–",
+        "n_queries": f"{node.sizes[QUERY]:,}" if subject.dim == QUERY else UNKNOWN,
         "positives": _range(n_positive, ",.4g"),
         "prevalence": _range(prevalence, ".3g"),
         "best": _best(subject),
@@ -240,12 +248,12 @@ def _best(subject: Subject) -> dict[str, str]:
     means = subject.means.isel({ESTIMATOR: 0})
     estimate = means["estimate"].transpose(MODEL).values
     if np.isnan(estimate).all():
-        return {"model": "–", "estimate": "–", "interval": "–"}
+        return {"model": UNKNOWN, "estimate": UNKNOWN, "interval": UNKNOWN}
     best = int(np.nanargmax(estimate))
-    interval = "–"
+    interval = UNKNOWN
     if "interval" in means:
         lower, upper = means["interval"].transpose(MODEL, BOUND).values[best]
-        interval = f"{lower:.4f} to {upper:.4f}" if np.isfinite(lower) else "–"
+        interval = f"{lower:.4f} to {upper:.4f}" if np.isfinite(lower) else UNKNOWN
     return {"model": subject.models[best], "estimate": f"{estimate[best]:.4f}", "interval": interval}
 
 
@@ -275,7 +283,7 @@ def _units(subject: Subject) -> list[dict[str, str]]:
 def _range(values: np.ndarray[Any, Any], form: str) -> str:
     known = values[np.isfinite(values)] if values.size else values
     if not known.size:
-        return "–"
+        return UNKNOWN
     low, high = format(float(known.min()), form), format(float(known.max()), form)
     return low if low == high else f"{low} to {high}"
 
@@ -331,7 +339,7 @@ def _trusted(text: str) -> Any:
     """Mark text of this package's own making as markup, not to be escaped again."""
     from markupsafe import Markup
 
-    return Markup(text)  # noqa: S704
+    return Markup(text)
 
 
 def _check_target(target: Path, *, overwrite: bool) -> None:

@@ -215,7 +215,7 @@
         warned && labelled("Show", warned),
         models.length > PAGE_SIZES[0] ? labelled("Rows on a page", sizes) : null,
         h("button", { type: "button", class: "end", onclick: save }, "Download CSV")),
-      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Table: ${caption}` },
+      h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption },
         h("table", { class: "board" }, h("caption", {}, caption), h("thead", {}, head), body)),
       h("div", { class: "pager" }, back, forth, status));
     update({});
@@ -338,13 +338,14 @@
   async function compare(plan, [one, other]) {
     const values = await numbers(plan.values);
     const width = plan.values.shape[1];
-    const rows = [one, other].map((row) => values.slice(row * width, (row + 1) * width));
-    let found;
+    let rows, found;
     if (plan.method === "sign_flip") {
+      rows = [one, other].map((row) => Float64Array.from(plan.units, (unit) => values[plan.models[row] * width + unit]));
       found = statistics.bySignFlips(...rows, plan, plan.signs && (await numbers(plan.signs)));
       found.units = rows[0].map((value, unit) => value - rows[1][unit]);
     } else {
       const estimate = await numbers(plan.estimate);
+      rows = [one, other].map((row) => values.slice(row * width, (row + 1) * width));
       found = statistics.byReplicates([estimate[one], estimate[other]], rows, plan);
       found.replicates = rows[0].map((value, r) => value - rows[1][r]);
     }
@@ -352,7 +353,7 @@
     return found;
   }
 
-  const WIDTH = 640, HEIGHT = 180, LEFT = 62, BOTTOM = 22;
+  const WIDTH = 640, HEIGHT = 180, LEFT = 76, BOTTOM = 22;
 
   function chart(plan, section, found) {
     return found.units ? unitChart(plan, section, found.units) : replicateChart(found.replicates);
@@ -515,6 +516,7 @@
     const width = Math.max(1, section.n_units);
     const any = masks && Uint16Array.from(models, (_, i) => masks.subarray(i * width, (i + 1) * width)
       .reduce((all, one) => all | one, 0));
+    const of = section.caption ? ` of ${section.caption}` : "";
     const boards = [];
     let highlight = () => {};
     const mark = (i) => boards.forEach((board) => board && board.mark(i));
@@ -537,7 +539,7 @@
       const table = h("div");
       boards[0] = leaderboard(table, { models, data, compare: choose, mark: (i) => highlight(i),
         countName: section.unit_names ? capital(section.unit_names[1]) : "", flagText: section.unit_names && any && warnings,
-        caption: section.unit_names ? `${capital(spoken)}, mean over ${section.unit_names[1]}` : capital(spoken),
+        caption: capital(spoken) + of + (section.unit_names ? `, mean over ${section.unit_names[1]}` : ""),
         file: `${section.name || "leaderboard"}_${estimator.name}` });
       const head = [];
       if (section.estimators.length > 1) {
@@ -570,7 +572,7 @@
       }
       if (masks) data.mask = Uint16Array.from(models, (_, i) => masks[i * width + unit]);
       leaderboard(element.querySelector(".unit-board"), { models, data, mark: (i) => highlight(i),
-        caption: `${capital(name.replaceAll("_", " "))}, ${section.unit_names[0]} ${section.units[unit]}`,
+        caption: `${capital(name.replaceAll("_", " "))}${of}, ${section.unit_names[0]} ${section.units[unit]}`,
         file: `${section.name || "leaderboard"}_${section.units[unit]}_${name}` });
     }
 
@@ -618,6 +620,13 @@
     for (const words of document.querySelectorAll("details.words")) words.open = true;
   });
   addEventListener("afterprint", () => paint(before === "dark"));
+
+  function openTarget() {
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    if (target && target.tagName === "DETAILS") target.open = true;
+  }
+  addEventListener("hashchange", openTarget);
+  openTarget();
 
   // The first section at once; the others while nothing else is to be done.
   (async () => {

@@ -1,0 +1,166 @@
+# %% [markdown]
+# # Quick start
+#
+# You have scores of several models on labelled items, and want to know which model ranks best, how sure that is, and what
+# the curves look like. This notebook does it on real data that travel with the package: 25 classifiers on a table of 768
+# patients, and 14 systems that screened citations for 14 systematic reviews.
+#
+# Everything is small here; the same lines work on thousands of models on a cluster.
+
+# %%
+import os
+import tempfile
+from pathlib import Path
+
+import xarray as xr
+
+import aucpr_dask as ap
+from aucpr_dask import demo
+
+N_RESAMPLES = 100 if os.environ.get("AUCPR_NOTEBOOK_SIZE") == "small" else 2000
+folder = Path(tempfile.mkdtemp())
+
+# %% [markdown]
+# ## Scores in
+#
+# `demo.build_scores` imports run files and `.npz` arrays, checks them, and writes one score store. Your own files go the
+# same way: `aucpr-dask import csv predictions.csv scores.zarr --label y`.
+
+# %%
+scores = demo.build_scores(folder / "scores.zarr")
+list(scores.children)
+
+# %% [markdown]
+# A data set is an `xarray.Dataset`: `score` over (model, item), larger for items that look more positive, and `label`, 1 or
+# 0. Many data sets are a tree. The arrays are lazy: nothing was read yet but the shapes.
+#
+# We take the table `29_Pima` (diabetes or not), and of three repetitions of its cross-validation the first.
+
+# %%
+pima = scores["29_Pima"].to_dataset()
+pima = pima.sel(model=pima["model"].str.endswith("repeat=0"))
+pima["model"] = pima["model"].str.replace(" repeat=0", "")
+pima[["score", "label"]]
+
+# %% [markdown]
+# In memory, you would write `xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)})`.
+#
+# ## Evaluate
+#
+# One call gives each model's average precision, the default estimate of the area under its precision-recall curve, with
+# intervals. `.aucpr` shows a result as a table, best first.
+
+# %%
+result = pima.aucpr.evaluate(intervals=["logit", "bootstrap"], n_resamples=N_RESAMPLES, keep_replicates=True).compute()
+result.aucpr
+
+# %% [markdown]
+# Below the table stand warnings. Here some models have *heavy ties*: many items share one score, so that much of their
+# ranking is left open. *Hard scores* are predicted classes, or constants, where scores should be.
+
+# %%
+tied = result.aucpr.flagged("heavy_ties")["heavy_ties"]
+", ".join(tied["model"].values[tied])
+
+# %% [markdown]
+# The result is an ordinary Dataset, with labels on everything and its own history in `attrs`: selection, arithmetic,
+# pandas and Zarr are xarray's.
+
+# %%
+best = result.sel(estimator="average_precision").sortby("estimate", ascending=False).isel(model=slice(3))
+best["interval"].to_dataframe()["interval"].unstack("ci_bound").round(3)
+
+# %%
+result.to_zarr(folder / "result.zarr", consolidated=False)
+xr.open_zarr(folder / "result.zarr", consolidated=False).attrs["resampled"]
+
+# %% [markdown]
+# ## Look
+#
+# Plots are methods of `.aucpr.plot`. A forest plot shows the best models with their intervals. A random ranking tends to
+# the prevalence, 0.35 here, far to the left of the picture.
+
+# %%
+ax = result.aucpr.plot.forest(top=12)
+
+# %% [markdown]
+# Precision-recall curves belong to the scores. The best three are drawn by name, the others as the bands that hold half of
+# them and 90 % of them. No ranking reaches the hatched region.
+
+# %%
+ax = pima.aucpr.plot.precision_recall()
+
+# %% [markdown]
+# The three curves cross and run close together. How much of that would another 768 patients show again? A band says.
+# The inner one holds the true precision at one recall; the outer one the whole curve.
+
+# %%
+ax = pima.aucpr.plot.precision_recall("svm_lin_C0.1", bands="both", n_resamples=N_RESAMPLES)
+
+# %% [markdown]
+# ## Which differences are real?
+#
+# Overlapping intervals do not answer that: the models were scored on the same patients, so their errors go together.
+# `compare` looks at each *difference*, resample by resample, and adjusts for testing 24 of them. Compare the first five
+# rows with the forest plot: models that are nearly alike differ much less than either of them is uncertain.
+
+# %%
+comparison = result.aucpr.compare(baseline="svm_lin_C0.1")
+ax = comparison.aucpr.plot.differences(top=12)
+
+# %%
+p = comparison["p_adjusted"].sel(baseline="svm_lin_C0.1").drop_sel(model="svm_lin_C0.1")
+print(f"{int((p > 0.05).sum())} of {p.size} models cannot be told apart from the best at 5 %:")
+", ".join(str(name) for name in p["model"].values[p.values > 0.05])
+
+# %% [markdown]
+# That baseline was picked because it came first on these very patients, which the 24 tests do not know. `rank` looks at all
+# pairs and needs no baseline: "rank 1 of 25" becomes the set of ranks that the data allow. Models beside one line at the
+# right cannot be told apart.
+
+# %%
+ranking = result.aucpr.rank()
+ax = ranking.aucpr.plot.ranks(top=12)
+
+# %% [markdown]
+# ## Many queries
+#
+# A search engine is judged on many queries. Then `score` has a dimension `query`, each query gets its own area, and the
+# queries are the sample: another 14 reviews would give other means. A review that a system did not return counts as
+# missed, which is `missing="unretrieved"`.
+
+# %%
+reviews = scores["clef-tar"].to_dataset().aucpr.evaluate(missing="unretrieved").compute()
+reviews.aucpr
+
+# %%
+mean = reviews.aucpr.aggregate()
+print(mean.attrs["design"])
+ax = mean.aucpr.plot.forest()
+
+# %%
+ranking = reviews.aucpr.rank()
+ax = ranking.aucpr.plot.ranks()
+
+# %% [markdown]
+# 14 reviews say little. The first system may be any of the first eight, and if all sets are to hold together, any of the
+# first twelve.
+#
+# ## At scale
+#
+# `evaluate` above worked in this process. `run` goes from store to store on a cluster: a few processes on this machine by
+# default, or Slurm, Kubernetes, a cloud. It plans its memory before the first task, and the same call goes on after
+# whatever stopped it. The numbers have the same bits.
+
+# %%
+stored = ap.run(folder / "scores.zarr", folder / "run.zarr", cluster=1, progress=False)
+again = stored["29_Pima"]["estimate"].sel(model=result["model"] + " repeat=0")
+print("the same to the last bit:", (again.values == result["estimate"].values).all())
+
+# %% [markdown]
+# ## Where next
+#
+# * `aucpr-dask report run.zarr report.html`: the whole result as one page to search and sort.
+# * Which estimator, which interval? [02](02-bias-coverage-width.ipynb) measures them, and
+#   [03](03-use-with-caution.ipynb) shows what to be careful about.
+# * Why do ROC and precision-recall areas disagree? [04](04-davis-goadrich.ipynb).

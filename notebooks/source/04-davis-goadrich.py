@@ -1,0 +1,200 @@
+# %% [markdown]
+# # ROC and precision-recall: what Davis & Goadrich showed
+#
+# Jesse Davis and Mark Goadrich, [*The relationship between precision-recall and ROC curves*](
+# https://doi.org/10.1145/1143844.1143874) (2006), in numbers and pictures:
+#
+# 1. A ROC curve and a precision-recall curve are the same points, seen differently.
+# 2. One curve dominates another in one space if and only if it does in the other.
+# 3. Between points of precision-recall space, straight lines are wrong.
+# 4. The areas may still disagree about which model is better.
+# 5. The best curve that can be reached by mixing thresholds is the convex hull of ROC space.
+
+# %%
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+import aucpr_dask as ap
+from aucpr_dask import demo
+
+BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#767676"
+
+
+def ranking(*blocks):
+    """Return scores and labels of blocks of tied items, best first; each is (positives, negatives)."""
+    label = np.concatenate([np.repeat([1, 0], block) for block in blocks])
+    score = np.repeat(-np.arange(len(blocks), dtype=float), [sum(block) for block in blocks])
+    return score, label
+
+
+def draw_both(curves, figure_width=6.5):
+    """Draw curves, by name, in ROC and in precision-recall space; return the axes."""
+    figure, axes = plt.subplots(1, 2, figsize=(figure_width, 3.0), layout="constrained")
+    grid = np.linspace(0, 1, 401)
+    for (name, (score, label)), style in zip(curves.items(), ("-", "--", ":"), strict=False):
+        colour = {"-": BLUE, "--": VERMILLION, ":": GREY}[style]
+        axes[0].plot(grid, ap.curve(score, label, "roc", grid=grid), style, color=colour, label=name)
+        axes[1].plot(grid, ap.curve(score, label, grid=grid), style, color=colour, label=name)
+    axes[0].set(xlabel="false positive rate", ylabel="recall (true positive rate)", title="ROC")
+    axes[1].set(xlabel="recall", ylabel="precision", title="precision-recall")
+    for ax in axes:
+        ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.04))
+    axes[0].legend(frameon=False, loc="lower right")
+    return axes
+
+
+# %% [markdown]
+# ## One set of points, two views
+#
+# Every threshold gives true positives TP and false positives FP. With n positives and m negatives, ROC space shows
+# (FP / m, TP / n), precision-recall space (TP / n, TP / (TP + FP)). Knowing n and m, one goes from either to the other and
+# back.
+#
+# Half of 20 positives found, with 30 of 2000 negatives:
+
+# %%
+recall, precision = ap.to_precision_recall(30 / 2000, 10 / 20, n_positive=20, n_negative=2000)
+print("precision-recall:", recall, precision)
+print("back to ROC:     ", *ap.to_roc(recall, precision, n_positive=20, n_negative=2000)[::-1])
+
+# %% [markdown]
+# ## Dominance
+#
+# A curve dominates another if it is nowhere below it. At one recall, fewer false positives mean a lower false positive rate
+# and a higher precision alike, so dominance in one space is dominance in the other (their Theorem 3.2). Here are all pairs
+# of 25 real classifiers, asked in both spaces.
+
+# %%
+scores = demo.build_scores(Path(tempfile.mkdtemp()) / "scores.zarr")
+stamps = scores["37_Stamps"].to_dataset().compute()
+stamps = stamps.sel(model=stamps["model"].str.endswith("repeat=0"))
+stamps["model"] = stamps["model"].str.replace(" repeat=0", "")
+
+points = ap.curve(stamps.score, stamps.label)
+others = points.rename(model="other")
+verdict = {space: ap.dominates(points, others, space) for space in ("precision_recall", "roc")}
+print("the same answer in both spaces:", bool((verdict["precision_recall"] == verdict["roc"]).all()))
+
+pair = np.triu_indices(points.sizes["model"], k=1)
+pd.Series(verdict["roc"].values[pair]).value_counts().rename("pairs").to_frame()
+
+# %% [markdown]
+# Most pairs of curves cross somewhere, and neither dominates. They cross in both spaces. In this pair, the first is better
+# at the top of the ranking, the second further down; ROC space has all of that in its upper left corner.
+
+# %%
+crossing = {name: (stamps.score.sel(model=name), stamps.label) for name in ("rf_100", "lda")}
+axes = draw_both(crossing)
+
+# %% [markdown]
+# ## Straight lines are wrong
+#
+# Point A has 5 true and 5 false positives, B has 10 and 30, of 20 positives and 2000 negatives. Between them lie thresholds
+# that nobody tried. If each further true positive comes with 25 / 5 = 5 false ones, ROC space has a straight line from A to
+# B, and precision-recall space has not (their Table 1).
+
+# %%
+score, label = ranking((5, 5), (5, 25), (10, 1970))
+true_positives = np.arange(5, 11)
+table = pd.DataFrame({"TP": true_positives, "FP": 5 + 5 * (true_positives - 5), "recall": true_positives / 20})
+table["precision"] = ap.curve(score, label, grid=table["recall"].values)
+table["straight line"] = np.interp(table["recall"], [0.25, 0.5], [0.5, 0.25])
+table.round(3)
+
+# %%
+grid = np.linspace(0.25, 0.5, 101)
+figure, ax = plt.subplots(figsize=(3.6, 2.8), layout="constrained")
+ax.plot([0.25, 0.5], [0.5, 0.25], "--", color=VERMILLION, label="straight line")
+ax.plot(grid, ap.curve(score, label, grid=grid), color=BLUE, label="what thresholds give")
+ax.plot(table["recall"], table["precision"], "o", color=BLUE)
+ax.annotate("A", (0.25, 0.5), (4, 4), textcoords="offset points")
+ax.annotate("B", (0.5, 0.25), (4, 4), textcoords="offset points")
+ax.set(xlabel="recall", ylabel="precision", xlim=(0.23, 0.53), ylim=(0.2, 0.54))
+_ = ax.legend(frameon=False)
+
+# %% [markdown]
+# Here it costs little. It costs most where points lie far apart. A ranking of 433 positives and 56,164 negatives begins with
+# 9 positives, 2 % of them, and leaves all other items tied: nothing else is known of them.
+
+# %%
+score, label = ranking((9, 0), (424, 56_164))
+names = ["continuous", "discrete", "average_precision", "lower_trapezoid"]
+pd.Series(ap.estimate(score, label, estimator=names), names, name="area").round(3).to_frame()
+
+# %% [markdown]
+# Straight lines, `lower_trapezoid`, make a half of what is next to nothing. That is `auc(recall, precision)`, as many a
+# script has it. The two right interpolations and average precision, which does not interpolate, all say about 0.03. Curves with a
+# point at every positive leave little to interpolate; tied scores, few thresholds or rounded probabilities leave much.
+#
+# ## The areas disagree
+#
+# Two rankings of 20 positives and 2000 negatives. The first has half of the positives right at the top, and the others
+# among the next 1500 negatives. The second has no good top, but all positives among the first 520 items.
+
+# %%
+curves = {"first": ranking((10, 0), (10, 1500), (0, 500)), "second": ranking((20, 500), (0, 1500))}
+names = ["roc_area", "continuous", "average_precision"]
+areas = pd.DataFrame({name: ap.estimate(*curve, estimator=names) for name, curve in curves.items()}, names)
+axes = draw_both(curves)
+areas.round(3)
+
+# %% [markdown]
+# By ROC area the second is better, 0.875 to 0.8125; by precision-recall area the first, 0.52 to 0.04. In the paper such a
+# pair has ROC areas of 0.813 and 0.875, and precision-recall areas of 0.514 and 0.038. It does not print the points, so ours
+# are a reconstruction: exact for the second curve, near for the first.
+#
+# Neither area is wrong: they answer different questions. ROC area is the chance that a random positive stands above a
+# random negative. A positive that moves up past 100 negatives adds the same to it, deep down or at the top. To precision
+# the latter matters far more: it is a share of the items above a threshold, and at the top these are few. That is where
+# somebody looks who reads a list or follows up alarms.
+#
+# The curves of such a pair must cross, because a dominating curve has the larger area in both spaces. On the real classifiers:
+
+# %%
+areas = ap.estimate(stamps.score, stamps.label, estimator=["roc_area", "continuous"])
+by_roc, by_area = areas.transpose("estimator", "model").values
+first, second = pair
+disagree = (by_roc[first] - by_roc[second]) * (by_area[first] - by_area[second]) < 0
+cross = verdict["roc"].values[pair] == "neither"
+print(f"{disagree.sum()} of {disagree.size} pairs are ordered differently by the two areas")
+print(f"in {(disagree & cross).sum()} of them the curves cross")
+
+# %% [markdown]
+# ## What prevalence does
+#
+# ROC curves do not know how rare positives are; precision does. One model, scores N(1, 1) against N(0, 1), at four
+# prevalences:
+
+# %%
+model = ap.simulate.binormal(mu=1)
+false_positive_rate = np.linspace(0, 1, 100_001)
+roc_area = np.trapezoid(model.roc(false_positive_rate), false_positive_rate)
+shares = [0.5, 0.1, 0.01, 0.001]
+areas = {"ROC area": roc_area, "precision-recall area": [model.area(share) for share in shares]}
+pd.DataFrame(areas, pd.Index(shares, name="prevalence")).round(3)
+
+# %% [markdown]
+# So areas under precision-recall curves of data sets with different prevalences cannot be compared as they are.
+# `ap.estimate(..., prevalence=0.1)` brings them to one.
+#
+# ## The achievable curve
+#
+# Between two thresholds one may toss a coin, and so reach every point on the straight line between them in ROC space: the
+# convex hull of a ROC curve is achievable. Moved to precision-recall space, hull and all, it is the achievable
+# precision-recall curve.
+
+# %%
+ax = stamps.aucpr.plot.achievable("rf_100")
+
+# %%
+names = ["continuous", "interpolated_convex"]
+pd.Series(ap.estimate(*crossing["rf_100"], estimator=names).values, names, name="area").round(3).to_frame()
+
+# %% [markdown]
+# It never has the smaller area, but take it as a picture of what is possible rather than as an estimate: its vertices are the
+# lucky points of this very sample. [02](02-bias-coverage-width.ipynb) shows how much it overestimates: up to a factor of
+# two where positives are few.

@@ -1,0 +1,732 @@
+"""What goes to other packages and comes back: checked against those packages themselves."""
+
+import csv
+import gzip
+import json
+import math
+import os
+import pickle
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from click.shell_completion import BashComplete
+from click.testing import CliRunner
+from conftest import pooled, queried
+
+import aucpr_dask as ap
+from aucpr_dask.cli import main
+from aucpr_dask.errors import AlignmentError, InvalidInputError, StoreError
+from aucpr_dask.interplay import trec
+from aucpr_dask.interplay.naming import cell, distinct, file_name, metric_name
+from aucpr_dask.interplay.scikit import area
+from aucpr_dask.scores.trec import import_trec
+from aucpr_dask.specs import ESTIMATORS, INTERVALS
+from aucpr_dask.stores import nodes_of
+
+HOSTILE = ["=1+1", "<script>alert(1)</script>", "a/b", "a_b", "../up", "[bold]x", "\x1b[31mred", "naïve", "@x"]
+
+
+@pytest.fixture
+def result(forest: xr.DataTree) -> xr.DataTree:
+    """Of data sets with and without queries, two estimators and two intervals."""
+    return ap.evaluate(forest, ["average_precision", "continuous"], ["logit", "wilson"])
+
+
+@pytest.fixture
+def hostile() -> xr.Dataset:
+    """Models whose names are formulas, markup, paths and escape sequences."""
+    return pooled(len(HOSTILE), 40).assign_coords(model=HOSTILE)
+
+
+# Data frames out
+
+
+def test_tidy_frame_holds_every_number(result: xr.DataTree) -> None:
+    frame = result.aucpr.to_dataframe()
+    assert len(frame) == sum(node["estimate"].size for _, node in nodes_of(result))
+    assert list(frame.columns[:5]) == ["dataset", "model", "query", "estimator", "estimate"]
+    for row in frame.to_dict("records"):
+        node = result[row["dataset"]].to_dataset().sel(model=row["model"], estimator=row["estimator"])
+        node = node.sel(query=row["query"]) if "query" in node.dims else node
+        assert row["estimate"] == float(node["estimate"])
+        for method in ("logit", "wilson"):
+            for bound in ("lower", "upper"):
+                expected = float(node["interval"].sel({"method": method, "ci_bound": bound}))
+                assert row[f"{method}_{bound}"] == expected
+        assert row["n_positive"] == float(node["n_positive"])
+        assert row["level"] == 0.95
+        raised = {flag for flag in ("few_positives", "heavy_ties") if flag in row["flags"].split()}
+        assert ("heavy_ties" in raised) == bool(node.aucpr.flagged("heavy_ties")["heavy_ties"])
+    assert frame["query"].isna().sum() == 2 * (3 + 5)
+    assert frame["n_missing"].dtype == np.int64
+
+
+def test_wide_frame_has_a_column_for_each_model(result: xr.DataTree) -> None:
+    frame = result.aucpr.to_dataframe(tidy=False)
+    assert list(frame.columns) == ["m0", "m1", "m2", "m3", "m4"]
+    value = frame.loc[("topics", "q1", "continuous"), "m3"]
+    assert value == float(result["topics/estimate"].sel(model="m3", query="q1", estimator="continuous"))
+    assert frame.loc["small"]["m4"].isna().all()
+
+
+def test_polars_frame_equals_the_pandas_frame(result: xr.DataTree) -> None:
+    pl = pytest.importorskip("polars")
+    for tidy in (True, False):
+        ours = result.aucpr.to_polars(tidy=tidy)
+        theirs = result.aucpr.to_dataframe(tidy=tidy)
+        theirs = theirs if tidy else theirs.reset_index()
+        assert ours.columns == list(theirs.columns)
+        assert ours.schema["model" if tidy else "estimator"] == pl.String
+        for name in ours.columns:
+            np.testing.assert_array_equal(ours[name].fill_null("").to_list(), theirs[name].fillna("").to_list()) if (
+                ours.schema[name] == pl.String
+            ) else np.testing.assert_array_equal(ours[name].to_numpy(), theirs[name].to_numpy())
+    assert result.aucpr.to_polars()["query"].null_count() == 16
+
+
+def test_frames_of_selections_means_and_lazy_results(result: xr.DataTree, forest: xr.DataTree) -> None:
+    topics = result["topics"].to_dataset()
+    one = topics.sel({"model": "m1", "estimator": "continuous", "method": "wilson"}).aucpr.to_dataframe()
+    assert one["query"].tolist() == ["q0", "q1", "q2"]
+    assert set(one["model"]) == {"m1"}
+    assert "wilson_lower" in one
+    means = topics.aucpr.aggregate().aucpr.to_dataframe()
+    assert {"interval_lower", "interval_upper", "n_queries"} <= set(means)
+    lazy = ap.evaluate(forest["small"].to_dataset().chunk(model=1))
+    pd.testing.assert_frame_equal(
+        lazy.aucpr.to_dataframe(), ap.evaluate(forest["small"].to_dataset()).aucpr.to_dataframe()
+    )
+    assert lazy["estimate"].chunks is not None, "the user's own result was computed in place"
+
+
+def test_what_is_no_result_makes_no_frame(forest: xr.DataTree) -> None:
+    with pytest.raises(InvalidInputError, match="this is not a result"):
+        forest.aucpr.to_dataframe()
+    clash = ap.evaluate(pooled(2).assign_coords(model=["estimator", "b"]))
+    with pytest.raises(AlignmentError, match="named like a column"):
+        clash.aucpr.to_dataframe(tidy=False)
+    assert len(clash.aucpr.to_dataframe()) == 2
+
+
+# Data frames in
+
+
+def wide_frame(scores: xr.Dataset) -> pd.DataFrame:
+    frame = scores["score"].to_pandas().T
+    return frame.assign(y=scores["label"].to_pandas()).reset_index()
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_wide_frames_come_back(kind: str, scores: xr.Dataset) -> None:
+    frame: Any = wide_frame(scores)
+    if kind != "pandas":
+        module = pytest.importorskip(kind)
+        frame = module.from_pandas(frame) if kind == "polars" else module.Table.from_pandas(frame)
+    xr.testing.assert_equal(ap.from_dataframe(frame, label="y", item="item"), scores)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_tidy_frames_come_back_in_any_order(kind: str, scores: xr.Dataset) -> None:
+    tidy: Any = (
+        wide_frame(scores).melt(["item", "y"], var_name="model", value_name="score").sample(frac=1, random_state=1)
+    )
+    if kind == "polars":
+        tidy = pytest.importorskip("polars").from_pandas(tidy)
+    back = ap.from_dataframe(tidy, label="y", model="model", item="item")
+    xr.testing.assert_equal(back.sortby(["model", "item"]), scores)
+    chosen = ap.from_dataframe(tidy, label="y", model="model", item="item", models=["m3", "m1"], negate="m1")
+    np.testing.assert_array_equal(chosen.sortby("item")["score"][1], -scores["score"].sel(model="m1"))
+
+
+def test_tidy_frames_with_queries_data_sets_and_weights(query_scores: xr.Dataset) -> None:
+    tidy = query_scores.to_dataframe().reset_index().query("label >= 0")
+    tidy = pd.concat([tidy.assign(set="a"), tidy.assign(set="b", score=-tidy["score"])]).assign(w=2.0)
+    lacking = tidy.drop(tidy.index[(tidy["model"] == "m2") & (tidy["item"] == 4)])
+    options = {"model": "model", "query": "query", "item": "item", "dataset": "set", "weight": "w"}
+    tree = ap.from_dataframe(lacking, **options)
+    assert list(tree.children) == ["a", "b"]
+    kept = ap.evaluate(tree, missing="drop")["a/estimate"].sel(model="m1")
+    expected = ap.evaluate(query_scores)["estimate"].sel(model="m1")
+    np.testing.assert_allclose(kept, expected, rtol=1e-14)
+    assert int(ap.evaluate(tree, missing="drop")["a/n_missing"].sel(model="m2").sum()) == 3
+    assert float(tree["b/weight"].max()) == 2.0
+
+
+def test_frames_that_do_not_fit_are_refused(scores: xr.Dataset) -> None:
+    tidy = wide_frame(scores).melt(["item", "y"], var_name="model", value_name="score")
+    options = {"label": "y", "model": "model", "item": "item"}
+    with pytest.raises(AlignmentError, match="scores an item twice"):
+        ap.from_dataframe(pd.concat([tidy, tidy[:1]]), **options)
+    odd = tidy.assign(y=tidy["y"].where(tidy.index != 7, 1 - tidy["y"]))
+    with pytest.raises(AlignmentError, match=r"models differ in the 'y' of an item[\s\S]*d0007"):
+        ap.from_dataframe(odd, **options)
+    with pytest.raises(InvalidInputError, match="needs names of items"):
+        ap.from_dataframe(tidy, label="y", model="model")
+    with pytest.raises(InvalidInputError, match="there is no such column"):
+        ap.from_dataframe(tidy, label="z", model="model", item="item")
+    with pytest.raises(InvalidInputError, match="named like a column"):
+        ap.from_dataframe(tidy.replace({"m0": "y"}), **options)
+    with pytest.raises(InvalidInputError, match="a name is missing"):
+        ap.from_dataframe(tidy.assign(model=tidy["model"].where(tidy.index != 3)), **options)
+    with pytest.raises(InvalidInputError, match="this is not a label"):
+        ap.from_dataframe(wide_frame(scores).assign(y=5), label="y", item="item")
+    with pytest.raises(InvalidInputError, match="this is not a data frame"):
+        ap.from_dataframe([1, 2])
+    lazy = pytest.importorskip("polars").LazyFrame({"a": [1]})
+    with pytest.raises(InvalidInputError, match="lazy"):
+        ap.from_dataframe(lazy)
+
+
+# Files
+
+
+def test_parquet_round_trip(result: xr.DataTree, tmp_path: Path) -> None:
+    ap.export(result, tmp_path / "r.parquet")
+    read = pd.read_parquet(tmp_path / "r.parquet")
+    pd.testing.assert_frame_equal(read, result.aucpr.to_dataframe(), check_dtype=False)
+
+
+def test_csv_and_json_keep_every_bit(result: xr.DataTree, tmp_path: Path) -> None:
+    frame = result.aucpr.to_dataframe()
+    result.aucpr.export(tmp_path / "r.csv")
+    with (tmp_path / "r.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["estimate"]) for row in rows] == frame["estimate"].tolist()
+    assert {row["query"] for row in rows if row["dataset"] == "small"} == {""}
+    assert {row["standard_error"] for row in rows if row["estimator"] == "continuous"} == {""}
+    result.aucpr.export(tmp_path / "r.json")
+    records = json.loads((tmp_path / "r.json").read_text(), parse_constant=pytest.fail)
+    assert [record["logit_upper"] for record in records] == frame["logit_upper"].tolist()
+    assert records[1]["standard_error"] is None
+    result.aucpr.export(tmp_path / "wide.csv", tidy=False)
+    assert (tmp_path / "wide.csv").read_text().splitlines()[0] == "dataset,query,estimator,m0,m1,m2,m3,m4"
+
+
+def test_no_cell_is_a_formula(hostile: xr.Dataset, tmp_path: Path) -> None:
+    for tidy in (True, False):
+        ap.export(ap.evaluate(hostile), tmp_path / f"{tidy}.csv", tidy=tidy)
+        with (tmp_path / f"{tidy}.csv").open(newline="") as file:
+            cells = [text for row in csv.reader(file) for text in row]
+        assert "'=1+1" in cells
+        assert "'@x" in cells
+        assert not [text for text in cells if text.startswith(tuple("=+-@\t\r"))]
+    assert cell(" =1") == "' =1"
+
+
+def test_exports_replace_only_what_they_may(result: xr.DataTree, tmp_path: Path) -> None:
+    file = tmp_path / "r.csv"
+    ap.export(result, file)
+    before = file.read_bytes()
+    with pytest.raises(StoreError, match="something at this place already"):
+        ap.export(result["small"].to_dataset(), file)
+    assert file.read_bytes() == before
+    ap.export(result["small"].to_dataset(), file, overwrite=True)
+    assert file.read_bytes() != before
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(StoreError, match="refusing to overwrite a folder"):
+        ap.export(result, tmp_path / "mine", format="trec_eval", overwrite=True)
+    for _ in range(2):
+        ap.export(result, tmp_path / "evals", format="trec_eval", overwrite=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["evals", "mine", "r.csv"], "partial files are left"
+    with pytest.raises(StoreError, match="cannot be written"):
+        ap.export(result, tmp_path / "absent" / "r.csv")
+
+
+def test_exports_say_what_they_cannot_do(result: xr.DataTree, forest: xr.DataTree, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="suffix does not say"):
+        ap.export(result, tmp_path / "r.xlsx")
+    with pytest.raises(InvalidInputError, match="made of scores"):
+        ap.export(result, tmp_path / "runs", format="trec_run")
+    with pytest.raises(InvalidInputError, match="made of results"):
+        ap.export(forest, tmp_path / "r.csv")
+    with pytest.raises(InvalidInputError, match="written to this machine"):
+        ap.export(result, "s3://bucket/r.csv")
+
+
+# Names
+
+
+def test_changed_names_stay_different() -> None:
+    names = [*HOSTILE, "A_b", "x" * 300, "x" * 299 + "y", "..", "", "con. "]
+    for changed, longest in ((file_name, 100), (metric_name, 50)):
+        new = distinct(names, changed, longest)
+        assert len({name.casefold() for name in new.values()}) == len(names)
+        assert max(len(name.encode()) for name in new.values()) <= longest
+        assert new["a_b"] == "a_b" or "A_b" in names
+    for name in map(file_name, names):
+        assert Path("folder", name).resolve().parent == Path("folder").resolve()
+    assert distinct(["a/b"], file_name, 50) == {"a/b": "a_b"}
+
+
+# MLflow
+
+
+def test_metrics_are_means_over_queries_or_of_every_query(result: xr.DataTree) -> None:
+    metrics = result.aucpr.to_metrics()
+    assert metrics["topics/m1/average_precision"] == pytest.approx(
+        float(result["topics/estimate"].sel(model="m1", estimator="average_precision").mean()), abs=1e-15
+    )
+    assert metrics["small/m1/continuous"] == float(result["small/estimate"].sel(model="m1", estimator="continuous"))
+    assert "topics/m1/average_precision.interval_lower" in metrics
+    each = result.aucpr.to_metrics(per_query=True)
+    assert each["topics/m1/q2/continuous.logit_upper"] == float(
+        result["topics/interval"].sel(model="m1", query="q2", estimator="continuous").values[0, 1]
+    )
+    assert all(isinstance(value, float) and math.isfinite(value) for value in (metrics | each).values())
+
+
+def test_undefined_metrics_are_left_out() -> None:
+    nothing = pooled(1, 10)
+    nothing["label"][:] = 0
+    assert not any(name.split("/")[-1] == "average_precision" for name in ap.evaluate(nothing).aucpr.to_metrics())
+
+
+def test_metric_names_keep_the_rules_of_mlflow(hostile: xr.Dataset, tmp_path: Path) -> None:
+    long = hostile.assign_coords(model=[*HOSTILE[:-2], "x" * 300, "x" * 301])
+    tree = xr.DataTree.from_dict({"d (1)": hostile, "e:2": long})
+    metrics = ap.evaluate(tree).aucpr.to_metrics()
+    assert len([name for name in metrics if re.search(r"average_precision(_\w{8})?$", name)]) == 2 * len(HOSTILE)
+    for name in metrics:
+        assert re.fullmatch(r"[/\w.\- ]{1,250}", name), name
+        assert os.path.normpath(name) == name
+        assert not name.startswith(("..", "/"))
+    ap.export(ap.evaluate(tree), tmp_path / "m.json", format="mlflow")
+    document = json.loads((tmp_path / "m.json").read_text())
+    assert document["metrics"] == metrics
+    assert document["params"]["missing"] == "raise"
+    assert all(isinstance(text, str) and len(text) <= 500 for text in document["params"].values())
+
+
+def test_mlflow_takes_the_metrics(hostile: xr.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mlflow", reason="MLflow is not installed")
+    result = ap.evaluate(xr.DataTree.from_dict({"d (1)": hostile, "topics": queried()}))
+    ap.export(result, tmp_path / "m.json", format="mlflow")
+    code = (
+        "import json, mlflow, sys, warnings\n"
+        "given = json.load(open('m.json'))\n"
+        "mlflow.set_tracking_uri('file:' + sys.argv[1])\n"
+        "with mlflow.start_run() as run:\n"
+        "    mlflow.log_metrics(given['metrics']); mlflow.log_params(given['params'])\n"
+        "kept = mlflow.get_run(run.info.run_id).data\n"
+        "assert kept.metrics == given['metrics'] and kept.params == given['params']\n"
+        "print(len(kept.metrics))\n"
+    )
+    environment = os.environ | {"MLFLOW_ALLOW_FILE_STORE": "true"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "mlruns")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[-1]) == len(result.aucpr.to_metrics())
+
+
+# TREC
+
+
+def test_trec_eval_lines(query_scores: xr.Dataset, tmp_path: Path) -> None:
+    query_scores["label"][1] = np.minimum(query_scores["label"][1], 0)  # a query without positives
+    result = ap.evaluate(query_scores, ["average_precision", "roc_area"])
+    ap.export(result, tmp_path / "evals", format="trec_eval")
+    assert sorted(path.name for path in (tmp_path / "evals").glob("*.eval")) == [f"m{i}.eval" for i in range(4)]
+    lines = [line.split("\t") for line in (tmp_path / "evals" / "m2.eval").read_text().splitlines()]
+    estimate = result["estimate"].sel(model="m2", estimator="average_precision")
+    assert ["map" + " " * 19, "q0", f"{float(estimate.sel(query='q0')):.4f}"] in lines
+    assert [name.strip() for name, query, _ in lines if query == "q1"] == []
+    assert ["num_q" + " " * 17, "all", "2"] in lines
+    assert ["map" + " " * 19, "all", f"{float(estimate.mean()):.4f}"] in lines
+
+
+@pytest.mark.parametrize("layout", ["pooled", "per-run"])
+def test_trec_runs_come_back_and_trec_eval_agrees(layout: str, tmp_path: Path) -> None:
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    random = np.random.default_rng(3)
+    grades = {f"{q}": {f"doc{d:02d}": int(random.integers(-1, 3)) for d in range(30)} for q in (301, 302, 303)}
+    (tmp_path / "qrels.txt").write_text(
+        "".join(f"{q} 0 {d} {g}\n" for q, one in grades.items() for d, g in one.items())
+    )
+    for name in ("bm25", "dense net"):
+        lines = [f"{q} Q0 doc{d:02d} 1 {random.integers(0, 8) / 3} t\n" for q in grades for d in range(0, 40, 2)]
+        (tmp_path / f"{name}.run").write_text("".join(lines))
+    import_trec(sorted(tmp_path.glob("*.run")), tmp_path / "qrels.txt", tmp_path / "s.zarr", layout=layout)
+    scores = ap.open_scores(tmp_path / "s.zarr")
+    ap.export(scores, tmp_path / "out", format="trec_run")
+    options = {"ties": "trec_eval", "missing": "unretrieved", "positive_from": 1}
+    expected = ap.evaluate(scores, **options)["estimate"].isel(estimator=0)
+    for name in ("bm25", "dense net"):
+        qrels = tmp_path / "out" / ("qrels.txt" if layout == "pooled" else f"qrels/{name}.qrels")
+        with qrels.open() as file:
+            judged = pytrec_eval.parse_qrel(file)
+        with (tmp_path / "out" / "runs" / f"{name}.run").open() as file:
+            found = pytrec_eval.RelevanceEvaluator(judged, {"map"}).evaluate(pytrec_eval.parse_run(file))
+        for query, values in found.items():
+            assert values["map"] == pytest.approx(float(expected.sel(model=name, query=query)), abs=1e-12)
+        import_trec(tmp_path / "out" / "runs" / f"{name}.run", qrels, tmp_path / f"{name}.zarr")
+        again = ap.evaluate(ap.open_scores(tmp_path / f"{name}.zarr"), **options)["estimate"].isel(estimator=0)
+        np.testing.assert_array_equal(again.sel(model=name), expected.sel(model=name))
+
+
+def test_runs_of_a_data_set_without_queries(hostile: xr.Dataset, tmp_path: Path) -> None:
+    dataset = hostile.assign(score=hostile["score"].astype("float32"))
+    ap.export(xr.DataTree.from_dict({"a b": dataset}), tmp_path / "out", format="trec_run")
+    folder = tmp_path / "out" / "a b"
+    assert len(list((folder / "runs").glob("*.run"))) == len(HOSTILE)
+    assert all(len(line.split()) == 6 for line in (folder / "runs" / "[bold]x.run").read_text().splitlines())
+    import_trec(folder / "runs" / "naïve.run", folder / "qrels.txt", tmp_path / "s.zarr", layout="pooled")
+    back = ap.evaluate(ap.open_scores(tmp_path / "s.zarr"))["estimate"]
+    assert float(back.squeeze()) == float(ap.evaluate(dataset)["estimate"].sel(model="naïve").squeeze())
+    soft = dataset.drop_vars("label").assign(positive_weight=dataset["label"], negative_weight=1 - dataset["label"])
+    with pytest.raises(InvalidInputError, match="only scores with labels"):
+        ap.export(soft, tmp_path / "soft", format="trec_run")
+    assert (folder / "qrels.txt").read_text()[0] == trec.ONLY_QUERY
+
+
+# scikit-learn
+
+
+def table(n_items: int = 90, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    y = (np.arange(n_items) % 3 == 0).astype(int)
+    return random.normal(size=(n_items, 3)) + y[:, None], y
+
+
+def test_scorer_equals_scikit_learns() -> None:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import get_scorer
+    from sklearn.model_selection import GridSearchCV, cross_val_score
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.tree import DecisionTreeClassifier
+
+    X, y = table()
+    weight = np.random.default_rng(1).random(len(y))
+    theirs = get_scorer("average_precision")
+    ours = pickle.loads(pickle.dumps(ap.scorer()))
+    for classifier in (LogisticRegression(), GaussianNB(), DecisionTreeClassifier(max_depth=2, random_state=0)):
+        np.testing.assert_allclose(
+            cross_val_score(classifier, X, y, scoring=ours),
+            cross_val_score(classifier, X, y, scoring=theirs),
+            rtol=1e-12,
+        )
+        fitted = classifier.fit(X, y)
+        assert ours(fitted, X, y, sample_weight=weight) == pytest.approx(theirs(fitted, X, y, sample_weight=weight))
+    assert ours(fitted, X, y, sample_weight=weight) != ours(fitted, X, y)
+    search = GridSearchCV(LogisticRegression(), {"C": [0.01, 1.0]}, scoring=ap.scorer("continuous"), cv=3, n_jobs=1)
+    assert 0 < search.fit(X, y).best_score_ <= 1
+
+
+def test_scorer_of_named_classes_and_options() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    X, y = table()
+    words = np.where(y == 1, "good", "poor")
+    fitted = LogisticRegression().fit(X, words)
+    expected = ap.estimate(-fitted.decision_function(X), y, prevalence=0.01)
+    assert ap.scorer(positive="good", prevalence=0.01)(fitted, X, words) == expected
+    with pytest.raises(InvalidInputError, match="which class is positive"):
+        ap.scorer()(fitted, X, words)
+    with pytest.raises(InvalidInputError, match="unknown estimator"):
+        ap.scorer("averag_precision")
+    with pytest.raises(InvalidInputError, match="several classes"):
+        area([0, 1, 2], np.eye(3), pos_label=1)
+
+
+def test_fitted_classifiers_score_new_data() -> None:
+    from scipy.sparse import csr_array
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.svm import LinearSVC
+
+    X, y = table()
+    new, truth = table(60, seed=5)
+    classifiers = {"logistic": LogisticRegression().fit(X, y), "svm": LinearSVC().fit(X, y)}
+    tree = ap.from_sklearn(classifiers, {"dense": (new, truth), "sparse": (csr_array(new), truth, truth + 0.5)})
+    np.testing.assert_array_equal(tree["dense/score"][0], classifiers["logistic"].predict_proba(new)[:, 1])
+    np.testing.assert_array_equal(tree["dense/score"][1], classifiers["svm"].decision_function(new))
+    np.testing.assert_allclose(tree["sparse/score"], tree["dense/score"])
+    np.testing.assert_array_equal(tree["sparse/weight"], truth + 0.5)
+    assert "fold" not in tree["dense"]
+    other = ap.from_sklearn(classifiers, (new, truth), positive=0, response="decision_function")
+    np.testing.assert_array_equal(other["score"][1], -classifiers["svm"].decision_function(new))
+    np.testing.assert_array_equal(other["label"], 1 - truth)
+
+
+def test_cross_validation_is_scikit_learns_and_keeps_the_folds(tmp_path: Path) -> None:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GroupKFold, StratifiedKFold, cross_val_predict
+    from sklearn.naive_bayes import GaussianNB
+
+    X, y = table()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"], index=[f"patient {i}" for i in range(len(y))])
+    cv = StratifiedKFold(4, shuffle=True, random_state=2)
+    classifiers = {"logistic": LogisticRegression(), "bayes": GaussianNB()}
+    scores = ap.from_sklearn(classifiers, (frame, pd.Series(y, frame.index)), cv=cv)
+    for name, classifier in classifiers.items():
+        expected = cross_val_predict(classifier, X, y, cv=cv, method="predict_proba")[:, 1]
+        np.testing.assert_allclose(scores["score"].sel(model=name), expected, rtol=1e-12)
+    assert scores["item"].values[3] == "patient 3"
+    for number, (_, test) in enumerate(cv.split(X, y)):
+        assert (scores["fold"][test] == number).all()
+    written = ap.from_sklearn(classifiers, {"t": (frame, y)}, cv=cv, url=tmp_path / "s.zarr")
+    xr.testing.assert_equal(
+        written["t"].to_dataset()[["score", "label", "fold"]].compute(), scores[["score", "label", "fold"]]
+    )
+    result = ap.evaluate(scores, intervals=["logit", "cross_validation"])
+    assert np.isfinite(result["interval"]).all()
+    grouped = ap.from_sklearn(classifiers, (X, y), cv=GroupKFold(3), groups=np.arange(90) // 9)
+    assert (grouped["fold"].groupby(grouped["cluster"]).std() == 0).all()
+
+
+def test_one_class_of_many_is_positive() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    X, _ = table()
+    kinds = np.array(["cat", "dog", "eel"])[np.arange(90) % 3]
+    scores = ap.from_sklearn({"a": LogisticRegression()}, (X, kinds), cv=3, positive="dog")
+    assert int(scores["label"].sum()) == 30
+    fitted = LogisticRegression().fit(X, kinds)
+    whole = ap.from_sklearn({"a": fitted}, (X, kinds), positive="eel", response="decision_function")
+    np.testing.assert_array_equal(whole["score"][0], fitted.decision_function(X)[:, 2])
+
+
+def test_classifiers_and_data_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    from sklearn.linear_model import LogisticRegression, Perceptron
+    from sklearn.model_selection import ShuffleSplit
+    from sklearn.neighbors import NearestCentroid
+
+    class LabelsOnly(NearestCentroid):
+        predict_proba = decision_function = property()
+
+    X, y = table()
+    logistic = LogisticRegression()
+    with pytest.raises(InvalidInputError, match=r"labels only[\s\S]*'plain'"):
+        ap.from_sklearn({"plain": LabelsOnly()}, (X, y), cv=3)
+    with pytest.raises(InvalidInputError, match=r"labels only"):
+        ap.from_sklearn({"p": Perceptron()}, (X, y), cv=3, response="predict_proba")
+    with pytest.raises(InvalidInputError, match=r"not fitted[\s\S]*cv=5"):
+        ap.from_sklearn({"logistic": logistic}, (X, y), url=tmp_path / "s.zarr")
+    assert not (tmp_path / "s.zarr").exists()
+    with pytest.raises(InvalidInputError, match="every item once"):
+        ap.from_sklearn({"logistic": logistic}, (X, y), cv=ShuffleSplit(2, random_state=0))
+    with pytest.raises(InvalidInputError, match="which class is positive"):
+        ap.from_sklearn({"logistic": logistic}, (X, np.where(y, "a", "b")), cv=3)
+    with pytest.raises(InvalidInputError, match="does not know the positive class"):
+        ap.from_sklearn({"logistic": logistic.fit(X, y)}, (X, y), positive=7)
+    with pytest.raises(AlignmentError, match="rows for different items"):
+        ap.from_sklearn({"logistic": logistic}, (X, y[1:]), cv=3)
+    with pytest.raises(InvalidInputError, match="there is no classifier"):
+        ap.from_sklearn({}, (X, y), cv=3)
+
+
+def test_importing_the_package_imports_none_of_them() -> None:
+    code = "import sys, aucpr_dask as ap; ap.scorer, ap.from_sklearn, ap.from_dataframe, ap.export\n"
+    code += "print([name for name in ('sklearn', 'polars', 'mlflow', 'matplotlib') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_absent_packages_are_named_with_their_extra(monkeypatch: pytest.MonkeyPatch, scores: xr.Dataset) -> None:
+    for name in ("polars", "sklearn", "pyarrow"):
+        monkeypatch.setitem(sys.modules, name, None)
+        monkeypatch.setitem(sys.modules, f"{name}.metrics", None)
+    with pytest.raises(InvalidInputError, match=r"aucpr-dask\[polars\]"):
+        ap.evaluate(scores).aucpr.to_polars()
+    with pytest.raises(InvalidInputError, match=r"aucpr-dask\[sklearn\]"):
+        ap.scorer()
+    with pytest.raises(InvalidInputError, match=r"aucpr-dask\[parquet\]"):
+        ap.from_dataframe(wide_frame(scores), label="y")
+
+
+# What it looks like
+
+
+class Page(HTMLParser):
+    """The tags of a piece of HTML, and its text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, "tags are not nested"
+
+    def handle_data(self, data: str) -> None:
+        self.text += f"{data}\n"
+
+
+def test_results_show_their_ranking(result: xr.DataTree) -> None:
+    text = repr(result.aucpr)
+    assert text.startswith("result: 3 data sets, 3 to 5 models, 3 queries\n")
+    best = result["large/estimate"].sel(estimator="average_precision").max().item()
+    assert f"{best:.4f}" in text
+    assert max(map(len, text.splitlines())) <= 80
+    page = Page(result.aucpr._repr_html_())
+    assert page.open == []
+    assert page.tags.count("table") == 3
+    assert f"{best:.4f}" in page.text
+    assert "topics, average precision, mean of 3 queries, t interval" in page.text
+    assert page.tags.count("svg") == 9
+
+
+def test_names_in_reprs_stay_text(hostile: xr.Dataset) -> None:
+    shown = ap.evaluate(hostile).aucpr
+    assert "\x1b" not in repr(shown)
+    assert "[bold]x" in repr(shown)
+    html = shown._repr_html_()
+    assert "<script" not in html
+    page = Page(html)
+    assert page.open == []
+    tables = {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+    assert set(page.tags) <= {"div", "p", "strong", "svg", "line", "circle"} | tables
+    assert "<script>alert(1)</script>" in page.text
+
+
+def test_reprs_compute_nothing(forest: xr.DataTree) -> None:
+    lazy = ap.evaluate(forest.chunk())
+    assert "not computed yet" in repr(lazy.aucpr)
+    assert "not computed yet" in lazy.aucpr._repr_html_()
+    assert (
+        repr(forest.aucpr)
+        == "scores: 3 data sets, 3 to 5 models, 3 queries, 20 to 80 items\nevaluate them: .aucpr.evaluate()"
+    )
+    assert repr(ap.compare(ap.evaluate(queried())).aucpr) == "comparison: 4 models"
+    assert repr(xr.Dataset().aucpr) == "data"
+
+
+# The command line
+
+
+def call(*words: object) -> Any:
+    done = CliRunner().invoke(main, [str(word) for word in words], env={"COLUMNS": "80"})
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def test_export_command(forest: xr.DataTree, tmp_path: Path) -> None:
+    ap.save_scores(forest, tmp_path / "s.zarr")
+    ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", cluster=1, missing="drop")
+    call("export", tmp_path / "r.zarr", tmp_path / "t.csv", "--data-set", "large")
+    assert set(pd.read_csv(tmp_path / "t.csv")["dataset"]) == {"large"}
+    call("export", tmp_path / "r.zarr", tmp_path / "w.parquet", "--wide")
+    assert len(pd.read_parquet(tmp_path / "w.parquet")) == 5
+    call("export", tmp_path / "r.zarr", tmp_path / "m.json", "--format", "mlflow", "--per-query")
+    assert "topics/m0/q1/average_precision" in json.loads((tmp_path / "m.json").read_text())["metrics"]
+    done = call("export", tmp_path / "s.zarr", tmp_path / "runs", "--format", "trec_run", "--json")
+    assert json.loads(done.stdout)["path"] == str(tmp_path / "runs")
+    assert len(list((tmp_path / "runs" / "topics" / "runs").iterdir())) == 4
+    again = CliRunner().invoke(main, ["export", str(tmp_path / "r.zarr"), str(tmp_path / "t.csv")])
+    assert again.exit_code == 2
+    assert "--overwrite" in again.stderr
+    call("export", tmp_path / "r.zarr", tmp_path / "t.csv", "--overwrite")
+
+
+def completions(line: str) -> list[str]:
+    *words, incomplete = shlex.split(line) if not line.endswith(" ") else [*shlex.split(line), ""]
+    found = BashComplete(main, {}, "aucpr-dask", "_AUCPR_DASK_COMPLETE").get_completions(words, incomplete)
+    return [item.value for item in found]
+
+
+def test_the_shell_completes_commands_and_names() -> None:
+    assert completions("ex") == ["export"]
+    assert "trec" in completions("import ")
+    assert completions("evaluate s r --estimator interpolated_m") == [
+        name for name in ESTIMATORS if name.startswith("interpolated_m")
+    ]
+    assert completions("evaluate s r --estimator al") == ["all"]
+    assert completions("compare r --estimator roc") == ["roc_area"]
+    assert completions("show r --estimator precision") == ["precision_at_recall("]
+    assert completions("evaluate s r --interval wil") == ["wilson"]
+    after = completions("evaluate s r --intervals logit,")
+    assert after == [f"logit,{name}" for name in INTERVALS if name != "logit"]
+    assert "trec_eval" in completions("export r x --format tr")
+    assert "drop" in completions("evaluate s r --missing ")
+
+
+@pytest.mark.skipif(not (shutil.which("bash") and shutil.which("aucpr-dask")), reason="the command is not installed")
+def test_bash_completes_by_the_script_that_the_page_names() -> None:
+    script = """
+    eval "$(_AUCPR_DASK_COMPLETE=bash_source aucpr-dask)"
+    COMP_WORDS=(aucpr-dask evaluate --estimator binorm) COMP_CWORD=3
+    $(complete -p aucpr-dask | sed 's/.*-F \\([^ ]*\\).*/\\1/') aucpr-dask
+    echo "${COMPREPLY[@]}"
+    """
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["binormal"]
+
+
+def commands(group: click.Group = main, before: tuple[str, ...] = ()) -> dict[tuple[str, ...], click.Command]:
+    """Return every command that does something, by its words."""
+    found: dict[tuple[str, ...], click.Command] = {}
+    for name, command in group.commands.items():
+        words = (*before, name)
+        found |= commands(command, words) if isinstance(command, click.Group) else {words: command}
+    return found
+
+
+def example_of(command: click.Command) -> list[str]:
+    with click.Context(command) as context:
+        return shlex.split(command.get_help(context).splitlines()[-1])
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_every_example_is_one_that_its_command_takes(words: tuple[str, ...]) -> None:
+    command = commands()[words]
+    program, *given = example_of(command)
+    assert program == "aucpr-dask"
+    assert tuple(given[: len(words)]) == words
+    command.make_context(" ".join(words), given[len(words) :])
+
+
+@pytest.mark.slow
+def test_every_example_works_after_the_demo(tmp_path: Path) -> None:
+    """All of them, one after another in one folder, as a reader would try them."""
+    random = np.random.default_rng(1)
+    frame = pd.DataFrame({"group": np.repeat(["q1", "q2"], 20), "y": np.tile([1, 0, 0, 0], 10)})
+    for name in ("good", "better"):
+        frame[name] = frame["y"] + random.normal(size=len(frame))
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    frame.drop(columns="group").to_parquet(tmp_path / "table.parquet")
+    score = frame[["good", "better"]].to_numpy().T
+    np.savez(tmp_path / "scores.npz", scores=score, y=frame["y"].to_numpy())
+    foreign = xr.Dataset({"score": (("model", "item"), score), "truth": ("item", frame["y"].to_numpy())})
+    foreign.to_netcdf(tmp_path / "scores.nc", engine="scipy")
+    ap.export(queried().fillna(0.0), tmp_path / "made", format="trec_run")
+    (tmp_path / "runs").mkdir()
+    for run in (tmp_path / "made" / "runs").iterdir():
+        (tmp_path / "runs" / f"{run.stem}.txt.gz").write_bytes(gzip.compress(run.read_bytes()))
+    shutil.copy(tmp_path / "made" / "qrels.txt", tmp_path / "qrels.txt")
+    for words, command in commands().items():
+        line = " ".join(map(shlex.quote, example_of(command)[1:])).replace("'runs/*.txt.gz'", "runs/*.txt.gz")
+        overwrite = " --overwrite" if words[0] == "import" and "--overwrite" not in line else ""
+        done = subprocess.run(
+            ["bash", "-c", f"{sys.executable} -m aucpr_dask {line}{overwrite}"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stderr}"

@@ -1,0 +1,658 @@
+"""The report: what its page says, and what a browser makes of it."""
+
+import csv
+import hashlib
+import io
+import json
+import re
+import shutil
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from click.testing import CliRunner
+from conftest import pooled, queried
+
+import aucpr_dask as ap
+from aucpr_dask.cli import main
+from aucpr_dask.view.report import pairs, words
+from aucpr_dask.view.report.vendor import LIBRARIES, changed_files
+
+NASTY = [
+    "</script><script>hacked=1</script>",
+    "<img src=x onerror=hacked=1>",
+    '&lt;b&gt; & "quotes" \'n all',
+    "a\x1b[31mred\u202e",
+    "=HYPERLINK(A1)",
+    "+1",
+    '@x, "y"',
+    "-2\nnew line",
+    "{{ 7 * 7 }} {% raw %}",
+    "模型",
+    "",
+]
+AXE = ("axe-core@4.14.1", "e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745")
+
+
+class Page(HTMLParser):
+    """The parts of a page that tests look at."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.styles: list[str] = []
+        self.words: list[str] = []
+        self._in = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._in = tag
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._in == "script":
+            self.scripts[-1] += data
+        elif self._in == "style":
+            self.styles.append(data)
+        else:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.words))
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return json.loads(self.scripts[0])
+
+
+def of_queries(n_models: int, n_queries: int, seed: int = 0, names: list[str] | None = None) -> xr.Dataset:
+    """A result over queries whose models differ a little, with intervals."""
+    random = np.random.default_rng(seed)
+    estimate = np.clip(
+        random.normal(0.4, 0.1, (n_models, 1)) + random.normal(0, 0.12, (n_models, n_queries)), 0.01, 0.99
+    )
+    n_positive = np.broadcast_to(random.integers(5, 90, n_queries), estimate.shape).astype(float)
+    interval = np.asarray(ap.interval(estimate, n_positive))
+    labels = np.array(names or [f"m{i:04d}" for i in range(n_models)], dtype=object)
+    return xr.Dataset(
+        {
+            "estimate": (("model", "query", "estimator"), estimate[..., None]),
+            "interval": (("model", "query", "estimator", "method", "ci_bound"), interval[:, :, None, None]),
+            "n_positive": (("model", "query"), n_positive),
+            "prevalence": (("model", "query"), n_positive / 1000),
+            "flags": (("model", "query"), np.where(n_positive < 20, 4, 0).astype(np.int32)),
+        },
+        coords={
+            "model": labels,
+            "query": [f"q{i}" for i in range(n_queries)],
+            "estimator": ["average_precision"],
+            "method": ["logit"],
+            "level": 0.95,
+        },
+        attrs={"ties": "block", "missing": "unretrieved", "unjudged": "negative"},
+    )
+
+
+def written(result: Any, folder: Path, **options: Any) -> Page:
+    return Page(ap.report(result, folder / "report.html", **options).read_text(encoding="utf-8"))
+
+
+# --- the page as text --------------------------------------------------------------------------------------------
+
+
+def test_page_asks_for_nothing_outside_of_it(tmp_path: Path) -> None:
+    page = written(ap.evaluate(queried()), tmp_path, scores=queried())
+    addresses = [value for _, attrs in page.tags for name, value in attrs.items() if name in ("src", "href")]
+    assert addresses
+    assert all(str(value).startswith(("#", "data:")) for value in addresses)
+    assert "sourceMappingURL" not in "".join(page.scripts)
+    assert "url(" not in "".join(page.styles)
+    policy = next(attrs["content"] for tag, attrs in page.tags if attrs.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert "default-src 'none'" in policy
+    run = [body for body, (_, attrs) in zip(page.scripts, filter(_is_script, page.tags), strict=True) if not attrs]
+    assert len(run) == len(re.findall("sha256-", policy)) - 1 == 4  # and the style
+
+
+def _is_script(tag: tuple[str, Any]) -> bool:
+    return tag[0] == "script"
+
+
+def test_vendored_files_are_those_of_their_packages() -> None:
+    assert changed_files() == []
+    assert all(any("LICENSE" in name for _, name, _ in library.files) for library in LIBRARIES)
+
+
+def test_names_are_inert_in_the_source(tmp_path: Path) -> None:
+    result = of_queries(len(NASTY), 3, names=NASTY)
+    page = written(result.assign_coords(query=NASTY[:3]), tmp_path, title=NASTY[0])
+    assert not [attrs for tag, attrs in page.tags if tag == "img" or "onerror" in attrs]
+    assert len(page.scripts) == 5 + len([1 for tag, attrs in page.tags if str(attrs.get("id")).startswith("block-")])
+    shown = page.data["names"][0]
+    assert shown[:2] == NASTY[:2]
+    assert shown[3] == r"a\x1b[31mred\u202e"
+    assert shown[-1] == "(model without a name)"
+    assert "{{ 7 * 7 }}" in page.data["names"][0][8]
+    source = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "\x1b" not in source
+    assert "\u202e" not in source
+
+
+def test_names_that_look_alike_are_told_apart(tmp_path: Path) -> None:
+    result = of_queries(3, 4, names=["a\x1b", "a\\x1b", "a"])
+    assert written(result, tmp_path).data["names"] == [[r"a\x1b", r"a\x1b (number 1)", "a"]]
+
+
+def test_same_result_gives_the_same_page(tmp_path: Path) -> None:
+    result = of_queries(5, 6)
+    first = ap.report(result, tmp_path / "a.html").read_bytes()
+    assert ap.report(result.copy(), tmp_path / "b.html").read_bytes() == first
+    assert ap.report(of_queries(5, 6, seed=1), tmp_path / "c.html").read_bytes() != first
+
+
+def test_words_follow_the_result(tmp_path: Path) -> None:
+    text = written(of_queries(4, 6), tmp_path).text
+    assert "mean over the queries" in text
+    assert "95 % logit" in text
+    assert "Few queries: 6" in text
+    assert "4 models make 6 pairs" in text
+    assert "did not retrieve" in text or "was not retrieved" in text
+    bootstrapped = ap.evaluate(pooled(3, 60), intervals=["bootstrap"], n_resamples=200, seed=7, level=0.9)
+    page = written(bootstrapped, tmp_path, overwrite=True)
+    text = page.text
+    assert "Resampled: items, positives and negatives apart, 200 times, seed 7" in text
+    assert "fall short of their level" in text
+    assert "keeps no replicates" in page.data["sections"][0]["estimators"][0]["why"]
+    plenty = of_queries(2, 40)
+    plenty["n_positive"] = plenty["n_positive"] * 0 + 500
+    text = written(plenty.assign(flags=plenty["flags"] * 0), tmp_path, overwrite=True).text
+    assert "Few positives" not in text
+    assert "Few queries" not in text
+    assert "reach their level" in text
+    assert "pairs" not in text.partition("Method")[0]
+
+
+def test_coverage_in_words_is_that_of_the_study() -> None:
+    study = (Path(__file__).parents[1] / "docs" / "simulation-study.md").read_text(encoding="utf-8")
+    table = study.partition("| lowest coverage (mean width ratio): n =")[2]
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", table.partition("\n\n")[0], re.MULTILINE)
+    found = {name: tuple(float(cell.split()[0]) for cell in cells.split("|")) for name, cells in rows}
+    assert found == words.LOWEST_COVERAGE
+
+
+def test_provenance_shows_no_secret(tmp_path: Path) -> None:
+    result = of_queries(2, 3).assign_attrs(source="https://ann:swordfish@example.org/s.zarr?sig=abc", seed=5)
+    ap.report(result, tmp_path / "report.html")
+    source = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "https://example.org/s.zarr" in source
+    assert "swordfish" not in source
+    assert "sig=abc" not in source
+
+
+def test_queries_without_estimates(tmp_path: Path) -> None:
+    result = of_queries(3, 6)
+    result["estimate"][:, 2] = np.nan
+    result["estimate"][0, 4] = np.nan
+    page = written(result, tmp_path)
+    assert "1 of 6 queries have no estimate and count in no mean: q2" in page.text
+    (plan,) = page.data["sections"][0]["estimators"][0]["comparisons"]
+    assert plan["left_out"] == ["q2", "q4"]
+    assert plan["units"] == [0, 1, 3, 5]
+
+
+def test_nothing_defined(tmp_path: Path) -> None:
+    result = of_queries(3, 4)
+    result["estimate"][:] = np.nan
+    assert "Models cannot be compared here" in json.dumps(written(result, tmp_path).data)
+
+
+def test_replicates_of_the_best_are_kept_if_they_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = ap.evaluate(pooled(6, 60), keep_replicates=True, n_resamples=100)
+    (plan,) = written(result, tmp_path).data["sections"][0]["estimators"][0]["comparisons"]
+    assert (plan["models"], plan["n_without"]) == ([0, 1, 2, 3, 4, 5], 0)
+    monkeypatch.setattr(pairs, "MOST_REPLICATE_BYTES", 3 * 8 * 100)
+    (plan,) = written(result, tmp_path, overwrite=True).data["sections"][0]["estimators"][0]["comparisons"]
+    best = np.argsort(-result["estimate"].values[:, 0])[:3]
+    assert (plan["models"], plan["n_without"]) == (sorted(best.tolist()), 3)
+
+
+def test_refusals(tmp_path: Path) -> None:
+    result = of_queries(3, 4)
+    with pytest.raises(ap.errors.InvalidInputError, match="estimate"):
+        ap.report(pooled(), tmp_path / "page.html")
+    with pytest.raises(ap.errors.InvalidInputError, match="interval"):
+        ap.report(result, tmp_path / "page.html", interval="bca")
+    with pytest.raises(ap.errors.AlignmentError, match="model"):
+        ap.report(ap.evaluate(pooled(5)), tmp_path / "page.html", scores=pooled(3))
+    with pytest.raises(ap.errors.StoreError, match="no such folder"):
+        ap.report(result, tmp_path / "none" / "page.html")
+    assert list(tmp_path.iterdir()) == []
+    ap.report(result, tmp_path / "page.html")
+    with pytest.raises(ap.errors.StoreError, match="already"):
+        ap.report(result, tmp_path / "page.html")
+    result.aucpr.report(tmp_path / "page.html", overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_command(tmp_path: Path) -> None:
+    ap.save_scores(queried(3, 4), tmp_path / "scores.zarr")
+    ap.run(str(tmp_path / "scores.zarr"), str(tmp_path / "result.zarr"), missing="drop", cluster=1)
+    call = ["report", str(tmp_path / "result.zarr"), str(tmp_path / "page.html"), "--scores"]
+    call += [str(tmp_path / "scores.zarr"), "--title", "My <title>"]
+    done = CliRunner().invoke(main, [*call, "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["bytes"] == (tmp_path / "page.html").stat().st_size
+    page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert "My <title>" in page.text
+    assert page.data["sections"][0]["curves"]["models"]
+    again = CliRunner().invoke(main, call)
+    assert again.exit_code == 2
+    assert "--overwrite" in again.output
+
+
+# --- the page in a browser ---------------------------------------------------------------------------------------
+
+
+class Reader:
+    """A browser on a page: every page has to be ready in time and to leave its console empty."""
+
+    def __init__(self, driver: Any, downloads: Path) -> None:
+        self.driver, self.downloads = driver, downloads
+
+    def open(self, path: Path) -> float:
+        """Open a page and return the seconds until it was ready."""
+        self.driver.get(path.as_uri())
+        self.wait(lambda: self("return document.documentElement.dataset.ready"))
+        return float(self("return document.documentElement.dataset.ready")) / 1000
+
+    def __call__(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    def find(self, selector: str) -> Any:
+        return self.driver.find_element("css selector", selector)
+
+    def all(self, selector: str) -> list[Any]:
+        return self.driver.find_elements("css selector", selector)
+
+    def texts(self, selector: str) -> list[str]:
+        return self("return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)", selector)
+
+    def wait(self, condition: Callable[[], Any], seconds: float = 30) -> Any:
+        end = time.monotonic() + seconds
+        while not (found := condition()):
+            assert time.monotonic() < end, "the page did not get there"
+            time.sleep(0.02)
+        return found
+
+    def say(self, element: Any, text: str) -> None:
+        """Put text in a field, and choose an option of a list."""
+        self("arguments[0].value = arguments[1]; for (const kind of ['input', 'change'])"
+             " arguments[0].dispatchEvent(new Event(kind, {bubbles: true}))", element, text)  # fmt: skip
+
+    def compare(self, section: str, first: str, second: str, how: int = 0) -> dict[str, float]:
+        """Compare two models and return the numbers behind the answer."""
+        form = f"#{section} .comparison form"
+        self("document.querySelector(arguments[0]).replaceChildren()", f"#{section} .answer")
+        for field, name in zip(self.all(f"{form} input"), (first, second), strict=True):
+            self.say(field, name)
+        if how:
+            self.say(self.find(f"{form} select"), str(how))
+        else:
+            self("arguments[0].requestSubmit()", self.find(form))
+        table = self.wait(lambda: self.all(f"#{section} .answer table"))[0]
+        numbers = self("return {...arguments[0].dataset}", table)
+        return {name: float(text) for name, text in numbers.items() if text != "undefined"}
+
+    def saved(self, button: Any) -> list[list[str]]:
+        """Press a button and return the table that it downloads."""
+        before = set(self.downloads.glob("*.csv"))
+        self("arguments[0].click()", button)
+        (path,) = self.wait(lambda: set(self.downloads.glob("*.csv")) - before)
+        return list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"), newline="")))
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    driver = shutil.which("chromedriver")
+    if binary is None or driver is None:
+        pytest.skip("no browser here: apt-get install chromium chromium-driver")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for word in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "window-size=1200,1000"):
+        options.add_argument(f"--{word}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    downloads = tmp_path_factory.mktemp("downloads")
+    session = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    try:
+        session.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)})
+        yield Reader(session, downloads)
+    finally:
+        session.quit()
+
+
+@pytest.fixture
+def reader(browser: Reader) -> Iterator[Reader]:
+    yield browser
+    assert browser.driver.get_log("browser") == []
+    assert browser("return performance.getEntriesByType('resource').length") == 0
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pages")
+    ap.report(of_queries(60, 20), folder / "queries.html")
+    ap.report(of_queries(len(NASTY), 4, names=NASTY).assign_coords(query=NASTY[:4]), folder / "nasty.html")
+    scores = xr.DataTree.from_dict(
+        {"first": pooled(8, 120, seed=1), "second": pooled(8, 90, seed=2), "topics": queried(12, 6)}
+    )
+    result = ap.evaluate(
+        scores, ["average_precision", "roc_area"], missing="drop", keep_replicates=True, n_resamples=200
+    )
+    ap.report(result, folder / "tree.html", scores=scores)
+    return folder
+
+
+@pytest.mark.slow
+def test_sort_filter_search_and_turn_pages(reader: Reader, pages: Path) -> None:
+    reader.open(pages / "queries.html")
+    means = of_queries(60, 20)["estimate"].mean("query").values[:, 0]
+    best = [f"m{i:04d}" for i in np.argsort(-means)]
+    names = ".leaderboard tbody th"
+    assert reader.texts(names) == best[:25]
+    head = dict(zip(reader.texts(".leaderboard .sort"), reader.all(".leaderboard .sort"), strict=True))
+    assert reader.find(".leaderboard [aria-sort]").get_attribute("data-column") == "rank"
+    reader("arguments[0].click()", head["Model"])
+    assert reader.texts(names) == sorted(best)[:25]
+    reader("arguments[0].click()", head["Model"])
+    assert reader.texts(names) == sorted(best, reverse=True)[:25]
+    assert reader.find(".leaderboard [aria-sort]").get_attribute("aria-sort") == "descending"
+    reader("arguments[0].click()", head["Estimate"])
+    reader("arguments[0].click()", reader.all(".leaderboard .pager button")[1])
+    assert reader.texts(names) == best[25:50]
+    assert reader.find(".leaderboard .pager [role=status]").text == "Models 26 to 50 of 60"
+    search, least = reader.all(".leaderboard .tools input")
+    reader.say(search, "M005")
+    assert reader.texts(names) == [name for name in best if "m005" in name]
+    reader.say(search, "")
+    reader.say(least, "0.45")
+    assert len(reader.texts(names)) == min(25, int((means >= 0.45).sum()))
+    reader.say(least, "2")
+    assert reader.find(".leaderboard .pager [role=status]").text == "No model (of 60)"
+    reader.say(least, "")
+    reader.say(reader.all(".leaderboard .tools select")[0], "0")
+    assert reader.texts(names) == []  # every model has queries of few positives
+
+
+@pytest.mark.slow
+def test_a_query_has_its_own_leaderboard(reader: Reader, pages: Path) -> None:
+    reader.open(pages / "queries.html")
+    column = of_queries(60, 20)["estimate"].values[:, 3, 0]
+    reader("document.querySelector('[data-unit=\"3\"]').open = true")
+    reader.wait(lambda: reader.all("[data-unit='3'] tbody tr"))
+    assert reader.texts("[data-unit='3'] tbody th") == [f"m{i:04d}" for i in np.argsort(-column)[:25]]
+    assert reader.texts("[data-unit='3'] tbody td:nth-child(3)") == [f"{x:.4f}" for x in np.sort(column)[::-1][:25]]
+    reader.say(reader.find(".unit-search"), "q1")
+    assert sum(unit.is_displayed() for unit in reader.all(".unit")) == 11
+
+
+def same_numbers(found: dict[str, float], comparison: xr.Dataset, first: str, second: str) -> None:
+    pair = comparison.sel(model=first, other_model=second)
+    lower, upper = pair["interval"].values
+    expected = {
+        "difference": pair["difference"],
+        "error": pair["standard_error"],
+        "lower": lower,
+        "upper": upper,
+        "p": pair["p_value"],
+    }
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(float(value), rel=1e-9, abs=1e-12), name
+    if "adjusted" in found:
+        assert found["adjusted"] == float(pair["p_adjusted"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_queries", [2, 5, 9, 20])
+def test_pairs_on_queries_are_those_of_compare(reader: Reader, tmp_path: Path, n_queries: int) -> None:
+    result = of_queries(6, n_queries, seed=n_queries)
+    result["estimate"][5] = result["estimate"][4]  # the same model twice
+    result["estimate"][3] = result["estimate"][4] + 0.01  # better by the same amount everywhere
+    reader.open(ap.report(result, tmp_path / "page.html", seed=3))
+    expected = ap.compare(result, seed=3)
+    for first, second in (("m0000", "m0001"), ("m0002", "m0001"), ("m0004", "m0005"), ("m0003", "m0004")):
+        same_numbers(reader.compare("data-set-0", first, second), expected, first, second)
+
+
+@pytest.mark.slow
+def test_pairs_leave_out_what_some_model_lacks(reader: Reader, tmp_path: Path) -> None:
+    result = of_queries(6, 16, seed=5)
+    result["estimate"][2, 7] = result["estimate"][:, 11] = np.nan
+    reader.open(ap.report(result, tmp_path / "page.html"))
+    same_numbers(
+        reader.compare("data-set-0", "m0002", "m0005"), ap.compare(result, incomplete="drop"), "m0002", "m0005"
+    )
+    assert "Left out, because a model has no estimate there: q11, q7" in reader.find(".answer").text
+    assert reader.find(".board [data-model='2'] td:nth-child(7)").text == "14"  # queries with an estimate
+
+
+@pytest.mark.slow
+def test_pairs_on_items_and_queries_of_a_tree(reader: Reader, pages: Path) -> None:
+    reader.open(pages / "tree.html")
+    scores = xr.DataTree.from_dict({"first": pooled(8, 120, seed=1), "topics": queried(12, 6)})
+    result = ap.evaluate(
+        scores, ["average_precision", "roc_area"], missing="drop", keep_replicates=True, n_resamples=200
+    )
+    found = reader.compare("data-set-0", "m1", "m4")
+    same_numbers(found, ap.compare(result["first"].to_dataset()), "m1", "m4")
+    topics = result["topics"].to_dataset()
+    same_numbers(reader.compare("data-set-2", "m7", "m2"), ap.compare(topics), "m7", "m2")
+    same_numbers(reader.compare("data-set-2", "m7", "m2", how=1), ap.compare(topics, sample="items"), "m7", "m2")
+    reader.say(reader.find("#data-set-0 .leaderboard > .tools select"), "1")
+    reader.wait(lambda: "Roc area" in reader.find("#data-set-0 caption").text)
+    same_numbers(
+        reader.compare("data-set-0", "m1", "m4"),
+        ap.compare(result["first"].to_dataset(), estimator="roc_area"),
+        "m1",
+        "m4",
+    )
+
+
+@pytest.mark.slow
+def test_pairs_over_data_sets(reader: Reader, tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    tree = {f"set{i}": pooled(5, 60, seed=i).isel(model=random.permutation(5)) for i in range(8)}
+    result = ap.evaluate(xr.DataTree.from_dict(tree))
+    page = ap.report(result, tmp_path / "page.html")
+    reader.open(page)
+    assert reader.find("#data-set-0 h2").text == "All data sets"
+    same_numbers(reader.compare("data-set-0", "m1", "m3"), ap.compare(result, over="dataset"), "m1", "m3")
+
+
+@pytest.mark.slow
+def test_a_pair_that_cannot_be(reader: Reader, pages: Path) -> None:
+    reader.open(pages / "queries.html")
+    first, second = reader.all(".comparison input")
+    reader.say(first, "m0001")
+    reader.say(second, "nobody")
+    reader("arguments[0].requestSubmit()", reader.find(".comparison form"))
+    assert "no model “nobody”" in reader.find(".comparison [role=status]").text
+    assert not reader.all(".answer table")
+    buttons = reader.all(".row-button")
+    reader("arguments[0].click()", buttons[0])
+    assert "choose a second model" in reader.find(".comparison [role=status]").text
+    reader("arguments[0].click()", buttons[1])
+    reader.wait(lambda: reader.all(".answer table"))
+
+
+@pytest.mark.slow
+def test_tables_download(reader: Reader, pages: Path) -> None:
+    reader.open(pages / "nasty.html")
+    result = of_queries(len(NASTY), 4)
+    whole, units = reader.all(".leaderboard .tools button")
+    head, *rows = reader.saved(whole)
+    assert head == ["rank", "model", "estimate", "lower", "upper", "warnings"]
+    assert [int(row[0]) for row in rows] == list(range(1, len(NASTY) + 1))
+    estimates = sorted(result["estimate"].mean("query").values.ravel(), reverse=True)
+    np.testing.assert_allclose([float(row[2]) for row in rows], estimates, rtol=1e-15)
+    cells = {row[1] for row in rows}
+    assert {"'=HYPERLINK(A1)", "'+1", '\'@x, "y"', "'-2\\nnew line", NASTY[0]} <= cells
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))]
+    head, *rows = reader.saved(units)
+    assert len(head) == 5
+    np.testing.assert_array_equal(np.array([row[1:] for row in rows], dtype=float), result["estimate"].values[..., 0])
+
+
+@pytest.mark.slow
+def test_names_stay_text(reader: Reader, pages: Path) -> None:
+    reader.open(pages / "nasty.html")
+    for unit in range(4):
+        reader("document.querySelectorAll('.unit')[arguments[0]].open = true", unit)
+    reader.wait(lambda: len(reader.all(".unit-board table")) == 4)
+    reader.compare("data-set-0", NASTY[0], NASTY[1])
+    reader("document.querySelector('.comparison input').dispatchEvent(new Event('focus'))")
+    assert reader("return window.hacked") is None
+    assert reader.all("img") == []
+    shown = set(reader.texts(".leaderboard tbody th"))
+    assert {*NASTY[:3], r"a\x1b[31mred\u202e", r"-2\nnew line", "模型"} <= shown
+    assert set(reader.texts(".unit h4")) == {NASTY[0], NASTY[1], NASTY[2], r"a\x1b[31mred\u202e"}
+
+
+@pytest.mark.slow
+def test_curves_and_rows_point_at_each_other(reader: Reader, pages: Path) -> None:
+    reader.open(pages / "tree.html")
+    row = reader.all("#data-set-2 .leaderboard tbody tr")[2]
+    reader("arguments[0].dispatchEvent(new Event('mouseenter'))", row)
+    name = row.find_element("css selector", "th").text
+    marked = reader.find("#data-set-2 .legend .marked")
+    assert name in marked.text
+    reader("arguments[0].dispatchEvent(new Event('mouseleave'))", row)
+    assert reader.all("#data-set-2 .legend .marked") == []
+    reader("arguments[0].focus()", reader.all("#data-set-2 .legend button")[1])
+    assert reader.find("#data-set-2 tr.marked th").text == reader.texts("#data-set-2 .leaderboard tbody th")[1]
+    canvas = "return document.querySelector('#data-set-2 canvas').toDataURL()"
+    before = reader(canvas)
+    reader.say(reader.find("#data-set-2 .curves select"), "roc")
+    reader.wait(lambda: reader(canvas) != before)
+
+
+@pytest.mark.slow
+def test_keyboard_alone(reader: Reader, pages: Path) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    reader.open(pages / "queries.html")
+
+    def press(*keys: str) -> Any:
+        ActionChains(reader.driver).send_keys(*keys).perform()
+        return reader.driver.switch_to.active_element
+
+    skip = press(Keys.TAB)
+    assert skip.text == "Skip to the content"
+    press(Keys.ENTER)
+    assert reader("return document.activeElement.id") == "main"
+    visited = []
+    while "Model" not in visited:
+        assert len(visited) < 60
+        visited.append(press(Keys.TAB).text)
+    press(Keys.ENTER)
+    assert reader.find("[data-column=model]").get_attribute("aria-sort") == "ascending"
+    assert reader("return document.activeElement.textContent") == "Model"
+    assert reader("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    while reader("return document.activeElement.className") != "row-button":
+        press(Keys.TAB)
+    press(Keys.ENTER, Keys.TAB, Keys.ENTER)
+    reader.wait(lambda: reader.all(".answer table"))
+
+
+@pytest.mark.slow
+def test_colours_follow_the_system_and_the_button(reader: Reader, pages: Path) -> None:
+    reader.open(pages / "tree.html")
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    light = reader(ground)
+    canvas = reader("return document.querySelector('canvas').toDataURL()")
+    reader("document.getElementById('theme').click()")
+    assert reader(ground) != light
+    assert reader.find("#theme").text == "Light colours"
+    reader.wait(lambda: reader("return document.querySelector('canvas').toDataURL()") != canvas)
+    media = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    reader.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    reader.open(pages / "tree.html")
+    assert reader(ground) != light
+    reader.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("axe")
+    package, digest = AXE
+    try:
+        subprocess.run(["npm", "pack", "--silent", package], cwd=folder, check=True, capture_output=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"axe-core cannot be had here: {error}")
+    (archive,) = folder.glob("*.tgz")
+    assert hashlib.sha256(archive.read_bytes()).hexdigest() == digest
+    with tarfile.open(archive) as members:
+        member = members.extractfile("package/axe.min.js")
+        assert member is not None
+        return member.read().decode()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_accessible(reader: Reader, pages: Path, axe: str, dark: bool) -> None:
+    reader.open(pages / "tree.html")
+    if dark:
+        reader("document.getElementById('theme').click()")
+    reader.compare("data-set-0", "m1", "m4")
+    reader.compare("data-set-2", "m7", "m2")
+    reader("for (const words of document.querySelectorAll('details')) words.open = true")
+    reader(axe)
+    found = reader.driver.execute_async_script(
+        "const done = arguments[arguments.length - 1];"
+        "axe.run({resultTypes: ['violations']}).then(answer => done(answer.violations.map("
+        "one => [one.id, one.help, one.nodes.slice(0, 3).map(node => node.html)])))"
+    )
+    assert found == []
+
+
+@pytest.mark.slow
+def test_fits_a_phone_and_prints(reader: Reader, pages: Path) -> None:
+    reader.open(pages / "tree.html")
+    size = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
+    reader.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        assert reader("return document.documentElement.scrollWidth <= innerWidth")
+    finally:
+        reader.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    reader("document.getElementById('theme').click()")
+    assert len(reader.driver.print_page()) > 50_000
+    assert all(reader("return [...document.querySelectorAll('.words')].map(words => words.open)"))
+    assert reader("return document.documentElement.dataset.theme") == "dark"
+
+
+@pytest.mark.slow
+def test_thousands_of_models_open_in_time(reader: Reader, tmp_path: Path) -> None:
+    page = ap.report(of_queries(5000, 50), tmp_path / "page.html")
+    seconds = min(reader.open(page) for _ in range(2))
+    assert seconds < 3
+    started = time.monotonic()
+    reader.compare("data-set-0", "m0001", "m4321")
+    reader.say(reader.find(".leaderboard .tools input"), "m43")
+    assert len(reader.texts(".leaderboard tbody th")) == 25
+    assert time.monotonic() - started < 3
