@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -428,10 +428,12 @@ class VersionedStore(Store):
         if REPLACES in everything:
             await snapshot.clear()
         for key in everything:
-            if key.startswith(REMOVED):
+            if key.startswith(REMOVED) and key != f"{REMOVED}{ROOT_DOCUMENT}":  # with which Icechunk removes all
                 await snapshot.delete(key.removeprefix(REMOVED))
         await snapshot.set(ROOT_DOCUMENT, default_buffer_prototype().buffer.from_bytes(root_document))
-        keys = [key for key in await self._staged_keys("") if not key.startswith(LEDGER)]
+        nodes = json.loads(root_document)["consolidated_metadata"]["metadata"]
+        # What was staged for something else, and given up, is no part of it.
+        keys = [key for key in await self._staged_keys("") if not key.startswith(LEDGER) and _is_within(key, nodes)]
         documents = sorted((key for key in keys if _is_document(key)), key=lambda key: key.count("/"))
         limit = asyncio.Semaphore(COPIES_AT_ONCE)
 
@@ -442,7 +444,8 @@ class VersionedStore(Store):
                     await snapshot.set(key, value)
 
         for key in documents:  # groups before what is in them
-            await copy(key)
+            node = nodes[key.rpartition("/")[0]]
+            await (snapshot.set(key, _buffer(json.dumps(node))) if node["node_type"] == "array" else copy(key))
         await asyncio.gather(*(copy(key) for key in keys if not _is_document(key)))
 
     async def _drop_stage(self) -> None:
@@ -458,6 +461,19 @@ class VersionedStore(Store):
 
 def _is_document(key: str) -> bool:
     return key.rpartition("/")[2] == ROOT_DOCUMENT
+
+
+def _is_within(key: str, nodes: Mapping[str, Any]) -> bool:
+    """Whether a document or a chunk belongs to one of the nodes of a store, and lies within its shape."""
+    if _is_document(key):
+        return key.rpartition("/")[0] in nodes
+    path, _, place = f"{key}/".rpartition("/c/")
+    node = nodes.get(path)
+    if node is None or node["node_type"] != "array":
+        return False
+    lengths = zip(node["shape"], node["chunk_grid"]["configuration"]["chunk_shape"], strict=True)
+    index = map(int, filter(None, place.split("/")))
+    return all(i < -(-size // chunk) for i, (size, chunk) in zip(index, lengths, strict=True))
 
 
 def _message(root_document: bytes) -> str:

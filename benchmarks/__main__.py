@@ -76,7 +76,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--runs", dest="n_runs", type=int, help="runs (per-query)")
     parser.add_argument("--tasks", dest="n_tasks", type=int, help="tasks (scheduler)")
     parser.add_argument("--json", metavar="FILE", help="write every timing of every round here")
-    parser.add_argument("--markdown", metavar="FILE", help="write the README's tables here")
+    parser.add_argument("--markdown", metavar="FILE", help="write tables such as those of docs/speed.md here")
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds must be at least 1")

@@ -12,8 +12,6 @@ import pages
 import pandas as pd
 import study_page
 
-from aucpr_dask.specs import INTERVAL_NEEDS, INTERVALS
-
 PAGE = pages.HERE / "choosing.md"
 POSITIVES = (10, 20, 50, 100, 1000)
 ESTIMATOR = "average_precision"
@@ -26,8 +24,8 @@ def bias() -> str:
     percent = (100 * (table["bias_ratio"] - 1)).groupby([table["estimator"], table["n_positive"]])
     low, high = percent.min(), percent.max()
     names = list(dict.fromkeys(table["estimator"]))
-    rows = [[f"`{name}`", *(f"{low[name, n]:+.1f} to {high[name, n]:+.1f} %" for n in POSITIVES)] for name in names]
-    return pages.table(["bias: n =", *map("{:,}".format, POSITIVES)], rows)
+    rows = [[f"`{name}`", *(f"{low[name, n]:+.1f} to {high[name, n]:+.1f}" for n in POSITIVES)] for name in names]
+    return pages.table(["bias in %: n =", *map("{:,}".format, POSITIVES)], rows)
 
 
 def coverage() -> str:
@@ -35,15 +33,13 @@ def coverage() -> str:
     table = study_page.intervals()
     table = table[(table["prevalence"] == study_page.PREVALENCE) & (table["estimator"] == ESTIMATOR)]
     rows = [_row(name, table[table["method"] == name]) for name in dict.fromkeys(table["method"])]
-    header = ["interval", "made from", "holds", *(f"n = {n:,}" for n in POSITIVES)]
-    return pages.table(header, rows)
+    return pages.table(["interval: n =", "holds", *map("{:,}".format, POSITIVES)], rows)
 
 
 def _row(name: str, table: pd.DataFrame) -> list[str]:
     cells = table.groupby("n_positive")
     worst, width = cells["coverage"].min(), cells["width_ratio"].mean()
-    needs = ", ".join(INTERVAL_NEEDS[need] for need in INTERVALS[name].needs)
-    return [f"`{name}`", needs, _holds(table), *(f"{worst[n]:.3f} ({width[n]:.2f})" for n in POSITIVES)]
+    return [f"`{name}`", _holds(table), *(f"{worst[n]:.3f} ({width[n]:.2f})" for n in POSITIVES)]
 
 
 def _holds(table: pd.DataFrame) -> str:
@@ -53,7 +49,7 @@ def _holds(table: pd.DataFrame) -> str:
     if failing.empty:
         return "always"
     enough = sorted(n for n in table["n_positive"].unique() if n > failing.max())
-    return f"from n = {enough[0]:,}" if enough else "never quite"
+    return f"from {enough[0]:,} on" if enough else "never quite"
 
 
 BLOCKS: dict[str, Callable[[], str]] = {"bias": bias, "coverage": coverage}

@@ -21,7 +21,7 @@ project_copyright = f"{author}, BSD-3-Clause"
 version = release = aucpr_dask.__version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
@@ -35,8 +35,15 @@ exclude_patterns = ["study", "**.zarr"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
-# Docstrings: a page for each public name, made anew by every build
-shutil.rmtree(HERE / "generated", ignore_errors=True)
+# Notebooks as they are kept, with their outputs; a page for each public name. Both are made anew by every build
+NOTEBOOKS = HERE / "generated" / "notebooks"
+shutil.rmtree(NOTEBOOKS.parent, ignore_errors=True)
+shutil.copytree(
+    ROOT / "notebooks", NOTEBOOKS, ignore=lambda folder, names: [n for n in names if not n.endswith(".ipynb")]
+)
+nb_execution_mode = "off"
+
+# Docstrings
 autosummary_generate = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the sections of the docstrings say more
@@ -59,19 +66,27 @@ html_theme_options = {
 copybutton_exclude = ".linenos, .gp, .go"
 
 # Pages that live beside what they describe are shown on the site by pages that include them.
-ELSEWHERE = {"cluster/README.md": "clusters", "cluster/cost.md": "cost", "CHANGELOG.md": "changelog"}
+ELSEWHERE = {
+    "cluster/README.md": "clusters",
+    "cluster/cost.md": "cost",
+    "notebooks/README.md": "notebooks",
+    "CHANGELOG.md": "changelog",
+}
+MORE = {"notebooks": "\n\n```{toctree}\n:glob:\n:hidden:\n\ngenerated/notebooks/*\n```\n"}
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>(?!https?:|mailto:|#)[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 
 
-def relink(text: str, folder: Path) -> str:
-    """Point the links of a page that stands in `folder` to where the site has their targets."""
+def relink(text: str, folder: Path, shown_in: Path) -> str:
+    """Point the links of a page that stands in `folder` to where the site, which shows it in another, has them."""
 
     def moved(found: re.Match[str]) -> str:
         target = (folder / found["target"]).resolve()
         if not target.exists() or not target.is_relative_to(ROOT):
             return found[0]
         page = ELSEWHERE.get(target.relative_to(ROOT).as_posix())
-        place = f"{page}.md" if page else os.path.relpath(target, HERE)
+        if target.parent == ROOT / "notebooks" and target.suffix == ".ipynb":
+            target = NOTEBOOKS / target.name
+        place = os.path.relpath(HERE / f"{page}.md" if page else target, shown_in)
         return f"[{found['text']}]({place}{found['anchor'] or ''})"
 
     return LINK.sub(moved, text)
@@ -81,15 +96,17 @@ def relink_page(app: Sphinx, name: str, source: list[str]) -> None:
     """Relink a page of this folder, or take in the page that it stands for."""
     for original, page in ELSEWHERE.items():
         if page == name:
-            source[0] = relink((ROOT / original).read_text(), (ROOT / original).parent)
+            source[0] = relink((ROOT / original).read_text(), (ROOT / original).parent, HERE)
+            source[0] += MORE.get(name, "")
             return
-    source[0] = relink(source[0], HERE)
+    shown_in = (HERE / name).parent
+    source[0] = relink(source[0], ROOT / "notebooks" if shown_in == NOTEBOOKS else shown_in, shown_in)
 
 
 def show_example(app: Sphinx, context: click.Context, lines: list[str]) -> None:
     """Show the example below a command's help as what it is: words for a terminal."""
     if lines:
-        examples = [line.strip() for line in lines[1:] if line.strip()]
+        examples = [line.strip("| ") for line in lines[1:] if line.strip("| ")]
         lines[:] = ["Example:", "", ".. code-block:: bash", "", *(f"    {line}" for line in examples), ""]
 
 

@@ -1,4 +1,4 @@
-"""Make the notebooks from their sources: ``python notebooks/build.py``, or with names, ``python notebooks/build.py 03``.
+"""Make the notebooks from their sources: ``python notebooks/build.py``, or one, ``python notebooks/build.py 03``.
 
 A source (``source/*.py``, cells between ``# %%``) is what people edit and review; the notebook is that source,
 executed. Needs the extras ``notebook`` and ``test``.
@@ -26,7 +26,7 @@ SOURCES = FOLDER / "source"
 SIZE = "AUCPR_NOTEBOOK_SIZE"
 """The environment variable that notebooks read: ``small`` where only their running is tried."""
 
-READS = ("docs/study",)
+READS = ("cluster", "docs/study")
 """Folders of the repository that notebooks read, by paths relative to their own."""
 
 COLOURS = 128  # of a picture

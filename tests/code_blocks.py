@@ -31,7 +31,10 @@ import aucpr_dask as ap
 from aucpr_dask.cli import main
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "cluster").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *(page for name in ("docs", "cluster", "notebooks") for page in sorted((ROOT / name).glob("*.md"))),
+]
 RUNNING = ("python", "bash")
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=indent)```$"

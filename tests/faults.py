@@ -450,7 +450,8 @@ def kill_client(trial: Trial) -> Tally:
             target = trial.new_target()
             events = site.start_client(trial.source, target, **OPTIONS)
             with once_started(trial, tally, functools.partial(site.kill, "client")):
-                drain(events)
+                end = drain(events)
+            tally.note(f"the client {'was killed in time' if end == 'killed' else 'had finished'}")
             trial.run(target, site.address)
             trial.judge(tally, target)
     return tally
@@ -641,7 +642,7 @@ def endure(folder: Path, n_blocks: int = 10_000, every: int = 1000) -> list[Samp
         started, events = time.monotonic(), site.start_client(folder / "many.zarr", folder / "many-result.zarr")
         processes = {name: psutil.Process(process.pid) for name, process in site.processes.items()}
         while not isinstance(n_done := events.recv(), str):
-            if n_done >= (samples[-1].blocks + every if samples else 1):
+            if n_done in (1, n_blocks) or n_done % every == 0:
                 memory = {name: process.memory_info().rss / 2**20 for name, process in processes.items()}
                 times = {name: sum(process.cpu_times()[:2]) for name, process in processes.items()}
                 samples.append(Sample(n_done, time.monotonic() - started, memory, times))

@@ -88,6 +88,62 @@ def test_finished_blocks_stay_as_they_are(client: Client, tmp_path: Path) -> Non
     assert sum(after[path] == before[path] for path in whole) >= len(whole) // 2  # but for chunks at the edge
 
 
+def test_a_result_of_few_grows_to_many(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its blocks are as small as they were, and more than those of a run that begins anew."""
+    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 2**20)
+    run(client, WHOLE.isel(model=slice(2)), tmp_path)
+    events: list[Any] = []
+    assert_same_bits(run(client, WHOLE, tmp_path, events.append), ap.evaluate(WHOLE, **OPTIONS))
+    assert events[-1].blocks_total > 1
+    assert events[-1].seconds_left == 0
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.arange(11)[::-1] * 10,
+        np.arange(11) / 3,
+        np.datetime64("2024-01-31T12", "ns") + np.arange(11) * np.timedelta64(31, "h"),
+    ],
+    ids=["whole numbers", "fractions", "dates"],
+)
+def test_labels_that_are_no_text(client: Client, tmp_path: Path, labels: Any) -> None:
+    scores = WHOLE.assign_coords(model=labels)
+    run(client, scores.isel(model=[3, 1]), tmp_path)
+    result = run(client, scores, tmp_path)
+    np.testing.assert_array_equal(result["model"], [*labels[[3, 1]], labels[0], labels[2], *labels[4:]])
+    assert_same_bits(result, ap.evaluate(scores, **OPTIONS).sel(model=result["model"].values))
+
+
+def test_labels_of_another_type_are_refused(client: Client, tmp_path: Path) -> None:
+    first = run(client, WHOLE.isel(model=slice(2)).assign_coords(model=[1, 2]), tmp_path).load()
+    with pytest.raises(StoreError, match=r"(?s)of another type.*array 'model'.*float64.*int64"):
+        run(client, WHOLE.isel(model=slice(3)).assign_coords(model=[1, 2, 2.5]), tmp_path)
+    assert ap.open_result(tmp_path / "result.zarr").load().identical(first)
+
+
+def test_a_longer_query_leaves_the_others_as_they_are(client: Client, tmp_path: Path) -> None:
+    run(client, WHOLE, tmp_path)
+    padded = WHOLE.pad(item=(0, 15), constant_values={"score": np.nan, "label": -2}).astype(WHOLE.dtypes)
+    longer = queried(11, 1, 55).assign_coords(query=["long"])
+    both = xr.concat([padded, longer], "query")
+    events: list[Any] = []
+    assert_same_bits(run(client, both, tmp_path, events.append), ap.evaluate(both, **OPTIONS))
+    assert rankings(events) == 11
+
+
+def test_lists_of_each_model_may_get_longer(client: Client, tmp_path: Path) -> None:
+    options = OPTIONS | {"intervals": ["logit"], "keep_replicates": False}
+    label = WHOLE["label"].broadcast_like(WHOLE["score"]).transpose("model", "query", "item")
+    runs = WHOLE.assign(label=label, n_positive=("query", np.arange(30, 35)))
+    run(client, runs.isel(model=slice(4), item=slice(30)), tmp_path, **options)
+    shorter = runs.copy(deep=True)
+    shorter["score"][:4, :, 30:], shorter["label"][:4, :, 30:] = np.nan, -2
+    events: list[Any] = []
+    assert_same_bits(run(client, shorter, tmp_path, events.append, **options), ap.evaluate(shorter, **options))
+    assert rankings(events) == 7 * 5
+
+
 def test_new_data_sets(client: Client, tmp_path: Path, forest: xr.DataTree) -> None:
     both = xr.DataTree.from_dict({"small": forest["small"].to_dataset(), "topics": forest["topics"].to_dataset()})
     run(client, both, tmp_path)
@@ -95,6 +151,16 @@ def test_new_data_sets(client: Client, tmp_path: Path, forest: xr.DataTree) -> N
     result = run(client, forest, tmp_path, events.append)
     assert rankings(events) == forest["large"].sizes["model"]
     assert_same_bits(result, ap.evaluate(forest, **OPTIONS))
+    for path in both.children:
+        alone = xr.open_zarr(tmp_path / "result.zarr", group=path, chunks=None)
+        assert_same_bits(alone, result[path].to_dataset())
+
+
+def test_a_new_data_set_around_another(client: Client, tmp_path: Path) -> None:
+    inner, outer = pooled(4, 40), pooled(4, 40, seed=5)
+    run(client, xr.DataTree.from_dict({"a/b": inner.isel(model=slice(2))}), tmp_path)
+    both = xr.DataTree.from_dict({"a": outer, "a/b": inner})
+    assert_same_bits(run(client, both, tmp_path), ap.evaluate(both, **OPTIONS))
 
 
 def test_more_resamples(client: Client, tmp_path: Path) -> None:
@@ -155,6 +221,36 @@ def test_while_resamples_are_added_the_result_does_not_open(client: Client, tmp_
     assert_does_not_open(target)
     result = run(client, WHOLE, tmp_path, n_resamples=230)
     assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS | {"n_resamples": 230}))
+
+
+def test_a_result_between_two_numbers_of_resamples_gets_the_larger_one(client: Client, tmp_path: Path) -> None:
+    """Some of its intervals rest on more resamples than others: it may not open before all do."""
+    target, some = tmp_path / "result.zarr", WHOLE.isel(model=slice(6))
+    run(client, some, tmp_path)
+    with pytest.raises(Stop):
+        run(client, some, tmp_path, stop_after(3), n_resamples=230)
+    wait_for(client)
+    for scores in (some, WHOLE):
+        with pytest.raises(StoreError, match=r"(?s)being given more resamples.*n_resamples=100.*more than 100"):
+            run(client, scores, tmp_path)
+    seen: list[bool] = []
+    result = run(client, WHOLE, tmp_path, lambda event: seen.append((target / "zarr.json").exists()), n_resamples=230)
+    assert seen
+    assert not any(seen)
+    assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS | {"n_resamples": 230}))
+    assert not ledger_of(target).kept_root()
+
+
+@pytest.mark.parametrize("options", [OPTIONS, OPTIONS | {"ties": "trec_eval", "estimators": ["average_precision"]}])
+def test_names_that_have_changed_places_are_noticed(client: Client, tmp_path: Path, options: dict[str, Any]) -> None:
+    """No byte of the scores differs; but whose they are does, and by which names ties are broken."""
+    scores = pooled(4, 40)
+    run(client, scores, tmp_path, **options)
+    for dim in ("model", "item"):
+        names = scores[dim].values.copy()
+        names[[0, 1]] = names[[1, 0]]
+        with pytest.raises(StoreError, match="scores or labels changed of model 'm0'"):
+            run(client, scores.assign_coords({dim: names}), tmp_path, **options)
 
 
 def test_what_has_changed_is_named(client: Client, tmp_path: Path) -> None:

@@ -47,6 +47,12 @@ def assert_nothing_lost(tally: Tally, times: int) -> None:
     assert (tally.injected, tally.survived) == (times, times), tally
 
 
+def several(trial: Trial, times: int) -> Trial:
+    """Return a trial that injects a fault so often; the page of faults has twenty of each."""
+    trial.times = times
+    return trial
+
+
 # Quickly
 
 
@@ -188,39 +194,39 @@ def test_the_page_shows_what_was_measured() -> None:
         assert injected == survived, line
 
 
-# Twenty times each
+# At random times
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["exit", "SIGKILL", "segfault"])
 def test_killed_workers(trial: Trial, client: Client, how: str) -> None:
-    assert_nothing_lost(faults.kill_workers(trial, client, how), 20)
+    assert_nothing_lost(faults.kill_workers(several(trial, 7), client, how), 7)
 
 
 @pytest.mark.slow
 def test_killed_schedulers(trial: Trial) -> None:
-    tally = faults.kill_scheduler(trial)
-    assert_nothing_lost(tally, 20)
+    tally = faults.kill_scheduler(several(trial, 10))
+    assert_nothing_lost(tally, 10)
     assert tally.remarks["ended with ClusterError"] > 0
 
 
 @pytest.mark.slow
 def test_killed_clients(trial: Trial) -> None:
-    assert_nothing_lost(faults.kill_client(trial), 20)
+    assert_nothing_lost(faults.kill_client(several(trial, 10)), 10)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("within_a_write", [False, True])
 def test_stopped_machines(trial: Trial, client: Client, within_a_write: bool) -> None:
-    tally = faults.stop_machine(trial, client, within_a_write=within_a_write)
-    assert_nothing_lost(tally, 20)
+    tally = faults.stop_machine(several(trial, 10), client, within_a_write=within_a_write)
+    assert_nothing_lost(tally, 10)
     if within_a_write:
-        assert tally.remarks["some files without a name left"] == 20
+        assert tally.remarks["some files without a name left"] == 10
 
 
 @pytest.mark.slow
 def test_paused_machines(trial: Trial) -> None:
-    assert_nothing_lost(faults.pause_machine(trial), 20)
+    assert_nothing_lost(faults.pause_machine(several(trial, 5)), 5)
 
 
 @pytest.mark.slow
@@ -230,47 +236,47 @@ def test_full_disks(trial: Trial, client: Client) -> None:
             pass
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("only the superuser can mount a small disk")
-    tally = faults.fill_disk(trial, client)
-    assert_nothing_lost(tally, 20)
+    tally = faults.fill_disk(several(trial, 10), client)
+    assert_nothing_lost(tally, 10)
     assert sum(n for remark, n in tally.remarks.items() if "did not name" in remark) == 0
 
 
 @pytest.mark.slow
 def test_poisoned_blocks(folder: Path, client: Client) -> None:
     (folder / "poison").mkdir()
-    trial = Trial(folder / "poison", times=20)
-    assert_nothing_lost(faults.poison_block(trial, client, faults.take_too_much), 20)
-    trial.times = 3  # each kills eight workers
-    assert_nothing_lost(faults.poison_block(trial, client, faults.segfault), 3)
+    trial = Trial(folder / "poison", times=5)
+    assert_nothing_lost(faults.poison_block(trial, client, faults.take_too_much), 5)
+    # Each kills eight workers.
+    assert_nothing_lost(faults.poison_block(several(trial, 1), client, faults.segfault), 1)
 
 
 @pytest.mark.slow
 def test_blocks_that_outgrow_their_worker(folder: Path) -> None:
     (folder / "greedy").mkdir()
-    trial = Trial(folder / "greedy", times=2)
+    trial = Trial(folder / "greedy", times=1)
     with faults.local_cluster(folder, memory_limit=faults.memory_of_a_worker() + (1 << 28)) as client:
-        assert_nothing_lost(faults.poison_block(trial, client, faults.eat_memory), 2)
+        assert_nothing_lost(faults.poison_block(trial, client, faults.eat_memory), 1)
 
 
 @pytest.mark.slow
 def test_two_runs_of_one_plan(trial: Trial, client: Client) -> None:
-    tally = faults.run_twice(trial, client)
-    assert_nothing_lost(tally, 20)
-    assert tally.remarks == {"first finished, second finished": 20}
+    tally = faults.run_twice(several(trial, 10), client)
+    assert_nothing_lost(tally, 10)
+    assert tally.remarks == {"first finished, second finished": 10}
 
 
 @pytest.mark.slow
 def test_a_run_that_takes_the_place_of_another(trial: Trial, client: Client) -> None:
-    tally = faults.run_twice(trial, client, overwrite=True, seed=5)
-    assert_nothing_lost(tally, 20)
+    tally = faults.run_twice(several(trial, 10), client, overwrite=True, seed=5)
+    assert_nothing_lost(tally, 10)
     assert all(remark.endswith("second finished") for remark in tally.remarks)
 
 
 @pytest.mark.slow
 def test_a_run_with_other_options_beside_another(trial: Trial, client: Client) -> None:
-    tally = faults.run_twice(trial, client, seed=5)
-    assert_nothing_lost(tally, 20)
-    assert tally.remarks == {"first finished, second ended with StoreError": 20}
+    tally = faults.run_twice(several(trial, 5), client, seed=5)
+    assert_nothing_lost(tally, 5)
+    assert tally.remarks == {"first finished, second ended with StoreError": 5}
 
 
 @pytest.mark.slow

@@ -286,6 +286,43 @@ def test_the_life_of_a_result(client: Client, storage: Any, place: str, tmp_path
     assert_same_bits(ap.open_result(f"{target}#{third.snapshot}"), result)
 
 
+def test_what_was_given_up_is_in_no_snapshot(client: Client, place: str, tmp_path: Path) -> None:
+    source, scores = str(tmp_path / "scores.zarr"), queried(11, 3, 40)
+
+    def save(nodes: dict[str, xr.Dataset]) -> xr.DataTree:
+        tree = xr.DataTree.from_dict(nodes)
+        ap.save_scores(tree, source, overwrite=True)
+        return tree
+
+    save({"a": scores.isel(model=slice(2))})
+    ap.run(source, place, cluster=client, **OPTIONS)
+    for nodes, n_blocks in (({"a": scores, "b": pooled(5)}, 1), ({"a": scores}, 4)):
+        save(nodes)
+        with pytest.raises(Stop):
+            ap.run(source, place, cluster=client, on_progress=stop_after(n_blocks), **OPTIONS)
+    fewer = save({"a": scores.isel(model=slice(3))})
+    assert_same_bits(ap.run(source, place, cluster=client, **OPTIONS), ap.evaluate(fewer, **OPTIONS))
+    plain = xr.open_datatree(
+        repository_of(place).readonly_session("main").store, engine="zarr", consolidated=False, chunks=None
+    )
+    assert list(plain.children) == ["a"]
+    assert_same_bits(plain, ap.evaluate(fewer, **OPTIONS))
+
+
+def test_more_resamples_of_a_result(client: Client, place: str, tmp_path: Path) -> None:
+    """Meanwhile the last snapshot opens; given up, the same can be done with fewer."""
+    source, scores = str(tmp_path / "scores.zarr"), queried(5, 3, 40)
+    options = OPTIONS | {"n_resamples": 100, "keep_replicates": True, "intervals": ["bootstrap"]}
+    ap.save_scores(scores, source)
+    ap.run(source, place, cluster=client, **options)
+    more = [options | {"n_resamples": n} for n in (430, 150)]
+    with pytest.raises(Stop):
+        ap.run(source, place, cluster=client, on_progress=stop_after(2), **more[0])
+    assert_same_bits(ap.open_result(place), ap.evaluate(scores, **options))
+    assert_same_bits(ap.run(source, place, cluster=client, **more[1]), ap.evaluate(scores, **more[1]))
+    assert len(history(place)) == 2
+
+
 @pytest.mark.slow
 def test_scores_and_results_in_one_bucket(client: Client, storage: Any, tmp_path: Path) -> None:
     source, target = (f"icechunk+s3://{BUCKET}/{tmp_path.name}/{name}" for name in ("scores", "result"))

@@ -248,6 +248,7 @@ def test_refusals(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
+@pytest.mark.slow
 def test_command(tmp_path: Path) -> None:
     ap.save_scores(queried(3, 4), tmp_path / "scores.zarr")
     ap.run(str(tmp_path / "scores.zarr"), str(tmp_path / "result.zarr"), missing="drop", cluster=1)

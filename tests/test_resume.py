@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,68 @@ def test_a_run_that_does_not_fit_is_refused_before_its_first_task(tmp_path: Path
     ):
         ap.run(tmp_path / "scores.zarr", target, cluster=client, n_resamples=30_000_000, intervals="bootstrap")
     assert not target.exists()
+
+
+def stop_while_laying_out(client: Client, source: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop after the place was claimed and all documents were written, but before there was a plan."""
+    with monkeypatch.context() as patch:
+
+        def stop(*arguments: Any) -> None:
+            raise Stop
+
+        patch.setattr(Ledger, "open", stop)
+        with pytest.raises(Stop):
+            ap.run(source, target, cluster=client, **OPTIONS)
+    assert ledger_of(target).token()
+    assert ledger_of(target).plan() is None
+
+
+def test_a_run_that_was_stopped_while_it_laid_out_lays_out_anew(
+    client: Client, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aucpr_dask.execution.SECONDS_TO_LAY_OUT", 0.2)
+    target = tmp_path / "result.zarr"
+    stop_while_laying_out(client, source, target, monkeypatch)
+    assert_does_not_open(target)
+    token = ledger_of(target).token()
+    (target / "estimate" / "notes.txt").write_text("mine")
+    with pytest.raises(StoreError, match="not a Zarr store"):
+        ap.run(source, target, cluster=client, **OPTIONS)
+    assert ledger_of(target).token() == token
+    (target / "estimate" / "notes.txt").unlink()
+    result = ap.run(source, target, cluster=client, **OPTIONS)
+    assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
+
+
+def test_a_run_that_still_lays_out_is_waited_for(
+    client: Client, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aucpr_dask.execution.SECONDS_TO_LAY_OUT", 1.0)
+    target = tmp_path / "result.zarr"
+    stop_while_laying_out(client, source, target, monkeypatch)
+
+    def lay_out() -> None:
+        for number in range(4):  # more slowly than it is waited for, but it does go on
+            time.sleep(0.5)
+            (target / "estimate" / "c" / str(number)).mkdir(parents=True)
+            (target / "estimate" / "c" / str(number) / "0").write_bytes(b"")
+        ledger_of(target).change_plan({"options": {"seed": 8}})
+
+    with ThreadPoolExecutor() as pool:
+        laying_out = pool.submit(lay_out)
+        with pytest.raises(StoreError, match="another evaluation"):
+            ap.run(source, target, cluster=client, **OPTIONS)
+        laying_out.result()
+
+
+def test_a_finished_store_of_another_kind_stays(client: Client, source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "other.zarr"
+    ap.save_scores(pooled(), target)
+    (target / "ledger").mkdir()
+    (target / "ledger" / "token").write_text("0123")
+    with pytest.raises(StoreError, match="something at this place already"):
+        ap.run(source, target, cluster=client, **OPTIONS)
+    assert ap.open_scores(target).sizes["model"] == 5
 
 
 CLIENT = """

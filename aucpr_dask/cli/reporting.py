@@ -11,7 +11,7 @@ from aucpr_dask.cli.common import Output, example, output_option
 
 @click.command(
     short_help="Write a result store as one HTML page.",
-    epilog=example("aucpr-dask report aucpr-demo/result.zarr report.html --scores aucpr-demo/scores.zarr --overwrite"),
+    epilog=example("aucpr-dask report aucpr-demo/result.zarr report.html --overwrite"),
 )
 @click.argument("result")
 @click.argument("page", type=click.Path(path_type=Path))

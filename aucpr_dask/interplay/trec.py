@@ -39,8 +39,10 @@ def write_evaluations(result: Scores, folder: Path) -> list[Path]:
     files = []
     for place, columns in zip(_folders(result, folder), tidy_columns(result), strict=True):
         models = columns.get(MODEL, np.full(len(columns["estimate"]), "model", object))
-        for model, stem in distinct(dict.fromkeys(models), file_name, _LONGEST_STEM).items():
-            rows = models == model
+        stems = distinct(dict.fromkeys(models), file_name, _LONGEST_STEM)
+        n_rows = len(models) // len(stems)  # the rows of a model stand together
+        for number, stem in enumerate(stems.values()):
+            rows = slice(number * n_rows, (number + 1) * n_rows)
             lines = _evaluation_lines({name: values[rows] for name, values in columns.items()})
             files.append(_write(place / f"{stem}.eval", lines))
     return files

@@ -19,7 +19,7 @@ FOLLOWING = ("n_missing", "digest")  # from the other variables
 
 @dataclass(frozen=True)
 class _Values:
-    """The values of a variable, with what it has of model and query as the first axes, and that of items as the last."""
+    """The values of a variable, with what it has of model and query as the first axes, and the items as the last."""
 
     lead: tuple[str, ...]
     is_along_items: bool
@@ -81,9 +81,7 @@ def _lengths(part: xr.Dataset) -> xr.DataArray:
     return xr.DataArray((is_there * ends).max(ITEM) if part.sizes[ITEM] else is_there.sum(ITEM))
 
 
-def _updated(
-    digest: Any, variables: Mapping[str, _Values], index: Mapping[str, int | None], length: int | None
-) -> Any:
+def _updated(digest: Any, variables: Mapping[str, _Values], index: Mapping[str, int | None], length: int | None) -> Any:
     for name, variable in variables.items():
         values = variable.at(index)
         values = np.ascontiguousarray(values[:length] if variable.is_along_items else values)

@@ -18,7 +18,8 @@ from aucpr_dask.view.summary import RankedModel, Ranking, rank_models, summarize
 from aucpr_dask.view.tables import MOST_DATA_SETS, TOP_OF_MANY, TOP_OF_ONE, console_for, counted, rankings_view, shorten
 
 WIDTH = 80
-LONGEST_NAME = 60
+LONGEST_NAME, LONGEST_TITLE = 40, 300
+_SIDES = ("right", "left", "right", "left", "center")  # of the columns' titles
 BAR_WIDTH, BAR_HEIGHT = 160, 12  # of the drawings of intervals, in pixels
 
 
@@ -104,9 +105,11 @@ def _table(ranking: Ranking, top: int) -> str:
     scale = _scale(shown)
     header = ["", "model", "area", *([interval, f"{scale[0]:.2f} to {scale[1]:.2f}"] if has_interval else [])]
     rows = [_row(model, scale, has_interval=has_interval) for model in shown]
-    titles = "".join(f'<th scope="col">{escape(text)}</th>' for text in header)
+    titles = "".join(f'<th scope="col" style="text-align:{_SIDES[i]}">{escape(t)}</th>' for i, t in enumerate(header))
     caption = f'<caption style="text-align:left">{escape(_caption(ranking))}</caption>'
-    table = f"<table>{caption}<thead><tr>{titles}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    table = f'<table style="color:inherit;font:inherit;white-space:nowrap;margin-bottom:1em">{caption}' + (
+        f"<thead><tr>{titles}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    )
     return table + (f"<p>and {counted(more, 'more model')}</p>" if more else "")
 
 
@@ -120,10 +123,10 @@ def _caption(ranking: Ranking) -> str:
 
 
 def _row(model: RankedModel, scale: tuple[float, float], *, has_interval: bool) -> str:
-    name = escape(shorten(model.model, LONGEST_NAME))
+    name, whole = escape(shorten(model.model, LONGEST_NAME)), escape(shorten(model.model, LONGEST_TITLE))
     cells = [
         f"<td>{model.rank or '-'}</td>",
-        f'<th scope="row" style="text-align:left" title="{escape(shorten(model.model, 300))}">{name}</th>',
+        f'<th scope="row" style="text-align:left;font-weight:normal" title="{whole}">{name}</th>',
         f"<td>{_number(model.estimate, 4)}</td>",
     ]
     if has_interval:

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Quick start
 #
-# You have scores of several models on labelled items, and want to know which model ranks best, how sure that is, and what
-# the curves look like. This notebook does it on real data that travel with the package: 25 classifiers on a table of 768
-# patients, and 14 systems that screened citations for 14 systematic reviews.
+# You have scores of several models on labelled items, and want to know which model ranks best, how sure that is, and
+# what the curves look like. This notebook does it on real data that travel with the package: 25 classifiers on a table
+# of 768 patients, and 14 systems that screened citations for 14 systematic reviews.
 #
 # Everything is small here; the same lines work on thousands of models on a cluster.
 
@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import xarray as xr
+from dask.distributed import Client
 
 import aucpr_dask as ap
 from aucpr_dask import demo
@@ -23,15 +24,16 @@ folder = Path(tempfile.mkdtemp())
 # %% [markdown]
 # ## Scores in
 #
-# `demo.build_scores` imports run files and `.npz` arrays, checks them, and writes one score store. Your own files go the
-# same way: `aucpr-dask import csv predictions.csv scores.zarr --label y`.
+# `demo.build_scores` imports run files and `.npz` arrays, checks them, and writes one score store. Your own files go
+# the same way: `aucpr-dask import csv predictions.csv scores.zarr --label y`.
 
 # %%
 scores = demo.build_scores(folder / "scores.zarr")
 list(scores.children)
 
 # %% [markdown]
-# A data set is an `xarray.Dataset`: `score` over (model, item), larger for items that look more positive, and `label`, 1 or
+# A data set is an `xarray.Dataset`: `score` over (model, item), larger for items that look more positive, and `label`,
+# 1 or
 # 0. Many data sets are a tree. The arrays are lazy: nothing was read yet but the shapes.
 #
 # We take the table `29_Pima` (diabetes or not), and of three repetitions of its cross-validation the first.
@@ -77,22 +79,22 @@ xr.open_zarr(folder / "result.zarr", consolidated=False).attrs["resampled"]
 # %% [markdown]
 # ## Look
 #
-# Plots are methods of `.aucpr.plot`. A forest plot shows the best models with their intervals. A random ranking tends to
-# the prevalence, 0.35 here, far to the left of the picture.
+# Plots are methods of `.aucpr.plot`. A forest plot shows the best models with their intervals. A random ranking tends
+# to the prevalence, 0.35 here, far to the left of the picture.
 
 # %%
 ax = result.aucpr.plot.forest(top=12)
 
 # %% [markdown]
-# Precision-recall curves belong to the scores. The best three are drawn by name, the others as the bands that hold half of
-# them and 90 % of them. No ranking reaches the hatched region.
+# Precision-recall curves belong to the scores. The best three are drawn by name, the others as the bands that hold half
+# of them and 90 % of them. No ranking reaches the hatched region.
 
 # %%
 ax = pima.aucpr.plot.precision_recall()
 
 # %% [markdown]
-# The three curves cross and run close together. How much of that would another 768 patients show again? A band says.
-# The inner one holds the true precision at one recall; the outer one the whole curve.
+# The three curves cross and run close together. How much of that would another 768 patients show again? A band says. In
+# 95 % of samples, the inner one holds the true precision at any one recall, the outer one the whole true curve.
 
 # %%
 ax = pima.aucpr.plot.precision_recall("svm_lin_C0.1", bands="both", n_resamples=N_RESAMPLES)
@@ -114,9 +116,9 @@ print(f"{int((p > 0.05).sum())} of {p.size} models cannot be told apart from the
 ", ".join(str(name) for name in p["model"].values[p.values > 0.05])
 
 # %% [markdown]
-# That baseline was picked because it came first on these very patients, which the 24 tests do not know. `rank` looks at all
-# pairs and needs no baseline: "rank 1 of 25" becomes the set of ranks that the data allow. Models beside one line at the
-# right cannot be told apart.
+# That baseline was picked because it came first on these very patients, which the 24 tests do not know. `rank` looks at
+# all pairs and needs no baseline: "rank 1 of 25" becomes the set of ranks that the data allow. Models beside one line
+# at the right cannot be told apart.
 
 # %%
 ranking = result.aucpr.rank()
@@ -143,17 +145,19 @@ ranking = reviews.aucpr.rank()
 ax = ranking.aucpr.plot.ranks()
 
 # %% [markdown]
-# 14 reviews say little. The first system may be any of the first eight, and if all sets are to hold together, any of the
-# first twelve.
+# 14 reviews say little. The first system may truly rank anywhere from 1 to 8, or, if the sets of all systems are to
+# hold together, from 1 to 12.
 #
 # ## At scale
 #
-# `evaluate` above worked in this process. `run` goes from store to store on a cluster: a few processes on this machine by
-# default, or Slurm, Kubernetes, a cloud. It plans its memory before the first task, and the same call goes on after
-# whatever stopped it. The numbers have the same bits.
+# `evaluate` above worked in this process. `run` goes from store to store on a cluster: a few processes on this machine
+# by default, or Slurm, Kubernetes, a cloud. It plans its memory before the first task, and the same call goes on after
+# whatever stopped it: `ap.run("scores.zarr", "result.zarr")`. Here, so that nothing has to start, its worker is a
+# thread of this notebook. The numbers have the same bits.
 
 # %%
-stored = ap.run(folder / "scores.zarr", folder / "run.zarr", cluster=1, progress=False)
+with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
+    stored = ap.run(folder / "scores.zarr", folder / "run.zarr", cluster=client, progress=False)
 again = stored["29_Pima"]["estimate"].sel(model=result["model"] + " repeat=0")
 print("the same to the last bit:", (again.values == result["estimate"].values).all())
 

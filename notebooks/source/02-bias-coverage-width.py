@@ -1,17 +1,17 @@
 # %% [markdown]
 # # Bias, coverage, width: Boyd, Eng & Page 2013
 #
-# Kendrick Boyd, Kevin Eng and David Page, [*Area under the precision-recall curve: point estimates and confidence intervals*](
-# https://doi.org/10.1007/978-3-642-40994-3_29), asked which estimators and intervals can be trusted. This notebook draws
-# what their Figures 1 to 8 show, from simulations with this package.
+# Kendrick Boyd, Kevin Eng and David Page, [*Area under the precision-recall curve: point estimates and confidence
+# intervals*](https://doi.org/10.1007/978-3-642-40994-3_29), asked which estimators and intervals can be trusted. This
+# notebook draws what their Figures 1 to 8 show, from simulations with this package.
 #
 # **What comes from where.** Figures 1 to 3 are computed in this notebook. Figures 4 to 8 are drawn from two tables,
-# `docs/study/estimates.csv` and `docs/study/intervals.csv`: the summary of 10,000 simulations of each cell (a scenario, a
-# number of items and a prevalence), which took an hour on two cores. A row of the first is the mean and spread of one
-# estimator in one cell, a row of the second what became of 10,000 intervals; 1000 of the one method `bayesian`, which is
-# not the paper's. Section *A cell again* computes one cell anew and compares. All tables, and how they were made, are in
-# [the simulation study](../docs/simulation-study.md). We know the paper's figures by what they show and not to the letter:
-# axes may differ from those in print.
+# `docs/study/estimates.csv` and `docs/study/intervals.csv`: the summary of 10,000 simulations of each cell (a scenario,
+# a number of items and a prevalence), which took an hour in two processes. A row of the first is the mean and spread of
+# one estimator in one cell, a row of the second what became of 10,000 intervals; 1000 of the one method `bayesian`,
+# which is not the paper's. Section *A cell again* computes one cell anew and compares. All tables, and how they were
+# made, are in [the simulation study](../docs/simulation-study.md). We know the paper's figures by what they show and
+# not to the letter: axes may differ from those in print.
 
 # %%
 import os
@@ -25,7 +25,7 @@ from scipy import stats
 import aucpr_dask as ap
 from aucpr_dask.view import plots
 
-N_SIMULATIONS = 200 if os.environ.get("AUCPR_NOTEBOOK_SIZE") == "small" else 2000
+N_SIMULATIONS = 200 if os.environ.get("AUCPR_NOTEBOOK_SIZE") == "small" else 10_000
 STUDY = Path("../docs/study")
 BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#767676"
 
@@ -50,29 +50,30 @@ densities = {  # positives, negatives, range of scores
     "bibeta": (stats.beta(5, 2), stats.beta(2, 5), (0, 1)),
     "offset_uniform": (stats.uniform(0.5, 1), stats.uniform(0, 1), (-0.2, 1.7)),
 }
-figure, axes = plt.subplots(1, 3, figsize=(7.5, 2.2), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(7.5, 2.4), layout="constrained")
 for ax, (name, (positives, negatives, ends)) in zip(axes, densities.items(), strict=True):
     score = np.linspace(*ends, 501)
     ax.plot(score, negatives.pdf(score), color=GREY, label="negatives")
     ax.plot(score, positives.pdf(score), "--", color=BLUE, label="positives")
     ax.set(title=name.replace("_", " "), xlabel="score", yticks=[0])
 axes[0].set_ylabel("density")
-_ = axes[0].legend(frameon=False, fontsize=8, loc="upper left")
+handles = axes[0].get_legend_handles_labels()
+_ = figure.legend(*handles, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
 
 # %% [markdown]
 # ## Figure 2: their true curves
 #
-# At a prevalence of 0.1. With a share f(t) of the negatives above the threshold that a share t of the positives exceeds,
-# the precision is 0.1 t / (0.1 t + 0.9 f(t)).
+# At a prevalence of 0.1. With a share f(t) of the negatives above the threshold that a share t of the positives
+# exceeds, the precision is 0.1 t / (0.1 t + 0.9 f(t)).
 
 # %%
 recall = np.linspace(0, 1, 201)
-figure, ax = plt.subplots(figsize=(3.6, 2.8), layout="constrained")
-for (name, scenario), style in zip(scenarios.items(), ("-", "--", "-."), strict=True):
+figure, ax = plt.subplots(figsize=(3.6, 3.3), layout="constrained")
+for (name, scenario), style, colour in zip(scenarios.items(), ("-", "--", "-."), (BLUE, VERMILLION, GREY), strict=True):
     label = f"{name.replace('_', ' ')}, area {scenario.area(0.1):.3f}"
-    ax.plot(recall, scenario.curve(recall, 0.1), style, label=label)
+    ax.plot(recall, scenario.curve(recall, 0.1), style, color=colour, label=label)
 ax.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, 1.02))
-_ = ax.legend(frameon=False, fontsize=8, loc="lower left")
+_ = figure.legend(loc="outside lower center", frameon=False, fontsize=8)
 
 # %% [markdown]
 # ## Figure 3: sampled curves
@@ -86,7 +87,8 @@ for ax, (name, scenario) in zip(axes, scenarios.items(), strict=True):
     curves = ap.curve(sample.score, sample.label, grid=recall)
     ax.plot(recall, curves.transpose("recall", "model"), color="0.65", linewidth=0.7)
     ax.plot(recall, scenario.curve(recall, 0.1), color=BLUE, linewidth=2)
-    ax.set(title=name.replace("_", " "), xlabel="recall", xlim=(0, 1), ylim=(0, 1.02), xticks=[0, 0.5, 1])
+    ax.set(title=name.replace("_", " "), xlabel="recall", xlim=(0, 1), ylim=(0, 1.02))
+    ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
 _ = axes[0].set_ylabel("precision")
 
 # %% [markdown]
@@ -98,6 +100,7 @@ _ = axes[0].set_ylabel("precision")
 COLOURS = ["#0072B2", "#D55E00", "#000000", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#767676"]
 DASHES = ["-", "--", ":", "-.", "-", "--", ":", "-."]
 MARKERS = "os^DvP*X"
+AXES = {"n_items": "items", "prevalence": "prevalence", "n_positive": "positives"}
 
 
 def draw(ax, table, x, y, lines, names):
@@ -119,9 +122,11 @@ def draw_scenarios(table, x, y, lines, names, level=None, limits=None, height=3.
     figure, axes = plt.subplots(1, 3, figsize=(7.5, height), sharey=True, layout="constrained")
     for ax, scenario in zip(axes, scenarios, strict=True):
         draw(ax, table[table["scenario"] == scenario], x, y, lines, names)
-        ax.set(title=scenario.replace("_", " "), xlabel=x.replace("n_", "").replace("_", " "), ylim=limits)
+        ax.set(title=scenario.replace("_", " "), xlabel=AXES[x])
         if level is not None:
             ax.axhline(level, color="black", linewidth=0.8, zorder=0)
+    if limits is not None:
+        axes[0].set_ylim(limits)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return axes
 
@@ -147,8 +152,8 @@ axes = draw_scenarios(by_items, "n_items", "bias_ratio", "estimator", paper, lev
 _ = axes[0].set_ylabel("mean estimate / true area")
 
 # %% [markdown]
-# * All but two come together at 1. `interpolated_convex` stays above it even with 10,000 items, and `binormal`, right where
-#   scores are normal, converges to a wrong value elsewhere.
+# * All but two come together at 1. `interpolated_convex` stays above it even with 10,000 items, and `binormal`, right
+#   where scores are normal, converges to a wrong value elsewhere.
 # * With few items `interpolated_convex`, `upper_trapezoid` and `interpolated_max` are the most optimistic.
 
 # %%
@@ -169,8 +174,8 @@ axes = draw_scenarios(
 _ = axes[0].set_ylabel("mean estimate / true area")
 
 # %% [markdown]
-# What counts is the number of positives: at a prevalence of 0.01 there are 10, and nearly every estimator is off, on binormal
-# scores by 13 % to 197 %. From 0.1 on, most are within a few percent. The error of `binormal` on scores that are not
+# What counts is the number of positives. At a prevalence of 0.01 there are 10, and on binormal scores every estimator
+# is off, by 13 % to 197 %. From 0.1 on, most are within a few percent. The error of `binormal` on scores that are not
 # normal shrinks as classes get balanced.
 #
 # Over all cells, how far is the mean from the truth?
@@ -180,14 +185,14 @@ off = (estimates["bias_ratio"] - 1).abs().groupby(estimates["estimator"])
 pd.DataFrame({"mean distance from 1": off.mean(), "largest": off.max()}).sort_values("mean distance from 1").round(3)
 
 # %% [markdown]
-# The paper recommends `average_precision`, `lower_trapezoid` and `interpolated_median`. The last two are among the least
-# biased here; `average_precision` is in the middle: its bias is twice theirs, and always upward. `continuous` and `discrete`
-# are not in the paper.
+# The paper recommends `average_precision`, `lower_trapezoid` and `interpolated_median`. The last two are among the
+# least biased here; `average_precision` is in the middle: its bias is about twice theirs, and upward. `continuous` and
+# `discrete` are not in the paper.
 #
 # ## Figure 6: coverage
 #
-# How many of the 95 % intervals hold the true area, at a prevalence of 0.1, for the recommended estimators. The axis is cut
-# at 0.7; what falls below it is `cross_validation`.
+# How many of the 95 % intervals hold the true area, at a prevalence of 0.1, for the recommended estimators. The axis is
+# cut at 0.7; what falls below it is `cross_validation`.
 
 # %%
 methods = ["binomial", "logit", "bootstrap", "cross_validation"]
@@ -219,13 +224,13 @@ summary.unstack("n_positive").loc[methods].round(3)
 # * `logit` never falls below 0.96: valid everywhere, and a little too careful.
 # * `binomial` fails at 10 positives, where the distribution of estimates is skewed and its own shape is not.
 # * `bootstrap` needs some hundreds of positives to come near 0.95.
-# * `cross_validation` is not valid at any size here: each fold's estimate has the bias of a small sample. With fewer positives
-#   than a fold needs, it misses always.
+# * `cross_validation` is not valid at any size here: each fold's estimate has the bias of a sample a tenth as large.
+#   With one positive in each of the ten folds, intervals around `interpolated_median` never hold.
 #
 # ## Figure 7: width
 #
-# The mean width of an interval over the width of the central 95 % of the estimates, for `average_precision`. Below 1, an
-# interval promises more than there is to know.
+# The mean width of an interval over the width of the central 95 % of the estimates, for `average_precision`. Below 1,
+# an interval promises more than there is to know.
 
 # %%
 of_average_precision = at_tenth[at_tenth["estimator"] == "average_precision"]
@@ -233,14 +238,14 @@ axes = draw_scenarios(of_average_precision, "n_positive", "width_ratio", "method
 _ = axes[0].set_ylabel("width / spread of estimates")
 
 # %% [markdown]
-# The formulas are 7 to 31 % too wide and stay so: they take the variance of a proportion, which is more than that of the area.
-# `bootstrap` gets the width right from 50 positives on. `cross_validation` has nearly the right width, too: it fails because
-# it stands in the wrong place.
+# The formulas are 7 to 31 % too wide and stay so: they take the variance of a proportion, which is more than that of
+# the area. `bootstrap` gets the width right from 50 positives on. `cross_validation` is then less than 10 % too narrow:
+# it fails because it stands in the wrong place.
 #
 # ## Figure 8: location
 #
-# Of the intervals that miss, the share that lie below the true area: at 0.5 both sides are alike, at 0 every miss is too high.
-# (Newcombe's measure; the paper may define it otherwise.)
+# Of the intervals that miss, the share that lie below the true area: at 0.5 both sides are alike, at 0 every miss is
+# too high. (Newcombe's measure; the paper may define it otherwise.)
 
 # %%
 axes = draw_scenarios(
@@ -249,9 +254,10 @@ axes = draw_scenarios(
 _ = axes[0].set_ylabel("share of misses below")
 
 # %% [markdown]
-# Misses of `cross_validation` and `bootstrap` lie mostly above the truth, those of `binomial` too: on `binormal` scores all
-# of them, because `average_precision` itself is biased upward. `logit` is pushed the other way near 1, where its scale
-# stretches: with 10 positives all its misses on `bibeta` and `offset_uniform` are too low.
+# Misses of `cross_validation`, `bootstrap` and `binomial` lie mostly above the truth. With 10 positives on binormal
+# scores, where `average_precision` itself is a fifth too high, nearly all do, those of `logit` too. On `bibeta` and
+# `offset_uniform` scores, whose areas are larger, `logit` errs the other way: with 10 positives all its misses are too
+# low. With more positives all move towards balance; `cross_validation` on binormal scores hardly does.
 #
 # ## Beyond the paper
 #
@@ -266,39 +272,37 @@ ax = plots.coverage(
 )
 
 # %% [markdown]
-# On binormal scores `wilson` comes nearest to the level from above, at every size. `bootstrap_t` holds about 95 %, and
-# `influence_logit_t`, which resamples nothing, stays within two percent of it.
+# On binormal scores, where `average_precision` is most biased, `wilson` holds the level at every size and is the least
+# too careful of the formulas. `bootstrap_t` stays within one percent of the level, and `influence_logit_t`, which
+# resamples nothing, within 1.5. `bootstrap` and `bca` need hundreds of positives.
 #
 # ## A cell again
 #
-# `ap.simulate.study` makes such a table. Here is one cell with other random numbers, beside what is stored; the last row
-# is the difference in Monte Carlo standard errors, which should rarely be above 2.
+# Such a table is made by `ap.simulate.study(..., url="study.zarr")`, which may be stopped and goes on. Here is one of
+# its cells without it, from other random numbers. The last column is the distance from what is stored in Monte Carlo
+# standard errors: it should rarely be above 2.
 
 # %%
-again = ap.simulate.study(
-    "binormal",
-    n_items=1000,
-    prevalence=0.1,
-    estimators=["average_precision", "lower_trapezoid", "interpolated_median"],
-    intervals=["logit", "binomial"],
-    n_simulations=N_SIMULATIONS,
-    seed=1,
-    cluster=1,
-).squeeze()
+estimators = ["average_precision", "lower_trapezoid", "interpolated_median"]
+scenario = scenarios["binormal"]
+sample = scenario.sample(1000, 0.1, n_simulations=N_SIMULATIONS, seed=1)
+fresh = ap.evaluate(sample, estimators=estimators, intervals=["logit", "binomial"]).compute()
+
+truth = scenario.area(0.1)
+holds = (fresh["interval"].sel(ci_bound="lower") <= truth) & (truth <= fresh["interval"].sel(ci_bound="upper"))
 
 
-def beside(name, error, stored, fresh):
-    """Compare a stored column with the same of a fresh study."""
-    table = pd.DataFrame({"stored": stored[name], "again": fresh[name].to_series()})
-    table["errors apart"] = (table["again"] - table["stored"]).abs() / np.hypot(stored[error], fresh[error].to_series())
-    return table.round(3)
+def beside(stored, error, values):
+    """Compare a stored column with the mean of new simulations."""
+    again = values.mean("model").to_series().loc[stored.index]
+    errors = np.hypot(error, values.std("model").to_series().loc[stored.index] / np.sqrt(N_SIMULATIONS))
+    return pd.DataFrame({"stored": stored, "again": again, "errors apart": (again - stored).abs() / errors}).round(3)
 
 
-cell = "scenario == 'binormal' and n_items == 1000 and prevalence == 0.1"
-stored = estimates.query(cell).set_index("estimator").loc[again["estimator"].values]
-beside("mean", "mean_error", stored, again)
+cell = "scenario == 'binormal' and n_items == 1000 and prevalence == 0.1 and estimator in @estimators"
+stored = estimates.query(cell).set_index("estimator")
+beside(stored["mean"], stored["mean_error"], fresh["estimate"])
 
 # %%
-stored = intervals.query(cell).set_index(["estimator", "method"])
-stored = stored.loc[again["coverage"].to_series().index]
-beside("coverage", "coverage_error", stored, again)
+stored = intervals.query(cell + " and method in ['logit', 'binomial']").set_index(["estimator", "method"])
+beside(stored["coverage"], stored["coverage_error"], holds)

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Precision-recall curves: use with caution
 #
-# A precision-recall curve on a slide looks like a property of the model. It is a property of the model *and of the sample*.
-# Here the truth is known, so the difference can be seen. The idea is that of the note beside the OCaml library
+# A precision-recall curve on a slide looks like a property of the model. It is a property of the model *and of the
+# sample*. Here the truth is known, so the difference can be seen. The idea is that of the note beside the OCaml library
 # [prc](https://github.com/pveber/prc): draw many samples from a model whose true curve is known, and look at them all.
 #
 # The model is the binormal one: positives score N(1, 1), negatives N(0, 1), and one item in ten is positive.
@@ -38,12 +38,12 @@ def draw_curves(ax, n_items):
     """Draw thirty sampled curves and the true one."""
     sample = model.sample(n_items, prevalence, n_simulations=30, dtype="float32").compute()
     curves = ap.curve(sample.score, sample.label, grid=recall)
+    ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     ax.plot(recall, curves.transpose("recall", "model"), color="0.6", linewidth=0.6)
     ax.plot(recall, model.curve(recall, prevalence), color=BLUE, linewidth=2.2, label="true curve")
     ax.set(
         xlim=(0, 1),
         ylim=(0, 1.02),
-        xticks=[0, 0.5, 1],
         xlabel="recall",
         title=f"{round(n_items * prevalence):,} positives",
     )
@@ -57,8 +57,8 @@ _ = axes[0].legend(frameon=False)
 
 # %% [markdown]
 # The left end is the worst. There, precision is a share of a handful of items: at recall 0.05 and 100 positives, of the
-# items above the fifth positive. This is the part of the curve that people point at: "our model has a precision of 0.8 at
-# low recall". How far do the thirty lines, and many more, spread at one recall?
+# items above the fifth positive. This is the part of the curve that people point at: "our model has a precision of 0.8
+# at low recall". How far do the thirty lines, and many more, spread at one recall?
 
 # %%
 sample = model.sample(1000, prevalence, n_simulations=N_SIMULATIONS)
@@ -110,7 +110,7 @@ for ax, n_items in zip(axes, (200, 1000), strict=True):
     ax.axvline(truth, color=BLUE, label="true area")
     ax.set(xlabel="estimate", title=f"{n_positive} positives")
 axes[0].invert_yaxis()
-_ = axes[1].legend(frameon=False, loc="lower right")
+_ = axes[1].legend(frameon=False, loc="center right")
 
 # %%
 (pd.DataFrame(means) / truth).rename_axis("mean estimate / true area").round(3)
@@ -127,8 +127,8 @@ _ = axes[1].legend(frameon=False, loc="lower right")
 #
 # ## The worse model wins
 #
-# A second model is truly worse, its area a fifth smaller. How often does it come out better, if each model
-# is evaluated on a sample of its own?
+# A second model is truly worse, its area a fifth smaller. How often does it come out better, if each model is evaluated
+# on a sample of its own?
 
 # %%
 worse = ap.simulate.binormal(mu=0.8)
@@ -148,17 +148,17 @@ for n_items in (200, 500, 1000, 2000):
     )
 
 # %% [markdown]
-# Models of one study are scored on the same items, which removes much of this chance; that is what `ap.compare` uses. Areas
-# from two papers, on two samples, are what is simulated here.
+# Models of one study are scored on the same items, which removes much of this chance; that is what `ap.compare` uses.
+# Areas from two papers, on two samples, are what is simulated here.
 #
 # ## Does the interval hold?
 #
 # The logit interval needs nothing but the estimate and the number of positives n. With z = 1.96 for 95 %,
 #
-# > expit( logit θ ± z / √(n θ (1 − θ)) ).
+# > expit(logit θ ± z / √(n θ (1 - θ)))
 #
-# `ap.interval` computes it for all samples at once; coverage is the share of intervals that hold the true area. Beside it
-# the plain interval of a proportion, θ ± z √(θ (1 − θ) / n), which may leave [0, 1].
+# `ap.interval` computes it for all samples at once; coverage is the share of intervals that hold the true area. Beside
+# it the plain interval of a proportion, θ ± z √(θ (1 - θ) / n), which may leave [0, 1].
 
 # %%
 sizes = [100, 200, 500, 1000, 2000]
@@ -189,15 +189,16 @@ ax.minorticks_off()
 _ = ax.legend(frameon=False)
 
 # %% [markdown]
-# Both hold the truth a little more often than promised: the formulas take the variance of a proportion, which is more than
-# that of the area. That is the price of needing nothing else, and it is paid at every size. The logit interval stays inside
-# [0, 1]; the plain one falls below 0 where positives are few, and is wider there.
+# Both hold the truth a little more often than promised: the formulas take the variance of a proportion, which is more
+# than that of the area. That is the price of needing nothing else, and it is paid at every size. The logit interval
+# stays inside [0, 1]; the plain one falls below 0 where positives are few, and is wider there.
 #
 # And look at the width. With 10 positives, an interval is half of the whole scale.
 #
 # ## What to do
 #
-# 1. Count the positives, not the items. Results from fewer than 20 are flagged: `result.aucpr.flagged("few_positives")`.
+# 1. Count the positives, not the items. Results from fewer than 20 are flagged:
+#    `result.aucpr.flagged("few_positives")`.
 # 2. Report an area with its interval. Draw a curve with its band: `scores.aucpr.plot.precision_recall(bands="both")`.
 # 3. Do not read the left end of a curve.
 # 4. Name the estimator.
@@ -212,4 +213,5 @@ _ = ax.annotate("true curve", (0.3, 0.345), (0.3, 0.16), arrowprops={"arrowstyle
 
 # %% [markdown]
 # This sample was kind to its model. At some 30 of 100 recalls, many of them in one stretch, the truth lies outside the
-# pointwise band, which speaks of one recall at a time. The simultaneous band promises to hold the whole curve, and does.
+# pointwise band, which speaks of one recall at a time. The simultaneous band promises to hold the whole curve, and
+# does.

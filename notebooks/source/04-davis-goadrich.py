@@ -1,8 +1,8 @@
 # %% [markdown]
 # # ROC and precision-recall: what Davis & Goadrich showed
 #
-# Jesse Davis and Mark Goadrich, [*The relationship between precision-recall and ROC curves*](
-# https://doi.org/10.1145/1143844.1143874) (2006), in numbers and pictures:
+# Jesse Davis and Mark Goadrich, [*The relationship between precision-recall and ROC
+# curves*](https://doi.org/10.1145/1143844.1143874) (2006), in numbers and pictures:
 #
 # 1. A ROC curve and a precision-recall curve are the same points, seen differently.
 # 2. One curve dominates another in one space if and only if it does in the other.
@@ -33,7 +33,7 @@ def ranking(*blocks):
 
 def draw_both(curves, figure_width=6.5):
     """Draw curves, by name, in ROC and in precision-recall space; return the axes."""
-    figure, axes = plt.subplots(1, 2, figsize=(figure_width, 3.0), layout="constrained")
+    _, axes = plt.subplots(1, 2, figsize=(figure_width, 3.0), layout="constrained")
     grid = np.linspace(0, 1, 401)
     for (name, (score, label)), style in zip(curves.items(), ("-", "--", ":"), strict=False):
         colour = {"-": BLUE, "--": VERMILLION, ":": GREY}[style]
@@ -50,8 +50,8 @@ def draw_both(curves, figure_width=6.5):
 # %% [markdown]
 # ## One set of points, two views
 #
-# Every threshold gives true positives TP and false positives FP. With n positives and m negatives, ROC space shows
-# (FP / m, TP / n), precision-recall space (TP / n, TP / (TP + FP)). Knowing n and m, one goes from either to the other and
+# Every threshold gives true positives TP and false positives FP. With n positives and m negatives, ROC space shows (FP
+# / m, TP / n), precision-recall space (TP / n, TP / (TP + FP)). Knowing n and m, one goes from either to the other and
 # back.
 #
 # Half of 20 positives found, with 30 of 2000 negatives:
@@ -64,9 +64,9 @@ print("back to ROC:     ", *ap.to_roc(recall, precision, n_positive=20, n_negati
 # %% [markdown]
 # ## Dominance
 #
-# A curve dominates another if it is nowhere below it. At one recall, fewer false positives mean a lower false positive rate
-# and a higher precision alike, so dominance in one space is dominance in the other (their Theorem 3.2). Here are all pairs
-# of 25 real classifiers, asked in both spaces.
+# A curve dominates another if it is nowhere below it. At one recall, fewer false positives mean a lower false positive
+# rate and a higher precision alike, so dominance in one space is dominance in the other (their Theorem 3.2). Here are
+# all pairs of 25 real classifiers, asked in both spaces.
 
 # %%
 scores = demo.build_scores(Path(tempfile.mkdtemp()) / "scores.zarr")
@@ -83,8 +83,8 @@ pair = np.triu_indices(points.sizes["model"], k=1)
 pd.Series(verdict["roc"].values[pair]).value_counts().rename("pairs").to_frame()
 
 # %% [markdown]
-# Most pairs of curves cross somewhere, and neither dominates. They cross in both spaces. In this pair, the first is better
-# at the top of the ranking, the second further down; ROC space has all of that in its upper left corner.
+# Most pairs of curves cross somewhere, and neither dominates. They cross in both spaces. In this pair, the first is
+# better at the top of the ranking, the second further down; ROC space has all of that in its upper left corner.
 
 # %%
 crossing = {name: (stamps.score.sel(model=name), stamps.label) for name in ("rf_100", "lda")}
@@ -93,9 +93,9 @@ axes = draw_both(crossing)
 # %% [markdown]
 # ## Straight lines are wrong
 #
-# Point A has 5 true and 5 false positives, B has 10 and 30, of 20 positives and 2000 negatives. Between them lie thresholds
-# that nobody tried. If each further true positive comes with 25 / 5 = 5 false ones, ROC space has a straight line from A to
-# B, and precision-recall space has not (their Table 1).
+# Point A has 5 true and 5 false positives, B has 10 and 30, of 20 positives and 2000 negatives. Between them lie
+# thresholds that nobody tried. If each further true positive comes with 25 / 5 = 5 false ones, ROC space has a straight
+# line from A to B, and precision-recall space has not (their Table 1).
 
 # %%
 score, label = ranking((5, 5), (5, 25), (10, 1970))
@@ -117,8 +117,8 @@ ax.set(xlabel="recall", ylabel="precision", xlim=(0.23, 0.53), ylim=(0.2, 0.54))
 _ = ax.legend(frameon=False)
 
 # %% [markdown]
-# Here it costs little. It costs most where points lie far apart. A ranking of 433 positives and 56,164 negatives begins with
-# 9 positives, 2 % of them, and leaves all other items tied: nothing else is known of them.
+# Here it costs little. It costs most where points lie far apart. A ranking of 433 positives and 56,164 negatives begins
+# with 9 positives, 2 % of them, and leaves all other items tied: nothing else is known of them.
 
 # %%
 score, label = ranking((9, 0), (424, 56_164))
@@ -127,8 +127,9 @@ pd.Series(ap.estimate(score, label, estimator=names), names, name="area").round(
 
 # %% [markdown]
 # Straight lines, `lower_trapezoid`, make a half of what is next to nothing. That is `auc(recall, precision)`, as many a
-# script has it. The two right interpolations and average precision, which does not interpolate, all say about 0.03. Curves with a
-# point at every positive leave little to interpolate; tied scores, few thresholds or rounded probabilities leave much.
+# script has it. The two right interpolations and average precision, which does not interpolate, all say about 0.03.
+# Curves with a point at every positive leave little to interpolate; tied scores, few thresholds or rounded
+# probabilities leave much.
 #
 # ## The areas disagree
 #
@@ -143,16 +144,17 @@ axes = draw_both(curves)
 areas.round(3)
 
 # %% [markdown]
-# By ROC area the second is better, 0.875 to 0.8125; by precision-recall area the first, 0.52 to 0.04. In the paper such a
-# pair has ROC areas of 0.813 and 0.875, and precision-recall areas of 0.514 and 0.038. It does not print the points, so ours
-# are a reconstruction: exact for the second curve, near for the first.
+# By ROC area the second is better, 0.875 to 0.8125; by precision-recall area the first, 0.52 to 0.04. In the paper such
+# a pair has ROC areas of 0.813 and 0.875, and precision-recall areas of 0.514 and 0.038. It does not print the points,
+# so ours are a reconstruction: exact for the second curve, near for the first.
 #
 # Neither area is wrong: they answer different questions. ROC area is the chance that a random positive stands above a
-# random negative. A positive that moves up past 100 negatives adds the same to it, deep down or at the top. To precision
-# the latter matters far more: it is a share of the items above a threshold, and at the top these are few. That is where
-# somebody looks who reads a list or follows up alarms.
+# random negative. A positive that moves up past 100 negatives adds the same to it, deep down or at the top. To
+# precision the latter matters far more: it is a share of the items above a threshold, and at the top these are few.
+# That is where somebody looks who reads a list or follows up alarms.
 #
-# The curves of such a pair must cross, because a dominating curve has the larger area in both spaces. On the real classifiers:
+# The curves of such a pair must cross, because a dominating curve has the larger area in both spaces. On the real
+# classifiers:
 
 # %%
 areas = ap.estimate(stamps.score, stamps.label, estimator=["roc_area", "continuous"])
@@ -183,8 +185,8 @@ pd.DataFrame(areas, pd.Index(shares, name="prevalence")).round(3)
 #
 # ## The achievable curve
 #
-# Between two thresholds one may toss a coin, and so reach every point on the straight line between them in ROC space: the
-# convex hull of a ROC curve is achievable. Moved to precision-recall space, hull and all, it is the achievable
+# Between two thresholds one may toss a coin, and so reach every point on the straight line between them in ROC space:
+# the convex hull of a ROC curve is achievable. Moved to precision-recall space, hull and all, it is the achievable
 # precision-recall curve.
 
 # %%
@@ -195,6 +197,6 @@ names = ["continuous", "interpolated_convex"]
 pd.Series(ap.estimate(*crossing["rf_100"], estimator=names).values, names, name="area").round(3).to_frame()
 
 # %% [markdown]
-# It never has the smaller area, but take it as a picture of what is possible rather than as an estimate: its vertices are the
-# lucky points of this very sample. [02](02-bias-coverage-width.ipynb) shows how much it overestimates: up to a factor of
-# two where positives are few.
+# It never has the smaller area, but take it as a picture of what is possible rather than as an estimate: its vertices
+# are the lucky points of this very sample. [02](02-bias-coverage-width.ipynb) shows how much it overestimates: up to a
+# factor of two where positives are few.

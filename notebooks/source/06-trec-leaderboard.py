@@ -176,22 +176,24 @@ both.sort_values("difference", key=abs, ascending=False).head(4).round(4)
 #
 # The passage ranking task: 37 submitted runs and 24 rerankers that came later, 43 topics, relevant is grade 2 and
 # above. The cell reads a folder with `runs/` (one file each) and the judgments `qrels.dl19-passage.txt`, named by
-# `AUCPR_TREC_DL_2019`; without it, it says so, and the two cells below show nothing.
+# `AUCPR_TREC_DL_2019`; without it, the cells below show the reviews once more.
 
 # %%
 place = os.environ.get("AUCPR_TREC_DL_2019")
-deep = None
 if place:
     import_trec(f"{place}/runs", f"{place}/qrels.dl19-passage.txt", "deep.zarr")
     rules = {"missing": "unretrieved", "ties": "trec_eval", "positive_from": 2, "intervals": []}
     deep = ap.evaluate(ap.open_scores("deep.zarr"), **rules).compute()
-print(dict(deep.sizes) if place else "AUCPR_TREC_DL_2019 is not set: the runs are not here")
+else:
+    print("AUCPR_TREC_DL_2019 is not set: these are the reviews again")
+    deep = result
+print(f"{deep.sizes['model']} runs, {deep.sizes['query']} topics")
 
 # %%
-ax = ap.rank(deep).aucpr.plot.ranks(top=30) if deep is not None else None
+ax = ap.rank(deep).aucpr.plot.ranks(top=30)
 
 # %%
-told_apart(ap.compare(deep)) if deep is not None else None
+told_apart(ap.compare(deep))
 
 # %% [markdown]
 # With 43 topics, 569 of 1,830 pairs are told apart, but of 60 neighbours only the last: the run at the bottom from

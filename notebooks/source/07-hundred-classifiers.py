@@ -1,14 +1,13 @@
 # %% [markdown]
 # # One hundred classifiers: from `predict_proba` to a decision
 #
-# A search over models ends with a list of a hundred scores, and somebody takes the first line. What does the data really
-# say? Here a hundred scikit-learn classifiers meet a rare class: handwritten eights among all other digits (174 of 1,797
-# images, as they come with scikit-learn; nothing was resampled to make it rare). To make it hard, as it is where labels are
-# dear, a classifier learns from a tenth of the images and ranks the other nine tenths.
+# A search over models ends with a list of a hundred scores, and somebody takes the first line. What does the data
+# really say? Here a hundred scikit-learn classifiers meet a rare class: handwritten eights among all other digits
+# (174 of 1,797 images, as they come with scikit-learn; nothing was resampled to make it rare). To make it hard, as it
+# is where labels are dear, a classifier learns from a tenth of the images and ranks the other nine tenths.
 
 # %%
 import os
-import time
 import warnings
 
 import numpy as np
@@ -28,7 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 import aucpr_dask as ap
 
 SMALL = os.environ.get("AUCPR_NOTEBOOK_SIZE") == "small"
-N_RESAMPLES, N_SPLITS = (100, 20) if SMALL else (2000, 500)
+N_RESAMPLES, N_SPLITS, N_TREES = (100, 20, 10) if SMALL else (2000, 500, 100)
 warnings.filterwarnings("ignore", module="sklearn")
 
 images, digit = load_digits(return_X_y=True)
@@ -62,7 +61,7 @@ for k in (1, 3, 5, 9, 15, 25, 50):
         classifiers[f"knn k={k} {weight}"] = KNeighborsClassifier(k, weights=weight)
 for leaf in (1, 2, 5, 10):
     for features in ("sqrt", 0.3):
-        options = {"n_estimators": 100, "min_samples_leaf": leaf, "max_features": features, "random_state": 0}
+        options = {"n_estimators": N_TREES, "min_samples_leaf": leaf, "max_features": features, "random_state": 0}
         classifiers[f"forest leaf={leaf} features={features}"] = RandomForestClassifier(**options)
         classifiers[f"extra trees leaf={leaf} features={features}"] = ExtraTreesClassifier(**options)
 for depth in (2, 3, 5, 8, None):
@@ -76,17 +75,14 @@ for smoothing in np.logspace(-9, -1, 11):
 len(classifiers)
 
 # %%
-seconds = {}
-for name, classifier in classifiers.items():
-    start = time.perf_counter()
+for classifier in classifiers.values():
     classifier.fit(learn, y_learn)
-    seconds[name] = time.perf_counter() - start
 
 # %% [markdown]
 # ## Scores
 #
-# `from_sklearn` asks every classifier for its probabilities, or for decision values where it has none (the support vector
-# machines here), and puts them into one data set. With `cv=5` it would cross-validate instead.
+# `from_sklearn` asks every classifier for its probabilities, or for decision values where it has none (the support
+# vector machines here), and puts them into one data set. With `cv=5` it would cross-validate instead.
 
 # %%
 scores = ap.from_sklearn(classifiers, (rank, y_rank))
@@ -98,17 +94,15 @@ scores
 # Average precision of each, with resamples that all hundred share: comparisons below are then paired.
 
 # %%
-result = ap.evaluate(
-    scores, intervals=["logit", "bootstrap"], n_resamples=N_RESAMPLES, keep_replicates=True
-)
+result = ap.evaluate(scores, intervals=["logit", "bootstrap"], n_resamples=N_RESAMPLES, keep_replicates=True)
 result.aucpr
 
 # %%
 ax = result.aucpr.plot.caterpillar()
 
 # %% [markdown]
-# The flags name what an average hides. A tree that has five leaves gives five different scores, so most of its ranking is
-# open; its area depends on what one does with ties.
+# The flags name what one number hides. A tree with five leaves gives five different scores, and five neighbours who
+# vote six: most of such a ranking is left open, and its area depends on what one does with ties.
 
 # %%
 tied = result.aucpr.flagged("heavy_ties")["heavy_ties"]
@@ -124,29 +118,34 @@ ax = scores.aucpr.plot.precision_recall()
 # %% [markdown]
 # ## What the first line is worth
 #
-# The best of a hundred estimates is partly the luckiest. To see how much, let half of the ranked images choose and the
-# other half judge the choice, many times over.
+# The best of a hundred estimates is partly the luckiest. To see how much, let half of the ranked images choose, and
+# the other half judge the choice, many times over.
 
 # %%
 random = np.random.default_rng(0)
 eights, others = (np.flatnonzero(y_rank == value) for value in (1, 0))
-chosen, promised, kept, best_there = [], [], [], []
+chosen, promised, kept = [], [], []
 for _ in range(N_SPLITS):
-    parts = [np.array_split(random.permutation(items), 2) for items in (eights, others)]
-    choose, judge = (ap.estimate(scores["score"].values[:, part], y_rank[part]) for part in map(np.concatenate, zip(*parts)))
+    halves = zip(*(np.array_split(random.permutation(items), 2) for items in (eights, others)), strict=True)
+    choose, judge = (ap.estimate(scores["score"].values[:, half], y_rank[half]) for half in map(np.concatenate, halves))
     first = int(np.argmax(choose))
     chosen.append(str(scores["model"].values[first]))
     promised.append(choose[first])
     kept.append(judge[first])
-    best_there.append(judge.max())
-print(f"{len(set(chosen))} different classifiers came first; the first one promised {np.mean(promised):.3f} "
-      f"and kept {np.mean(kept):.3f}")
+print(
+    f"{len(set(chosen))} different classifiers came first; the first one promised {np.mean(promised):.3f} "
+    f"and kept {np.mean(kept):.3f}"
+)
 pd.Series(chosen).value_counts(normalize=True).head(6)
 
 # %% [markdown]
+# The winner loses about 0.02 as soon as it is judged on images that had no part in the choice, and which one wins
+# depends on the half: mostly one of two support vector machines, else nearest neighbours or trees.
+#
 # ## Which differences are real?
 #
-# All 4,950 pairs, each on its own and all together (simultaneous over the family, from the shared resamples).
+# All 4,950 pairs, each on its own (`p_value`) and all together (`p_adjusted`: Romano and Wolf's procedure on the
+# shared resamples).
 
 # %%
 comparison = ap.compare(result)
@@ -162,12 +161,17 @@ contenders = sets.index[sets["lower"] == 1]
 print(f"{len(contenders)} of {len(sets)} may be the best; {ranking.attrs['n_groups']} groups")
 ax = ranking.aucpr.plot.ranks(top=25)
 
+# %%
+ranking.sel(model=contenders).sortby("rank")[["estimate", "rank", "probability_best"]].to_pandas().round(3)
+
 # %% [markdown]
+# The families are well apart, so most pairs differ, but the head of the list is not known: these lines may all be the
+# best. (`probability_best` is divided among settings that give the same ranking, so it must not be read as a vote.)
+#
 # ## The decision
 #
-# The data do not choose among the contenders. Something else may: time, simplicity, what is running already. Suppose that
-# is a logistic regression with default settings. The question is then not "which is the best of a hundred" but "is any
-# better than what we have?": 99 comparisons, not 4,950.
+# Suppose that a logistic regression with default settings is in use. The question is then not "which is the best of a
+# hundred" but "which are better than what we have": 99 comparisons, not 4,950, and so with more power.
 
 # %%
 now = "logistic C=1"
@@ -175,13 +179,42 @@ against = ap.compare(result, baseline=now)
 ax = against.aucpr.plot.differences(top=20)
 
 # %%
-p = against["p_adjusted"].sel(baseline=now)
-better = against["model"].values[((p <= 0.05) & (against["difference"].sel(baseline=now) > 0)).values]
-table = pd.DataFrame({
-    "area": result["estimate"].squeeze().sel(model=list(better)).values,
-    "difference": against["difference"].sel(baseline=now, model=list(better)).values,
-    "at least": against["simultaneous_interval"].sel(baseline=now, model=list(better), ci_bound="lower").values,
-    "may be best": [name in contenders for name in better],
-    "seconds to fit": [seconds[name] for name in better],
-}, better)
-table.sort_values("seconds to fit").round(3).head(12)
+against = against.squeeze("baseline")
+better = against["model"][(against["p_adjusted"] <= 0.05) & (against["difference"] > 0)].values
+low, high = against["simultaneous_interval"].transpose("ci_bound", ...).values
+table = pd.DataFrame({"difference": against["difference"], "from": low, "to": high}, against["model"].values)
+table["may be best"] = table.index.isin(contenders)
+print(f"{len(better)} are better than {now!r}")
+table.loc[better].sort_values("difference", ascending=False).round(3).head(15)
+
+# %% [markdown]
+# Among the contenders the data do not choose, so something else may. We take nine neighbours weighted by distance: it
+# may be the best, it has one setting, and its reasons can be shown. What will it be like in use? Whoever wants to
+# find nine in ten eights must look at so many images for each hundred eights found:
+
+# %%
+choice = ["knn k=9 distance", now]
+points = ap.evaluate(
+    scores.sel(model=choice), "precision_at_recall(0.9)", "bootstrap", n_resamples=N_RESAMPLES
+).squeeze(["estimator", "method"])
+table = points["interval"].to_pandas().assign(precision=points["estimate"])
+table["images for 100 found"] = 100 / table["precision"]
+table.round(2)
+
+# %%
+ax = scores.aucpr.plot.precision_recall(choice, bands="pointwise", n_resamples=N_RESAMPLES)
+
+# %% [markdown]
+# ## How to write it, and what is not in it
+#
+# > Of 100 classifiers, trained on 179 images and evaluated on 1,618 (157 positive), k nearest neighbours (k = 9,
+# > weighted by distance) was chosen among those that may be the best. Its average precision is 0.16 above that of the
+# > logistic regression in use (0.08 to 0.25: 95 % simultaneous interval for all 99 comparisons; 2,000 stratified
+# > resamples of the images, paired).
+#
+# * What was resampled are the images that were *ranked*. The hundred models are fixed: other images to learn from
+#   would give other models, and their order may change. `compare(..., over="dataset")` is for that, with several data
+#   sets.
+# * The choice was made on the data that it is reported on. The simultaneous interval covers it, because it holds for
+#   all 99 at once; the plain estimate does not: see what the first line was worth.
+# * An average precision belongs to its prevalence. At another one, `evaluate(..., prevalence=0.01)`.
