@@ -12,6 +12,7 @@ import importlib
 import os
 import re
 import signal
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ Cluster = None | int | str | Path | Client
 SUFFIXES = (".yaml", ".yml")
 PATIENCE = 600.0  # seconds to wait for the first worker, unless a file says otherwise
 WITHOUT_WORKERS = "2 minutes"  # that a task waits where workers are processes; a process that may start will have
+SECONDS_OF_PROFILES = 60
 PLUGIN = "aucpr-dask"
 
 # Parameters of glibc's mallopt, at the values that it comes to by itself where nobody interferes.
@@ -426,6 +428,7 @@ class Preparation(WorkerPlugin):
     async def setup(self, worker: Any) -> None:
         """Keep memory, load kernels; the worker answers others meanwhile."""
         keep_memory()
+        keep_few_profiles(worker)
         await asyncio.to_thread(load_kernels)
 
 
@@ -452,6 +455,13 @@ def prepare_workers(client: Client) -> None:
 
 def _address(client: Client) -> str:
     return str(client.scheduler_info(n_workers=0)["address"])
+
+
+def keep_few_profiles(worker: Any) -> None:
+    """Let a worker forget its profiles after a minute: Dask keeps one for each second of an hour, 0.2 MiB each."""
+    for name in ("profile_history", "profile_keys_history"):
+        if hasattr(worker, name):
+            setattr(worker, name, deque(getattr(worker, name), maxlen=SECONDS_OF_PROFILES))
 
 
 def keep_memory() -> bool:

@@ -321,9 +321,7 @@ async def _write_all(writes: list[tuple[zarr.Array[Any], tuple[slice, ...], Any]
             raise outcome
 
 
-def _evaluated(
-    dataset: xr.Dataset, block: Block, options: dict[str, Any], known: Any = None
-) -> dict[str, xr.Variable]:
+def _evaluated(dataset: xr.Dataset, block: Block, options: dict[str, Any], known: Any = None) -> dict[str, xr.Variable]:
     """Evaluate a block, one of its parts after another; of replicates, perhaps the first are known."""
     whole: dict[str, xr.Variable] = {}
     for part in block.parts():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -407,14 +407,7 @@ def _documents(
         if entry != before.get(key):
             document = f"{key}/{ROOT_DOCUMENT}"  # of a group, what the root document repeats would hide its arrays
             documents[document] = fresh[document] if entry["node_type"] == "group" else _as_buffer(entry)
-    new = {path for path in names if f"{path}/n_positive".strip("/") not in before}
-    documents |= {key: content for key, content in fresh.items() if _data_set_of(key, names) in new}
+    new = tuple(f"{path}/" for path in names if f"{path}/n_positive".strip("/") not in before)
+    documents |= {key: content for key, content in fresh.items() if key.startswith(new)}
     consolidated = fresh_root["consolidated_metadata"] | {"metadata": metadata}
     return documents, fresh_root | {"consolidated_metadata": consolidated}
-
-
-def _data_set_of(key: str, paths: Collection[str]) -> str:
-    """Return the path of the data set that a key of a store belongs to: the innermost, if some are inside others."""
-    while key and key not in paths:
-        key = key.rpartition("/")[0]
-    return key

@@ -42,6 +42,7 @@ shutil.copytree(
     ROOT / "notebooks", NOTEBOOKS, ignore=lambda folder, names: [n for n in names if not n.endswith(".ipynb")]
 )
 nb_execution_mode = "off"
+suppress_warnings = ["misc.highlighting_failure"]  # lines for the shell among Python
 
 # Docstrings
 autosummary_generate = True

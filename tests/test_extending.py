@@ -156,13 +156,6 @@ def test_new_data_sets(client: Client, tmp_path: Path, forest: xr.DataTree) -> N
         assert_same_bits(alone, result[path].to_dataset())
 
 
-def test_a_new_data_set_around_another(client: Client, tmp_path: Path) -> None:
-    inner, outer = pooled(4, 40), pooled(4, 40, seed=5)
-    run(client, xr.DataTree.from_dict({"a/b": inner.isel(model=slice(2))}), tmp_path)
-    both = xr.DataTree.from_dict({"a": outer, "a/b": inner})
-    assert_same_bits(run(client, both, tmp_path), ap.evaluate(both, **OPTIONS))
-
-
 def test_more_resamples(client: Client, tmp_path: Path) -> None:
     run(client, WHOLE, tmp_path)
     before = state_of(tmp_path / "result.zarr")
