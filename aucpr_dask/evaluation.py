@@ -292,6 +292,7 @@ def evaluate(
     """
     options = {name: value for name, value in locals().items() if name != "scores"}
     validate_scores(scores, positive_from=positive_from)
+    scores = map_nodes(scores, lambda path, dataset: dataset if dataset["score"].size else dataset.compute())
     return map_nodes(scores, lambda path, dataset: evaluate_dataset(dataset, path, **options))
 
 

@@ -150,8 +150,8 @@ def _next_stage(backend: Store, ledger: Ledger, plan: Plan, where: str) -> Stage
     for dims in ((QUERY,), (QUERY, MODEL)):
         names = _merged(now.names, wanted.names, dims)
         if names != now.names:
-            return _growth(backend, root, plan, now, wanted, names)
-    return _more_resamples(backend, root, plan, now, wanted) if now.n_resamples < wanted.n_resamples else None
+            return _growth(root, plan, now, wanted, names, where)
+    return _more_resamples(root, plan, now, wanted) if now.n_resamples < wanted.n_resamples else None
 
 
 def _root_of(backend: Store, ledger: Ledger) -> Document:
@@ -317,10 +317,24 @@ def _positions(names: Sequence[Any], chosen: Sequence[Any]) -> NDArray[np.int64]
     return np.array([place[name] for name in chosen], dtype=np.int64)
 
 
-def _growth(
-    backend: Store, root: Document, plan: Plan, now: Contents, wanted: Contents, names: dict[str, Names]
-) -> Stage:
+def _refuse_nested(names: Mapping[str, Names], where: str) -> None:
+    """Raise if one data set stands within another: what they have in common is written once, with the outer one."""
+    nested = [path for path in names if any(path.startswith(f"{other}/") for other in names)]
+    if nested:
+        raise StoreError(
+            explain(
+                "data sets that stand within others cannot be added to a finished result, nor grow in it",
+                where=where,
+                received=_listed(list(map(repr, nested))),
+                allowed="data sets side by side",
+                remedy="name another place, or pass overwrite=True (--overwrite) to evaluate all anew",
+            )
+        )
+
+
+def _growth(root: Document, plan: Plan, now: Contents, wanted: Contents, names: dict[str, Names], where: str) -> Stage:
     """Return the stage by which a result holds rankings of these names."""
+    _refuse_nested(names, where)
     blocks: list[Block] = [block for block in plan.blocks if block.path not in now.names]
     labels: list[Label] = []
     templates = dict(nodes_of(plan.template))
@@ -338,7 +352,7 @@ def _growth(
     return Stage(tuple(blocks), 0, documents, tuple(labels), new_root, digests)
 
 
-def _more_resamples(backend: Store, root: Document, plan: Plan, now: Contents, wanted: Contents) -> Stage:
+def _more_resamples(root: Document, plan: Plan, now: Contents, wanted: Contents) -> Stage:
     """Return the stage by which every ranking has more resamples."""
     blocks: list[Block] = []
     labels: list[Label] = []

@@ -570,3 +570,11 @@ def test_what_would_be_lost_in_conversion_is_refused():
         ap.estimate(xr.DataArray(np.array([2**60, 1]), dims="item"), xr.DataArray([0, 1], dims="item"))
     with pytest.raises(InvalidInputError, match="'score' is a masked array"):
         ap.estimate(np.ma.masked_array([1.0, 2.0], [True, False]), [0, 1])
+
+
+@pytest.mark.parametrize("empty", [{"query": slice(0)}, {"model": slice(0)}])
+def test_data_sets_without_rankings_are_evaluated_lazy_or_not(empty: dict[str, slice]) -> None:
+    scores = queried().isel(empty)
+    result = ap.evaluate(scores.chunk(), intervals=["logit", "bootstrap"])
+    xr.testing.assert_identical(result, ap.evaluate(scores, intervals=["logit", "bootstrap"]))
+    assert result["estimate"].size == 0

@@ -156,6 +156,15 @@ def test_new_data_sets(client: Client, tmp_path: Path, forest: xr.DataTree) -> N
         assert_same_bits(alone, result[path].to_dataset())
 
 
+def test_nested_data_sets_are_refused(client: Client, tmp_path: Path) -> None:
+    inner = pooled(3, 20, seed=2)
+    run(client, xr.DataTree.from_dict({"a/b": inner}), tmp_path)
+    before = state_of(tmp_path / "result.zarr")
+    with pytest.raises(StoreError, match="within others cannot be added"):
+        run(client, xr.DataTree.from_dict({"a": pooled(3, 20, seed=3), "a/b": inner}), tmp_path)
+    assert state_of(tmp_path / "result.zarr") == before
+
+
 def test_more_resamples(client: Client, tmp_path: Path) -> None:
     run(client, WHOLE, tmp_path)
     before = state_of(tmp_path / "result.zarr")

@@ -529,6 +529,52 @@ def test_a_single_model_and_estimates_that_are_undefined() -> None:
     check_legible(named(["only"]).aucpr.plot.precision_recall(bands="both", n_resamples=20))
 
 
+def test_the_interval_of_a_single_model_is_seen_in_a_caterpillar() -> None:
+    ax = ap.evaluate(named(["only"])).aucpr.plot.caterpillar()
+    (band,) = ax.findobj(PolyCollection)
+    np.testing.assert_allclose(band.get_paths()[0].get_extents().intervalx, [0.5, 1.5])
+    ax.figure.canvas.draw()
+    assert [tick for tick in ax.get_xticks() if 0.5 <= tick <= 1.5] == [1]
+    assert ax.get_xlabel() == "place among 1 model"
+
+
+def test_the_prevalence_is_drawn_where_a_random_ranking_tends_to_it() -> None:
+    scores = named(["a", "b"])
+    scores["score"] = scores["score"] * 0 + np.random.default_rng(3).normal(size=scores["score"].shape)
+    for options, drawn in (({}, [0.3]), ({"prevalence": 0.1}, [0.1]), ({"estimators": "roc_area"}, [])):
+        ax = ap.evaluate(scores, **options).aucpr.plot.forest()
+        lines = [line.get_xdata()[0] for line in ax.get_lines() if line.get_label() == "prevalence"]
+        assert lines == pytest.approx(drawn)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"query": "none"}, "there is no such query"),
+        ({"top": 2.5}, "top must be a whole number from 1"),
+        ({"top": "3"}, "top must be a whole number from 1"),
+    ],
+)
+def test_options_of_leaderboards_are_checked(options: dict[str, object], words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        ap.evaluate(named(["a", "b"])).aucpr.plot.forest(**options)
+
+
+def test_a_query_that_is_not_there_is_not_in_the_title() -> None:
+    with pytest.raises(InvalidInputError, match="there is no such query"):
+        named(["a", "b"]).aucpr.plot.precision_recall(query="q1")
+    with pytest.raises(InvalidInputError, match="top must be a whole number from 0 to 6"):
+        named(["a", "b"]).aucpr.plot.precision_recall(top=2.5)
+
+
+def test_means_over_queries_have_one_interval(clef_result: xr.Dataset) -> None:
+    with pytest.raises(InvalidInputError, match="interval of aggregate"):
+        clef_result.aucpr.plot.forest(method="logit")
+    query = str(clef_result["query"].values[0])
+    selected = clef_result.isel(query=0)
+    assert rows_of(selected.aucpr.plot.forest(query=query, method="logit")) == rows_of(selected.aucpr.plot.forest())
+
+
 def test_lazy_scores_are_drawn_alike() -> None:
     scores = named(["a", "b", "c"])
     eager = scores.aucpr.plot.precision_recall().lines[-1].get_ydata()

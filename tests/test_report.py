@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from click.testing import CliRunner
@@ -35,6 +36,8 @@ NASTY = [
     '@x, "y"',
     "-2\nnew line",
     "{{ 7 * 7 }} {% raw %}",
+    " =2+2",
+    "＝3+3",  # noqa: RUF001 (full width is meant)
     "模型",
     "",
 ]
@@ -192,6 +195,37 @@ def test_coverage_in_words_is_that_of_the_study() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", table.partition("\n\n")[0], re.MULTILINE)
     found = {name: tuple(float(cell.split()[0]) for cell in cells.split("|")) for name, cells in rows}
     assert found == words.LOWEST_COVERAGE
+
+
+def test_coverage_of_rare_positives_is_that_of_the_study() -> None:
+    table = pd.read_csv(Path(__file__).parents[1] / "docs" / "study" / "intervals.csv")
+    table = table[(table["estimator"] == "average_precision") & (table["prevalence"] < 0.1)]
+    assert set(table["n_items"]) == {1000}
+    worst = table.groupby(["method", "prevalence"])["coverage"].min().round(3).unstack()
+    assert {method: tuple(row) for method, row in worst.iterrows()} == words.RARE_COVERAGE
+    assert [round(1000 * share) for share in worst.columns] == list(words.STUDIED[:3])
+
+
+@pytest.mark.parametrize(
+    ("method", "n_positive", "prevalence", "said"),
+    [
+        ("logit", 12, 0.2, "96.1 % of the samples at worst: they reach their level there."),
+        ("logit", 12, 0.01, "where 10 were among 1,000 items, logit intervals held it in 93.9 %."),
+        ("bootstrap", 12, 0.2, "fall short of their level there. Logit intervals held it in 96.1 %."),
+        ("bootstrap", 12, 0.01, "Positives as rare as here were not studied."),
+        ("logit", 300, 0.01, "Positives as rare as here were not studied."),
+    ],
+)
+def test_words_of_validity_tell_rare_positives(
+    tmp_path: Path, method: str, n_positive: int, prevalence: float, said: str
+) -> None:
+    result = of_queries(2, 12).assign_coords(method=[method])
+    result["n_positive"] = xr.full_like(result["n_positive"], n_positive)
+    result["prevalence"] = xr.full_like(result["prevalence"], prevalence)
+    assert said in written(result, tmp_path).text
+    assert "says nothing of" not in written(result, tmp_path, overwrite=True).text
+    other = written(result.assign_coords(estimator=["roc_area"]), tmp_path, overwrite=True)
+    assert "That says nothing of roc area." in other.text
 
 
 def test_provenance_shows_no_secret(tmp_path: Path) -> None:
@@ -512,6 +546,7 @@ def test_tables_download(reader: Reader, pages: Path) -> None:
     estimates = sorted(result["estimate"].mean("query").values.ravel(), reverse=True)
     np.testing.assert_allclose([float(row[2]) for row in rows], estimates, rtol=1e-15)
     cells = {row[1] for row in rows}
+    assert {"' =2+2", "'＝3+3"} <= cells  # noqa: RUF001 (full width is meant)
     assert {"'=HYPERLINK(A1)", "'+1", '\'@x, "y"', "'-2\\nnew line", NASTY[0]} <= cells
     assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))]
     head, *rows = reader.saved(units)

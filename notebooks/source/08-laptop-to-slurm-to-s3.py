@@ -27,9 +27,10 @@ from moto.server import ThreadedMotoServer
 
 import aucpr_dask as ap
 from aucpr_dask.clusters import read
+from aucpr_dask.planning import plan_run
 
 SMALL = os.environ.get("AUCPR_NOTEBOOK_SIZE") == "small"
-N_MONTHS, N_MODELS, N_ITEMS, N_RESAMPLES = (6, 16, 4_000, 200) if SMALL else (12, 32, 20_000, 2000)
+N_MONTHS, N_MODELS, N_ITEMS, N_RESAMPLES = (4, 16, 4_000, 200) if SMALL else (12, 32, 20_000, 2000)
 examples = Path("../cluster").resolve()  # the cluster files of the repository
 os.chdir(tempfile.mkdtemp())  # for the stores that are written here
 os.environ["TERM"] = "dumb"  # plain text from commands
@@ -67,7 +68,10 @@ ap.save_scores(scores, "scores.zarr")
 # A block that would not fit is refused before the first task, with both numbers and what would do:
 
 # %%
-# !aucpr-dask plan scores.zarr --intervals bootstrap --resamples {N_RESAMPLES} --memory 2MiB
+try:
+    plan_run("scores.zarr", intervals="bootstrap", n_resamples=N_RESAMPLES).check_memory(2 * 2**20)
+except ap.errors.ChunkError as error:
+    print(error)
 
 # %% [markdown]
 # ## Here, and killed

@@ -35,7 +35,7 @@ from aucpr_dask.view.plots.style import (
     put_title,
     styled,
 )
-from aucpr_dask.view.plots.subjects import SCORES, at_query, best_first, names_of, one_node, positions_of
+from aucpr_dask.view.plots.subjects import SCORES, at_query, best_first, checked_top, names_of, one_node, positions_of
 
 BANDS = ("none", "pointwise", "simultaneous", "both")
 OTHERS = ("quantiles", "density", "none")
@@ -276,8 +276,7 @@ def _named(subject: _Subject, model: Models | None, top: int, by: str = "average
                 explain("too many curves to tell apart", received=f"{len(named)} models", allowed=f"up to {MOST_NAMED}")
             )
         return named
-    if top < 0 or top > MOST_NAMED:
-        raise InvalidInputError(explain(f"top must be a whole number from 0 to {MOST_NAMED}", received=repr(top)))
+    top = checked_top(top, 0, MOST_NAMED)
     if n_models == 1:
         return [0]
     areas = estimate(**subject.of_all(), estimator=by)

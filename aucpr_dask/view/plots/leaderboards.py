@@ -41,6 +41,7 @@ from aucpr_dask.view.plots.subjects import (
     at_estimator,
     at_query,
     best_first,
+    checked_top,
     names_of,
     one_node,
     positions_of,
@@ -50,6 +51,7 @@ Models = str | int | Sequence[str | int]
 TOP = 20
 HEIGHT_OF_RIDGE = 0.8  # rows
 BINS = 40
+NOT_OF_PRECISION = {"roc_area", "gain_area", "recall_at_precision"}  # a random ranking has another value of these
 
 
 class _Estimates(NamedTuple):
@@ -73,7 +75,15 @@ def _estimates(
         only = result[["estimate"]].assign_attrs(result.attrs)
         _, node = at_estimator(cast("xr.Dataset", aggregate(only, level=_level(result))), estimator)
         label = f"mean {label} over {result.sizes[QUERY]:,} queries"
-    elif QUERY in result.dims:
+        if method is not None:
+            raise InvalidInputError(
+                explain(
+                    "a mean over queries has the interval of aggregate() only",
+                    received=f"method={method!r}",
+                    remedy="leave it out, or choose a query: query=...",
+                )
+            )
+    else:
         node = at_query(node, query, plot)
     if MODEL not in node.dims:
         node = node.expand_dims(MODEL)
@@ -104,8 +114,7 @@ def _level(node: xr.Dataset) -> float:
 
 def _shown(node: xr.Dataset, order: np.ndarray[Any, Any], models: Models | None, top: int, ax: Axes | None) -> Any:
     """Return positions of the models to draw: those asked for, or the best."""
-    if top < 1:
-        raise InvalidInputError(explain("top must be a whole number from 1", received=repr(top)))
+    top = checked_top(top, 1)
     if models is not None:
         return np.array(positions_of(node, models))
     return order[: rows_of(ax, order.size, top)]
@@ -165,7 +174,7 @@ def forest(
         bounds = drawn.interval.isel({MODEL: shown})
         ax.hlines(rows, bounds.sel({BOUND: "lower"}), bounds.sel({BOUND: "upper"}), color=BLUE, linewidth=1.6)
     ax.plot(drawn.estimate.values[shown], rows, "o", color=BLACK, markersize=3.2)
-    _mark_prevalence(ax, node, query)
+    _mark_prevalence(ax, node, query, at_estimator(node, estimator)[0])
     label_rows(ax, [names_of(drawn.node)[i] for i in shown])
     ax.set_xlabel(drawn.label, wrap=True)
     put_title(ax, path, _query_name(query), _how_many(len(shown), order.size, "best" if models is None else "chosen"))
@@ -176,11 +185,16 @@ def _query_name(query: Any) -> str:
     return "" if query is None else str(query)
 
 
-def _mark_prevalence(ax: Axes, node: xr.Dataset, query: Any) -> None:
-    """Draw the prevalence, what a random ranking tends to, if all models have the same."""
-    if "prevalence" not in node or (QUERY in node["prevalence"].dims and query is None):
+def _mark_prevalence(ax: Axes, node: xr.Dataset, query: Any, estimator: str) -> None:
+    """Draw the prevalence, what precision under a random ranking tends to, if all models have the same."""
+    if estimator.partition("(")[0] in NOT_OF_PRECISION:
         return
-    prevalence = np.unique(np.asarray(at_query(node, query, "forest")["prevalence"].values, dtype=np.float64))
+    if node.attrs.get("prevalence") is not None:  # precision was worked out at this one, not at that of the sample
+        prevalence = np.array([node.attrs["prevalence"]], dtype=np.float64)
+    elif "prevalence" not in node or (QUERY in node["prevalence"].dims and query is None):
+        return
+    else:
+        prevalence = np.unique(np.asarray(at_query(node, query, "forest")["prevalence"].values, dtype=np.float64))
     low, high = ax.get_xlim()
     if prevalence.size == 1 and low - (high - low) / 2 < prevalence[0] < high:  # far away, it would take all the room
         line = ax.axvline(float(prevalence[0]), color=GREY, linestyle=":", linewidth=0.9)
@@ -226,7 +240,10 @@ def caterpillar(
     if drawn.interval is not None:
         bounds = drawn.interval.isel({MODEL: order})
         lower, upper = bounds.sel({BOUND: "lower"}).values, bounds.sel({BOUND: "upper"}).values
-        ax.fill_between(place, lower, upper, color=SKY, alpha=0.5, linewidth=0, step="mid", label="interval")
+        # Half a place more to either side, so that the interval of a single model can be seen.
+        ends = np.concatenate([place[:1] - 0.5, place, place[-1:] + 0.5])
+        lower, upper = (np.concatenate([bound[:1], bound, bound[-1:]]) for bound in (lower, upper))
+        ax.fill_between(ends, lower, upper, color=SKY, alpha=0.5, linewidth=0, step="mid", label="interval")
     ax.plot(place, drawn.estimate.values[order], color=BLACK, label="estimate")
     names = names_of(drawn.node)
     if highlight is None:
@@ -238,8 +255,9 @@ def caterpillar(
         value = float(drawn.estimate.values[order[at]])
         label = as_label(f"{at + 1:,}: {names[order[at]]}")
         ax.plot(place[at], value, marker, color=VERMILLION, markeredgecolor=BLACK, markersize=4.5, label=label)
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    ax.set_xlabel(f"place among {order.size:,} models")
+    ax.set_xlabel(f"place among {order.size:,} model{'' if order.size == 1 else 's'}")
     ax.set_ylabel(drawn.label, wrap=True)
     put_legend(ax)
     put_title(ax, path, _query_name(query))

@@ -29,7 +29,15 @@ from aucpr_dask.view.plots.style import (
     styled,
     words,
 )
-from aucpr_dask.view.plots.subjects import RESULT, at_estimator, best_first, names_of, nodes_of_kind
+from aucpr_dask.view.plots.subjects import (
+    RESULT,
+    at_estimator,
+    best_first,
+    checked_top,
+    names_of,
+    nodes_of_kind,
+    one_node,
+)
 
 TOP = 25
 MOST_COLUMNS = 60
@@ -73,8 +81,6 @@ def heatmap(
     """
     nodes = nodes_of_kind(result, RESULT, "heatmap")
     if dataset is not None:
-        from aucpr_dask.view.plots.subjects import one_node
-
         nodes = dict([one_node(result, RESULT, "heatmap", dataset)])
     columns, name, across = {}, "", "data set"
     if len(nodes) == 1:
@@ -102,6 +108,7 @@ def heatmap(
 
 def _draw(table: pd.DataFrame, label: str, title: str, across: str, top: int, ax: Axes | None) -> Axes:
     n_models, n_columns = table.shape
+    top = checked_top(top, 1)
     # Means of what a model has would favour one that was only tried on easy data sets: the deviations do not.
     deviation = (table - table.mean()).mean(axis=1)
     order = best_first(deviation.to_xarray())

@@ -71,6 +71,9 @@ def one_node(data: Scores, kind: str, plot: str, dataset: str | None) -> tuple[s
 def at_query(node: xr.Dataset, query: Any, plot: str) -> xr.Dataset:
     """Return the node at one query, if it has any."""
     if QUERY not in node.dims:
+        selected = str(node[QUERY].item()) if QUERY in node.coords else None
+        if query is not None and str(query) != selected:
+            raise InvalidInputError(explain("there is no such query", received=repr(query), allowed=selected or "none"))
         return node
     labels = [str(label) for label in node[QUERY].values] if QUERY in node.coords else range(node.sizes[QUERY])
     if query is None or (str(query) if QUERY in node.coords else query) not in labels:
@@ -117,6 +120,14 @@ def positions_of(node: xr.Dataset, wanted: str | int | Sequence[str | int], dim:
             )
         )
     return [names.index(str(label)) for label in chosen]
+
+
+def checked_top(top: int, least: int, most: int | None = None) -> int:
+    """Return how many models to draw, or raise."""
+    if not isinstance(top, int | np.integer) or top < least or (most is not None and top > most):
+        to = "" if most is None else f" to {most}"
+        raise InvalidInputError(explain(f"top must be a whole number from {least}{to}", received=repr(top)))
+    return int(top)
 
 
 def best_first(values: xr.DataArray) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -57,7 +57,7 @@
 
   // A spreadsheet takes text that starts like this for a formula; an apostrophe makes it text again.
   const csvText = (text) => {
-    const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+    const safe = /^ *[=+\-@\t\r\n＝＋－＠]/.test(text) ? `'${text}` : text;
     return /[",\n\r']/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
   const csvCell = (value) =>
