@@ -187,8 +187,9 @@ def cells_of(method: str) -> pd.DataFrame:
 
 
 def is_valid(method: str) -> list[str]:
-    """Judge whether an interval covers at least as often as it says."""
-    table = cells_of(method)
+    """Judge whether an interval covers at least as often as it says, at every size and prevalence."""
+    table = intervals()
+    table = table[table["method"] == method]
     below, _ = against_level(table)
     lowest = table.loc[table["coverage"].idxmin()]
     text = f"coverage {table['coverage'].min():.3f} to {table['coverage'].max():.3f}"
@@ -211,7 +212,8 @@ def is_below(method: str) -> list[str]:
 
 
 def _place(cell: pd.Series) -> str:
-    return f"{cell['coverage']:.3f} ({cell['scenario']}, `{cell['estimator']}`, n = {cell['n_positive']})"
+    size = f"n = {cell['n_positive']} of {cell['n_items']:,}"
+    return f"{cell['coverage']:.3f} ({cell['scenario']}, `{cell['estimator']}`, {size})"
 
 
 def _ratios(estimator: str, n_items: int | None = None) -> pd.DataFrame:
@@ -313,6 +315,18 @@ def new_summary() -> str:
     return pages.table(["lowest coverage (mean width ratio): n =", *map("{:,}".format, sizes)], rows)
 
 
+def coverage_by_prevalence() -> str:
+    """Return the coverage of the intervals that were studied at other prevalences, where the number of items is one."""
+    table = intervals()
+    table = table[(table["n_items"] == ITEMS) & (table["estimator"] == "average_precision")]
+    rows = []
+    for scenario in SCENARIOS:
+        wide = table[table["scenario"] == scenario].pivot(index="method", columns="prevalence", values="coverage")
+        wide = wide.dropna().loc[[name for name in dict.fromkeys(table["method"]) if name in wide.dropna().index]]
+        rows += [[scenario, f"`{name}`", *shown(row)] for name, row in wide.iterrows()]
+    return pages.table(["scenario", "coverage: prevalence", *(f"{value:g}" for value in wide)], rows)
+
+
 def about_run() -> str:
     """Return what was run, and how long it took."""
     table = pd.read_csv(RUN)
@@ -330,6 +344,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "width of the paper's intervals": lambda: interval_table("width_ratio", RECOMMENDED[0], OF_PAPER, "{:.2f}"),
     "location of the paper's intervals": lambda: interval_table("location", RECOMMENDED[0], OF_PAPER, "{:.2f}"),
     "summary of all intervals": new_summary,
+    "coverage by prevalence": coverage_by_prevalence,
     "coverage of the other intervals": lambda: interval_table("coverage", RECOMMENDED[0], new_methods()),
     "location of the other intervals": lambda: interval_table("location", RECOMMENDED[0], new_methods(), "{:.2f}"),
 }

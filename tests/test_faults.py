@@ -24,7 +24,7 @@ from aucpr_dask.errors import OtherRunError, RunError
 from aucpr_dask.execution import as_they_finish
 from aucpr_dask.ledger import Ledger
 
-N_BLOCKS = 4000  # the page of faults has ten thousand
+N_BLOCKS = 2500  # the page of faults has ten thousand
 GROWTH = 20.0  # MiB of any process, after the first fifth of the blocks
 
 

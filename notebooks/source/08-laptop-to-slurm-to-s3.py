@@ -113,7 +113,8 @@ print((examples / "local.yaml").read_text())
 # set before. Nothing else ever carries them.
 
 # %%
-logging.getLogger("werkzeug").setLevel("ERROR")  # not a line for every request
+for talkative in ("werkzeug", "distributed"):  # a line for every request; workers that close slowly
+    logging.getLogger(talkative).setLevel("ERROR")
 server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
 server.start()
 host, port = server.get_host_and_port()
