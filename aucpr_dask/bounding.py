@@ -82,6 +82,7 @@ def area_bounds(
 
     Examples
     --------
+    >>> import aucpr_dask as ap
     >>> import dask.array as da
     >>> score = da.arange(1_000_000, chunks=100_000).astype("float32")
     >>> label = (score % 7 == 0).astype("int8")
@@ -89,7 +90,7 @@ def area_bounds(
     >>> bool(0 < upper - lower <= 1e-3)
     True
     >>> lower, upper = area_bounds(score, label, tolerance=0)
-    >>> bool(lower == upper == estimate(score, label).compute())
+    >>> bool(lower == upper == ap.estimate(score, label).compute())
     True
     """
     if not isinstance(tolerance, int | float | np.number) or not tolerance >= 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import hashlib
 import inspect
 import itertools
@@ -145,8 +146,7 @@ class Plan:
         if limit is None or not limit > 0 or self.largest <= SHARE_OF_MEMORY * limit:
             return
         worst = self.blocks[int(np.argmax(self.block_bytes))]
-        models = next((stop - start for dim, start, stop in worst.region if dim == MODEL), 1)
-        fitting = int(models * SHARE_OF_MEMORY * limit / self.largest)
+        fitting = self._models_that_fit(worst.parts()[0], SHARE_OF_MEMORY * limit)
         raise ChunkError(
             explain(
                 "a block would not fit the memory of a worker",
@@ -154,11 +154,20 @@ class Plan:
                 received=f"{_size(self.largest)} for a block, {_size(limit)} of memory for each thread",
                 allowed=f"blocks up to {SHARE_OF_MEMORY:.0%} of it",
                 remedy=f"write the scores in chunks of {fitting} models: "
-                f"save_scores(scores.chunk(model={fitting}), ...)"
+                f"save_scores(scores, ..., models_per_chunk={fitting})"
                 if fitting
                 else "give workers more memory, or fewer threads; one ranking alone is larger",
             )
         )
+
+    def _models_that_fit(self, block: Block, n_bytes: float) -> int:
+        """Return of how many models a block like this one may be."""
+
+        def is_too_large(n_models: int) -> bool:
+            region = tuple((dim, a, a + n_models if dim == MODEL else b) for dim, a, b in block.region)
+            return self.with_blocks([Block(block.path, region)]).largest > n_bytes
+
+        return bisect.bisect_left(range(1, block.sizes.get(MODEL, 1) + 1), True, key=is_too_large)
 
 
 def plan_run(source_url: str | Path, **options: Any) -> Plan:

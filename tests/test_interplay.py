@@ -110,6 +110,14 @@ def test_frames_of_selections_means_and_lazy_results(result: xr.DataTree, forest
     assert lazy["estimate"].chunks is not None, "the user's own result was computed in place"
 
 
+def test_a_comparison_and_ranks_are_no_results() -> None:
+    result = ap.evaluate(queried())
+    for other, kind in ((ap.compare(result), "comparison"), (ap.rank(result), "ranks")):
+        with pytest.raises(InvalidInputError, match="a comparison or ranks"):
+            other.aucpr.to_dataframe()
+        assert repr(other.aucpr).startswith(kind)
+
+
 def test_what_is_no_result_makes_no_frame(forest: xr.DataTree) -> None:
     with pytest.raises(InvalidInputError, match="this is not a result"):
         forest.aucpr.to_dataframe()

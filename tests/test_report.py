@@ -202,15 +202,32 @@ def test_coverage_of_rare_positives_is_that_of_the_study() -> None:
     table = table[(table["estimator"] == "average_precision") & (table["prevalence"] < 0.1)]
     assert set(table["n_items"]) == {1000}
     worst = table.groupby(["method", "prevalence"])["coverage"].min().unstack()
-    assert {method: tuple(float(f"{share:.3f}") for share in row) for method, row in worst.iterrows()} == words.RARE_COVERAGE
+    found = {method: tuple(float(f"{share:.3f}") for share in row) for method, row in worst.iterrows()}
+    assert found == words.RARE_COVERAGE
     assert [round(1000 * share) for share in worst.columns] == list(words.STUDIED[:3])
+
+
+def test_words_tell_data_sets_apart_that_were_read_differently(tmp_path: Path) -> None:
+    tree = {
+        "plain": ap.evaluate(pooled(3, 60), "roc_area"),
+        "rare": ap.evaluate(pooled(3, 60), prevalence=0.01),
+    }
+    text = written(xr.DataTree.from_dict(tree), tmp_path).text
+    assert "at the prevalence 0.01, not at that of the sample. (Only: rare)" in text
+    assert "share one threshold. (Only" not in text
+    assert "best model by roc area or average precision, the first of each" in text
+
+
+def test_a_comparison_is_no_report(tmp_path: Path) -> None:
+    with pytest.raises(ap.errors.InvalidInputError, match="this is no result"):
+        ap.report(ap.compare(ap.evaluate(queried())), tmp_path / "report.html")
 
 
 @pytest.mark.parametrize(
     ("method", "n_positive", "prevalence", "said"),
     [
         ("logit", 12, 0.2, "96.1 % of the samples at worst: they reach their level there."),
-        ("logit", 12, 0.01, "where 10 were among 1,000 items, logit intervals held it in 93.9 %."),
+        ("logit", 12, 0.01, "0.01 here: where 10 positives were among 1,000 items, logit intervals held it in 93.9 %."),
         ("bootstrap", 12, 0.2, "fall short of their level there. Logit intervals held it in 96.1 %."),
         ("bootstrap", 12, 0.01, "Positives as rare as here were not studied."),
         ("logit", 300, 0.01, "Positives as rare as here were not studied."),

@@ -946,10 +946,15 @@ def test_other_threads_run_beside_a_kernel(kind: str) -> None:
         "any weighted area": lambda: ranking.evaluate(weight, units),
     }
     calls[kind]()
-    tries = [longest_silence(calls[kind]) for _ in range(5)]
-    silence, took = min(tries, key=lambda pair: pair[0] / pair[1])
-    assert took > 0.002, "too short to tell"
-    assert silence < 0.7 * took
+    for _ in range(
+        50
+    ):  # on a busy machine another process may take the processor; a kernel that held the lock always would
+        silence, took = longest_silence(calls[kind])
+        assert took > 0.002, "too short to tell"
+        if silence < 0.7 * took:
+            break
+    else:
+        pytest.fail(f"silent for {silence:.4f} s of {took:.4f} s, again and again")
 
 
 # What is refused

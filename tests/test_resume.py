@@ -1,6 +1,7 @@
 """Runs that are stopped, killed or refused, and go on: the final store is that of a run left in peace."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -153,6 +154,20 @@ def test_a_run_that_does_not_fit_is_refused_before_its_first_task(tmp_path: Path
     ):
         ap.run(tmp_path / "scores.zarr", target, cluster=client, n_resamples=30_000_000, intervals="bootstrap")
     assert not target.exists()
+
+
+def test_the_chunks_that_a_refusal_names_would_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 2**25)
+    source = tmp_path / "scores.zarr"
+    ap.save_scores(pooled(60, 3000), source)
+    options = {"n_resamples": 1_000_000, "intervals": "bootstrap"}
+    limit = plan_run(source, **options).largest
+    with pytest.raises(ChunkError, match=r"models_per_chunk=(\d+)") as refusal:
+        plan_run(source, **options).check_memory(limit)
+    named = re.search(r"models_per_chunk=(\d+)", str(refusal.value))
+    assert named
+    ap.save_scores(pooled(60, 3000), source, overwrite=True, models_per_chunk=int(named[1]))
+    plan_run(source, **options).check_memory(limit)
 
 
 def stop_while_laying_out(client: Client, source: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,6 +109,16 @@ def test_small_variables_that_are_lazy_come_back(place: Path) -> None:
     assert_same_numbers(ap.open_scores(place), scores)
 
 
+def test_chunks_of_fewer_models(place: Path) -> None:
+    ap.save_scores(queried(7), place, models_per_chunk=3)
+    opened = ap.open_scores(place)
+    assert opened["score"].chunksizes["model"] == (3, 3, 1)
+    assert_same_numbers(opened, queried(7))
+    for wrong in (0, -1, 2.5, "3", True):
+        with pytest.raises(InvalidInputError, match="models_per_chunk must be a whole number from 1"):
+            ap.save_scores(queried(), place, overwrite=True, models_per_chunk=wrong)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("dims", [("item",), ("model", "item")])
 def test_labels_over_fewer_dimensions_than_the_scores_come_back(place: Path, dims: tuple[str, ...]) -> None:
     scores = queried().drop_vars("label")

@@ -398,7 +398,7 @@ def test_the_example_of_the_page_is_guarded_and_runs(
 ) -> None:
     page = (Path(__file__).parents[1] / "docs" / "simulation-study.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    short = code.replace("n_simulations=1000", "n_simulations=2, n_resamples=20, cluster=client")
+    short = code.replace("n_simulations=50", "n_simulations=2, n_resamples=20, cluster=client")
     assert short != code
     monkeypatch.chdir(tmp_path)
     exec(compile(short, "page", "exec"), {"__name__": "__mp_main__", "client": client})

@@ -77,6 +77,14 @@ def _nodes_of_result(result: Scores) -> list[tuple[str, xr.Dataset]]:
                 remedy="evaluate the scores first: scores.aucpr.evaluate()",
             )
         )
+    if any({"difference", "rank"} & set(node) for _, node in nodes):
+        raise InvalidInputError(
+            explain(
+                "this is not a result",
+                received="a comparison or ranks",
+                remedy="xarray's own to_dataframe() makes a table of each of its variables",
+            )
+        )
     for path, node in nodes:
         if odd := [str(dim) for dim in node["estimate"].dims if dim not in KEYS]:
             raise InvalidInputError(

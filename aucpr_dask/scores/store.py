@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.domains import check_labels
-from aucpr_dask.errors import StoreError, explain
+from aucpr_dask.errors import InvalidInputError, StoreError, explain
 from aucpr_dask.scores.digests import ranking_digests
 from aucpr_dask.scores.validate import validate_scores
 from aucpr_dask.stores import (
@@ -164,6 +164,7 @@ def save_scores(
     url: str | Path,
     *,
     overwrite: bool = False,
+    models_per_chunk: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Write a score data set, or a tree of them, to a Zarr store.
@@ -182,6 +183,8 @@ def save_scores(
         Where to write.
     overwrite : bool
         Whether to replace a store at `url`.
+    models_per_chunk : int, optional
+        Smaller chunks than those of about 32 MiB: a run holds one in memory, with all replicates of its models.
     on_progress : callable, optional
         Called with (blocks written, blocks in all).
 
@@ -205,7 +208,7 @@ def save_scores(
     array([[0.9, 0.1, 0.4]])
     """
     _refuse_own_source(scores, url)
-    writer = ScoreWriter(url, scores, overwrite=overwrite)
+    writer = ScoreWriter(url, scores, overwrite=overwrite, models_per_chunk=models_per_chunk)
     blocks = [(path, dataset, region) for path, dataset in nodes_of(scores) for region in writer.regions(path)]
     for done, (path, dataset, region) in enumerate(blocks, start=1):
         names = _large(dataset)
@@ -228,12 +231,20 @@ class ScoreWriter:
         not read; all others are written as they are.
     overwrite : bool
         Whether to replace a store at `url`.
+    models_per_chunk : int, optional
+        At most so many models in a chunk.
     """
 
-    def __init__(self, url: str | Path, template: Scores, *, overwrite: bool = False) -> None:
+    def __init__(
+        self, url: str | Path, template: Scores, *, overwrite: bool = False, models_per_chunk: int | None = None
+    ) -> None:
+        if models_per_chunk is not None and not (type(models_per_chunk) is int and models_per_chunk > 0):
+            raise InvalidInputError(
+                explain("models_per_chunk must be a whole number from 1", received=repr(models_per_chunk))
+            )
         template = map_nodes(template, lambda path, dataset: _load_small(dataset))
         validate_scores(template, positive_from=0)
-        prepared = map_nodes(template, lambda path, dataset: _prepare(dataset))
+        prepared = map_nodes(template, lambda path, dataset: _prepare(dataset, models_per_chunk))
         self._nodes = dict(nodes_of(prepared))
         self._facts = {  # of every ranking
             path: {name: np.zeros((*dataset[name].shape, _n_item_chunks(dataset)), FACTS[name]) for name in FACTS}
@@ -302,7 +313,7 @@ def _large(dataset: xr.Dataset) -> list[str]:
     return [str(name) for name in dataset.data_vars if MODEL in dataset[name].dims and ITEM in dataset[name].dims]
 
 
-def _prepare(dataset: xr.Dataset) -> xr.Dataset:
+def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
     """Portable types, known variables only, what is written later as lazy zeros."""
     dataset = dataset[[name for name in dataset.data_vars if name in SCORE_VARIABLES]].drop_encoding()
     for dim, index in dataset.indexes.items():
@@ -320,6 +331,7 @@ def _prepare(dataset: xr.Dataset) -> xr.Dataset:
     for name in _large(dataset):
         variable = dataset[name]
         chunks = chunk_shape((*variable.shape[:-1], length), dataset["score"].dtype.itemsize, whole=1)
+        chunks = (min(chunks[0], models_per_chunk or chunks[0]), *chunks[1:])
         described = da.zeros(variable.shape, dtype=variable.dtype, chunks=-1)  # one, lest Dask list a million chunks
         dataset[name] = (variable.dims, described, variable.attrs)
         dataset[name].encoding = {"chunks": chunks}

@@ -57,8 +57,9 @@ def _headline(data: Scores) -> str:
     nodes = [node for _, node in nodes_of(data)]
     kinds = {"estimate": "result", "score": "scores"}
     kind = next((kind for name, kind in kinds.items() if nodes and all(name in node for node in nodes)), "data")
-    if "difference" in (nodes[0] if nodes else ()):
-        kind = "comparison"
+    for variable, other in (("difference", "comparison"), ("rank", "ranks")):
+        if variable in (nodes[0] if nodes else ()):
+            kind = other
     sizes = [counted(len(nodes), "data set")] if isinstance(data, xr.DataTree) else []
     for dim in (MODEL, QUERY, ITEM, FOLD):
         found = {node.sizes[dim] for node in nodes if dim in node.sizes}

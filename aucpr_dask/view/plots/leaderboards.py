@@ -255,7 +255,7 @@ def caterpillar(
         value = float(drawn.estimate.values[order[at]])
         label = as_label(f"{at + 1:,}: {names[order[at]]}")
         ax.plot(place[at], value, marker, color=VERMILLION, markeredgecolor=BLACK, markersize=4.5, label=label)
-    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
+    ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True, min_n_ticks=1))
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     ax.set_xlabel(f"place among {order.size:,} model{'' if order.size == 1 else 's'}")
     ax.set_ylabel(drawn.label, wrap=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from aucpr_dask.domains import few
 from aucpr_dask.errors import printable
 from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
 from aucpr_dask.specs import ESTIMATORS, INTERVAL_SYMBOLS, INTERVALS, parse_estimator
@@ -52,7 +53,7 @@ _CONVENTIONS = {
         "expectation": "Estimates are the exact means over all orders of items with equal scores.",
     },
     "missing": {
-        "raise": "Every item has a score from every model.",
+        "raise": "No score is missing: every item of a ranking has one.",
         "drop": "An item without a score is left out for that model, so models may be judged on different items.",
         "last": "An item without a score stands below all that have one.",
         "unretrieved": "An item without a score was not retrieved: a positive among them counts as missed.",
@@ -107,6 +108,16 @@ def reading(attrs: Mapping[str, Any]) -> list[str]:
     if limits is not None and tuple(limits) != (0.0, 1.0):
         said.append(f"Areas are over recalls from {limits[0]:g} to {limits[1]:g}.")
     return said
+
+
+def readings(subjects: Iterable[Subject]) -> list[str]:
+    """Say the same of several data sets, and which it holds for where not for all."""
+    alone = [subject for subject in subjects if subject.dim != DATASET]
+    holds: dict[str, list[str]] = {}
+    for subject in alone:
+        for text in reading(dict(subject.node.attrs)):
+            holds.setdefault(text, []).append(printable(subject.name))
+    return [text if len(of) == len(alone) else f"{text} (Only: {few(of)})" for text, of in holds.items()]
 
 
 def about(subject: Subject) -> list[str]:
@@ -206,17 +217,17 @@ def _of_interval(method: str, n_positive: float, prevalence: float) -> str:
     if coverage < _WELL_COVERED and better:
         share = 100 * LOWEST_COVERAGE[better[0]][place]
         said += f" {_spaced(better[0]).capitalize()} intervals held it in {share:.1f} %."
-    return said if prevalence >= RARE else f"{said} {_of_rare(method, place)}"
+    return said if prevalence >= RARE else f"{said} {_of_rare(method, place, prevalence)}"
 
 
-def _of_rare(method: str, place: int) -> str:
+def _of_rare(method: str, place: int, prevalence: float) -> str:
     """Say the same of rare positives, as far as it is known."""
     known = RARE_COVERAGE.get(method, ())
     if place >= len(known):
         return "Positives as rare as here were not studied."
     return (
-        f"Positives are rarer here: where {STUDIED[place]:,} were among 1,000 items, {_spaced(method)} intervals held "
-        f"it in {100 * known[place]:.1f} %."
+        f"The prevalence goes down to {prevalence:.2g} here: where {STUDIED[place]:,} positives were among 1,000 "
+        f"items, {_spaced(method)} intervals held it in {100 * known[place]:.1f} %."
     )
 
 

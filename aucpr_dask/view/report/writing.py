@@ -16,7 +16,7 @@ import xarray as xr
 from aucpr_dask import __version__
 from aucpr_dask.errors import InvalidInputError, StoreError, explain, printable
 from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
-from aucpr_dask.stores import Scores
+from aucpr_dask.stores import Scores, nodes_of
 from aucpr_dask.variables import BOUND, ESTIMATOR, FLAGS, METHOD, MODEL, QUERY
 from aucpr_dask.view.report import words
 from aucpr_dask.view.report.embedding import Blocks, inert_json, policy_source
@@ -109,6 +109,12 @@ def report(
         raise InvalidInputError(
             explain("this is no result", received=type(result).__name__, allowed="a Dataset or a DataTree")
         )
+    if any({"difference", "rank"} & set(node) for _, node in nodes_of(result)):
+        raise InvalidInputError(
+            explain(
+                "this is no result", received="a comparison or ranks", remedy="report the result they were made from"
+            )
+        )
     text = render(result, scores, Wishes(title, interval, top, seed))
     _write(target, text)
     return target
@@ -138,12 +144,12 @@ def render(result: Scores, scores: Scores | None, wishes: Wishes) -> str:
         generator=f"aucpr-dask {__version__}",
         title=printable(wishes.title),
         lead=_lead(subjects),
-        estimator=subjects[0].estimators[0].replace("_", " "),
+        estimator=_first_estimators(subjects),
         sections=[_shown(place, subject) for place, subject in enumerate(subjects)],
         estimators=words.estimator_terms(subjects),
         intervals=words.interval_terms(subjects),
         symbols=words.symbols(subjects),
-        reading=words.reading(dict(subjects[-1].node.attrs)),
+        reading=words.readings(subjects),
         flags=FLAGS,
         provenance=[*words.provenance(result.attrs, subjects), ("report", f"aucpr-dask {__version__}")],
         libraries=[
@@ -297,6 +303,11 @@ def _lead(subjects: list[Subject]) -> str:
         parts.append(f"{n_queries:,} quer{'ies' if n_queries != 1 else 'y'}")
     names = dict.fromkeys(name.replace("_", " ") for subject in alone for name in subject.estimators)
     return f"{', '.join(parts)}; {', '.join(map(printable, names))}"
+
+
+def _first_estimators(subjects: list[Subject]) -> str:
+    names = list(dict.fromkeys(printable(subject.estimators[0]).replace("_", " ") for subject in subjects))
+    return names[0] if len(names) == 1 else f"{' or '.join(names)}, the first of each"
 
 
 def _id(place: int) -> str:
