@@ -358,8 +358,9 @@ def _bytes_of(block: Block, scores: xr.Dataset, result: xr.Dataset) -> int:
 def _template(result: xr.Dataset, lengths: Mapping[str, int], source: str, digest: str) -> xr.Dataset:
     template = result.drop_encoding()
     for name, variable in result.data_vars.items():
-        if variable.size == 0:  # xarray would compute it, of scores that are described only
-            template[name] = variable.copy(data=np.empty(variable.shape, dtype=variable.dtype))
+        # Described only; of size 0, xarray would compute it.
+        empty = da.empty(variable.shape, dtype=variable.dtype, chunks=-1) if variable.size else np.empty(variable.shape)
+        template[name] = variable.copy(data=empty.astype(variable.dtype, copy=False))
         chunks = (max(1, min(lengths.get(str(dim), size), size)) for dim, size in variable.sizes.items())
         template[name].encoding = {"chunks": tuple(chunks)}
     for name, coordinate in template.coords.items():
