@@ -1,6 +1,7 @@
 """Every benchmark runs, tiny, once; the figures' arithmetic is checked on a suite with known times."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -120,7 +121,8 @@ def test_each_of_the_ten_estimators_is_timed_alone():
     "kind",
     [pytest.param(kind, marks=pytest.mark.slow if kind.name in SLOW else (), id=kind.name) for kind in SUITES],
 )
-def test_suite_runs_once_and_its_contenders_agree(kind):
+def test_suite_runs_once_and_its_contenders_agree(kind, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)  # for worker processes
     suite = small(kind)
     suite.params = suite.params[-2:]
     timings = list(measure(suite, rounds=1))
