@@ -451,7 +451,7 @@ def as_they_finish(
 
     try:
         with _explaining_losses(client):
-            running = as_completed(fill(), with_results=True, raise_errors=False)
+            running = as_completed(fill(), client.loop, with_results=True, raise_errors=False)
         alone = False
         while unfinished or suspects:
             with _explaining_losses(client):

@@ -270,3 +270,15 @@ def test_what_is_under_way_follows_the_workers(monkeypatch: pytest.MonkeyPatch) 
     assert under_way[0] <= execution.BLOCKS_AHEAD + 1
     assert 2 * execution.BLOCKS_AHEAD < max(under_way) <= 3 * execution.BLOCKS_AHEAD + 1
     assert len(under_way) == 100
+
+
+def test_a_run_is_its_own_client_s_whatever_other_clients_there_are(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody() -> Client:
+        raise AssertionError("another client's loop would share a connection with this one's")
+
+    monkeypatch.setattr("distributed.client.default_client", nobody)
+    ap.save_scores(pooled(), tmp_path / "scores.zarr")
+    result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client)
+    assert_same_bits(result, ap.evaluate(pooled()))
