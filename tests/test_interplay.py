@@ -620,7 +620,7 @@ def test_reprs_compute_nothing(forest: xr.DataTree) -> None:
         repr(forest.aucpr)
         == "scores: 3 data sets, 3 to 5 models, 3 queries, 20 to 80 items\nevaluate them: .aucpr.evaluate()"
     )
-    assert repr(ap.compare(ap.evaluate(queried())).aucpr) == "comparison: 4 models"
+    assert repr(ap.compare(ap.evaluate(queried())).isel(model=0, drop=True).aucpr) == "comparison"
     assert repr(xr.Dataset().aucpr) == "data"
 
 
@@ -738,3 +738,17 @@ def test_every_example_works_after_the_demo(tmp_path: Path) -> None:
             timeout=300,
         )
         assert done.returncode == 0, f"{line}\n{done.stderr}"
+
+
+def test_comparisons_and_ranks_show_their_tables_and_parts_of_them_a_line() -> None:
+    result = ap.evaluate(queried())
+    for answer, kind, word in ((ap.compare(result), "comparison", "to next"), (ap.rank(result), "ranks", "rank set")):
+        text = repr(answer.aucpr)
+        assert text.startswith(f"{kind}: 4 models\n")
+        assert word in text
+        assert all(name in text for name in result["model"].values)
+        assert max(map(len, text.split("\n"))) <= 80
+        assert word in answer.aucpr._repr_html_()
+        for part in (answer.isel(model=0), answer.isel(model=slice(0)), answer[[next(iter(answer.data_vars))]]):
+            assert repr(part.aucpr)
+            assert part.aucpr._repr_html_()

@@ -14,6 +14,7 @@ from rich.text import Text
 from aucpr_dask.scores.files import count
 from aucpr_dask.stores import Scores, nodes_of
 from aucpr_dask.variables import FOLD, ITEM, MODEL, QUERY
+from aucpr_dask.view.comparisons import comparison_view, ranks_view, summarize_comparison, summarize_ranks
 from aucpr_dask.view.summary import RankedModel, Ranking, rank_models, summarize_flags
 from aucpr_dask.view.tables import MOST_DATA_SETS, TOP_OF_MANY, TOP_OF_ONE, console_for, counted, rankings_view, shorten
 
@@ -29,7 +30,7 @@ def as_text(data: Scores) -> str:
     if _is_ready(data):
         lines += [Text(""), rankings_view(rank_models(data), WIDTH), *map(Text, _flag_lines(data))]
     else:
-        lines += map(Text, _remarks(data))
+        lines += [*map(Text, _remarks(data)), *_answer(data)]
     console = console_for(text_only=True)
     console.file, console.width = io.StringIO(), WIDTH
     console.no_color, console.legacy_windows = True, False
@@ -40,6 +41,8 @@ def as_text(data: Scores) -> str:
 
 def as_html(data: Scores) -> str:
     """Return the same as a part of a page; it needs no style sheet and follows the page's own colours."""
+    if _answer(data):
+        return f'<pre class="aucpr-dask">{escape(as_text(data))}</pre>'
     parts = [f"<p><strong>{escape(_headline(data))}</strong></p>"]
     if _is_ready(data):
         rankings = rank_models(data)
@@ -51,6 +54,19 @@ def as_html(data: Scores) -> str:
     else:
         parts += [f"<p>{escape(line)}</p>" for line in _remarks(data)]
     return f'<div class="aucpr-dask">{"".join(parts)}</div>'
+
+
+def _answer(data: Scores) -> list[Group]:
+    """Return the tables of a comparison or of ranks; of other data, and of parts of these, none."""
+    nodes = [node for _, node in nodes_of(data)]
+    try:
+        if nodes and all("difference" in node for node in nodes):
+            return [comparison_view(one, WIDTH) for one in summarize_comparison(data)]
+        if nodes and all("rank" in node for node in nodes):
+            return [ranks_view(one, WIDTH) for one in summarize_ranks(data)]
+    except Exception:  # a selection may lack anything that a table needs, and a repr never raises
+        return []
+    return []
 
 
 def _headline(data: Scores) -> str:
