@@ -24,6 +24,7 @@ from conftest import pooled, queried
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.view.report import pairs, words
+from aucpr_dask.view.report.subjects import subjects_of
 from aucpr_dask.view.report.vendor import LIBRARIES, changed_files
 
 NASTY = [
@@ -709,3 +710,11 @@ def test_thousands_of_models_open_in_time(reader: Reader, tmp_path: Path) -> Non
     reader.say(reader.find(".leaderboard .tools input"), "m43")
     assert len(reader.texts(".leaderboard tbody th")) == 25
     assert time.monotonic() - started < 3
+
+
+def test_the_interval_shown_is_one_that_every_estimator_has() -> None:
+    options = {"n_resamples": 50, "intervals": ["logit", "bootstrap"]}
+    both = ap.evaluate(pooled(), ["average_precision", "roc_area"], **options)
+    assert [subject.method for subject in subjects_of(both, None)] == ["bootstrap"]
+    assert [subject.method for subject in subjects_of(both, "logit")] == ["logit"]
+    assert [subject.method for subject in subjects_of(ap.evaluate(pooled(), **options), None)] == ["logit"]

@@ -17,7 +17,9 @@ from aucpr_dask.cli.common import Output, example, output_option
 @click.argument("page", type=click.Path(path_type=Path))
 @click.option("--scores", metavar="STORE", help="The scores that were evaluated: adds curves of the best models.")
 @click.option("--title", metavar="TEXT", default="Ranking report", show_default=True, help="The page's heading.")
-@click.option("--interval", metavar="NAME", help="Which interval to show [default: the first of the result].")
+@click.option(
+    "--interval", metavar="NAME", help="Which interval to show [default: the first that every estimator has]."
+)
 @click.option("--top", type=click.IntRange(min=0), default=10, show_default=True, help="Curves of each data set.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the sign flips.")
 @click.option("--overwrite", is_flag=True, help="Replace a file that is there already.")

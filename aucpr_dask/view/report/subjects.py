@@ -118,12 +118,18 @@ def _data_set(path: str, node: xr.Dataset, interval: str | None) -> Subject:
 
 
 def _with_one_interval(node: xr.Dataset, interval: str | None) -> tuple[xr.Dataset, str | None]:
-    """Keep the named interval only, or the first."""
+    """Keep the named interval only, or the first that every estimator has; if there is none, the first."""
     if METHOD not in node.dims or not node.sizes[METHOD]:
         return node.drop_vars("interval", errors="ignore"), None
     names = [str(name) for name in node[METHOD].values]
-    name = names[0] if interval is None else choose(tuple(names), interval, "interval")
+    name = _most_useful(node, names) if interval is None else choose(tuple(names), interval, "interval")
     return node.isel({METHOD: [names.index(name)]}), name
+
+
+def _most_useful(node: xr.Dataset, names: list[str]) -> str:
+    others = [dim for dim in node["interval"].dims if dim not in (METHOD, ESTIMATOR)]
+    serves_all = node["interval"].notnull().any(others).all(ESTIMATOR).values
+    return next((name for name, serves in zip(names, serves_all, strict=True) if serves), names[0])
 
 
 def _level(node: xr.Dataset) -> float:

@@ -69,7 +69,7 @@ def report(
     title : str
         The page's heading.
     interval : str, optional
-        Which interval of the result to show; the first by default.
+        Which interval of the result to show; by default the first that every estimator has.
     top : int
         How many models of each data set get a curve.
     seed : int
