@@ -367,7 +367,7 @@ def test_a_script_without_guard_is_told_of_it(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT.format(guard="if True:"))
     done = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False)
     last = done.stderr[done.stderr.rindex("aucpr_dask.errors.ClusterError") :]
-    assert done.returncode != 0  # 1, unless one of Dask's threads aborts the interpreter while it ends, as in Python 3.11
+    assert done.returncode != 0  # 1, unless a thread of Dask aborts the interpreter while it ends (Python 3.11)
     assert "worker processes could not be started" in last
     assert 'if __name__ == "__main__":' in last
     assert "cluster=..." in last
