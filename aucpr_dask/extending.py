@@ -22,7 +22,7 @@ from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 
 from aucpr_dask.errors import StoreError, explain
-from aucpr_dask.ledger import Ledger
+from aucpr_dask.ledger import Ledger, differing
 from aucpr_dask.planning import Block, Plan, Region, plan_run
 from aucpr_dask.results import KIND
 from aucpr_dask.scores.store import stored_digests
@@ -87,12 +87,10 @@ class Stage:
 
 def may_extend(before: Mapping[str, Any], plan: Plan) -> bool:
     """Whether a finished result may grow into what is planned, if its rankings are still the same."""
-    then, now = before["options"], plan.parameters["options"]
-    entries = {name for name in before.keys() | plan.parameters.keys() if before.get(name) != plan.parameters.get(name)}
-    options = {name for name in then.keys() | now.keys() if then.get(name) != now.get(name)}
-    if not (entries - {"options"}) | options <= MAY_DIFFER:
+    names = set(differing(before, plan.parameters))
+    if not names <= MAY_DIFFER:
         return False
-    return "n_resamples" not in options or _may_have_more_resamples(then, plan)
+    return "n_resamples" not in names or _may_have_more_resamples(before["options"], plan)
 
 
 def _may_have_more_resamples(then: Mapping[str, Any], plan: Plan) -> bool:

@@ -229,9 +229,15 @@ def _buffer(content: bytes) -> Buffer:
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Say in which entries two plans differ; of their options, in which."""
+    names = differing(before, now)
     before, now = _flat(before), _flat(now)
-    names = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
     return [f"{name}: {before.get(name)!r}, now {now.get(name)!r}" for name in names]
+
+
+def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return the names of the entries, options among them, in which two plans differ."""
+    before, now = _flat(before), _flat(now)
+    return [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
 
 
 def _flat(plan: Mapping[str, Any]) -> dict[str, Any]:

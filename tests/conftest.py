@@ -1,11 +1,13 @@
 """Hypothesis profiles, and the small data sets and the reference data that several test files share."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
+from distributed import Client, LocalCluster
 from hypothesis import HealthCheck, settings
 
 SHARED = Path(__file__).parents[1].parent / "shared"
@@ -24,6 +26,16 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("the reference data are not here")
     return SHARED
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    """Two worker processes that the tests of a file share."""
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
 
 
 def pooled(n_models: int = 5, n_items: int = 60, seed: int = 0, share: float = 0.4) -> xr.Dataset:

@@ -2,7 +2,6 @@
 
 import shutil
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from conftest import pooled, queried
-from distributed import Client, LocalCluster
+from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_resume import OPTIONS, Stop, ledger_of, state_of, stop_after, wait_for
@@ -20,15 +19,6 @@ import aucpr_dask as ap
 from aucpr_dask.errors import StoreError
 
 WHOLE = queried(11, 5, 40)
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
 
 
 @pytest.fixture(autouse=True)

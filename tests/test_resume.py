@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,15 +23,6 @@ from aucpr_dask.stores import open_backend
 
 OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "intervals": ["logit", "bootstrap"]}
 OPTIONS |= {"n_resamples": 100, "keep_replicates": True}
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 import itertools
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,6 @@ from aucpr_dask.stores import nodes_of
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 METHODS = ["logit", "wilson", "clopper_pearson", "binomial"]
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
 
 
 @pytest.fixture(autouse=True)
