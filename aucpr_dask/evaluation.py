@@ -29,6 +29,7 @@ from aucpr_dask.resampling import (
     map_rankings,
     plan_for,
     refuse_impossible,
+    unlabelled,
     with_intervals,
 )
 from aucpr_dask.results import annotate
@@ -321,10 +322,14 @@ def evaluate_dataset(
     refuse_impossible(inputs, dataset, request, plan, path)
     ranked = replace(request, extras=extras_of(request, plan, inputs))
     stacked = _rank_labelled(inputs, ranked, ITEM)
+    labels = {name: coordinate.variable for name, coordinate in stacked.coords.items()}
+    stacked = unlabelled(stacked)
     result = _estimates(stacked, request, len(ranked.extras))
     extras = {name: stacked.isel({_QUANTITY: len(names) + i}) for i, name in enumerate(ranked.extras)}
-    result = with_intervals(result, extras, inputs, dataset, request, plan, path)
-    return annotate(result[[name for name in RESULT_VARIABLES if name in result]], request, plan, dataset.attrs)
+    result |= with_intervals(result, extras, inputs, dataset, request, plan, path)
+    labels |= plan.labels() | {ESTIMATOR: _strings(request.estimators)}
+    whole = xr.Dataset({name: result[name] for name in RESULT_VARIABLES if name in result}, labels)
+    return annotate(whole, request, plan, dataset.attrs)
 
 
 def evaluate_part(dataset: xr.Dataset, path: str, **options: Any) -> xr.Dataset:
@@ -336,22 +341,20 @@ def evaluate_part(dataset: xr.Dataset, path: str, **options: Any) -> xr.Dataset:
     return result.compute(scheduler="synchronous")
 
 
-def _estimates(stacked: xr.DataArray, request: Request, n_extras: int) -> xr.Dataset:
+def _estimates(stacked: xr.DataArray, request: Request, n_extras: int) -> dict[str, xr.DataArray]:
     n_estimators = len(request.estimators)
     estimates = stacked.isel({_QUANTITY: slice(n_estimators)}).rename({_QUANTITY: ESTIMATOR})
     first = n_estimators + n_extras
     column = {name: stacked.isel({_QUANTITY: first + position}) for position, name in enumerate(COLUMNS)}
     n_items = column["n_positive"] + column["n_negative"]
-    return xr.Dataset(
-        {
-            "estimate": estimates.assign_coords({ESTIMATOR: _strings(request.estimators)}),
-            "n_positive": column["n_positive"],
-            "n_negative": column["n_negative"],
-            "n_missing": column["n_missing"].astype(np.int64),
-            "prevalence": column["n_positive"] / n_items.where(n_items > 0),
-            "flags": column["flags"].astype(np.int32),
-        }
-    )
+    return {
+        "estimate": estimates,
+        "n_positive": column["n_positive"],
+        "n_negative": column["n_negative"],
+        "n_missing": column["n_missing"].astype(np.int64),
+        "prevalence": column["n_positive"] / n_items.where(n_items > 0),
+        "flags": column["flags"].astype(np.int32),
+    }
 
 
 def _rank_labelled(inputs: dict[str, xr.DataArray], request: Request, dim: str) -> xr.DataArray:

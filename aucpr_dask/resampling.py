@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,6 +79,12 @@ class IntervalPlan:
         """Whether positives and negatives are drawn apart."""
         return self.prevalence_design == "fixed"
 
+    def labels(self) -> dict[str, Any]:
+        """Return the coordinates of intervals and replicates."""
+        labels = {METHOD: np.array(self.methods, dtype=object), BOUND: np.array(BOUNDS, dtype=object)}
+        kept = {RESAMPLE: np.arange(self.n_resamples)} if self.keep_replicates else {}
+        return labels | {"level": self.level} | kept
+
     def attributes(self) -> dict[str, Any]:
         """Return what a result records of the resampling."""
         kept: dict[str, Any] = {"prevalence_design": self.prevalence_design}
@@ -146,17 +152,17 @@ def _has_errors(request: Request) -> bool:
 
 
 def with_intervals(
-    result: xr.Dataset,
+    result: Mapping[str, xr.DataArray],
     extras: dict[str, xr.DataArray],
     inputs: dict[str, xr.DataArray],
     dataset: xr.Dataset,
     request: Request,
     plan: IntervalPlan,
     path: str,
-) -> xr.Dataset:
-    """Add standard errors, intervals and, if wanted, replicates to estimates."""
-    estimate = result["estimate"]
-    is_ap = estimate[ESTIMATOR] == "average_precision"
+) -> dict[str, xr.DataArray]:
+    """Return standard errors, intervals, flags and, if wanted, replicates of estimates; without labels, as these."""
+    estimate, flags = result["estimate"], result["flags"]
+    is_ap = xr.DataArray([name == "average_precision" for name in request.estimators], dims=ESTIMATOR)
     key = stream_keys(dataset["score"], plan.seed, path)
     drawn = inputs | {"key": key}
     if plan.unit == "clusters":
@@ -166,18 +172,16 @@ def with_intervals(
         drawn = drawn | {"cluster": clusters}
     evidence = {"estimate": estimate, "n_positive": result["n_positive"]}
     if _weighted(inputs):
-        evidence["n_positive"] = map_rankings(effective_positives, inputs, request, {}, ITEM)
+        evidence["n_positive"] = unlabelled(map_rankings(effective_positives, inputs, request, {}, ITEM))
         is_few = (evidence["n_positive"] > 0) & (evidence["n_positive"] < FEW_POSITIVES)
-        result["flags"] = _with_flag(result["flags"], "few_positives", is_few)
+        flags = _with_flag(flags, "few_positives", is_few)
     evidence |= _errors(extras, drawn, request, plan)
     if "bca" in plan.methods and "acceleration" not in evidence:
         kwargs = {"is_stratified": plan.is_stratified}
         undrawn = {name: array for name, array in drawn.items() if name != "key"}
         sizes = {QUANTITY: len(request.estimators)}
-        accelerations = map_rankings(estimate_accelerations, undrawn, request, sizes, ITEM, **kwargs).rename(
-            {QUANTITY: ESTIMATOR}
-        )
-        evidence["acceleration"] = accelerations.assign_coords({ESTIMATOR: estimate[ESTIMATOR]})
+        accelerations = map_rankings(estimate_accelerations, undrawn, request, sizes, ITEM, **kwargs)
+        evidence["acceleration"] = unlabelled(accelerations).rename({QUANTITY: ESTIMATOR})
     if plan.resamples:
         known = dataset.get("replicate") if plan.first_resample else None
         evidence |= _replicates(drawn, request, plan, known)
@@ -190,15 +194,21 @@ def with_intervals(
     for name in ("replicates", "bayesian_replicates"):
         if name in evidence:
             is_undefined = (evidence[name].isnull() & estimate.notnull()).any([ESTIMATOR, RESAMPLE])
-            result["flags"] = _with_flag(result["flags"], "undefined_resamples", is_undefined)
+            flags = _with_flag(flags, "undefined_resamples", is_undefined)
+    found = {"flags": flags}
     if "replicates" in evidence:
         error = error.where(has_influence, evidence["replicates"].std(RESAMPLE, ddof=1))
         if plan.keep_replicates:
-            result["replicate"] = evidence["replicates"].assign_coords({RESAMPLE: np.arange(plan.n_resamples)})
-    result["standard_error"] = error.where(estimate.notnull() & (has_influence | ("replicates" in evidence)))
-    result["standard_error"] = result["standard_error"].transpose(*estimate.dims)
-    result["interval"] = _bounds(evidence, plan, request)
-    return result
+            found["replicate"] = evidence["replicates"]
+    error = error.where(estimate.notnull() & (has_influence | ("replicates" in evidence)))
+    found["standard_error"] = error.transpose(*estimate.dims)
+    found["interval"] = _bounds(evidence, plan, request)
+    return found
+
+
+def unlabelled(array: xr.DataArray) -> xr.DataArray:
+    """Return an array without coordinates: where all come from one data set, comparing labels at every step is waste."""
+    return array.drop_vars(list(array.coords))
 
 
 def _with_flag(flags: xr.DataArray, name: str, is_raised: xr.DataArray) -> xr.DataArray:
@@ -218,7 +228,7 @@ def _errors(
         return {}
     kwargs = {"is_fixed": plan.prevalence_design == "fixed"}
     drawn = {name: array for name, array in drawn.items() if name != "key"}
-    return {"error": map_rankings(influence_errors, drawn, request, {}, ITEM, **kwargs)}
+    return {"error": unlabelled(map_rankings(influence_errors, drawn, request, {}, ITEM, **kwargs))}
 
 
 def _replicates(
@@ -229,8 +239,7 @@ def _replicates(
         request = replace(request, extras=(f"standard_error_{plan.prevalence_design}",))
     replicates = _evaluate_resamples(drawn, request, plan, bayesian=False)
     if known is not None:
-        known = known.assign_coords({ESTIMATOR: replicates[ESTIMATOR]})
-        replicates = xr.concat([known, replicates], RESAMPLE, coords="minimal", compat="override", join="exact")
+        replicates = xr.concat([unlabelled(known), replicates], RESAMPLE)
     n = len(request.estimators)
     if not request.extras:
         return {"replicates": replicates}
@@ -246,8 +255,8 @@ def _evaluate_resamples(
     sizes = {QUANTITY: n, RESAMPLE: plan.n_resamples - first}
     kwargs = {"n_resamples": plan.n_resamples, "bayesian": bayesian, "is_stratified": plan.is_stratified}
     kwargs["first_resample"] = first
-    replicates = map_rankings(replicate_rankings, drawn, request, sizes, ITEM, **kwargs).rename({QUANTITY: ESTIMATOR})
-    return replicates.assign_coords({ESTIMATOR: np.array([*request.estimators, *request.extras], dtype=object)})
+    replicates = map_rankings(replicate_rankings, drawn, request, sizes, ITEM, **kwargs)
+    return unlabelled(replicates).rename({QUANTITY: ESTIMATOR})
 
 
 def _folds(
@@ -260,10 +269,8 @@ def _folds(
     else:
         fold = {"key": key}
     sizes = {QUANTITY: len(request.estimators), FOLD: plan.n_folds}
-    estimates = map_rankings(evaluate_folds, inputs | fold, request, sizes, ITEM, n_folds=plan.n_folds).rename(
-        {QUANTITY: ESTIMATOR}
-    )
-    return estimates.assign_coords({ESTIMATOR: np.array(request.estimators, dtype=object)})
+    estimates = map_rankings(evaluate_folds, inputs | fold, request, sizes, ITEM, n_folds=plan.n_folds)
+    return unlabelled(estimates).rename({QUANTITY: ESTIMATOR})
 
 
 def _bounds(evidence: dict[str, xr.DataArray], plan: IntervalPlan, request: Request) -> xr.DataArray:
@@ -284,8 +291,6 @@ def _bounds(evidence: dict[str, xr.DataArray], plan: IntervalPlan, request: Requ
         dask_gufunc_kwargs={"output_sizes": {METHOD: len(plan.methods), BOUND: len(BOUNDS)}},
         keep_attrs=False,
     )
-    labels = {METHOD: np.array(plan.methods, dtype=object), BOUND: np.array(BOUNDS, dtype=object)}
-    bounds = bounds.assign_coords(labels | {"level": plan.level})
     is_whole = request.recall_range == (0.0, 1.0)
     specs = [INTERVALS[method] for method in plan.methods]
     has = [[_serves(spec, name) and (is_whole or not spec.is_formula) for spec in specs] for name in request.estimators]
