@@ -8,9 +8,10 @@ confidence intervals. Importing the package compiles nothing.
 from __future__ import annotations
 
 import importlib
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from aucpr_dask import accessor as _accessor  # noqa: F401  (registers .aucpr)
+import wrapt
 
 __version__ = "0.1.0"
 
@@ -83,6 +84,12 @@ if TYPE_CHECKING:
     from aucpr_dask.scores import save_scores as save_scores
     from aucpr_dask.versioned import history as history
     from aucpr_dask.view.report import report as report
+
+
+@wrapt.when_imported("xarray")
+def _register_accessor(module: ModuleType) -> None:
+    """Let ``.aucpr`` be there whenever xarray is, without importing xarray for it."""
+    importlib.import_module("aucpr_dask.accessor")
 
 
 def __getattr__(name: str) -> Any:

@@ -179,7 +179,7 @@ def _lay_out(plan: Plan, target: str, *, overwrite: bool) -> Ledger:
         ledger.retire()
     pending = create_store(target, plan.template, KIND, overwrite=overwrite, claim=ledger.claim)
     with _explaining_storage(target):
-        ledger.record_digests(stored_digests(plan.source))
+        ledger.record_digests(stored_digests(plan.unread))
         ledger.open(plan.parameters, pending.root_document)
         sync(pending.backend.delete(ROOT_DOCUMENT))  # of the run that was stopped, if it was about to finish
     return ledger
@@ -251,8 +251,10 @@ def _awaited_plan(ledger: Ledger, backend: Store) -> dict[str, Any] | None:
 
 def _memory_of_a_thread(client: Client) -> float | None:
     """Wait for a worker, and return the least memory that a thread of any has; None if there is no limit."""
-    client.submit(abs, 0, pure=False).result()  # a task, because for nothing an adaptive cluster starts no worker
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    if not workers:
+        client.submit(abs, 0, pure=False).result()  # a task, because for nothing an adaptive cluster starts no worker
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
     limits = [worker["memory_limit"] / worker["nthreads"] for worker in workers if worker["memory_limit"]]
     return min(limits, default=None)
 
@@ -352,7 +354,6 @@ def _target_backend(target: str, run_id: str) -> Any:
 def _source_node(source: str, path: str, run_id: str) -> xr.Dataset:
     """Open one data set of the source once per process and run: between runs a store may be replaced."""
     dataset = opened_node(_source_tree(source, run_id), path)
-    dataset = dataset.drop_vars("n_missing", errors="ignore")  # of all rankings; the blocks count their own
     if QUERY in dataset.dims and QUERY not in dataset.indexes:  # their numbers are names, by which they are resampled
         dataset = dataset.assign_coords({QUERY: np.arange(dataset.sizes[QUERY])})
     return dataset

@@ -239,7 +239,7 @@ def _wanted(plan: Plan) -> Contents:
         for path, node in nodes.items()
     }
     n_resamples = plan.parameters["options"]["n_resamples"]
-    return Contents(names, stored_digests(plan.source), n_resamples)
+    return Contents(names, stored_digests(plan.unread), n_resamples)
 
 
 def _merged(now: Mapping[str, Names], wanted: Mapping[str, Names], dims: Sequence[str]) -> dict[str, Names]:

@@ -15,7 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import xarray as xr
 
@@ -23,7 +22,7 @@ from aucpr_dask.errors import ChunkError, explain
 from aucpr_dask.evaluation import evaluate, evaluate_part
 from aucpr_dask.resampling import SCHEME
 from aucpr_dask.scores import open_scores
-from aucpr_dask.scores.store import item_chunk, source_digest
+from aucpr_dask.scores.store import described, described_variable, item_chunk, open_unread, source_digest
 from aucpr_dask.stores import Scores, map_nodes, nodes_of
 from aucpr_dask.urls import absolute, public
 from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY
@@ -108,8 +107,8 @@ class Plan:
         Uncompressed sizes.
     parameters : mapping
         All that the numbers depend on, as a result records it.
-    scores, template : xarray.Dataset or xarray.DataTree
-        What is evaluated, unread; and what the result looks like.
+    unread, scores, template : xarray.Dataset or xarray.DataTree
+        The source as it is stored; what is evaluated, the scores themselves unread; what the result looks like.
     """
 
     source: str
@@ -118,6 +117,7 @@ class Plan:
     source_bytes: int
     result_bytes: int
     parameters: Mapping[str, Any]
+    unread: Scores = field(repr=False, compare=False)
     scores: Scores = field(repr=False, compare=False)
     template: Scores = field(repr=False, compare=False)
 
@@ -192,9 +192,10 @@ def plan_run(source_url: str | Path, **options: Any) -> Plan:
         See :func:`aucpr_dask.evaluate`; wherever the metadata tell.
     """
     source = absolute(source_url)
-    scores = open_scores(source)
-    digest = source_digest(source)
-    lazy = evaluate(map_nodes(scores, lambda path, dataset: _described(dataset)), **options)
+    unread = open_unread(source)
+    scores = described(unread)
+    digest = source_digest(source, unread)
+    lazy = evaluate(scores, **options)
     sources, results = dict(nodes_of(scores)), dict(nodes_of(lazy))
     steps = {path: _chunk_lengths(dataset) for path, dataset in sources.items()}
     lengths = _block_lengths(sources, steps)
@@ -207,6 +208,7 @@ def plan_run(source_url: str | Path, **options: Any) -> Plan:
         sum(node.nbytes for node in results.values()),
         {"options": _all_options(options), "source": public(source), "source_digest": digest, "random_scheme": SCHEME}
         | {"blocks": len(blocks), "blocks_digest": hashlib.sha256(repr(blocks).encode()).hexdigest()},
+        unread,
         scores,
         map_nodes(lazy, lambda path, result: _template(result, lengths[path], source, digest)),
     )
@@ -263,26 +265,10 @@ def padding_share(scores: Scores) -> float:
     return empty / places if places else 0.0
 
 
-def _described(dataset: xr.Dataset) -> xr.Dataset:
-    """Return a data set whose large variables are described only, in one piece: a plan costs as much for any number.
-
-    The counts of missing scores are read, a chunk at a time, and kept if there are any.
-    """
-    known: dict[Any, xr.DataArray] = {}
-    for name, variable in dataset.data_vars.items():
-        if name == "n_missing" and variable.chunks is not None:
-            known[name] = variable.load() if bool((variable > 0).any()) else variable
-        elif variable.chunks is not None:
-            chunks = {dim: variable.chunksizes[dim] if dim == ITEM else -1 for dim in variable.dims}
-            array = da.empty(variable.shape, dtype=variable.dtype, chunks=tuple(chunks.values()))
-            known[name] = variable.copy(data=array)
-    return dataset.assign(known)
-
-
 def _chunk_lengths(dataset: xr.Dataset) -> dict[str, int]:
     """Return the lengths of the chunks of the scores, by leading dimension."""
-    chunks = dataset["score"].chunksizes
-    return {dim: max(1, chunks[dim][0]) for dim in (MODEL, QUERY) if dim in chunks}
+    chunks = dataset["score"].encoding["preferred_chunks"]
+    return {dim: max(1, chunks[dim]) for dim in (MODEL, QUERY) if dim in chunks}
 
 
 def _block_lengths(
@@ -356,18 +342,20 @@ def _bytes_of(block: Block, scores: xr.Dataset, result: xr.Dataset) -> int:
 
 
 def _template(result: xr.Dataset, lengths: Mapping[str, int], source: str, digest: str) -> xr.Dataset:
-    template = result.drop_encoding()
-    for name, variable in result.data_vars.items():
-        # Described only; of size 0, xarray would compute it.
-        empty = da.empty(variable.shape, dtype=variable.dtype, chunks=-1) if variable.size else np.empty(variable.shape)
-        template[name] = variable.copy(data=empty.astype(variable.dtype, copy=False))
-        chunks = (max(1, min(lengths.get(str(dim), size), size)) for dim, size in variable.sizes.items())
-        template[name].encoding = {"chunks": tuple(chunks)}
-    for name, coordinate in template.coords.items():
+    variables = {name: array.variable for name, array in result.data_vars.items()}
+    template = result.drop_encoding().assign(
+        {name: described_variable(one, {}, chunks=_lengths_of(one, lengths)) for name, one in variables.items()}
+    )
+    for coordinate in template.coords.values():
         if coordinate.dtype.kind == "M":  # in units that any later label has, too
-            template[name].encoding = DATE_ENCODING
+            coordinate.encoding = DATE_ENCODING
     template.attrs |= {"source": public(source), "source_digest": digest}
     return template
+
+
+def _lengths_of(variable: xr.Variable, lengths: Mapping[str, int]) -> tuple[int, ...]:
+    """Return the lengths of the chunks of a variable of a result: one for each block."""
+    return tuple(max(1, min(lengths.get(str(dim), size), size)) for dim, size in variable.sizes.items())
 
 
 def _size(n_bytes: float) -> str:

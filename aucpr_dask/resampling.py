@@ -207,7 +207,7 @@ def with_intervals(
 
 
 def unlabelled(array: xr.DataArray) -> xr.DataArray:
-    """Return an array without coordinates: where all come from one data set, comparing labels at every step is waste."""
+    """Return an array without coordinates: of one data set, all are the same, and every step would compare them."""
     return array.drop_vars(list(array.coords))
 
 

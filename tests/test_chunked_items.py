@@ -382,11 +382,11 @@ def test_a_store_keeps_chunks_of_items(make: Any, chunks: dict[str, int], small_
 
 
 def test_digests_of_rankings_in_chunks_tell_them_apart(small_chunks: None, tmp_path: Path) -> None:
-    from aucpr_dask.scores.store import stored_digests
+    from aucpr_dask.scores.store import open_unread, stored_digests
 
     def digests(scores: xr.Dataset, name: str) -> np.ndarray:
         ap.save_scores(scores.chunk({"item": 20}), tmp_path / name)
-        return stored_digests(tmp_path / name)[""]
+        return stored_digests(open_unread(tmp_path / name))[""]
 
     scores = pooled()
     swapped = scores.copy(deep=True)

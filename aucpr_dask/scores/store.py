@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import dask
 import dask.array as da
 import numpy as np
 import xarray as xr
+from zarr.codecs import BloscCodec
 
 from aucpr_dask.domains import check_labels
 from aucpr_dask.errors import InvalidInputError, StoreError, explain
@@ -34,6 +35,8 @@ from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
 KIND = "aucpr_dask.scores"
 FACTS = {"n_missing": "int64", "digest": "uint64"}  # of every ranking, written last
 MOST_LOADED = 64 * 2**20  # bytes of counts to hold in memory; more of them are read chunk by chunk
+# Twice as fast to read as Zarr's default, zstd, and smaller where nearly all scores are distinct.
+COMPRESSORS = (BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle"),)
 
 Region = tuple[slice, ...]
 
@@ -73,19 +76,58 @@ def open_unread(url: str | Path) -> Scores:
 
 
 def opened_node(unread: Scores, path: str) -> xr.Dataset:
-    """Return one data set of :func:`open_unread`, validated, with all that is small in memory."""
-    dataset = _opened(unread if isinstance(unread, xr.Dataset) else unread[path].to_dataset())
-    validate_scores(dataset, positive_from=0)
+    """Return one data set of :func:`open_unread`, validated, with the labels and all else that is small in memory."""
+    dataset = unread if isinstance(unread, xr.Dataset) else unread[path].to_dataset()
+    dataset = _opened(dataset.drop_vars("n_missing", errors="ignore"))  # blocks count their own
+    validate_scores(_described(dataset), positive_from=0)
     return dataset
 
 
+def described(unread: Scores) -> Scores:
+    """Return the data sets of :func:`open_unread`, validated, with all that is small in memory.
+
+    What is large is described by Dask arrays without values, in one piece except along the items: this costs as much
+    for a million chunks as for one.
+    """
+    scores = map_nodes(unread, lambda path, dataset: _described(_opened(dataset)))
+    validate_scores(scores, positive_from=0)
+    return scores
+
+
+def _described(dataset: xr.Dataset) -> xr.Dataset:
+    length = item_chunk(dataset) or dataset.sizes[ITEM]
+    unloaded = _unloaded(dataset)
+    if "n_missing" in unloaded and any(bool((part > 0).any()) for part in _parts(dataset["n_missing"])):
+        unloaded.remove("n_missing")
+        dataset = dataset.assign(n_missing=dataset["n_missing"].load())
+    names = [name for name, array in dataset.data_vars.items() if name in unloaded or array.chunks is not None]
+    return dataset.assign({name: described_variable(dataset[name].variable, {ITEM: length}) for name in names})
+
+
+def described_variable(variable: xr.Variable, lengths: Mapping[str, int], **encoding: Any) -> xr.Variable:
+    """Return a variable without its values, in chunks of the given lengths; whole along other dimensions."""
+    chunks = tuple(max(1, min(lengths.get(str(dim), size), size)) for dim, size in variable.sizes.items())
+    # A name spares Dask the pickling of a function to find one; of size 0, xarray would compute a Dask array.
+    name = f"described-{variable.dtype}-{variable.shape}-{chunks}"
+    empty = (
+        da.empty(variable.shape, dtype=variable.dtype, chunks=chunks, name=name)
+        if variable.size
+        else np.empty(variable.shape, variable.dtype)
+    )
+    return xr.Variable(variable.dims, empty, variable.attrs, encoding or variable.encoding)
+
+
 def _load_small(dataset: xr.Dataset) -> xr.Dataset:
-    large = _large(dataset)
     dataset = dataset.drop_vars("digest", errors="ignore")  # true of what is stored, not of what is made of it
-    if "n_missing" in dataset and dataset["n_missing"].nbytes > MOST_LOADED:
-        large.append("n_missing")
+    large = _unloaded(dataset)
     here = {"scheduler": "threads"}  # and not on the workers of a client, of which there may be none yet
     return dataset.assign({name: array.load(**here) for name, array in dataset.data_vars.items() if name not in large})
+
+
+def _unloaded(dataset: xr.Dataset) -> list[str]:
+    """Return the names of what is too large to load."""
+    is_large = "n_missing" in dataset and dataset["n_missing"].nbytes > MOST_LOADED
+    return _large(dataset) + (["n_missing"] if is_large else [])
 
 
 def _opened(dataset: xr.Dataset) -> xr.Dataset:
@@ -106,16 +148,15 @@ def item_chunk(dataset: xr.Dataset) -> int | None:
     return length if length and length < dataset.sizes[ITEM] else None
 
 
-def stored_digests(url: str | Path) -> dict[str, np.ndarray]:
-    """Return the digest of every ranking of a score store, by data set; of those that are stored with digests."""
-    scores = open_store(url, KIND, chunks=None)
-    return {path: dataset["digest"].values for path, dataset in nodes_of(scores) if "digest" in dataset}
+def stored_digests(unread: Scores) -> dict[str, np.ndarray]:
+    """Return the digest of every ranking, by data set; of those that are stored with digests."""
+    return {path: dataset["digest"].values for path, dataset in nodes_of(unread) if "digest" in dataset}
 
 
-def source_digest(url: str | Path) -> str:
+def source_digest(url: str | Path, unread: Scores) -> str:
     """Return the digest of a score store: of metadata, names and, where it has them, the digests of its rankings."""
     digest = hashlib.sha256(read_root_document(concealed(url)))
-    for path, dataset in nodes_of(open_store(url, KIND, chunks=None)):
+    for path, dataset in nodes_of(unread):
         for dim in (MODEL, QUERY):
             if dim in dataset.indexes:
                 digest.update(json.dumps([path, dim, *map(str, dataset.indexes[dim])]).encode())
@@ -334,7 +375,7 @@ def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
         chunks = (min(chunks[0], models_per_chunk or chunks[0]), *chunks[1:])
         described = da.zeros(variable.shape, dtype=variable.dtype, chunks=-1)  # one, lest Dask list a million chunks
         dataset[name] = (variable.dims, described, variable.attrs)
-        dataset[name].encoding = {"chunks": chunks}
+        dataset[name].encoding = {"chunks": chunks} | ({"compressors": COMPRESSORS} if name == "score" else {})
     if length < dataset.sizes[ITEM]:
         for key, variable in dataset.data_vars.items():
             if ITEM in variable.dims and "chunks" not in variable.encoding:
