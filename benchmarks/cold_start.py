@@ -8,7 +8,7 @@ import sys
 import tempfile
 from typing import Any
 
-from benchmarks.contenders import FLOAT64, Suite, contender
+from benchmarks.contenders import FLOAT64, Suite, contender, floor
 
 SCORE, LABEL = [0.9, 0.8, 0.7, 0.1], [1, 0, 1, 0]
 ARRAYS = f"import numpy as np; score = np.array({SCORE}); label = np.array({LABEL}, dtype='int8'); "
@@ -26,6 +26,7 @@ class ColdStart(Suite):
         "'Nothing compiled' means that the cache of compiled kernels starts empty, as right after installation."
     )
     number = 1
+    no_memory = "each call is a process of its own, that is gone with its memory; the suites of ownership have it"
     params = ("four items",)
     unit = "process"
 
@@ -63,7 +64,7 @@ class ColdStart(Suite):
         """Import what labelled, lazy arrays need."""
         return _run("import xarray, dask.array")
 
-    @contender("Python", 'python -c "pass"')
+    @floor("Python", 'python -c "pass"')
     def time_python(self, case: str) -> Any:
         """Start the interpreter alone."""
         return _run("pass")

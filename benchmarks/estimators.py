@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from aucpr_dask.specs import ESTIMATORS
-from benchmarks.contenders import FLOAT64, Suite, contender
+from benchmarks.contenders import FLOAT64, Suite, contender, floor
 from benchmarks.rankings import draw_ranking
 
 TEN = list(ESTIMATORS)[:10]
@@ -73,3 +75,8 @@ class Estimators(Suite):
     time_interpolated_convex = alone("interpolated_convex")
     time_continuous = alone("continuous")
     time_discrete = alone("discrete")
+
+    @floor("np.sort", "np.sort(score)", "numpy")
+    def time_sort(self, prevalence: float) -> Any:
+        """Sort alone, without an estimate."""
+        return np.sort(self.score)

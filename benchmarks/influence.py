@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contenders import FLOAT64, Suite, contender
+from benchmarks.contenders import FLOAT64, Suite, contender, floor
 
 
 class Influence(Suite):
@@ -53,3 +53,8 @@ class Influence(Suite):
         import aucpr_dask as ap
 
         return ap.evaluate(self.scores, intervals="influence_logit_t")
+
+    @floor("one pass", "score.max(), label.max()", "numpy")
+    def time_pass(self, case: str) -> Any:
+        """Read scores and labels once."""
+        return self.scores["score"].values.max(), self.scores["label"].values.max()

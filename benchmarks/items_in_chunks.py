@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contenders import Suite, contender
+from benchmarks.contenders import Suite, contender, floor
 from benchmarks.rankings import draw_ranking
 
 
@@ -62,6 +62,16 @@ class ItemsInChunks(Suite):
     def time_bounds(self, prevalence: float) -> Any:
         """Count in bins."""
         return self._bounds(1e-3)[0]
+
+    @floor("one pass", "score.max(), label.max()", "numpy")
+    def time_pass(self, prevalence: float) -> Any:
+        """Read scores and labels once."""
+        return self.score.max(), self.label.max()
+
+    @floor("np.sort", "np.sort(score)", "numpy")
+    def time_sort(self, prevalence: float) -> Any:
+        """Sort the scores alone, without an estimate."""
+        return np.sort(self.score)
 
     def _bounds(self, tolerance: float) -> np.ndarray:
         import dask

@@ -1,4 +1,4 @@
-"""Check that the contenders agree, then time them in turns."""
+"""Check that the contenders agree, measure the memory of a call of each, then time them in turns."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.contenders import Contender, Suite
+from benchmarks.memory import peak_memory
 
 SHORTEST_SAMPLE = 0.1
 
 
 @dataclass
 class Timing:
-    """What was measured of one contender in one case; times in seconds per unit of work."""
+    """What was measured of one contender in one case; times in seconds per unit of work, `peak` in bytes."""
 
     suite: str
     case: str
@@ -32,6 +33,8 @@ class Timing:
     tolerance: float | None = None
     skipped: str = ""
     units: float = 1
+    peak: int | None = None
+    is_floor: bool = False
 
     @property
     def median(self) -> float:
@@ -42,6 +45,11 @@ class Timing:
     def ratio(self) -> float | None:
         """The median over the rounds of this time / the first contender's time just before; None for the first."""
         return statistics.median(self.ratios) if self.ratios else None
+
+    @property
+    def distances(self) -> list[float]:
+        """The first contender's times / those of this floor just after; nothing if it is none."""
+        return [1 / ratio for ratio in self.ratios] if self.is_floor else []
 
     @property
     def agrees(self) -> bool | None:
@@ -67,6 +75,7 @@ def _measure_case(suite: Suite, param: Any, rounds: int) -> list[Timing]:
     expected = None
     for one, method in suite.contenders():
         timing = Timing(suite.name, suite.describe(param), one.name, one.call, suite.unit, tolerance=one.tolerance)
+        timing.is_floor = one.is_floor
         timings.append(timing)
         if one.missing():
             timing.skipped = f"not installed: {', '.join(one.missing())}"
@@ -74,12 +83,20 @@ def _measure_case(suite: Suite, param: Any, rounds: int) -> list[Timing]:
         timing.versions = one.versions()
         timing.units = one.share or suite.units()
         # This first call is not timed: it compiles, fills caches and yields the numbers to compare.
-        result = method(param)
+        try:
+            result = method(param)
+        except NotImplementedError as reason:  # as in asv: not for this case
+            timing.skipped = str(reason)
+            continue
         if expected is None:
             expected = one.numbers(result)
-        elif one.tolerance is not None:
+        elif one.tolerance is not None or one.approximates:
             timing.difference = _largest_difference(one, result, expected)
-        calls.append((timing, partial(method, param)))
+        del result
+        call = partial(method, param)
+        if not suite.no_memory:
+            timing.peak = peak_memory(call, suite.other_processes())
+        calls.append((timing, call))
     _time_in_turns(calls, rounds, suite)
     return timings
 

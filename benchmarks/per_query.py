@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contenders import FLOAT64, Suite, contender, installed
+from benchmarks.contenders import FLOAT32, FLOAT64, Suite, contender, floor, installed
 
 
 class PerQuery(Suite):
@@ -45,7 +45,9 @@ class PerQuery(Suite):
         score = random.standard_normal((self.n_runs, self.n_topics, self.n_documents)) + self.label
         rank = score.argsort(axis=-1).argsort(axis=-1)
         # The tiny slope keeps all scores of a topic distinct in float32, so that no convention for ties matters.
-        self.score = (score + 2e-6 * rank).astype(np.float32)
+        score += 2e-6 * rank
+        # All above 0: torchmetrics takes a document of another score as not retrieved.
+        self.score = (score - score.min() + 1).astype(np.float32)
         # trec_eval puts the tied document with the last name first; nothing is tied here, but the order is asked for.
         self.tie_order = np.arange(self.n_documents, dtype=np.int32)[::-1].copy()
         self._name_things()
@@ -53,6 +55,10 @@ class PerQuery(Suite):
             self._prepare_pytrec_eval()
         if installed("ranx"):
             self._prepare_ranx()
+        if installed("ir-measures"):
+            self._prepare_ir_measures()
+        if installed("torch"):
+            self._prepare_torch()
 
     def _name_things(self) -> None:
         """Names that sort like their numbers, so that every library keeps our order of topics."""
@@ -84,6 +90,16 @@ class PerQuery(Suite):
         self.ranx_runs = [ranx.Run(run) for run in self.runs]
         self.ranx_lists = self.ranx_qrels.to_typed_list(), [run.to_typed_list() for run in self.ranx_runs]
 
+    def _prepare_ir_measures(self) -> None:
+        import ir_measures
+
+        self.ir_measures_evaluator = ir_measures.evaluator([ir_measures.AP], self.judgments)
+
+    def _prepare_torch(self) -> None:
+        import torch
+
+        self.tensors = torch.from_numpy(self.score), torch.from_numpy(self.label.astype(bool))
+
     @contender("aucpr_dask", "ap.estimate(score, label)", "aucpr-dask")
     def time_ours(self, case: str) -> Any:
         """Take all runs in one call: score (run, topic, document), label (topic, document)."""
@@ -113,6 +129,32 @@ class PerQuery(Suite):
     def time_pytrec_eval(self, case: str) -> Any:
         """Build the evaluator once; the runs are the dictionaries it takes."""
         return [self.evaluator.evaluate(run) for run in self.runs]
+
+    @contender(
+        "ir-measures",
+        "evaluator.iter_calc(run), evaluator = ir_measures.evaluator([AP], qrels)",
+        "ir-measures",
+        "pytrec_eval-terrier",
+        tolerance=FLOAT64,
+        numbers=lambda results: [[one.value for one in sorted(result)] for result in results],
+    )
+    def time_ir_measures(self, case: str) -> Any:
+        """Build the evaluator once; it hands the runs, as dictionaries, on to pytrec_eval."""
+        return [list(self.ir_measures_evaluator.iter_calc(run)) for run in self.runs]
+
+    @contender(
+        "torchmetrics",
+        "retrieval_average_precision(scores_of_topic, labels_of_topic) for each topic",
+        "torchmetrics",
+        "torch",
+        tolerance=FLOAT32,
+    )
+    def time_torchmetrics(self, case: str) -> Any:
+        """Call it for each topic, on tensors that are ready."""
+        from torchmetrics.functional.retrieval import retrieval_average_precision
+
+        score, label = self.tensors
+        return [[retrieval_average_precision(*topic) for topic in zip(run, label, strict=True)] for run in score]
 
     @contender(
         "ranx",
@@ -149,6 +191,16 @@ class PerQuery(Suite):
         """Make beforehand the lists that ranx makes of its objects in every call: the bare evaluation."""
         qrels, runs = self.ranx_lists
         return [self._ranx(qrels, run, 1) for run in runs]
+
+    @floor("one pass", "score.max(), label.max()", "numpy")
+    def time_pass(self, case: str) -> Any:
+        """Read scores and labels once."""
+        return self.score.max(), self.label.max()
+
+    @floor("np.sort", "np.sort(score, axis=-1)", "numpy")
+    def time_sort(self, case: str) -> Any:
+        """Sort every topic's scores, without an estimate."""
+        return np.sort(self.score, axis=-1)
 
     def _ranx(self, qrels: Any, run: Any, threads: int) -> Any:
         import ranx

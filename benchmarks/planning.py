@@ -38,6 +38,7 @@ class Planning(Suite):
         "Blocks are tasks; a block of more than one chunk reads them one after another."
     )
     number = 1
+    no_memory = "the lines above give that of a planning process"
     params = ("plan_run",)
     n_models = 100_000
     n_queries = 1000

@@ -1,137 +1,167 @@
-"""The same figures for a terminal, for a README and for a program."""
+"""Figures as text: lines for a terminal, tables for a page."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
-from benchmarks.contenders import Suite
+from benchmarks.figures import Figures, noise
 from benchmarks.measure import Timing
 
+TIMES, TO = "\N{MULTIPLICATION SIGN}", "\N{EN DASH}"
+MANY_CASES = 5  # from more on, each is a row of the table instead of a column
+MIB = 2**20
 
-def titled(suite: Suite) -> str:
-    """Return the suite's title with its sizes filled in."""
-    sizes = {name: getattr(suite, name) for name in dir(suite) if name.startswith("n_")}
-    return suite.title.format(**sizes)
+LEGEND = (
+    f"In brackets the time relative to the first line, median and range over the rounds (41{TIMES}, 40{TO}42), each "
+    "measured right after a run of the first line. Floors are parts of the work that nobody can do without and "
+    f"compute no estimate; with them stands the distance to the floor: how many times as long the first line takes. "
+    "Peak memory is what one call adds to the resident memory of the processes that work for it, at its most over the "
+    "cases; inputs, imported libraries and what an earlier call keeps are not in it."
+)
 
 
 def as_line(timing: Timing) -> str:
     """Return one contender of one case as a line of text."""
+    name = row_name(timing)
     if timing.skipped:
-        return f"  {timing.name:<30} skipped, {timing.skipped}"
-    return f"  {timing.name:<30} {_seconds(timing.median):>9}   {_ratio(timing):<26} {_agreement(timing)}".rstrip()
+        return f"  {name:<34} skipped, {timing.skipped}"
+    columns = f"{seconds(timing.median):>9}  {memory([timing]):>9}   {comparison(timing):<28}"
+    return f"  {name:<34} {columns} {_agreement(timing)}".rstrip()
 
 
-def calls(timings: list[Timing]) -> list[str]:
+def calls(timings: Iterable[Timing]) -> list[str]:
     """Return each contender's call and the versions behind it."""
-    lines = (f"* {t.name}: `{t.call}`{f' ({t.versions})' if t.versions else ''}" for t in timings)
+    lines = (f"* {row_name(t)}: `{t.call}`{f' ({t.versions})' if t.versions else ''}" for t in timings)
     return list(dict.fromkeys(lines))
 
 
-def findings(suite: Suite, timings: list[Timing]) -> Iterator[str]:
-    """Yield what follows from the timings of each case."""
-    for case in dict.fromkeys(timing.case for timing in timings):
-        ran = [timing for timing in timings if timing.case == case and timing.seconds]
-        if ran:
-            yield from suite.findings(ran)
+def as_markdown(suites: Sequence[Figures]) -> str:
+    """Return all there is to say of every suite, and where the figures come from."""
+    return "\n\n".join([*map(section, suites), machine(suites), LEGEND]) + "\n"
 
 
-def as_markdown(suites: dict[str, Suite], timings: list[Timing], machine: dict[str, str], rounds: int) -> str:
-    """Return one table per suite, the calls behind each line, and the machine."""
-    lines: list[str] = []
-    for name, suite in suites.items():
-        lines += _table(suite, [timing for timing in timings if timing.suite == name])
-    lines.append(
-        f"Medians of {rounds} rounds; in brackets the time relative to the first line of the table and its range "
-        "over the rounds, each measured right after a run of the first line."
-    )
-    return "\n".join([*lines, "", *(f"* {what}: {value}" for what, value in machine.items()), ""])
+def section(figures: Figures) -> str:
+    """Return the table of a suite, what it compares, the call behind each line, and what follows."""
+    said = [*calls(figures.timings), *(f"* {finding}" for finding in figures.findings), *_disagreements(figures)]
+    if figures.no_memory:
+        said.append(f"* Peak memory is not measured here: {figures.no_memory}.")
+    return "\n".join([figures.explanation, "", table(figures), "", *said])
 
 
-def as_json(timings: list[Timing], machine: dict[str, str], rounds: int) -> str:
-    """Return everything, every round of every timing included."""
-    figures = [_with_summary(timing) for timing in timings]
-    return json.dumps({"machine": machine, "rounds": rounds, "timings": figures}, indent=2, ensure_ascii=False) + "\n"
+def table(figures: Figures, names: Sequence[str] = ()) -> str:
+    """Return the times of some contenders; those of all, with peak memory and agreement, if none is named."""
+    rows = figures.rows
+    grid = [[figures.title, *figures.cases]]
+    for name in names or rows:
+        by_case = {timing.case: timing for timing in rows[name]}
+        cells = [_cell(by_case[case]) if case in by_case else "" for case in figures.cases]
+        grid.append([row_name(rows[name][0]), *cells])
+    if not names:
+        grid[0] += ["peak memory", "differs by"]
+        for line, row in zip(grid[1:], rows.values(), strict=True):
+            line += [memory(row), _largest_difference(row)]
+        grid = _without_empty_columns(grid)
+    if len(figures.cases) > MANY_CASES:
+        grid = [list(column) for column in zip(*grid, strict=True)]
+    header, *lines = (f"| {' | '.join(line)} |" for line in grid)
+    return "\n".join([header, f"|---|{'---:|' * (len(grid[0]) - 1)}", *lines])
 
 
-def write(path: str | None, text: str) -> None:
-    """Write `text` to `path`, if there is one."""
-    if path is not None:
-        Path(path).write_text(text, encoding="utf-8")
-
-
-def noise(timings: Iterable[Timing]) -> str:
-    """Return how much the first contender of each case, which runs most often, varied."""
-    spreads = [max(timing.seconds) / min(timing.seconds) for timing in timings if timing.seconds and not timing.ratios]
-    return f"slowest / fastest round of the same call: up to {max(spreads):.2f}" if spreads else "nothing was timed"
-
-
-def _table(suite: Suite, timings: list[Timing]) -> Iterator[str]:
-    cases = list(dict.fromkeys(timing.case for timing in timings))
-    rows: dict[str, list[Timing]] = {}
-    for timing in timings:
-        rows.setdefault(timing.name, []).append(timing)
-    yield from (f"**{titled(suite)}**", "")
-    yield f"| | {' | '.join(cases)} |"
-    yield f"|---|{'---:|' * len(cases)}"
-    for name, row in rows.items():
-        yield f"| {name} | {' | '.join(map(_cell, row))} |"
-    yield from ("", suite.explanation, "")
-    yield from (
-        *calls(timings),
-        *(f"* {finding}" for finding in findings(suite, timings)),
-        *_disagreements(timings),
-        "",
+def machine(suites: Iterable[Figures]) -> str:
+    """Return where the figures of some suites come from, in one sentence each for machine, versions and noise."""
+    suites = list(suites)
+    rounds = sorted({figures.rounds for figures in suites})
+    days = sorted({figures.machine["date"][:10] for figures in suites if "date" in figures.machine})
+    systems = _distinct(figures.machine.get("system", "") for figures in suites)
+    ours = _distinct(version for figures in suites for version in figures.machine.get("versions", "").split(", "))
+    peers = _distinct(version for figures in suites for t in figures.timings for version in t.versions.split(", "))
+    versions = _distinct([*ours, *peers])
+    varied = max((noise(figures.timings) for figures in suites), default=1.0)
+    places = " and ".join(_distinct(figures.machine.get("processor", "") for figures in suites))
+    return (
+        f"Medians of {_range(rounds)} rounds on {places}, {_range(days)}, {', '.join(systems)}. "
+        f"Versions: {', '.join(versions)}. Repeating the same call varied by up to {varied:.2g} times."
     )
 
 
-def _disagreements(timings: list[Timing]) -> Iterator[str]:
-    compared = [timing for timing in timings if timing.agrees is not None]
+def row_name(timing: Timing) -> str:
+    """Return what the tables call a contender."""
+    return f"floor: {timing.name}" if timing.is_floor else timing.name
+
+
+def comparison(timing: Timing) -> str:
+    """Return the ratio to the first line and its range; of a floor, how far the first line is from it."""
+    values, prefix = (timing.distances, "ours ") if timing.is_floor else (timing.ratios, "")
+    if not values:
+        return ""
+    values = sorted(values)
+    middle = (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
+    return f"{prefix}{three_digits(middle)}{TIMES}, {three_digits(values[0])}{TO}{three_digits(values[-1])}"
+
+
+def seconds(value: float) -> str:
+    """Return a time to three digits, in the unit that suits it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if value >= size:
+            return f"{three_digits(value / size)} {unit}"
+    return f"{three_digits(value / 1e-9)} ns"
+
+
+def memory(row: Iterable[Timing]) -> str:
+    """Return the largest peak memory of a contender."""
+    peaks = [timing.peak for timing in row if timing.peak is not None]
+    if not peaks:
+        return ""
+    mib = max(peaks) / MIB
+    return f"{three_digits(mib)} MiB" if mib >= 1 else "< 1 MiB"
+
+
+def three_digits(value: float) -> str:
+    """Return a number to three digits, never as a power of ten."""
+    return f"{value:.3g}" if value < 999.5 else f"{float(f'{value:.3g}'):,.0f}"
+
+
+def _cell(timing: Timing) -> str:
+    if timing.skipped:
+        return timing.skipped.partition(":")[0]
+    relative = comparison(timing)
+    return seconds(timing.median) + (f" ({relative})" if relative else "")
+
+
+def _agreement(timing: Timing) -> str:
+    if timing.difference is None:
+        return ""
+    if timing.tolerance is None:
+        return f"approximates: differs by {timing.difference:.1e}"
+    verdict = "agrees" if timing.agrees else "DISAGREES"
+    return f"{verdict}: differs by {timing.difference:.1e}, allowed {timing.tolerance:.0e}"
+
+
+def _largest_difference(row: Iterable[Timing]) -> str:
+    differences = [timing.difference for timing in row if timing.difference is not None]
+    return f"{max(differences):.1e}" if differences else ""
+
+
+def _disagreements(figures: Figures) -> Iterator[str]:
+    compared = [timing for timing in figures.timings if timing.agrees is not None]
     for timing in compared:
         if not timing.agrees:
             yield f"* **{timing.name} differs at {timing.case}**: {_agreement(timing)}"
     if compared and all(timing.agrees for timing in compared):
         largest = max(timing.difference or 0.0 for timing in compared)
-        yield f"* All estimates agree; largest difference {largest:.1e}."
+        yield f"* All that compute the same number agree; largest difference {largest:.1e}."
 
 
-def _cell(timing: Timing) -> str:
-    if timing.skipped:
-        return "not installed"
-    return _seconds(timing.median) + (f" ({_ratio(timing)})" if timing.ratios else "")
+def _without_empty_columns(grid: list[list[str]]) -> list[list[str]]:
+    columns = [column for column in zip(*grid, strict=True) if any(column[1:])]
+    return [list(line) for line in zip(*columns, strict=True)]
 
 
-def _ratio(timing: Timing) -> str:
-    if timing.ratio is None:
-        return ""
-    return (
-        f"{_three_digits(timing.ratio)} x, {_three_digits(min(timing.ratios))} to {_three_digits(max(timing.ratios))}"
-    )
+def _distinct(values: Iterable[str]) -> list[str]:
+    return [value for value in dict.fromkeys(values) if value]
 
 
-def _agreement(timing: Timing) -> str:
-    if timing.agrees is None:
-        return ""
-    verdict = "agrees" if timing.agrees else "DISAGREES"
-    return f"{verdict}: differs by {timing.difference:.1e}, allowed {timing.tolerance:.0e}"
-
-
-def _seconds(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} µs"
-
-
-def _with_summary(timing: Timing) -> dict[str, Any]:
-    summary = {"median": timing.median if timing.seconds else None, "ratio": timing.ratio, "agrees": timing.agrees}
-    return dataclasses.asdict(timing) | summary
-
-
-def _three_digits(ratio: float) -> str:
-    """Return a ratio to three digits, never as a power of ten."""
-    digits = 3 if ratio < 999.5 else 0
-    return f"{ratio:.{digits}g}" if digits else f"{float(f'{ratio:.3g}'):,.0f}"
+def _range(values: Sequence[object]) -> str:
+    if len(values) < 2:
+        return str(values[0]) if values else "?"
+    return f"{values[0]} to {values[-1]}"

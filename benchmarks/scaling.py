@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,10 @@ class Runs(Suite):
     def teardown(self, case: str) -> None:
         """Stop the clusters and remove the stores."""
         self.open.close()
+
+    def other_processes(self) -> Iterable[int]:
+        """Return the workers of all clusters that have started."""
+        return [pid for client in self.clients.values() for pid in client.run(os.getpid).values()]
 
     def run(self, n_models: int, n_items: int, n_workers: int) -> Path:
         """Evaluate a store, written at the first call, into a new one."""

@@ -32,6 +32,7 @@ class SchedulerLoad(Suite):
     n_tasks = 50_000
     n_workers = 2
     timeout = 1800
+    no_memory = "the lines above give that of the whole processes"
 
     def shrink(self) -> None:
         """Take 300 tasks."""

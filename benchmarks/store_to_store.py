@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from aucpr_dask.specs import ESTIMATORS
-from benchmarks.contenders import FLOAT64, Suite, contender
+from benchmarks.contenders import FLOAT64, Suite, contender, floor
 
 MODELS_AT_A_TIME = 50
 INTERVALS = ("logit", "influence_logit")
@@ -22,11 +24,11 @@ class StoreToStore(Suite):
     name = "store-to-store"
     title = "Store to store: {n_models} models by {n_items:,} float32 items, two worker processes"
     explanation = (
-        "All on the same running cluster, the scores' files in the operating system's cache. "
-        "'Read + bare kernels': one task per chunk of the store reads it with zarr and calls the kernel for average "
-        "precision and the standard error of its influence function; nothing is checked or written. 'ap.run': plan, "
-        "read, check, average precision, its logit and influence intervals, write the result store. 'Read': the same "
-        "tasks without the kernel."
+        "All on the same running cluster, the scores' files in the operating system's cache. 'ap.run': plan, read, "
+        "check, average precision, its logit and influence intervals, write the result store. 'Read + bare kernels': "
+        "one task per chunk of the store reads it with zarr and calls the kernel for average precision and the "
+        "standard error of its influence function; nothing is checked or written. 'Read': the same tasks without the "
+        "kernel. 'Read raw': the bytes of the files, not decoded. Memory is that of this process and both workers."
     )
     number = 1
     params = ("1 % positive",)
@@ -54,16 +56,14 @@ class StoreToStore(Suite):
         self.cluster.close()
         self.folder.cleanup()
 
-    @contender("read + bare kernels", "client.map(read_and_estimate, chunks)", "aucpr-dask", tolerance=FLOAT64)
-    def time_read_and_kernels(self, case: str) -> Any:
-        """Do what the work needs at least, on the same workers."""
-        return np.concatenate(self._on_every_chunk(read_and_estimate))
+    def other_processes(self) -> Iterable[int]:
+        """Return the workers."""
+        return self.client.run(os.getpid).values()
 
     @contender(
         "ap.run",
         "ap.run(scores_url, result_url, intervals=INTERVALS, cluster=client)",
         "aucpr-dask",
-        tolerance=FLOAT64,
         numbers=lambda url: estimates(url),
     )
     def time_run(self, case: str) -> Any:
@@ -74,10 +74,27 @@ class StoreToStore(Suite):
         ap.run(self.source, result, intervals=INTERVALS, cluster=self.client)
         return result
 
-    @contender("read", "client.map(read, chunks)", "zarr")
+    @contender(
+        "read + bare kernels",
+        "client.map(read_and_estimate, chunks)",
+        "aucpr-dask",
+        tolerance=FLOAT64,
+        is_floor=True,
+    )
+    def time_read_and_kernels(self, case: str) -> Any:
+        """Do what the work needs at least, on the same workers."""
+        return np.concatenate(self._on_every_chunk(read_and_estimate))
+
+    @floor("read", "client.map(read, chunks)", "zarr")
     def time_read(self, case: str) -> Any:
         """Read and decompress alone."""
         return self._on_every_chunk(read)
+
+    @floor("read raw", "client.map(read_bytes, files)", "distributed")
+    def time_read_raw(self, case: str) -> Any:
+        """Read the bytes of every file, and do nothing with them."""
+        files = [str(path) for path in self.source.rglob("*") if path.is_file()]
+        return sum(self.client.gather(self.client.map(read_bytes, files, pure=False)))
 
     def _on_every_chunk(self, function: Any) -> list[Any]:
         import zarr
@@ -104,6 +121,11 @@ def read_and_estimate(url: str, start: int, stop: int) -> np.ndarray:
 def read(url: str, start: int, stop: int) -> None:
     """Read the scores of some models, and the labels, on a worker."""
     _read(url, start, stop)
+
+
+def read_bytes(file: str) -> int:
+    """Read a file and return its size, on a worker."""
+    return len(Path(file).read_bytes())
 
 
 def _read(url: str, start: int, stop: int) -> tuple[Any, Any]:

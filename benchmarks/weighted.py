@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contenders import FLOAT64, Suite, contender
+from benchmarks.contenders import FLOAT64, Suite, contender, floor
 from benchmarks.rankings import draw_ranking
 
 
@@ -51,3 +51,13 @@ class Weighted(Suite):
         from sklearn.metrics import average_precision_score
 
         return average_precision_score(self.label, self.score, sample_weight=self.weight)
+
+    @floor("one pass", "score.max(), label.max(), weight.sum()", "numpy")
+    def time_pass(self, prevalence: float) -> Any:
+        """Read scores, labels and weights once."""
+        return self.score.max(), self.label.max(), self.weight.sum()
+
+    @floor("np.sort", "np.sort(score)", "numpy")
+    def time_sort(self, prevalence: float) -> Any:
+        """Sort the scores alone, without an estimate."""
+        return np.sort(self.score)

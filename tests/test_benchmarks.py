@@ -1,7 +1,11 @@
 """Every benchmark runs, tiny, once; the figures' arithmetic is checked on a suite with known times."""
 
+import ast
+import gc
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -15,16 +19,25 @@ if not (ROOT / "benchmarks").is_dir():
     pytest.skip("the benchmarks are not part of this copy", allow_module_level=True)
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.contenders import Suite, contender  # noqa: E402
+from benchmarks import measure as measuring  # noqa: E402
+from benchmarks.contenders import Suite, contender, floor  # noqa: E402
 from benchmarks.estimators import TEN, Estimators  # noqa: E402
+from benchmarks.figures import as_json, figures_of, read_figures, write_figures  # noqa: E402
+from benchmarks.installed import installed, version  # noqa: E402
 from benchmarks.measure import Timing, measure  # noqa: E402
-from benchmarks.report import as_json, as_line, as_markdown  # noqa: E402
+from benchmarks.memory import peak_memory  # noqa: E402
+from benchmarks.r import R  # noqa: E402
+from benchmarks.report import LEGEND, as_line, as_markdown, comparison, section, table  # noqa: E402
 from benchmarks.scaling import Models, Workers, exponent  # noqa: E402
 from benchmarks.suites import SUITES  # noqa: E402
+from benchmarks.tables import fill, filled_pages, pages  # noqa: E402
 
 # The cold start compiles every kernel anew; the others start clusters of their own.
-SLOW = {"cold-start", "scaling-workers", "scaling-models", "scaling-items", "scheduler"}
-MACHINE = {"processor": "an abacus"}
+SLOW = {"cold-start", "scaling-workers", "scaling-models", "scaling-items", "scheduler", "reading-ahead"}
+MACHINE = {"processor": "an abacus", "date": "2031-02-03 04:05 UTC", "system": "clay", "versions": "beads 2"}
+FIGURES = ROOT / "benchmarks" / "figures.json"
+WITHOUT_FLOOR = {"scaling-workers", "scaling-models", "scaling-items", "planning", "scheduler"}
+needs_r = pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
 
 
 def small(kind: type[Suite]) -> Suite:
@@ -34,7 +47,7 @@ def small(kind: type[Suite]) -> Suite:
 
 
 class Known(Suite):
-    """The second contender takes three times as long, the third is wrong, the fourth is not there."""
+    """The second contender takes three times as long, the third is wrong, the fourth approximates, ..."""
 
     name = "known"
     title = "Sleep"
@@ -60,6 +73,18 @@ class Known(Suite):
         time.sleep(0.03)
         return 1.001
 
+    @contender("near", "1.25", approximates=True)
+    def time_near(self, case: str) -> float:
+        return 1.25
+
+    @floor("doze", "sleep(0.01)")
+    def time_doze(self, case: str) -> None:
+        time.sleep(0.01)
+
+    @contender("left out", "nothing", tolerance=1e-12)
+    def time_left_out(self, case: str) -> float:
+        raise NotImplementedError("left out: it is tired")
+
     @contender("absent", "nothing", "no-such-distribution", tolerance=1e-12)
     def time_absent(self, case: str) -> float:
         raise AssertionError("a contender that is not installed must not run")
@@ -70,11 +95,16 @@ def known() -> dict[str, Timing]:
     return {timing.name: timing for timing in measure(Known(), rounds=3)}
 
 
+@pytest.fixture(scope="module")
+def figures(known):
+    return figures_of(Known(), list(known.values()), MACHINE, 3)
+
+
 def test_ratios_are_of_neighbouring_times(known):
     assert len(known["long"].ratios) == 3
     # Wide bounds: a sleep may last longer on a busy machine, but not by this much in the median.
     assert 1.5 < known["long"].ratio < 6
-    assert len(known["short"].seconds) == 6, "the first contender runs before each of the others"
+    assert len(known["short"].seconds) == 12, "the first contender runs before each of the others"
     assert known["short"].ratio is None
 
 
@@ -82,11 +112,36 @@ def test_times_are_per_unit(known):
     assert 0.015 <= known["short"].median < 0.03
 
 
-def test_disagreement_is_not_hidden(known):
+def test_disagreement_is_not_hidden(known, figures):
     assert known["long"].agrees is True
     assert known["wrong"].agrees is False
     assert "DISAGREES" in as_line(known["wrong"])
-    assert "wrong differs at only" in as_markdown({"known": Known()}, list(known.values()), MACHINE, 3)
+    assert "wrong differs at only" in section(figures)
+
+
+def test_how_far_an_approximation_is_off_is_shown_and_not_judged(known, figures):
+    assert known["near"].agrees is None
+    assert "approximates: differs by 2.5e-01" in as_line(known["near"])
+    row = next(line for line in section(figures).splitlines() if line.startswith("| near |"))
+    assert row.split(" | ")[-1] == "2.5e-01 |"
+
+
+def test_a_floor_is_last_and_says_how_far_ours_is_from_it(known, figures):
+    assert [line.split(" | ")[0] for line in table(figures).splitlines()[2:]][-1] == "| floor: doze"
+    assert 1.5 < np.median(known["doze"].distances) < 6
+    assert comparison(known["doze"]).startswith("ours ")
+    assert known["long"].distances == []
+
+
+def test_distance_to_the_floor_is_the_ratio_turned_round():
+    timing = Timing("", "", "", "", "", ratios=[0.25, 0.5, 0.2], is_floor=True)
+    assert comparison(timing) == "ours 4\N{MULTIPLICATION SIGN}, 2\N{EN DASH}5"
+
+
+def test_a_contender_may_be_left_out_of_a_case(known, figures):
+    assert known["left out"].seconds == []
+    assert "skipped, left out: it is tired" in as_line(known["left out"])
+    assert "| left out | left out |" in table(figures)
 
 
 @pytest.mark.parametrize("answer", [[1.0, np.nan], [1.0]])
@@ -113,16 +168,133 @@ def test_missing_peer_is_skipped_with_a_line(known):
 
 
 def test_each_of_the_ten_estimators_is_timed_alone():
-    assert sorted(one.name for one, _ in Estimators().contenders()) == sorted([*TEN, "all ten"])
+    timed = [one.name for one, _ in Estimators().contenders() if not one.is_floor]
+    assert sorted(timed) == sorted([*TEN, "all ten"])
+
+
+@pytest.mark.parametrize("kind", SUITES, ids=lambda kind: kind.name)
+def test_each_contender_says_its_call(kind):
+    suite = small(kind)
+    contenders = [one for one, _ in suite.contenders()]
+    assert all(one.call for one in contenders)
+    assert not contenders[0].is_floor, "the first line is ours, or what all are compared with"
+    names = [one.name for one in contenders]
+    assert len(set(names)) == len(names)
+
+
+def test_asv_finds_the_suites_and_nothing_else():
+    """asv runs every function and every class's method of such a name, and takes a case that is a tuple for an axis."""
+    prefixes = ("time_", "timeraw_", "mem_", "peakmem_", "track_")
+    for module in (ROOT / "benchmarks").rglob("*.py"):
+        functions = (node.name for node in ast.parse(module.read_text()).body if isinstance(node, ast.FunctionDef))
+        assert [name for name in functions if name.startswith(prefixes)] == [], module
+    suites = [kind() for kind in SUITES]
+    assert not [suite.name for suite in suites if any(isinstance(param, tuple) for param in suite.params)]
+    of_asv = {"processes", "repeat", "rounds", "warmup_time", "sample_time", "version", "pretty_name"}
+    assert not [suite.name for suite in suites if of_asv & set(dir(suite))]
+
+
+# Memory
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="the peak cannot be reset here")
+def test_peak_memory_is_what_a_call_holds_at_its_most():
+    mib = 2**20
+
+    def call():
+        first = np.ones(64 * mib, np.uint8)
+        del first
+        return np.ones(32 * mib, np.uint8)
+
+    call()
+    assert 60 * mib < peak_memory(call) < 80 * mib
+    assert peak_memory(lambda: None) < 8 * mib, "the peak of an earlier call must not count"
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="the peak cannot be reset here")
+def test_peak_memory_counts_other_processes():
+    allocate = "print(len(bytearray(b'1') * 2**26), flush=True)"
+    command = [sys.executable, "-c", f"print('ready', flush=True)\nwhile input():\n    {allocate}"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+
+        def call():
+            print("go", file=process.stdin, flush=True)
+            process.stdout.readline()
+
+        assert peak_memory(call) < 8 * 2**20
+        assert peak_memory(call, [process.pid]) > 60 * 2**20
+        print("", file=process.stdin, flush=True)
+
+
+def test_a_suite_may_say_why_memory_is_not_measured():
+    class Elsewhere(Known):
+        no_memory = "it is elsewhere"
+        params = ("only",)
+
+        @contender("first", "1")
+        def time_first(self, case):
+            return 1
+
+    timings = list(measure(Elsewhere(), rounds=1))
+    assert all(timing.peak is None for timing in timings)
+    said = section(figures_of(Elsewhere(), timings, MACHINE, 1))
+    assert "* Peak memory is not measured here: it is elsewhere." in said
+    assert "peak memory" not in said.splitlines()[2]
+
+
+# Programs and packages that may be absent
+
+
+def test_packages_of_r_are_known_by_their_versions(monkeypatch):
+    from benchmarks import installed as module
+
+    monkeypatch.setattr(module, "_r_versions", lambda: {"base": "4.2.2", "ROCR": "1.0-11"})
+    assert version("R") == "4.2.2"
+    assert version("R:ROCR") == "1.0-11"
+    assert not installed("R:PRROC")
+    assert installed("numpy")
+    assert not installed("no-such-distribution")
+
+
+def test_without_r_its_contenders_are_skipped(monkeypatch):
+    from benchmarks import areas
+    from benchmarks import installed as module
+
+    monkeypatch.setattr(module, "_r_versions", dict)
+    monkeypatch.setattr(measuring, "SHORTEST_SAMPLE", 0.0)
+    suite = small(areas.UpperTrapezoid)
+    suite.params = suite.params[:1]
+    timings = {timing.name: timing for timing in measure(suite, rounds=1)}
+    assert "skipped, not installed: R, R:ROCR" in as_line(timings["ROCR (R)"])
+    assert timings["aucpr_dask"].seconds
+
+
+@needs_r
+def test_r_answers_with_all_digits_and_says_what_is_wrong():
+    with R() as r:
+        r.send("x", np.array([0.1, 0.2, 1 / 3], np.float32))
+        assert r.number("sum(x)") == float(np.float32([0.1, 0.2, 1 / 3]).astype(float).sum())
+        with pytest.raises(RuntimeError, match="could not find function"):
+            r.number("no_such_function(x)")
+        assert r.number("length(x)") == 3, "it goes on after an error"
+        pid = r.pid
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+# Every suite
 
 
 @pytest.mark.filterwarnings("ignore:unsafe cast from uint64")  # ranx, while it compiles
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # torcheval, while it is imported
 @pytest.mark.parametrize(
     "kind",
     [pytest.param(kind, marks=pytest.mark.slow if kind.name in SLOW else (), id=kind.name) for kind in SUITES],
 )
 def test_suite_runs_once_and_its_contenders_agree(kind, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)  # for worker processes
+    monkeypatch.setattr(measuring, "SHORTEST_SAMPLE", 0.0)  # one call per sample: the times do not matter here
     suite = small(kind)
     suite.params = suite.params[-2:]
     timings = list(measure(suite, rounds=1))
@@ -130,9 +302,12 @@ def test_suite_runs_once_and_its_contenders_agree(kind, monkeypatch):
     assert {timing.case for timing in ran} == {suite.describe(param) for param in suite.params}
     assert all(timing.seconds for timing in ran)
     assert not [as_line(timing) for timing in ran if timing.agrees is False]
-    markdown = as_markdown({suite.name: suite}, timings, MACHINE, 1)
+    assert suite.name in WITHOUT_FLOOR or any(timing.is_floor for timing in ran)
+    figures = figures_of(suite, timings, MACHINE, 1)
+    markdown = as_markdown([figures])
     assert all(timing.call in markdown for timing in timings)
-    assert len(json.loads(as_json(timings, MACHINE, 1))["timings"]) == len(timings)
+    assert len(json.loads(as_json({suite.name: figures}))[suite.name]["timings"]) == len(timings)
+    assert gc.get_freeze_count() == 0
 
 
 def test_growth_is_fitted_on_logarithms():
@@ -153,17 +328,89 @@ def test_findings_stand_below_the_table():
     suite = small(Workers)
     one, two = (Timing(suite.name, "case", name, "call", "run", seconds=[1.0]) for name in ("one", "two"))
     two.ratios = [0.5, 0.55, 0.625]
-    assert "* two workers are 1.82 times as fast as one (over the rounds 1.60 to 2.00)" in as_markdown(
-        {suite.name: suite}, [one, two], MACHINE, 3
+    figures = figures_of(suite, [one, two], MACHINE, 3)
+    assert "* two workers are 1.82 times as fast as one (over the rounds 1.60 to 2.00)" in section(figures)
+
+
+# Files and pages
+
+
+def test_figures_survive_the_file(figures, tmp_path):
+    path = tmp_path / "figures.json"
+    write_figures(path, {"known": figures})
+    again = read_figures(path)["known"]
+    assert again.timings[0].seconds == pytest.approx(figures.timings[0].seconds, rel=1e-3)
+    write_figures(path, {"known": again})
+    assert section(read_figures(path)["known"]) == section(again)
+
+
+def test_suites_that_did_not_run_stay_in_the_file(figures, tmp_path):
+    path = tmp_path / "figures.json"
+    write_figures(path, {"one": figures, "two": figures})
+    write_figures(path, {"two": figures_of(Known(), figures.timings, {"processor": "a slide rule"}, 3)})
+    assert {name: kept.machine["processor"] for name, kept in read_figures(path).items()} == {
+        "one": "an abacus",
+        "two": "a slide rule",
+    }
+
+
+def test_marks_are_filled(figures):
+    page = (
+        "Ours takes <!-- speed: ratio | known | only | doze -->old<!-- end --> times the floor.\n"
+        "<!-- speed: known | short | long -->\nold\n<!-- end -->\n<!-- speed: known -->\nold\n<!-- end -->\n"
+        "<!-- speed: machine | known -->\n<!-- end -->\n<!-- speed: unknown -->\nold\n<!-- end -->\n"
+        "<!-- speed: legend -->\nold\n<!-- end -->\nkept\n<!-- other -->\nold\n<!-- end -->"
     )
+    filled = fill(page, {"known": figures})
+    assert filled.count("old") == 1, "the marks of others are left alone"
+    assert re.search(r"takes <!-- speed: ratio [^>]* -->[\d.]+<!-- end --> times", filled)
+    short, full = (part.partition("-->")[2].partition("<!-- end")[0] for part in filled.split("<!-- speed: known")[1:])
+    assert [line.split(" | ")[0] for line in short.strip().splitlines()] == [
+        "| Sleep",
+        "|---|---:|",
+        "| short",
+        "| long",
+    ]
+    assert "| wrong |" in full
+    assert "on an abacus, 2031-02-03, clay. Versions: beads 2, numpy" in filled
+    assert "<!-- speed: unknown -->\n*Not measured yet.*\n<!-- end -->" in filled
+    assert LEGEND in filled
+    assert fill(filled, {"known": figures}) == filled
+
+
+def test_a_suite_without_a_place_of_its_own_is_among_the_rest(figures, tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text("<!-- speed: first | short -->\n<!-- end -->\n")
+    page = tmp_path / "docs" / "speed.md"
+    page.write_text("<!-- speed: second -->\n<!-- end -->\n<!-- speed: the rest -->\n<!-- end -->\n")
+    texts = dict(filled_pages(tmp_path, dict.fromkeys(("first", "second"), figures)))
+    rest = texts[page].partition("the rest -->")[2]
+    assert "### first" in rest
+    assert "### second" not in rest
+
+
+def test_the_tables_are_those_of_the_figures_that_are_kept():
+    texts = dict(filled_pages(ROOT, read_figures(FIGURES)))
+    assert {ROOT / "README.md", ROOT / "docs" / "speed.md"} <= set(texts)
+    for page, text in texts.items():
+        assert page.read_text(encoding="utf-8") == text, f"run: python -m benchmarks --tables-from {FIGURES.name}"
+
+
+def test_no_figure_of_the_readme_is_typed_by_hand():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    outside = re.sub(r"<!-- speed: .*?<!-- end -->", "", text, flags=re.DOTALL)
+    assert pages(ROOT)
+    assert not re.findall(r"[\d.,]+ (?:ms|µs)\b|[\d.,]+ times (?:scikit|pytrec|ranx|reading)", outside)
 
 
 def test_command_line_writes_both_files(tmp_path):
     files = {"--json": tmp_path / "figures.json", "--markdown": tmp_path / "figures.md"}
     arguments = [str(part) for pair in files.items() for part in pair]
-    command = [sys.executable, "-m", "benchmarks", "--small", "--rounds", "1", "--suite", "single-ranking", *arguments]
+    command = [sys.executable, "-m", "benchmarks", "--small", "--rounds", "1", "--suite", "influence", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "load average" in done.stdout
-    assert json.loads(files["--json"].read_text())["timings"][0]["suite"] == "single-ranking"
-    assert files["--markdown"].read_text().startswith("**Average precision of one ranking of 5,000 float32 items")
+    assert "floor: one pass" in done.stdout
+    kept = read_figures(files["--json"])["influence"]
+    assert kept.title == "Average precision of 4 models by 500 float32 items, 1 % positive, one thread"
+    assert table(kept) in files["--markdown"].read_text()

@@ -97,14 +97,6 @@ def test_the_recommended_intervals_hold_in_the_study() -> None:
     assert re.search(r"^\| `influence_logit_t` \| from 200 on \|", page, re.MULTILINE)
 
 
-def test_the_readme_shows_rows_of_the_page_of_speed() -> None:
-    page = (DOCS / "speed.md").read_text().splitlines()
-    section = (ROOT / "README.md").read_text().partition("## Speed\n")[2].partition("\n## ")[0]
-    rows = [line for line in section.splitlines() if line.startswith("|")]
-    assert len(rows) > 10
-    assert [row for row in rows if row not in page] == []
-
-
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("sphinx", reason='pip install ".[docs]"')

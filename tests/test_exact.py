@@ -280,24 +280,32 @@ def long_ranking(kind: str, share: float, dtype: type, n_items: int = 5000) -> t
 
 KINDS = ["plain", "tied", "crowded", "infinite", "signed zeros", "tiny", "huge", "constant", "missing"]
 PATHS = {
-    "compiled loop": {"SHORT": 10**9},
+    "compiled loop": {"SHORT": 10**9, "SHORT_POSITIVES": 10**9},
     "gaps": {"SHORT": 0, "FEW_POSITIVES": 1.0, "TABLE_POSITIVES": 10**9},
-    "merging": {"SHORT": 0, "FEW_POSITIVES": 0.0},
+    "keys": {"SHORT": 0, "FEW_POSITIVES": 0.0},
+    "merging": {"SHORT": 0, "FEW_POSITIVES": 0.0, "_pack": lambda *arguments: -1},
     "chosen": {},
 }
 
 
 class Spy:
-    """Records which of the kernels for long rankings ran, and what they answered."""
+    """Records which ways a long ranking went, and whether they led to its blocks."""
 
-    def __init__(self) -> None:
-        self.calls: list[tuple[bool, bool]] = []
-        self.kernel = long.long_row
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.calls: list[tuple[str, bool]] = []
+        self.kernel, self.pack = long.long_row, rows._pack
+        patch.setattr(long, "long_row", self.by_classes)
+        patch.setattr(rows, "_pack", self.by_keys)
 
-    def __call__(self, positive: Any, negative: Any, is_sorted: bool, *arguments: Any) -> bool:
-        done = self.kernel(positive, negative, is_sorted, *arguments)
-        self.calls.append((is_sorted, done))
-        return bool(done)
+    def by_classes(self, positive: Any, other: Any, is_sorted: bool, *arguments: Any) -> int:
+        return self.record("merging" if is_sorted else "gaps", self.kernel(positive, other, is_sorted, *arguments))
+
+    def by_keys(self, *arguments: Any) -> int:
+        return self.record("keys", self.pack(*arguments))
+
+    def record(self, way: str, n_blocks: int) -> int:
+        self.calls.append((way, n_blocks >= 0))
+        return n_blocks
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -308,10 +316,9 @@ def test_every_path_gives_the_same_bits(kind: str, share: float, dtype: type, mo
     results = {}
     for path, thresholds in PATHS.items():
         with monkeypatch.context() as patch:
-            spy = Spy()
-            patch.setattr(long, "long_row", spy)
             for name, value in thresholds.items():
                 patch.setattr(rows, name, value)
+            spy = Spy(patch)
             results[path] = [
                 ap.estimate(score, label, NAMES, missing="last", n_positive=10_000),
                 ap.estimate(score, label, missing="drop", ties="expectation"),
@@ -320,11 +327,17 @@ def test_every_path_gives_the_same_bits(kind: str, share: float, dtype: type, mo
         if path == "compiled loop":
             assert spy.calls == []
         elif path == "merging":
-            assert spy.calls == [(True, True)] * 3
+            assert [call for call in spy.calls if call != ("keys", False)] == [("merging", True)] * 3
+        elif path == "keys" and kind == "missing":
+            assert spy.calls == [("merging", True)] * 3
+        elif path == "keys" and kind == "infinite":
+            assert spy.calls == [("keys", False), ("merging", True)] * 3
+        elif path == "keys" and kind in ("plain", "tied", "constant"):
+            assert spy.calls == [("keys", True)] * 3
         elif path == "gaps" and kind == "crowded" and share * 5000 > 100:
-            assert spy.calls == [(False, False), (True, True)] * 3
+            assert spy.calls[0] == ("gaps", False)
         elif path == "gaps" and kind in ("plain", "tied", "missing", "constant"):
-            assert spy.calls == [(False, True)] * 3
+            assert spy.calls == [("gaps", True)] * 3
     for path, result in results.items():
         for ours, first in zip(result, results["merging"], strict=True):
             np.testing.assert_array_equal(ours, first, err_msg=path)

@@ -121,7 +121,7 @@ def test_known_answers() -> None:
 
     from aucpr_dask.kernels.streams import fill_words
 
-    compiled = numba.njit(lambda key, x, y, first, out: fill_words(key, x, y, first, out))
+    compiled = numba.njit(lambda key, x, y, first, out: fill_words(key, x, y, first, out.size // 4, out))
     for counter, key, expected in (
         ((0, 0, 0, 0), (0, 0), "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
         ((2**32 - 1,) * 4, (2**32 - 1,) * 2, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
@@ -893,6 +893,18 @@ def test_memory_stays_within_the_plan(kind: str, bayesian: bool, monkeypatch: py
     monkeypatch.undo()
     for items, resamples in ((10**6, 1000), (10**5, 10_000)):
         assert 30 * kernels.planned_bytes(100, items, 2, resamples, bayesian) < 100 * items * resamples
+
+
+def test_crowded_positives_change_nothing() -> None:
+    """Scores of which one bucket of a table would hold nearly all have the replicates of their logarithms."""
+    random = np.random.default_rng(1)
+    score = random.normal(size=(3, 700)).round(2)
+    score[0, :30] = np.nan
+    call: dict[str, Any] = {"label": (random.random(700) < 0.4).astype(np.int8), "missing": "drop", "n_resamples": 70}
+    call |= {"estimators": ["average_precision"]}
+    expected = replicates(score=score, **call)
+    assert np.isfinite(expected).all()
+    np.testing.assert_array_equal(replicates(score=np.exp(60 * score), **call), expected)
 
 
 def test_little_space_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -246,15 +246,12 @@ def test_other_threads_run_beside_a_kernel(kind: str) -> None:
     score = random.random((n_rows, n_items))
     label = (random.random((1, n_items)) < (0.5 if kind == "merge" else 0.01)).astype(np.int8)
     out, codes, options = np.empty((n_rows, 10)), np.zeros(1, dtype=np.int64), Options()
-    positive, negative, counts = np.empty(n_items + 1), np.empty(n_items + 1), np.empty(4)
+    positive, negative, counts = np.empty(n_items + 1), np.empty(n_items + 1), np.empty(5)
     split_row(score[0], label[0], options, positive, negative, counts)
     positives, negatives = np.sort(positive[: int(counts[0])]), np.sort(negative[: int(counts[1])])
-    shuffled, facts = (
-        random.permutation(negatives),
-        np.array([positives.size, negatives.size, n_items, 0, 0, 0], np.float64),
-    )
+    shuffled, sums = random.permutation(negatives), np.empty(3)
     weight, keys, blocks = np.ones(n_items), np.empty(n_items, np.uint64), np.empty((3, n_items + 1))
-    gain, loss = weight[: positives.size], weight[: negatives.size]
+    gain = weight[: positives.size]
     order = np.argsort(score[0])
     items = score[0], order, label[0] + np.int8(1), weight, weight
     keys_of_ranks(*items, keys)
@@ -262,11 +259,11 @@ def test_other_threads_run_beside_a_kernel(kind: str) -> None:
     calls = {
         "short": lambda: short_rows(score, label, rows, given, options, codes, out),
         "split": lambda: split_row(score[0], label[0], options, positive, negative, counts),
-        "gaps": lambda: long_row(positives, shuffled, False, counts, np.nan, options, codes, out[0]),
-        "merge": lambda: long_row(positives, negatives, True, counts, np.nan, options, codes, out[0]),
+        "gaps": lambda: long_row(positives, shuffled, False, blocks, counts),
+        "merge": lambda: long_row(positives, negatives, True, blocks, counts),
         "keys": lambda: keys_of_ranks(*items, keys),
-        "weighted gaps": lambda: gaps_row(positives, gain, shuffled, loss, facts, options, codes, out[0]),
-        "weighted keys": lambda: keys_row(keys, weight, weight, blocks, facts, options, codes, out[0]),
+        "weighted gaps": lambda: gaps_row(positives, gain, score[0], *items[2:], blocks, sums),
+        "weighted keys": lambda: keys_row(keys, weight, weight, blocks, sums),
     }
     calls[kind]()
     tries = [longest_silence(calls[kind]) for _ in range(7)]
@@ -283,12 +280,12 @@ print(ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0]))
 """
 CALL_ALL = """
 import threading, numpy as np, aucpr_dask as ap
-long = np.arange(5000.0)
+long = np.arange(9000.0)
 calls = [
     lambda: ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0]),
-    lambda: ap.estimate(long, long > 4998),
+    lambda: ap.estimate(long, long > 8998),
     lambda: ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0], weight=[1, 1, 1, 1]),
-    lambda: ap.estimate(long, long > 4998, weight=long),
+    lambda: ap.estimate(long, long > 8998, weight=long),
     lambda: ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0], "roc_area"),
 ]
 results = [None] * 5
@@ -361,9 +358,9 @@ from aucpr_dask.kernels import rows
 import numba; assert numba.config.BOUNDSCHECK == 1
 random = np.random.default_rng(0)
 for short in (10**9, 0):
-    rows.SHORT = short
+    rows.SHORT = rows.SHORT_POSITIVES = rows.SHORT_WEIGHTED = short
     for few in (0.0, 1.0):
-        rows.FEW_POSITIVES = few
+        rows.FEW_POSITIVES = rows.FEW_WEIGHTED = few
         for n in (0, 1, 2, 5, 64, 1023, 1024, 1025, 3000):
             for kind in (np.float32, np.float64):
                 for levels in (1, 3, 10**6):

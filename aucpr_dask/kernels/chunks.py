@@ -22,13 +22,13 @@ from aucpr_dask.kernels.ranking import (
     count_in_gaps,
     fill_buckets,
     new_blocks,
+    new_segment,
     two_sum,
 )
-from aucpr_dask.kernels.signatures import F4, F8, FLOATS, I8, OPTIONS_TYPE, U8, row_of
+from aucpr_dask.kernels.signatures import F4, F8, FLOATS, I8, OPTIONS_TYPE, U4, U8, row_of
 
 CACHE = Cache("chunks")
 
-U4 = types.uint32
 COUNTS = (U4, U8)
 KEYS = (U4, U8)
 
@@ -88,7 +88,8 @@ def tally_by_gaps(value, negative, tally):
     """Tally negatives, in any order, against few distinct scores of positives."""
     n_values = value.size - 1
     n_buckets = buckets_for(n_values)
-    table = GapTable(value, np.empty(n_buckets + 2, np.int32), tally, np.empty(SEGMENT, np.int32))
+    kept = np.empty(SEGMENT, value.dtype)
+    table = GapTable(value, np.empty(n_buckets + 1, np.uint32), tally, new_segment(), kept)
     low, scale, last = bucket_scale(value, n_values, n_buckets)
     _, fullest = fill_buckets(table, n_values, n_buckets, low, scale, last)
     count_in_gaps(negative, table, n_values, low, scale, last, fullest)

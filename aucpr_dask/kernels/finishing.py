@@ -62,16 +62,25 @@ class Ranking(NamedTuple):
 
 
 @helper
+def count_classes(score, label, options):
+    """Count the items, the positives among them and the missing scores."""
+    lowest = np.int8(options.drop_unjudged - 1)
+    positive_from = np.int8(options.positive_from)
+    n_items = n_positive = n_missing = 0
+    for i in range(label.size):
+        n_items += label[i] >= lowest
+        n_positive += label[i] >= positive_from
+    for i in range(score.size):
+        n_missing += np.isnan(score[i])
+    return n_items, n_positive, n_missing
+
+
+@helper
 def split(score, label, options, positive, negative):
     """Copy the scores of the two classes, NaN and ignored items left out, and count them."""
     lowest = np.int8(options.drop_unjudged - 1)
     positive_from = np.int8(options.positive_from)
-    all_items = all_positive = missing = 0
-    for i in range(label.size):
-        all_items += label[i] >= lowest
-        all_positive += label[i] >= positive_from
-    for i in range(score.size):
-        missing += np.isnan(score[i])
+    all_items, all_positive, missing = count_classes(score, label, options)
     n_positive = n_negative = 0
     # Each score is written to both ends and only one end moves: without branches, random labels cost nothing.
     if missing == 0 and all_items == score.size:
@@ -157,7 +166,7 @@ def totals(classes, n_unseen, options):
 
 
 @helper
-def ranking_of(positive, negative, classes, n_given):
+def ranking_of(classes, n_given, n_distinct):
     """Gather what is known of one ranking; `n_given` is NaN or the positives there are in all."""
     labelled = classes.positives + classes.missing_positives
     return Ranking(
@@ -165,5 +174,5 @@ def ranking_of(positive, negative, classes, n_given):
         0.0 if np.isnan(n_given) else n_given - labelled,
         classes.missing_positives + classes.missing_negatives,
         classes.positives + classes.negatives,
-        count_distinct(negative, positive),
+        n_distinct,
     )

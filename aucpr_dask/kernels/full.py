@@ -1,5 +1,7 @@
 """One ranking, with every operating point: for the estimators and ranges that its blocks alone do not give."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import types
 
@@ -9,6 +11,7 @@ from aucpr_dask.kernels.compiling import Cache, helper
 from aucpr_dask.kernels.finishing import (
     MISSING_LAST,
     MISSING_UNRETRIEVED,
+    count_distinct,
     finish,
     ranking_of,
     split,
@@ -16,8 +19,8 @@ from aucpr_dask.kernels.finishing import (
 )
 from aucpr_dask.kernels.keys import NEGATIVE_KEY, POSITIVE_KEY, blocks_of_keys, class_of_keys, weighted_ranking
 from aucpr_dask.kernels.more_areas import Moments, Points
-from aucpr_dask.kernels.ranking import Blocks, Classes, new_blocks, two_sum
-from aucpr_dask.kernels.signatures import F8, I1, I8, OPTIONS_TYPE, U8, row_of
+from aucpr_dask.kernels.ranking import Blocks, Classes, two_sum
+from aucpr_dask.kernels.signatures import F8, FLOATS, I1, I8, OPTIONS_TYPE, U8, row_of
 
 CACHE = Cache("full")
 
@@ -39,31 +42,44 @@ def points_of_classes(positive, negative, points):
     return n_points
 
 
+class Room(NamedTuple):
+    """Work space with a place for each item and more; from NumPy, which asks for large pages if arrays are large."""
+
+    blocks: Blocks
+    first: np.ndarray  # of each block, the first point
+
+
 @helper
-def first_of_blocks(points, n_points):
-    """Return how many blocks hold a positive, and the first point of each, followed by the number of points."""
-    first = np.empty(n_points + 1, np.int64)
-    n_blocks = np.uint64(0)
+def room_of(space):
+    """Return the part of a space that is not for points."""
+    return Room(Blocks(space[3], space[4], space[5]), space[6].view(np.int64))
+
+
+@helper
+def new_room(n_points):
+    """Return work space for so many points and one more."""
+    blocks = Blocks(np.empty(n_points + 1), np.empty(n_points + 1), np.empty(n_points + 1))
+    return Room(blocks, np.empty(n_points + 2, np.int64))
+
+
+@helper
+def blocks_of_points(points, n_points, room):
+    """Fill the blocks that hold a positive, and the first point of each, followed by the number of points."""
+    blocks, first = room.blocks, room.first
+    n_kept = np.uint64(0)
     positives = 0.0
     for point in range(n_points):  # each is written, and the first one of a block stays: without branches
-        first[n_blocks] = point
-        n_blocks += np.uint64(points.positives[point] > positives)
+        first[n_kept] = point
+        n_kept += np.uint64(points.positives[point] > positives)
         positives = points.positives[point]
+    n_blocks = np.int64(n_kept)
     first[n_blocks] = n_points
-    return np.int64(n_blocks), first
-
-
-@helper
-def blocks_of_points(points, n_points):
-    """Return the blocks that hold a positive, how many they are, and the first point of each."""
-    n_blocks, first = first_of_blocks(points, n_points)
-    blocks = new_blocks(n_blocks)
     for k in range(n_blocks):
         point = first[k]
         blocks.positives[k] = points.positives[point]
         blocks.above[k] = points.negatives[point - 1] if point > 0 else 0.0
         blocks.at[k] = points.negatives[point]
-    return blocks, n_blocks, first
+    return n_blocks
 
 
 @helper
@@ -91,7 +107,15 @@ def mean_and_deviation(score, weight):
 @helper
 def finish_all(ranking, points, n_points, moments, grid, options, codes, parameters, recall_range, out):
     """Write the estimates and the columns of one ranking from its operating points."""
-    blocks, n_blocks, first = blocks_of_points(points, n_points)
+    room = new_room(n_points)
+    finish_all_in(room, ranking, points, n_points, moments, grid, options, codes, parameters, recall_range, out)
+
+
+@helper
+def finish_all_in(room, ranking, points, n_points, moments, grid, options, codes, parameters, recall_range, out):
+    """Write the estimates and the columns of one ranking from its operating points, in the room given."""
+    blocks, first = room.blocks, room.first
+    n_blocks = blocks_of_points(points, n_points, room)
     finish(ranking, blocks, n_blocks, options, codes, out)
     classes = ranking.classes
     missing = classes.missing_positives + classes.missing_negatives
@@ -99,7 +123,7 @@ def finish_all(ranking, points, n_points, moments, grid, options, codes, paramet
         points.positives[n_points] = classes.positives + classes.missing_positives
         points.negatives[n_points] = classes.negatives + classes.missing_negatives
         n_points += 1
-        blocks, n_blocks, first = blocks_of_points(points, n_points)
+        n_blocks = blocks_of_points(points, n_points, room)
     state = ranking, blocks, n_blocks, points, first, moments
     finish_others(*state, grid, options, codes, parameters, recall_range, out)
 
@@ -173,7 +197,7 @@ _ARGUMENTS = (F8[:, ::1], OPTIONS_TYPE, row_of(I8), row_of(F8), row_of(F8), F8[:
 
 @CACHE.kernel(types.void(F8[::1], F8[::1], F8[:, ::1], row_of(F8), F8, *_ARGUMENTS))
 def full_row(positive, negative, space, counts, n_given, grid, options, codes, parameters, recall_range, out):
-    """Evaluate one ranking from the scores of both classes, each sorted in ascending order, in a space for points."""
+    """Evaluate one ranking from the scores of both classes, each sorted in ascending order, in a space of 7 rows."""
     points = Points(space[0], space[1])
     n_points = points_of_classes(positive, negative, points)
     moments = Moments(np.nan, np.nan, np.nan, np.nan)
@@ -182,11 +206,12 @@ def full_row(positive, negative, space, counts, n_given, grid, options, codes, p
         n_mean, n_deviation = mean_and_deviation(negative, np.broadcast_to(1.0, negative.shape))
         moments = Moments(p_mean, p_deviation, n_mean, n_deviation)
     classes = Classes(counts[0], counts[1], counts[2], counts[3])
-    ranking = ranking_of(positive, negative, classes, n_given)
-    finish_all(ranking, points, n_points, moments, grid, options, codes, parameters, recall_range, out)
+    ranking = ranking_of(classes, n_given, count_distinct(negative, positive))
+    room = room_of(space)
+    finish_all_in(room, ranking, points, n_points, moments, grid, options, codes, parameters, recall_range, out)
 
 
-@CACHE.kernel(types.void(row_of(F8), row_of(I1), OPTIONS_TYPE, F8[::1], F8[::1], F8[::1]))
+@CACHE.kernel(*(types.void(row_of(x), row_of(I1), OPTIONS_TYPE, x[::1], x[::1], F8[::1]) for x in FLOATS))
 def split_classes(score, label, options, positive, negative, counts):
     """Copy the scores of the two classes of a ranking, and write their counts."""
     classes = split(score, label, options, positive, negative)
@@ -209,7 +234,7 @@ def full_keys_row(
     recall_range,
     out,
 ):
-    """Evaluate one weighted ranking from sorted keys, in a space for blocks."""
+    """Evaluate one weighted ranking from sorted keys, in a space of 7 rows."""
     blocks = Blocks(space[0], space[1], space[2])
     n_points, n_distinct, positives, negatives = blocks_of_keys(keys, positive_weight, negative_weight, True, blocks)
     points = Points(blocks.positives, blocks.at)
@@ -219,7 +244,8 @@ def full_keys_row(
         n_mean, n_deviation = mean_and_deviation(*class_of_keys(keys, NEGATIVE_KEY, score, negative_weight))
         moments = Moments(p_mean, p_deviation, n_mean, n_deviation)
     ranking = weighted_ranking(facts, positives, negatives, min(n_distinct, 3))
-    finish_all(ranking, points, n_points, moments, grid, options, codes, parameters, recall_range, out)
+    room = room_of(space)
+    finish_all_in(room, ranking, points, n_points, moments, grid, options, codes, parameters, recall_range, out)
 
 
 CACHE.publish()

@@ -35,9 +35,18 @@ class GapTable(NamedTuple):
     """Work space to count negatives in gaps; reused from ranking to ranking."""
 
     value: np.ndarray  # distinct scores of the positives, then +inf
-    first: np.ndarray  # first[b]: how many of them lie in buckets below b
+    entry: np.ndarray  # twice the number of values in buckets below; 1 more if the bucket holds a value itself
     tally: np.ndarray  # negatives between values k - 1 and k (at 2k) and equal to value k (at 2k + 1)
-    bucket: np.ndarray  # bucket numbers of a segment of negatives
+    segment: Segment
+    kept: np.ndarray  # scores of a segment that are not below all values
+
+
+class Segment(NamedTuple):
+    """Of some negatives, as many as stay in a core's innermost cache."""
+
+    bucket: np.ndarray
+    place: np.ndarray  # where in the tally each one counts
+    shared: np.ndarray  # those whose bucket holds a value, so that they have to be compared with it
 
 
 BUCKETS_PER_POSITIVE = 16
@@ -56,12 +65,13 @@ def two_sum(total, error, term):
 
 
 @helper
-def blocks_by_gaps(positive, negative, table, blocks, may_refuse):
+def blocks_by_gaps(positive, other, has_both, table, blocks, may_refuse):
     """Fill `blocks` by counting the negatives in each gap between two positives; only the positives are sorted.
 
-    `positive` holds their scores in ascending order, `negative` those of the others in any order; no NaN.
-    Negatives fall into a table of equal buckets over the positives' range. A bucket is a monotone function of
-    the score, so a negative is compared with the positives of its own bucket only, and rounding in the bucket
+    `positive` holds their scores in ascending order, `other` those of the negatives in any order; no NaN. With
+    `has_both`, the positives are there, too: counting them and taking them off costs less than setting them apart.
+    A score falls into a table of equal buckets over the positives' range. A bucket is a monotone function of
+    the score, so a score is compared with the positives of its own bucket only, and rounding in the bucket
     cannot change a count. With `may_refuse`, return -1 if the positives crowd in few buckets.
     """
     n_values = distinct(positive, table.value)
@@ -72,17 +82,18 @@ def blocks_by_gaps(positive, negative, table, blocks, may_refuse):
     crowding, fullest = fill_buckets(table, n_values, n_buckets, low, scale, last)
     if may_refuse and crowding > CROWDED * n_values:
         return -1
-    count_in_gaps(negative, table, n_values, low, scale, last, fullest)
+    count_in_gaps(other, table, n_values, low, scale, last, fullest)
 
     negatives = np.int64(table.tally[2 * n_values]) + np.int64(table.tally[2 * n_values + 1])
     i = positive.size
     for block in range(n_values):
         k = n_values - 1 - block
+        counted = i
         while i > 0 and positive[i - 1] == table.value[k]:
             i -= 1
         blocks.positives[block] = positive.size - i
         blocks.above[block] = negatives
-        negatives += np.int64(table.tally[2 * k + 1])
+        negatives += np.int64(table.tally[2 * k + 1]) - (counted - i if has_both else 0)
         blocks.at[block] = negatives
         negatives += np.int64(table.tally[2 * k])
     return n_values
@@ -124,48 +135,89 @@ def bucket_scale(value, n_values, n_buckets):
 @helper
 def bucket_of(x, low, scale, last):
     """Return the bucket of a score, from 0 to `last`; monotone in the score."""
+    zero = last - last  # of the type of the score: vector instructions convert nothing
     position = (x - low) * scale
-    position = position if position > 0 else last * 0
+    position = position if position > zero else zero
     position = position if position < last else last
     return np.int32(position)
 
 
 @helper
 def fill_buckets(table, n_values, n_buckets, low, scale, last):
-    """Fill ``first``; return the sum over buckets of the squared number of values in them, and the largest number."""
-    first = table.first
-    fullest = 0
-    for b in range(n_buckets + 1):
-        first[b] = 0
-    for k in range(n_values):
-        first[bucket_of(table.value[k], low, scale, last) + 1] += 1
-    crowding = 0
+    """Fill ``entry``; return the sum over buckets of the squared number of values in them, and the largest number."""
+    entry = table.entry
     for b in range(n_buckets):
-        here = np.int64(first[b + 1])
+        entry[b] = 0
+    for k in range(n_values):
+        entry[bucket_of(table.value[k], low, scale, last)] += np.uint32(1)
+    crowding = fullest = below = 0
+    for b in range(n_buckets):
+        here = np.int64(entry[b])
         crowding += here * here
         fullest = max(fullest, here)
-        first[b + 1] += first[b]
+        entry[b] = 2 * below + (here > 0)
+        below += here
+    entry[n_buckets] = 2 * below
     return crowding, fullest
 
 
 @helper
+def find_places(scores, table, low, scale, last, fullest):
+    """Write where in the tally each score of a segment counts.
+
+    In a bucket without a value all scores have one place. The others are set apart and compared, by steps without
+    branches: which of two ways such a score goes is as good as random.
+    """
+    value, entry = table.value, table.entry
+    bucket, place, shared = table.segment.bucket, table.segment.place, table.segment.shared
+    for i in range(scores.size):  # a loop of its own, so that it compiles to vector instructions
+        bucket[i] = bucket_of(scores[i], low, scale, last)
+    n_shared = np.uint64(0)
+    for i in range(scores.size):
+        place[i] = entry[np.uint32(bucket[i])]
+        shared[n_shared] = i
+        n_shared += np.uint64(place[i] & np.uint32(1))
+    for j in range(np.int64(n_shared)):
+        i = shared[j]
+        x = scores[i]
+        k = np.uint64(place[i] >> np.uint32(1))
+        if fullest > LINEAR:
+            k = first_not_below(value, k, np.uint64(entry[np.uint32(bucket[i]) + np.uint32(1)] >> np.uint32(1)), x)
+        k += np.uint64(value[k] < x)
+        k += np.uint64(value[k] < x)
+        while value[k] < x:
+            k += np.uint64(1)
+        place[i] = np.uint64(2) * k + np.uint64(value[k] == x)
+
+
+@helper
 def count_in_gaps(negative, table, n_values, low, scale, last, fullest):
-    """Fill ``tally`` from the score of every negative."""
-    value, first, tally, bucket = table.value, table.first, table.tally, table.bucket
+    """Fill ``tally`` from the score of every negative.
+
+    Where most are below all positives these are counted at once: one after another, each count in the one place would
+    wait for the one before.
+    """
+    tally, place, kept, lowest = table.tally, table.segment.place, table.kept, table.value[0]
     for k in range(2 * n_values + 2):
         tally[k] = 0
     for start in range(0, negative.size, SEGMENT):
-        size = min(SEGMENT, negative.size - start)
-        for i in range(size):  # apart from the counting, so that it compiles to vector instructions
-            bucket[i] = bucket_of(negative[start + i], low, scale, last)
+        scores = negative[start : start + SEGMENT]
+        below = 0
+        for i in range(scores.size):
+            below += scores[i] < lowest
+        size = scores.size
+        if 2 * below > size:
+            n_kept = np.uint64(0)
+            for i in range(size):
+                kept[n_kept] = scores[i]
+                n_kept += np.uint64(not scores[i] < lowest)
+            size -= below
+            tally[0] += np.uint32(below)
+            find_places(kept[:size], table, low, scale, last, fullest)
+        else:
+            find_places(scores, table, low, scale, last, fullest)
         for i in range(size):
-            x = negative[start + i]
-            k = np.uint64(first[bucket[i]])
-            if fullest > LINEAR:
-                k = first_not_below(value, k, np.uint64(first[bucket[i] + 1]), x)
-            while value[k] < x:
-                k += np.uint64(1)
-            tally[np.uint64(2) * k + np.uint64(value[k] == x)] += 1
+            tally[place[i]] += np.uint32(1)
 
 
 @helper
@@ -217,10 +269,17 @@ def new_table(n_positive, like):
     """Return work space for rankings of up to `n_positive` positives, with scores of the type of `like`."""
     return GapTable(
         np.empty(n_positive + 1, like.dtype),
-        np.empty(buckets_for(n_positive) + 2, np.int32),
+        np.empty(buckets_for(n_positive) + 1, np.uint32),
         np.empty(2 * n_positive + 2, np.uint32),
-        np.empty(SEGMENT, np.int32),
+        new_segment(),
+        np.empty(SEGMENT, like.dtype),
     )
+
+
+@helper
+def new_segment():
+    """Return work space for a segment of negatives."""
+    return Segment(np.empty(SEGMENT, np.int32), np.empty(SEGMENT, np.uint32), np.empty(SEGMENT, np.uint32))
 
 
 @helper

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from aucpr_dask.kernels import areas, more_areas
 from aucpr_dask.kernels.finishing import MISSING_DROP, N_COLUMNS, Options, Targets
+from aucpr_dask.kernels.ranking import BUCKETS_PER_POSITIVE, TABLE_BUCKETS
 from aucpr_dask.kernels.rows import _PANEL, Floats
 
 LAYOUT_BYTES = 1 << 27  # layouts of rankings that share one draw of multiplicities
 POINT_BYTES = 1 << 26  # operating points of the replicates of one ranking at a time
+CACHE_LINE = 64
 MISSING_AT_ONCE = 1024  # items without a score whose multiplicities are added up together
 
 ROUNDING = 1e-13  # a change of an estimate, times n, below which it is noise of the arithmetic
@@ -105,7 +107,8 @@ def planned_bytes(n_rows: int, n_items: int, n_estimators: int, n_resamples: int
 
     counts = n_items * (8 * (LANES + 1) if bayesian else LANES + DRAWN_TOGETHER)
     missing = min(n_items, MISSING_AT_ONCE) * LANES * 16
-    layouts = (min(n_rows, _rankings_at_once(n_items)) * 48 + 48) * n_items  # with scores, and one being laid out
+    layouts = (min(n_rows, _rankings_at_once(n_items)) * 48 + 64) * n_items  # with scores, and one being laid out
+    layouts += 4 * min(BUCKETS_PER_POSITIVE * n_items, TABLE_BUCKETS)
     points = max(POINT_BYTES, 8 * 16 * n_items) + 6 * 8 * n_items
     return counts + missing + layouts + points + 8 * n_rows * n_estimators * n_resamples
 
@@ -236,7 +239,7 @@ def _replicate_group(
         rankings = _PlainRankings(score, positive, negative, units)
     else:
         rankings = [_Ranking(row, positive, negative, units, options, targets) for row in score]
-    count = np.empty((int(units.size.sum()), lanes), np.float64 if bayesian else np.uint8)
+    count = _rows_of_lanes(int(units.size.sum()), np.float64 if bayesian else np.uint8)
     out = np.empty((len(score), targets.codes.size, len(resamples)))
     draw: Any = kernel.draw_counts
     if bayesian:
@@ -253,6 +256,17 @@ def _replicate_group(
     return out
 
 
+def _rows_of_lanes(n: int, dtype: Any) -> NDArray[Any]:
+    """Return room for rows of lanes, none of which begins within a line of the cache: it would be read from two."""
+    from aucpr_dask.kernels.replicates import LANES
+
+    n_bytes = n * LANES * np.dtype(dtype).itemsize
+    memory = np.empty(n_bytes + CACHE_LINE, np.uint8)
+    start = -memory.ctypes.data % CACHE_LINE
+    rows: NDArray[Any] = memory[start : start + n_bytes].view(dtype).reshape(n, LANES)
+    return rows
+
+
 def _only_average_precision(
     score: Floats, positive: NDArray[np.float64], negative: NDArray[np.float64], options: Options, targets: Targets
 ) -> bool:
@@ -264,26 +278,6 @@ def _only_average_precision(
         and all(np.all((weight == 0) | (weight == 1)) for weight in (positive, negative))
         and (options.missing == MISSING_DROP or not np.isnan(score).any())
     )
-
-
-def _lay_out(
-    score: Floats,
-    classes: tuple[NDArray[np.float64], NDArray[np.float64]],
-    units: Units,
-    detail: int,
-    layout: Any,
-) -> int:
-    """Lay one ranking out from the highest score down, and return how many steps it has."""
-    from aucpr_dask.kernels import replicates as kernel
-
-    counts_are_whole = detail == kernel.STEPS_OF_PRECISION  # otherwise weights add up in the order of ties
-    order = np.argsort(score, kind=None if counts_are_whole else "stable")  # NaN last
-    order = order[: score.size - np.count_nonzero(np.isnan(score))]
-    positive, negative = classes
-    sizes = np.empty(2, np.int64)
-    items = score[order].astype(np.float64), units.of_item[order], positive[order], negative[order]
-    kernel.lay_out(*items, detail, layout, sizes)
-    return int(sizes[0])
 
 
 def _unseen(count: NDArray[Any], units: Units) -> NDArray[np.float64]:
@@ -301,14 +295,23 @@ class _PlainRankings:
         from aucpr_dask.kernels import replicates as kernel
 
         n_positive, n_negative = int(np.count_nonzero(positive)), int(np.count_nonzero(negative))
-        self._unit = np.empty((len(score), n_positive + n_negative + 1), np.int32)
+        self._unit = np.empty((len(score), n_positive + n_negative), np.int32)
         self._n_negatives, self._n_positives = np.empty((2, len(score), n_positive + 1), np.int32)
         self._n_steps = np.empty(len(score), np.int64)
-        none = np.empty(0)
+        classes = ((negative > 0) + 2 * (positive > 0)).astype(np.uint8)
+        is_positive = positive > 0
         for row, items in enumerate(score):
-            layout = kernel.Layout(self._unit[row], none, none, self._n_negatives[row], self._n_positives[row])
-            classes = positive, negative
-            self._n_steps[row] = _lay_out(items, classes, units, kernel.STEPS_OF_PRECISION, layout)
+            items = items.astype(np.float64)
+            layout = self._unit[row], self._n_negatives[row], self._n_positives[row]
+            for may_refuse in (True, False):
+                ascending = items[is_positive]
+                ascending = np.sort(ascending[~np.isnan(ascending)])
+                arguments = ascending, items, units.of_item, classes, may_refuse
+                self._n_steps[row] = kernel.lay_out_precision(*arguments, *layout)
+                if self._n_steps[row] >= 0:
+                    break
+                ranks = np.unique(items, return_inverse=True)[1]  # which do not crowd
+                items = np.where(np.isnan(items), np.nan, ranks)
 
     def evaluate(self, count: NDArray[np.uint8], units: Units) -> NDArray[np.float64]:
         """Return average precision in every lane, shape (rankings, lanes)."""
@@ -348,7 +351,12 @@ class _Ranking:
             np.empty(most_steps, np.int32),
         )
         detail = kernel.EVERY_POINT if every_point else kernel.POINTS_AT_POSITIVES
-        self._n_steps = _lay_out(score, (positive, negative), units, detail, self._layout)
+        order = np.argsort(score, kind="stable")  # weights add up in the order of ties; NaN last
+        order = order[: score.size - np.count_nonzero(np.isnan(score))]
+        items = score[order].astype(np.float64), units.of_item[order], positive[order], negative[order]
+        sizes = np.empty(2, np.int64)
+        kernel.lay_out(*items, detail, self._layout, sizes)
+        self._n_steps = int(sizes[0])
         self._missing = np.flatnonzero(np.isnan(score) & (units.of_item >= 0))
         self._classes = positive, negative
         self._unit = units.of_item

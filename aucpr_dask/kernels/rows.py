@@ -8,7 +8,7 @@ compiled, or loaded from the cache, when a ranking first needs it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,15 @@ Floats = NDArray[np.float32] | NDArray[np.float64]
 
 _PANEL = np.stack(np.polynomial.legendre.leggauss(20))
 
-SHORT = 4096  # items up to which a ranking goes through the compiled loop
+SHORT = 8192  # items up to which a ranking goes through the compiled loop,
+SHORT_POSITIVES = 128  # if it has no more positives than this on average: NumPy sorts many several times faster
+SHORT_WEIGHTED = 4096  # items up to which a weighted ranking is sorted whole
 CACHE_ITEMS = 1 << 16  # scores converted to float64 at a time, so that they are read from a core's own cache
 REACH = 9.0  # standard deviations beyond which a normal tail is below rounding
-FEW_POSITIVES = 1 / 32  # share of positives up to which a long ranking sorts only them
-FEW_WEIGHTED = 1 / 3  # the same, with weights and float64 scores
+FEW_POSITIVES = 1 / 24  # share of positives up to which a long ranking of float32 sorts only them; float64: twice
+FEW_WEIGHTED = 1 / 6  # the same, with weights
 MOST_WEIGHTED = 2**30  # items with weights in one ranking, whose places have to fit into 30 bits
-TABLE_POSITIVES = 16384  # positives up to which the table of gaps stays in a core's own cache
+TABLE_POSITIVES = 1 << 18  # positives from which the table of gaps is too large for the caches
 
 
 def evaluate_rows(
@@ -57,7 +59,7 @@ def evaluate_rows(
     """
     out = np.full((len(score), codes.size + N_COLUMNS), np.nan)
     n_items = score.shape[1]
-    if n_items <= SHORT:
+    if n_items <= SHORT and np.count_nonzero(label >= options.positive_from) <= SHORT_POSITIVES * len(label):
         from aucpr_dask.kernels.short import short_rows
 
         step = max(1, CACHE_ITEMS // max(1, n_items))
@@ -65,21 +67,68 @@ def evaluate_rows(
             part = slice(start, start + step)
             short_rows(score[part].astype(np.float64), label, label_row[part], n_given[part], options, codes, out[part])
         return out
-    from aucpr_dask.kernels.long import long_row, split_row
+    from aucpr_dask.kernels.long import finish_row
 
-    positive = np.empty(n_items + 1, score.dtype)
-    negative = np.empty(n_items + 1, score.dtype)
-    counts = np.empty(4)
+    counts = np.empty(5)
     for row in range(len(score)):
-        split_row(score[row], label[label_row[row]], options, positive, negative, counts)
-        positives, negatives = positive[: int(counts[0])], negative[: int(counts[1])]
-        positives.sort()
-        arguments = counts, n_given[row], options, codes, out[row]
-        few = positives.size <= min(TABLE_POSITIVES, FEW_POSITIVES * n_items)
-        if not few or not long_row(positives, negatives, False, *arguments):
-            negatives.sort()
-            long_row(positives, negatives, True, *arguments)
+        space, n_blocks = _blocks_of_long(score[row], label[label_row[row]], options, counts)
+        finish_row(space, n_blocks, counts, n_given[row], options, codes, out[row])
     return out
+
+
+def _blocks_of_long(
+    score: Floats, label: NDArray[np.int8], options: Options, counts: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], int]:
+    """Return the blocks of a long ranking, how many they are, and in `counts` its classes and distinct scores."""
+    from aucpr_dask.kernels.long import long_row, split_row, survey_row
+
+    few = min(TABLE_POSITIVES, _few(FEW_POSITIVES, score))
+    positive = np.empty(score.size + 1, score.dtype)
+    if survey_row(score, label, options, few, positive, counts):
+        n_positive = int(counts[0])
+        space = np.empty((3, n_positive + 1))
+        if n_positive <= few:
+            positives = positive[:n_positive]
+            positives.sort()
+            n_blocks = long_row(positives, score, False, space, counts)
+            if n_blocks >= 0:
+                return space, n_blocks
+        n_blocks = _pack(score, label, options, space, counts)
+        if n_blocks >= 0:
+            return space, n_blocks
+    negative = np.empty(score.size + 1, score.dtype)
+    split_row(score, label, options, positive, negative, counts)
+    positives, negatives = positive[: int(counts[0])], negative[: int(counts[1])]
+    space = np.empty((3, positives.size + 1))
+    positives.sort()
+    n_blocks = long_row(positives, negatives, False, space, counts) if positives.size <= few else -1
+    if n_blocks < 0:
+        negatives.sort()
+        n_blocks = long_row(positives, negatives, True, space, counts)
+    return space, n_blocks
+
+
+def _few(share: float, score: Floats) -> float:
+    """Return up to how many positives only they are sorted: sorting takes as much longer as scores are wider."""
+    return share * score.nbytes / 4
+
+
+def _pack(
+    score: Floats,
+    label: NDArray[np.int8],
+    options: Options,
+    space: NDArray[np.float64],
+    counts: NDArray[np.float64],
+) -> int:
+    """Fill the blocks of a long ranking without missing scores by one sort; return -1 if its scores do not fit."""
+    from aucpr_dask.kernels.packed import pack_float32, pack_float64, packed_blocks
+
+    is_single = score.dtype == np.float32
+    keys: Any = np.empty(score.size, np.uint32 if is_single else np.uint64)
+    if not (pack_float32 if is_single else pack_float64)(score, label, options, keys):
+        return -1
+    keys.sort()
+    return int(packed_blocks(keys, space, counts))
 
 
 def targets_of(codes: Sequence[int], parameters: Sequence[float], recall_range: tuple[float, float]) -> Targets:
@@ -113,16 +162,16 @@ def evaluate_all_rows(
     from aucpr_dask.kernels.full import full_row, split_classes
 
     out = np.full((len(score), targets.codes.size + N_COLUMNS), np.nan)
-    positive, negative = np.empty((2, score.shape[1] + 1))
-    points = np.empty((2, score.shape[1] + 1))
+    positive, negative = np.empty((2, score.shape[1] + 1), score.dtype)
+    space = np.empty((7, score.shape[1] + 2))
     counts = np.empty(4)
     for row in range(len(score)):
-        items = score[row].astype(np.float64)
-        split_classes(items, label[label_row[row]], options, positive, negative, counts)
+        split_classes(score[row], label[label_row[row]], options, positive, negative, counts)
         positives, negatives = positive[: int(counts[0])], negative[: int(counts[1])]
         positives.sort()
         negatives.sort()
-        full_row(positives, negatives, points, counts, n_given[row], _PANEL, options, *targets, out[row])
+        classes = positives.astype(np.float64), negatives.astype(np.float64)
+        full_row(*classes, space, counts, n_given[row], _PANEL, options, *targets, out[row])
     return out
 
 
@@ -183,18 +232,19 @@ def _weigh_gaps(
     items: Items, facts: NDArray[np.float64], options: Options, targets: Targets, out: NDArray[np.float64]
 ) -> bool:
     """Evaluate one long weighted ranking if its positives are few, by sorting only them; tell whether it was done."""
-    n_positive, n_negative = int(facts[0]), int(facts[1])
-    few = FEW_POSITIVES if items.score.dtype == np.float32 else FEW_WEIGHTED
-    if items.score.size <= SHORT or n_positive > few * items.score.size or not targets.are_basic:
+    n_positive = int(facts[0])
+    if items.score.size <= SHORT_WEIGHTED or n_positive > _few(FEW_WEIGHTED, items.score) or not targets.are_basic:
         return False
-    from aucpr_dask.kernels.weighted import gaps_row, split_weights
+    from aucpr_dask.kernels.weighted import copy_positives, finish_weighted, gaps_row
 
-    positive, gain = np.empty((2, n_positive + 1))
-    negative, loss = np.empty((2, n_negative + 1))
-    split_weights(*items, positive, gain, negative, loss)
-    order = np.argsort(positive[:n_positive])
-    negatives = negative[:n_negative], loss[:n_negative]
-    return bool(gaps_row(positive[order], gain[order], *negatives, facts, options, targets.codes, out))
+    positive, gain = np.empty(n_positive + 1, items.score.dtype), np.empty(n_positive + 1)
+    copy_positives(*items, positive, gain)
+    order = np.argsort(positive[:-1])
+    space, sums = np.empty((3, n_positive + 1)), np.empty(3)
+    n_blocks = gaps_row(positive[order], gain[order], *items, space, sums)
+    if n_blocks >= 0:
+        finish_weighted(space, n_blocks, sums, facts, options, targets.codes, out)
+    return bool(n_blocks >= 0)
 
 
 def _weigh_keys(
@@ -211,12 +261,13 @@ def _weigh_keys(
     else:
         keys_of_ranks(score, np.argsort(score), items.classes, *weights, keys)
     if targets.are_basic:
-        from aucpr_dask.kernels.weighted import keys_row
+        from aucpr_dask.kernels.weighted import finish_weighted, keys_row
 
-        blocks = np.empty((3, int(facts[0]) + 1))
-        keys_row(keys, *weights, blocks, facts, options, targets.codes, out)
+        blocks, sums = np.empty((3, int(facts[0]) + 1)), np.empty(3)
+        n_blocks = keys_row(keys, *weights, blocks, sums)
+        finish_weighted(blocks, n_blocks, sums, facts, options, targets.codes, out)
     else:
         from aucpr_dask.kernels.full import full_keys_row
 
-        blocks = np.empty((3, keys.size + 1))
-        full_keys_row(keys, score.astype(np.float64), *weights, blocks, facts, _PANEL, options, *targets, out)
+        space = np.empty((7, keys.size + 2))
+        full_keys_row(keys, score.astype(np.float64), *weights, space, facts, _PANEL, options, *targets, out)

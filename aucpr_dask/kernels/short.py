@@ -4,7 +4,7 @@ import numpy as np
 from numba import types
 
 from aucpr_dask.kernels.compiling import Cache, helper
-from aucpr_dask.kernels.finishing import finish, ranking_of, split
+from aucpr_dask.kernels.finishing import count_distinct, finish, ranking_of, split
 from aucpr_dask.kernels.ranking import blocks_by_gaps, new_blocks, new_table
 from aucpr_dask.kernels.signatures import F8, I1, I8, OPTIONS_TYPE, row_of, rows_of
 
@@ -41,8 +41,8 @@ def short_rows(score, label, label_row, n_given, options, codes, out):
         positives = positive[: np.int64(classes.positives)]
         negatives = negative[: np.int64(classes.negatives)]
         sort_few(positives)
-        n_blocks = blocks_by_gaps(positives, negatives, table, blocks, False)
-        ranking = ranking_of(positives, negatives, classes, n_given[row])
+        n_blocks = blocks_by_gaps(positives, negatives, False, table, blocks, False)
+        ranking = ranking_of(classes, n_given[row], count_distinct(negatives, positives))
         finish(ranking, blocks, n_blocks, options, codes, out[row])
 
 

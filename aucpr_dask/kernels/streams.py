@@ -22,12 +22,16 @@ _WEYL = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 
 
 @helper
-def fill_words(key, resample, stratum, first, words):
-    """Fill `words` with 32 random bits each, from counter `first` on; the four quarters hold a counter's four words."""
-    quarter = words.size // 4
+def fill_words(key, resample, stratum, first, n_counters, words):
+    """Fill `words` with 32 random bits each, from counter `first` on; the four quarters hold a counter's four words.
+
+    Each quarter is filled up to its word `n_counters`.
+    """
+    quarter = np.uint64(words.size // 4)
     key_0, key_1 = key & _LOW, key >> _HALF
-    for i in range(quarter):
-        x0 = first + np.uint64(i)
+    for counter in range(n_counters):
+        i = np.uint64(counter)
+        x0 = first + i
         x1, x2, x3 = x0 >> _HALF, resample, stratum
         x0 &= _LOW
         k0, k1 = key_0, key_1
@@ -41,8 +45,8 @@ def fill_words(key, resample, stratum, first, words):
             k1 = (k1 + _WEYL[1]) & _LOW
         words[i] = x0
         words[quarter + i] = x1
-        words[2 * quarter + i] = x2
-        words[3 * quarter + i] = x3
+        words[np.uint64(2) * quarter + i] = x2
+        words[np.uint64(3) * quarter + i] = x3
 
 
 @helper
@@ -56,17 +60,43 @@ def draw_with_replacement(key, resample, stratum, words, count):
     if n == 0:
         return
     favoured = (np.uint64(1) << _HALF) % n
-    drawn = first = np.uint64(0)
-    while drawn < n:
-        fill_words(key, resample, stratum, first, words)
-        first += np.uint64(words.size // 4)
-        for i in range(words.size):
-            product = np.uint64(words[i]) * n
-            if (product & _LOW) >= favoured:
-                count[product >> _HALF] += 1
-                drawn += np.uint64(1)
-                if drawn == n:
-                    break
+    quarter = words.size // 4
+    left = count.size
+    first = np.uint64(0)
+    while left > 0:
+        wanted = min(left, words.size)
+        fill_words(key, resample, stratum, first, min(wanted, quarter), words)
+        if not _favours(words, wanted, n, favoured):
+            for i in range(wanted):
+                count[(np.uint64(words[i]) * n) >> _HALF] += 1
+            left -= wanted
+        else:
+            fill_words(key, resample, stratum, first, quarter, words)
+            left -= _draw_fairly(words, n, favoured, left, count)
+        first += np.uint64(quarter)
+
+
+@helper
+def _favours(words, n_words, n, favoured):
+    """Tell whether one of the words is to be passed over; a loop of its own, so that it compiles to vectors."""
+    passed_over = 0
+    for i in range(n_words):
+        passed_over += ((np.uint64(words[i]) * n) & _LOW) < favoured
+    return passed_over > 0
+
+
+@helper
+def _draw_fairly(words, n, favoured, left, count):
+    """Draw up to `left` units, word by word, and return how many were drawn."""
+    drawn = 0
+    for i in range(words.size):
+        product = np.uint64(words[i]) * n
+        if (product & _LOW) >= favoured:
+            count[product >> _HALF] += 1
+            drawn += 1
+            if drawn == left:
+                break
+    return drawn
 
 
 @helper
@@ -77,7 +107,7 @@ def draw_dirichlet(key, resample, stratum, words, weight):
     total = 0.0
     first = np.uint64(0)
     for start in range(0, n, half):
-        fill_words(key, resample, stratum, first, words)
+        fill_words(key, resample, stratum, first, words.size // 4, words)
         first += np.uint64(words.size // 4)
         for i in range(min(half, n - start)):
             bits = (np.uint64(words[i]) << np.uint64(20)) | (np.uint64(words[half + i]) >> np.uint64(12))

@@ -4,21 +4,18 @@ import numpy as np
 from numba import types
 
 from aucpr_dask.kernels.compiling import Cache, helper
-from aucpr_dask.kernels.finishing import count_distinct, finish
+from aucpr_dask.kernels.finishing import finish
 from aucpr_dask.kernels.keys import NEGATIVE, POSITIVE, blocks_of_keys, classes_of, weighted_ranking
 from aucpr_dask.kernels.ranking import (
     CROWDED,
-    LINEAR,
     SEGMENT,
     Blocks,
-    GapTable,
-    bucket_of,
     bucket_scale,
     buckets_for,
     distinct,
     fill_buckets,
-    first_not_below,
-    new_blocks,
+    find_places,
+    new_table,
     two_sum,
 )
 from aucpr_dask.kernels.signatures import F8, FLOATS, I8, OF_ITEMS, OPTIONS_TYPE, U8, row_of
@@ -26,68 +23,85 @@ from aucpr_dask.kernels.signatures import F8, FLOATS, I8, OF_ITEMS, OPTIONS_TYPE
 CACHE = Cache("weighted")
 
 
-@CACHE.kernel(types.void(row_of(U8), row_of(F8), row_of(F8), F8[:, ::1], row_of(F8), OPTIONS_TYPE, row_of(I8), F8[::1]))
-def keys_row(keys, positive_weight, negative_weight, space, facts, options, codes, out):
-    """Evaluate one ranking from sorted keys, in a space for blocks."""
+@CACHE.kernel(types.int64(row_of(U8), row_of(F8), row_of(F8), F8[:, ::1], F8[::1]))
+def keys_row(keys, positive_weight, negative_weight, space, sums):
+    """Fill the blocks in `space` from sorted keys; return how many blocks.
+
+    `sums` gets the weights of both classes, and the number of distinct scores, up to 3.
+    """
     blocks = Blocks(space[0], space[1], space[2])
-    n_blocks, n_distinct, positives, negatives = blocks_of_keys(keys, positive_weight, negative_weight, False, blocks)
-    ranking = weighted_ranking(facts, positives, negatives, min(n_distinct, 3))
-    finish(ranking, blocks, n_blocks, options, codes, out)
+    n_blocks, n_distinct, sums[0], sums[1] = blocks_of_keys(keys, positive_weight, negative_weight, False, blocks)
+    sums[2] = min(n_distinct, 3)
+    return n_blocks
 
 
-@CACHE.kernel(*(types.void(row_of(x), *OF_ITEMS, F8[::1], F8[::1], F8[::1], F8[::1]) for x in FLOATS))
-def split_weights(score, classes, positive_weight, negative_weight, positive, gain, negative, loss):
-    """Copy scores and weights of each class; an item of both goes to both, what is left out to none."""
-    n_positive = n_negative = 0
-    for i in range(score.size):
+@CACHE.kernel(*(types.void(row_of(x), *OF_ITEMS, x[::1], F8[::1]) for x in FLOATS))
+def copy_positives(score, classes, positive_weight, negative_weight, positive, gain):
+    """Copy scores and weights of the positives; there is room for one more."""
+    end = np.uint64(0)
+    for i in range(score.size):  # each is written, and that of a positive stays: without branches
+        positive[end], gain[end] = score[i], positive_weight[i]
         of = classes_of(classes[i], positive_weight[i], negative_weight[i])
-        positive[n_positive], gain[n_positive] = score[i], positive_weight[i]
-        negative[n_negative], loss[n_negative] = score[i], negative_weight[i]
-        has_score = score[i] == score[i]
-        n_positive += has_score & (of & POSITIVE != 0)
-        n_negative += has_score & (of & NEGATIVE != 0)
+        end += np.uint64((score[i] == score[i]) & (of & POSITIVE != 0))
 
 
 @helper
-def weigh_gaps(negative, loss, table, weight, n_values, low, scale, last, fullest):
-    """Add each negative's weight to its gap between two positives, or to the positive it ties with."""
-    value, first, bucket = table.value, table.first, table.bucket
+def weigh_gaps(score, classes, negative_weight, table, weight, n_values, low, scale, last, fullest):
+    """Add each negative's weight to its gap between two positives, or to the positive it ties with.
+
+    What is no negative, or has no score, adds 0: it costs less than to set the negatives apart.
+    """
+    place, loss = table.segment.place, np.empty(SEGMENT)
     for k in range(2 * n_values + 2):
         weight[k] = 0.0
-    for start in range(0, negative.size, SEGMENT):
-        size = min(SEGMENT, negative.size - start)
-        for i in range(size):
-            bucket[i] = bucket_of(negative[start + i], low, scale, last)
-        for i in range(size):
-            x = negative[start + i]
-            k = np.uint64(first[bucket[i]])
-            if fullest > LINEAR:
-                k = first_not_below(value, k, np.uint64(first[bucket[i] + 1]), x)
-            while value[k] < x:
-                k += np.uint64(1)
-            weight[np.uint64(2) * k + np.uint64(value[k] == x)] += loss[start + i]
+    for start in range(0, score.size, SEGMENT):
+        end = start + SEGMENT
+        scores, of, weights = score[start:end], classes[start:end], negative_weight[start:end]
+        for i in range(scores.size):
+            loss[i] = weights[i] if (of[i] & NEGATIVE != 0) & (scores[i] == scores[i]) else 0.0
+        find_places(scores, table, low, scale, last, fullest)
+        for i in range(scores.size):
+            weight[place[i]] += loss[i]
 
 
-@CACHE.kernel(types.boolean(F8[::1], F8[::1], F8[::1], F8[::1], row_of(F8), OPTIONS_TYPE, row_of(I8), F8[::1]))
-def gaps_row(positive, gain, negative, loss, facts, options, codes, out):
-    """Evaluate one ranking, its positives sorted in ascending order; return False if they crowd too much."""
-    blocks = new_blocks(positive.size)
-    table = GapTable(
-        np.empty(positive.size + 1),
-        np.empty(buckets_for(positive.size) + 2, np.int32),
-        np.empty(0, np.uint32),
-        np.empty(SEGMENT, np.int32),
-    )
+@helper
+def count_distinct_ranked(score, classes, positive_weight, negative_weight):
+    """Count the distinct scores of what is ranked, up to 3."""
+    n = 0
+    one = two = score[0]
+    for i in range(score.size):
+        x = score[i]
+        if x != x or classes_of(classes[i], positive_weight[i], negative_weight[i]) == 0:
+            continue
+        if n == 0:
+            one = x
+            n = 1
+        elif n == 1 and x != one:
+            two = x
+            n = 2
+        elif n == 2 and x != one and x != two:
+            return 3
+    return n
+
+
+@CACHE.kernel(*(types.int64(row_of(x), row_of(F8), row_of(x), *OF_ITEMS, F8[:, ::1], F8[::1]) for x in FLOATS))
+def gaps_row(positive, gain, score, classes, positive_weight, negative_weight, space, sums):
+    """Fill the blocks in `space`, as `keys_row`, from the positives in ascending order and all items.
+
+    Return -1 if the positives crowd too much.
+    """
+    blocks = Blocks(space[0], space[1], space[2])
+    table = new_table(positive.size, positive)
     weight = np.empty(2 * positive.size + 2)
     n_values = distinct(positive, table.value)
     if n_values == 0:
-        return False
+        return -1
     n_buckets = buckets_for(n_values)
     low, scale, last = bucket_scale(table.value, n_values, n_buckets)
     crowding, fullest = fill_buckets(table, n_values, n_buckets, low, scale, last)
     if crowding > CROWDED * n_values:
-        return False
-    weigh_gaps(negative, loss, table, weight, n_values, low, scale, last, fullest)
+        return -1
+    weigh_gaps(score, classes, negative_weight, table, weight, n_values, low, scale, last, fullest)
 
     gained = gained_error = 0.0
     lost, lost_error = weight[2 * n_values] + weight[2 * n_values + 1], 0.0
@@ -102,10 +116,16 @@ def gaps_row(positive, gain, negative, loss, facts, options, codes, out):
         lost, lost_error = two_sum(lost, lost_error, weight[2 * k + 1])
         blocks.at[block] = lost + lost_error
         lost, lost_error = two_sum(lost, lost_error, weight[2 * k])
-    n_distinct = count_distinct(negative, positive)
-    ranking = weighted_ranking(facts, gained + gained_error, lost + lost_error, n_distinct)
-    finish(ranking, blocks, n_values, options, codes, out)
-    return True
+    sums[0], sums[1] = gained + gained_error, lost + lost_error
+    sums[2] = count_distinct_ranked(score, classes, positive_weight, negative_weight)
+    return n_values
+
+
+@CACHE.kernel(types.void(F8[:, ::1], I8, row_of(F8), row_of(F8), OPTIONS_TYPE, row_of(I8), F8[::1]))
+def finish_weighted(space, n_blocks, sums, facts, options, codes, out):
+    """Evaluate one weighted ranking from its blocks."""
+    ranking = weighted_ranking(facts, sums[0], sums[1], np.int64(sums[2]))
+    finish(ranking, Blocks(space[0], space[1], space[2]), n_blocks, options, codes, out)
 
 
 CACHE.publish()
