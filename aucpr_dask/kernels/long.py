@@ -44,10 +44,14 @@ def long_row(positive, other, is_sorted, space, counts):
     positives are among them. The number of distinct scores, up to 3, is written to ``counts[4]``.
     """
     blocks = Blocks(space[0], space[1], space[2])
-    counts[4] = count_distinct(other, positive)
     if is_sorted:
-        return blocks_by_merging(positive, other, blocks)
-    return blocks_by_gaps(positive, other, other.size > counts[1], new_table(positive.size, positive), blocks, True)
+        n_blocks = blocks_by_merging(positive, other, blocks)
+    else:
+        table = new_table(positive.size, positive)
+        n_blocks = blocks_by_gaps(positive, other, other.size > counts[1], table, blocks, True)
+    if n_blocks >= 0:
+        counts[4] = count_distinct(other, positive)
+    return n_blocks
 
 
 @CACHE.kernel(types.void(F8[:, ::1], I8, row_of(F8), F8, OPTIONS_TYPE, row_of(I8), F8[::1]))

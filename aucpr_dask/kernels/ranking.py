@@ -53,6 +53,7 @@ BUCKETS_PER_POSITIVE = 16
 TABLE_BUCKETS = 1 << 18  # buckets that stay in a core's own cache; beyond, there are 2 per positive
 SEGMENT = 1024
 CROWDED = 16  # mean number of positives that share a positive's bucket, from which sorting all is faster
+TIED = 8  # mean number of positives with one score, from which sorting all is faster
 LINEAR = np.uint64(4)  # positives in a bucket up to which they are compared one by one
 
 
@@ -72,11 +73,14 @@ def blocks_by_gaps(positive, other, has_both, table, blocks, may_refuse):
     `has_both`, the positives are there, too: counting them and taking them off costs less than setting them apart.
     A score falls into a table of equal buckets over the positives' range. A bucket is a monotone function of
     the score, so a score is compared with the positives of its own bucket only, and rounding in the bucket
-    cannot change a count. With `may_refuse`, return -1 if the positives crowd in few buckets.
+    cannot change a count. With `may_refuse`, return -1 if the positives crowd in few buckets or share few scores:
+    then most items have to be compared, and many wait for a count of their own place.
     """
     n_values = distinct(positive, table.value)
     if n_values == 0:
         return 0
+    if may_refuse and positive.size > TIED * n_values:
+        return -1
     n_buckets = buckets_for(n_values)
     low, scale, last = bucket_scale(table.value, n_values, n_buckets)
     crowding, fullest = fill_buckets(table, n_values, n_buckets, low, scale, last)
