@@ -42,6 +42,10 @@ class Expected:
 
 
 HOT = (
+    Expected("long.survey_row", "count labels", r"vps(add|ub)\w|vpadd\w"),
+    Expected("long.survey_row", "copy the positives", "", "where a score goes depends on all labels before it"),
+    Expected("packed.pack_float32", "smallest and largest magnitude", r"v?pm(in|ax)u\w"),
+    Expected("packed.packed_blocks", "places of positives", "", "where a place goes depends on all keys before it"),
     Expected("long.split_row", "count labels", r"vps(add|ub)\w|vpadd\w"),
     Expected("long.split_row", "count missing scores", r"v?cmp\w*p[sd]"),
     Expected("long.split_row", "copy the classes apart", "", "where a score goes depends on all labels before it"),

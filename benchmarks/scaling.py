@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contenders import Contender, Suite, contender
+from benchmarks.contenders import Contender, Suite, contender, floor
 from benchmarks.measure import Timing
-from benchmarks.store_to_store import estimates, write_scores
+from benchmarks.store_to_store import estimates, on_every_chunk, read_and_estimate, write_scores
 
 ALL_NUMBERS = 0.0  # the tolerance: the same, to the last bit
 
@@ -50,6 +50,10 @@ class Runs(Suite):
         ap.run(source, result, cluster=client)
         return result
 
+    def run_bare(self, n_models: int, n_items: int, n_workers: int) -> list[Any]:
+        """Read a store and call the kernels, no more."""
+        return on_every_chunk(self._client(n_workers), self._source(n_models, n_items), read_and_estimate)
+
     def _source(self, n_models: int, n_items: int) -> Path:
         if (n_models, n_items) not in self.sources:
             self.sources[n_models, n_items] = self.folder / f"{n_models}-by-{n_items}.zarr"
@@ -72,7 +76,8 @@ class Workers(Runs):
     title = "Workers: {n_models} models by {n_items:,} float32 items, store to store"
     explanation = (
         "The same store and the same call, on running clusters of one and of two single-threaded worker processes; "
-        "the numbers must be the same to the last bit. Two workers twice as fast would be 0.5 x."
+        "the numbers must be the same to the last bit. Two workers twice as fast would be 0.5 x. The floors say what "
+        "the machine allows: reading and the bare kernels alone, without a plan, labels or results."
     )
     n_models = 1000
     n_items = 100_000
@@ -99,13 +104,26 @@ class Workers(Runs):
         """Run on two processes."""
         return self.run(self.n_models, self.n_items, 2)
 
+    @floor("read + bare kernels, one", "client_of_1.map(read_and_estimate, chunks)", "aucpr-dask")
+    def time_bare_one(self, case: str) -> Any:
+        """Do what the work needs at least, on one process."""
+        return self.run_bare(self.n_models, self.n_items, 1)
+
+    @floor("read + bare kernels, two", "client_of_2.map(read_and_estimate, chunks)", "aucpr-dask")
+    def time_bare_two(self, case: str) -> Any:
+        """Do what the work needs at least, on two processes."""
+        return self.run_bare(self.n_models, self.n_items, 2)
+
     def findings(self, timings: list[Timing]) -> Iterator[str]:
-        """Yield how many times as fast two workers are."""
+        """Yield how many times as fast two workers are, and how many times they could be."""
         ratios = timings[1].ratios
         yield (
             f"two workers are {1 / (timings[1].ratio or np.nan):.2f} times as fast as one "
             f"(over the rounds {1 / max(ratios):.2f} to {1 / min(ratios):.2f})"
         )
+        if len(timings) == 4:
+            times = timings[2].median / timings[3].median
+            yield f"reading and the bare kernels alone are {times:.2f} times as fast on two"
 
 
 class Growth(Runs):

@@ -97,14 +97,19 @@ class StoreToStore(Suite):
         return sum(self.client.gather(self.client.map(read_bytes, files, pure=False)))
 
     def _on_every_chunk(self, function: Any) -> list[Any]:
-        import zarr
+        return on_every_chunk(self.client, self.source, function)
 
-        score = zarr.open_array(self.source, path="score", mode="r")
-        step = score.chunks[0]
-        starts = range(0, score.shape[0], step)
-        tasks = [(str(self.source), start, min(start + step, score.shape[0])) for start in starts]
-        # pure=False: otherwise the scheduler would hand out the results of the round before.
-        return self.client.gather(self.client.map(function, *zip(*tasks, strict=True), pure=False))
+
+def on_every_chunk(client: Any, source: Path, function: Any) -> list[Any]:
+    """Call a function of (store, first model, last) for every chunk of a store, on the workers."""
+    import zarr
+
+    score = zarr.open_array(source, path="score", mode="r")
+    step = score.chunks[0]
+    starts = range(0, score.shape[0], step)
+    tasks = [(str(source), start, min(start + step, score.shape[0])) for start in starts]
+    # pure=False: otherwise the scheduler would hand out the results of the round before.
+    return list(client.gather(client.map(function, *zip(*tasks, strict=True), pure=False)))
 
 
 def read_and_estimate(url: str, start: int, stop: int) -> np.ndarray:

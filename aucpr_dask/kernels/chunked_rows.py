@@ -13,7 +13,7 @@ from aucpr_dask.kernels.rows import Floats
 Counts = NDArray[Any]  # whole numbers from 0, of any unsigned type
 Keys = NDArray[np.uint32] | NDArray[np.uint64]
 
-FEW_SCORES = 16384  # distinct scores of positives up to which negatives are counted without being sorted
+FEW_SCORES = 1 << 17  # distinct scores of positives up to which negatives are counted without being sorted
 
 
 def split_items(score: Floats, label: NDArray[np.int8], options: Options) -> tuple[Floats, Floats, NDArray[np.float64]]:
