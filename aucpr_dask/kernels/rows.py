@@ -7,6 +7,7 @@ compiled, or loaded from the cache, when a ranking first needs it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ _PANEL = np.stack(np.polynomial.legendre.leggauss(20))
 
 SHORT = 8192  # items up to which a ranking goes through the compiled loop,
 SHORT_POSITIVES = 128  # if it has no more positives than this on average: NumPy sorts many several times faster
+WORTH_COMPILING = 1 << 19  # items in all from which that pays for compiling what long rankings need: seconds, once
 SHORT_WEIGHTED = 4096  # items up to which a weighted ranking is sorted whole
 CACHE_ITEMS = 1 << 16  # scores converted to float64 at a time, so that they are read from a core's own cache
 REACH = 9.0  # standard deviations beyond which a normal tail is below rounding
@@ -59,7 +61,7 @@ def evaluate_rows(
     """
     out = np.full((len(score), codes.size + N_COLUMNS), np.nan)
     n_items = score.shape[1]
-    if n_items <= SHORT and np.count_nonzero(label >= options.positive_from) <= SHORT_POSITIVES * len(label):
+    if n_items <= SHORT and _loops(score, label, options):
         from aucpr_dask.kernels.short import short_rows
 
         step = max(1, CACHE_ITEMS // max(1, n_items))
@@ -74,6 +76,13 @@ def evaluate_rows(
         space, n_blocks = _blocks_of_long(score[row], label[label_row[row]], options, counts)
         finish_row(space, n_blocks, counts, n_given[row], options, codes, out[row])
     return out
+
+
+def _loops(score: Floats, label: NDArray[np.int8], options: Options) -> bool:
+    """Whether short rankings are to go through the compiled loop."""
+    if score.size < WORTH_COMPILING and "aucpr_dask.kernels.long" not in sys.modules:
+        return True
+    return bool(np.count_nonzero(label >= options.positive_from) <= SHORT_POSITIVES * len(label))
 
 
 def _blocks_of_long(
