@@ -36,7 +36,7 @@ from benchmarks.tables import fill, filled_pages, pages  # noqa: E402
 SLOW = {"cold-start", "scaling-workers", "scaling-models", "scaling-items", "scheduler", "reading-ahead"}
 MACHINE = {"processor": "an abacus", "date": "2031-02-03 04:05 UTC", "system": "clay", "versions": "beads 2"}
 FIGURES = ROOT / "benchmarks" / "figures.json"
-WITHOUT_FLOOR = {"scaling-models", "scaling-items", "planning", "scheduler"}
+WITHOUT_FLOOR = {"scaling-models", "scaling-items", "planning", "scheduler", "reading-ahead"}
 needs_r = pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
 
 
