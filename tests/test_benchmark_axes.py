@@ -238,6 +238,7 @@ def test_a_constant_that_is_not_there_is_an_error():
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_variants_are_compiled_and_timed_apart():
     constant = variants.Constant("ranking", "SEGMENT", (256,), "short_rankings")
     measured = crossovers.measure_compiled(constant, rounds=2)

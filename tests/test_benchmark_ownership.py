@@ -187,6 +187,7 @@ def test_the_command_measures_what_is_installed_here(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_nothing_compiled_takes_longer(tmp_path):
     environment = Environment(package("aucpr_dask"), sys.executable, tmp_path)
     environment.run()

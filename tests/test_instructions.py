@@ -255,6 +255,7 @@ def test_limits_are_measured():
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the marks are instructions of x86-64")
 def test_the_hot_loops_are_vectorised():
     done = subprocess.run(
@@ -276,6 +277,7 @@ def evaluate_rows(*arguments):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(callgrind.why_not() is not None, reason=str(callgrind.why_not()))
 def test_a_slower_kernel_is_found(tmp_path):
     def git(*words: str) -> None:
