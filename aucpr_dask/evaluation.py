@@ -395,9 +395,7 @@ def _intervals_labelled(
         dask_gufunc_kwargs={"output_sizes": {METHOD: len(methods), BOUND: len(BOUNDS)}},
         keep_attrs=False,
     )
-    return bounds.assign_coords(  # type: ignore[no-any-return]
-        {METHOD: _strings(methods), BOUND: _strings(BOUNDS), "level": level}
-    )
+    return bounds.assign_coords(IntervalPlan(methods, level).labels())  # type: ignore[no-any-return]
 
 
 def _strings(values: Sequence[str]) -> np.ndarray:

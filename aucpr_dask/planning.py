@@ -22,7 +22,7 @@ from aucpr_dask.errors import ChunkError, explain
 from aucpr_dask.evaluation import evaluate, evaluate_part
 from aucpr_dask.resampling import SCHEME
 from aucpr_dask.scores import open_scores
-from aucpr_dask.scores.store import described, described_variable, item_chunk, open_unread, source_digest
+from aucpr_dask.scores.store import chunks_of, described, described_variable, item_chunk, open_unread, source_digest
 from aucpr_dask.stores import Scores, map_nodes, nodes_of
 from aucpr_dask.urls import absolute, public
 from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY
@@ -344,18 +344,13 @@ def _bytes_of(block: Block, scores: xr.Dataset, result: xr.Dataset) -> int:
 def _template(result: xr.Dataset, lengths: Mapping[str, int], source: str, digest: str) -> xr.Dataset:
     variables = {name: array.variable for name, array in result.data_vars.items()}
     template = result.drop_encoding().assign(
-        {name: described_variable(one, {}, chunks=_lengths_of(one, lengths)) for name, one in variables.items()}
+        {name: described_variable(one, {}, chunks=chunks_of(one, lengths)) for name, one in variables.items()}
     )
     for coordinate in template.coords.values():
         if coordinate.dtype.kind == "M":  # in units that any later label has, too
             coordinate.encoding = DATE_ENCODING
     template.attrs |= {"source": public(source), "source_digest": digest}
     return template
-
-
-def _lengths_of(variable: xr.Variable, lengths: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the lengths of the chunks of a variable of a result: one for each block."""
-    return tuple(max(1, min(lengths.get(str(dim), size), size)) for dim, size in variable.sizes.items())
 
 
 def _size(n_bytes: float) -> str:

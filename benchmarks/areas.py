@@ -7,18 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contenders import FLOAT64, Suite, contender, floor, installed
+from benchmarks.contenders import FLOAT64, contender, floor, installed
 from benchmarks.r import R
-from benchmarks.rankings import draw_ranking
+from benchmarks.rankings import OneRanking
 
 IN_R = "R is one process that is started, and given the data, beforehand."
 
 
-class _Area(Suite):  # the underscore hides it from asv, which would run it
+class _Area(OneRanking):  # the underscore hides it from asv, which would run it
     """One area of one ranking, from few positives to many."""
 
     params = (0.01, 0.1, 0.5)
-    param_names = ("prevalence",)
     n_items = 100_000
     estimator: str
     r_package = ""
@@ -28,13 +27,9 @@ class _Area(Suite):  # the underscore hides it from asv, which would run it
         """Take 2000 items."""
         self.n_items = 2_000
 
-    def describe(self, prevalence: float) -> str:
-        """Return the prevalence in per cent."""
-        return f"{100 * prevalence:g} % positive"
-
     def setup(self, prevalence: float) -> None:
         """Draw one ranking, and give it to R."""
-        self.score, self.label = draw_ranking(self.n_items, prevalence)
+        super().setup(prevalence)
         if self.r_package and installed(f"R:{self.r_package}"):
             self.r = R(self.r_package)
             self.r.send("score", self.score)

@@ -5,32 +5,18 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from benchmarks.contenders import Suite, contender, floor, installed
-from benchmarks.rankings import draw_ranking
+from benchmarks.contenders import contender, floor, installed
+from benchmarks.rankings import OneRanking
 
 N_THRESHOLDS = 200  # the default of Keras; the others have as many
 
 
-class _Binned(Suite):  # the underscore hides it from asv, which would run it
+class _Binned(OneRanking):  # the underscore hides it from asv, which would run it
     """The exact area, and what some thresholds make of it."""
 
     params = (0.001, 0.01, 0.1)
-    param_names = ("prevalence",)
-    n_items = 1_000_000
     n_thresholds = N_THRESHOLDS
     estimator: str
-
-    def shrink(self) -> None:
-        """Take 5000 items."""
-        self.n_items = 5_000
-
-    def describe(self, prevalence: float) -> str:
-        """Return the prevalence in per cent."""
-        return f"{100 * prevalence:g} % positive"
-
-    def setup(self, prevalence: float) -> None:
-        """Draw one ranking."""
-        self.score, self.label = draw_ranking(self.n_items, prevalence)
 
     @contender("aucpr_dask, exact", "ap.estimate(score, label, estimator)", "aucpr-dask")
     def time_ours(self, prevalence: float) -> Any:

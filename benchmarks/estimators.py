@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from aucpr_dask.specs import ESTIMATORS
-from benchmarks.contenders import FLOAT64, Suite, contender, floor
-from benchmarks.rankings import draw_ranking
+from benchmarks.contenders import FLOAT64, contender, floor
+from benchmarks.rankings import OneRanking
 
 TEN = list(ESTIMATORS)[:10]
 DEAREST = "binormal"
@@ -26,7 +26,7 @@ def alone(name: str) -> Any:
     return time_alone
 
 
-class Estimators(Suite):
+class Estimators(OneRanking):
     """What the estimators share is done once: all of them cost little more than one."""
 
     name = "estimators"
@@ -36,20 +36,11 @@ class Estimators(Suite):
         "that was dearest when this was written: if another is dearer on this machine, its factor is above 1."
     )
     params = (0.01, 0.1, 0.5)
-    param_names = ("prevalence",)
-    n_items = 1_000_000
 
     def shrink(self) -> None:
         """Take 5000 items, once."""
-        self.n_items, self.params = 5_000, self.params[:1]
-
-    def describe(self, prevalence: float) -> str:
-        """Return the prevalence in per cent."""
-        return f"{100 * prevalence:g} % positive"
-
-    def setup(self, prevalence: float) -> None:
-        """Draw one ranking."""
-        self.score, self.label = draw_ranking(self.n_items, prevalence)
+        super().shrink()
+        self.params = self.params[:1]
 
     time_binormal = alone(DEAREST)
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contenders import FLOAT32, FLOAT64, Suite, contender, floor, installed
-from benchmarks.rankings import draw_ranking
+from benchmarks.contenders import FLOAT32, FLOAT64, contender, floor, installed
+from benchmarks.rankings import OneRanking
 
 
-class SingleRanking(Suite):
+class SingleRanking(OneRanking):
     """Average precision of one ranking, positives shifted by one standard deviation."""
 
     name = "single-ranking"
@@ -22,21 +22,10 @@ class SingleRanking(Suite):
         "precrec, R's best known packages for this curve, are in neither PyPI nor Debian and are not run; what of R is "
         "there is in the suite areas."
     )
-    params = (0.001, 0.01, 0.1, 0.5)
-    param_names = ("prevalence",)
-    n_items = 1_000_000
-
-    def shrink(self) -> None:
-        """Take 5000 items."""
-        self.n_items = 5_000
-
-    def describe(self, prevalence: float) -> str:
-        """Return the prevalence in per cent."""
-        return f"{100 * prevalence:g} % positive"
 
     def setup(self, prevalence: float) -> None:
         """Draw one ranking."""
-        self.score, self.label = draw_ranking(self.n_items, prevalence)
+        super().setup(prevalence)
         if installed("torch"):
             import torch
 

@@ -6,31 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contenders import FLOAT64, Suite, contender, floor
-from benchmarks.rankings import draw_ranking
+from benchmarks.contenders import FLOAT64, contender, floor
+from benchmarks.rankings import OneRanking
 
 
-class Weighted(Suite):
+class Weighted(OneRanking):
     """Average precision with a sample weight for every item."""
 
     name = "weighted"
     title = "Average precision of one ranking of {n_items:,} weighted float32 items, one thread"
     explanation = "The rankings of the first suite; exponential weights of mean 1 as float64."
-    params = (0.001, 0.01, 0.1, 0.5)
-    param_names = ("prevalence",)
-    n_items = 1_000_000
-
-    def shrink(self) -> None:
-        """Take 5000 items."""
-        self.n_items = 5_000
-
-    def describe(self, prevalence: float) -> str:
-        """Return the prevalence in per cent."""
-        return f"{100 * prevalence:g} % positive"
 
     def setup(self, prevalence: float) -> None:
         """Draw one ranking and its weights."""
-        self.score, self.label = draw_ranking(self.n_items, prevalence)
+        super().setup(prevalence)
         self.weight = np.random.default_rng(23).standard_exponential(self.n_items)
 
     @contender("aucpr_dask", "ap.estimate(score, label, weight=weight)", "aucpr-dask")

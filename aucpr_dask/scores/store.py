@@ -106,7 +106,7 @@ def _described(dataset: xr.Dataset) -> xr.Dataset:
 
 def described_variable(variable: xr.Variable, lengths: Mapping[str, int], **encoding: Any) -> xr.Variable:
     """Return a variable without its values, in chunks of the given lengths; whole along other dimensions."""
-    chunks = tuple(max(1, min(lengths.get(str(dim), size), size)) for dim, size in variable.sizes.items())
+    chunks = chunks_of(variable, lengths)
     # A name spares Dask the pickling of a function to find one; of size 0, xarray would compute a Dask array.
     name = f"described-{variable.dtype}-{variable.shape}-{chunks}"
     empty = (
@@ -115,6 +115,11 @@ def described_variable(variable: xr.Variable, lengths: Mapping[str, int], **enco
         else np.empty(variable.shape, variable.dtype)
     )
     return xr.Variable(variable.dims, empty, variable.attrs, encoding or variable.encoding)
+
+
+def chunks_of(variable: xr.Variable, lengths: Mapping[str, int]) -> tuple[int, ...]:
+    """Return the lengths of a variable's chunks: those given, as far as it reaches; whole along other dimensions."""
+    return tuple(max(1, min(lengths.get(str(dim), size), size)) for dim, size in variable.sizes.items())
 
 
 def _load_small(dataset: xr.Dataset) -> xr.Dataset:
