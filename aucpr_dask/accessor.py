@@ -179,11 +179,11 @@ class _Accessor:
             )
 
 
-@xr.register_dataset_accessor("aucpr")  # type: ignore[no-untyped-call]
+@xr.register_dataset_accessor("aucpr")
 class DatasetAccessor(_Accessor):
     """``dataset.aucpr``: one data set."""
 
 
-@xr.register_datatree_accessor("aucpr")  # type: ignore[no-untyped-call]
+@xr.register_datatree_accessor("aucpr")
 class DataTreeAccessor(_Accessor):
     """``tree.aucpr``: many data sets."""

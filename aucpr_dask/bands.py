@@ -117,7 +117,7 @@ def curve_bands(
         )
     columns = map_rankings(
         band_rankings,
-        inputs | {"key": stream_keys(inputs["score"], seed, dataset)},
+        inputs | {"key": xr.DataArray(stream_keys(inputs["score"], seed, dataset))},
         request,
         {over: places.size, _COLUMN: N_COLUMNS},
         dim,

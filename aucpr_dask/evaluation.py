@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 import xarray as xr
@@ -14,6 +15,7 @@ from aucpr_dask.blocks import COLUMNS, ITEM_ROLES, Request, evaluate_intervals, 
 from aucpr_dask.chunked_items import evaluate_in_chunks, has_chunked_items
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, explain
 from aucpr_dask.inputs import (
+    aligned,
     checked_request,
     estimator_names,
     fraction,
@@ -27,9 +29,9 @@ from aucpr_dask.resampling import (
     checked_plan,
     extras_of,
     map_rankings,
+    map_variables,
     plan_for,
     refuse_impossible,
-    unlabelled,
     with_intervals,
 )
 from aucpr_dask.results import annotate
@@ -140,7 +142,7 @@ def estimate(
     inputs = {name: value for name, value in given.items() if value is not None}
     request = checked_request(names, prevalence, missing, ties, unjudged, positive_from, set(inputs), recall_range)
     if isinstance(score, xr.DataArray):
-        stacked = _rank_labelled(labelled_inputs(inputs, dim), request, dim)
+        stacked = map_rankings(evaluate_rankings, labelled_inputs(inputs, dim), request, _sizes_of(request), dim)
         estimates = stacked.isel({_QUANTITY: slice(len(names))}).rename({_QUANTITY: ESTIMATOR})
         estimates = estimates.assign_coords({ESTIMATOR: list(names)}).rename("estimate")
         return estimates.isel({ESTIMATOR: 0}) if isinstance(estimator, str) else estimates
@@ -297,7 +299,16 @@ def evaluate(
     return map_nodes(scores, lambda path, dataset: evaluate_dataset(dataset, path, **options))
 
 
-def evaluate_dataset(
+def evaluate_dataset(dataset: xr.Dataset, path: str, **options: Any) -> xr.Dataset:
+    """Evaluate one data set under the name by which its resamples are drawn."""
+    variables, request, plan = evaluate_variables(dataset, path, **options)
+    kept = {str(dim) for variable in variables.values() for dim in variable.dims}
+    labels = {name: dataset.coords[name].variable for name in map(str, dataset.indexes) if name in kept}
+    whole = xr.Dataset(variables, labels | plan.labels() | {ESTIMATOR: _strings(request.estimators)})
+    return annotate(whole, request, plan, dataset.attrs)
+
+
+def evaluate_variables(
     dataset: xr.Dataset,
     path: str,
     estimators: str | Sequence[str] = ("average_precision",),
@@ -311,44 +322,42 @@ def evaluate_dataset(
     unjudged: str = "negative",
     positive_from: int | None = None,
     **resampling: Any,
-) -> xr.Dataset:
-    """Evaluate one data set, or a part of it, under the name by which its resamples are drawn."""
+) -> tuple[dict[str, xr.Variable], Request, IntervalPlan]:
+    """Evaluate one data set without labelling the result; return also what was asked for, checked."""
     plan = checked_plan(IntervalPlan(_methods(intervals), fraction(level, "level"), **resampling))
-    inputs = score_inputs(dataset, positive_from, path)
-    plan = plan_for(dataset, inputs, plan)
+    labelled = score_inputs(dataset, positive_from, path)
+    plan = plan_for(dataset, labelled, plan)
     names = estimator_names(estimators)
-    request = checked_request(names, prevalence, missing, ties, unjudged, positive_from, set(inputs), recall_range)
+    request = checked_request(names, prevalence, missing, ties, unjudged, positive_from, set(labelled), recall_range)
     _refuse_known_missing(dataset, request, path)
-    refuse_impossible(inputs, dataset, request, plan, path)
+    refuse_impossible(labelled, dataset, request, plan, path)
+    labelled = aligned(labelled, request, ITEM, whole_items=False)
+    inputs = {name: array.variable for name, array in labelled.items()}
     ranked = replace(request, extras=extras_of(request, plan, inputs))
-    stacked = _rank_labelled(inputs, ranked, ITEM)
-    labels = {name: coordinate.variable for name, coordinate in stacked.coords.items()}
-    stacked = unlabelled(stacked)
+    stacked = map_variables(evaluate_rankings, inputs, ranked, _sizes_of(ranked), ITEM)
     result = _estimates(stacked, request, len(ranked.extras))
     extras = {name: stacked.isel({_QUANTITY: len(names) + i}) for i, name in enumerate(ranked.extras)}
     result |= with_intervals(result, extras, inputs, dataset, request, plan, path)
-    labels |= plan.labels() | {ESTIMATOR: _strings(request.estimators)}
-    whole = xr.Dataset({name: result[name] for name in RESULT_VARIABLES if name in result}, labels)
-    return annotate(whole, request, plan, dataset.attrs)
+    return {name: result[name] for name in RESULT_VARIABLES if name in result}, request, plan
 
 
-def evaluate_part(dataset: xr.Dataset, path: str, **options: Any) -> xr.Dataset:
+def evaluate_part(dataset: xr.Dataset, path: str, **options: Any) -> dict[str, xr.Variable]:
     """Read and evaluate a part of an open store: at once, or chunk after chunk if its items are stored in several."""
     chunk = item_chunk(dataset)
     if chunk is None:
-        return evaluate_dataset(dataset.load(), path, **options)
-    result = evaluate_dataset(dataset.chunk({ITEM: chunk}), path, **options)
-    return result.compute(scheduler="synchronous")
+        return evaluate_variables(dataset.load(), path, **options)[0]
+    variables, _, _ = evaluate_variables(dataset.chunk({ITEM: chunk}), path, **options)
+    return dask.compute(variables, scheduler="synchronous")[0]  # type: ignore[no-any-return]
 
 
-def _estimates(stacked: xr.DataArray, request: Request, n_extras: int) -> dict[str, xr.DataArray]:
+def _estimates(stacked: xr.Variable, request: Request, n_extras: int) -> dict[str, xr.Variable]:
     n_estimators = len(request.estimators)
-    estimates = stacked.isel({_QUANTITY: slice(n_estimators)}).rename({_QUANTITY: ESTIMATOR})
+    estimates = stacked.isel({_QUANTITY: slice(n_estimators)})
     first = n_estimators + n_extras
     column = {name: stacked.isel({_QUANTITY: first + position}) for position, name in enumerate(COLUMNS)}
     n_items = column["n_positive"] + column["n_negative"]
     return {
-        "estimate": estimates,
+        "estimate": xr.Variable((*estimates.dims[:-1], ESTIMATOR), estimates.data),
         "n_positive": column["n_positive"],
         "n_negative": column["n_negative"],
         "n_missing": column["n_missing"].astype(np.int64),
@@ -357,9 +366,8 @@ def _estimates(stacked: xr.DataArray, request: Request, n_extras: int) -> dict[s
     }
 
 
-def _rank_labelled(inputs: dict[str, xr.DataArray], request: Request, dim: str) -> xr.DataArray:
-    sizes = {_QUANTITY: len(request.estimators) + len(request.extras) + len(COLUMNS)}
-    return map_rankings(evaluate_rankings, inputs, request, sizes, dim)
+def _sizes_of(request: Request) -> dict[str, int]:
+    return {_QUANTITY: len(request.estimators) + len(request.extras) + len(COLUMNS)}
 
 
 def _rank_arrays(arrays: dict[str, Any], request: Request) -> Any:
@@ -375,7 +383,7 @@ def _rank_arrays(arrays: dict[str, Any], request: Request) -> Any:
         signature,
         *lazy,
         output_dtypes=np.float64,
-        output_sizes={_QUANTITY: len(request.estimators) + len(COLUMNS)},
+        output_sizes=_sizes_of(request),
         roles=roles,
         request=request,
     )

@@ -334,13 +334,13 @@ def _evaluated(dataset: xr.Dataset, block: Block, options: dict[str, Any], known
             here = here.assign(replicate=(dims, known[tuple(slices.get(dim, slice(None)) for dim in dims)]))
         result = evaluate_part(here, block.path, **options)
         if part == block:
-            return {str(name): array.variable for name, array in result.data_vars.items()}
+            return result
         place = block.place_of(part)
-        for name, array in result.data_vars.items():
+        for name, array in result.items():
             if name not in whole:
                 shape = [block.sizes.get(str(dim), size) for dim, size in array.sizes.items()]
-                whole[str(name)] = xr.Variable(array.dims, np.empty(shape, array.dtype))
-            whole[str(name)][{dim: place[str(dim)] for dim in array.dims if dim in place}] = array.variable
+                whole[name] = xr.Variable(array.dims, np.empty(shape, array.dtype))
+            whole[name][{dim: place[str(dim)] for dim in array.dims if dim in place}] = array
     return whole
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import dask.array as da
 import numpy as np
@@ -17,6 +17,7 @@ from aucpr_dask.specs import ESTIMATORS, MISSING, TIES, UNJUDGED, choose, parse_
 from aucpr_dask.variables import GRADE, ITEM, MODEL, QUERY
 
 EXACT_INTEGERS = 2**53
+_Labelled = TypeVar("_Labelled", xr.DataArray, xr.Variable)
 
 
 def aligned(
@@ -41,16 +42,18 @@ def aligned(
         if name in score.indexes
     }
     inputs = inputs | names if request.missing == "raise" else inputs
-    if score.chunks is not None:
-        inputs = {name: _chunked_like(array, score) for name, array in inputs.items()}
-    return inputs
+    return chunked_alike(inputs)
 
 
-def _chunked_like(array: xr.DataArray, score: xr.DataArray) -> xr.DataArray:
-    """Chunk an in-memory array as `score` is, lest Dask cut its item axis or choose other blocks."""
-    if array.chunks is not None:
-        return array
-    return array.chunk({dim: score.chunksizes[dim] for dim in array.dims})
+def chunked_alike(inputs: dict[str, _Labelled]) -> dict[str, _Labelled]:
+    """Chunk what is in memory as the scores are, lest Dask cut its item axis or choose other blocks."""
+    lengths = inputs["score"].chunksizes
+    if not lengths:
+        return inputs
+    return {
+        name: array if array.chunks is not None else array.chunk({dim: lengths[dim] for dim in array.dims})
+        for name, array in inputs.items()
+    }
 
 
 def _tie_order_of(score: xr.DataArray, dim: str) -> xr.DataArray:

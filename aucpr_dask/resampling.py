@@ -14,7 +14,7 @@ import xarray as xr
 from aucpr_dask.blocks import FEW_POSITIVES, ITEM_ROLES, Request, evaluate_rankings
 from aucpr_dask.chunked_items import evaluate_in_chunks, has_chunked_items, needs_whole_rankings
 from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.inputs import aligned, clusters_of
+from aucpr_dask.inputs import aligned, chunked_alike, clusters_of
 from aucpr_dask.resampling_blocks import (
     ON_AN_AXIS,
     effective_positives,
@@ -100,7 +100,7 @@ class IntervalPlan:
         return kept
 
 
-def plan_for(dataset: xr.Dataset, inputs: dict[str, xr.DataArray], plan: IntervalPlan) -> IntervalPlan:
+def plan_for(dataset: xr.Dataset, inputs: Mapping[str, Any], plan: IntervalPlan) -> IntervalPlan:
     """Fit a plan to a data set: its own folds; and random numbers of positives where nothing can hold them fixed."""
     if plan.folds and "fold" in dataset and dataset["fold"].dims == (ITEM,):
         plan = replace(plan, n_folds=int(np.unique(dataset["fold"].values).size), has_own_folds=True)
@@ -126,15 +126,15 @@ def stream_key(seed: int, dataset: str, query: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def stream_keys(score: xr.DataArray, seed: int, path: str) -> xr.DataArray:
+def stream_keys(score: xr.DataArray, seed: int, path: str) -> xr.Variable:
     """Return the key of each query of a data set; queries without names go by their number."""
     if QUERY not in score.dims:
-        return xr.DataArray(np.uint64(stream_key(seed, path, "")))
+        return xr.Variable((), np.uint64(stream_key(seed, path, "")))
     names = score.indexes.get(QUERY, range(score.sizes[QUERY]))
-    return xr.DataArray(np.array([stream_key(seed, path, str(name)) for name in names], dtype=np.uint64), dims=QUERY)
+    return xr.Variable(QUERY, np.array([stream_key(seed, path, str(name)) for name in names], dtype=np.uint64))
 
 
-def extras_of(request: Request, plan: IntervalPlan, inputs: dict[str, xr.DataArray]) -> tuple[str, ...]:
+def extras_of(request: Request, plan: IntervalPlan, inputs: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what the ranking itself tells of average precision, beside the estimate."""
     if not _has_errors(request) or _weighted(inputs) or plan.unit == "clusters":
         return ()
@@ -142,7 +142,7 @@ def extras_of(request: Request, plan: IntervalPlan, inputs: dict[str, xr.DataArr
     return (f"standard_error_{plan.prevalence_design}", *(("acceleration",) if "bca" in plan.methods and alone else ()))
 
 
-def _weighted(inputs: dict[str, xr.DataArray]) -> bool:
+def _weighted(inputs: Mapping[str, Any]) -> bool:
     return "weight" in inputs or "positive_weight" in inputs
 
 
@@ -152,44 +152,43 @@ def _has_errors(request: Request) -> bool:
 
 
 def with_intervals(
-    result: Mapping[str, xr.DataArray],
-    extras: dict[str, xr.DataArray],
-    inputs: dict[str, xr.DataArray],
+    result: Mapping[str, xr.Variable],
+    extras: dict[str, xr.Variable],
+    inputs: dict[str, xr.Variable],
     dataset: xr.Dataset,
     request: Request,
     plan: IntervalPlan,
     path: str,
-) -> dict[str, xr.DataArray]:
-    """Return standard errors, intervals, flags and, if wanted, replicates of estimates; without labels, as these."""
+) -> dict[str, xr.Variable]:
+    """Return standard errors, intervals, flags and, if wanted, replicates of estimates."""
     estimate, flags = result["estimate"], result["flags"]
-    is_ap = xr.DataArray([name == "average_precision" for name in request.estimators], dims=ESTIMATOR)
+    is_ap = xr.Variable(ESTIMATOR, [name == "average_precision" for name in request.estimators])
     key = stream_keys(dataset["score"], plan.seed, path)
     drawn = inputs | {"key": key}
     if plan.unit == "clusters":
         clusters = clusters_of(dataset)
         if clusters is None:
             raise without_clusters(dataset, path)
-        drawn = drawn | {"cluster": clusters}
+        drawn = drawn | {"cluster": clusters.variable}
     evidence = {"estimate": estimate, "n_positive": result["n_positive"]}
     if _weighted(inputs):
-        evidence["n_positive"] = unlabelled(map_rankings(effective_positives, inputs, request, {}, ITEM))
+        evidence["n_positive"] = map_variables(effective_positives, inputs, request, {}, ITEM)
         is_few = (evidence["n_positive"] > 0) & (evidence["n_positive"] < FEW_POSITIVES)
         flags = _with_flag(flags, "few_positives", is_few)
     evidence |= _errors(extras, drawn, request, plan)
     if "bca" in plan.methods and "acceleration" not in evidence:
         kwargs = {"is_stratified": plan.is_stratified}
         undrawn = {name: array for name, array in drawn.items() if name != "key"}
-        sizes = {QUANTITY: len(request.estimators)}
-        accelerations = map_rankings(estimate_accelerations, undrawn, request, sizes, ITEM, **kwargs)
-        evidence["acceleration"] = unlabelled(accelerations).rename({QUANTITY: ESTIMATOR})
+        sizes = {ESTIMATOR: len(request.estimators)}
+        evidence["acceleration"] = map_variables(estimate_accelerations, undrawn, request, sizes, ITEM, **kwargs)
     if plan.resamples:
-        known = dataset.get("replicate") if plan.first_resample else None
+        known = dataset["replicate"].variable if plan.first_resample else None
         evidence |= _replicates(drawn, request, plan, known)
     if "bayesian" in plan.methods:
         evidence["bayesian_replicates"] = _evaluate_resamples(drawn, request, plan, bayesian=True)
     if plan.folds:
         evidence["folds"] = _folds(inputs, key, dataset, request, plan)
-    error = evidence.get("error", xr.DataArray(np.nan))
+    error = evidence.get("error", xr.Variable((), np.nan))
     has_influence = is_ap & ("error" in evidence)
     for name in ("replicates", "bayesian_replicates"):
         if name in evidence:
@@ -206,20 +205,15 @@ def with_intervals(
     return found
 
 
-def unlabelled(array: xr.DataArray) -> xr.DataArray:
-    """Return an array without coordinates: of one data set, all are the same, and every step would compare them."""
-    return array.drop_vars(list(array.coords))
-
-
-def _with_flag(flags: xr.DataArray, name: str, is_raised: xr.DataArray) -> xr.DataArray:
+def _with_flag(flags: xr.Variable, name: str, is_raised: xr.Variable) -> xr.Variable:
     """Return the flags with one of them raised where it is to be, and nowhere else."""
     bit = FLAG_BITS[name]
     return (flags & ~bit) | (is_raised * bit).astype(flags.dtype)
 
 
 def _errors(
-    extras: dict[str, xr.DataArray], drawn: dict[str, xr.DataArray], request: Request, plan: IntervalPlan
-) -> dict[str, xr.DataArray]:
+    extras: dict[str, xr.Variable], drawn: dict[str, xr.Variable], request: Request, plan: IntervalPlan
+) -> dict[str, xr.Variable]:
     """Return the standard error, and the acceleration, of average precision."""
     if extras:
         error = extras[f"standard_error_{plan.prevalence_design}"]
@@ -228,59 +222,57 @@ def _errors(
         return {}
     kwargs = {"is_fixed": plan.prevalence_design == "fixed"}
     drawn = {name: array for name, array in drawn.items() if name != "key"}
-    return {"error": unlabelled(map_rankings(influence_errors, drawn, request, {}, ITEM, **kwargs))}
+    return {"error": map_variables(influence_errors, drawn, request, {}, ITEM, **kwargs)}
 
 
 def _replicates(
-    drawn: dict[str, xr.DataArray], request: Request, plan: IntervalPlan, known: xr.DataArray | None
-) -> dict[str, xr.DataArray]:
+    drawn: dict[str, xr.Variable], request: Request, plan: IntervalPlan, known: xr.Variable | None
+) -> dict[str, xr.Variable]:
     """Return replicates and, to studentise them, their standard errors."""
     if "bootstrap_t" in plan.methods:
         request = replace(request, extras=(f"standard_error_{plan.prevalence_design}",))
     replicates = _evaluate_resamples(drawn, request, plan, bayesian=False)
     if known is not None:
-        replicates = xr.concat([unlabelled(known), replicates], RESAMPLE)
+        replicates = xr.Variable.concat([known.transpose(*replicates.dims), replicates], RESAMPLE)
     n = len(request.estimators)
     if not request.extras:
         return {"replicates": replicates}
-    errors = replicates.isel({ESTIMATOR: n}, drop=True)
+    errors = replicates.isel({ESTIMATOR: n})
     return {"replicates": replicates.isel({ESTIMATOR: slice(n)}), "replicate_errors": errors}
 
 
 def _evaluate_resamples(
-    drawn: dict[str, xr.DataArray], request: Request, plan: IntervalPlan, *, bayesian: bool
-) -> xr.DataArray:
-    n = len(request.estimators) + len(request.extras)
+    drawn: dict[str, xr.Variable], request: Request, plan: IntervalPlan, *, bayesian: bool
+) -> xr.Variable:
+    """Return replicates of every estimator, and of the extras behind them."""
     first = 0 if bayesian else plan.first_resample
-    sizes = {QUANTITY: n, RESAMPLE: plan.n_resamples - first}
+    sizes = {ESTIMATOR: len(request.estimators) + len(request.extras), RESAMPLE: plan.n_resamples - first}
     kwargs = {"n_resamples": plan.n_resamples, "bayesian": bayesian, "is_stratified": plan.is_stratified}
-    kwargs["first_resample"] = first
-    replicates = map_rankings(replicate_rankings, drawn, request, sizes, ITEM, **kwargs)
-    return unlabelled(replicates).rename({QUANTITY: ESTIMATOR})
+    return map_variables(replicate_rankings, drawn, request, sizes, ITEM, first_resample=first, **kwargs)
 
 
 def _folds(
-    inputs: dict[str, xr.DataArray], key: xr.DataArray, dataset: xr.Dataset, request: Request, plan: IntervalPlan
-) -> xr.DataArray:
+    inputs: dict[str, xr.Variable], key: xr.Variable, dataset: xr.Dataset, request: Request, plan: IntervalPlan
+) -> xr.Variable:
     """Return the estimates of every fold: the data set's own folds, or stratified ones."""
     if "fold" in dataset:
         _, numbers = np.unique(dataset["fold"].values, return_inverse=True)
-        fold = {"fold": xr.DataArray(numbers.reshape(dataset["fold"].shape), dims=dataset["fold"].dims)}
+        fold = {"fold": xr.Variable(dataset["fold"].dims, numbers.reshape(dataset["fold"].shape))}
     else:
         fold = {"key": key}
-    sizes = {QUANTITY: len(request.estimators), FOLD: plan.n_folds}
-    estimates = map_rankings(evaluate_folds, inputs | fold, request, sizes, ITEM, n_folds=plan.n_folds)
-    return unlabelled(estimates).rename({QUANTITY: ESTIMATOR})
+    sizes = {ESTIMATOR: len(request.estimators), FOLD: plan.n_folds}
+    return map_variables(evaluate_folds, inputs | fold, request, sizes, ITEM, n_folds=plan.n_folds)
 
 
-def _bounds(evidence: dict[str, xr.DataArray], plan: IntervalPlan, request: Request) -> xr.DataArray:
+def _bounds(evidence: dict[str, xr.Variable], plan: IntervalPlan, request: Request) -> xr.Variable:
     missing = {"error", "replicate_errors"} & {need for method in plan.methods for need in _EVIDENCE_OF.get(method, ())}
     for name in missing - set(evidence):  # no estimator of the request has it
         evidence[name] = xr.full_like(evidence["estimate"], np.nan)
         if name in ON_AN_AXIS:
-            evidence[name] = evidence[name].expand_dims({RESAMPLE: plan.n_resamples}, axis=-1)
+            sizes = {RESAMPLE: plan.n_resamples, **evidence[name].sizes}
+            evidence[name] = evidence[name].set_dims(sizes).transpose(..., RESAMPLE)
     names = tuple(evidence)
-    bounds = xr.apply_ufunc(
+    bounds: xr.Variable = xr.apply_ufunc(
         evidence_bounds,
         *evidence.values(),
         input_core_dims=[[ON_AN_AXIS[name]] if name in ON_AN_AXIS else [] for name in names],
@@ -294,8 +286,7 @@ def _bounds(evidence: dict[str, xr.DataArray], plan: IntervalPlan, request: Requ
     is_whole = request.recall_range == (0.0, 1.0)
     specs = [INTERVALS[method] for method in plan.methods]
     has = [[_serves(spec, name) and (is_whole or not spec.is_formula) for spec in specs] for name in request.estimators]
-    bounds = bounds if np.all(has) else bounds.where(xr.DataArray(has, dims=(ESTIMATOR, METHOD)))
-    return bounds  # type: ignore[no-any-return]
+    return bounds if np.all(has) else bounds.where(xr.Variable((ESTIMATOR, METHOD), has))
 
 
 def _serves(spec: IntervalSpec, estimator: str) -> bool:
@@ -319,12 +310,35 @@ def map_rankings(
     **kwargs: Any,
 ) -> xr.DataArray:
     """Map a block function over the leading dimensions of labelled inputs."""
+    inputs = aligned(inputs, request, dim, whole_items=False)
+    return _map(function, inputs, request, sizes, dim, **kwargs)  # type: ignore[no-any-return]
+
+
+def map_variables(
+    function: Callable[..., Any],
+    inputs: dict[str, xr.Variable],
+    request: Request,
+    sizes: dict[str, int],
+    dim: str,
+    **kwargs: Any,
+) -> xr.Variable:
+    """Map a block function over inputs without labels: of one data set, whose labels every step would compare."""
+    return _map(function, chunked_alike(inputs), request, sizes, dim, **kwargs)  # type: ignore[no-any-return]
+
+
+def _map(
+    function: Callable[..., Any],
+    inputs: Mapping[str, Any],
+    request: Request,
+    sizes: dict[str, int],
+    dim: str,
+    **kwargs: Any,
+) -> Any:
     in_chunks = any(has_chunked_items(a, a.get_axis_num(dim)) for a in inputs.values() if dim in a.dims)
     if in_chunks and function is not evaluate_rankings:
         raise needs_whole_rankings(function.__name__.replace("_", " "), dim)
-    inputs = aligned(inputs, request, dim, whole_items=not in_chunks)
     roles = tuple(inputs)
-    return xr.apply_ufunc(  # type: ignore[no-any-return]
+    return xr.apply_ufunc(
         evaluate_in_chunks if in_chunks else function,
         *inputs.values(),
         input_core_dims=[[dim] if role in ITEM_ROLES else [] for role in roles],

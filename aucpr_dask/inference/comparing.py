@@ -316,13 +316,14 @@ def _evaluated(scores: Scores, question: Question, options: Mapping[str, Any]) -
     """Evaluate scores, with replicates of the items where the items are the sample."""
     validate_scores(scores, positive_from=options.get("positive_from"))
     estimators = (question.estimator or "average_precision",)
-    kept: dict[str, Any] = {"keep_replicates": True, "seed": question.seed}
-    kept["n_resamples"] = question.n_resamples or ITEM_RESAMPLES
+    plain = {"estimators": estimators, "intervals": (), **options}
+    resampled = plain | {"keep_replicates": True, "seed": question.seed}
+    resampled["n_resamples"] = question.n_resamples or ITEM_RESAMPLES
 
     def evaluate_node(path: str, node: xr.Dataset) -> xr.Dataset:
         has_units = question.over == DATASET or QUERY in node["score"].dims
         items = question.sample in (ITEMS, BOTH) or (question.sample is None and not has_units)
-        return evaluate_dataset(node, path, estimators, (), **(kept if items else {}), **options)
+        return evaluate_dataset(node, path, **(resampled if items else plain))
 
     return map_nodes(scores, evaluate_node)
 
