@@ -6,7 +6,7 @@ import asyncio
 import errno
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -38,6 +38,7 @@ from aucpr_dask.stores import (
     Scores,
     create_store,
     open_array,
+    open_arrays,
     open_backend,
     refuse_existing,
     remove_unfinished,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 BLOCKS_AHEAD = 4  # tasks in flight per worker thread
 LEAST_AHEAD = 64  # tasks in flight, however few the workers: by what waits, a cluster that adapts asks for more
+SENT_AT_ONCE = 1 / 4  # of the tasks in flight, at least
 SECONDS_BETWEEN_COUNTS = 1.0  # of the threads there are
 SECONDS_TO_LAY_OUT = 5.0  # in which a run that is alive writes at least one document more
 RETRIES = 2  # of a block whose storage or worker fails; what is wrong with the data is not tried again
@@ -292,16 +294,18 @@ def evaluate_block(
     try:
         ledger.check()
         dataset = _source_node(source, block.path, run_id)
-        known = _target_array(target, block.path, "replicate", run_id) if options.get("first_resample") else None
+        first = options.get("first_resample", 0)
+        known = open_array(_target_backend(target, run_id), block.path, "replicate") if first else None
         result = _evaluated(dataset, block, options, known)
         ledger.check()  # again, at the last moment
-        slices = block.slices | {RESAMPLE: slice(options.get("first_resample", 0), None)}
+        slices = block.slices | {RESAMPLE: slice(first, None)}
+        arrays = _target_arrays(target, block.path, tuple(result), run_id)
         writes = []
         for name, variable in result.items():
             region = tuple(slices.get(str(dim), slice(None)) for dim in variable.dims)
             new = variable[{RESAMPLE: slices[RESAMPLE]}] if RESAMPLE in variable.dims else variable
-            writes.append((_target_array(target, block.path, name, run_id), region, new.values))
-        sync(_write_all(writes))
+            writes.append(arrays[name].setitem(region, new.values))
+        sync(_end_all(writes))
         ledger.record_done(number, {"seconds": round(time.monotonic() - started, 3)})
     except OtherRunError as error:
         return error
@@ -314,11 +318,9 @@ def evaluate_block(
     return None
 
 
-async def _write_all(writes: list[tuple[zarr.Array[Any], tuple[slice, ...], Any]]) -> None:
+async def _end_all(writes: list[Coroutine[Any, Any, None]]) -> None:
     """Write to several arrays at once: one after another, each waits for the storage. Returns when all have ended."""
-    arrays = [(zarr.AsyncArray(array.metadata, array.store_path), region, values) for array, region, values in writes]
-    tasks = [array.setitem(region, values) for array, region, values in arrays]
-    for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+    for outcome in await asyncio.gather(*writes, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome
 
@@ -366,9 +368,9 @@ def _source_tree(source: str, run_id: str) -> Scores:
 
 
 @lru_cache(maxsize=64)
-def _target_array(target: str, path: str, name: str, run_id: str) -> Any:
-    """Open one array of the result once per process and run."""
-    return open_array(open_backend(target), path, name)
+def _target_arrays(target: str, path: str, names: tuple[str, ...], run_id: str) -> dict[str, zarr.AsyncArray[Any]]:
+    """Open the arrays of a data set of the result once per process and run."""
+    return open_arrays(_target_backend(target, run_id), path, names)
 
 
 def _run_blocks(
@@ -438,17 +440,19 @@ def as_they_finish(
     unfinished: dict[Future[Any], tuple[int, tuple[Any, ...]]] = {}
     suspects: list[tuple[int, tuple[Any, ...]]] = []
 
-    def submit(call: tuple[int, tuple[Any, ...]]) -> Future[Any]:
-        future = client.submit(function, *call[1], pure=False, retries=retries)
-        unfinished[future] = call
-        return future
+    def submit(batch: list[tuple[int, tuple[Any, ...]]]) -> list[Future[Any]]:
+        arguments = zip(*(call[1] for call in batch), strict=True)
+        futures = client.map(function, *arguments, pure=False, retries=retries) if batch else []
+        unfinished.update(zip(futures, batch, strict=True))
+        return futures
 
     def fill() -> list[Future[Any]]:
-        """Fill up what is in flight, as workers come and go."""
+        """Fill up what is in flight, as workers come and go: several at a time, which costs the scheduler less."""
         if client.status != "running":
             return []  # what is in flight will tell
-        room = max(LEAST_AHEAD, BLOCKS_AHEAD * threads.count()) - len(unfinished)
-        return [submit(call) for call in islice(waiting, max(0, room))]
+        ahead = max(LEAST_AHEAD, BLOCKS_AHEAD * threads.count())
+        room = ahead - len(unfinished)
+        return submit(list(islice(waiting, room))) if room >= SENT_AT_ONCE * ahead else []
 
     try:
         with _explaining_losses(client):
@@ -458,7 +462,7 @@ def as_they_finish(
             with _explaining_losses(client):
                 if not unfinished:
                     alone = True
-                    running.add(submit(suspects.pop(0)))
+                    running.update(submit([suspects.pop(0)]))
                 future, result = next(running)
                 call = unfinished.pop(future)
                 if future.status == "cancelled":

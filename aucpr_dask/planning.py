@@ -29,6 +29,7 @@ from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY
 
 SHARE_OF_MEMORY = 0.6  # of a worker's limit that a block may take: Dask starts to spill there
 MOST_BLOCKS = 50_000  # each is a task and some ten files: with several times as many, schedulers and disks get slow
+SMALL_CHUNK = 1 << 14  # bytes of a result's chunk that are stored as they are: a file takes up 4 KiB of a disk anyway
 DATE_ENCODING = {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian", "dtype": "int64"}
 
 Region = tuple[tuple[str, int, int], ...]  # dimension, start, stop
@@ -336,21 +337,38 @@ def _bytes_of(block: Block, scores: xr.Dataset, result: xr.Dataset) -> int:
     )
     columns = 8 * part.n_rankings * (n_estimators + 16)
     workspace = 64 * n_items + (1 << 22)
-    results = result.isel(block.slices).nbytes
-    at_hand = scores.isel({ITEM: slice(n_items), **part.slices}).nbytes
+    results = _bytes_within(result, block.sizes)
+    at_hand = _bytes_within(scores, {**part.sizes, ITEM: n_items})
     return 2 * at_hand + workspace + replicates + columns + results
+
+
+def _bytes_within(dataset: xr.Dataset, sizes: Mapping[str, int]) -> int:
+    """Return the bytes of a part of a data set: of so many of its models, queries or items."""
+    parts = (
+        math.prod(min(sizes.get(str(dim), size), size) / max(1, size) for dim, size in variable.sizes.items())
+        * variable.nbytes
+        for variable in dataset.variables.values()
+    )
+    return math.ceil(sum(parts))
 
 
 def _template(result: xr.Dataset, lengths: Mapping[str, int], source: str, digest: str) -> xr.Dataset:
     variables = {name: array.variable for name, array in result.data_vars.items()}
     template = result.drop_encoding().assign(
-        {name: described_variable(one, {}, chunks=chunks_of(one, lengths)) for name, one in variables.items()}
+        {name: described_variable(one, {}, **_encoding(one, lengths)) for name, one in variables.items()}
     )
     for coordinate in template.coords.values():
         if coordinate.dtype.kind == "M":  # in units that any later label has, too
             coordinate.encoding = DATE_ENCODING
     template.attrs |= {"source": public(source), "source_digest": digest}
     return template
+
+
+def _encoding(variable: xr.Variable, lengths: Mapping[str, int]) -> dict[str, Any]:
+    """Return how a variable of a result is stored: in a chunk for each block, plainly if that is small."""
+    chunks = chunks_of(variable, lengths)
+    is_small = math.prod(chunks) * variable.dtype.itemsize <= SMALL_CHUNK
+    return {"chunks": chunks} | ({"compressors": ()} if is_small else {})
 
 
 def _size(n_bytes: float) -> str:

@@ -11,7 +11,7 @@ import asyncio
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 import xarray as xr
 import zarr
 from zarr.abc.store import Store
+from zarr.api.asynchronous import open_array as open_async_array
 from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore
@@ -88,6 +89,20 @@ def open_array(backend: Store, path: str, name: str) -> zarr.Array[Any]:
     """Open one array of a store, finished or not, for reading and writing."""
     mode = "r" if backend.read_only else "r+"
     return zarr.open_array(backend, path=f"{path}/{name}".strip("/"), mode=mode, zarr_format=3)
+
+
+def open_arrays(backend: Store, path: str, names: Iterable[str]) -> dict[str, zarr.AsyncArray[Any]]:
+    """Open several arrays of a data set of a store, finished or not, at once."""
+    mode: Any = "r" if backend.read_only else "r+"
+
+    async def opened() -> list[zarr.AsyncArray[Any]]:
+        places = (f"{path}/{name}".strip("/") for name in names)
+        return await asyncio.gather(
+            *(open_async_array(store=backend, path=place, mode=mode, zarr_format=3) for place in places)
+        )
+
+    names = tuple(names)
+    return dict(zip(names, sync(opened()), strict=True))
 
 
 def create_store(
