@@ -20,6 +20,7 @@ import numpy as np
 import xarray as xr
 import zarr
 from zarr.abc.store import Store
+from zarr.api.asynchronous import create_array as create_async_array
 from zarr.api.asynchronous import open_array as open_async_array
 from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
@@ -160,19 +161,60 @@ def create_store(
 def laid_out(template: Scores, kind: str, url: str) -> tuple[dict[str, Buffer], Buffer]:
     """Return what a store consists of before its Dask-backed data are there, by key; and the root document."""
     memory = MemoryStore()
-    template = template.copy(deep=False)
-    template.attrs = dict(template.attrs) | _identity(kind)
+    tree = template.copy(deep=False) if isinstance(template, xr.DataTree) else xr.DataTree(template)
+    tree.attrs = dict(template.attrs) | _identity(kind)
+    described = _taken_out(tree)
     with warnings.catch_warnings():
         # Consolidated metadata is an extension of Zarr v3 that xarray reads without a warning only if it is there.
         warnings.filterwarnings("ignore", message="Consolidated metadata", category=UserWarning)
         try:
-            template.to_zarr(memory, compute=False, consolidated=True, zarr_format=3)
+            tree.to_zarr(memory, compute=False, consolidated=False, zarr_format=3)
         except UnicodeEncodeError as error:
             raise InvalidInputError(
                 explain("a name is not Unicode", where=url, received=repr(error.object), remedy="rename it")
             ) from error
+        sync(_describe_all(memory, described))
+        zarr.consolidate_metadata(memory, zarr_format=3)
     documents = dict(memory._store_dict)
     return documents, documents.pop(ROOT_DOCUMENT)
+
+
+def _taken_out(tree: xr.DataTree) -> dict[str, xr.Variable]:
+    """Take the Dask-backed numbers out of a tree: xarray would make a graph of their chunks to write metadata."""
+    taken: dict[str, xr.Variable] = {}
+    for node in tree.subtree:
+        own = node.to_dataset(inherit=False)
+        names = [
+            name for name, array in own.data_vars.items() if array.chunks is not None and array.dtype.kind in "iuf"
+        ]
+        taken |= {f"{node.path}/{name}".strip("/"): own.variables[name] for name in names}
+        node.dataset = own.drop_vars(names)
+    return taken
+
+
+async def _describe_all(backend: Store, variables: dict[str, xr.Variable]) -> None:
+    """Write the metadata of arrays whose chunks are still to come; of a number that never comes, NaN is read."""
+    await asyncio.gather(
+        *(
+            create_async_array(
+                store=backend,
+                name=path,
+                shape=variable.shape,
+                dtype=variable.dtype,
+                chunks=variable.encoding.get("chunks") or tuple(lengths[0] for lengths in variable.chunks or ()),
+                compressors=variable.encoding.get("compressors", "auto"),
+                fill_value=np.nan if variable.dtype.kind == "f" else 0,
+                dimension_names=[str(dim) for dim in variable.dims],
+                attributes={str(name): _plain(value) for name, value in variable.attrs.items()},
+                zarr_format=3,
+            )
+            for path, variable in variables.items()
+        )
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def refuse_existing(url: str | Path, *, overwrite: bool) -> None:
