@@ -456,32 +456,36 @@ def as_they_finish(
 
     try:
         with _explaining_losses(client):
-            running = as_completed(fill(), client.loop, with_results=True, raise_errors=False)
+            running = as_completed(fill(), client.loop)
         alone = False
         while unfinished or suspects:
             with _explaining_losses(client):
                 if not unfinished:
                     alone = True
                     running.update(submit([suspects.pop(0)]))
-                future, result = next(running)
+                future = next(running)
                 call = unfinished.pop(future)
-                if future.status == "cancelled":
-                    raise result
-                if future.status == "error":
-                    _, error, traceback = result
-                    if isinstance(error, NoWorkerError):
-                        raise error
+                try:
+                    result = _result_of(future)
+                except Exception as error:
+                    if future.status != "error" or isinstance(error, NoWorkerError):
+                        raise
                     if isinstance(error, KilledWorker) and not alone:
                         suspects.append(call)
                         running.update(fill())
                         continue
                     if not keep_going:
-                        raise error.with_traceback(traceback)
+                        raise
                     result = error
                 running.update(fill())
             yield call[0], result
     finally:
         client.cancel(list(unfinished))  # after a failure: someone else's client lives on
+
+
+def _result_of(future: Future[Any]) -> Any:
+    """Return what a call returned, or raise its error; nothing need come from the worker to know that it is None."""
+    return None if future.status == "finished" and future.type is type(None) else future.result()
 
 
 @contextmanager
