@@ -31,6 +31,7 @@ from aucpr_dask.ledger import Ledger, differences
 from aucpr_dask.planning import Block, Plan, plan_run
 from aucpr_dask.progress import Progress, Tracker
 from aucpr_dask.results import KIND, open_result
+from aucpr_dask.scores.chunks import ChunkReader
 from aucpr_dask.scores.store import open_unread, opened_node, stored_digests
 from aucpr_dask.stores import (
     ROOT_DOCUMENT,
@@ -296,7 +297,7 @@ def evaluate_block(
         dataset = _source_node(source, block.path, run_id)
         first = options.get("first_resample", 0)
         known = open_array(_target_backend(target, run_id), block.path, "replicate") if first else None
-        result = _evaluated(dataset, block, options, known)
+        result = _evaluated(dataset, _score_reader(source, block.path, run_id), block, options, known)
         ledger.check()  # again, at the last moment
         slices = block.slices | {RESAMPLE: slice(first, None)}
         arrays = _target_arrays(target, block.path, tuple(result), run_id)
@@ -325,11 +326,16 @@ async def _end_all(writes: list[Coroutine[Any, Any, None]]) -> None:
             raise outcome
 
 
-def _evaluated(dataset: xr.Dataset, block: Block, options: dict[str, Any], known: Any = None) -> dict[str, xr.Variable]:
+def _evaluated(
+    dataset: xr.Dataset, reader: ChunkReader, block: Block, options: dict[str, Any], known: Any = None
+) -> dict[str, xr.Variable]:
     """Evaluate a block, one of its parts after another; of replicates, perhaps the first are known."""
     whole: dict[str, xr.Variable] = {}
     for part in block.parts():
         here = dataset.isel(part.in_source)
+        region = [part.in_source.get(str(dim), slice(0, size)) for dim, size in dataset["score"].sizes.items()]
+        if (chunk := reader.read(region)) is not None:
+            here = here.assign(score=(here["score"].dims, chunk))
         if known is not None:
             dims = known.metadata.dimension_names
             slices = part.slices | {RESAMPLE: slice(options["first_resample"])}
@@ -359,6 +365,12 @@ def _source_node(source: str, path: str, run_id: str) -> xr.Dataset:
     if QUERY in dataset.dims and QUERY not in dataset.indexes:  # their numbers are names, by which they are resampled
         dataset = dataset.assign_coords({QUERY: np.arange(dataset.sizes[QUERY])})
     return dataset
+
+
+@lru_cache(maxsize=8)
+def _score_reader(source: str, path: str, run_id: str) -> ChunkReader:
+    """Open the scores themselves once per process and run."""
+    return ChunkReader(open_array(open_backend(source, read_only=True), path, "score"))
 
 
 @lru_cache(maxsize=2)
