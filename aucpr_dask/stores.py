@@ -334,10 +334,13 @@ def open_store(url: str | Path, kind: str, *, chunks: Any = None) -> Scores:
                 remedy="upgrade aucpr-dask",
             )
         )
-    check_plain_arrays((document.get("consolidated_metadata") or {}).get("metadata", {}), url)
-    backend = open_backend(url, read_only=True)
+    metadata = (document.get("consolidated_metadata") or {}).get("metadata", {})
+    check_plain_arrays(metadata, url)
+    is_tree = any(entry.get("node_type") == "group" for entry in metadata.values())
+    opened = xr.open_datatree if is_tree else xr.open_dataset
+    backend: Any = open_backend(url, read_only=True)
     try:
-        tree = xr.open_datatree(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)  # type: ignore[arg-type]
+        return opened(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)
     except (ValueError, TypeError, LookupError, FileNotFoundError) as error:
         raise StoreError(
             explain(
@@ -347,7 +350,6 @@ def open_store(url: str | Path, kind: str, *, chunks: Any = None) -> Scores:
                 remedy="write the store again",
             )
         ) from error
-    return tree if tree.children else tree.to_dataset()
 
 
 def read_root_attrs(url: str) -> dict[str, Any]:
