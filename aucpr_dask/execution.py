@@ -23,6 +23,7 @@ from distributed.scheduler import NoWorkerError
 from zarr.abc.store import Store
 from zarr.core.sync import sync
 
+from aucpr_dask.chunks import ChunkReader, write_chunk
 from aucpr_dask.clusters import Cluster, connect
 from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError, StoreError, UnreachableError, explain
 from aucpr_dask.evaluation import evaluate_part
@@ -31,7 +32,6 @@ from aucpr_dask.ledger import Ledger, differences
 from aucpr_dask.planning import Block, Plan, plan_run
 from aucpr_dask.progress import Progress, Tracker
 from aucpr_dask.results import KIND, open_result
-from aucpr_dask.scores.chunks import ChunkReader
 from aucpr_dask.scores.store import open_unread, opened_node, stored_digests
 from aucpr_dask.stores import (
     ROOT_DOCUMENT,
@@ -305,7 +305,7 @@ def evaluate_block(
         for name, variable in result.items():
             region = tuple(slices.get(str(dim), slice(None)) for dim in variable.dims)
             new = variable[{RESAMPLE: slices[RESAMPLE]}] if RESAMPLE in variable.dims else variable
-            writes.append(arrays[name].setitem(region, new.values))
+            writes.append(write_chunk(arrays[name], region, new.values))
         sync(_end_all(writes))
         ledger.record_done(number, {"seconds": round(time.monotonic() - started, 3)})
     except OtherRunError as error:

@@ -149,7 +149,7 @@ def _next_stage(backend: Store, ledger: Ledger, plan: Plan, where: str) -> Stage
         names = _merged(now.names, wanted.names, dims)
         if names != now.names:
             return _growth(root, plan, now, wanted, names, where)
-    return _more_resamples(root, plan, now, wanted) if now.n_resamples < wanted.n_resamples else None
+    return _more_resamples(root, plan, now, wanted, where) if now.n_resamples < wanted.n_resamples else None
 
 
 def _root_of(backend: Store, ledger: Ledger) -> Document:
@@ -346,18 +346,18 @@ def _growth(root: Document, plan: Plan, now: Contents, wanted: Contents, names: 
         path: values[np.ix_(*(_positions(wanted.names[path][dim], names[path][dim]) for dim in names[path]))]
         for path, values in wanted.digests.items()
     }
-    documents, new_root = _documents(root, plan, names, now.n_resamples)
+    documents, new_root = _documents(root, plan, names, now.n_resamples, where)
     return Stage(tuple(blocks), 0, documents, tuple(labels), new_root, digests)
 
 
-def _more_resamples(root: Document, plan: Plan, now: Contents, wanted: Contents) -> Stage:
+def _more_resamples(root: Document, plan: Plan, now: Contents, wanted: Contents, where: str) -> Stage:
     """Return the stage by which every ranking has more resamples."""
     blocks: list[Block] = []
     labels: list[Label] = []
     for path, names in now.names.items():
         blocks += _blocks(root, plan, path, names, wanted.names[path], dict.fromkeys(names, 0))
         labels.append((path, RESAMPLE, (slice(0, wanted.n_resamples),), np.arange(wanted.n_resamples)))
-    documents, new_root = _documents(root, plan, now.names, wanted.n_resamples)
+    documents, new_root = _documents(root, plan, now.names, wanted.n_resamples, where)
     return Stage(tuple(blocks), now.n_resamples, documents, tuple(labels), new_root, now.digests)
 
 
@@ -399,10 +399,10 @@ def _labels(
 
 
 def _documents(
-    root: Document, plan: Plan, names: Mapping[str, Names], n_resamples: int
+    root: Document, plan: Plan, names: Mapping[str, Names], n_resamples: int, where: str
 ) -> tuple[dict[str, Buffer], Document]:
     """Return the documents of all that is new or grows, and the root document that makes it visible."""
-    fresh, root_buffer = laid_out(plan.template, KIND, plan.source)
+    fresh, root_buffer = laid_out(plan.template, KIND, where)
     fresh_root = json.loads(root_buffer.to_bytes())
     before = root["consolidated_metadata"]["metadata"]
     metadata: dict[str, Document] = {}

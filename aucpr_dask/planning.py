@@ -30,6 +30,10 @@ from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY
 SHARE_OF_MEMORY = 0.6  # of a worker's limit that a block may take: Dask starts to spill there
 MOST_BLOCKS = 50_000  # each is a task and some ten files: with several times as many, schedulers and disks get slow
 SMALL_CHUNK = 1 << 14  # bytes of a result's chunk that are stored as they are: a file takes up 4 KiB of a disk anyway
+FLAT = {
+    "name": "default",
+    "separator": ".",
+}  # chunks of an array in one folder: a new one can cost as much as ten files
 DATE_ENCODING = {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian", "dtype": "int64"}
 
 Region = tuple[tuple[str, int, int], ...]  # dimension, start, stop
@@ -368,7 +372,7 @@ def _encoding(variable: xr.Variable, lengths: Mapping[str, int]) -> dict[str, An
     """Return how a variable of a result is stored: in a chunk for each block, plainly if that is small."""
     chunks = chunks_of(variable, lengths)
     is_small = math.prod(chunks) * variable.dtype.itemsize <= SMALL_CHUNK
-    return {"chunks": chunks} | ({"compressors": ()} if is_small else {})
+    return {"chunks": chunks, "chunk_key_encoding": FLAT} | ({"compressors": ()} if is_small else {})
 
 
 def _size(n_bytes: float) -> str:

@@ -173,7 +173,7 @@ def laid_out(template: Scores, kind: str, url: str) -> tuple[dict[str, Buffer], 
             raise InvalidInputError(
                 explain("a name is not Unicode", where=url, received=repr(error.object), remedy="rename it")
             ) from error
-        sync(_describe_all(memory, described))
+        sync(_describe_all(memory, described, has_folders=not is_remote(url)))
         zarr.consolidate_metadata(memory, zarr_format=3)
     documents = dict(memory._store_dict)
     return documents, documents.pop(ROOT_DOCUMENT)
@@ -192,8 +192,11 @@ def _taken_out(tree: xr.DataTree) -> dict[str, xr.Variable]:
     return taken
 
 
-async def _describe_all(backend: Store, variables: dict[str, xr.Variable]) -> None:
-    """Write the metadata of arrays whose chunks are still to come; of a number that never comes, NaN is read."""
+async def _describe_all(backend: Store, variables: dict[str, xr.Variable], *, has_folders: bool) -> None:
+    """Write the metadata of arrays whose chunks are still to come; of a number that never comes, NaN is read.
+
+    How chunks are to be called only matters where there are folders; Icechunk knows no other names than the usual ones.
+    """
     await asyncio.gather(
         *(
             create_async_array(
@@ -203,6 +206,7 @@ async def _describe_all(backend: Store, variables: dict[str, xr.Variable]) -> No
                 dtype=variable.dtype,
                 chunks=variable.encoding.get("chunks") or tuple(lengths[0] for lengths in variable.chunks or ()),
                 compressors=variable.encoding.get("compressors", "auto"),
+                chunk_key_encoding=variable.encoding.get("chunk_key_encoding") if has_folders else None,
                 fill_value=np.nan if variable.dtype.kind == "f" else 0,
                 dimension_names=[str(dim) for dim in variable.dims],
                 attributes={str(name): _plain(value) for name, value in variable.attrs.items()},
@@ -267,7 +271,8 @@ def _looks_like_store(folder: Path) -> bool:
 
 def _is_ours(file: PurePath) -> bool:
     parts = file.parts
-    return file.name == ROOT_DOCUMENT or "c" in parts[1:] or file.suffix == ".partial" or parts[0] == "ledger"
+    is_chunk = "c" in parts[1:] or (len(parts) > 1 and file.name.startswith("c."))
+    return file.name == ROOT_DOCUMENT or is_chunk or file.suffix == ".partial" or parts[0] == "ledger"
 
 
 def _consists_of_ours(backend: Store) -> bool:

@@ -15,9 +15,9 @@ from zarr.codecs import BloscCodec, BytesCodec, GzipCodec, ZstdCodec
 from zarr.storage import MemoryStore
 
 import aucpr_dask as ap
+from aucpr_dask.chunks import ChunkReader
 from aucpr_dask.execution import _evaluated, _score_reader
 from aucpr_dask.planning import plan_run
-from aucpr_dask.scores.chunks import ChunkReader
 from aucpr_dask.stores import nodes_of
 
 BLOSC = BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle")

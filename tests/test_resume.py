@@ -201,8 +201,8 @@ def test_a_run_that_still_lays_out_is_waited_for(
     def lay_out() -> None:
         for number in range(4):  # more slowly than it is waited for, but it does go on
             time.sleep(0.5)
-            (target / "estimate" / "c" / str(number)).mkdir(parents=True)
-            (target / "estimate" / "c" / str(number) / "0").write_bytes(b"")
+            (target / "estimate").mkdir(parents=True, exist_ok=True)
+            (target / "estimate" / f"c.{number}.0").write_bytes(b"")
         ledger_of(target).change_plan({"options": {"seed": 8}})
 
     with ThreadPoolExecutor() as pool:
