@@ -27,7 +27,7 @@ COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "common ground": ("#eeeeee", ("errors", "trust", "progress", "variables", "specs", "domains")),
     "stores": (
         "#d6ebf7",
-        ("urls", "backends", "versioned", "stores", "scores", "inputs", "results"),
+        ("urls", "backends", "versioned", "stores", "chunks", "scores", "inputs", "results"),
     ),
     "numbers, no labels": (
         "#fde8c4",

@@ -105,7 +105,7 @@ LAYERS = [
     ("domains", "urls"),
     ("backends",),
     ("versioned",),
-    ("stores", "kernels"),
+    ("stores", "kernels", "chunks"),
     ("scores", "blocks"),
     ("curve_blocks", "resampling_blocks", "chunked_blocks"),
     ("band_blocks",),
