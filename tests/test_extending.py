@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 from conftest import pooled, queried
 from distributed import Client
 from hypothesis import given, settings
@@ -76,6 +77,20 @@ def test_finished_blocks_stay_as_they_are(client: Client, tmp_path: Path) -> Non
     whole = [path for path in before if path.parent.name == "estimate" and path.name.startswith("c.")]
     assert len(whole) > 2
     assert sum(after[path] == before[path] for path in whole) >= len(whole) // 2  # but for chunks at the edge
+
+
+def test_a_result_keeps_its_layout(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder for each row of chunks, and all of them compressed: so results were stored before version 0.1."""
+    with monkeypatch.context() as before:
+        before.setattr("aucpr_dask.planning.FLAT", {"name": "default", "separator": "/"})
+        before.setattr("aucpr_dask.planning.SMALL_CHUNK", 0)
+        run(client, WHOLE.isel(model=slice(6)), tmp_path)
+    result = run(client, WHOLE, tmp_path, n_resamples=230)
+    assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS | {"n_resamples": 230}))
+    folder = tmp_path / "result.zarr" / "estimate"
+    assert len(list(folder.glob("c/*/*/0"))) > 3
+    assert not list(folder.glob("c.*"))
+    assert zarr.open_array(folder, mode="r").compressors
 
 
 def test_a_result_of_few_grows_to_many(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
