@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contenders import Suite, contender, floor
-from benchmarks.rankings import draw_ranking
+from benchmarks.contenders import contender, floor
+from benchmarks.rankings import OneRanking
 
 
-class ItemsInChunks(Suite):
+class ItemsInChunks(OneRanking):
     """Average precision of one ranking in ten chunks, graph and all, in one thread."""
 
     name = "items-in-chunks"
@@ -21,22 +21,13 @@ class ItemsInChunks(Suite):
         "scores, refined until upper - lower is at most 1e-3; with 0, the items of one range of scores after another."
     )
     params = (0.01, 0.5)
-    param_names = ("prevalence",)
     n_items = 10_000_000
 
-    def shrink(self) -> None:
-        """Take 5000 items."""
-        self.n_items = 5_000
-
-    def describe(self, prevalence: float) -> str:
-        """Return the prevalence in per cent."""
-        return f"{100 * prevalence:g} % positive"
-
     def setup(self, prevalence: float) -> None:
-        """Draw one ranking."""
+        """Draw one ranking, and cut it."""
         import dask.array as da
 
-        self.score, self.label = draw_ranking(self.n_items, prevalence)
+        super().setup(prevalence)
         self.chunks = [da.from_array(array, chunks=self.n_items // 10) for array in (self.score, self.label)]
 
     @contender("in one piece", "ap.estimate(score, label)", "aucpr-dask")
