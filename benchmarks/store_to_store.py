@@ -22,7 +22,7 @@ class StoreToStore(Suite):
     """Evaluate every model of a score store on two worker processes of one thread each."""
 
     name = "store-to-store"
-    title = "Store to store: {n_models} models by {n_items:,} float32 items, two worker processes"
+    title = "Store to store: models by {n_items:,} float32 items, 1 % positive, two worker processes"
     explanation = (
         "All on the same running cluster, the scores' files in the operating system's cache. 'ap.run': plan, read, "
         "check, average precision, its logit and influence intervals, write the result store. 'Read + bare kernels': "
@@ -31,26 +31,30 @@ class StoreToStore(Suite):
         "kernel. 'Read raw': the bytes of the files, not decoded. Memory is that of this process and both workers."
     )
     number = 1
-    params = ("1 % positive",)
-    n_models = 1000
+    params = (1000, 4000)
+    param_names = ("models",)
     n_items = 100_000
 
     def shrink(self) -> None:
         """Take four models of 500 items."""
-        self.n_models, self.n_items = 4, 500
+        self.params, self.n_items = (4,), 500
 
-    def setup(self, case: str) -> None:
+    def describe(self, n_models: int) -> str:
+        """Return the number of models."""
+        return f"{n_models} models"
+
+    def setup(self, n_models: int) -> None:
         """Write the score store and start the cluster."""
         from distributed import Client, LocalCluster
 
         self.folder = tempfile.TemporaryDirectory(prefix="benchmark-")
         self.source = Path(self.folder.name) / "scores.zarr"
         self.results = (Path(self.folder.name) / f"result-{i}.zarr" for i in itertools.count())
-        write_scores(self.source, self.n_models, self.n_items)
+        write_scores(self.source, n_models, self.n_items)
         self.cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
         self.client = Client(self.cluster)
 
-    def teardown(self, case: str) -> None:
+    def teardown(self, n_models: int) -> None:
         """Stop the cluster and remove the stores."""
         self.client.close()
         self.cluster.close()
@@ -66,7 +70,7 @@ class StoreToStore(Suite):
         "aucpr-dask",
         numbers=lambda url: estimates(url),
     )
-    def time_run(self, case: str) -> Any:
+    def time_run(self, n_models: int) -> Any:
         """Run the whole command, into a new store each time."""
         import aucpr_dask as ap
 
@@ -81,17 +85,17 @@ class StoreToStore(Suite):
         tolerance=FLOAT64,
         is_floor=True,
     )
-    def time_read_and_kernels(self, case: str) -> Any:
+    def time_read_and_kernels(self, n_models: int) -> Any:
         """Do what the work needs at least, on the same workers."""
         return np.concatenate(self._on_every_chunk(read_and_estimate))
 
     @floor("read", "client.map(read, chunks)", "zarr")
-    def time_read(self, case: str) -> Any:
+    def time_read(self, n_models: int) -> Any:
         """Read and decompress alone."""
         return self._on_every_chunk(read)
 
     @floor("read raw", "client.map(read_bytes, files)", "distributed")
-    def time_read_raw(self, case: str) -> Any:
+    def time_read_raw(self, n_models: int) -> Any:
         """Read the bytes of every file, and do nothing with them."""
         files = [str(path) for path in self.source.rglob("*") if path.is_file()]
         return sum(self.client.gather(self.client.map(read_bytes, files, pure=False)))
