@@ -32,8 +32,7 @@ from benchmarks.scaling import Models, Workers, exponent  # noqa: E402
 from benchmarks.suites import SUITES  # noqa: E402
 from benchmarks.tables import fill, filled_pages, pages  # noqa: E402
 
-# The cold start compiles every kernel anew; the others start clusters of their own.
-SLOW = {"cold-start", "scaling-workers", "scaling-models", "scaling-items", "scheduler", "reading-ahead"}
+QUICK = {"single-ranking", "per-query", "bootstrap"}  # each of the others takes some seconds
 MACHINE = {"processor": "an abacus", "date": "2031-02-03 04:05 UTC", "system": "clay", "versions": "beads 2"}
 FIGURES = ROOT / "benchmarks" / "figures.json"
 WITHOUT_FLOOR = {"scaling-models", "scaling-items", "planning", "scheduler", "reading-ahead"}
@@ -290,7 +289,7 @@ def test_r_answers_with_all_digits_and_says_what_is_wrong():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # torcheval, while it is imported
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(kind, marks=pytest.mark.slow if kind.name in SLOW else (), id=kind.name) for kind in SUITES],
+    [pytest.param(kind, marks=() if kind.name in QUICK else pytest.mark.slow, id=kind.name) for kind in SUITES],
 )
 def test_suite_runs_once_and_its_contenders_agree(kind, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)  # for worker processes
