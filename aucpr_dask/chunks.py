@@ -1,8 +1,7 @@
-"""Whole chunks, read and written without what parts of chunks need.
+"""Whole chunks, read into memory that is used again for the next one.
 
 Of a chunk of 32 MiB in LZ4, Zarr makes two copies in new memory: 15 to 21 ms, much of it for the system's pages.
-Decoded into memory that is there already, it takes 11 to 12 ms. The eight small chunks of a block's results take 3.1 ms
-by way of Zarr and 1.4 ms as they are written here.
+Decoded into memory that is there already, it takes 11 to 12 ms.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from numpy.typing import NDArray
 from zarr.codecs import BloscCodec, BytesCodec
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
-
-AnyArray = zarr.Array[Any] | zarr.AsyncArray[Any]
 
 _LENGTH = slice(4, 8)  # where the header of a Blosc buffer says how many bytes it decodes to
 _memory = threading.local()
@@ -51,25 +48,14 @@ class ChunkReader:
         return chunk[tuple(slice(part.stop - part.start) for part in region)]
 
 
-async def write_chunk(array: zarr.AsyncArray[Any], region: Sequence[Any], values: NDArray[Any]) -> None:
-    """Write into an array: a whole chunk that is stored plainly as it is, anything else by way of Zarr."""
-    key = _key_of(array, region) if _codecs(array) == (BytesCodec,) and values.dtype == array.dtype else None
-    if key is None:
-        await array.setitem(tuple(region), values)
-        return
-    chunk = np.full(array.chunks, array.metadata.fill_value, array.dtype)
-    chunk[tuple(map(slice, values.shape))] = values
-    await array.store_path.store.set(key, default_buffer_prototype().buffer.from_bytes(chunk.tobytes()))
-
-
-def _codecs(array: AnyArray) -> tuple[type, ...]:
+def _codecs(array: zarr.Array[Any]) -> tuple[type, ...]:
     """Return the kinds of codecs of an array, if it has no shards and its bytes are in this machine's order."""
     codecs = (*array.filters, array.serializer, *array.compressors)
     orders = {getattr(codec.endian, "value", sys.byteorder) for codec in codecs if isinstance(codec, BytesCodec)}
     return tuple(map(type, codecs)) if array.shards is None and orders == {sys.byteorder} else ()
 
 
-def _key_of(array: AnyArray, region: Sequence[Any]) -> str | None:
+def _key_of(array: zarr.Array[Any], region: Sequence[Any]) -> str | None:
     """Return the key of the chunk that covers a region and no more."""
     if not all(isinstance(part, slice) for part in region):
         return None

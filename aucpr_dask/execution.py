@@ -23,7 +23,7 @@ from distributed.scheduler import NoWorkerError
 from zarr.abc.store import Store
 from zarr.core.sync import sync
 
-from aucpr_dask.chunks import ChunkReader, write_chunk
+from aucpr_dask.chunks import ChunkReader
 from aucpr_dask.clusters import Cluster, connect
 from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError, StoreError, UnreachableError, explain
 from aucpr_dask.evaluation import evaluate_part
@@ -296,7 +296,7 @@ def evaluate_block(
         ledger.check()
         dataset = _source_node(source, block.path, run_id)
         first = options.get("first_resample", 0)
-        known = open_array(_target_backend(target, run_id), block.path, "replicate") if first else None
+        known = zarr.Array(_target_arrays(target, block.path, ("replicate",), run_id)["replicate"]) if first else None
         result = _evaluated(dataset, _score_reader(source, block.path, run_id), block, options, known)
         ledger.check()  # again, at the last moment
         slices = block.slices | {RESAMPLE: slice(first, None)}
@@ -305,7 +305,7 @@ def evaluate_block(
         for name, variable in result.items():
             region = tuple(slices.get(str(dim), slice(None)) for dim in variable.dims)
             new = variable[{RESAMPLE: slices[RESAMPLE]}] if RESAMPLE in variable.dims else variable
-            writes.append(write_chunk(arrays[name], region, new.values))
+            writes.append(arrays[name].setitem(region, new.values))
         sync(_end_all(writes))
         ledger.record_done(number, {"seconds": round(time.monotonic() - started, 3)})
     except OtherRunError as error:

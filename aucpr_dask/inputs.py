@@ -17,7 +17,7 @@ from aucpr_dask.specs import ESTIMATORS, MISSING, TIES, UNJUDGED, choose, parse_
 from aucpr_dask.variables import GRADE, ITEM, MODEL, QUERY
 
 EXACT_INTEGERS = 2**53
-_Labelled = TypeVar("_Labelled", xr.DataArray, xr.Variable)
+Labelled = TypeVar("Labelled", xr.DataArray, xr.Variable)
 
 
 def aligned(
@@ -45,7 +45,7 @@ def aligned(
     return chunked_alike(inputs)
 
 
-def chunked_alike(inputs: dict[str, _Labelled]) -> dict[str, _Labelled]:
+def chunked_alike(inputs: dict[str, Labelled]) -> dict[str, Labelled]:
     """Chunk what is in memory as the scores are, lest Dask cut its item axis or choose other blocks."""
     lengths = inputs["score"].chunksizes
     if not lengths:

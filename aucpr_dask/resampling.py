@@ -14,7 +14,7 @@ import xarray as xr
 from aucpr_dask.blocks import FEW_POSITIVES, ITEM_ROLES, Request, evaluate_rankings
 from aucpr_dask.chunked_items import evaluate_in_chunks, has_chunked_items, needs_whole_rankings
 from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.inputs import aligned, chunked_alike, clusters_of
+from aucpr_dask.inputs import Labelled, aligned, chunked_alike, clusters_of
 from aucpr_dask.resampling_blocks import (
     ON_AN_AXIS,
     effective_positives,
@@ -309,36 +309,25 @@ def map_rankings(
     dim: str,
     **kwargs: Any,
 ) -> xr.DataArray:
-    """Map a block function over the leading dimensions of labelled inputs."""
-    inputs = aligned(inputs, request, dim, whole_items=False)
-    return _map(function, inputs, request, sizes, dim, **kwargs)  # type: ignore[no-any-return]
+    """Map a block function over the leading dimensions of inputs whose labels are checked first."""
+    return map_variables(function, aligned(inputs, request, dim, whole_items=False), request, sizes, dim, **kwargs)
 
 
 def map_variables(
     function: Callable[..., Any],
-    inputs: dict[str, xr.Variable],
+    inputs: dict[str, Labelled],
     request: Request,
     sizes: dict[str, int],
     dim: str,
     **kwargs: Any,
-) -> xr.Variable:
-    """Map a block function over inputs without labels: of one data set, whose labels every step would compare."""
-    return _map(function, chunked_alike(inputs), request, sizes, dim, **kwargs)  # type: ignore[no-any-return]
-
-
-def _map(
-    function: Callable[..., Any],
-    inputs: Mapping[str, Any],
-    request: Request,
-    sizes: dict[str, int],
-    dim: str,
-    **kwargs: Any,
-) -> Any:
+) -> Labelled:
+    """Map a block function over inputs that are aligned; of variables, there are no labels to compare at every step."""
+    inputs = chunked_alike(inputs)
     in_chunks = any(has_chunked_items(a, a.get_axis_num(dim)) for a in inputs.values() if dim in a.dims)
     if in_chunks and function is not evaluate_rankings:
         raise needs_whole_rankings(function.__name__.replace("_", " "), dim)
     roles = tuple(inputs)
-    return xr.apply_ufunc(
+    return xr.apply_ufunc(  # type: ignore[no-any-return]
         evaluate_in_chunks if in_chunks else function,
         *inputs.values(),
         input_core_dims=[[dim] if role in ITEM_ROLES else [] for role in roles],

@@ -88,8 +88,7 @@ class PendingStore:
 
 def open_array(backend: Store, path: str, name: str) -> zarr.Array[Any]:
     """Open one array of a store, finished or not, for reading and writing."""
-    mode = "r" if backend.read_only else "r+"
-    return zarr.open_array(backend, path=f"{path}/{name}".strip("/"), mode=mode, zarr_format=3)
+    return zarr.Array(open_arrays(backend, path, [name])[name])
 
 
 def open_arrays(backend: Store, path: str, names: Iterable[str]) -> dict[str, zarr.AsyncArray[Any]]:

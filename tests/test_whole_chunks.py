@@ -1,4 +1,4 @@
-"""Whole chunks, read and written directly: what Zarr reads and writes, or left to it."""
+"""Whole chunks, read into memory that is used again: what Zarr reads, or left to it."""
 
 from pathlib import Path
 from threading import Thread
@@ -12,11 +12,10 @@ from conftest import pooled, queried
 from hypothesis import given
 from hypothesis import strategies as st
 from zarr.codecs import BloscCodec, BytesCodec, GzipCodec, ZstdCodec
-from zarr.core.sync import sync
 from zarr.storage import MemoryStore
 
 import aucpr_dask as ap
-from aucpr_dask.chunks import ChunkReader, write_chunk
+from aucpr_dask.chunks import ChunkReader
 from aucpr_dask.execution import _evaluated, _score_reader
 from aucpr_dask.planning import plan_run
 from aucpr_dask.stores import nodes_of
@@ -132,42 +131,3 @@ def test_what_blocks_are_evaluated_from_is_read_this_way(
         assert reader.read(region) is not None
         found = _evaluated(dataset, reader, block, {})
         np.testing.assert_array_equal(found["estimate"], expected["estimate"].isel(block.slices))
-
-
-@given(
-    shape=st.tuples(st.integers(1, 9), st.integers(1, 7)),
-    chunks=st.tuples(st.integers(1, 5), st.integers(1, 8)),
-    dtype=st.sampled_from(["float64", "int64", "int32"]),
-    options=st.sampled_from(
-        [{"compressors": None}, {"compressors": None, "serializer": BytesCodec(endian="big")}, {"compressors": BLOSC}]
-    ),
-    separator=st.sampled_from("/."),
-    seed=st.integers(0, 2**32 - 1),
-)
-def test_what_is_written_is_what_zarr_writes(
-    shape: tuple[int, int],
-    chunks: tuple[int, int],
-    dtype: str,
-    options: dict[str, Any],
-    separator: str,
-    seed: int,
-) -> None:
-    """Zeros among them, which Zarr would not store."""
-    values = np.random.default_rng(seed).integers(0, 2, shape).astype(dtype)
-    options = options | {"chunk_key_encoding": {"name": "default", "separator": separator}, "fill_value": 0}
-    ours, theirs = (array_of(np.ones(shape, dtype), chunks, **options) for _ in range(2))
-    for place in np.ndindex(ours.cdata_shape):
-        region = tuple(map(whole, place, chunks, shape))
-        sync(write_chunk(ours.async_array, region, values[region]))
-        theirs[region] = values[region]
-    np.testing.assert_array_equal(ours[...], theirs[...])
-    np.testing.assert_array_equal(ours[...], values)
-    stored = ours.store._store_dict
-    assert all(stored[key].to_bytes() == content.to_bytes() for key, content in theirs.store._store_dict.items())
-
-
-def test_a_part_of_a_chunk_leaves_the_rest_as_it_is() -> None:
-    array = array_of(np.arange(20.0).reshape(4, 5), (2, 5), compressors=None)
-    sync(write_chunk(array.async_array, (slice(0, 1), slice(None)), np.zeros((1, 5))))
-    np.testing.assert_array_equal(array[0], np.zeros(5))
-    np.testing.assert_array_equal(array[1:], np.arange(5.0, 20).reshape(3, 5))
