@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.contenders import Contender, Suite, contender, floor
 from benchmarks.measure import Timing
-from benchmarks.store_to_store import estimates, on_every_chunk, read_and_estimate, write_scores
+from benchmarks.store_to_store import Models, estimates, on_every_chunk, read_and_estimate, write_scores
 
 ALL_NUMBERS = 0.0  # the tolerance: the same, to the last bit
 
@@ -69,7 +69,7 @@ class Runs(Suite):
         return self.clients[n_workers]
 
 
-class Workers(Runs):
+class Workers(Models, Runs):
     """One worker process and two."""
 
     name = "scaling-workers"
@@ -80,17 +80,6 @@ class Workers(Runs):
         "however small, no worker makes shorter: it weighs less the more models there are. The floors say what "
         "the machine allows: reading and the bare kernels alone, without a plan, labels or results."
     )
-    params = (1000, 4000)
-    param_names = ("models",)
-    n_items = 100_000
-
-    def shrink(self) -> None:
-        """Take four models of 500 items."""
-        self.params, self.n_items = (4,), 500
-
-    def describe(self, n_models: int) -> str:
-        """Return the number of models."""
-        return f"{n_models} models"
 
     @contender(
         "one worker process", "ap.run(..., cluster=client_of_1)", "aucpr-dask", numbers=lambda url: estimates(url)

@@ -18,7 +18,23 @@ MODELS_AT_A_TIME = 50
 INTERVALS = ("logit", "influence_logit")
 
 
-class StoreToStore(Suite):
+class Models(Suite):
+    """What the suites of such runs have in common: a short run, and one in which what every run costs weighs less."""
+
+    params = (1000, 4000)
+    param_names = ("models",)
+    n_items = 100_000
+
+    def shrink(self) -> None:
+        """Take four models of 500 items."""
+        self.params, self.n_items = (4,), 500
+
+    def describe(self, n_models: int) -> str:
+        """Return the number of models."""
+        return f"{n_models} models"
+
+
+class StoreToStore(Models):
     """Evaluate every model of a score store on two worker processes of one thread each."""
 
     name = "store-to-store"
@@ -31,17 +47,6 @@ class StoreToStore(Suite):
         "kernel. 'Read raw': the bytes of the files, not decoded. Memory is that of this process and both workers."
     )
     number = 1
-    params = (1000, 4000)
-    param_names = ("models",)
-    n_items = 100_000
-
-    def shrink(self) -> None:
-        """Take four models of 500 items."""
-        self.params, self.n_items = (4,), 500
-
-    def describe(self, n_models: int) -> str:
-        """Return the number of models."""
-        return f"{n_models} models"
 
     def setup(self, n_models: int) -> None:
         """Write the score store and start the cluster."""
