@@ -27,7 +27,7 @@ FEW_POSITIVES = 20
 HEAVY_TIES = 0.1
 INVERTED_BY = 3.0
 
-COLUMNS = ("n_positive", "n_negative", "n_missing", "flags")
+COLUMNS = ("n_positive", "n_negative", "n_missing", "prevalence", "flags")
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) 
 
     Returns
     -------
-    ndarray of float64, shape (..., estimators + extras + 4)
+    ndarray of float64, shape (..., estimators + extras + 5)
         The estimates, the extras, then `COLUMNS`.
 
     Raises
@@ -104,7 +104,9 @@ def finished(out: NDArray[np.float64], n_codes: int, rows: Rows, request: Reques
 
     facts = dict(zip(kernels.COLUMNS, out[:, n_codes:].T, strict=True))
     check_rows(facts, rows, request)
-    columns = [facts["n_positive"], facts["n_negative"], facts["n_missing"], _flags(facts)]
+    n_items = facts["n_positive"] + facts["n_negative"]
+    prevalence = facts["n_positive"] / np.where(n_items > 0, n_items, np.nan)
+    columns = [facts["n_positive"], facts["n_negative"], facts["n_missing"], prevalence, _flags(facts)]
     return np.column_stack([out[:, :n_codes], *columns]).reshape(*rows.lead, n_codes + len(COLUMNS))
 
 

@@ -355,13 +355,12 @@ def _estimates(stacked: xr.Variable, request: Request, n_extras: int) -> dict[st
     estimates = stacked.isel({_QUANTITY: slice(n_estimators)})
     first = n_estimators + n_extras
     column = {name: stacked.isel({_QUANTITY: first + position}) for position, name in enumerate(COLUMNS)}
-    n_items = column["n_positive"] + column["n_negative"]
     return {
         "estimate": xr.Variable((*estimates.dims[:-1], ESTIMATOR), estimates.data),
         "n_positive": column["n_positive"],
         "n_negative": column["n_negative"],
         "n_missing": column["n_missing"].astype(np.int64),
-        "prevalence": column["n_positive"] / n_items.where(n_items > 0),
+        "prevalence": column["prevalence"],
         "flags": column["flags"].astype(np.int32),
     }
 

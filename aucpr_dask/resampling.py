@@ -18,6 +18,7 @@ from aucpr_dask.inputs import Labelled, aligned, chunked_alike, clusters_of
 from aucpr_dask.resampling_blocks import (
     ON_AN_AXIS,
     effective_positives,
+    errors_where_known,
     estimate_accelerations,
     evaluate_folds,
     evidence_bounds,
@@ -199,7 +200,16 @@ def with_intervals(
         error = error.where(has_influence, evidence["replicates"].std(RESAMPLE, ddof=1))
         if plan.keep_replicates:
             found["replicate"] = evidence["replicates"]
-    error = error.where(estimate.notnull() & (has_influence | ("replicates" in evidence)))
+    is_known = has_influence | ("replicates" in evidence)
+    error = xr.apply_ufunc(
+        errors_where_known,
+        estimate,
+        error,
+        is_known,
+        dask="parallelized",
+        output_dtypes=[np.float64],
+        keep_attrs=False,
+    )
     found["standard_error"] = error.transpose(*estimate.dims)
     found["interval"] = _bounds(evidence, plan, request)
     return found

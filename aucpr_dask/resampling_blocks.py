@@ -320,6 +320,11 @@ def influence_errors(*arrays: Array, roles: tuple[str, ...], request: Request, i
     return np.asarray(np.sqrt((columns[..., :-1] ** 2).sum(axis=-1)))
 
 
+def errors_where_known(estimate: Array, error: Array, is_known: Array) -> NDArray[np.float64]:
+    """Return standard errors of the estimates that there are, by the estimators that have one; else NaN."""
+    return np.where(is_known & ~np.isnan(estimate), error, np.nan)
+
+
 def evidence_bounds(
     *arrays: Array, names: tuple[str, ...], methods: tuple[str, ...], level: float
 ) -> NDArray[np.float64]:
