@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from zarr.abc.store import ByteRequest, Store
-from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
+from zarr.core.sync import sync
 from zarr.storage import LocalStore, WrapperStore
 
 from aucpr_dask.errors import StoreError, UnreachableError, explain
@@ -62,6 +63,34 @@ def open_backend(url: str | Path, *, read_only: bool = False) -> Store:
         if open_scheme is None:
             return RemoteStore(_open_fsspec(place, read_only=read_only), place)
         return RemoteStore(_object_store(open_scheme(place), read_only=read_only), place)
+
+
+def has_values_at_once(store: Store) -> bool:
+    """Whether a store can do without an event loop, as Zarr's newer ones of local folders can."""
+    return all(hasattr(store, name) for name in ("get_sync", "set_sync", "delete_sync"))
+
+
+def get_value(store: Any, key: str) -> Buffer | None:
+    """Return what a store holds at a key; None if nothing."""
+    if has_values_at_once(store):
+        return store.get_sync(key)  # type: ignore[no-any-return]
+    return sync(store.get(key, default_buffer_prototype()))  # type: ignore[no-any-return]
+
+
+def set_value(store: Any, key: str, value: Buffer) -> None:
+    """Let a store hold a value at a key."""
+    if has_values_at_once(store):
+        store.set_sync(key, value)
+    else:
+        sync(store.set(key, value))
+
+
+def delete_value(store: Any, key: str) -> None:
+    """Let a store hold nothing at a key."""
+    if has_values_at_once(store):
+        store.delete_sync(key)
+    else:
+        sync(store.delete(key))
 
 
 def check_writable(url: str | Path) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,13 @@ from uuid import uuid4
 import numpy as np
 import xarray as xr
 import zarr
-from distributed import Client, Future, KilledWorker, as_completed
+from distributed import Client, Future, KilledWorker, as_completed, get_worker
 from distributed.scheduler import NoWorkerError
 from zarr.abc.store import Store
 from zarr.core.sync import sync
 
-from aucpr_dask.chunks import ChunkReader
+from aucpr_dask.backends import delete_value
+from aucpr_dask.chunks import ChunkReader, write_chunk
 from aucpr_dask.clusters import Cluster, connect
 from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError, StoreError, UnreachableError, explain
 from aucpr_dask.evaluation import evaluate_part
@@ -55,6 +56,8 @@ LEAST_AHEAD = 64  # tasks in flight, however few the workers: by what waits, a c
 SENT_AT_ONCE = 1 / 4  # of the tasks in flight, at least
 SECONDS_BETWEEN_COUNTS = 1.0  # of the threads there are
 SECONDS_TO_LAY_OUT = 5.0  # in which a run that is alive writes at least one document more
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.5  # seconds between looks whether it is laid out
+PATIENCE = 600.0  # seconds to wait for that: of ten thousand data sets on slow storage, it takes minutes
 RETRIES = 2  # of a block whose storage or worker fails; what is wrong with the data is not tried again
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # a disk, a quota or a limit: no other block will fare better
 
@@ -129,11 +132,16 @@ def run(
         watcher.started(client.dashboard_link)
         memory = _memory_of_a_thread(client)
         plan.check_memory(memory)
+        lay_out = None
         if ledger is None:
-            ledger = _lay_out(plan, target, overwrite=overwrite)
+            ledger = Ledger(open_backend(target))
+            if overwrite:
+                _lay_out(plan, target, ledger, overwrite=True)
+            else:
+                lay_out = partial(_lay_out, plan, target, ledger, overwrite=False)
         try:
-            if ledger.root_document() is not None:
-                _compute(client, plan, ledger, target, options, watcher)
+            if lay_out is not None or ledger.root_document() is not None:
+                _compute(client, plan, ledger, target, options, watcher, lay_out)
                 _finish(target, ledger)
             for stage, planned in stages_of(plan, ledger, target):
                 blocks = planned.with_blocks(stage.blocks)
@@ -158,10 +166,14 @@ def _compute(
     target: str,
     options: dict[str, Any],
     on_progress: Callable[[Progress], None] | None,
+    lay_out: Callable[[], None] | None = None,
 ) -> None:
-    """Evaluate all blocks of a plan, and raise what is to be said of those that failed."""
-    arguments = target, uuid4().hex, ledger.join(), options
-    failures = _run_blocks(client, plan, ledger, arguments, on_progress)
+    """Evaluate all blocks of a plan, and raise what is to be said of those that failed.
+
+    What is to be laid out first is laid out while the first blocks are read and evaluated.
+    """
+    token = ledger.join() if lay_out is None else ledger.reserve()
+    failures = _run_blocks(client, plan, ledger, (target, uuid4().hex, token, options), on_progress, lay_out)
     if failures:
         raise _explained(failures, plan, target)
 
@@ -175,17 +187,15 @@ def _is_complete(ledger: Ledger, plan: Plan, target: str) -> bool:
     return True
 
 
-def _lay_out(plan: Plan, target: str, *, overwrite: bool) -> Ledger:
+def _lay_out(plan: Plan, target: str, ledger: Ledger, *, overwrite: bool) -> None:
     """Lay out the result, and open its ledger; a run that still writes there stops."""
-    ledger = Ledger(open_backend(target))
     if overwrite and ledger.plan() is not None:
         ledger.retire()
     pending = create_store(target, plan.template, KIND, overwrite=overwrite, claim=ledger.claim)
     with _explaining_storage(target):
         ledger.record_digests(stored_digests(plan.unread))
         ledger.open(plan.parameters, pending.root_document)
-        sync(pending.backend.delete(ROOT_DOCUMENT))  # of the run that was stopped, if it was about to finish
-    return ledger
+        delete_value(pending.backend, ROOT_DOCUMENT)  # of the run that was stopped, if it was about to finish
 
 
 def _finish(target: str, ledger: Ledger) -> None:
@@ -293,20 +303,22 @@ def evaluate_block(
     started = time.monotonic()
     ledger = Ledger(_target_backend(target, run_id), token)
     try:
-        ledger.check()
         dataset = _source_node(source, block.path, run_id)
         first = options.get("first_resample", 0)
         known = zarr.Array(_target_arrays(target, block.path, ("replicate",), run_id)["replicate"]) if first else None
         result = _evaluated(dataset, _score_reader(source, block.path, run_id), block, options, known)
-        ledger.check()  # again, at the last moment
+        _await_layout(target, run_id, token)
+        ledger.check()  # at the last moment
         slices = block.slices | {RESAMPLE: slice(first, None)}
         arrays = _target_arrays(target, block.path, tuple(result), run_id)
         writes = []
         for name, variable in result.items():
             region = tuple(slices.get(str(dim), slice(None)) for dim in variable.dims)
             new = variable[{RESAMPLE: slices[RESAMPLE]}] if RESAMPLE in variable.dims else variable
-            writes.append(arrays[name].setitem(region, new.values))
-        sync(_end_all(writes))
+            if not write_chunk(arrays[name], region, new.values):
+                writes.append(arrays[name].setitem(region, new.values))
+        if writes:
+            sync(_end_all(writes))
         ledger.record_done(number, {"seconds": round(time.monotonic() - started, 3)})
     except OtherRunError as error:
         return error
@@ -314,9 +326,33 @@ def evaluate_block(
         raise
     except AucprError as error:
         with suppress(OtherRunError):
+            _await_layout(target, run_id, token)
             ledger.record_failure(number, {"error": str(error)})
         return error
     return None
+
+
+@lru_cache(maxsize=8)
+def _await_layout(target: str, run_id: str, token: str) -> None:
+    """Wait, once per process and run, until the result is laid out: the first blocks are handed out before.
+
+    Raises
+    ------
+    OtherRunError
+        If the place is another run's.
+    CancelledError
+        If nobody waits for the block any more.
+    """
+    ledger, worker = Ledger(_target_backend(target, run_id), token), get_worker()
+    task = worker.state.tasks[worker.get_current_task()]
+    pause, until = SHORTEST_PAUSE, time.monotonic() + PATIENCE
+    while not ledger.is_open():
+        if task.state == "cancelled":
+            raise CancelledError(task.key)
+        if time.monotonic() > until:
+            ledger.check()
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 async def _end_all(writes: list[Coroutine[Any, Any, None]]) -> None:
@@ -391,6 +427,7 @@ def _run_blocks(
     ledger: Ledger,
     arguments: tuple[str, str, str, dict[str, Any]],
     on_progress: Callable[[Progress], None] | None,
+    lay_out: Callable[[], None] | None,
 ) -> dict[int, BaseException]:
     """Evaluate the blocks that the ledger does not call done, and return the errors of those that failed for good."""
     done = ledger.done()
@@ -399,7 +436,8 @@ def _run_blocks(
     failures: dict[int, BaseException] = {}
     rankings = [block.n_rankings for block in plan.blocks]
     tracker = Tracker(rankings, plan.block_bytes, done, client.dashboard_link)
-    for call, outcome in as_they_finish(client, evaluate_block, calls, retries=RETRIES, keep_going=True):
+    how: Any = {"retries": RETRIES, "keep_going": True, "meanwhile": lay_out}
+    for call, outcome in as_they_finish(client, evaluate_block, calls, **how):
         number = waiting[call]
         if isinstance(outcome, OtherRunError):
             raise outcome
@@ -440,12 +478,14 @@ def as_they_finish(
     *,
     retries: int = 0,
     keep_going: bool = False,
+    meanwhile: Callable[[], None] | None = None,
 ) -> Iterator[tuple[int, Any]]:
     """Run calls of a function on the workers, few at a time, and yield the number of each call and its result.
 
     A call that raises is tried again so often; then its error is raised, or yielded in place of a result if the others
     are to go on. Workers that die take all that waits on them along, so a call whose workers died, however often, is
-    tried once more when nothing else is under way: only if they die then, too, was it the call.
+    tried once more when nothing else is under way: only if they die then, too, was it the call. What is to be done
+    meanwhile is done here, once the first calls are on their way.
     """
     threads = _Threads(client)
     waiting = enumerate(calls)
@@ -469,6 +509,8 @@ def as_they_finish(
     try:
         with _explaining_losses(client):
             running = as_completed(fill(), client.loop)
+        if meanwhile is not None:
+            meanwhile()
         alone = False
         while unfinished or suspects:
             with _explaining_losses(client):

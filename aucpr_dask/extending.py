@@ -21,6 +21,7 @@ from zarr.abc.store import Store
 from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 
+from aucpr_dask.backends import delete_value, get_value, set_value
 from aucpr_dask.errors import StoreError, explain
 from aucpr_dask.ledger import Ledger, differing
 from aucpr_dask.planning import Block, Plan, Region, plan_run
@@ -154,7 +155,7 @@ def _next_stage(backend: Store, ledger: Ledger, plan: Plan, where: str) -> Stage
 
 def _root_of(backend: Store, ledger: Ledger) -> Document:
     """Return the root document of a finished result, one that does not open while it is extended included."""
-    document = sync(backend.get(ROOT_DOCUMENT, default_buffer_prototype())) or ledger.kept_root()
+    document = get_value(backend, ROOT_DOCUMENT) or ledger.kept_root()
     return {} if document is None else dict(json.loads(document.to_bytes()))
 
 
@@ -173,13 +174,13 @@ def begin(stage: Stage, target: str, ledger: Ledger) -> None:
     ledger.drop_records()
     ledger.claim()
     for key, document in stage.documents.items():
-        sync(backend.set(key, document))
+        set_value(backend, key, document)
     for path, name, where, values in stage.labels:
         open_array(backend, path, name)[where] = values
     ledger.record_digests(stage.digests)
     if not stage.stays_open:
         ledger.keep_root(before)
-        sync(backend.delete(ROOT_DOCUMENT))
+        delete_value(backend, ROOT_DOCUMENT)
     ledger.open_extension(stage.identity)
 
 

@@ -25,6 +25,7 @@ from zarr.abc.store import Store
 from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 
+from aucpr_dask.backends import delete_value, get_value, set_value
 from aucpr_dask.errors import OtherRunError, explain
 
 FOLDER = "ledger"
@@ -52,8 +53,13 @@ class Ledger:
         if self._token is None:
             self.claim()
         self.check()
-        sync(self._backend.set(ROOT, root_document))
+        set_value(self._backend, ROOT, root_document)
         self._write(PLAN, plan)
+
+    def reserve(self) -> str:
+        """Return the token by which :meth:`claim` will take a place, for tasks that start before."""
+        self._token = uuid4().hex
+        return self._token
 
     def claim(self) -> None:
         """Take an empty place, before anything is laid out there: of runs that start at once, one.
@@ -63,7 +69,7 @@ class Ledger:
         OtherRunError
             If another run was first.
         """
-        self._token = uuid4().hex
+        self._token = self._token or uuid4().hex
         sync(self._backend.set_if_not_exists(TOKEN, _buffer(self._token.encode())))
         self.check()
 
@@ -102,6 +108,19 @@ class Ledger:
                 )
             )
 
+    def is_open(self) -> bool:
+        """Whether all that stands beside a reserved ledger is complete.
+
+        Raises
+        ------
+        OtherRunError
+            If another run has taken the place, or has finished there.
+        """
+        is_complete = self.plan() is not None
+        if is_complete or self.token():
+            self.check()
+        return is_complete
+
     def plan(self) -> dict[str, Any] | None:
         """Return the plan of the run that wrote, or is to write, this store; None if there is none."""
         document = self._read(PLAN)
@@ -122,11 +141,11 @@ class Ledger:
 
     def open_extension(self, identity: str) -> None:
         """Start to extend a finished result: all that an extension needs is in its place."""
-        sync(self._backend.set(EXTENSION, _buffer(identity.encode())))
+        set_value(self._backend, EXTENSION, _buffer(identity.encode()))
 
     def keep_root(self, root_document: Buffer) -> None:
         """Keep the root document of a finished result while it does not open."""
-        sync(self._backend.set(BEFORE, root_document))
+        set_value(self._backend, BEFORE, root_document)
 
     def kept_root(self) -> Buffer | None:
         """Return the root document that was kept, if any."""
@@ -142,7 +161,7 @@ class Ledger:
         for path, values in digests.items():
             content = io.BytesIO()
             np.save(content, values, allow_pickle=False)
-            sync(self._backend.set(_digests_key(path), _buffer(content.getvalue())))
+            set_value(self._backend, _digests_key(path), _buffer(content.getvalue()))
 
     def record_done(self, block: int, facts: Mapping[str, Any]) -> None:
         """Record that a block is complete; raises as :meth:`check`."""
@@ -163,7 +182,8 @@ class Ledger:
 
     def retire(self) -> None:
         """Stop the runs of this ledger: nothing that they write from now on counts."""
-        sync(self._backend.delete(TOKEN))
+        delete_value(self._backend, TOKEN)
+        self._token = None
 
     def close(self, *, still_between: bool = False) -> None:
         """Drop the records of single blocks: the plan stays with the finished result.
@@ -171,7 +191,7 @@ class Ledger:
         So does the root document that is kept of a result that is still to be given more resamples.
         """
         for key in (ROOT, EXTENSION) if still_between else (ROOT, EXTENSION, BEFORE):  # first: then all is done
-            sync(self._backend.delete(key))
+            delete_value(self._backend, key)
         self.retire()
         self.drop_records()
 
@@ -189,7 +209,7 @@ class Ledger:
         try:
             self.check()
         except OtherRunError:
-            sync(self._backend.delete(self._key(folder, block)))  # whose ledger this is now will not
+            delete_value(self._backend, self._key(folder, block))  # whose ledger this is now will not
             raise
 
     def _key(self, folder: str, block: int) -> str:
@@ -201,11 +221,11 @@ class Ledger:
         return {int(number) for number, _, token in records if token == owner}
 
     def _write(self, key: str, document: Mapping[str, Any]) -> None:
-        sync(self._backend.set(key, _buffer(json.dumps(document, sort_keys=True).encode())))
+        set_value(self._backend, key, _buffer(json.dumps(document, sort_keys=True).encode()))
 
     def _read(self, key: str) -> Buffer | None:
         try:
-            return sync(self._backend.get(key, default_buffer_prototype()))
+            return get_value(self._backend, key)
         except FileNotFoundError:
             return None
 

@@ -26,7 +26,7 @@ from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore
 
-from aucpr_dask.backends import check_writable
+from aucpr_dask.backends import check_writable, delete_value, get_value, set_value
 from aucpr_dask.backends import open_backend as open_backend
 from aucpr_dask.errors import InvalidInputError, StoreError, explain
 from aucpr_dask.trust import check_plain_arrays
@@ -83,7 +83,7 @@ class PendingStore:
 
     def commit(self) -> None:
         """Write the root document: from now on the store opens."""
-        sync(self.backend.set(ROOT_DOCUMENT, self.root_document))
+        set_value(self.backend, ROOT_DOCUMENT, self.root_document)
 
 
 def open_array(backend: Store, path: str, name: str) -> zarr.Array[Any]:
@@ -248,7 +248,7 @@ def _clear(url: str, backend: Store) -> None:
             )
         )
     # The root document goes first: a crash in the middle must not leave a store that opens.
-    sync(backend.delete(ROOT_DOCUMENT))
+    delete_value(backend, ROOT_DOCUMENT)
     for pause in (0.01, 0.1, 0.5):  # a run that was told to stop may be writing its last block
         try:
             return sync(backend.clear())
@@ -378,7 +378,7 @@ def read_root_document(url: str) -> bytes:
     """
     backend = open_backend(url, read_only=True)
     try:
-        document = sync(backend.get(ROOT_DOCUMENT, default_buffer_prototype()))
+        document = get_value(backend, ROOT_DOCUMENT)
         # What lists nothing, such as a web server, does not tell.
         unfinished = document is None and backend.supports_listing and not sync(backend.is_empty(""))
     except FileNotFoundError:

@@ -551,6 +551,14 @@ def wait_for(client: Client) -> None:
     client.gather([client.submit(abs, -1, workers=[address], pure=False) for address in workers])  # one thread each
 
 
+def until(is_so: Callable[[], bool], otherwise: str) -> None:
+    """Wait for something that is bound to come."""
+    late = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < late, otherwise
+        time.sleep(0.02)
+
+
 @contextmanager
 def poisoned(trial: Trial, number: int) -> Iterator[None]:
     """Put a value on disk that makes workers ill, into the scores of one block, while this lasts."""

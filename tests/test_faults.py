@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import faults
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import pooled
@@ -19,8 +20,9 @@ from test_run import assert_does_not_open, assert_same_bits
 from zarr.storage import LocalStore
 
 import aucpr_dask as ap
+from aucpr_dask import execution
 from aucpr_dask.cli import main
-from aucpr_dask.errors import OtherRunError, RunError
+from aucpr_dask.errors import OtherRunError, RunError, StoreError
 from aucpr_dask.execution import as_they_finish
 from aucpr_dask.ledger import Ledger
 
@@ -106,6 +108,69 @@ def test_without_room_for_its_files_a_run_says_so_and_goes_on_later(tmp_path: Pa
     faults.wait_for(client)
     assert_does_not_open(target)
     assert_same_bits(trial.run(target, client), trial.expected)
+
+
+def executing(dask_worker: Any) -> list[int]:
+    """Return the threads of a worker that run something, whatever became of its task."""
+    return list(dask_worker.active_threads)
+
+
+def test_the_first_blocks_are_evaluated_while_the_result_is_laid_out(
+    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = Trial(tmp_path)
+    lay_out = execution._lay_out
+    under_way = 0
+
+    def lay_out_late(*arguments: Any, **options: Any) -> None:
+        nonlocal under_way
+        faults.until(lambda: all(client.run(executing).values()), "a worker has no block")
+        under_way = len(client.futures)
+        lay_out(*arguments, **options)
+
+    monkeypatch.setattr(execution, "_lay_out", lay_out_late)
+    assert_same_bits(trial.run(trial.new_target(), client), trial.expected)
+    assert under_way > 2
+
+
+def test_blocks_that_wait_for_a_layout_that_fails_end(
+    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = Trial(tmp_path)
+    target = trial.new_target()
+
+    def fail(*arguments: Any, **options: Any) -> None:
+        faults.until(lambda: all(client.run(executing).values()), "a worker has no block")
+        raise StoreError("no layout")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(execution, "_lay_out", fail)
+        with pytest.raises(StoreError, match="no layout"):
+            trial.run(target, client)
+    faults.until(lambda: not any(client.run(executing).values()), "a worker still waits")
+    assert not any(path.is_file() for path in target.rglob("*"))
+    assert_same_bits(trial.run(target, client), trial.expected)
+
+
+def test_a_place_that_another_run_takes_first_is_left_to_it(
+    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both find the place empty and hand out blocks: only those of one may be written."""
+    trial = Trial(tmp_path)
+    target = trial.new_target()
+    lay_out = execution._lay_out
+
+    def lay_out_second(*arguments: Any, **options: Any) -> None:
+        monkeypatch.setattr(execution, "_lay_out", lay_out)
+        ap.run(trial.source, target, estimators="lower_trapezoid", cluster=client)
+        lay_out(*arguments, **options)
+
+    monkeypatch.setattr(execution, "_lay_out", lay_out_second)
+    with pytest.raises(StoreError, match="something at this place"):
+        trial.run(target, client)
+    faults.wait_for(client)
+    expected = ap.evaluate(ap.open_scores(trial.source), estimators="lower_trapezoid")
+    np.testing.assert_array_equal(ap.open_result(target)["estimate"], expected["estimate"])
 
 
 def test_exit_codes_say_what_to_do(tmp_path: Path, client: Client) -> None:

@@ -1,4 +1,4 @@
-"""Whole chunks, read into memory that is used again: what Zarr reads, or left to it."""
+"""Whole chunks, read into memory that is used again, and written as they are: what Zarr does, or left to it."""
 
 from pathlib import Path
 from threading import Thread
@@ -9,13 +9,14 @@ import pytest
 import xarray as xr
 import zarr
 from conftest import pooled, queried
+from distributed import Client, LocalCluster
 from hypothesis import given
 from hypothesis import strategies as st
 from zarr.codecs import BloscCodec, BytesCodec, GzipCodec, ZstdCodec
-from zarr.storage import MemoryStore
+from zarr.storage import MemoryStore, WrapperStore
 
 import aucpr_dask as ap
-from aucpr_dask.chunks import ChunkReader
+from aucpr_dask.chunks import ChunkReader, write_chunk
 from aucpr_dask.execution import _evaluated, _score_reader
 from aucpr_dask.planning import plan_run
 from aucpr_dask.stores import nodes_of
@@ -24,9 +25,8 @@ BLOSC = BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle")
 
 
 def array_of(values: np.ndarray, chunks: tuple[int, ...], **options: Any) -> Any:
-    array = zarr.create_array(
-        MemoryStore(), shape=values.shape, dtype=values.dtype, chunks=chunks, **{"compressors": BLOSC, **options}
-    )
+    how: dict[str, Any] = {"store": MemoryStore(), "compressors": BLOSC, "chunks": chunks, **options}
+    array = zarr.create_array(shape=values.shape, dtype=values.dtype, **how)
     array[...] = values
     return array
 
@@ -54,6 +54,87 @@ def test_every_whole_chunk_is_what_zarr_reads(
         assert found is not None
         np.testing.assert_array_equal(found, array[region])
         assert found.dtype == array.dtype
+
+
+def plain_array(folder: Path, values: np.ndarray, chunks: tuple[int, ...], **options: Any) -> Any:
+    fill = np.nan if values.dtype.kind == "f" else 0
+    how: dict[str, Any] = {"compressors": None, "fill_value": fill, "chunks": chunks, **options}
+    return zarr.create_array(folder, shape=values.shape, dtype=values.dtype, **how)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@given(
+    shape=st.tuples(st.integers(1, 9), st.integers(1, 7)),
+    chunks=st.tuples(st.integers(1, 5), st.integers(1, 8)),
+    dtype=st.sampled_from(["float64", "int64", "int32"]),
+    has_nothing=st.booleans(),
+)
+def test_every_whole_chunk_is_the_file_that_zarr_writes(
+    tmp_path_factory: pytest.TempPathFactory,
+    shape: tuple[int, int],
+    chunks: tuple[int, int],
+    dtype: str,
+    has_nothing: bool,
+) -> None:
+    folder = tmp_path_factory.mktemp("chunks")
+    values = np.arange(1, 1 + np.prod(shape)).reshape(shape).astype(dtype)
+    ours, zarrs = (plain_array(folder / name, values, chunks) for name in ("ours", "zarrs"))
+    for place in np.ndindex(ours.cdata_shape):
+        region = tuple(map(whole, place, chunks, shape))
+        is_full = values[region].shape == chunks
+        assert write_chunk(ours, region, values[region]) == is_full
+        if is_full:
+            zarrs[region] = values[region]
+    if has_nothing:  # what is read where there is no file takes the file away
+        values[...] = ours.fill_value
+        first = tuple(slice(length) for length in chunks)
+        if write_chunk(ours, first, values[first]):
+            zarrs[first] = values[first]
+    assert files_of(folder / "ours") == files_of(folder / "zarrs")
+
+
+def test_what_is_no_whole_chunk_or_not_stored_as_it_is_is_not_written(tmp_path: Path) -> None:
+    values = np.arange(1.0, 21).reshape(4, 5)
+    array = plain_array(tmp_path / "array", values, (2, 5))
+    before = files_of(tmp_path / "array")
+    for region in (
+        (slice(0, 1), slice(0, 5)),
+        (slice(0, 4), slice(0, 5)),
+        (slice(1, 3), slice(0, 5)),
+        ([0, 1], slice(0, 5)),
+    ):
+        assert not write_chunk(array, region, values[region])
+    assert files_of(tmp_path / "array") == before
+    region = (slice(0, 2), slice(0, 5))
+    for options in (
+        {"compressors": ZstdCodec()},
+        {"serializer": BytesCodec(endian="big")},
+        {"shards": (4, 5)},
+    ):
+        other = plain_array(tmp_path / str(options), values, (2, 5), **options)
+        assert not write_chunk(other, region, values[region])
+    elsewhere = array_of(values, (2, 5), store=WrapperStore(MemoryStore()), compressors=None, fill_value=np.nan)
+    assert not write_chunk(elsewhere, region, values[region])  # as all remote stores, it needs an event loop
+
+
+def test_what_a_run_writes_is_written_this_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, every result would still be right, and nobody would notice."""
+    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 1000)
+    ap.save_scores(pooled(24, 60), tmp_path / "scores.zarr")
+    written = []
+
+    def watched(array: Any, region: Any, values: Any) -> bool:
+        written.append(write_chunk(array, region, values))
+        return written[-1]
+
+    monkeypatch.setattr("aucpr_dask.execution.write_chunk", watched)
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster:
+        ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=Client(cluster))
+    assert len(written) == 8 * 12
+    assert all(written)
 
 
 def test_anything_but_one_whole_chunk_is_left_to_zarr() -> None:
