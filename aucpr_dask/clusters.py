@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import importlib
+import logging
 import os
 import re
 import signal
@@ -20,12 +21,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
+from weakref import WeakSet
 
 import dask
 import yaml
 from dask.system import CPU_COUNT
 from dask.utils import parse_timedelta
-from distributed import Client, LocalCluster, WorkerPlugin
+from distributed import Client, LocalCluster, Status, WorkerPlugin
 from distributed.security import Security
 
 from aucpr_dask.errors import ClusterError, InvalidInputError, explain
@@ -41,6 +43,8 @@ SECONDS_OF_PROFILES = 60
 # worker and as much again for the scheduler; so, 1 %.
 SELDOM = {"distributed.admin.tick.interval": "500 ms", "distributed.worker.profile.interval": "100 ms"}
 PLUGIN = "aucpr-dask"
+
+_workers_here: WeakSet[Any] = WeakSet()  # in this process
 
 # Parameters of glibc's mallopt, at the values that it comes to by itself where nobody interferes.
 # Dask starts workers with MALLOC_TRIM_THRESHOLD_ set, by which they hand memory back as soon as it is free, and ask the
@@ -442,6 +446,7 @@ class Preparation(WorkerPlugin):
         """Keep memory, load kernels; the worker answers others meanwhile."""
         keep_memory()
         keep_few_profiles(worker)
+        end_quietly(worker)
         await asyncio.to_thread(load_kernels)
 
 
@@ -475,6 +480,17 @@ def keep_few_profiles(worker: Any) -> None:
     for name in ("profile_history", "profile_keys_history"):
         if hasattr(worker, name):
             setattr(worker, name, deque(getattr(worker, name), maxlen=SECONDS_OF_PROFILES))
+
+
+def end_quietly(worker: Any) -> None:
+    """Let a worker that leaves not complain that nobody answers its last heartbeat: one run in five ended so."""
+    _workers_here.add(worker)
+    logging.getLogger("distributed.worker").addFilter(_is_of_interest)
+
+
+def _is_of_interest(record: logging.LogRecord) -> bool:
+    is_any_running = any(worker.status == Status.running for worker in _workers_here)
+    return is_any_running or "heartbeat" not in record.getMessage()
 
 
 def keep_memory() -> bool:

@@ -61,11 +61,10 @@ class Runs(Suite):
         return self.sources[n_models, n_items]
 
     def _client(self, n_workers: int) -> Any:
-        from distributed import Client, LocalCluster
+        import aucpr_dask as ap
 
         if n_workers not in self.clients:
-            cluster = LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0")
-            self.clients[n_workers] = self.open.enter_context(Client(self.open.enter_context(cluster)))
+            self.clients[n_workers] = self.open.enter_context(ap.connect(n_workers))
         return self.clients[n_workers]
 
 

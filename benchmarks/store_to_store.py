@@ -6,6 +6,7 @@ import itertools
 import os
 import tempfile
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,9 @@ class StoreToStore(Models):
     name = "store-to-store"
     title = "Store to store: models by {n_items:,} float32 items, 1 % positive, two worker processes"
     explanation = (
-        "All on the same running cluster, the scores' files in the operating system's cache. 'ap.run': plan, read, "
-        "check, average precision, its logit and influence intervals, write the result store. 'Read + bare kernels': "
-        "one task per chunk of the store reads it with zarr and calls the kernel for average precision and the "
+        "All on the same running cluster, ap.connect(2), the scores' files in the operating system's cache. 'ap.run': "
+        "plan, read, check, average precision, its logit and influence intervals, write the result store. 'Read + bare "
+        "kernels': one task per chunk of the store reads it with zarr and calls the kernel for average precision and the "
         "standard error of its influence function; nothing is checked or written. 'Read': the same tasks without the "
         "kernel. 'Read raw': the bytes of the files, not decoded. Memory is that of this process and both workers."
     )
@@ -50,20 +51,18 @@ class StoreToStore(Models):
 
     def setup(self, n_models: int) -> None:
         """Write the score store and start the cluster."""
-        from distributed import Client, LocalCluster
+        import aucpr_dask as ap
 
-        self.folder = tempfile.TemporaryDirectory(prefix="benchmark-")
-        self.source = Path(self.folder.name) / "scores.zarr"
-        self.results = (Path(self.folder.name) / f"result-{i}.zarr" for i in itertools.count())
+        self.open = ExitStack()
+        self.folder = Path(self.open.enter_context(tempfile.TemporaryDirectory(prefix="benchmark-")))
+        self.source = self.folder / "scores.zarr"
+        self.results = (self.folder / f"result-{i}.zarr" for i in itertools.count())
         write_scores(self.source, n_models, self.n_items)
-        self.cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
-        self.client = Client(self.cluster)
+        self.client = self.open.enter_context(ap.connect(2))
 
     def teardown(self, n_models: int) -> None:
         """Stop the cluster and remove the stores."""
-        self.client.close()
-        self.cluster.close()
-        self.folder.cleanup()
+        self.open.close()
 
     def other_processes(self) -> Iterable[int]:
         """Return the workers."""

@@ -3,6 +3,7 @@
 import gc
 import inspect
 import json
+import logging
 import os
 import re
 import shutil
@@ -15,13 +16,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import pytest
 import xarray as xr
 import yaml
 from click.testing import CliRunner
 from conftest import pooled
-from distributed import Client, LocalCluster, Worker
+from distributed import Client, LocalCluster, Status, Worker
 
 import aucpr_dask as ap
 from aucpr_dask import clusters
@@ -262,6 +264,32 @@ def test_workers_are_prepared_once_and_those_that_join_later_too(
         while len(prepared) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
     assert prepared == [1, 1]
+
+
+def test_a_worker_that_leaves_says_nothing_of_its_heartbeat(running: LocalCluster) -> None:
+    """What Dask's worker logs if its scheduler is gone first; while it works, that is worth knowing."""
+    (worker,) = running.workers.values()
+    log = logging.getLogger("distributed.worker")
+    lost, other = (
+        log.makeRecord(log.name, logging.ERROR, "", 0, text, (), None)
+        for text in ("Failed to communicate with scheduler during heartbeat.", "Compute failed")
+    )
+    with ap.connect(running.scheduler_address):
+        assert log.filter(lost)
+        worker.status = Status.closing_gracefully
+        assert not log.filter(lost)
+        assert log.filter(other)
+        worker.status = Status.running
+
+
+@pytest.mark.slow
+def test_dask_looks_at_its_local_processes_seldom_unless_it_is_told_to() -> None:
+    name = "distributed.admin.tick.interval"
+    before = dask.config.get(name)
+    for wanted, found in ((before, "500 ms"), ("30 ms", "30 ms")):
+        with dask.config.set({name: wanted}), ap.connect(1) as client:
+            assert list(client.run(dask.config.get, name).values()) == [found]
+            assert dask.config.get(name) == wanted
 
 
 def test_no_worker_in_time(tmp_path: Path) -> None:
