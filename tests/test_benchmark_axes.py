@@ -84,6 +84,7 @@ def test_every_contender_has_a_look():
     assert names == set(pictures.LOOKS)
 
 
+@pytest.mark.slow
 def test_what_would_take_too_long_is_left_out_by_name():
     suite = Queries()
     suite.params, suite.seconds_of_peer, suite.number = (2,), 100.0, 1
@@ -93,6 +94,7 @@ def test_what_would_take_too_long_is_left_out_by_name():
     assert all(timing.seconds for name, timing in timings.items() if name != PEER)
 
 
+@pytest.mark.slow
 def test_a_peer_that_has_one_estimator_is_timed_for_one():
     suite = NumberOfEstimators()
     suite.shrink()

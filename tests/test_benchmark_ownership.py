@@ -45,6 +45,7 @@ def measured(name: str, first: float, core_seconds: float, number: float = 0.5) 
 # One process
 
 
+@pytest.mark.slow
 def test_a_process_prints_its_first_number_and_the_cost_of_a_job():
     done = here("aucpr_dask").run("query:small")
     assert done.number == pytest.approx((1 + 2 / 3) / 2)
@@ -55,6 +56,7 @@ def test_a_process_prints_its_first_number_and_the_cost_of_a_job():
 
 
 @pytest.mark.parametrize("function", ["scikit_learn", "pytrec_eval", "rocr"])
+@pytest.mark.slow
 def test_peers_run(function):
     environment = here(function)
     job = next(iter(environment.package.jobs), None)

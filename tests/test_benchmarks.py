@@ -32,7 +32,7 @@ from benchmarks.scaling import Models, Workers, exponent  # noqa: E402
 from benchmarks.suites import SUITES  # noqa: E402
 from benchmarks.tables import fill, filled_pages, pages  # noqa: E402
 
-QUICK = {"single-ranking", "per-query", "bootstrap"}  # each of the others takes some seconds
+QUICK = {"per-query"}  # each of the others takes some seconds
 MACHINE = {"processor": "an abacus", "date": "2031-02-03 04:05 UTC", "system": "clay", "versions": "beads 2"}
 FIGURES = ROOT / "benchmarks" / "figures.json"
 WITHOUT_FLOOR = {"scaling-models", "scaling-items", "planning", "scheduler", "reading-ahead"}
@@ -402,6 +402,7 @@ def test_no_figure_of_the_readme_is_typed_by_hand():
     assert not re.findall(r"[\d.,]+ (?:ms|µs)\b|[\d.,]+ times (?:scikit|pytrec|ranx|reading)", outside)
 
 
+@pytest.mark.slow
 def test_command_line_writes_both_files(tmp_path):
     files = {"--json": tmp_path / "figures.json", "--markdown": tmp_path / "figures.md"}
     arguments = [str(part) for pair in files.items() for part in pair]

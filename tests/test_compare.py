@@ -138,7 +138,7 @@ def test_intervals_of_sign_flips_are_infinite_where_no_test_could_reject(
         assert ranks["rank_interval"].values.tolist() == [[1, 3]] * 3
 
 
-@pytest.mark.parametrize("n_queries", [7, 25])
+@pytest.mark.parametrize("n_queries", [7, pytest.param(25, marks=pytest.mark.slow)])
 def test_intervals_of_sign_flips_hold_their_level(n_queries: int) -> None:
     """Equal models with heavy-tailed differences: alone and together, in 400 studies."""
     random = np.random.default_rng(n_queries)

@@ -230,6 +230,7 @@ def test_while_resamples_are_added_the_result_does_not_open(client: Client, tmp_
     assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS | {"n_resamples": 230}))
 
 
+@pytest.mark.slow
 def test_a_result_between_two_numbers_of_resamples_gets_the_larger_one(client: Client, tmp_path: Path) -> None:
     """Some of its intervals rest on more resamples than others: it may not open before all do."""
     target, some = tmp_path / "result.zarr", WHOLE.isel(model=slice(6))

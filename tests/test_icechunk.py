@@ -286,6 +286,7 @@ def test_the_life_of_a_result(client: Client, storage: Any, place: str, tmp_path
     assert_same_bits(ap.open_result(f"{target}#{third.snapshot}"), result)
 
 
+@pytest.mark.slow
 def test_what_was_given_up_is_in_no_snapshot(client: Client, place: str, tmp_path: Path) -> None:
     source, scores = str(tmp_path / "scores.zarr"), queried(11, 3, 40)
 

@@ -254,6 +254,7 @@ class TestWrong:
 
 @needs_adbench
 class TestAdbench:
+    @pytest.mark.slow
     def test_out_of_fold_scores(self, tmp_path):
         files = sorted((ADBENCH / "oof_scores").glob("*.npz"))
         stored, summary = load(ADBENCH / "oof_scores", tmp_path, dims=("model", "repeat", "item"))

@@ -368,6 +368,7 @@ class TestStore:
         with pytest.raises(StoreError, match="overwrite"):
             import_table(table.with_name("absent"), table.parent / "s.zarr", label="y")
 
+    @pytest.mark.slow
     def test_memory_does_not_grow_with_the_rows(self, tmp_path, monkeypatch):
         monkeypatch.setattr(stores, "CHUNK_BYTES", 2**16)
         monkeypatch.setattr(tables, "_BATCH_CELLS", 2**12)

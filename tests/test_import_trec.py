@@ -330,6 +330,7 @@ class TestStore:
         with pytest.raises(StoreError, match="overwrite"):
             import_trec(small / "absent", small / "absent", small / "s.zarr")
 
+    @pytest.mark.slow
     def test_memory_does_not_grow_with_the_number_of_runs(self, tmp_path, monkeypatch):
         rng = np.random.default_rng(0)
         monkeypatch.setattr(stores, "CHUNK_BYTES", 2**16)
@@ -413,6 +414,7 @@ class TestClef:
         with pytest.raises(FileFormatError, match=r"UOS_TMAL30Q_BM25\.txt\.xz, lines 1 and 2"):
             import_trec(run, CLEF / "qrel_abs_test.txt.xz", tmp_path / "s.zarr")
 
+    @pytest.mark.slow
     def test_stored_order_has_the_expected_map(self, tmp_path):
         url = tmp_path / "s.zarr"
         qrels = CLEF / "qrel_abs_test.txt.xz"

@@ -27,7 +27,7 @@ def areas(scores, **options):
     return ap.evaluate(scores, intervals=(), **options)["estimate"].squeeze("estimator", drop=True)
 
 
-@pytest.mark.parametrize("layout", ["per-run", "pooled"])
+@pytest.mark.parametrize("layout", ["per-run", pytest.param("pooled", marks=pytest.mark.slow)])
 def test_clef_tar_per_topic(tmp_path, layout):
     folder = SHARED / "clef-tar-2017"
     runs, qrels = folder / "runs", folder / "qrel_abs_test.txt.xz"

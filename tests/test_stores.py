@@ -413,7 +413,7 @@ print("done", flush=True)
 """
 
 
-@pytest.mark.parametrize("kill_after", [1, 19, 31])
+@pytest.mark.parametrize("kill_after", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 31)), 19])
 def test_a_killed_process_leaves_nothing_that_opens(place: Path, kill_after: int) -> None:
     ap.save_scores(pooled(), place)  # it opens before
     writer = subprocess.Popen(
