@@ -43,9 +43,9 @@ class StoreToStore(Models):
     explanation = (
         "All on the same running cluster, ap.connect(2), the scores' files in the operating system's cache. 'ap.run': "
         "plan, read, check, average precision, its logit and influence intervals, write the result store. 'Read + bare "
-        "kernels': one task per chunk of the store reads it with zarr and calls the kernel for average precision and the "
-        "standard error of its influence function; nothing is checked or written. 'Read': the same tasks without the "
-        "kernel. 'Read raw': the bytes of the files, not decoded. Memory is that of this process and both workers."
+        "kernels': one task per chunk of the store reads it with zarr and calls the kernel for average precision and "
+        "the standard error of its influence function; nothing is checked or written. 'Read': the same tasks without "
+        "the kernel. 'Read raw': the bytes of the files, not decoded. Memory is that of this process and both workers."
     )
     number = 1
 
