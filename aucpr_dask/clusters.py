@@ -40,7 +40,7 @@ PATIENCE = 600.0  # seconds to wait for the first worker, unless a file says oth
 WITHOUT_WORKERS = "2 minutes"  # that a task waits where workers are processes; a process that may start will have
 SECONDS_OF_PROFILES = 60
 # How often Dask looks at its own processes: by default 50 and 100 times a second, which takes 4.5 % of a core for every
-# worker and as much again for the scheduler; so, 1 %.
+# worker and 6.6 % for the scheduler with its client; so, 1 % and 3 %.
 SELDOM = {"distributed.admin.tick.interval": "500 ms", "distributed.worker.profile.interval": "100 ms"}
 PLUGIN = "aucpr-dask"
 

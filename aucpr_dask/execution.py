@@ -436,8 +436,9 @@ def _run_blocks(
     failures: dict[int, BaseException] = {}
     rankings = [block.n_rankings for block in plan.blocks]
     tracker = Tracker(rankings, plan.block_bytes, done, client.dashboard_link)
-    how: Any = {"retries": RETRIES, "keep_going": True, "meanwhile": lay_out}
-    for call, outcome in as_they_finish(client, evaluate_block, calls, **how):
+    for call, outcome in as_they_finish(
+        client, evaluate_block, calls, retries=RETRIES, keep_going=True, meanwhile=lay_out
+    ):
         number = waiting[call]
         if isinstance(outcome, OtherRunError):
             raise outcome

@@ -201,7 +201,7 @@ def with_intervals(
         if plan.keep_replicates:
             found["replicate"] = evidence["replicates"]
     is_known = has_influence | ("replicates" in evidence)
-    error = xr.apply_ufunc(
+    found["standard_error"] = xr.apply_ufunc(
         errors_where_known,
         estimate,
         error,
@@ -210,7 +210,6 @@ def with_intervals(
         output_dtypes=[np.float64],
         keep_attrs=False,
     )
-    found["standard_error"] = error.transpose(*estimate.dims)
     found["interval"] = _bounds(evidence, plan, request)
     return found
 

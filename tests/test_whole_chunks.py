@@ -131,8 +131,11 @@ def test_what_a_run_writes_is_written_this_way(tmp_path: Path, monkeypatch: pyte
         return written[-1]
 
     monkeypatch.setattr("aucpr_dask.execution.write_chunk", watched)
-    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster:
-        ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=Client(cluster))
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client)
     assert len(written) == 8 * 12
     assert all(written)
 
