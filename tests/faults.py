@@ -402,6 +402,8 @@ def kill_workers(trial: Trial, client: Client, how: str) -> Tally:
             pid = workers(client)[int(trial.random.integers(2))]
             with once_started(trial, tally, functools.partial(os.kill, pid, SIGNALS[how])):
                 trial.run(target, client)
+            # A process takes its time to fall; the next trial must not aim at it.
+            until(lambda pid=pid: not psutil.pid_exists(pid), "a killed worker is still there")
             trial.judge(tally, target)
     return tally
 
