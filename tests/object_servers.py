@@ -1,4 +1,4 @@
-"""Servers on loopback for tests: object storage by the S3 protocol, a proxy that does harm on purpose, static files."""
+"""Servers on loopback for tests: object storage as of S3 and Azure, a proxy that does harm on purpose, static files."""
 
 import base64
 import http.client
@@ -29,6 +29,8 @@ print(server.port, flush=True)
 server.serve_forever()
 """
 BUCKET = "bucket"
+AZURE_ACCOUNT = "devstoreaccount1"  # Azurite's own, and its key: both stand in its documentation
+AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 
 @contextmanager
@@ -41,6 +43,33 @@ def object_server() -> Iterator[int]:
             request = urllib.request.Request(f"http://127.0.0.1:{port}/{BUCKET}", method="PUT")
             with urllib.request.urlopen(request):
                 yield port
+        finally:
+            process.kill()
+
+
+@contextmanager
+def azure_server() -> Iterator[dict[str, str]]:
+    """Start Microsoft's Azurite, with one container, and yield the environment that leads to it."""
+    from azure.storage.blob import BlobServiceClient
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = ["--inMemoryPersistence", "--silent", "--disableTelemetry", "--skipApiVersionCheck"]  # the SDK is newer
+    command = ["azurite-blob", *options, "--blobPort", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            while "successfully listens" not in (line := process.stdout.readline()):
+                assert line, "Azurite ended"
+            endpoint = f"http://127.0.0.1:{port}/{AZURE_ACCOUNT}"
+            with BlobServiceClient(endpoint, credential=AZURE_KEY) as service:
+                service.create_container(BUCKET)
+            yield {
+                "AZURE_STORAGE_ACCOUNT_NAME": AZURE_ACCOUNT,
+                "AZURE_STORAGE_ACCOUNT_KEY": AZURE_KEY,
+                "AZURE_STORAGE_ENDPOINT": endpoint,
+            }
         finally:
             process.kill()
 

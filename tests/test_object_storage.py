@@ -3,6 +3,7 @@
 import os
 import pickle
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,10 +20,11 @@ import xarray as xr
 from click.testing import CliRunner
 from conftest import pooled, queried
 from distributed import Client, LocalCluster
-from object_servers import BUCKET, Proxy, object_server, static_server
+from object_servers import BUCKET, Proxy, azure_server, object_server, static_server
 from test_run import assert_same_bits
 
 import aucpr_dask as ap
+from aucpr_dask.backends import get_value
 from aucpr_dask.cli import main
 from aucpr_dask.errors import InvalidInputError, RunError, StoreError, UnreachableError
 from aucpr_dask.ledger import Ledger
@@ -79,6 +81,12 @@ def keys_of(url: str) -> list[str]:
         return sorted([key async for key in open_backend(url, read_only=True).list_prefix("")])
 
     return sync(listed())
+
+
+def values_of(url: str) -> list[bytes]:
+    backend = open_backend(url, read_only=True)
+    values = [get_value(backend, key) for key in keys_of(url)]
+    return [value.to_bytes() for value in values if value is not None]
 
 
 # Names of places
@@ -396,6 +404,40 @@ def test_the_life_of_a_result(client: Client, folder: str, storage: Proxy) -> No
     assert counts["else"] < 220  # metadata, labels, plan and ledger, by three processes; however many blocks there are
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("azurite-blob") is None, reason="Azurite is not here: npm install -g azurite")
+def test_the_life_of_a_result_in_azure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begun, stopped, gone on with, extended, replaced: with credentials from the environment, which none may keep."""
+    pytest.importorskip("azure.storage.blob")
+    source, target = f"az://{BUCKET}/scores.zarr", f"az://{BUCKET}/deep/result.zarr"
+    scores = queried(11, 5, 40)
+    with azure_server() as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(StoreError, match="there is no store at this place"):
+            ap.open_scores(source)
+        ap.save_scores(scores.isel(model=slice(8)), source)
+        with ap.connect(2) as client:
+            with pytest.raises(Stop):
+                ap.run(source, target, cluster=client, on_progress=stop_after(2), **OPTIONS)
+            with pytest.raises(StoreError, match="never finished"):
+                ap.open_result(target)
+            result = ap.run(source, target, cluster=client, **OPTIONS)
+            assert_same_bits(result, ap.evaluate(scores.isel(model=slice(8)), **OPTIONS))
+            assert result.attrs["source"] == source
+            ap.save_scores(scores, source, overwrite=True)
+            assert_same_bits(ap.run(source, target, cluster=client, **OPTIONS), ap.evaluate(scores, **OPTIONS))
+            result = ap.run(source, target, cluster=client, overwrite=True, **FEW)
+            assert_same_bits(result, ap.evaluate(scores, **FEW))
+        secret = environment["AZURE_STORAGE_ACCOUNT_KEY"].encode()
+        assert any(b"az://" in value for value in values_of(target))
+        assert not any(secret in value for value in values_of(target))
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "c3dvcmRmaXNo")
+        with pytest.raises(UnreachableError, match="403") as refused:
+            ap.open_scores(source)
+        assert "c3dvcmRmaXNo" not in str(refused.value)
+
+
 def _kind_of_request(method: str, path: str, variables: set[Any]) -> str:
     """Say what a request of a run is for."""
     _, _, name, *rest = [*path.partition("?")[0].strip("/").split("/")[1:], "", "", ""]
@@ -498,12 +540,7 @@ def test_no_secret_is_written_anywhere(client: Client, folder: str, tmp_path: Pa
     assert result.attrs["source"] == f"http://{address}/scores.zarr"
     assert f'"source": "http://{address}/scores.zarr'.encode() in said
     written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    from zarr.core.buffer import default_buffer_prototype
-    from zarr.core.sync import sync
-
-    backend = open_backend(on_s3, read_only=True)
-    documents = [sync(backend.get(key, default_buffer_prototype())) for key in keys_of(on_s3)]
-    written += [document.to_bytes() for document in documents if document is not None]
+    written += values_of(on_s3)
     assert any(b"http://" in content for content in written)
     for secret in (SECRET, KEY):
         assert secret.encode() not in said
