@@ -317,10 +317,8 @@ def test_two_processes_that_start_at_once_share_one_cache(tmp_path: Path) -> Non
     assert not any(name.startswith(".") for name in folders)
     files = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.nb*")}
     assert files
-    # A third one only reads, and is quick.
-    started = time.monotonic()
+    # A third one only reads.
     assert python(CALL, environment=environment) == "0.8333333333333333"
-    assert time.monotonic() - started < 5
     assert cache_folders(tmp_path / "cache") == folders
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.nb*")} == files
 
