@@ -378,8 +378,9 @@ def once_started(trial: Trial, tally: Tally, action: Callable[[], object]) -> It
             if over.wait(0.0005):
                 return
         time.sleep(delay)
-        tally.injected += 1
-        action()
+        with suppress(ProcessLookupError):
+            action()
+            tally.injected += 1
 
     thread = threading.Thread(target=wait)
     thread.start()
@@ -397,14 +398,20 @@ def kill_workers(trial: Trial, client: Client, how: str) -> Tally:
     """Kill a worker in the middle of a run."""
     client.register_plugin(Watch(trial.log))
     with trial.tally() as tally:
-        for _ in range(trial.times):
+        for _ in range(2 * trial.times):
             target = trial.new_target()
             pid = workers(client)[int(trial.random.integers(2))]
+            before = tally.injected
             with once_started(trial, tally, functools.partial(os.kill, pid, SIGNALS[how])):
                 trial.run(target, client)
+            if tally.injected == before:
+                tally.note("a worker had been replaced before it could be killed")
+                continue
             # A process takes its time to fall; the next trial must not aim at it.
             until(lambda pid=pid: not psutil.pid_exists(pid), "a killed worker is still there")
             trial.judge(tally, target)
+            if tally.injected == trial.times:
+                break
     return tally
 
 
@@ -415,11 +422,13 @@ def workers(client: Client) -> list[int]:
             client.wait_for_workers(2, timeout=20)
         except TimeoutError:  # a nanny gave up: it does so if its worker dies before it has reported
             client.cluster.scale(0)
+            until(lambda: not client.cluster.workers, "workers that are told to go stay")
             client.cluster.scale(2)
-        pids = client.run(os.getpid, on_error="ignore")
+        pids = sorted(client.run(os.getpid, on_error="ignore").values())
         watched = [nanny.process for nanny in client.cluster.workers.values()]
-        if len(pids) == 2 and all(process and process.status is Status.running for process in watched):
-            return list(pids.values())
+        running = sorted(process.pid for process in watched if process and process.status is Status.running)
+        if len(pids) == 2 and pids == running:
+            return pids
         time.sleep(0.01)
 
 
