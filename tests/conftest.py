@@ -16,7 +16,8 @@ SHARED = Path(__file__).parents[1].parent / "shared"
 settings.register_profile(
     "default", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.register_profile("ci", settings.get_profile("default"), max_examples=300, derandomize=True)
+settings.register_profile("ci", settings.get_profile("default"), max_examples=100, derandomize=True)
+settings.register_profile("nightly", settings.get_profile("default"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
