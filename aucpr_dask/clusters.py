@@ -96,8 +96,8 @@ ADAPT_KEYS = ("minimum", "maximum", "interval", "wait_count")
 def connect(cluster: Cluster = None) -> Iterator[Client]:
     """Connect to a cluster, or start one, and prepare its workers.
 
-    Workers keep freed memory for the next replicate, and load the machine code of the kernels, if there is any in the
-    cache, before their first task. That holds for workers that join later, too.
+    Workers keep freed memory for the next replicate, load the machine code of the kernels, if there is any in the
+    cache, before their first task, and import the rest meanwhile. That holds for workers that join later, too.
 
     Parameters
     ----------
@@ -448,6 +448,8 @@ class Preparation(WorkerPlugin):
         keep_few_profiles(worker)
         end_quietly(worker)
         await asyncio.to_thread(load_kernels)
+        # The rest, half a second of imports, while the client plans; the first block waits for what is left of it.
+        asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "aucpr_dask.execution")
 
 
 def prepare_workers(client: Client) -> None:

@@ -350,6 +350,15 @@ def test_a_worker_loads_what_was_compiled_and_compiles_nothing(tmp_path: Path, m
         assert client.run(clusters.load_kernels) == {address: ["short"] for address in client.nthreads()}
 
 
+def test_a_worker_imports_what_it_will_need_without_being_asked() -> None:
+    with ap.connect(1) as client:
+        for _ in range(600):
+            if all(client.run(lambda: "aucpr_dask.execution" in sys.modules).values()):
+                return
+            time.sleep(0.1)
+    raise AssertionError("nothing was imported")
+
+
 def test_code_for_a_given_processor_is_found_on_another(monkeypatch: pytest.MonkeyPatch) -> None:
     from aucpr_dask.kernels import compiling
 

@@ -57,6 +57,6 @@ def build_scores(
             dims="model,repeat,item",
             on_progress=on_progress,
         )
-        nodes = {name: node for store in (runs, tables) for name, node in nodes_of(open_scores(store))}
+        nodes = {name: node for store in (runs, tables) for name, node in nodes_of(open_scores(store, chunks=None))}
         save_scores(xr.DataTree.from_dict(nodes), url, overwrite=overwrite)
     return open_scores(url)

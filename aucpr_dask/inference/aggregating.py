@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import ndtri, stdtrit
 
 from aucpr_dask.errors import InvalidInputError, explain
 from aucpr_dask.evaluation import evaluate, interval
@@ -233,12 +233,12 @@ def _mean(result: xr.Dataset, dim: str | None, ask: _Ask) -> xr.Dataset:
     if design.method == "t":
         degrees = (n_units - 1).where(n_units > 1)
         quantile = xr.apply_ufunc(
-            stats.t.ppf, 0.5 + ask.level / 2, degrees, dask="parallelized", output_dtypes=[np.float64]
+            stdtrit, degrees, 0.5 + ask.level / 2, dask="parallelized", output_dtypes=[np.float64]
         )
         bounds = _bounds(mean - quantile * error, mean + quantile * error)
     elif design.method == "normal":
         error = _error_of_items(result, known, dim)
-        reach = stats.norm.ppf(0.5 + ask.level / 2) * error
+        reach = ndtri(0.5 + ask.level / 2) * error
         bounds = _bounds(mean - reach, mean + reach)
     else:
         n_resamples = ask.n_resamples or UNIT_RESAMPLES if design.sample == UNITS else 0

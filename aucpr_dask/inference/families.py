@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from aucpr_dask.errors import InvalidInputError, explain
 
@@ -555,6 +555,8 @@ def benjamini_hochberg(p_value: Floats) -> Floats:
     >>> benjamini_hochberg(np.array([0.01, 0.5, 0.02]))
     array([0.03, 0.5 , 0.03])
     """
+    from scipy import stats  # its import takes half a second, which most calls can spare
+
     return np.asarray(stats.false_discovery_control(p_value, method="bh"), np.float64)
 
 
@@ -737,7 +739,7 @@ def parametric_quantile(level: float, degrees: float | None = None) -> float:
     if not 0 < level < 1:
         raise InvalidInputError(explain("level must lie between 0 and 1", received=repr(level)))
     tail = (1 - level) / 2
-    return float(stats.norm.isf(tail) if degrees is None else stats.t.isf(tail, degrees))
+    return -float(ndtri(tail) if degrees is None else stdtrit(degrees, tail))
 
 
 def parametric_p_values(difference: Floats, error: Floats, degrees: float | None = None) -> Floats:
@@ -877,8 +879,10 @@ def wilcoxon_p_values(values: Floats, first: Indices, second: Indices, *, panel_
 
 def _enumerated_wilcoxon(difference: Floats) -> Floats:
     """P-values of rows under all 2**Q signs of their ranks; sums of half integers are exact."""
+    from scipy.stats import rankdata
+
     zeros = np.count_nonzero(difference == 0, axis=1)[:, np.newaxis]
-    ranks = np.maximum(stats.rankdata(np.abs(difference), axis=1) - zeros, 0)  # the zeros' own ranks come first
+    ranks = np.maximum(rankdata(np.abs(difference), axis=1) - zeros, 0)  # the zeros' own ranks come first
     signs, _ = sign_flips(difference.shape[1], 2 ** difference.shape[1])
     observed = np.abs(np.sum(np.sign(difference) * ranks, axis=1, keepdims=True))
     return np.asarray(np.mean(np.abs(ranks @ signs.T) >= observed, axis=1), np.float64)
@@ -886,6 +890,8 @@ def _enumerated_wilcoxon(difference: Floats) -> Floats:
 
 def _scipy_wilcoxon(difference: Floats) -> Floats:
     """P-values of rows. scipy picks one null law for all rows it is given, so rows with and without ties go apart."""
+    from scipy import stats
+
     sizes = np.sort(np.abs(difference), axis=1)
     tied = (sizes[:, 0] == 0) | np.any(sizes[:, 1:] == sizes[:, :-1], axis=1)
     p_value = np.ones(len(difference))
@@ -1078,7 +1084,7 @@ def _upper_tail(value: Floats, error: Floats, degrees: float | None) -> Floats:
     """P-value of ``value / error`` being this large: an error of 0 puts all probability at 0."""
     known = error > 0
     statistic = np.divide(value, error, out=np.zeros(value.shape), where=known)
-    tail = np.asarray(stats.norm.sf(statistic) if degrees is None else stats.t.sf(statistic, degrees), np.float64)
+    tail = np.asarray(ndtr(-statistic) if degrees is None else stdtr(degrees, -statistic), np.float64)
     return np.where(known, tail, np.where(value > 0, 0.0, np.where(value < 0, 1.0, 0.5)))
 
 

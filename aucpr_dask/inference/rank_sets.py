@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from aucpr_dask.errors import InvalidInputError, explain
 from aucpr_dask.inference.families import (
@@ -123,6 +122,8 @@ def rank_sets(sample: JointReplicates, level: float = 0.95, *, panel_bytes: int 
     >>> sets.simultaneous.tolist(), sets.order.tolist(), sets.groups.tolist()
     ([[1, 2], [3, 3], [1, 2]], [2, 0, 1], [[0, 1], [2, 2]])
     """
+    from scipy.stats import rankdata
+
     require_bootstrap(sample, "a confidence set for ranks")
     n_models, n_replicates = sample.centred.shape
     place = order_statistic(n_replicates, level, sample.complete)
@@ -135,7 +136,7 @@ def rank_sets(sample: JointReplicates, level: float = 0.95, *, panel_bytes: int 
     simultaneous, first_different = _sets(sample, order, error, np.full(n_models, quantile))
     marginal, _ = _sets(sample, order, error, marginal_quantile)
     return RankSets(
-        rank=stats.rankdata(-_resolved(sample.estimate, sample)),
+        rank=rankdata(-_resolved(sample.estimate, sample)),
         marginal=marginal,
         simultaneous=simultaneous,
         marginal_quantile=marginal_quantile,
@@ -248,6 +249,8 @@ def rank_distribution(
     >>> distribution.probability_best.tolist(), distribution.expected_rank.tolist()
     ([0.25, 0.5, 0.25], [2.0, 2.0, 2.0])
     """
+    from scipy.stats import rankdata
+
     require_bootstrap(sample, "a distribution of ranks")
     n_models, n_replicates = sample.centred.shape
     centre = (sample.estimate + sample.bias)[:, np.newaxis]
@@ -256,7 +259,7 @@ def rank_distribution(
     columns = max(1, panel_bytes // (8 * n_models))
     for start in range(0, n_replicates, columns):
         replicates = _resolved(centre + sample.centred[:, start : start + columns], sample)
-        rank[:, start : start + columns] = stats.rankdata(-replicates, axis=0)
+        rank[:, start : start + columns] = rankdata(-replicates, axis=0)
         best = replicates == replicates.max(axis=0)
         probability_best += np.sum(best / best.sum(axis=0), axis=1)
     return RankDistribution(
