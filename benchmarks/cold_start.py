@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -68,6 +70,67 @@ class ColdStart(Suite):
     def time_python(self, case: str) -> Any:
         """Start the interpreter alone."""
         return _run("pass")
+
+
+class FirstTable(Suite):
+    """The command that a newcomer gives first, until it shows the first area of its first table."""
+
+    name = "first-table"
+    title = "The demonstration, from its start to the first area that it shows"
+    explanation = (
+        "`aucpr-dask demo` reads 14 rankings of 14 queries and 75 of six tables, starts two workers, evaluates, and shows "
+        "its tables. The clock stops at the first area. 'Nothing compiled' is the first call after installation."
+    )
+    number = 1
+    no_memory = "its workers hold what it needs; the suites of runs have that"
+    params = ("real rankings that travel with the package",)
+    unit = "command"
+
+    @contender("aucpr_dask", "aucpr-dask demo", "aucpr-dask")
+    def time_demo(self, case: str) -> Any:
+        """Use the kernels that an earlier process compiled."""
+        return _first_area_shown()
+
+    @contender("aucpr_dask, nothing compiled", "the same, first time", "aucpr-dask", tolerance=0.0)
+    def time_demo_for_the_first_time(self, case: str) -> Any:
+        """Make the first call after installation."""
+        with tempfile.TemporaryDirectory() as empty:
+            return _first_area_shown(AUCPR_DASK_CACHE_DIR=empty)
+
+    @floor("two workers of Dask", "Client(LocalCluster(n_workers=2, threads_per_worker=1))")
+    def time_two_workers(self, case: str) -> Any:
+        """Start a process and two workers that have nothing to do."""
+        _until(WORKERS, [sys.executable, "-c", DASK])
+
+
+ROW_OF_A_TABLE = re.compile(r"^ *1  \S+ +(\d\.\d+) ")
+WORKERS = re.compile(r"(2) workers")
+DASK = """\
+from distributed import Client, LocalCluster
+if __name__ == "__main__":
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
+        print(len(client.nthreads()), "workers", flush=True)
+"""
+
+
+def _first_area_shown(**variables: str) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        return _until(ROW_OF_A_TABLE, [sys.executable, "-m", "aucpr_dask", "demo", "--out", folder], **variables)
+
+
+def _until(pattern: re.Pattern[str], command: list[str], **variables: str) -> float:
+    """Start a process, return the number that it shows, and kill it with all its workers."""
+    environment = os.environ | variables | {"COLUMNS": "80"}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+    ) as process:
+        try:
+            for line in process.stdout or ():
+                if found := pattern.search(line):
+                    return float(found[1])
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    raise RuntimeError(f"{' '.join(command)} showed no number")
 
 
 def _run(code: str, **variables: str) -> float | None:

@@ -49,5 +49,6 @@ SUITES: tuple[type[_Suite], ...] = (
     planning.Planning,
     scheduler.SchedulerLoad,
     cold_start.ColdStart,
+    cold_start.FirstTable,
     *axes.AXES,
 )

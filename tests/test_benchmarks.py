@@ -33,6 +33,7 @@ from benchmarks.suites import SUITES  # noqa: E402
 from benchmarks.tables import fill, filled_pages, pages  # noqa: E402
 
 QUICK = {"per-query"}  # each of the others takes some seconds
+NIGHTLY = {"first-table"}  # takes a minute, and the command is the first that CI gives
 MACHINE = {"processor": "an abacus", "date": "2031-02-03 04:05 UTC", "system": "clay", "versions": "beads 2"}
 FIGURES = ROOT / "benchmarks" / "figures.json"
 WITHOUT_FLOOR = {"scaling-models", "scaling-items", "planning", "scheduler", "reading-ahead"}
@@ -285,11 +286,17 @@ def test_r_answers_with_all_digits_and_says_what_is_wrong():
 # Every suite
 
 
+def _marks_of(kind):
+    if kind.name in QUICK:
+        return ()
+    return (pytest.mark.slow, pytest.mark.nightly) if kind.name in NIGHTLY else pytest.mark.slow
+
+
 @pytest.mark.filterwarnings("ignore:unsafe cast from uint64")  # ranx, while it compiles
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # torcheval, while it is imported
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(kind, marks=() if kind.name in QUICK else pytest.mark.slow, id=kind.name) for kind in SUITES],
+    [pytest.param(kind, marks=_marks_of(kind), id=kind.name) for kind in SUITES],
 )
 def test_suite_runs_once_and_its_contenders_agree(kind, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)  # for worker processes
