@@ -324,18 +324,15 @@ def _bytes_of_all(blocks: Sequence[Block], scores: Scores, results: Scores) -> t
 
 def _bytes_of(block: Block, scores: xr.Dataset, result: xr.Dataset) -> int:
     """Return the memory that a block takes at most: scores as read and as ranked, work space, replicates, results."""
-    from aucpr_dask.kernels import planned_bytes
-
     score = scores["score"]
     n_items = item_chunk(scores) or score.sizes[ITEM]  # at a time; of those in chunks, the positives come on top
     part = block.parts()[0]
     n_estimators = result["estimate"].sizes["estimator"]
-    drawn = "n_resamples" in result.attrs
-    replicates = (
-        planned_bytes(part.n_rankings, n_items, n_estimators + 1, result.attrs["n_resamples"], bayesian=True)
-        if drawn
-        else 0
-    )
+    replicates = 0
+    if n_resamples := result.attrs.get("n_resamples"):
+        from aucpr_dask.kernels import planned_bytes
+
+        replicates = planned_bytes(part.n_rankings, n_items, n_estimators + 1, n_resamples, bayesian=True)
     columns = 8 * part.n_rankings * (n_estimators + 16)
     workspace = 64 * n_items + (1 << 22)
     results = _bytes_within(result, block.sizes)

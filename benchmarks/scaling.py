@@ -176,7 +176,7 @@ class Models(Growth):
     title = "Growth with the models: {n_items:,} float32 items each, store to store, one worker process"
     explanation = "Each line is a store of its own; the first is the smallest. A run of no block costs something, too."
     n_items = 100_000
-    smallest, largest, factor, what = 8, 512, 2, "models"
+    smallest, largest, factor, what = 8, 2048, 4, "models"
 
     def shrink(self) -> None:
         """Take 500 items of two and of four models."""
@@ -194,7 +194,7 @@ class Items(Growth):
     title = "Growth with the items: {n_models} models, float32, store to store, one worker process"
     explanation = "Each line is a store of its own; the first is the smallest."
     n_models = 64
-    smallest, largest, factor, what = 10_000, 1_000_000, 10, "items"
+    smallest, largest, factor, what = 62_500, 4_000_000, 4, "items"
 
     def shrink(self) -> None:
         """Take two models of 100 and of 1000 items."""

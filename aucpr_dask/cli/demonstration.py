@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aucpr_dask.view.progress import Report
 
 TOP_OF_TABLES = 3
-MOST_WORKERS = 2  # more take longer to start than all the work does
+MOST_WORKERS = 2  # more take longer to start than all the work does; one core is for this process
 
 
 @click.command(
@@ -47,7 +47,7 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
         with output.progress() as report:
             # Scores are read while workers start, and what comes later is imported later: numbers come sooner.
             reading = other_thread.submit(_build_scores, source, overwrite, report)
-            client = until_shown.enter_context(connect(min(MOST_WORKERS, CPU_COUNT)))
+            client = until_shown.enter_context(connect(min(MOST_WORKERS, max(1, CPU_COUNT - 1))))
             reading.result()
 
             from aucpr_dask.execution import run
