@@ -78,8 +78,9 @@ class FirstTable(Suite):
     name = "first-table"
     title = "The demonstration, from its start to the first area that it shows"
     explanation = (
-        "`aucpr-dask demo` reads 14 rankings of 14 queries and 75 of six tables, starts at most two workers, evaluates, "
-        "and shows its tables. The clock stops at the first area. 'Nothing compiled' is the first call after installation."
+        "`aucpr-dask demo` reads 14 rankings of 14 queries and 75 of six tables, starts at most two workers, "
+        "evaluates, and shows its tables. The clock stops at the first area. 'Nothing compiled' is the first call "
+        "after installation."
     )
     number = 1
     no_memory = "its workers hold what it needs; the suites of runs have that"
