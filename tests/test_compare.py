@@ -871,6 +871,7 @@ def test_a_comparison_is_written_and_opened(result: xr.Dataset, tmp_path: Path, 
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_page_is_what_the_script_prints(shared: Path) -> None:
     """But for the wall times."""
     docs = Path(__file__).parents[1] / "docs"

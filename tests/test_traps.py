@@ -324,6 +324,7 @@ def test_two_processes_that_start_at_once_share_one_cache(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_threads_that_compile_different_kernels_at_once_keep_their_caches_apart(tmp_path: Path) -> None:
     environment = {"AUCPR_DASK_CACHE_DIR": str(tmp_path / "cache")}
     before = set(PACKAGE.rglob("*.nb*"))
