@@ -179,8 +179,8 @@ class Models(Growth):
     smallest, largest, factor, what = 8, 2048, 4, "models"
 
     def shrink(self) -> None:
-        """Take 500 items of two and of four models."""
-        self.n_items, self.smallest, self.largest = 500, 2, 4
+        """Take 500 items of two and of eight models."""
+        self.n_items, self.smallest, self.largest = 500, 2, 8
 
     def shape(self, size: int) -> tuple[int, int]:
         """Return so many models."""
@@ -197,8 +197,8 @@ class Items(Growth):
     smallest, largest, factor, what = 62_500, 4_000_000, 4, "items"
 
     def shrink(self) -> None:
-        """Take two models of 100 and of 1000 items."""
-        self.n_models, self.smallest, self.largest = 2, 100, 1000
+        """Take two models of 100 and of 400 items."""
+        self.n_models, self.smallest, self.largest = 2, 100, 400
 
     def shape(self, size: int) -> tuple[int, int]:
         """Return so many items."""
