@@ -31,6 +31,7 @@ SHARE_OF_MEMORY = 0.6  # of a worker's limit that a block may take: Dask starts 
 MOST_BLOCKS = 50_000  # each is a task and some ten files: with several times as many, schedulers and disks get slow
 SMALL_CHUNK = 1 << 14  # bytes of a result's chunk that are stored as they are: a file takes up 4 KiB of a disk anyway
 FLAT = {"name": "default", "separator": "."}  # one folder for the chunks of an array: each costs up to 0.8 ms
+SECONDS_OF_TRIAL = 2.0
 DATE_ENCODING = {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian", "dtype": "int64"}
 
 Region = tuple[tuple[str, int, int], ...]  # dimension, start, stop
@@ -227,7 +228,7 @@ def _all_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """Return what a person wants to know of a plan; one block is evaluated, and labels are read, to tell it.
+    """Return what a person wants to know of a plan; rankings are evaluated, and labels are read, to tell it.
 
     Parameters
     ----------
@@ -236,17 +237,10 @@ def describe(plan: Plan) -> dict[str, Any]:
     Returns
     -------
     dict
-        Sizes with their units, as text; and ``seconds_per_core``, measured on the first block.
+        Sizes with their units, as text; and ``seconds_per_core``, measured on the first block, or a part of it.
     """
     scores = open_scores(plan.source, chunks=None)
-    seconds = 0.0
-    if plan.blocks:
-        block, options = plan.blocks[0].parts()[0], plan.parameters["options"]
-        dataset = scores if isinstance(scores, xr.Dataset) else scores[block.path].to_dataset()
-        for _ in range(2):  # the first time compiles
-            started = time.perf_counter()
-            evaluate_part(dataset.isel(block.slices), block.path, **options)
-            seconds = (time.perf_counter() - started) * plan.n_rankings / max(1, block.n_rankings)
+    seconds = _try(plan, scores) if plan.blocks else 0.0
     return {
         "blocks": f"{len(plan.blocks):,}, one task each",
         "rankings": f"{plan.n_rankings:,}",
@@ -257,6 +251,27 @@ def describe(plan: Plan) -> dict[str, Any]:
         "padding": f"{padding_share(scores):.1%} of the places of items",
         "time": f"about {seconds:.3g} s on one core, by the first block",
     }
+
+
+def _try(plan: Plan, scores: Scores) -> float:
+    """Return the seconds that all rankings will take one core, by as many of the first block as a moment allows."""
+    block, options = plan.blocks[0].parts()[0], plan.parameters["options"]
+    dataset = scores if isinstance(scores, xr.Dataset) else scores[block.path].to_dataset()
+
+    def timed(slices: Mapping[str, slice]) -> float:
+        started = time.perf_counter()
+        evaluate_part(dataset.isel(slices), block.path, **options)
+        return time.perf_counter() - started
+
+    one = {dim: slice(place.start, place.start + 1) for dim, place in block.slices.items()}
+    timed(one)  # compiles
+    affordable = int(SECONDS_OF_TRIAL / timed(one))
+    if affordable >= block.n_rankings:
+        tried, n_tried = block.slices, block.n_rankings
+    else:
+        n_tried = max(1, min(affordable, block.sizes.get(MODEL, 1)))
+        tried = one | ({MODEL: slice(one[MODEL].start, one[MODEL].start + n_tried)} if MODEL in one else {})
+    return min(timed(tried) for _ in range(2)) * plan.n_rankings / n_tried
 
 
 def padding_share(scores: Scores) -> float:
