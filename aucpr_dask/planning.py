@@ -265,12 +265,15 @@ def _try(plan: Plan, scores: Scores) -> float:
 
     one = {dim: slice(place.start, place.start + 1) for dim, place in block.slices.items()}
     timed(one)  # compiles
-    affordable = int(SECONDS_OF_TRIAL / timed(one))
+    of_one = timed(one)
+    affordable = int(SECONDS_OF_TRIAL / of_one)
     if affordable >= block.n_rankings:
         tried, n_tried = block.slices, block.n_rankings
     else:
-        n_tried = max(1, min(affordable, block.sizes.get(MODEL, 1)))
-        tried = one | ({MODEL: slice(one[MODEL].start, one[MODEL].start + n_tried)} if MODEL in one else {})
+        n_tried = min(affordable, block.sizes.get(MODEL, 1))
+        if n_tried <= 1:
+            return of_one * plan.n_rankings
+        tried = one | {MODEL: slice(one[MODEL].start, one[MODEL].start + n_tried)}
     return min(timed(tried) for _ in range(2)) * plan.n_rankings / n_tried
 
 

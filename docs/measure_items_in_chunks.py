@@ -1,12 +1,13 @@
 """Evaluate rankings of up to a billion items on two workers of 2 GiB, and write the tables of ``items-in-chunks.md``.
 
-``python docs/measure_items_in_chunks.py`` takes a quarter of an hour. ``--only NAME`` (repeat) writes one table, and
+``python docs/measure_items_in_chunks.py`` takes five minutes. ``--only NAME`` (repeat) writes one table, and
 ``--largest N`` stops at fewer items.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -103,7 +104,7 @@ def cost_of(call: Callable[..., Any], *arguments: Any) -> Cost:
     """Call on workers of its own, after they have done the same with few items."""
     with workers() as client:
         ap.estimate(*draw(100_000, 0.01)).compute()
-        processes = [psutil.Process(pid) for pid in client.run(_pid).values()]
+        processes = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
         Path("/proc/self/clear_refs").write_text("5")  # forgets the most that this process has held
         before, started = _cpu(processes), time.perf_counter()
         answer = call(*arguments)
@@ -111,10 +112,6 @@ def cost_of(call: Callable[..., Any], *arguments: Any) -> Cost:
         cpu = _cpu(processes) - before
         peak = max(client.run(_peak).values())
         return Cost(answer, seconds, cpu, peak, _peak())
-
-
-def _pid() -> int:
-    return psutil.Process().pid
 
 
 def _cpu(processes: list[psutil.Process]) -> float:
