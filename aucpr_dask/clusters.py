@@ -15,7 +15,7 @@ import re
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +29,7 @@ from dask.system import CPU_COUNT
 from dask.utils import parse_timedelta
 from distributed import Client, LocalCluster, Status, WorkerPlugin
 from distributed.security import Security
+from tornado.ioloop import PeriodicCallback
 
 from aucpr_dask.errors import ClusterError, InvalidInputError, explain
 from aucpr_dask.jobs import submit
@@ -42,6 +43,7 @@ SECONDS_OF_PROFILES = 60
 # How often Dask looks at its own processes: by default 50 and 100 times a second, which takes 4.5 % of a core for every
 # worker and 6.6 % for the scheduler with its client; so, 1 % and 3 %.
 SELDOM = {"distributed.admin.tick.interval": "500 ms", "distributed.worker.profile.interval": "100 ms"}
+MILLISECONDS_BETWEEN_LOOKS = 500
 PLUGIN = "aucpr-dask"
 
 _workers_here: WeakSet[Any] = WeakSet()  # in this process
@@ -412,7 +414,7 @@ def _start_processes(**options: Any) -> LocalCluster:
     patience = dask.config.get("distributed.scheduler.no-workers-timeout") or WITHOUT_WORKERS
     try:
         with dask.config.set({"distributed.scheduler.no-workers-timeout": patience, **_unless_configured(SELDOM)}):
-            return LocalCluster(**options)
+            cluster = LocalCluster(**options)
     except (RuntimeError, TimeoutError) as error:
         raise ClusterError(
             explain(
@@ -425,6 +427,28 @@ def _start_processes(**options: Any) -> LocalCluster:
     finally:
         if block_signals:
             block_signals(signal.SIG_SETMASK, before)
+    _replace_processes(cluster)
+    return cluster
+
+
+def _replace_processes(cluster: Any) -> None:
+    """Keep the number of workers, where Dask gives a worker up for good.
+
+    It does so if a worker dies before it has said that it is there, as by a block that kills whoever reads it; and if
+    one happens to start again 15 seconds after it was lost before.
+    """
+
+    async def look() -> None:
+        for name, nanny in list(cluster.workers.items()):
+            if nanny.status in (Status.closed, Status.failed):
+                del cluster.workers[name]
+        if set(cluster.worker_spec) - set(cluster.workers):
+            with suppress(RuntimeError, TimeoutError):  # said by Dask, and tried again at the next look
+                await cluster
+
+    looking = PeriodicCallback(look, MILLISECONDS_BETWEEN_LOOKS)
+    cluster.periodic_callbacks["replace-processes"] = looking  # stopped with the others when the cluster closes
+    cluster.loop.add_callback(looking.start)
 
 
 def _unless_configured(settings: Mapping[str, str]) -> dict[str, str]:
@@ -448,8 +472,9 @@ class Preparation(WorkerPlugin):
         keep_few_profiles(worker)
         end_quietly(worker)
         await asyncio.to_thread(load_kernels)
-        # The rest, half a second of imports, while the client plans; the first block waits for what is left of it.
-        asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "aucpr_dask.execution")
+        # The rest, half a second of imports, while the client plans; in this thread, which unpickles tasks, because two
+        # threads that import packages with circles in them may each see half of what the other imports.
+        asyncio.get_running_loop().call_soon(importlib.import_module, "aucpr_dask.execution")
 
 
 def prepare_workers(client: Client) -> None:

@@ -20,7 +20,6 @@ import pages
 
 PAGE = pages.HERE / "faults.md"
 FOLDER = pages.HERE / "faults"
-SEVERAL = 3  # of what kills every worker, again and again, until nannies give up
 
 FAULTS = {
     "exit": "a worker is killed: it exits",
@@ -119,8 +118,7 @@ def main() -> None:
     if not words.print:
         FOLDER.mkdir(exist_ok=True)
         for name in words.only or [*FAULTS, "endurance"]:
-            times = min(words.times, SEVERAL) if name in ("poison", "outgrown") else words.times
-            found = endure() if name == "endurance" else measure(name, times)
+            found = endure() if name == "endurance" else measure(name, words.times)
             (FOLDER / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
             print(name, found if name != "endurance" else found[-1], flush=True)
     tables = {"faults": faults_table(), "endurance": endurance_table()}

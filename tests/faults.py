@@ -31,12 +31,13 @@ import dask
 import numpy as np
 import psutil
 from conftest import pooled, queried
-from distributed import Client, LocalCluster, Scheduler, Status, Worker, WorkerPlugin
+from distributed import Client, Scheduler, Status, Worker, WorkerPlugin
 from test_run import assert_same_bits
 
 import aucpr_dask as ap
 import aucpr_dask.execution
 import aucpr_dask.stores
+from aucpr_dask.clusters import Description
 from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError, StoreError
 from aucpr_dask.ledger import Ledger
 from aucpr_dask.planning import plan_run
@@ -47,7 +48,6 @@ OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "i
 OPTIONS |= {"n_resamples": 100, "keep_replicates": True}
 BLOCK_SECONDS = 0.02  # about; delays are drawn up to here
 POISON = 1e30  # a score
-START = 0.5  # seconds; a nanny gives up a worker that dies before it has reported that it has started
 
 
 @dataclass
@@ -192,7 +192,6 @@ def _die_at_rename(number: int) -> None:
 
 
 def segfault() -> None:
-    time.sleep(START)
     faulthandler.disable()
     ctypes.string_at(0)
 
@@ -243,16 +242,10 @@ def local_cluster(folder: Path, n_workers: int = 2, **options: Any) -> Iterator[
         "distributed.worker.multiprocessing-method": "forkserver",
         "distributed.scheduler.no-workers-timeout": "30 s",
     }
+    quietly = {"local_directory": str(folder), "silence_logs": logging.CRITICAL}
     with (
         dask.config.set(settings),
-        LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=1,
-            dashboard_address=":0",
-            local_directory=str(folder),
-            silence_logs=logging.CRITICAL,
-            **options,
-        ) as cluster,
+        Description("local", quietly | options, n_workers).start() as cluster,
         Client(cluster) as client,
     ):
         yield client
@@ -418,12 +411,7 @@ def kill_workers(trial: Trial, client: Client, how: str) -> Tally:
 def workers(client: Client) -> list[int]:
     """Return the processes of both workers; wait until a killed one is replaced, and its nanny knows."""
     while True:
-        try:
-            client.wait_for_workers(2, timeout=20)
-        except TimeoutError:  # a nanny gave up: it does so if its worker dies before it has reported
-            client.cluster.scale(0)
-            until(lambda: not client.cluster.workers, "workers that are told to go stay")
-            client.cluster.scale(2)
+        client.wait_for_workers(2, timeout=20)
         pids = sorted(client.run(os.getpid, on_error="ignore").values())
         watched = [nanny.process for nanny in client.cluster.workers.values()]
         running = sorted(process.pid for process in watched if process and process.status is Status.running)

@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from importlib import resources
@@ -350,13 +351,45 @@ def test_a_worker_loads_what_was_compiled_and_compiles_nothing(tmp_path: Path, m
         assert client.run(clusters.load_kernels) == {address: ["short"] for address in client.nthreads()}
 
 
-def test_a_worker_imports_what_it_will_need_without_being_asked() -> None:
-    with ap.connect(1) as client:
+def test_a_worker_imports_what_it_will_need_without_being_asked_in_the_thread_that_unpickles_tasks() -> None:
+    def watch() -> int:
+        class Watch:
+            def find_spec(self, name: str, *_: object) -> None:
+                if name.split(".")[0] in ("xarray", "zarr", "numcodecs"):
+                    threads.setdefault(threading.get_ident(), name)
+
+        threads = sys.threads_that_import = {}  # type: ignore[attr-defined]
+        sys.meta_path.insert(0, Watch())  # type: ignore[arg-type]
+        return threading.get_ident()
+
+    def threads_that_import() -> dict[int, str] | None:
+        return sys.threads_that_import if "aucpr_dask.execution" in sys.modules else None  # type: ignore[attr-defined]
+
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
+        [unpickling] = client.run(watch).values()
+        clusters.prepare_workers(client)
         for _ in range(600):
-            if all(client.run(lambda: "aucpr_dask.execution" in sys.modules).values()):
-                return
+            [threads] = client.run(threads_that_import).values()
+            if threads is not None:
+                break
             time.sleep(0.1)
-    raise AssertionError("nothing was imported")
+        assert threads == {unpickling: threads[unpickling]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_local_workers_that_dask_gives_up_are_replaced(is_forgotten: bool) -> None:
+    with ap.connect(2) as client:
+        nannies = client.cluster.workers
+        given_up = nannies[0]
+        client.cluster.sync(given_up.close)
+        if is_forgotten:
+            nannies.pop(0, None)
+        for _ in range(600):
+            if nannies.get(0, given_up) is not given_up:
+                break
+            time.sleep(0.05)
+        assert client.submit(abs, -1, workers=[nannies[0].worker_address]).result(timeout=30) == 1
 
 
 def test_code_for_a_given_processor_is_found_on_another(monkeypatch: pytest.MonkeyPatch) -> None:
