@@ -535,7 +535,8 @@ def as_they_finish(
                 running.update(fill())
             yield call[0], result
     finally:
-        client.cancel(list(unfinished))  # after a failure: someone else's client lives on
+        if unfinished:  # after a failure: someone else's client lives on
+            client.cancel(list(unfinished))  # of nothing, the scheduler would tell all, and trip over who just joins
 
 
 def _result_of(future: Future[Any]) -> Any:

@@ -223,6 +223,15 @@ def test_the_client_that_is_given_stays_open(client: Client, tmp_path: Path) -> 
     assert_holds_no_futures(client)
 
 
+def test_a_finished_run_cancels_nothing(client: Client, tmp_path: Path) -> None:
+    ap.save_scores(pooled(), tmp_path / "scores.zarr")
+    with Client(client.scheduler.address, set_as_default=False) as other:
+        ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=other)
+        actions = [event["action"] for _, event in client.get_events(other.id)]
+    assert "add-client" in actions
+    assert "cancel" not in actions
+
+
 def test_relative_paths(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The workers may stand in another folder than the caller."""
     monkeypatch.chdir(tmp_path)
