@@ -14,9 +14,10 @@ SHARED = Path(__file__).parents[1].parent / "shared"
 
 # A first call compiles or loads the kernels, so no example has a deadline.
 settings.register_profile(
-    "default", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "default", max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.register_profile("ci", settings.get_profile("default"), max_examples=100, derandomize=True)
+settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
+settings.register_profile("longer", settings.get_profile("ci"), max_examples=100)
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
