@@ -237,7 +237,7 @@ def describe(plan: Plan) -> dict[str, Any]:
     Returns
     -------
     dict
-        Sizes with their units, as text; and ``seconds_per_core``, measured on the first block, or a part of it.
+        Sizes with their units, as text; and the ``time``, from as many rankings of the first block as a moment allows.
     """
     scores = open_scores(plan.source, chunks=None)
     seconds = _try(plan, scores) if plan.blocks else 0.0
@@ -249,7 +249,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         "memory_per_block": f"up to {_size(plan.largest)}",
         "memory_per_thread": f"from {_size(plan.largest / SHARE_OF_MEMORY)}",
         "padding": f"{padding_share(scores):.1%} of the places of items",
-        "time": f"about {seconds:.3g} s on one core, by the first block",
+        "time": f"about {seconds:.3g} s on one core, by rankings of the first block",
     }
 
 

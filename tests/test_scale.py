@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dask.array as da
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from test_run import assert_same_bits
 
 import aucpr_dask as ap
-from aucpr_dask import execution
+from aucpr_dask import execution, planning
 from aucpr_dask.errors import MissingScoresError
 from aucpr_dask.execution import BLOCKS_AHEAD, LEAST_AHEAD, as_they_finish
 from aucpr_dask.planning import MOST_BLOCKS, Block, describe, plan_run
@@ -167,6 +168,29 @@ def test_blocks_of_many_chunks_give_the_same_bits(
     assert_same_bits(result, ap.evaluate(scores, **OPTIONS))
     chunks = list((tmp_path / "result.zarr" / "estimate").glob("c.*"))
     assert len(chunks) == len(plan.blocks)
+
+
+@pytest.mark.parametrize(
+    ("seconds_of_one", "tried"),
+    [(0.01, [1, 1, 55, 55]), (0.3, [1, 1, 6, 6]), (0.9, [1, 1, 2, 2]), (1.5, [1, 1]), (60.0, [1, 1])],
+)
+def test_a_plan_tries_as_many_rankings_as_a_moment_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds_of_one: float, tried: list[int]
+) -> None:
+    ap.save_scores(queried(11, 5, 40), tmp_path / "scores.zarr")
+    plan = plan_run(tmp_path / "scores.zarr")
+    sizes: list[int] = []
+    now = 0.0
+
+    def evaluate_part(scores: xr.Dataset, *_: Any, **__: Any) -> None:
+        nonlocal now
+        sizes.append(scores.sizes["model"] * scores.sizes["query"])
+        now += sizes[-1] * seconds_of_one
+
+    monkeypatch.setattr(planning, "evaluate_part", evaluate_part)
+    monkeypatch.setattr(planning, "time", SimpleNamespace(perf_counter=lambda: now))
+    assert planning._try(plan, ap.open_scores(tmp_path / "scores.zarr")) == pytest.approx(55 * seconds_of_one)
+    assert sizes == tried
 
 
 # The tree, the scheduler
