@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -42,12 +42,12 @@ class Runs(Suite):
         """Return the workers of all clusters that have started."""
         return [pid for client in self.clients.values() for pid in client.run(os.getpid).values()]
 
-    def run(self, n_models: int, n_items: int, n_workers: int) -> Path:
+    def run(self, n_models: int, n_items: int, n_workers: int, **options: Any) -> Path:
         """Evaluate a store, written at the first call, into a new one."""
         import aucpr_dask as ap
 
         source, client, result = self._source(n_models, n_items), self._client(n_workers), next(self.results)
-        ap.run(source, result, cluster=client)
+        ap.run(source, result, cluster=client, **options)
         return result
 
     def run_bare(self, n_models: int, n_items: int, n_workers: int) -> list[Any]:
@@ -68,24 +68,17 @@ class Runs(Suite):
         return self.clients[n_workers]
 
 
-class Workers(Models, Runs):
+class _OneAndTwo(Models, Runs):
     """One worker process and two."""
 
-    name = "scaling-workers"
-    title = "Workers: models by {n_items:,} float32 items, 1 % positive, store to store"
-    explanation = (
-        "The same store and the same call, on running clusters of one and of two single-threaded worker processes; "
-        "the numbers must be the same to the last bit. Two workers twice as fast would be 0.5 x. What every run costs, "
-        "however small, no worker makes shorter: it weighs less the more models there are. The floors say what "
-        "the machine allows: reading and the bare kernels alone, without a plan, labels or results."
-    )
+    options: Mapping[str, Any] = {}
 
     @contender(
         "one worker process", "ap.run(..., cluster=client_of_1)", "aucpr-dask", numbers=lambda url: estimates(url)
     )
     def time_one(self, n_models: int) -> Path:
         """Run on one process."""
-        return self.run(n_models, self.n_items, 1)
+        return self.run(n_models, self.n_items, 1, **self.options)
 
     @contender(
         "two worker processes",
@@ -96,17 +89,7 @@ class Workers(Models, Runs):
     )
     def time_two(self, n_models: int) -> Path:
         """Run on two processes."""
-        return self.run(n_models, self.n_items, 2)
-
-    @floor("read + bare kernels, one", "client_of_1.map(read_and_estimate, chunks)", "aucpr-dask")
-    def time_bare_one(self, n_models: int) -> Any:
-        """Do what the work needs at least, on one process."""
-        return self.run_bare(n_models, self.n_items, 1)
-
-    @floor("read + bare kernels, two", "client_of_2.map(read_and_estimate, chunks)", "aucpr-dask")
-    def time_bare_two(self, n_models: int) -> Any:
-        """Do what the work needs at least, on two processes."""
-        return self.run_bare(n_models, self.n_items, 2)
+        return self.run(n_models, self.n_items, 2, **self.options)
 
     def findings(self, timings: list[Timing]) -> Iterator[str]:
         """Yield how many times as fast two workers are, and how many times they could be."""
@@ -118,6 +101,40 @@ class Workers(Models, Runs):
         if len(timings) == 4:
             times = timings[2].median / timings[3].median
             yield f"reading and the bare kernels alone are {times:.2f} times as fast on two"
+
+
+class Workers(_OneAndTwo):
+    """Estimates alone: half of the time is reading, and beside one worker the client has a core of its own."""
+
+    name = "scaling-workers"
+    title = "Workers: models by {n_items:,} float32 items, 1 % positive, store to store"
+    explanation = (
+        "The same store and the same call, on running clusters of one and of two single-threaded worker processes; "
+        "the numbers must be the same to the last bit. Two workers twice as fast would be 0.5 x. What every run costs, "
+        "however small, no worker makes shorter: it weighs less the more models there are. The floors say what "
+        "the machine allows: reading and the bare kernels alone, without a plan, labels or results."
+    )
+
+    @floor("read + bare kernels, one", "client_of_1.map(read_and_estimate, chunks)", "aucpr-dask")
+    def time_bare_one(self, n_models: int) -> Any:
+        """Do what the work needs at least, on one process."""
+        return self.run_bare(n_models, self.n_items, 1)
+
+    @floor("read + bare kernels, two", "client_of_2.map(read_and_estimate, chunks)", "aucpr-dask")
+    def time_bare_two(self, n_models: int) -> Any:
+        """Do what the work needs at least, on two processes."""
+        return self.run_bare(n_models, self.n_items, 2)
+
+
+class WorkersOfReplicates(_OneAndTwo):
+    """Replicates besides: the processors have more to do than the rest."""
+
+    name = "scaling-workers-replicates"
+    title = "Workers: models by {n_items:,} float32 items, 1 % positive, 1000 bootstrap replicates each, store to store"
+    explanation = (
+        "The same with the bootstrap interval from a thousand replicates of every model: what workers are for."
+    )
+    options: Mapping[str, Any] = {"intervals": ("bootstrap",), "n_resamples": 1000}
 
 
 class Growth(Runs):

@@ -43,6 +43,7 @@ SUITES: tuple[type[_Suite], ...] = (
     items_in_chunks.ItemsInChunks,
     store_to_store.StoreToStore,
     scaling.Workers,
+    scaling.WorkersOfReplicates,
     scaling.Models,
     scaling.Items,
     reading_ahead.ReadingAhead,
