@@ -36,7 +36,14 @@ QUICK = {"per-query"}  # each of the others takes some seconds
 NIGHTLY = {"cold-start", "first-table"}  # take a minute of compiling
 MACHINE = {"processor": "an abacus", "date": "2031-02-03 04:05 UTC", "system": "clay", "versions": "beads 2"}
 FIGURES = ROOT / "benchmarks" / "figures.json"
-WITHOUT_FLOOR = {"scaling-models", "scaling-items", "planning", "scheduler", "reading-ahead"}
+WITHOUT_FLOOR = {
+    "scaling-models",
+    "scaling-workers-replicates",
+    "scaling-items",
+    "planning",
+    "scheduler",
+    "reading-ahead",
+}
 needs_r = pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
 
 
