@@ -305,7 +305,7 @@ def check_rows(facts: dict[str, NDArray[np.float64]], rows: Rows, request: Reque
                 where="variable 'score'",
                 received=f"NaN scores in {int((missing > 0).sum())} rankings ({rows.describe(missing > 0, missing)})",
                 allowed="no NaN under missing='raise'",
-                remedy="choose what a missing score means: missing='drop', 'last' or 'unretrieved'",
+                remedy="choose what a missing score means: missing='drop', 'last' or 'unretrieved' (--missing)",
             )
         )
     unseen = facts["n_unseen"]

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from multiprocessing import resource_tracker
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
@@ -45,6 +46,7 @@ SECONDS_OF_PROFILES = 60
 SELDOM = {"distributed.admin.tick.interval": "500 ms", "distributed.worker.profile.interval": "100 ms"}
 MILLISECONDS_BETWEEN_LOOKS = 500
 PLUGIN = "aucpr-dask"
+LAST_WORDS = ("heartbeat", "Async instruction for <Task cancelled")  # in what Dask logs of a worker that leaves
 
 _workers_here: WeakSet[Any] = WeakSet()  # in this process
 
@@ -410,6 +412,8 @@ def _read_patience(value: Any, where: str) -> float:
 def _start_processes(**options: Any) -> LocalCluster:
     """Start local worker processes that leave Ctrl-C to this process, which ends them in order."""
     block_signals = getattr(signal, "pthread_sigmask", None)  # absent on Windows; the mask is inherited
+    if block_signals:
+        resource_tracker.ensure_running()  # or else it starts with the first worker, and lets signals through again
     before = block_signals(signal.SIG_BLOCK, {signal.SIGINT}) if block_signals else None
     patience = dask.config.get("distributed.scheduler.no-workers-timeout") or WITHOUT_WORKERS
     try:
@@ -510,14 +514,15 @@ def keep_few_profiles(worker: Any) -> None:
 
 
 def end_quietly(worker: Any) -> None:
-    """Let a worker that leaves not complain that nobody answers its last heartbeat: one run in five ended so."""
+    """Let a worker that leaves not complain that nobody answers its last heartbeat, or that it leaves a task behind."""
     _workers_here.add(worker)
-    logging.getLogger("distributed.worker").addFilter(_is_of_interest)
+    for name in ("distributed.worker", "distributed.worker.state_machine"):
+        logging.getLogger(name).addFilter(_is_of_interest)
 
 
 def _is_of_interest(record: logging.LogRecord) -> bool:
     is_any_running = any(worker.status == Status.running for worker in _workers_here)
-    return is_any_running or "heartbeat" not in record.getMessage()
+    return is_any_running or not any(words in record.getMessage() for words in LAST_WORDS)
 
 
 def keep_memory() -> bool:

@@ -42,7 +42,7 @@ def check_labels(label: NDArray[Any], positive_from: int | None, where: str) -> 
                 where=where,
                 received=f"{bad.size} labels with values {few(values)}",
                 allowed=f"1 positive, 0 negative, -1 unjudged, -2 padding; whole numbers up to {highest}",
-                remedy="pass positive_from=GRADE if these are graded labels"
+                remedy="pass positive_from=GRADE (--positive-from) if these are graded labels"
                 if positive_from is None and bool(np.all(values > 1))
                 else None,
             )

@@ -430,7 +430,7 @@ def _refuse_known_missing(dataset: xr.Dataset, request: Request, path: str) -> N
             where=(f"data set {path!r}, " if path else "") + "variable 'score'",
             received=f"NaN scores in {int((counts > 0).sum())} rankings, most in {'; '.join(parts)}",
             allowed="no NaN under missing='raise'",
-            remedy="choose what a missing score means: missing='drop', 'last' or 'unretrieved'",
+            remedy="choose what a missing score means: missing='drop', 'last' or 'unretrieved' (--missing)",
         )
     )
 

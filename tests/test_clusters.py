@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -374,6 +375,25 @@ def test_a_worker_imports_what_it_will_need_without_being_asked_in_the_thread_th
                 break
             time.sleep(0.1)
         assert threads == {unpickling: threads[unpickling]}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="no masks of signals here")
+def test_local_workers_leave_ctrl_c_to_the_client() -> None:
+    """In a new process, in which no other helper of multiprocessing has started yet."""
+    code = """
+import signal
+import aucpr_dask as ap
+
+def blocked():
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+if __name__ == "__main__":
+    with ap.connect(2) as client:
+        print(*client.run(blocked).values(), blocked())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["True", "True", "False"], done.stderr
 
 
 @pytest.mark.slow

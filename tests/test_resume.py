@@ -10,9 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import xarray as xr
 from conftest import pooled, queried
 from distributed import Client, LocalCluster
+from faults import until
 from test_run import assert_does_not_open, assert_same_bits
 
 import aucpr_dask as ap
@@ -244,6 +247,41 @@ def kill_client_after(n_blocks: int, seconds: float, source: Path, target: Path)
                 break
         time.sleep(seconds)
         os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_the_middle_of_long_blocks_is_one_line_and_leaves_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal sends it to all processes of the command."""
+    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 2**25)
+    random = np.random.default_rng(0)
+    label = (random.random(10_000) < 0.1).astype(np.int8)
+    score = random.normal(size=(2000, label.size)).astype(np.float32)
+    ap.save_scores(xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)}), tmp_path / "s.zarr")
+    command = [sys.executable, "-m", "aucpr_dask", "evaluate", "s.zarr", "r.zarr"]
+    command += ["--cluster", "2", "--intervals", "bootstrap", "--resamples", "100000"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        until(lambda: (tmp_path / "r.zarr" / "ledger" / "plan.json").exists(), "the run did not start")
+        time.sleep(2)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    # Of Dask's workers that are killed a semaphore each is left, of which Python tells when it removes them.
+    told = [line for line in errors.splitlines() if line and not re.search("^dashboard|resource_tracker|warn", line)]
+    assert told == ["interrupted: the same command finishes what was being written; evaluate goes on where it stopped"]
+    until(lambda: not has_members(process.pid), "processes are left")
+    assert ledger_of(tmp_path / "r.zarr").root_document() is not None
+
+
+def has_members(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 @pytest.mark.slow

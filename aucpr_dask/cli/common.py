@@ -47,7 +47,8 @@ class _Main(click.Group):
             ctx.exit(FAILED if isinstance(error, (ClusterError, OtherRunError, RunError)) else BAD_INPUT)
         except KeyboardInterrupt:
             click.echo(
-                "\ninterrupted; a store that was being written does not open until it is written again", err=True
+                "\ninterrupted: the same command finishes what was being written; evaluate goes on where it stopped",
+                err=True,
             )
             ctx.exit(INTERRUPTED)
 
