@@ -42,8 +42,13 @@ PATIENCE = 600.0  # seconds to wait for the first worker, unless a file says oth
 WITHOUT_WORKERS = "2 minutes"  # that a task waits where workers are processes; a process that may start will have
 SECONDS_OF_PROFILES = 60
 # How often Dask looks at its own processes: by default 50 and 100 times a second, which takes 4.5 % of a core for every
-# worker and 6.6 % for the scheduler with its client; so, 1 % and 3 %.
-SELDOM = {"distributed.admin.tick.interval": "500 ms", "distributed.worker.profile.interval": "100 ms"}
+# worker and 6.6 % for the scheduler with its client; so, 1 % and 3 %. Where gilknocker is installed, it also looks at
+# Python's lock, a thousand times a second, and warns where that takes too long.
+SELDOM = {
+    "distributed.admin.tick.interval": "500 ms",
+    "distributed.worker.profile.interval": "100 ms",
+    "distributed.admin.system-monitor.gil.enabled": False,
+}
 MILLISECONDS_BETWEEN_LOOKS = 500
 PLUGIN = "aucpr-dask"
 LAST_WORDS = ("heartbeat", "Async instruction for <Task cancelled")  # in what Dask logs of a worker that leaves
@@ -455,7 +460,7 @@ def _replace_processes(cluster: Any) -> None:
     cluster.loop.add_callback(looking.start)
 
 
-def _unless_configured(settings: Mapping[str, str]) -> dict[str, str]:
+def _unless_configured(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return those settings of Dask that are still its defaults."""
     defaults = dask.config.merge(*dask.config.defaults)
     return {

@@ -291,6 +291,7 @@ def test_dask_looks_at_its_local_processes_seldom_unless_it_is_told_to() -> None
     for wanted, found in ((before, "500 ms"), ("30 ms", "30 ms")):
         with dask.config.set({name: wanted}), ap.connect(1) as client:
             assert list(client.run(dask.config.get, name).values()) == [found]
+            assert list(client.run(dask.config.get, "distributed.admin.system-monitor.gil.enabled").values()) == [False]
             assert dask.config.get(name) == wanted
 
 
