@@ -30,10 +30,9 @@ from dask.system import CPU_COUNT
 from dask.utils import parse_timedelta
 from distributed import Client, LocalCluster, Status, WorkerPlugin
 from distributed.security import Security
-from tornado.ioloop import PeriodicCallback
 
 from aucpr_dask.errors import ClusterError, InvalidInputError, explain
-from aucpr_dask.jobs import submit
+from aucpr_dask.jobs import keep_looking, submit
 
 Cluster = None | int | str | Path | Client
 
@@ -49,7 +48,6 @@ SELDOM = {
     "distributed.worker.profile.interval": "100 ms",
     "distributed.admin.system-monitor.gil.enabled": False,
 }
-MILLISECONDS_BETWEEN_LOOKS = 500
 PLUGIN = "aucpr-dask"
 LAST_WORDS = ("heartbeat", "Async instruction for <Task cancelled")  # in what Dask logs of a worker that leaves
 
@@ -455,9 +453,7 @@ def _replace_processes(cluster: Any) -> None:
             with suppress(RuntimeError, TimeoutError):  # said by Dask, and tried again at the next look
                 await cluster
 
-    looking = PeriodicCallback(look, MILLISECONDS_BETWEEN_LOOKS)
-    cluster.periodic_callbacks["replace-processes"] = looking  # stopped with the others when the cluster closes
-    cluster.loop.add_callback(looking.start)
+    keep_looking(cluster, "replace-processes", look)
 
 
 def _unless_configured(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ for another one only where it adapts and where each job is one process; here the
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import dask
@@ -45,8 +46,13 @@ def submit(cluster: Any, *, minimum: int, maximum: int, **adapt: Any) -> None:
         _refused(cluster)
         raise
     cluster.adapt(minimum=minimum, maximum=maximum, **adapt)
-    looking = PeriodicCallback(_Absences(cluster).look, MILLISECONDS_BETWEEN_LOOKS)
-    cluster.periodic_callbacks["replace-jobs"] = looking  # stopped with the others when the cluster closes
+    keep_looking(cluster, "replace-jobs", _Absences(cluster).look)
+
+
+def keep_looking(cluster: Any, name: str, look: Callable[[], Awaitable[None]]) -> None:
+    """Look after a cluster twice a second, as long as it lives."""
+    looking = PeriodicCallback(look, MILLISECONDS_BETWEEN_LOOKS)
+    cluster.periodic_callbacks[name] = looking  # stopped with the others when the cluster closes
     cluster.loop.add_callback(looking.start)
 
 

@@ -26,6 +26,7 @@ import yaml
 from click.testing import CliRunner
 from conftest import pooled
 from distributed import Client, LocalCluster, Status, Worker
+from faults import until
 
 import aucpr_dask as ap
 from aucpr_dask import clusters
@@ -370,11 +371,8 @@ def test_a_worker_imports_what_it_will_need_without_being_asked_in_the_thread_th
     with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
         [unpickling] = client.run(watch).values()
         clusters.prepare_workers(client)
-        for _ in range(600):
-            [threads] = client.run(threads_that_import).values()
-            if threads is not None:
-                break
-            time.sleep(0.1)
+        until(lambda: None not in client.run(threads_that_import).values(), "nothing was imported")
+        [threads] = client.run(threads_that_import).values()
         assert threads == {unpickling: threads[unpickling]}
 
 
@@ -406,10 +404,7 @@ def test_local_workers_that_dask_gives_up_are_replaced(is_forgotten: bool) -> No
         client.cluster.sync(given_up.close)
         if is_forgotten:
             nannies.pop(0, None)
-        for _ in range(600):
-            if nannies.get(0, given_up) is not given_up:
-                break
-            time.sleep(0.05)
+        until(lambda: nannies.get(0, given_up) is not given_up, "it is not replaced")
         assert client.submit(abs, -1, workers=[nannies[0].worker_address]).result(timeout=30) == 1
 
 
