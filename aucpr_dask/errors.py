@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class AucprError(Exception):
     """Base of every error this package raises on purpose."""
@@ -81,3 +83,13 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+MOST_SHOWN = 5
+
+
+def few(values: Iterable[object]) -> str:
+    """List the first few values, and say how many more there are."""
+    listed = [str(value) for value in values]
+    shown = ", ".join(listed[:MOST_SHOWN])
+    return shown + (f" and {len(listed) - MOST_SHOWN:,} more" if len(listed) > MOST_SHOWN else "")

@@ -21,9 +21,9 @@ import pandas as pd
 import xarray as xr
 
 import aucpr_dask as ap
-from aucpr_dask.scores.arrays import import_arrays
-from aucpr_dask.scores.trec import import_trec
-from aucpr_dask.stores import nodes_of
+from aucpr_dask.scores.importing.arrays import import_arrays
+from aucpr_dask.scores.importing.trec import import_trec
+from aucpr_dask.storage.stores import nodes_of
 
 PAGE = pages.HERE / "honest-comparisons.md"
 LEVEL = 0.95

@@ -20,9 +20,9 @@ import xarray as xr
 from scipy.stats import kendalltau
 
 import aucpr_dask as ap
-from aucpr_dask.scores.arrays import import_arrays
-from aucpr_dask.scores.trec import import_trec
-from aucpr_dask.specs import ESTIMATORS
+from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.scores.importing.arrays import import_arrays
+from aucpr_dask.scores.importing.trec import import_trec
 
 PAGE = pages.HERE / "why-tools-disagree.md"
 AT = {"precision_at_recall": 0.8, "recall_at_precision": 0.5}

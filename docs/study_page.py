@@ -19,7 +19,7 @@ import pages
 import pandas as pd
 
 if TYPE_CHECKING:
-    from aucpr_dask.progress import Progress
+    from aucpr_dask.progress.tracking import Progress
 
 PAGE = pages.HERE / "simulation-study.md"
 FOLDER = pages.HERE / "study"
@@ -41,8 +41,8 @@ CERTAIN = 2.0  # Monte Carlo errors from the level up to which a coverage passes
 def run(store: Path, n_simulations: int, cluster: int | None) -> None:
     """Run the three parts of the study, and write their tables."""
     import aucpr_dask as ap
-    from aucpr_dask.specs import INTERVALS as SPECS
-    from aucpr_dask.study import PAPER_ESTIMATORS
+    from aucpr_dask.schema.intervals import INTERVALS as SPECS
+    from aucpr_dask.simulate.studies import PAPER_ESTIMATORS
 
     estimators = (*PAPER_ESTIMATORS, "continuous", "discrete")
     formulas = [name for name, spec in SPECS.items() if spec.is_formula]

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from aucpr_dask.specs import ESTIMATORS, INTERVALS
-from aucpr_dask.variables import FLAGS
+from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.variables import FLAGS
 
 DOCS = Path(__file__).parents[1] / "docs"
 TOOLS = DOCS / "why-tools-disagree.md"

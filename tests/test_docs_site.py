@@ -15,7 +15,7 @@ from code_blocks import ROOT
 import aucpr_dask as ap
 from aucpr_dask import errors
 from aucpr_dask.cli import main
-from aucpr_dask.simulate import __all__ as simulations
+from aucpr_dask.simulate.scenarios import __all__ as simulations
 
 DOCS = ROOT / "docs"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -22,15 +22,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import aucpr_dask as ap
-from aucpr_dask import stores
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AucprError, FileFormatError, InvalidInputError, explain
-from aucpr_dask.scores import files, trec
-from aucpr_dask.scores.arrays import import_arrays, import_xarray
-from aucpr_dask.scores.tables import import_table
-from aucpr_dask.scores.trec import import_trec
-from aucpr_dask.stores import nodes_of
-from aucpr_dask.view.tables import attributes_view, console_for
+from aucpr_dask.progress.console import console_for
+from aucpr_dask.scores.importing import files, trec
+from aucpr_dask.scores.importing.arrays import import_arrays, import_xarray
+from aucpr_dask.scores.importing.tables import import_table
+from aucpr_dask.scores.importing.trec import import_trec
+from aucpr_dask.storage import stores
+from aucpr_dask.storage.stores import nodes_of
+from aucpr_dask.view.tables import attributes_view
 
 NAMES = [
     *(

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.evaluation import evaluate, interval
+from aucpr_dask.evaluation.api import evaluate, interval
+from aucpr_dask.evaluation.request import estimator_names
+from aucpr_dask.evaluation.results import versions
 from aucpr_dask.inference.comparing import are_scores, require_results
 from aucpr_dask.inference.designs import (
     BOTH,
@@ -42,11 +44,10 @@ from aucpr_dask.inference.samples import (
     stack_data_sets,
     summarize,
 )
-from aucpr_dask.inputs import estimator_names, fraction
-from aucpr_dask.results import versions
-from aucpr_dask.specs import INTERVALS, choose
-from aucpr_dask.stores import Scores, map_nodes, nodes_of
-from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL, QUERY, RESAMPLE
+from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.options import choose, fraction
+from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL, QUERY, RESAMPLE
+from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 HOW = ("macro", "micro")
 METHODS = {UNITS: ("t", "bootstrap"), ITEMS: ("normal", "bootstrap"), BOTH: ("bootstrap",)}

@@ -13,9 +13,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.domains import few
-from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.evaluation import evaluate, evaluate_dataset
+from aucpr_dask.errors import InvalidInputError, explain, few
+from aucpr_dask.evaluation.api import evaluate, evaluate_dataset
+from aucpr_dask.evaluation.results import versions
 from aucpr_dask.inference import families
 from aucpr_dask.inference.covarying import OTHER_MODEL, covariance
 from aucpr_dask.inference.designs import (
@@ -60,12 +60,10 @@ from aucpr_dask.inference.samples import (
     read_replicates,
     stack_data_sets,
 )
-from aucpr_dask.inputs import fraction
-from aucpr_dask.results import versions
+from aucpr_dask.schema.options import choose, fraction
+from aucpr_dask.schema.variables import BOUND, BOUNDS, MODEL, QUERY, RESAMPLE
 from aucpr_dask.scores.validate import validate_scores
-from aucpr_dask.specs import choose
-from aucpr_dask.stores import Scores, map_nodes, nodes_of
-from aucpr_dask.variables import BOUND, BOUNDS, MODEL, QUERY, RESAMPLE
+from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 BASELINE = "baseline"
 Baseline = str | int | Sequence[str | int]

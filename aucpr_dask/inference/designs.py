@@ -10,8 +10,8 @@ from typing import Any
 
 from aucpr_dask.errors import InvalidInputError, explain
 from aucpr_dask.inference.samples import DATASET, REPLICATE, UNIT_NAMES
-from aucpr_dask.specs import choose
-from aucpr_dask.variables import MODEL, QUERY
+from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.variables import MODEL, QUERY
 
 OVER = (QUERY, DATASET)
 UNITS, ITEMS, BOTH = SAMPLES = ("units", "items", "both")

@@ -30,8 +30,8 @@ from aucpr_dask.inference.rank_sets import (
     ranks_from_intervals,
 )
 from aucpr_dask.inference.samples import DATASET
-from aucpr_dask.stores import Scores, map_nodes
-from aucpr_dask.variables import BOUND, MODEL, QUERY
+from aucpr_dask.schema.variables import BOUND, MODEL, QUERY
+from aucpr_dask.storage.stores import Scores, map_nodes
 
 RANKING_METHODS = ("sign_flip", "bootstrap", "influence")
 

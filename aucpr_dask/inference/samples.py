@@ -12,11 +12,10 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.domains import MOST_SHOWN, few
-from aucpr_dask.errors import AlignmentError, InvalidInputError, explain
+from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, explain, few
+from aucpr_dask.schema.variables import ESTIMATOR, MODEL, QUERY, RESAMPLE
 from aucpr_dask.scores.validate import check_unique
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.variables import ESTIMATOR, MODEL, QUERY, RESAMPLE
+from aucpr_dask.storage.stores import Scores, nodes_of
 
 Floats = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, explain
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, METHOD, MODEL, QUERY
+from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, METHOD, MODEL, QUERY
+from aucpr_dask.storage.stores import Scores, nodes_of
 
 DATASET = "dataset"
 KEYS = (DATASET, MODEL, QUERY, ESTIMATOR)

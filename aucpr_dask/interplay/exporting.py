@@ -19,10 +19,10 @@ from aucpr_dask.interplay.columns import Columns, tidy_columns, wide_columns
 from aucpr_dask.interplay.naming import cell
 from aucpr_dask.interplay.tracking import to_metrics, to_params
 from aucpr_dask.interplay.trec import write_evaluations, write_runs
-from aucpr_dask.scores.files import FilePath, require_pyarrow
-from aucpr_dask.specs import choose
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.urls import concealed, is_remote
+from aucpr_dask.schema.options import choose
+from aucpr_dask.scores.importing.files import FilePath, require_pyarrow
+from aucpr_dask.storage.stores import Scores, nodes_of
+from aucpr_dask.storage.urls import concealed, is_remote
 
 FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
 FOLDERS = ("trec_eval", "trec_run")

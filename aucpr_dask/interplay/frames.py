@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, explain
+from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, explain, few
 from aucpr_dask.interplay.columns import Columns, concatenated, tidy_columns, wide_columns
-from aucpr_dask.scores.files import few, near
-from aucpr_dask.stores import Scores
-from aucpr_dask.variables import MODEL
+from aucpr_dask.schema.variables import MODEL
+from aucpr_dask.scores.importing.files import near
+from aucpr_dask.storage.stores import Scores
 
 if TYPE_CHECKING:
     import polars as pl
@@ -152,7 +152,7 @@ def from_dataframe(
     >>> from_dataframe(tidy, label="y", model="model", item="i").equals(scores.assign_coords(item=["0", "1", "2"]))
     True
     """
-    from aucpr_dask.scores.tables import scores_of_table
+    from aucpr_dask.scores.importing.tables import scores_of_table
 
     table = _arrow_table(frame)
     if model is not None:

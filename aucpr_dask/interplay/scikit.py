@@ -12,15 +12,15 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError, explain
-from aucpr_dask.evaluation import estimate
-from aucpr_dask.inputs import estimator_names
-from aucpr_dask.scores.files import OnProgress, few, write_blocks
+from aucpr_dask.errors import AlignmentError, InvalidInputError, explain, few
+from aucpr_dask.evaluation.api import estimate
+from aucpr_dask.evaluation.request import estimator_names
+from aucpr_dask.schema.names import check_node_name
+from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.variables import ITEM, MODEL
+from aucpr_dask.scores.importing.files import OnProgress, write_blocks
 from aucpr_dask.scores.store import Region, open_scores
-from aucpr_dask.specs import choose
-from aucpr_dask.stores import Scores, refuse_existing
-from aucpr_dask.trust import check_node_name
-from aucpr_dask.variables import ITEM, MODEL
+from aucpr_dask.storage.stores import Scores, refuse_existing
 
 RESPONSES = ("predict_proba", "decision_function")
 _PLAIN_CLASSES = ({0, 1}, {-1, 1})

@@ -13,9 +13,9 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError, explain
 from aucpr_dask.interplay.columns import Columns, tidy_columns
 from aucpr_dask.interplay.naming import distinct, file_name, word
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.trust import LONGEST_NAME
-from aucpr_dask.variables import ESTIMATOR, GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED
+from aucpr_dask.schema.names import LONGEST_NAME
+from aucpr_dask.schema.variables import ESTIMATOR, GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED
+from aucpr_dask.storage.stores import Scores, nodes_of
 
 MEASURES = {"average_precision": "map"}
 ALL = "all"

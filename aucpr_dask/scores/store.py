@@ -14,11 +14,13 @@ import numpy as np
 import xarray as xr
 from zarr.codecs import BloscCodec
 
-from aucpr_dask.domains import check_labels
 from aucpr_dask.errors import InvalidInputError, StoreError, explain
+from aucpr_dask.schema.labels import check_labels
+from aucpr_dask.schema.names import check_names
+from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
 from aucpr_dask.scores.digests import ranking_digests
 from aucpr_dask.scores.validate import validate_scores
-from aucpr_dask.stores import (
+from aucpr_dask.storage.stores import (
     CHUNK_BYTES,
     Scores,
     chunk_shape,
@@ -28,9 +30,7 @@ from aucpr_dask.stores import (
     open_store,
     read_root_document,
 )
-from aucpr_dask.trust import check_names
-from aucpr_dask.urls import absolute, concealed, is_remote, public
-from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
+from aucpr_dask.storage.urls import absolute, concealed, is_remote, public
 
 KIND = "aucpr_dask.scores"
 FACTS = {"n_missing": "int64", "digest": "uint64"}  # of every ranking, written last

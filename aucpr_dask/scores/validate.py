@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.domains import check_labels, check_weights, few
-from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, explain
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.trust import check_names, check_node_name
-from aucpr_dask.variables import ITEM, MODEL, QUERY, SCORE_VARIABLES, VariableSpec
+from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, explain, few
+from aucpr_dask.schema.labels import check_labels, check_weights
+from aucpr_dask.schema.names import check_names, check_node_name
+from aucpr_dask.schema.variables import ITEM, MODEL, QUERY, SCORE_VARIABLES, VariableSpec
+from aucpr_dask.storage.stores import Scores, nodes_of
 
 
 def validate_scores(scores: Scores, *, positive_from: int | None = None) -> None:

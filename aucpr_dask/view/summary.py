@@ -12,9 +12,9 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.specs import ESTIMATORS
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.variables import ESTIMATOR, FLAGS, ITEM, METHOD, MODEL, PADDING, QUERY, UNJUDGED
+from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.schema.variables import ESTIMATOR, FLAGS, ITEM, METHOD, MODEL, PADDING, QUERY, UNJUDGED
+from aucpr_dask.storage.stores import Scores, nodes_of
 
 NAMES_KEPT = 5
 
@@ -207,7 +207,7 @@ def summarize_scores(
     """
     import dask.base
 
-    from aucpr_dask.evaluation import evaluate
+    from aucpr_dask.evaluation.api import evaluate
 
     lowest = 1 if positive_from is None else positive_from
     nodes = dict(nodes_of(scores))

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, PercentFormatter
 
 from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.specs import choose
-from aucpr_dask.variables import ESTIMATOR, METHOD
+from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.variables import ESTIMATOR, METHOD
 from aucpr_dask.view.plots.style import (
     COLOURS,
     COLUMN,
@@ -47,7 +47,7 @@ def coverage(
     Parameters
     ----------
     study : xarray.Dataset or pandas.DataFrame
-        What :func:`aucpr_dask.simulate.study` returns, or its table of intervals, with columns ``scenario``,
+        What :func:`aucpr_dask.simulate.scenarios.study` returns, or its table of intervals, with columns ``scenario``,
         ``n_items``, ``prevalence``, ``estimator``, ``method``, ``coverage`` and ``coverage_error``.
     scenario, prevalence : optional
         The first ones by default.

@@ -10,16 +10,16 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MultipleLocator
 from numpy.typing import NDArray
 
-from aucpr_dask.bands import curve_bands
-from aucpr_dask.curve_blocks import ACHIEVABLE, PRECISION_RECALL, ROC
-from aucpr_dask.curves import curve
+from aucpr_dask.curves.api import curve
+from aucpr_dask.curves.bands import curve_bands
+from aucpr_dask.curves.points import ACHIEVABLE, PRECISION_RECALL, ROC
+from aucpr_dask.curves.references import unachievable_precision
 from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.evaluation import estimate
-from aucpr_dask.inputs import score_inputs
-from aucpr_dask.references import unachievable_precision
-from aucpr_dask.specs import choose
-from aucpr_dask.stores import Scores
-from aucpr_dask.variables import BOUND, ITEM, MODEL
+from aucpr_dask.evaluation.alignment import score_inputs
+from aucpr_dask.evaluation.api import estimate
+from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.variables import BOUND, ITEM, MODEL
+from aucpr_dask.storage.stores import Scores
 from aucpr_dask.view.plots.leaderboards import Models
 from aucpr_dask.view.plots.style import (
     COLOURS,

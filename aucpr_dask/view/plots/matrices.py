@@ -10,8 +10,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.stores import Scores
-from aucpr_dask.variables import MODEL, QUERY
+from aucpr_dask.schema.variables import MODEL, QUERY
+from aucpr_dask.storage.stores import Scores
 from aucpr_dask.view.plots.style import (
     COLUMN,
     FONT,

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.domains import few
-from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.specs import choose
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.variables import ESTIMATOR, MODEL, QUERY
+from aucpr_dask.errors import InvalidInputError, explain, few
+from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.variables import ESTIMATOR, MODEL, QUERY
+from aucpr_dask.storage.stores import Scores, nodes_of
 
 SCORES, RESULT, COMPARISON, RANKS, STUDY = "scores", "a result", "a comparison", "ranks", "a study"
 _SIGNS = (

@@ -13,9 +13,9 @@ from aucpr_dask.errors import InvalidInputError, explain, printable
 from aucpr_dask.inference import aggregate, compare
 from aucpr_dask.inference.comparing import require_results
 from aucpr_dask.inference.samples import DATASET, REPLICATE, labels_of, stack_data_sets
-from aucpr_dask.specs import choose
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.variables import ESTIMATOR, METHOD, MODEL, QUERY
+from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.variables import ESTIMATOR, METHOD, MODEL, QUERY
+from aucpr_dask.storage.stores import Scores, nodes_of
 
 ALL = "All data sets"
 DEFAULT_LEVEL = 0.95

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.curve_blocks import PRECISION_RECALL, ROC
-from aucpr_dask.curves import curve
+from aucpr_dask.curves.api import curve
+from aucpr_dask.curves.points import PRECISION_RECALL, ROC
 from aucpr_dask.errors import AlignmentError, explain, printable
-from aucpr_dask.inputs import score_inputs
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.variables import MODEL, QUERY
+from aucpr_dask.evaluation.alignment import score_inputs
+from aucpr_dask.schema.variables import MODEL, QUERY
+from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.view.report.embedding import Blocks
 from aucpr_dask.view.report.subjects import Subject, shown_labels
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask import __version__
+from aucpr_dask._version import __version__
 from aucpr_dask.errors import InvalidInputError, StoreError, explain, printable
 from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.variables import BOUND, ESTIMATOR, FLAGS, METHOD, MODEL, QUERY
+from aucpr_dask.schema.variables import BOUND, ESTIMATOR, FLAGS, METHOD, MODEL, QUERY
+from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.view.report import words
 from aucpr_dask.view.report.embedding import Blocks, inert_json, policy_source
 from aucpr_dask.view.report.pairs import comparisons
