@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -171,11 +171,9 @@ class _Accessor:
 
         if not all("estimate" in node for _, node in nodes_of(self._data)):
             raise InvalidInputError(
-                explain(
-                    "this is not a result",
-                    received="no variable 'estimate'",
-                    remedy="evaluate the scores first: scores.aucpr.evaluate()",
-                )
+                "this is not a result",
+                received="no variable 'estimate'",
+                remedy="evaluate the scores first: scores.aucpr.evaluate()",
             )
 
 

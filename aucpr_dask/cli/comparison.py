@@ -8,7 +8,7 @@ import click
 
 from aucpr_dask.cli.common import Command, Output, example, level_option, output_option, overwrite_option
 from aucpr_dask.cli.completion import complete_estimator
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.options import MISSING, TIES, UNJUDGED
 
 if TYPE_CHECKING:
@@ -176,11 +176,9 @@ def selected(data: Scores, names: tuple[str, ...]) -> Scores:
     unknown = [name for name in names if name not in nodes]
     if unknown:
         raise InvalidInputError(
-            explain(
-                "there is no such data set in this store",
-                received=", ".join(map(repr, unknown)),
-                allowed=", ".join(map(repr, nodes)),
-            )
+            "there is no such data set in this store",
+            received=", ".join(map(repr, unknown)),
+            allowed=", ".join(map(repr, nodes)),
         )
     return xr.DataTree.from_dict({name: nodes[name] for name in names})
 

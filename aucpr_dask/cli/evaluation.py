@@ -17,7 +17,7 @@ from aucpr_dask.cli.common import (
     overwrite_option,
 )
 from aucpr_dask.cli.completion import complete_estimator, complete_estimator_or_all, complete_intervals
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import MISSING, PREVALENCE_DESIGNS, TIES, UNITS, UNJUDGED, lookup
@@ -224,11 +224,9 @@ def show_rankings(
     unknown = sorted(set(data_sets) - {ranking.data_set for ranking in rankings})
     if unknown:
         raise InvalidInputError(
-            explain(
-                "there is no such data set in this result",
-                received=", ".join(map(repr, unknown)),
-                allowed=", ".join(repr(ranking.data_set) for ranking in rankings),
-            )
+            "there is no such data set in this result",
+            received=", ".join(map(repr, unknown)),
+            allowed=", ".join(repr(ranking.data_set) for ranking in rankings),
         )
     if data_sets:
         rankings = [ranking for ranking in rankings if ranking.data_set in data_sets]

@@ -26,7 +26,7 @@ from distributed.security import Security
 from aucpr_dask.clusters.jobs import submit
 from aucpr_dask.clusters.local import start_processes
 from aucpr_dask.clusters.workers import _address, prepare_workers
-from aucpr_dask.errors import ClusterError, InvalidInputError, explain
+from aucpr_dask.errors import ClusterError, InvalidInputError
 
 SUFFIXES = (".yaml", ".yml")
 PATIENCE = 600.0  # seconds to wait for the first worker, unless a file says otherwise
@@ -95,11 +95,9 @@ class Description:
                 client.wait_for_workers(1, timeout=self.patience)
             except TimeoutError as error:
                 raise ClusterError(
-                    explain(
-                        f"no worker came within {self.patience:.0f} s",
-                        where=self.where or _address(client),
-                        remedy="look at the logs of the workers' jobs; where queues are long, raise `patience:`",
-                    )
+                    f"no worker came within {self.patience:.0f} s",
+                    where=self.where or _address(client),
+                    remedy="look at the logs of the workers' jobs; where queues are long, raise `patience:`",
                 ) from error
             del waiting
             yield client
@@ -120,11 +118,9 @@ class Description:
                 cluster = self._start_jobs(build, arguments) if self._is_batch() else build(**arguments)
             except Exception as error:  # whatever a foreign class and a foreign system may raise
                 raise ClusterError(
-                    explain(
-                        f"the {self.kind} cluster could not be started",
-                        where=self.where,
-                        received=f"{type(error).__name__}: {error}",
-                    )
+                    f"the {self.kind} cluster could not be started",
+                    where=self.where,
+                    received=f"{type(error).__name__}: {error}",
                 ) from error
         if self.adapt is not None and not self._is_batch():
             cluster.adapt(**self.adapt)
@@ -153,12 +149,10 @@ class Description:
             constructor: Callable[..., Any] = getattr(importlib.import_module(kind.module), kind.name)
         except ImportError as error:
             raise ClusterError(
-                explain(
-                    f"a {self.kind} cluster needs a package that is not installed here",
-                    where=self.where,
-                    received=str(error),
-                    remedy=f'pip install "aucpr-dask[{kind.extra}]"',
-                )
+                f"a {self.kind} cluster needs a package that is not installed here",
+                where=self.where,
+                received=str(error),
+                remedy=f'pip install "aucpr-dask[{kind.extra}]"',
             ) from error
         return constructor
 
@@ -231,15 +225,13 @@ def read(path: str | Path, *, workers: int | None = None) -> Description:
         document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InvalidInputError(
-            explain("the description of a cluster cannot be read", where=where, received=str(error))
+            "the description of a cluster cannot be read", where=where, received=str(error)
         ) from error
     allowed = ("kind", "options", "workers", "adapt", "tls", "patience")
     document = _expanded(_mapping(document, "the description of a cluster", where, allowed), where)
     kind = document.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise InvalidInputError(
-            explain("unknown kind of cluster", where=where, received=repr(kind), allowed=", ".join(KINDS))
-        )
+        raise InvalidInputError("unknown kind of cluster", where=where, received=repr(kind), allowed=", ".join(KINDS))
     if workers is not None:
         document = {key: value for key, value in document.items() if key != "adapt"} | {"workers": workers}
     _check_scaling(document, KINDS[kind], where)
@@ -257,12 +249,12 @@ def read(path: str | Path, *, workers: int | None = None) -> Description:
 def _mapping(value: Any, what: str, where: str, allowed: tuple[str, ...] | None = None) -> dict[str, Any]:
     """Return a mapping from names; other keys than those allowed are refused."""
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise InvalidInputError(explain(f"{what} should map names to values", where=where, received=repr(value)))
+        raise InvalidInputError(f"{what} should map names to values", where=where, received=repr(value))
     unknown = [key for key in value if allowed is not None and key not in allowed]
     if unknown:
         names = ", ".join(map(repr, unknown))
         raise InvalidInputError(
-            explain(f"unknown keys in {what}", where=where, received=names, allowed=", ".join(allowed or ()))
+            f"unknown keys in {what}", where=where, received=names, allowed=", ".join(allowed or ())
         )
     return value
 
@@ -278,12 +270,10 @@ def _expanded(value: Any, where: str) -> Any:
     absent = [name for name in re.findall(r"\$\{(\w+)\}", value) if name not in os.environ]
     if absent:
         raise InvalidInputError(
-            explain(
-                "an environment variable that the description of a cluster names is not set",
-                where=where,
-                received=value,
-                remedy=f"export {absent[0]}=...; what the shell of a job shall replace is written $NAME",
-            )
+            "an environment variable that the description of a cluster names is not set",
+            where=where,
+            received=value,
+            remedy=f"export {absent[0]}=...; what the shell of a job shall replace is written $NAME",
         )
     return re.sub(r"\$\{(\w+)\}", lambda match: os.environ[match[1]], value)
 
@@ -304,7 +294,7 @@ def _check_scaling(document: Mapping[str, Any], kind: Kind, where: str) -> None:
     else:
         return
     received = ", ".join(f"{key}: {document[key]}" for key in keys)
-    raise InvalidInputError(explain(what, where=where, received=received, allowed=allowed))
+    raise InvalidInputError(what, where=where, received=received, allowed=allowed)
 
 
 def _read_tls(value: Any, kind: str, where: str) -> dict[str, str]:
@@ -312,7 +302,7 @@ def _read_tls(value: Any, kind: str, where: str) -> dict[str, str]:
     if not KINDS[kind].takes_tls:
         able = ", ".join(name for name, other in KINDS.items() if other.takes_tls)
         raise InvalidInputError(
-            explain("this kind of cluster brings its own certificates", where=where, received="tls", allowed=able)
+            "this kind of cluster brings its own certificates", where=where, received="tls", allowed=able
         )
     given = _mapping(value, "tls", where, TLS_KEYS)
     paths = {key: Path(where).parent.absolute() / Path(str(name)).expanduser() for key, name in given.items()}
@@ -320,7 +310,7 @@ def _read_tls(value: Any, kind: str, where: str) -> dict[str, str]:
     if lacking:
         received = ", ".join(f"{key}: {paths.get(key)}" for key in lacking)
         raise InvalidInputError(
-            explain("certificates are missing", where=where, received=received, allowed="tls: {ca_file, cert, key}")
+            "certificates are missing", where=where, received=received, allowed="tls: {ca_file, cert, key}"
         )
     return {key: str(path) for key, path in paths.items()}
 
@@ -330,7 +320,7 @@ def _read_patience(value: Any, where: str) -> float:
         return float(parse_timedelta(value))
     except (TypeError, ValueError, KeyError) as error:
         raise InvalidInputError(
-            explain("no length of time", where=where, received=f"patience: {value}", allowed="12 hours, 30 minutes, 90")
+            "no length of time", where=where, received=f"patience: {value}", allowed="12 hours, 30 minutes, 90"
         ) from error
 
 

@@ -12,7 +12,7 @@ import dask
 from distributed import LocalCluster, Status
 
 from aucpr_dask.clusters.jobs import keep_looking
-from aucpr_dask.errors import ClusterError, explain
+from aucpr_dask.errors import ClusterError
 
 WITHOUT_WORKERS = "2 minutes"  # that a task waits where workers are processes; a process that may start will have
 
@@ -38,12 +38,10 @@ def start_processes(**options: Any) -> LocalCluster:
             cluster = LocalCluster(**options)
     except (RuntimeError, TimeoutError) as error:
         raise ClusterError(
-            explain(
-                "worker processes could not be started",
-                received=str(error),
-                remedy='put the call under `if __name__ == "__main__":` in a script file, because every worker imports '
-                "that file anew; or pass a running client: cluster=...",
-            )
+            "worker processes could not be started",
+            received=str(error),
+            remedy='put the call under `if __name__ == "__main__":` in a script file, because every worker imports '
+            "that file anew; or pass a running client: cluster=...",
         ) from error
     finally:
         if block_signals:

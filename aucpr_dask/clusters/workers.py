@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from distributed import Client, Status, WorkerPlugin
 
-from aucpr_dask.errors import ClusterError, explain
+from aucpr_dask.errors import ClusterError
 
 SECONDS_OF_PROFILES = 60
 
@@ -57,12 +57,10 @@ def prepare_workers(client: Client) -> None:
         client.register_plugin(Preparation(), name=PLUGIN)
     except ImportError as error:
         raise ClusterError(
-            explain(
-                "the workers cannot import this package",
-                where=_address(client),
-                received=str(error),
-                remedy="install the same version of aucpr-dask where the workers run",
-            )
+            "the workers cannot import this package",
+            where=_address(client),
+            received=str(error),
+            remedy="install the same version of aucpr-dask where the workers run",
         ) from error
 
 

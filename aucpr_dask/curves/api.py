@@ -22,7 +22,7 @@ from aucpr_dask.curves.points import (
     curve_on_grid,
     curve_points,
 )
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.alignment import aligned, labelled_inputs, plain_inputs
 from aucpr_dask.evaluation.request import Request, checked_request
 from aucpr_dask.schema.options import choose
@@ -148,12 +148,10 @@ def curve(
         return values
     if any(array.chunks is not None for array in inputs.values()):
         raise InvalidInputError(
-            explain(
-                "the number of operating points is not known before a Dask array is computed",
-                where="variable 'score'",
-                received="Dask arrays and no grid",
-                remedy="pass grid= for the curve at given places, or compute the arrays first: .compute()",
-            )
+            "the number of operating points is not known before a Dask array is computed",
+            where="variable 'score'",
+            received="Dask arrays and no grid",
+            remedy="pass grid= for the curve at given places, or compute the arrays first: .compute()",
         )
     columns = xr.apply_ufunc(
         curve_points,
@@ -216,7 +214,7 @@ def confusion(
     """
     places = _vector(thresholds, "thresholds")
     if np.isnan(places).any() or np.unique(places).size < places.size:
-        raise InvalidInputError(explain("thresholds must be distinct and not NaN", received=repr(thresholds)))
+        raise InvalidInputError("thresholds must be distinct and not NaN", received=repr(thresholds))
     given = {
         "score": score,
         "label": label,
@@ -339,22 +337,18 @@ def dominates(first: xr.Dataset, second: xr.Dataset, space: str = "precision_rec
     for name, points in (("first", first), ("second", second)):
         if not isinstance(points, xr.Dataset) or POINT not in points.dims or not set(points.data_vars) >= _COMPARED:
             raise InvalidInputError(
-                explain(
-                    f"{name!r} is no set of operating points",
-                    received=type(points).__name__,
-                    allowed=f"a Dataset over {POINT!r} with {', '.join(sorted(_COMPARED))}",
-                    remedy="compute it with curve(score, label), without grid=",
-                )
+                f"{name!r} is no set of operating points",
+                received=type(points).__name__,
+                allowed=f"a Dataset over {POINT!r} with {', '.join(sorted(_COMPARED))}",
+                remedy="compute it with curve(score, label), without grid=",
             )
     for total in ("n_positive", "n_negative"):
         check_same_labels(first[total], second[total], ("first", "second"))
         if not np.allclose(*xr.broadcast(first[total], second[total]), rtol=SAME_TOTAL, atol=0):
             raise InvalidInputError(
-                explain(
-                    f"curves of different {total} cannot be compared",
-                    received=f"{_range(first[total])} and {_range(second[total])}",
-                    allowed="the same positives and negatives behind both curves",
-                )
+                f"curves of different {total} cannot be compared",
+                received=f"{_range(first[total])} and {_range(second[total])}",
+                allowed="the same positives and negatives behind both curves",
             )
     sides = first.rename_dims({POINT: "first"}), second.rename_dims({POINT: "second"})
     codes = xr.apply_ufunc(
@@ -405,7 +399,7 @@ def _name_axes(arrays: dict[str, Any], dim: str) -> dict[str, xr.DataArray]:
         dims = (*leading, dim) if name in ITEM_ROLES else leading
         if array.ndim > len(dims):
             raise InvalidInputError(
-                explain(f"{name!r} has more axes than 'score'", received=f"{array.shape} and {arrays['score'].shape}")
+                f"{name!r} has more axes than 'score'", received=f"{array.shape} and {arrays['score'].shape}"
             )
         named[name] = xr.DataArray(array, dims=dims[len(dims) - array.ndim :])
     return named
@@ -443,11 +437,9 @@ def _vector(values: Any, what: str) -> np.ndarray:
     vector = np.asarray(values)
     if vector.ndim != 1 or vector.size == 0 or vector.dtype.kind not in "fiub":
         raise InvalidInputError(
-            explain(
-                f"{what} must be one or more numbers",
-                received=f"shape {vector.shape}, dtype {vector.dtype}",
-                allowed="a sequence or array of one axis",
-            )
+            f"{what} must be one or more numbers",
+            received=f"shape {vector.shape}, dtype {vector.dtype}",
+            allowed="a sequence or array of one axis",
         )
     return vector.astype(np.float64)
 
@@ -457,11 +449,9 @@ def checked_grid(values: Any, of: str) -> np.ndarray:
     grid = _vector(values, "grid")
     if not (np.all((grid >= 0) & (grid <= 1)) and np.all(grid[1:] > grid[:-1])):
         raise InvalidInputError(
-            explain(
-                f"grid must hold increasing values of {of} from 0 to 1",
-                received=np.array2string(grid, threshold=8),
-                remedy="for example numpy.linspace(0, 1, 101)",
-            )
+            f"grid must hold increasing values of {of} from 0 to 1",
+            received=np.array2string(grid, threshold=8),
+            remedy="for example numpy.linspace(0, 1, 101)",
         )
     return grid
 

@@ -10,7 +10,7 @@ import xarray as xr
 from aucpr_dask.curves.api import checked_grid, prepare_rankings
 from aucpr_dask.curves.band_math import CURVE, N_COLUMNS, POINTWISE, SIMULTANEOUS, band_rankings
 from aucpr_dask.curves.points import PRECISION_RECALL, ROC
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.mapping import map_rankings
 from aucpr_dask.evaluation.random_streams import SCHEME, stream_keys
 from aucpr_dask.evaluation.request import IntervalPlan, checked_plan
@@ -110,11 +110,9 @@ def curve_bands(
     inputs, request = prepare_rankings(given, prevalence, missing, unjudged, positive_from, dim)
     if MODEL in inputs["label"].dims:
         raise InvalidInputError(
-            explain(
-                "items cannot be resampled: each model has its own list of them",
-                received="'label' has the dimension 'model'",
-                remedy="curves without bands: curve(score, label, grid=...)",
-            )
+            "items cannot be resampled: each model has its own list of them",
+            received="'label' has the dimension 'model'",
+            remedy="curves without bands: curve(score, label, grid=...)",
         )
     columns = map_rankings(
         band_rankings,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.variables import ESTIMATOR, ITEM
@@ -82,10 +82,8 @@ def reference_levels(
         labels, options = {"label": None, **given}, {"prevalence": prevalence}
     else:
         raise InvalidInputError(
-            explain(
-                "give either labels, or both positive_weight and negative_weight",
-                received=", ".join(name for name in ("label", *given) if name != "label" or label is not None),
-            )
+            "give either labels, or both positive_weight and negative_weight",
+            received=", ".join(name for name in ("label", *given) if name != "label" or label is not None),
         )
     best = xr.apply_ufunc(
         _ranks,
@@ -164,7 +162,7 @@ def unachievable_precision(recall: Any, prevalence: float) -> Any:
     0.2
     """
     if not 0 < prevalence < 1:
-        raise InvalidInputError(explain("prevalence must lie between 0 and 1", received=repr(prevalence)))
+        raise InvalidInputError("prevalence must lie between 0 and 1", received=repr(prevalence))
     return prevalence * recall / (1 - prevalence + prevalence * recall)
 
 

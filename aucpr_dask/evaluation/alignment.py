@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.request import Request
 from aucpr_dask.schema.variables import GRADE, ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.validate import check_one_chunk, check_same_labels, check_unique
@@ -58,11 +58,9 @@ def _tie_order_of(score: xr.DataArray, dim: str) -> xr.DataArray:
     """Return the order of document ids by descending bytes, as trec_eval breaks ties."""
     if dim not in score.indexes:
         raise InvalidInputError(
-            explain(
-                "ties='trec_eval' needs to know the order of tied items",
-                received=f"neither a variable 'tie_order' nor labels on {dim!r}",
-                remedy=f"add 'tie_order', or a coordinate {dim!r} with the document ids",
-            )
+            "ties='trec_eval' needs to know the order of tied items",
+            received=f"neither a variable 'tie_order' nor labels on {dim!r}",
+            remedy=f"add 'tie_order', or a coordinate {dim!r} with the document ids",
         )
     documents = [str(document).encode() for document in score.indexes[dim]]
     order = sorted(range(len(documents)), key=documents.__getitem__, reverse=True)
@@ -80,12 +78,10 @@ def score_inputs(dataset: xr.Dataset, positive_from: int | None, path: str) -> d
         grade = positive_from or 1
         if grade not in total.indexes.get(GRADE, ()):
             raise InvalidInputError(
-                explain(
-                    "n_positive is not known at this grade",
-                    where=f"data set {path!r}" if path else "variable 'n_positive'",
-                    received=f"positive_from={grade}",
-                    allowed=f"grades {list(total.indexes.get(GRADE, ()))}",
-                )
+                "n_positive is not known at this grade",
+                where=f"data set {path!r}" if path else "variable 'n_positive'",
+                received=f"positive_from={grade}",
+                allowed=f"grades {list(total.indexes.get(GRADE, ()))}",
             )
         inputs["n_positive"] = total.sel({GRADE: grade}, drop=True)
     return {name: array.drop_vars([c for c in array.coords if c not in array.dims]) for name, array in inputs.items()}
@@ -105,20 +101,16 @@ def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]
     for name, array in inputs.items():
         if not isinstance(array, xr.DataArray) and not (name == "n_positive" and np.ndim(array) == 0):
             raise InvalidInputError(
-                explain(
-                    f"{name!r} must be a DataArray, because 'score' is one",
-                    received=type(array).__name__,
-                    remedy="give both labels, or pass score.values",
-                )
+                f"{name!r} must be a DataArray, because 'score' is one",
+                received=type(array).__name__,
+                remedy="give both labels, or pass score.values",
             )
     labelled = {name: xr.DataArray(array) for name, array in inputs.items()}
     if dim not in labelled["score"].dims:
         raise InvalidInputError(
-            explain(
-                f"'score' has no dimension {dim!r}",
-                received=f"({', '.join(map(str, labelled['score'].dims))})",
-                remedy="name the item dimension: dim=...",
-            )
+            f"'score' has no dimension {dim!r}",
+            received=f"({', '.join(map(str, labelled['score'].dims))})",
+            remedy="name the item dimension: dim=...",
         )
     for name, index in labelled["score"].indexes.items():
         check_unique(index, str(name), "variable 'score'")
@@ -137,13 +129,11 @@ def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
     for name, array in arrays.items():
         if isinstance(array, np.ma.MaskedArray):
             raise InvalidInputError(
-                explain(
-                    f"{name!r} is a masked array, whose mask would be lost",
-                    remedy="fill masked scores with NaN and choose missing=, masked labels with -2 (padding)",
-                )
+                f"{name!r} is a masked array, whose mask would be lost",
+                remedy="fill masked scores with NaN and choose missing=, masked labels with -2 (padding)",
             )
         if name in ITEM_ROLES and array.ndim == 0:
-            raise InvalidInputError(explain(f"{name!r} has no item axis", received="a scalar"))
+            raise InvalidInputError(f"{name!r} has no item axis", received="a scalar")
     return arrays
 
 
@@ -152,23 +142,19 @@ def _refuse_inexact(score: Any) -> None:
     wide = isinstance(score, np.ndarray) and score.dtype.kind in "iu" and score.dtype.itemsize == 8 and score.size > 0
     if wide and max(abs(int(score.min())), abs(int(score.max()))) > EXACT_INTEGERS:
         raise InvalidInputError(
-            explain(
-                "integer scores beyond 2**53 cannot be told apart in float64",
-                where="'score'",
-                received=f"scores from {score.min()} to {score.max()}",
-                remedy="pass their ranks, or subtract a constant first",
-            )
+            "integer scores beyond 2**53 cannot be told apart in float64",
+            where="'score'",
+            received=f"scores from {score.min()} to {score.max()}",
+            remedy="pass their ranks, or subtract a constant first",
         )
 
 
 def _float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.kind not in "fiub":
         raise InvalidInputError(
-            explain(
-                "scores are not numeric",
-                where="'score'",
-                received=f"dtype {dtype}",
-                allowed="float32 or float64; integers are converted",
-            )
+            "scores are not numeric",
+            where="'score'",
+            received=f"dtype {dtype}",
+            allowed="float32 or float64; integers are converted",
         )
     return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)

@@ -11,7 +11,7 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, MissingScoresError, explain
+from aucpr_dask.errors import InvalidInputError, MissingScoresError
 from aucpr_dask.evaluation.alignment import aligned, labelled_inputs, plain_inputs, score_inputs
 from aucpr_dask.evaluation.in_chunks import evaluate_in_chunks, has_chunked_items
 from aucpr_dask.evaluation.intervals import extras_of, refuse_impossible, with_intervals
@@ -142,11 +142,9 @@ def estimate(
     arrays = plain_inputs(inputs)
     if ties == "trec_eval" and "tie_order" not in arrays:
         raise InvalidInputError(
-            explain(
-                "ties='trec_eval' needs to know the order of tied items",
-                received="arrays without item labels",
-                remedy="pass tie_order=, or a DataArray whose item coordinate holds the document ids",
-            )
+            "ties='trec_eval' needs to know the order of tied items",
+            received="arrays without item labels",
+            remedy="pass tie_order=, or a DataArray whose item coordinate holds the document ids",
         )
     columns = _rank_arrays(arrays, request)
     chosen = columns[..., 0] if isinstance(estimator, str) else columns[..., : len(names)]
@@ -418,20 +416,18 @@ def _refuse_known_missing(dataset: xr.Dataset, request: Request, path: str) -> N
         ]
         parts.append(f"{', '.join(names)}: {int(counts.data[index])}")
     raise MissingScoresError(
-        explain(
-            "missing scores (NaN)",
-            where=(f"data set {path!r}, " if path else "") + "variable 'score'",
-            received=f"NaN scores in {int((counts > 0).sum())} rankings, most in {'; '.join(parts)}",
-            allowed="no NaN under missing='raise'",
-            remedy="choose what a missing score means: missing='drop', 'last' or 'unretrieved' (--missing)",
-        )
+        "missing scores (NaN)",
+        where=(f"data set {path!r}, " if path else "") + "variable 'score'",
+        received=f"NaN scores in {int((counts > 0).sum())} rankings, most in {'; '.join(parts)}",
+        allowed="no NaN under missing='raise'",
+        remedy="choose what a missing score means: missing='drop', 'last' or 'unretrieved' (--missing)",
     )
 
 
 def _methods(method: str | Sequence[str]) -> tuple[str, ...]:
     methods = (method,) if isinstance(method, str) else tuple(method)
     if len(set(methods)) < len(methods):
-        raise InvalidInputError(explain("name each interval once", received=repr(method)))
+        raise InvalidInputError("name each interval once", received=repr(method))
     return tuple(lookup(INTERVALS, name, "interval method").name for name in methods)
 
 
@@ -440,11 +436,9 @@ def _formula_methods(method: str | Sequence[str]) -> tuple[str, ...]:
     for name in methods:
         if not INTERVALS[name].is_formula:
             raise InvalidInputError(
-                explain(
-                    "this interval does not follow from the estimate and the positives alone",
-                    received=repr(name),
-                    allowed=", ".join(spec.name for spec in INTERVALS.values() if spec.is_formula),
-                    remedy=f"evaluate(scores, intervals={name!r}) computes it from the scores",
-                )
+                "this interval does not follow from the estimate and the positives alone",
+                received=repr(name),
+                allowed=", ".join(spec.name for spec in INTERVALS.values() if spec.is_formula),
+                remedy=f"evaluate(scores, intervals={name!r}) computes it from the scores",
             )
     return methods

@@ -14,7 +14,7 @@ import xarray as xr
 from dask import delayed
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.alignment import aligned, labelled_inputs, plain_inputs
 from aucpr_dask.evaluation.chunk_passes import Steps, add_items, add_tallies, count_keys, items_between, join_items
 from aucpr_dask.evaluation.in_chunks import map_items, reduce_items
@@ -95,7 +95,7 @@ def area_bounds(
     True
     """
     if not isinstance(tolerance, int | float | np.number) or not tolerance >= 0:
-        raise InvalidInputError(explain("tolerance must be a number from 0", received=repr(tolerance)))
+        raise InvalidInputError("tolerance must be a number from 0", received=repr(tolerance))
     given = {"score": score, "label": label, "n_positive": n_positive}
     inputs = {name: value for name, value in given.items() if value is not None}
     options = (prevalence, missing, "block", unjudged, positive_from, set(inputs))

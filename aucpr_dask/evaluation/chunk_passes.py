@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import ChunkError, explain
+from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation.rankings import Array, Rows, check_rows, finished, options_of, targets_of
 from aucpr_dask.evaluation.request import Request
 from aucpr_dask.schema.labels import check_labels
@@ -102,12 +102,10 @@ def _merge_two(first: Positives, second: Positives) -> Positives:
     most = max((times.size for _, times in merged), default=0)
     if most > MOST_SCORES:
         raise ChunkError(
-            explain(
-                "one ranking has more distinct scores of positives than a worker is asked to hold",
-                received=f"{most} or more of them, in a ranking whose items are in several chunks",
-                allowed=f"up to {MOST_SCORES}",
-                remedy="area_bounds(score, label, tolerance=...) needs little memory; with 0, it gives the exact area",
-            )
+            "one ranking has more distinct scores of positives than a worker is asked to hold",
+            received=f"{most} or more of them, in a ranking whose items are in several chunks",
+            allowed=f"up to {MOST_SCORES}",
+            remedy="area_bounds(score, label, tolerance=...) needs little memory; with 0, it gives the exact area",
         )
     distinct = np.full_like(first.distinct, np.nan)
     for row, found in enumerate(np.hstack([first.distinct, second.distinct])):

@@ -13,7 +13,7 @@ import dask.array as da
 import numpy as np
 from dask.graph_manipulation import clone
 
-from aucpr_dask.errors import ChunkError, explain
+from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation.chunk_passes import (
     add_tallies,
     check_positives,
@@ -51,13 +51,11 @@ def refuse_whole_only(roles: set[str], request: Request) -> None:
 def needs_whole_rankings(what: str, dim: str = ITEM) -> ChunkError:
     """Return the error that something cannot be had of items in several chunks."""
     return ChunkError(
-        explain(
-            f"this needs all items of a ranking in one place, and the dimension {dim!r} is in several chunks",
-            received=what,
-            allowed="one chunk; or hard labels without weights, ties 'block' or 'expectation', formula and influence "
-            f"intervals, and any estimator but {', '.join(WHOLE_ONLY)}",
-            remedy=f"rechunk, if a worker can hold a ranking: .chunk({{{dim!r}: -1}})",
-        )
+        f"this needs all items of a ranking in one place, and the dimension {dim!r} is in several chunks",
+        received=what,
+        allowed="one chunk; or hard labels without weights, ties 'block' or 'expectation', formula and influence "
+        f"intervals, and any estimator but {', '.join(WHOLE_ONLY)}",
+        remedy=f"rechunk, if a worker can hold a ranking: .chunk({{{dim!r}: -1}})",
     )
 
 

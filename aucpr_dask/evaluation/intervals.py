@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.alignment import clusters_of
 from aucpr_dask.evaluation.mapping import map_variables
 from aucpr_dask.evaluation.random_streams import stream_keys
@@ -266,19 +266,17 @@ def refuse_impossible(
         ),
     ):
         if clash:
-            raise InvalidInputError(explain(what, where=where, received=received, remedy=remedy))
+            raise InvalidInputError(what, where=where, received=received, remedy=remedy)
 
 
 def without_clusters(dataset: xr.Dataset, path: str) -> InvalidInputError:
     """Return the error that clusters are to be drawn and there are none."""
     cluster = dataset.get("cluster")
     return InvalidInputError(
-        explain(
-            "unit='clusters' needs to know the cluster of every item",
-            where=f"data set {path!r}" if path else None,
-            received="no variable 'cluster'"
-            if cluster is None
-            else f"'cluster' over ({', '.join(map(str, cluster.dims))})",
-            remedy="add a variable 'cluster' over 'item'",
-        )
+        "unit='clusters' needs to know the cluster of every item",
+        where=f"data set {path!r}" if path else None,
+        received="no variable 'cluster'"
+        if cluster is None
+        else f"'cluster' over ({', '.join(map(str, cluster.dims))})",
+        remedy="add a variable 'cluster' over 'item'",
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import MOST_SHOWN, InvalidInputError, MissingScoresError, explain
+from aucpr_dask.errors import MOST_SHOWN, InvalidInputError, MissingScoresError
 from aucpr_dask.evaluation.request import Request
 from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.labels import check_labels, check_weights
@@ -141,11 +141,9 @@ def _evaluate_weighted(
     n_items = named["score"].shape[-1]
     if n_items > kernels.MOST_WEIGHTED:
         raise InvalidInputError(
-            explain(
-                "too many items with weights in one ranking",
-                received=f"{n_items} items",
-                allowed=f"up to {kernels.MOST_WEIGHTED}",
-            )
+            "too many items with weights in one ranking",
+            received=f"{n_items} items",
+            allowed=f"up to {kernels.MOST_WEIGHTED}",
         )
     if "label" in named:
         is_item, is_positive = _memberships(named["label"], request)
@@ -173,20 +171,16 @@ class Rows:
         sizes = {name: array.shape[-1] for name, array in item_arrays.items()}
         if len(set(sizes.values())) > 1:
             raise InvalidInputError(
-                explain(
-                    "arrays differ in the number of items",
-                    received=", ".join(f"{name} {size}" for name, size in sizes.items()),
-                )
+                "arrays differ in the number of items",
+                received=", ".join(f"{name} {size}" for name, size in sizes.items()),
             )
         shapes = {name: array.shape[:-1] if name in ITEM_ROLES else array.shape for name, array in named.items()}
         try:
             self.lead = np.broadcast_shapes(*shapes.values())
         except ValueError:
             raise InvalidInputError(
-                explain(
-                    "the leading dimensions of the arrays do not broadcast",
-                    received=", ".join(f"{name} {array.shape}" for name, array in named.items()),
-                )
+                "the leading dimensions of the arrays do not broadcast",
+                received=", ".join(f"{name} {array.shape}" for name, array in named.items()),
             ) from None
         self.names = {name: named[name] for name in ("model", "query") if name in named}
 
@@ -277,23 +271,19 @@ def check_rows(facts: dict[str, NDArray[np.float64]], rows: Rows, request: Reque
     missing = facts["n_missing"]
     if request.missing == "raise" and missing.any():
         raise MissingScoresError(
-            explain(
-                "missing scores (NaN)",
-                where="variable 'score'",
-                received=f"NaN scores in {int((missing > 0).sum())} rankings ({rows.describe(missing > 0, missing)})",
-                allowed="no NaN under missing='raise'",
-                remedy="choose what a missing score means: missing='drop', 'last' or 'unretrieved' (--missing)",
-            )
+            "missing scores (NaN)",
+            where="variable 'score'",
+            received=f"NaN scores in {int((missing > 0).sum())} rankings ({rows.describe(missing > 0, missing)})",
+            allowed="no NaN under missing='raise'",
+            remedy="choose what a missing score means: missing='drop', 'last' or 'unretrieved' (--missing)",
         )
     unseen = facts["n_unseen"]
     if (unseen < 0).any():
         raise InvalidInputError(
-            explain(
-                "n_positive is less than the number of items labelled positive",
-                where="variable 'n_positive'",
-                received=f"too few by: {rows.describe(unseen < 0, -unseen)}",
-                remedy="n_positive counts all positives of a query, those among the items included",
-            )
+            "n_positive is less than the number of items labelled positive",
+            where="variable 'n_positive'",
+            received=f"too few by: {rows.describe(unseen < 0, -unseen)}",
+            remedy="n_positive counts all positives of a query, those among the items included",
         )
 
 
@@ -332,12 +322,10 @@ def evaluate_intervals(
         if np.any(is_wrong):
             wrong = np.asarray(values)[np.asarray(is_wrong)]
             raise InvalidInputError(
-                explain(
-                    f"{name} is outside its range",
-                    where=f"argument {name!r}",
-                    received=f"{wrong.size} values, first {float(wrong.flat[0])!r}",
-                    allowed=allowed,
-                )
+                f"{name} is outside its range",
+                where=f"argument {name!r}",
+                received=f"{wrong.size} values, first {float(wrong.flat[0])!r}",
+                allowed=allowed,
             )
     if not methods:
         shape = np.broadcast_shapes(estimate.shape, n_positive.shape)

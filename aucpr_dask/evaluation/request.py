@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.random_streams import SCHEME
 from aucpr_dask.schema.estimators import ESTIMATORS, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS
@@ -63,7 +63,7 @@ def checked_request(
     ):
         if clash:
             raise InvalidInputError(
-                explain(what, received=f"{', '.join(sorted(given))}; ties={ties!r}, prevalence={prevalence!r}")
+                what, received=f"{', '.join(sorted(given))}; ties={ties!r}, prevalence={prevalence!r}"
             )
     if prevalence is not None:
         prevalence = fraction(prevalence, "prevalence")
@@ -75,7 +75,7 @@ def estimator_names(estimator: str | Sequence[str]) -> tuple[str, ...]:
     names = (estimator,) if isinstance(estimator, str) else tuple(estimator)
     if not names or len(set(names)) < len(names):
         raise InvalidInputError(
-            explain("name one or more estimators, each once", received=repr(estimator), allowed=", ".join(ESTIMATORS))
+            "name one or more estimators, each once", received=repr(estimator), allowed=", ".join(ESTIMATORS)
         )
     for name in names:
         parse_estimator(name)
@@ -89,9 +89,7 @@ def _range(recall_range: tuple[float, float]) -> tuple[float, float]:
         low, high = 1.0, 0.0
     if 0 <= low < high <= 1:
         return low, high
-    raise InvalidInputError(
-        explain("recall_range is two recalls", received=repr(recall_range), allowed="0 <= low < high <= 1")
-    )
+    raise InvalidInputError("recall_range is two recalls", received=repr(recall_range), allowed="0 <= low < high <= 1")
 
 
 _RESAMPLED = ("bootstrap", "basic", "bca", "bootstrap_t")
@@ -181,7 +179,7 @@ def checked_plan(plan: IntervalPlan) -> IntervalPlan:
     for name, least in (("n_resamples", 2), ("seed", 0), ("n_folds", 2)):
         value = getattr(plan, name)
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise InvalidInputError(explain(f"{name} must be a whole number from {least}", received=repr(value)))
+            raise InvalidInputError(f"{name} must be a whole number from {least}", received=repr(value))
     return plan
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.rankings import (
     Array,
     Rows,
@@ -158,12 +158,10 @@ def checked_items(named: dict[str, Array], request: Request) -> tuple[Rows, Item
 def _refuse_unseen(rows: Rows, unseen: NDArray[np.float64]) -> None:
     if unseen.any():
         raise InvalidInputError(
-            explain(
-                "positives that are no item belong to no cluster",
-                where="variables 'n_positive' and 'cluster'",
-                received=f"positives beyond the items: {rows.describe(unseen > 0, unseen)}",
-                remedy="drop 'cluster' to sample items, or 'n_positive' to leave them out",
-            )
+            "positives that are no item belong to no cluster",
+            where="variables 'n_positive' and 'cluster'",
+            received=f"positives beyond the items: {rows.describe(unseen > 0, unseen)}",
+            remedy="drop 'cluster' to sample items, or 'n_positive' to leave them out",
         )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.alignment import clusters_of, score_inputs
 from aucpr_dask.evaluation.intervals import without_clusters
 from aucpr_dask.evaluation.mapping import map_rankings
@@ -96,12 +96,10 @@ def covariance(
     names = estimator_names(estimator)
     if names != ("average_precision",):
         raise InvalidInputError(
-            explain(
-                "this estimator has no influence function here",
-                received=repr(estimator),
-                allowed="'average_precision'",
-                remedy="compare other estimators by their bootstrap replicates",
-            )
+            "this estimator has no influence function here",
+            received=repr(estimator),
+            allowed="'average_precision'",
+            remedy="compare other estimators by their bootstrap replicates",
         )
     choose(PREVALENCE_DESIGNS, prevalence_design, "prevalence_design")
     choose(UNITS, unit, "unit")
@@ -166,13 +164,11 @@ def _refuse_unshared_items(inputs: dict[str, xr.DataArray], path: str) -> None:
     own = [name for name, array in inputs.items() if name != "score" and MODEL in array.dims]
     if own:
         raise InvalidInputError(
-            explain(
-                "models share no items here, so their estimates have no covariance over items",
-                where=f"data set {path!r}" if path else None,
-                received=f"{', '.join(own)} over the dimension 'model': every model has a ranked list of its own",
-                allowed="the pooled layout: one label for each item, the same for all models",
-                remedy="compare the models over queries",
-            )
+            "models share no items here, so their estimates have no covariance over items",
+            where=f"data set {path!r}" if path else None,
+            received=f"{', '.join(own)} over the dimension 'model': every model has a ranked list of its own",
+            allowed="the pooled layout: one label for each item, the same for all models",
+            remedy="compare the models over queries",
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference import families
 from aucpr_dask.inference.comparing import (
     Prepared,
@@ -96,11 +96,9 @@ def rank(
     """
     if method is not None and method not in RANKING_METHODS:
         raise InvalidInputError(
-            explain(
-                "unknown method for ranks",
-                received=repr(method),
-                allowed=", ".join(map(repr, RANKING_METHODS)),
-            )
+            "unknown method for ranks",
+            received=repr(method),
+            allowed=", ".join(map(repr, RANKING_METHODS)),
         )
     question = checked_question(
         estimator=estimator,

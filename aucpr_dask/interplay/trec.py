@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.interplay.columns import Columns, tidy_columns
 from aucpr_dask.interplay.naming import distinct, file_name, word
 from aucpr_dask.schema.names import LONGEST_NAME
@@ -91,11 +91,9 @@ def write_runs(scores: Scores, folder: Path) -> list[Path]:
     for place, (path, node) in zip(_folders(scores, folder), nodes_of(scores), strict=True):
         if "score" not in node or "label" not in node:
             raise InvalidInputError(
-                explain(
-                    "only scores with labels make runs and judgments",
-                    where=f"data set {path!r}" if path else None,
-                    received=", ".join(map(str, node.data_vars)),
-                )
+                "only scores with labels make runs and judgments",
+                where=f"data set {path!r}" if path else None,
+                received=", ".join(map(str, node.data_vars)),
             )
         files += _write_data_set(node if QUERY in node.dims else node.expand_dims({QUERY: [ONLY_QUERY]}), place)
     return files

@@ -21,7 +21,7 @@ from zarr.abc.store import Store
 from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 
-from aucpr_dask.errors import StoreError, explain
+from aucpr_dask.errors import StoreError
 from aucpr_dask.evaluation.results import KIND
 from aucpr_dask.runs.ledger import Ledger, differing
 from aucpr_dask.runs.planning import Block, Plan, Region, plan_run
@@ -119,13 +119,11 @@ def stages_of(plan: Plan, ledger: Ledger, target: str) -> Iterator[tuple[Stage, 
     n_before = before["options"]["n_resamples"]
     if options["n_resamples"] <= n_before and _is_between(backend, ledger):
         raise StoreError(
-            explain(
-                "this result was being given more resamples, and some of its intervals have them already",
-                where=target,
-                received=f"n_resamples={options['n_resamples']}",
-                allowed=f"more than {n_before}",
-                remedy="give the call that was interrupted, or pass overwrite=True (--overwrite) to evaluate all anew",
-            )
+            "this result was being given more resamples, and some of its intervals have them already",
+            where=target,
+            received=f"n_resamples={options['n_resamples']}",
+            allowed=f"more than {n_before}",
+            remedy="give the call that was interrupted, or pass overwrite=True (--overwrite) to evaluate all anew",
         )
     if before == plan.parameters:
         return
@@ -281,13 +279,11 @@ def _refuse_changes(now: Contents, wanted: Contents, where: str) -> None:
             changes.append(f"{place}scores or labels changed of {_listed(changed)}")
     if changes:
         raise StoreError(
-            explain(
-                "there is something at this place already: an evaluation of other scores",
-                where=where,
-                received="source_digest: another; " + "; ".join(changes),
-                allowed="the scores that were evaluated, and new models, queries or data sets beside them",
-                remedy="name another place, or pass overwrite=True (--overwrite) to evaluate all anew",
-            )
+            "there is something at this place already: an evaluation of other scores",
+            where=where,
+            received="source_digest: another; " + "; ".join(changes),
+            allowed="the scores that were evaluated, and new models, queries or data sets beside them",
+            remedy="name another place, or pass overwrite=True (--overwrite) to evaluate all anew",
         )
 
 
@@ -295,14 +291,12 @@ def _refuse_other_type(key: str, before: Any, now: Any) -> None:
     """Raise if labels that are new would not keep their values among those that are there."""
     if before != now:
         raise StoreError(
-            explain(
-                "what is new is of another type than what the result holds, so it cannot be added",
-                where=f"array {key!r}",
-                received=str(now),
-                allowed=str(before),
-                remedy="store the scores with labels of one type, or pass overwrite=True (--overwrite) to evaluate all "
-                "anew",
-            )
+            "what is new is of another type than what the result holds, so it cannot be added",
+            where=f"array {key!r}",
+            received=str(now),
+            allowed=str(before),
+            remedy="store the scores with labels of one type, or pass overwrite=True (--overwrite) to evaluate all "
+            "anew",
         )
 
 
@@ -321,13 +315,11 @@ def _refuse_nested(names: Mapping[str, Names], where: str) -> None:
     nested = [path for path in names if any(path.startswith(f"{other}/") for other in names)]
     if nested:
         raise StoreError(
-            explain(
-                "data sets that stand within others cannot be added to a finished result, nor grow in it",
-                where=where,
-                received=_listed(list(map(repr, nested))),
-                allowed="data sets side by side",
-                remedy="name another place, or pass overwrite=True (--overwrite) to evaluate all anew",
-            )
+            "data sets that stand within others cannot be added to a finished result, nor grow in it",
+            where=where,
+            received=_listed(list(map(repr, nested))),
+            allowed="data sets side by side",
+            remedy="name another place, or pass overwrite=True (--overwrite) to evaluate all anew",
         )
 
 

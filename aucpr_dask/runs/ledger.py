@@ -25,7 +25,7 @@ from zarr.abc.store import Store
 from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 
-from aucpr_dask.errors import OtherRunError, explain
+from aucpr_dask.errors import OtherRunError
 from aucpr_dask.storage.backends import delete_value, get_value, set_value
 
 FOLDER = "ledger"
@@ -100,12 +100,10 @@ class Ledger:
         """
         if self._token is not None and self.token() != self._token:
             raise OtherRunError(
-                explain(
-                    "this place belongs to another run by now, so this one writes nothing more",
-                    where=str(self._backend),
-                    remedy="let the other one finish, or stop it; then give the command again, with overwrite=True "
-                    "(--overwrite) to start from the beginning",
-                )
+                "this place belongs to another run by now, so this one writes nothing more",
+                where=str(self._backend),
+                remedy="let the other one finish, or stop it; then give the command again, with overwrite=True "
+                "(--overwrite) to start from the beginning",
             )
 
     def is_open(self) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import ChunkError, explain
+from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation.api import evaluate, evaluate_part
 from aucpr_dask.evaluation.random_streams import SCHEME
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY
@@ -151,16 +151,14 @@ class Plan:
         worst = self.blocks[int(np.argmax(self.block_bytes))]
         fitting = self._models_that_fit(worst.parts()[0], SHARE_OF_MEMORY * limit)
         raise ChunkError(
-            explain(
-                "a block would not fit the memory of a worker",
-                where=worst.describe(),
-                received=f"{_size(self.largest)} for a block, {_size(limit)} of memory for each thread",
-                allowed=f"blocks up to {SHARE_OF_MEMORY:.0%} of it",
-                remedy=f"write the scores in chunks of {fitting} models: "
-                f"save_scores(scores, ..., models_per_chunk={fitting})"
-                if fitting
-                else "give workers more memory, or fewer threads; one ranking alone is larger",
-            )
+            "a block would not fit the memory of a worker",
+            where=worst.describe(),
+            received=f"{_size(self.largest)} for a block, {_size(limit)} of memory for each thread",
+            allowed=f"blocks up to {SHARE_OF_MEMORY:.0%} of it",
+            remedy=f"write the scores in chunks of {fitting} models: "
+            f"save_scores(scores, ..., models_per_chunk={fitting})"
+            if fitting
+            else "give workers more memory, or fewer threads; one ranking alone is larger",
         )
 
     def _models_that_fit(self, block: Block, n_bytes: float) -> int:

@@ -16,7 +16,7 @@ from zarr.abc.store import Store
 from zarr.core.sync import sync
 
 from aucpr_dask.clusters.connecting import Cluster, connect
-from aucpr_dask.errors import AucprError, OtherRunError, RunError, StoreError, UnreachableError, explain
+from aucpr_dask.errors import AucprError, OtherRunError, RunError, StoreError, UnreachableError
 from aucpr_dask.evaluation.results import KIND, open_result
 from aucpr_dask.progress.tracking import Progress, Tracker
 from aucpr_dask.runs.growing import begin, finish, may_extend, stages_of
@@ -217,13 +217,11 @@ def _ledger_of(target: str, plan: Plan) -> Ledger | None:
     is_begun = ledger.root_document() is not None
     if changed and (is_begun or not may_extend(before, plan)):
         raise StoreError(
-            explain(
-                "there is something at this place already: another evaluation",
-                where=target,
-                received="; ".join(changed),
-                remedy="give the same options to go on with it, name another place, or pass overwrite=True "
-                "(--overwrite) to replace it",
-            )
+            "there is something at this place already: another evaluation",
+            where=target,
+            received="; ".join(changed),
+            remedy="give the same options to go on with it, name another place, or pass overwrite=True "
+            "(--overwrite) to replace it",
         )
     return Ledger(open_backend(target))
 
@@ -264,12 +262,10 @@ def _explained(failures: dict[int, BaseException], plan: Plan, target: str) -> B
         first.add_note(kept)
         return first
     error = RunError(
-        explain(
-            "blocks could not be computed",
-            where=plan.blocks[number].describe(),
-            received=f"{type(first).__name__}: {first}",
-            remedy=kept,
-        )
+        "blocks could not be computed",
+        where=plan.blocks[number].describe(),
+        received=f"{type(first).__name__}: {first}",
+        remedy=kept,
     )
     error.__cause__ = first
     return error
@@ -323,24 +319,20 @@ def _explaining_storage(target: str) -> Iterator[None]:
 
 def _without_storage(error: OSError, target: str) -> RunError:
     return RunError(
-        explain(
-            "the disk is full, or a quota or a limit of file sizes is reached"
-            if error.errno in NO_ROOM
-            else "the result cannot be written",
-            where=target,
-            received=f"{type(error).__name__}: {error}",
-            remedy="make room and give the same command: what is done is kept, and it goes on from there",
-        )
+        "the disk is full, or a quota or a limit of file sizes is reached"
+        if error.errno in NO_ROOM
+        else "the result cannot be written",
+        where=target,
+        received=f"{type(error).__name__}: {error}",
+        remedy="make room and give the same command: what is done is kept, and it goes on from there",
     )
 
 
 def _refuse_overlap(source: str, target: str) -> None:
     if overlap(source, target):
         raise StoreError(
-            explain(
-                "the result would stand in the place of the scores, or one inside the other",
-                where=target,
-                received=f"scores at {source}",
-                remedy="name another place for the result",
-            )
+            "the result would stand in the place of the scores, or one inside the other",
+            where=target,
+            received=f"scores at {source}",
+            remedy="name another place for the result",
         )

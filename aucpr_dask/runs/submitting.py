@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from distributed import Client, Future, KilledWorker, as_completed
 from distributed.scheduler import NoWorkerError
 
-from aucpr_dask.errors import ClusterError, explain
+from aucpr_dask.errors import ClusterError
 
 if TYPE_CHECKING:
     pass
@@ -124,10 +124,8 @@ def explaining_losses(client: Client) -> Iterator[None]:
         if isinstance(error, OSError) and client.status == "running":
             raise
         raise ClusterError(
-            explain(
-                "no worker is left" if isinstance(error, NoWorkerError) else "the connection to the scheduler was lost",
-                where=getattr(client.scheduler, "address", None),
-                received=str(error),
-                remedy="what is done is kept: when there is a cluster again, give the same command",
-            )
+            "no worker is left" if isinstance(error, NoWorkerError) else "the connection to the scheduler was lost",
+            where=getattr(client.scheduler, "address", None),
+            received=str(error),
+            remedy="what is done is kept: when there is a cluster again, give the same command",
         ) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.options import TIES, lookup
 
 
@@ -218,5 +218,5 @@ def parse_estimator(text: object) -> tuple[EstimatorSpec, float]:
         value = math.nan
     if not 0 < value <= 1:
         allowed = f"{name}({spec.parameter}), {spec.parameter} above 0 and up to 1" if spec.parameter else name
-        raise InvalidInputError(explain("the estimator's parameter is wrong", received=repr(text), allowed=allowed))
+        raise InvalidInputError("the estimator's parameter is wrong", received=repr(text), allowed=allowed)
     return spec, value

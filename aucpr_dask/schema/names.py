@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 
 LONGEST_NAME = 255  # bytes: what file systems allow
 RESERVED_NAMES = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", "ledger"})
@@ -29,14 +29,12 @@ def check_node_name(name: str, where: object) -> str:
     if is_inside and is_free and len(name.encode()) <= LONGEST_NAME:
         return name
     raise InvalidInputError(
-        explain(
-            "this cannot name a data set or a variable of a store",
-            where=where,
-            received=shortened_name(name),
-            allowed=f"up to {LONGEST_NAME} bytes of text without slashes, backslashes and control characters; not only "
-            f"periods; not beginning with '__'; none of {', '.join(sorted(RESERVED_NAMES))}",
-            remedy="rename it",
-        )
+        "this cannot name a data set or a variable of a store",
+        where=where,
+        received=shortened_name(name),
+        allowed=f"up to {LONGEST_NAME} bytes of text without slashes, backslashes and control characters; not only "
+        f"periods; not beginning with '__'; none of {', '.join(sorted(RESERVED_NAMES))}",
+        remedy="rename it",
     )
 
 
@@ -51,7 +49,7 @@ def check_names(names: Iterable[object], where: str) -> None:
     for name in names:
         if isinstance(name, str) and not _is_unicode(name):
             raise InvalidInputError(
-                explain("this name is not Unicode", where=where, received=shortened_name(name), remedy="rename it")
+                "this name is not Unicode", where=where, received=shortened_name(name), remedy="rename it"
             )
 
 

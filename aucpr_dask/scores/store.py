@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from zarr.codecs import BloscCodec
 
-from aucpr_dask.errors import InvalidInputError, StoreError, explain
+from aucpr_dask.errors import InvalidInputError, StoreError
 from aucpr_dask.schema.labels import check_labels
 from aucpr_dask.schema.names import check_names
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
@@ -191,11 +191,9 @@ def _refuse_own_source(scores: Scores, url: str | Path) -> None:
         lazy = any(dataset[name].chunks is not None for name in _large(dataset))
         if lazy and source is not None and _same_place(source, url):
             raise StoreError(
-                explain(
-                    "a store cannot be replaced by what is still read from it",
-                    where=concealed(url),
-                    remedy="write to another place, or load the scores first: scores.load()",
-                )
+                "a store cannot be replaced by what is still read from it",
+                where=concealed(url),
+                remedy="write to another place, or load the scores first: scores.load()",
             )
 
 
@@ -285,9 +283,7 @@ class ScoreWriter:
         self, url: str | Path, template: Scores, *, overwrite: bool = False, models_per_chunk: int | None = None
     ) -> None:
         if models_per_chunk is not None and not (type(models_per_chunk) is int and models_per_chunk > 0):
-            raise InvalidInputError(
-                explain("models_per_chunk must be a whole number from 1", received=repr(models_per_chunk))
-            )
+            raise InvalidInputError("models_per_chunk must be a whole number from 1", received=repr(models_per_chunk))
         template = map_nodes(template, lambda path, dataset: _load_small(dataset))
         validate_scores(template, positive_from=0)
         prepared = map_nodes(template, lambda path, dataset: _prepare(dataset, models_per_chunk))

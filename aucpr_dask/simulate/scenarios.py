@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.special import betainc, betaincc, betaincinv, betaln, expit, logit, ndtr, ndtri
 
-from aucpr_dask.errors import ChunkError, InvalidInputError, explain
+from aucpr_dask.errors import ChunkError, InvalidInputError
 from aucpr_dask.schema.options import choose
 from aucpr_dask.schema.variables import ITEM, MODEL, SCORE_VARIABLES
 from aucpr_dask.storage.stores import chunk_shape
@@ -471,12 +471,10 @@ def _exact_labels(n_items: int, prevalence: float, seed: int) -> NDArray[np.int8
     n_positive = round(n_items * prevalence)
     if not 0 < n_positive < n_items:
         raise InvalidInputError(
-            explain(
-                f"an exact sample would have no {'negatives' if n_positive else 'positives'}",
-                received=f"n_items={n_items}, prevalence={prevalence}",
-                allowed="both round(n_items * prevalence) and the rest at least 1",
-                remedy="more items, another prevalence, or n_positive='binomial'",
-            )
+            f"an exact sample would have no {'negatives' if n_positive else 'positives'}",
+            received=f"n_items={n_items}, prevalence={prevalence}",
+            allowed="both round(n_items * prevalence) and the rest at least 1",
+            remedy="more items, another prevalence, or n_positive='binomial'",
         )
     label = (np.arange(n_items) < n_positive).astype(np.int8)
     np.random.Generator(np.random.Philox(np.random.SeedSequence(seed))).shuffle(label)
@@ -503,11 +501,9 @@ def _check_parameters(scenario: Any, positive: tuple[str, ...] = ()) -> None:
         value, least = getattr(scenario, field.name), 0.0 if field.name in positive else -math.inf
         if not (isinstance(value, int | float | np.number) and least < value < math.inf):
             raise InvalidInputError(
-                explain(
-                    f"{field.name} of {type(scenario).__name__} is not allowed",
-                    received=repr(value),
-                    allowed="a finite number" + (" above 0" if field.name in positive else ""),
-                )
+                f"{field.name} of {type(scenario).__name__} is not allowed",
+                received=repr(value),
+                allowed="a finite number" + (" above 0" if field.name in positive else ""),
             )
         object.__setattr__(scenario, field.name, float(value))
 
@@ -516,25 +512,23 @@ def _check_shares(values: Floats, name: str, *, open_ends: bool = False) -> None
     outside = (values <= 0) | (values >= 1) if open_ends else (values < 0) | (values > 1)
     if np.any(outside):
         raise InvalidInputError(
-            explain(
-                f"{name} is outside its range",
-                where=f"argument {name!r}",
-                received=f"{int(np.sum(outside))} values, first {float(values[outside].flat[0])!r}",
-                allowed="above 0 and below 1" if open_ends else "from 0 to 1",
-            )
+            f"{name} is outside its range",
+            where=f"argument {name!r}",
+            received=f"{int(np.sum(outside))} values, first {float(values[outside].flat[0])!r}",
+            allowed="above 0 and below 1" if open_ends else "from 0 to 1",
         )
 
 
 def _fraction(value: object, name: str) -> float:
     if isinstance(value, int | float | np.number) and 0 < value < 1:
         return float(value)
-    raise InvalidInputError(explain(f"{name} must lie between 0 and 1", received=repr(value)))
+    raise InvalidInputError(f"{name} must lie between 0 and 1", received=repr(value))
 
 
 def _whole(value: object, name: str, *, at_least: int) -> int:
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= at_least:
         return int(value)
-    raise InvalidInputError(explain(f"{name} must be a whole number from {at_least}", received=repr(value)))
+    raise InvalidInputError(f"{name} must be a whole number from {at_least}", received=repr(value))
 
 
 def _float_type(dtype: object) -> np.dtype[Any]:
@@ -549,10 +543,8 @@ def _row_chunks(chunks: str | int | tuple[int, ...], shape: tuple[int, int], kin
         (rows,) = da.core.normalize_chunks((wanted,), shape=shape[:1])
     except (TypeError, ValueError, ZeroDivisionError) as error:
         raise ChunkError(
-            explain(
-                "chunks do not fit the simulations",
-                received=f"chunks={chunks!r}, n_simulations={shape[0]}",
-                allowed='"auto", simulations in a chunk, or a tuple of them that adds up',
-            )
+            "chunks do not fit the simulations",
+            received=f"chunks={chunks!r}, n_simulations={shape[0]}",
+            allowed='"auto", simulations in a chunk, or a tuple of them that adds up',
         ) from error
     return tuple(map(int, rows))

@@ -22,7 +22,7 @@ import zarr
 from numpy.typing import NDArray
 
 from aucpr_dask.clusters.connecting import Cluster, connect
-from aucpr_dask.errors import InvalidInputError, StoreError, explain
+from aucpr_dask.errors import InvalidInputError, StoreError
 from aucpr_dask.evaluation.rankings import evaluate_intervals, evaluate_rankings
 from aucpr_dask.evaluation.request import Request, estimator_names
 from aucpr_dask.evaluation.resampled_rankings import evaluate_folds, evidence_bounds, replicate_rankings
@@ -394,7 +394,7 @@ def _open_records(design: Design, n_simulations: int, url: str | Path | None) ->
     url = concealed(url)
     if is_versioned(url):
         raise StoreError(
-            explain("records that grow cannot be kept in an Icechunk repository", where=url, remedy="name a folder")
+            "records that grow cannot be kept in an Icechunk repository", where=url, remedy="name a folder"
         )
     try:
         attrs = read_root_attrs(url)
@@ -449,13 +449,11 @@ def _parameters(design: Design) -> dict[str, Any]:
 def _refuse_other_study(attrs: Mapping[str, Any], design: Design, url: str) -> None:
     if attrs.get("kind") != KIND:
         raise StoreError(
-            explain(
-                "there is something else at this place",
-                where=url,
-                received=f"kind {attrs.get('kind')!r}",
-                allowed=f"kind {KIND!r}, or nothing",
-                remedy="name another place for the study",
-            )
+            "there is something else at this place",
+            where=url,
+            received=f"kind {attrs.get('kind')!r}",
+            allowed=f"kind {KIND!r}, or nothing",
+            remedy="name another place for the study",
         )
     differences = [
         _difference({"methods": "intervals"}.get(name, name), attrs.get(name), value)
@@ -464,13 +462,11 @@ def _refuse_other_study(attrs: Mapping[str, Any], design: Design, url: str) -> N
     ]
     if differences:
         raise StoreError(
-            explain(
-                "the study at this place has other parameters",
-                where=url,
-                received="; ".join(differences),
-                allowed="a study goes on with the same parameters; only n_simulations and formula intervals may change",
-                remedy="name another place for this study",
-            )
+            "the study at this place has other parameters",
+            where=url,
+            received="; ".join(differences),
+            allowed="a study goes on with the same parameters; only n_simulations and formula intervals may change",
+            remedy="name another place for this study",
         )
 
 
@@ -613,7 +609,7 @@ def _distinct(values: Any, name: str) -> tuple[Any, ...]:
     if found and len(set(found)) == len(found):
         return found
     raise InvalidInputError(
-        explain("a study needs different values to compare", where=f"argument {name!r}", received=repr(found))
+        "a study needs different values to compare", where=f"argument {name!r}", received=repr(found)
     )
 
 
@@ -625,13 +621,11 @@ def _resampled(resampled: str | Sequence[str] | None, names: tuple[str, ...]) ->
     unknown = [name for name in chosen if name not in names]
     if unknown:
         raise InvalidInputError(
-            explain(
-                "only estimators of the study can be resampled",
-                where="argument 'resampled'",
-                received=", ".join(map(repr, unknown)),
-                allowed=", ".join(names),
-                remedy="name them in 'estimators' too",
-            )
+            "only estimators of the study can be resampled",
+            where="argument 'resampled'",
+            received=", ".join(map(repr, unknown)),
+            allowed=", ".join(names),
+            remedy="name them in 'estimators' too",
         )
     return tuple(name for name in names if name in chosen)
 
@@ -640,17 +634,15 @@ def _refuse_one_class(cells: Sequence[Cell]) -> None:
     for cell in cells:
         if not 0 < cell.n_positive < cell.n_items:
             raise InvalidInputError(
-                explain(
-                    f"a simulation would have no {'negatives' if cell.n_positive else 'positives'}",
-                    where=f"cell {cell.scenario!r}, n_items={cell.n_items}, prevalence={cell.prevalence}",
-                    received=f"round({cell.n_items} * {cell.prevalence}) = {cell.n_positive} positives",
-                    allowed=f"1 to {cell.n_items - 1} positives",
-                    remedy="more items, or another prevalence",
-                )
+                f"a simulation would have no {'negatives' if cell.n_positive else 'positives'}",
+                where=f"cell {cell.scenario!r}, n_items={cell.n_items}, prevalence={cell.prevalence}",
+                received=f"round({cell.n_items} * {cell.prevalence}) = {cell.n_positive} positives",
+                allowed=f"1 to {cell.n_items - 1} positives",
+                remedy="more items, or another prevalence",
             )
 
 
 def _whole(value: object, name: str, at_least: int) -> int:
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= at_least:
         return int(value)
-    raise InvalidInputError(explain(f"{name} must be a whole number from {at_least}", received=repr(value)))
+    raise InvalidInputError(f"{name} must be a whole number from {at_least}", received=repr(value))

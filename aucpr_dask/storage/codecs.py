@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aucpr_dask.errors import FileFormatError, explain
+from aucpr_dask.errors import FileFormatError
 from aucpr_dask.schema.names import shortened_name
 
 # Codecs that turn bytes into numbers and text. Pickle may do anything and is not one of them, nor is what is unknown.
@@ -38,18 +38,16 @@ def check_plain_arrays(documents: Mapping[str, Mapping[str, Any]], where: object
     for path, document in documents.items():
         if any(part in ("", ".", "..") for part in path.replace("\\", "/").split("/")):
             raise FileFormatError(
-                explain("a path in the metadata leads out of the store", where=where, received=shortened_name(path))
+                "a path in the metadata leads out of the store", where=where, received=shortened_name(path)
             )
         unknown = [name for name in _codecs_of(document) if name not in PLAIN_CODECS]
         if unknown:
             raise FileFormatError(
-                explain(
-                    "an array holds Python objects, which are never unpickled, or is encoded in an unknown way",
-                    where=f"{where}, array {path!r}",
-                    received=f"codec {', '.join(map(repr, unknown))}",
-                    allowed="numbers and text, compressed by codecs of Zarr",
-                    remedy="write it again as such an array, with the program it comes from",
-                )
+                "an array holds Python objects, which are never unpickled, or is encoded in an unknown way",
+                where=f"{where}, array {path!r}",
+                received=f"codec {', '.join(map(repr, unknown))}",
+                allowed="numbers and text, compressed by codecs of Zarr",
+                remedy="write it again as such an array, with the program it comes from",
             )
 
 

@@ -22,7 +22,7 @@ from uuid import uuid4
 from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from aucpr_dask.errors import StoreError, explain
+from aucpr_dask.errors import StoreError
 from aucpr_dask.storage.remote import explained, open_plain, s3_options
 from aucpr_dask.storage.urls import ICECHUNK, absolute, is_remote, is_versioned, scheme_of
 
@@ -83,7 +83,7 @@ def history(url: str | Path) -> list[Snapshot]:
     place = _Place.of(absolute(url))
     repository = place.repository()
     if repository is None:
-        raise StoreError(explain("there is no Icechunk repository at this place", where=place.url))
+        raise StoreError("there is no Icechunk repository at this place", where=place.url)
     with explained("the history cannot be read", place.url):
         infos = list(repository.ancestry(branch=BRANCH))
     return [Snapshot(info.id, info.written_at, info.message) for info in infos[:-1]]  # the last is the empty one
@@ -112,7 +112,7 @@ class _Place:
     def of(cls, url: str) -> _Place:
         if not is_versioned(url):
             raise StoreError(
-                explain("this is no URL of an Icechunk repository", where=url, allowed=f"{ICECHUNK}file:///path, ...")
+                "this is no URL of an Icechunk repository", where=url, allowed=f"{ICECHUNK}file:///path, ..."
             )
         inner, _, snapshot = url.removeprefix(ICECHUNK).partition("#")
         return cls(url, absolute(inner), snapshot)
@@ -136,12 +136,10 @@ class _Place:
             import icechunk
         except ImportError as error:
             raise StoreError(
-                explain(
-                    "this URL needs a package that is not installed",
-                    where=self.url,
-                    received=str(error),
-                    remedy='pip install "aucpr-dask[icechunk]"',
-                )
+                "this URL needs a package that is not installed",
+                where=self.url,
+                received=str(error),
+                remedy='pip install "aucpr-dask[icechunk]"',
             ) from error
         # It warns of commits at the same time to a local folder: one process commits, and a second one is refused.
         icechunk.set_logs_filter("error")
@@ -160,11 +158,9 @@ class _Place:
             account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", "")
             return icechunk.azure_storage(account=account, container=bucket, prefix=prefix, from_env=True)
         raise StoreError(
-            explain(
-                "an Icechunk repository cannot be there",
-                where=self.url,
-                allowed=f"{ICECHUNK}file:///path, {ICECHUNK}s3://..., {ICECHUNK}gs://..., {ICECHUNK}az://...",
-            )
+            "an Icechunk repository cannot be there",
+            where=self.url,
+            allowed=f"{ICECHUNK}file:///path, {ICECHUNK}s3://..., {ICECHUNK}gs://..., {ICECHUNK}az://...",
         )
 
     def finished(self) -> _Finished | None:
@@ -233,7 +229,7 @@ class VersionedStore(Store):
     def __init__(self, place: _Place, *, read_only: bool) -> None:
         if place.snapshot and not read_only:
             raise StoreError(
-                explain("an older snapshot can only be read", where=place.url, remedy="leave out what follows the #")
+                "an older snapshot can only be read", where=place.url, remedy="leave out what follows the #"
             )
         super().__init__(read_only=read_only)
         self._place = place

@@ -16,7 +16,7 @@ from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import LocalStore, WrapperStore
 
-from aucpr_dask.errors import StoreError, UnreachableError, explain
+from aucpr_dask.errors import StoreError, UnreachableError
 from aucpr_dask.storage.urls import (
     WEB,
     absolute,
@@ -36,23 +36,19 @@ def check_writable(url: str | Path) -> None:
     """Raise if nothing can be written there, whoever we are."""
     if is_remote(url) and scheme_of(revealed(concealed(url))) in WEB:
         raise StoreError(
-            explain(
-                "a web server can only be read from",
-                where=concealed(url),
-                remedy="write to a folder or an object store (s3://, gs://, az://)",
-            )
+            "a web server can only be read from",
+            where=concealed(url),
+            remedy="write to a folder or an object store (s3://, gs://, az://)",
         )
 
 
 def _refuse_secret(url: str) -> None:
     if has_secret(url):
         raise StoreError(
-            explain(
-                "a URL of this kind cannot carry a password, a key or a query string",
-                where=url,
-                remedy="leave it out: credentials are taken from the environment and the configuration files of the "
-                "provider, for other schemes from fsspec's",
-            )
+            "a URL of this kind cannot carry a password, a key or a query string",
+            where=url,
+            remedy="leave it out: credentials are taken from the environment and the configuration files of the "
+            "provider, for other schemes from fsspec's",
         )
 
 
@@ -63,23 +59,19 @@ def _needing(url: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise StoreError(
-            explain(
-                "this URL needs a package that is not installed",
-                where=url,
-                received=str(error),
-                remedy='pip install "aucpr-dask[remote]"',
-            )
+            "this URL needs a package that is not installed",
+            where=url,
+            received=str(error),
+            remedy='pip install "aucpr-dask[remote]"',
         ) from error
     except StoreError:
         raise
     except Exception as error:
         raise StoreError(
-            explain(
-                "the URL is of no use",
-                where=url,
-                received=_reason(error, is_secret=has_secret(url)),
-                remedy="check the address, and the settings of the provider in the environment",
-            )
+            "the URL is of no use",
+            where=url,
+            received=_reason(error, is_secret=has_secret(url)),
+            remedy="check the address, and the settings of the provider in the environment",
         ) from None
 
 
@@ -196,7 +188,7 @@ def fetch(url: str | Path, folder: Path) -> Path:
             for part in _parts_of(place, name, None if opener is None else opener(f"{parent}{question}{query}")):
                 stream.write(part)
         except FileNotFoundError:
-            raise StoreError(explain("there is no file at this place", where=place, remedy="check the URL")) from None
+            raise StoreError("there is no file at this place", where=place, remedy="check the URL") from None
     return copy
 
 
@@ -369,13 +361,11 @@ def explained(what: str, url: str) -> Iterator[None]:
 def _failure(what: str, url: str, error: Exception) -> UnreachableError:
     """Return the error to raise in place of a client library's, whose text may hold the URL, secrets and all."""
     return UnreachableError(
-        explain(
-            what,
-            where=url,
-            received=_reason(error, is_secret=has_secret(url)),
-            remedy="check the address, the credentials and the network, then give the same command again: an "
-            "evaluation goes on where it stopped",
-        )
+        what,
+        where=url,
+        received=_reason(error, is_secret=has_secret(url)),
+        remedy="check the address, the credentials and the network, then give the same command again: an "
+        "evaluation goes on where it stopped",
     )
 
 

@@ -26,7 +26,7 @@ from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore
 
-from aucpr_dask.errors import InvalidInputError, StoreError, explain
+from aucpr_dask.errors import InvalidInputError, StoreError
 from aucpr_dask.storage.backends import delete_value, get_value, set_value
 from aucpr_dask.storage.backends import open_backend as open_backend
 from aucpr_dask.storage.codecs import check_plain_arrays
@@ -59,11 +59,9 @@ def map_nodes(scores: Scores, transform: Any) -> Scores:
         return xr.DataTree.from_dict(nodes)
     except KeyError as error:
         raise InvalidInputError(
-            explain(
-                "a data set inside another is named like one of its variables",
-                received=error.args[0],
-                remedy="rename it",
-            )
+            "a data set inside another is named like one of its variables",
+            received=error.args[0],
+            remedy="rename it",
         ) from error
 
 
@@ -148,12 +146,10 @@ def create_store(
         if isinstance(error, StoreError):
             raise
         raise StoreError(
-            explain(
-                "the store cannot be written",
-                where=url,
-                received=f"{type(error).__name__}: {error}",
-                remedy="name a folder that exists and that you may write to, on a disk with room left",
-            )
+            "the store cannot be written",
+            where=url,
+            received=f"{type(error).__name__}: {error}",
+            remedy="name a folder that exists and that you may write to, on a disk with room left",
         ) from error
     return PendingStore(url, backend, root_document)
 
@@ -171,7 +167,7 @@ def laid_out(template: Scores, kind: str, url: str) -> tuple[dict[str, Buffer], 
             tree.to_zarr(memory, compute=False, consolidated=False, zarr_format=3)
         except UnicodeEncodeError as error:
             raise InvalidInputError(
-                explain("a name is not Unicode", where=url, received=repr(error.object), remedy="rename it")
+                "a name is not Unicode", where=url, received=repr(error.object), remedy="rename it"
             ) from error
         sync(_describe_all(memory, described, has_folders=not is_remote(url)))
         zarr.consolidate_metadata(memory, zarr_format=3)
@@ -226,11 +222,9 @@ def refuse_existing(url: str | Path, *, overwrite: bool) -> None:
     check_writable(url)
     if not overwrite and not sync(open_backend(url, read_only=True).is_empty("")):
         raise StoreError(
-            explain(
-                "there is something at this place already",
-                where=concealed(url),
-                remedy="name another place, or pass overwrite=True (--overwrite) to replace it",
-            )
+            "there is something at this place already",
+            where=concealed(url),
+            remedy="name another place, or pass overwrite=True (--overwrite) to replace it",
         )
 
 
@@ -242,11 +236,9 @@ def remove_unfinished(url: str | Path) -> None:
 def _clear(url: str, backend: Store) -> None:
     if not (_consists_of_ours(backend) if is_remote(url) else _looks_like_store(Path(url))):
         raise StoreError(
-            explain(
-                "refusing to overwrite what is not a Zarr store",
-                where=url,
-                remedy="remove it yourself if it may go, or name another place",
-            )
+            "refusing to overwrite what is not a Zarr store",
+            where=url,
+            remedy="remove it yourself if it may go, or name another place",
         )
     # The root document goes first: a crash in the middle must not leave a store that opens.
     delete_value(backend, ROOT_DOCUMENT)
@@ -321,23 +313,19 @@ def open_store(url: str | Path, kind: str, *, chunks: Any = None) -> Scores:
     attrs = dict(document.get("attributes", {}))
     if attrs.get("kind") != kind:
         raise StoreError(
-            explain(
-                "this is a Zarr store of another kind",
-                where=url,
-                received=f"kind {attrs.get('kind')!r}",
-                allowed=f"kind {kind!r}",
-                remedy="name the right store; `aucpr-dask info` says what a store holds",
-            )
+            "this is a Zarr store of another kind",
+            where=url,
+            received=f"kind {attrs.get('kind')!r}",
+            allowed=f"kind {kind!r}",
+            remedy="name the right store; `aucpr-dask info` says what a store holds",
         )
     if int(attrs.get("format_version", 0)) > FORMAT_VERSION:
         raise StoreError(
-            explain(
-                "this store was written by a newer version of the package",
-                where=url,
-                received=f"format version {attrs['format_version']}, written by {attrs.get('aucpr_dask_version')}",
-                allowed=f"format versions up to {FORMAT_VERSION}",
-                remedy="upgrade aucpr-dask",
-            )
+            "this store was written by a newer version of the package",
+            where=url,
+            received=f"format version {attrs['format_version']}, written by {attrs.get('aucpr_dask_version')}",
+            allowed=f"format versions up to {FORMAT_VERSION}",
+            remedy="upgrade aucpr-dask",
         )
     metadata = (document.get("consolidated_metadata") or {}).get("metadata", {})
     check_plain_arrays(metadata, url)
@@ -348,12 +336,10 @@ def open_store(url: str | Path, kind: str, *, chunks: Any = None) -> Scores:
         return opened(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)
     except (ValueError, TypeError, LookupError, FileNotFoundError) as error:
         raise StoreError(
-            explain(
-                "the metadata of this store are damaged",
-                where=url,
-                received=f"{type(error).__name__}: {error}",
-                remedy="write the store again",
-            )
+            "the metadata of this store are damaged",
+            where=url,
+            received=f"{type(error).__name__}: {error}",
+            remedy="write the store again",
         ) from error
 
 
@@ -366,7 +352,7 @@ def _read_root(url: str) -> dict[str, Any]:
     try:
         return dict(json.loads(read_root_document(url)))
     except (ValueError, TypeError) as error:
-        raise StoreError(explain("the root document is not valid JSON", where=url, received=str(error))) from error
+        raise StoreError("the root document is not valid JSON", where=url, received=str(error)) from error
 
 
 def read_root_document(url: str) -> bytes:
@@ -387,13 +373,11 @@ def read_root_document(url: str) -> bytes:
     if document is not None:
         return document.to_bytes()
     raise StoreError(
-        explain(
-            "this store was never finished" if unfinished else "there is no store at this place",
-            where=url,
-            remedy="run the same command again: an evaluation goes on where it stopped; anything else, with --overwrite"
-            if unfinished
-            else "check the path; `aucpr-dask import` makes a score store",
-        )
+        "this store was never finished" if unfinished else "there is no store at this place",
+        where=url,
+        remedy="run the same command again: an evaluation goes on where it stopped; anything else, with --overwrite"
+        if unfinished
+        else "check the path; `aucpr-dask import` makes a score store",
     )
 
 

@@ -18,7 +18,7 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, explain, few
+from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
 from aucpr_dask.scores.importing.files import (
@@ -195,7 +195,7 @@ class _Npz:
     def _check(self, name: FilePath) -> str:
         if str(name) not in (names := self.names()):
             raise FileFormatError(
-                explain("there is no such array in the file", where=self.path, received=repr(name), allowed=few(names))
+                "there is no such array in the file", where=self.path, received=repr(name), allowed=few(names)
             )
         return str(name)
 
@@ -206,7 +206,7 @@ def _zip_errors(path: Path) -> Iterator[None]:
         yield
     except (zipfile.BadZipFile, EOFError, zlib.error, ValueError) as error:
         raise FileFormatError(
-            explain("the file is corrupt or truncated", where=path, received=error, remedy="copy or download it again")
+            "the file is corrupt or truncated", where=path, received=error, remedy="copy or download it again"
         ) from error
 
 
@@ -230,12 +230,10 @@ class _Npy:
                 is_npy = stream.read(len(_NPY_MAGIC)) == _NPY_MAGIC
         except OSError as error:
             raise InvalidInputError(
-                explain(
-                    "the file cannot be read",
-                    where=path,
-                    received=error.strerror,
-                    remedy="the labels of a .npy file are another .npy file: label=PATH (--label)",
-                )
+                "the file cannot be read",
+                where=path,
+                received=error.strerror,
+                remedy="the labels of a .npy file are another .npy file: label=PATH (--label)",
             ) from error
         if not is_npy:
             raise _not_arrays(path)
@@ -245,7 +243,7 @@ class _Npy:
             if "Python objects" in str(error):
                 raise _pickled(path, "the array") from error
             raise FileFormatError(
-                explain("the file is corrupt or truncated", where=path, received=error, remedy="copy it again")
+                "the file is corrupt or truncated", where=path, received=error, remedy="copy it again"
             ) from error
         _check_plain(array.dtype, path, "the array")
         return array
@@ -263,7 +261,7 @@ def _open_arrays(path: Path) -> _Arrays:
 
 def _not_arrays(path: Path) -> FileFormatError:
     return FileFormatError(
-        explain("this is no file of NumPy arrays", where=path, allowed="what np.savez or np.save wrote: .npz or .npy")
+        "this is no file of NumPy arrays", where=path, allowed="what np.savez or np.save wrote: .npz or .npy"
     )
 
 
@@ -275,13 +273,11 @@ def _check_plain(dtype: np.dtype, path: Path, name: object) -> np.dtype:
 
 def _pickled(path: Path, name: object) -> FileFormatError:
     return FileFormatError(
-        explain(
-            "the array holds Python objects, which are never unpickled",
-            where=f"{path}, array {str(name)!r}",
-            received="dtype object",
-            allowed="numbers, or strings of a fixed width",
-            remedy="save it as such an array: np.asarray(names, dtype=str)",
-        )
+        "the array holds Python objects, which are never unpickled",
+        where=f"{path}, array {str(name)!r}",
+        received="dtype object",
+        allowed="numbers, or strings of a fixed width",
+        remedy="save it as such an array: np.asarray(names, dtype=str)",
     )
 
 
@@ -400,13 +396,11 @@ def _describe(
         n_items = int((labels != PADDING).sum())
     else:
         raise AlignmentError(
-            explain(
-                "the labels do not fit the scores",
-                where=f"{path}, array {str(label)!r}",
-                received=f"labels of shape {labels.shape}, scores ({', '.join(axes.dims)}) of shape {axes.shape}",
-                allowed=f"labels of shape {tuple(axes.sizes[dim] for dim in axes.kept)} ({', '.join(axes.kept)})",
-                remedy="name the axes of the scores in their order: dims=(...) (--dims)",
-            )
+            "the labels do not fit the scores",
+            where=f"{path}, array {str(label)!r}",
+            received=f"labels of shape {labels.shape}, scores ({', '.join(axes.dims)}) of shape {axes.shape}",
+            allowed=f"labels of shape {tuple(axes.sizes[dim] for dim in axes.kept)} ({', '.join(axes.kept)})",
+            remedy="name the axes of the scores in their order: dims=(...) (--dims)",
         )
     for job, name in (("cluster", cluster), ("fold", fold)):
         if name is not None:
@@ -423,14 +417,12 @@ def _check_dims(dims: str | Sequence[str] | None, shape: tuple[int, ...], path: 
     if len(named) == len(shape) and ITEM in named and len(set(named)) == len(named) and all(named):
         return named
     raise InvalidInputError(
-        explain(
-            "the axes of the scores are not named well",
-            where=path,
-            received=f"dims ({', '.join(named)}) for an array of shape {shape}",
-            allowed=f"{len(shape)} different names, one of them {ITEM!r}; {MODEL!r} and {QUERY!r} have their meaning, "
-            "others are stacked into the models",
-            remedy="pass dims=(...) (--dims), for example model,repeat,item",
-        )
+        "the axes of the scores are not named well",
+        where=path,
+        received=f"dims ({', '.join(named)}) for an array of shape {shape}",
+        allowed=f"{len(shape)} different names, one of them {ITEM!r}; {MODEL!r} and {QUERY!r} have their meaning, "
+        "others are stacked into the models",
+        remedy="pass dims=(...) (--dims), for example model,repeat,item",
     )
 
 
@@ -442,12 +434,10 @@ def _model_names(arrays: _Arrays, models: str | Sequence[str] | None, n_models: 
     names = _strings(arrays.load(models)) if isinstance(models, str) else [str(name) for name in models]
     if len(names) != n_models:
         raise AlignmentError(
-            explain(
-                "the names of the models do not fit the scores",
-                where=arrays.path,
-                received=f"{len(names)} names",
-                allowed=f"{n_models} names, one for each place on the axis {MODEL!r}",
-            )
+            "the names of the models do not fit the scores",
+            where=arrays.path,
+            received=f"{len(names)} names",
+            allowed=f"{n_models} names, one for each place on the axis {MODEL!r}",
         )
     return names
 
@@ -464,12 +454,10 @@ def _groups(arrays: _Arrays, name: FilePath, job: str, axes: _Axes) -> tuple[tup
             return (dim,), np.array(_strings(values), object) if values.dtype.kind in "US" else values
     allowed = " or ".join(f"({axes.sizes[dim]},) for each {dim}" for dim in axes.ranked)
     raise AlignmentError(
-        explain(
-            f"{job!r} does not fit the scores",
-            where=f"{arrays.path}, array {str(name)!r}",
-            received=f"an array of shape {values.shape}",
-            allowed=f"shape {allowed}",
-        )
+        f"{job!r} does not fit the scores",
+        where=f"{arrays.path}, array {str(name)!r}",
+        received=f"an array of shape {values.shape}",
+        allowed=f"shape {allowed}",
     )
 
 
@@ -483,12 +471,10 @@ def _float_type(dtype: np.dtype, where: object = None) -> np.dtype:
     if dtype.kind in "iub":
         return np.dtype("f4" if dtype.itemsize <= 2 else "f8")
     raise FileFormatError(
-        explain(
-            "scores have a type they cannot have",
-            where=where,
-            received=f"dtype {dtype}",
-            allowed="real numbers of up to 64 bits",
-        )
+        "scores have a type they cannot have",
+        where=where,
+        received=f"dtype {dtype}",
+        allowed="real numbers of up to 64 bits",
     )
 
 
@@ -506,12 +492,10 @@ def as_scores(array: np.ndarray, where: object = None) -> np.ndarray:
         large = array[np.abs(scores) >= 2**53]
         if bad := next((number for number in large.tolist() if number != float(number)), None):
             raise FileFormatError(
-                explain(
-                    "an integer score cannot be a float64 without rounding",
-                    where=where,
-                    received=bad,
-                    remedy="subtract a constant, or store ranks: only the order of the scores matters",
-                )
+                "an integer score cannot be a float64 without rounding",
+                where=where,
+                received=bad,
+                remedy="subtract a constant, or store ranks: only the order of the scores matters",
             )
     return scores
 
@@ -532,12 +516,10 @@ def as_labels(array: np.ndarray, where: object = None) -> np.ndarray:
     else:
         received = f"dtype {array.dtype}"
     raise FileFormatError(
-        explain(
-            "labels outside their domain",
-            where=where,
-            received=received,
-            allowed="1 positive, 0 negative, -1 unjudged, -2 padding; higher whole numbers are grades",
-        )
+        "labels outside their domain",
+        where=where,
+        received=received,
+        allowed="1 positive, 0 negative, -1 unjudged, -2 padding; higher whole numbers are grades",
     )
 
 
@@ -605,12 +587,10 @@ def import_xarray(
         nodes = {name: _tidy(dataset, path) for name, dataset in renamed.items() if "score" in dataset}
         if not nodes:
             raise InvalidInputError(
-                explain(
-                    "no variable is called 'score'",
-                    where=path,
-                    received=f"variables {few(name for dataset in groups.values() for name in dataset.data_vars)}",
-                    remedy="say which one holds the scores: rename={'NAME': 'score'}",
-                )
+                "no variable is called 'score'",
+                where=path,
+                received=f"variables {few(name for dataset in groups.values() for name in dataset.data_vars)}",
+                remedy="say which one holds the scores: rename={'NAME': 'score'}",
             )
         scores: Scores = nodes[""] if set(nodes) == {""} else xr.DataTree.from_dict(nodes)
         progress = partial(report, on_progress, "writing blocks")
@@ -635,13 +615,11 @@ def _opened(path: FilePath, engine: str | None) -> Iterator[xr.DataTree]:
             raise
         except (OSError, ValueError, ImportError) as error:
             raise FileFormatError(
-                explain(
-                    "xarray cannot open this",
-                    where=path,
-                    received=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
-                    remedy="check the path, name the engine, or install what it needs, for example "
-                    'pip install "aucpr-dask[netcdf]"',
-                )
+                "xarray cannot open this",
+                where=path,
+                received=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+                remedy="check the path, name the engine, or install what it needs, for example "
+                'pip install "aucpr-dask[netcdf]"',
             ) from error
     with tree:
         yield tree
@@ -662,12 +640,10 @@ def _check_renamed(rename: Mapping[str, str], groups: Mapping[str, xr.Dataset], 
     for name in rename:
         if name not in known:
             raise InvalidInputError(
-                explain(
-                    "there is no variable or dimension of this name",
-                    where=path,
-                    received=repr(name),
-                    allowed=near(name, sorted(known)),
-                )
+                "there is no variable or dimension of this name",
+                where=path,
+                received=repr(name),
+                allowed=near(name, sorted(known)),
             )
 
 
@@ -706,13 +682,11 @@ def _from_ragged(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
     counts = np.asarray(counter.values)
     if len(counters) > 1 or counter.ndim != 1 or sample not in dataset.dims or counts.sum() != dataset.sizes[sample]:
         raise FileFormatError(
-            explain(
-                "this is not a CF contiguous ragged array",
-                where=f"{path}, variables {few(counters)} with the attribute {_SAMPLE_DIMENSION!r}",
-                received=f"counts of dimensions ({', '.join(map(str, counter.dims))}) that sum to {counts.sum()}",
-                allowed=f"one such variable along the queries, that sums to the length of {sample!r}: "
-                f"{dataset.sizes.get(sample, 'there is no such dimension')}",
-            )
+            "this is not a CF contiguous ragged array",
+            where=f"{path}, variables {few(counters)} with the attribute {_SAMPLE_DIMENSION!r}",
+            received=f"counts of dimensions ({', '.join(map(str, counter.dims))}) that sum to {counts.sum()}",
+            allowed=f"one such variable along the queries, that sums to the length of {sample!r}: "
+            f"{dataset.sizes.get(sample, 'there is no such dimension')}",
         )
     dataset = dataset.drop_vars(counters).rename({counter.dims[0]: QUERY} if counter.dims[0] in dataset.dims else {})
     if QUERY not in dataset.coords and counter.dims[0] in counter.coords:

@@ -22,7 +22,7 @@ from typing import IO, Any, AnyStr, cast
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, explain, few
+from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY
 from aucpr_dask.scores.store import Region, ScoreWriter
 from aucpr_dask.storage.remote import fetch
@@ -168,7 +168,7 @@ def find_files(paths: FilePath | Sequence[FilePath], what: str) -> list[Path]:
     listed = [paths] if isinstance(paths, str | PathLike) else list(paths)
     found = [file for path in listed for file in _files_at(path, what)]
     if not found:
-        raise InvalidInputError(explain(f"no {what} was named", received=repr(listed)))
+        raise InvalidInputError(f"no {what} was named", received=repr(listed))
     return found
 
 
@@ -195,7 +195,7 @@ def _files_at(path: FilePath, what: str) -> list[Path]:
     else:
         found = sorted(Path(match) for match in glob.glob(str(path), recursive=True))
     if not found:
-        raise InvalidInputError(explain(f"no {what} here", where=path, remedy="check the path"))
+        raise InvalidInputError(f"no {what} here", where=path, remedy="check the path")
     return found
 
 
@@ -204,12 +204,10 @@ def _refuse_links_out(files: Iterable[Path], folder: Path) -> None:
     for file in files:
         if not (target := file.resolve()).is_relative_to(folder.resolve()):
             raise InvalidInputError(
-                explain(
-                    "a link in this folder leads out of it",
-                    where=file,
-                    received=f"a link to {target}",
-                    remedy=f"remove it, or name the files if this is meant: {folder / '*'}",
-                )
+                "a link in this folder leads out of it",
+                where=file,
+                received=f"a link to {target}",
+                remedy=f"remove it, or name the files if this is meant: {folder / '*'}",
             )
 
 
@@ -239,11 +237,9 @@ def named_files(files: Sequence[Path], suffixes: Sequence[str], what: str) -> di
         name = bare_name(file, suffixes)
         if name in named:
             raise AlignmentError(
-                explain(
-                    f"two files would both be the {what} {name!r}",
-                    received=f"{named[name]} and {file}",
-                    remedy="rename one of them, or leave it out",
-                )
+                f"two files would both be the {what} {name!r}",
+                received=f"{named[name]} and {file}",
+                remedy="rename one of them, or leave it out",
             )
         named[name] = file
     return named
@@ -264,7 +260,7 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         if error.errno is not None:
             raise InvalidInputError(
-                explain("the file cannot be read", where=path, received=error.strerror, remedy="check the path")
+                "the file cannot be read", where=path, received=error.strerror, remedy="check the path"
             ) from error
         raise (_truncated(path) if "truncated" in str(error).lower() else _corrupt(path, error)) from error
 
@@ -282,24 +278,20 @@ def lines_of(stream: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
 def line_too_long(where: str) -> FileFormatError:
     """Return the error to raise: compressed, a line of any length is a small file."""
     return FileFormatError(
-        explain(
-            "the line is too long",
-            where=where,
-            received=f"more than {LONGEST_LINE:,} characters without an end of line",
-            remedy="check that this is a text file of lines",
-        )
+        "the line is too long",
+        where=where,
+        received=f"more than {LONGEST_LINE:,} characters without an end of line",
+        remedy="check that this is a text file of lines",
     )
 
 
 def _truncated(path: Path) -> FileFormatError:
-    return FileFormatError(
-        explain("the compressed file is truncated", where=path, remedy="copy or download it again, whole")
-    )
+    return FileFormatError("the compressed file is truncated", where=path, remedy="copy or download it again, whole")
 
 
 def _corrupt(path: Path, error: Exception) -> FileFormatError:
     return FileFormatError(
-        explain("the compressed file is corrupt", where=path, received=error, remedy="copy or download it again")
+        "the compressed file is corrupt", where=path, received=error, remedy="copy or download it again"
     )
 
 
@@ -320,7 +312,7 @@ def _decompressed(path: Path) -> IO[bytes]:
 def compression_of(path: Path) -> str | None:
     """Return how a file is compressed, by its first bytes; its suffix must not promise more."""
     if path.exists() and not path.is_file():  # reading it may never end, and a pipe is read once only
-        raise InvalidInputError(explain("this is not a file", where=path, remedy="write it to a file first"))
+        raise InvalidInputError("this is not a file", where=path, remedy="write it to a file first")
     with path.open("rb") as stream:
         head = stream.read(8)
     found = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
@@ -329,12 +321,10 @@ def compression_of(path: Path) -> str | None:
     promised = COMPRESSION_SUFFIXES.get(path.suffix.lower())
     if promised and not found:
         raise FileFormatError(
-            explain(
-                f"the file is named {path.suffix} but is not {promised}",
-                where=path,
-                received=f"first bytes {head!r}" if head else "an empty file",
-                remedy="copy it again, or drop the suffix if it is plain text",
-            )
+            f"the file is named {path.suffix} but is not {promised}",
+            where=path,
+            received=f"first bytes {head!r}" if head else "an empty file",
+            remedy="copy it again, or drop the suffix if it is plain text",
         )
     return found
 
@@ -345,7 +335,7 @@ def require_pyarrow(path: Path) -> Any:
         import pyarrow
     except ImportError as error:
         raise InvalidInputError(
-            explain("this file needs pyarrow", where=path, remedy='pip install "aucpr-dask[parquet]"')
+            "this file needs pyarrow", where=path, remedy='pip install "aucpr-dask[parquet]"'
         ) from error
     return pyarrow
 

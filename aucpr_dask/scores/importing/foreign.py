@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from aucpr_dask.errors import FileFormatError, explain
+from aucpr_dask.errors import FileFormatError
 from aucpr_dask.scores.importing.files import FilePath, reading
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.codecs import check_plain_arrays
@@ -39,13 +39,11 @@ def engine_of(path: FilePath) -> str:
     else:
         received = "a folder without metadata of Zarr" if Path(url).is_dir() else "nothing"
     raise FileFormatError(
-        explain(
-            "xarray cannot open this",
-            where=path,
-            received=received,
-            allowed="Zarr, netCDF or HDF5",
-            remedy="check the path, or name the engine of xarray that opens it: engine=... (--engine)",
-        )
+        "xarray cannot open this",
+        where=path,
+        received=received,
+        allowed="Zarr, netCDF or HDF5",
+        remedy="check the path, or name the engine of xarray that opens it: engine=... (--engine)",
     )
 
 
@@ -88,13 +86,11 @@ def _check_hdf5(path: FilePath) -> None:
             for name in group:
                 if found := _problem(h5py, group, name, seen):
                     raise FileFormatError(
-                        explain(
-                            "the file does not hold its own numbers and text",
-                            where=f"{os.fspath(path)}, {group.name.rstrip('/')}/{name}",
-                            received=found,
-                            allowed="groups, and data sets of numbers and text",
-                            remedy="write it again without, with the program it comes from",
-                        )
+                        "the file does not hold its own numbers and text",
+                        where=f"{os.fspath(path)}, {group.name.rstrip('/')}/{name}",
+                        received=found,
+                        allowed="groups, and data sets of numbers and text",
+                        remedy="write it again without, with the program it comes from",
                     )
                 node = group.get(name)
                 if isinstance(node, h5py.Group):

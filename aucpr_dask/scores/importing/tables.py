@@ -15,7 +15,7 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import FileFormatError, InvalidInputError, explain, few
+from aucpr_dask.errors import FileFormatError, InvalidInputError, few
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.options import choose
 from aucpr_dask.schema.variables import ITEM, MODEL, NEGATIVE, PADDING, POSITIVE, QUERY, UNJUDGED
@@ -216,11 +216,9 @@ def _read_tables(
     choose(DTYPES, dtype, "dtype")
     if jobs.item is not None and jobs.query is not None:
         raise InvalidInputError(
-            explain(
-                "items of several queries cannot be named: each query has its own",
-                received=f"item={jobs.item!r} and query={jobs.query!r}",
-                remedy="leave out item",
-            )
+            "items of several queries cannot be named: each query has its own",
+            received=f"item={jobs.item!r} and query={jobs.query!r}",
+            remedy="leave out item",
         )
     _check_same_columns(tables)
     chosen, notes = _choose_models(tables[0], jobs, models, exclude)
@@ -236,7 +234,7 @@ def _read_tables(
         report(on_progress, "reading tables", done, len(tables))
     labels.check_found(tables[0].path)
     if not nodes:
-        raise FileFormatError(explain("the table has no rows", where=few(table.path for table in tables)))
+        raise FileFormatError("the table has no rows", where=few(table.path for table in tables))
     if not scored.all():
         notes.append(f"models without a score: {few(np.array(chosen, object)[~scored])}")
     return _Read(
@@ -298,7 +296,7 @@ class _TextTable:
         self._separator = separator or _likely_separator(path)
         first = next(self._lines(), None)
         if first is None:
-            raise FileFormatError(explain("the file is empty", where=path, allowed="a line of column names, then rows"))
+            raise FileFormatError("the file is empty", where=path, allowed="a line of column names, then rows")
         self._header_line, self.columns = first
         _check_columns_differ(self.columns, f"{path}, line {self._header_line}")
 
@@ -340,27 +338,23 @@ class _TextTable:
                     number = lines.line_num + 1
             except csv.Error as error:
                 raise FileFormatError(
-                    explain("the line cannot be read", where=f"{self.path}, line {number}", received=error)
+                    "the line cannot be read", where=f"{self.path}, line {number}", received=error
                 ) from error
             except UnicodeDecodeError as error:
                 raise FileFormatError(
-                    explain(
-                        "the file is not UTF-8",
-                        where=f"{self.path}, after line {lines.line_num}",
-                        received=f"byte {error.object[error.start]:#04x}",
-                        remedy="convert it to UTF-8",
-                    )
+                    "the file is not UTF-8",
+                    where=f"{self.path}, after line {lines.line_num}",
+                    received=f"byte {error.object[error.start]:#04x}",
+                    remedy="convert it to UTF-8",
                 ) from error
 
     def _ragged(self, number: int, row: list[str]) -> FileFormatError:
         return FileFormatError(
-            explain(
-                f"too {'few' if len(row) < len(self.columns) else 'many'} cells in a line",
-                where=f"{self.path}, line {number}",
-                received=f"{len(row)} cells",
-                allowed=f"{len(self.columns)} cells, as in line {self._header_line}, separated by {self._separator!r}",
-                remedy="mend the line, or name another separator",
-            )
+            f"too {'few' if len(row) < len(self.columns) else 'many'} cells in a line",
+            where=f"{self.path}, line {number}",
+            received=f"{len(row)} cells",
+            allowed=f"{len(self.columns)} cells, as in line {self._header_line}, separated by {self._separator!r}",
+            remedy="mend the line, or name another separator",
         )
 
 
@@ -393,13 +387,11 @@ class _TextBatch:
         except ValueError:
             bad = next(row for row, cell in enumerate(cells) if not _is_number(cell))
             raise FileFormatError(
-                explain(
-                    "the cell is not a number",
-                    where=self.where(bad, column),
-                    received=repr(cells[bad]),
-                    allowed="a number; empty, NA or NaN for a missing one",
-                    remedy=f"mend the cell, or leave the column out: exclude={column!r} (--exclude)",
-                )
+                "the cell is not a number",
+                where=self.where(bad, column),
+                received=repr(cells[bad]),
+                allowed="a number; empty, NA or NaN for a missing one",
+                remedy=f"mend the cell, or leave the column out: exclude={column!r} (--exclude)",
             ) from None
 
     def where(self, row: int, column: str) -> str:
@@ -445,7 +437,7 @@ class _ParquetTable:
         try:
             self._file = pyarrow.parquet.ParquetFile(path)
         except (arrow.ArrowInvalid, OSError) as error:
-            raise FileFormatError(explain("the Parquet file cannot be read", where=path, received=error)) from error
+            raise FileFormatError("the Parquet file cannot be read", where=path, received=error) from error
         self.columns = list(self._file.schema_arrow.names)
         _check_columns_differ(self.columns, path)
 
@@ -521,12 +513,10 @@ class _ArrowBatch:
         except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
             last = self.first + self.n_rows
             raise FileFormatError(
-                explain(
-                    f"the column cannot be read as {kind}",
-                    where=f"{self.path}, rows {self.first + 1} to {last}, column {column!r}",
-                    received=error,
-                    remedy=f"leave the column out: exclude={column!r} (--exclude), or convert it",
-                )
+                f"the column cannot be read as {kind}",
+                where=f"{self.path}, rows {self.first + 1} to {last}, column {column!r}",
+                received=error,
+                remedy=f"leave the column out: exclude={column!r} (--exclude), or convert it",
             ) from error
 
 
@@ -540,12 +530,10 @@ def _check_columns_differ(columns: list[str], where: object) -> None:
     twice = [name for name in dict.fromkeys(columns) if name and columns.count(name) > 1]
     if twice:
         raise FileFormatError(
-            explain(
-                "two columns have the same name",
-                where=where,
-                received=few(map(repr, twice)),
-                remedy="rename one of them",
-            )
+            "two columns have the same name",
+            where=where,
+            received=few(map(repr, twice)),
+            remedy="rename one of them",
         )
 
 
@@ -554,12 +542,10 @@ def _check_same_columns(tables: Sequence[_Table]) -> None:
     for table in tables[1:]:
         if differing := expected ^ set(table.columns):
             raise FileFormatError(
-                explain(
-                    "these tables have different columns",
-                    where=f"{tables[0].path} and {table.path}",
-                    received=f"only in one of them: {few(map(repr, sorted(differing)))}",
-                    remedy="import them apart, or give them the same columns",
-                )
+                "these tables have different columns",
+                where=f"{tables[0].path} and {table.path}",
+                received=f"only in one of them: {few(map(repr, sorted(differing)))}",
+                remedy="import them apart, or give them the same columns",
             )
 
 
@@ -594,7 +580,7 @@ def _choose_models(
         chosen = [name for name in _matching(models, table.columns, table.path) if name not in excluded]
         if both := [name for name in chosen if name in jobs.columns]:
             raise InvalidInputError(
-                explain("a column cannot be a model and have another job", where=table.path, received=few(both))
+                "a column cannot be a model and have another job", where=table.path, received=few(both)
             )
         left_out = []
     else:
@@ -603,13 +589,11 @@ def _choose_models(
         left_out = [repr(name) for name in free if name not in set(chosen)]
     if not chosen:
         raise InvalidInputError(
-            explain(
-                "no column is a model",
-                where=table.path,
-                received=f"columns {few(map(repr, table.columns))}",
-                allowed="at least one numeric column besides the label and what is excluded",
-                remedy="name the columns of scores: models=[...] (--models)",
-            )
+            "no column is a model",
+            where=table.path,
+            received=f"columns {few(map(repr, table.columns))}",
+            allowed="at least one numeric column besides the label and what is excluded",
+            remedy="name the columns of scores: models=[...] (--models)",
         )
     return chosen, [f"columns that are not numeric, left out: {few(left_out)}"] if left_out else []
 
@@ -627,13 +611,11 @@ def _matching(names: str | Iterable[str], columns: Sequence[str], where: object)
 
 def _unknown_column(name: str, columns: Sequence[str], where: object) -> InvalidInputError:
     return InvalidInputError(
-        explain(
-            "there is no such column",
-            where=where,
-            received=repr(name),
-            allowed=near(name, columns),
-            remedy="check the name, or the separator" if len(columns) == 1 else None,
-        )
+        "there is no such column",
+        where=where,
+        received=repr(name),
+        allowed=near(name, columns),
+        remedy="check the name, or the separator" if len(columns) == 1 else None,
     )
 
 
@@ -679,12 +661,10 @@ class _LabelReader:
         """Raise if the positive value never came."""
         if self._positive is not None and not self._met_positive and self._negative is not None:
             raise InvalidInputError(
-                explain(
-                    "the positive label does not occur",
-                    where=f"{path}, column {self._column!r}",
-                    received=f"positive={self._positive!r}",
-                    allowed=repr(self._negative),
-                )
+                "the positive label does not occur",
+                where=f"{path}, column {self._column!r}",
+                received=f"positive={self._positive!r}",
+                allowed=repr(self._negative),
             )
 
     def _label_of(self, cell: str) -> int | None:
@@ -705,25 +685,21 @@ class _LabelReader:
     def _error(self, cell: str, where: str) -> FileFormatError:
         if cell.strip() in MISSING_CELLS:
             return FileFormatError(
-                explain("the label is missing", where=where, received=repr(cell), remedy="use -1 for an unjudged item")
+                "the label is missing", where=where, received=repr(cell), remedy="use -1 for an unjudged item"
             )
         if self._positive is None:
             return FileFormatError(
-                explain(
-                    "this is not a label",
-                    where=where,
-                    received=repr(cell),
-                    allowed="1 positive, 0 negative, -1 unjudged, true, false",
-                    remedy="say which value is the positive one: positive=VALUE (--positive)",
-                )
-            )
-        return FileFormatError(
-            explain(
-                "this label is a third value",
+                "this is not a label",
                 where=where,
                 received=repr(cell),
-                allowed=f"{self._positive!r} (positive) and {self._negative!r} (negative)",
+                allowed="1 positive, 0 negative, -1 unjudged, true, false",
+                remedy="say which value is the positive one: positive=VALUE (--positive)",
             )
+        return FileFormatError(
+            "this label is a third value",
+            where=where,
+            received=repr(cell),
+            allowed=f"{self._positive!r} (positive) and {self._negative!r} (negative)",
         )
 
 
@@ -745,7 +721,7 @@ def _names(batch: _Batch, column: str) -> Sequence[str]:
     names = batch.text(column)
     if "" in names:
         where = batch.where(list(names).index(""), column)
-        raise FileFormatError(explain("the cell is empty", where=where, allowed="a name"))
+        raise FileFormatError("the cell is empty", where=where, allowed="a name")
     return names
 
 
@@ -754,12 +730,10 @@ def _weights_of(batch: _Batch, column: str) -> np.ndarray:
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if bad.size:
         raise FileFormatError(
-            explain(
-                "this is not a weight",
-                where=batch.where(int(bad[0]), column),
-                received=weights[bad[0]],
-                allowed="a finite number, not negative",
-            )
+            "this is not a weight",
+            where=batch.where(int(bad[0]), column),
+            received=weights[bad[0]],
+            allowed="a finite number, not negative",
         )
     return weights
 

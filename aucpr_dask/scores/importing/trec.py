@@ -11,7 +11,7 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, FileFormatError, explain, few
+from aucpr_dask.errors import AlignmentError, FileFormatError, few
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.options import choose
 from aucpr_dask.schema.variables import GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED
@@ -171,7 +171,7 @@ def _read_lines(path: Path, columns: tuple[str, ...]) -> Iterator[_Lines]:
             raise _malformed(lines[bad], f"{path}, line {first + bad}", columns)
         first += len(counts)
     if nothing:
-        raise FileFormatError(explain("the file is empty", where=path, allowed=f"lines of {' '.join(columns)}"))
+        raise FileFormatError("the file is empty", where=path, allowed=f"lines of {' '.join(columns)}")
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
@@ -203,14 +203,10 @@ def _tokens_per_line(block: bytes) -> np.ndarray:
 def _malformed(line: bytes, where: str, columns: tuple[str, ...]) -> FileFormatError:
     is_text = b"\0" not in line
     return FileFormatError(
-        explain(
-            "wrong number of columns" if is_text else "this is not a text file",
-            where=where,
-            received=f"{count(len(line.split()), 'column')}: {_shown(line)}"
-            if is_text
-            else f"a zero byte: {_shown(line)}",
-            allowed=f"{len(columns)} columns separated by blanks: {' '.join(columns)}",
-        )
+        "wrong number of columns" if is_text else "this is not a text file",
+        where=where,
+        received=f"{count(len(line.split()), 'column')}: {_shown(line)}" if is_text else f"a zero byte: {_shown(line)}",
+        allowed=f"{len(columns)} columns separated by blanks: {' '.join(columns)}",
     )
 
 
@@ -229,12 +225,10 @@ def _scores_of(tokens: list[bytes], numbers: np.ndarray, path: Path) -> np.ndarr
         pass
     bad = next(index for index, token in enumerate(tokens) if not _is_score(token))
     raise FileFormatError(
-        explain(
-            "the score is not a number",
-            where=f"{path}, line {numbers[bad]}",
-            received=_shown(tokens[bad]),
-            allowed="a decimal number or inf in the fifth column; NaN cannot be ranked",
-        )
+        "the score is not a number",
+        where=f"{path}, line {numbers[bad]}",
+        received=_shown(tokens[bad]),
+        allowed="a decimal number or inf in the fifth column; NaN cannot be ranked",
     )
 
 
@@ -309,13 +303,11 @@ def _read_qrels(path: Path, duplicates: str) -> _Judgments:
     if differing.size and duplicates == "error":
         second = differing[np.argmin(line[differing])]
         raise FileFormatError(
-            explain(
-                "a document is judged twice, with different grades",
-                where=f"{path}, lines {line[second - 1]} and {line[second]}",
-                received=f"document {_shown(document[second])} of topic {_shown(list(codes)[topic[second]])}: "
-                f"grades {grade[second - 1]} and {grade[second]}",
-                remedy='remove one, or pass duplicates="first" (--duplicates first) to keep the first',
-            )
+            "a document is judged twice, with different grades",
+            where=f"{path}, lines {line[second - 1]} and {line[second]}",
+            received=f"document {_shown(document[second])} of topic {_shown(list(codes)[topic[second]])}: "
+            f"grades {grade[second - 1]} and {grade[second]}",
+            remedy='remove one, or pass duplicates="first" (--duplicates first) to keep the first',
         )
     topic, document, label = topic[~repeated], document[~repeated], grade[~repeated]
     bounds = np.searchsorted(topic, np.arange(1, len(codes)))
@@ -336,12 +328,10 @@ def _grades_of(tokens: list[bytes], numbers: np.ndarray, path: Path) -> np.ndarr
     if None in labels.values():
         bad = next(index for index, token in enumerate(tokens) if labels[token] is None)
         raise FileFormatError(
-            explain(
-                "the grade is not one",
-                where=f"{path}, line {numbers[bad]}",
-                received=_shown(tokens[bad]),
-                allowed=f"an integer up to {HIGHEST_GRADE} in the fourth column",
-            )
+            "the grade is not one",
+            where=f"{path}, line {numbers[bad]}",
+            received=_shown(tokens[bad]),
+            allowed=f"an integer up to {HIGHEST_GRADE} in the fourth column",
         )
     return np.array([labels[token] for token in tokens], np.int8)
 
@@ -359,7 +349,7 @@ def _decoded(topic: bytes, path: Path) -> str:
         return topic.decode("utf-8")
     except UnicodeDecodeError:
         raise FileFormatError(
-            explain("the topic is not UTF-8", where=path, received=repr(topic), remedy="convert the file to UTF-8")
+            "the topic is not UTF-8", where=path, received=repr(topic), remedy="convert the file to UTF-8"
         ) from None
 
 
@@ -405,12 +395,10 @@ def _read_run(name: str, path: Path, judgments: _Judgments, duplicates: str, spo
         places = np.flatnonzero(repeated)
         second = places[np.argmin(line[places])]
         raise FileFormatError(
-            explain(
-                "a document stands twice in one list",
-                where=f"{path}, lines {line[second - 1]} and {line[second]}",
-                received=f"document {_shown(document[second])} of topic {judgments.topics[topic[second]]!r}",
-                remedy='remove one, or pass duplicates="first" (--duplicates first) to keep the first',
-            )
+            "a document stands twice in one list",
+            where=f"{path}, lines {line[second - 1]} and {line[second]}",
+            received=f"document {_shown(document[second])} of topic {judgments.topics[topic[second]]!r}",
+            remedy='remove one, or pass duplicates="first" (--duplicates first) to keep the first',
         )
     kept = (topic >= 0) & ~repeated
     return _Run(
@@ -428,13 +416,11 @@ def _positions(codes: dict[bytes, int], judgments: _Judgments, path: Path) -> np
     positions = np.array([judgments.codes.get(topic, -1) for topic in codes])
     if (positions < 0).all():
         raise AlignmentError(
-            explain(
-                "the run has no topic of the qrels",
-                where=path,
-                received=f"topics {few(map(_shown, codes))}",
-                allowed=f"topics {few(map(repr, judgments.topics))}",
-                remedy="give the qrels of these topics",
-            )
+            "the run has no topic of the qrels",
+            where=path,
+            received=f"topics {few(map(_shown, codes))}",
+            allowed=f"topics {few(map(repr, judgments.topics))}",
+            remedy="give the qrels of these topics",
         )
     return positions
 
