@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self, TypeVar
+
+_Error = TypeVar("_Error", bound="AucprError")
 
 
 class AucprError(Exception):
@@ -42,12 +44,16 @@ class AucprError(Exception):
         # Escaped, so that a received value can neither steer a terminal nor imitate another part of the message.
         super().__init__("\n".join("\n    ".join(map(printable, line.split("\n"))) for line in lines))
 
+    def with_part(self, name: str, value: object) -> Self:
+        """Return the same error with one more part in its message."""
+        return _restored(type(self), (f"{self}\n  {name}: {printable(str(value))}",))
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the message as it is; to format it again would indent its lines twice."""
         return _restored, (type(self), self.args), self.__dict__
 
 
-def _restored(kind: type[AucprError], args: tuple[Any, ...]) -> AucprError:
+def _restored(kind: type[_Error], args: tuple[Any, ...]) -> _Error:
     error = kind.__new__(kind)
     error.args = args
     return error

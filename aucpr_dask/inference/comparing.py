@@ -252,7 +252,9 @@ def naming(path: str) -> Iterator[None]:
     try:
         yield
     except InvalidInputError as error:
-        raise type(error)(f"{error}\n  data set: {path!r}" if path else str(error)) from error
+        if not path:
+            raise
+        raise error.with_part("data set", repr(path)) from error
 
 
 def unit_dim(node: xr.Dataset) -> str | None:
