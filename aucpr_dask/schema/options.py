@@ -103,14 +103,14 @@ class EvaluationOptions(Options):
     """What is estimated of every ranking, and how labels, missing scores and ties are read."""
 
     estimators: tuple[str, ...] = option(("average_precision",), "What to estimate.", check=estimator_names)
-    prevalence: float | None = option(None, "Reweight to this share of positives.", check=fraction)
-    recall_range: tuple[float, float] = option(
-        ALL_RECALLS, "Take the area between two recalls only.", check=recall_range
-    )
     missing: str = option("raise", "What a missing score means.", allowed=MISSING)
     ties: str = option("block", "How equal scores count.", allowed=TIES)
     unjudged: str = option("negative", "What an unjudged item counts as.", allowed=UNJUDGED)
     positive_from: int | None = option(None, "Lowest grade that counts as positive, for graded labels.", least=1)
+    prevalence: float | None = option(None, "Reweight to this share of positives.", check=fraction)
+    recall_range: tuple[float, float] = option(
+        ALL_RECALLS, "Take the area between two recalls only.", check=recall_range
+    )
     resampling: ResamplingOptions = ResamplingOptions()
 
     @classmethod
