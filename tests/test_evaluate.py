@@ -1,6 +1,8 @@
 """Labelled evaluation: what results carry, laziness, alignment by label, flags, and every kind of bad input."""
 
-from collections.abc import Iterator
+import inspect
+import json
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +18,7 @@ from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, Mis
 from aucpr_dask.kernels import codes
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import FLAG_BITS, RESULT_VARIABLES
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
@@ -29,6 +32,33 @@ def raise_if_dask_computes() -> Iterator[None]:
 
     with dask.config.set(scheduler=refuse):
         yield
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    "function", [ap.estimate, ap.evaluate, ap.curve, ap.curve_bands, ap.confusion, ap.area_bounds, ap.reference_levels]
+)
+def test_signatures_repeat_the_options(function: Callable[..., Any]) -> None:
+    """Public functions name their options for readers and editors; names and defaults are those of the records."""
+    options = EvaluationOptions().as_parameters()
+    given = inspect.signature(function).parameters
+    for name, default in options.items():
+        if name in given:
+            received = given[name].default
+            assert (list(received) if isinstance(received, tuple) else received) == default, name
+    assert function is not ap.evaluate or set(given) == {"scores", *options}
+
+
+def test_parameters_give_the_options_again() -> None:
+    options = EvaluationOptions.of(estimators="roc_area", intervals=["bootstrap"], seed=np.int64(3), prevalence=None)
+    parameters = options.as_parameters()
+    assert parameters["estimators"] == ["roc_area"]
+    assert (parameters["intervals"], parameters["seed"]) == (["bootstrap"], 3)
+    assert EvaluationOptions.from_parameters(json.loads(json.dumps(parameters))) == options
+    with pytest.raises(TypeError, match="colour"):
+        EvaluationOptions.of(colour="red")
 
 
 # What a result carries

@@ -142,7 +142,7 @@ def _each_ranking(
     n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
     if "label" in named:
         check_labels(named["label"], options.positive_from, "label")
-    positive, negative, weight_row = class_weights(rows, {"weight": np.ones(1), **named}, options)
+    positive, negative, weight_row = class_weights(rows, named, options)
     facts = {"n_missing": np.zeros(len(score)), "n_unseen": np.zeros(len(score))}
     results = []
     for row, weights in enumerate(weight_row):

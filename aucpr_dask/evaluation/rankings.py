@@ -32,32 +32,11 @@ INVERTED_BY = 3.0
 def evaluate_rankings(
     *arrays: Array, roles: tuple[str, ...], options: EvaluationOptions, extras: tuple[str, ...] = ()
 ) -> NDArray[np.float64]:
-    """Evaluate every ranking of a block.
+    """Evaluate every ranking of a block: estimates, then `extras` of average precision, then `COLUMNS`.
 
-    A generalized function: ``(item), (item), ... -> (quantity)``; the leading dimensions broadcast.
-
-    Parameters
-    ----------
-    *arrays : ndarray
-        One for each of `roles`.
-    roles : tuple of str
-        ``score``, ``label``, ``tie_order``, ``weight``, ``positive_weight``, ``negative_weight`` (their last
-        axis is the item axis), ``n_positive``, and the names of the rankings, ``model`` and ``query``.
-    options : EvaluationOptions
-    extras : tuple of str
-        More quantities of average precision: ``standard_error_fixed``, ``standard_error_random``, ``acceleration``.
-
-    Returns
-    -------
-    ndarray of float64, shape (..., estimators + extras + 5)
-        The estimates, the extras, then `COLUMNS`.
-
-    Raises
-    ------
-    MissingScoresError
-        If a score is NaN under ``missing="raise"``.
-    InvalidInputError
-        If a label or weight is outside its domain, or `n_positive` is less than the number of positive items.
+    A generalized function, ``(item), (item), ... -> (quantity)``, whose leading dimensions broadcast. The roles of
+    arrays are ``score``, ``label``, ``tie_order``, ``weight``, ``positive_weight`` and ``negative_weight``, whose last
+    axis is that of the items; ``n_positive``; and the names of rankings, ``model`` and ``query``.
     """
     named = dict(zip(roles, arrays, strict=True))
     rows = Rows(named)
@@ -165,7 +144,7 @@ def _evaluate_weighted(
             allowed=f"up to {kernels.MOST_WEIGHTED}",
         )
     if "label" in named:
-        is_item, is_positive = _memberships(named["label"], options)
+        is_item, is_positive = memberships(named["label"], options)
         classes = is_item.astype(np.int8) + is_positive  # 0 left out, 1 negative, 2 positive
         positive = negative = named["weight"]
     else:
@@ -177,7 +156,7 @@ def _evaluate_weighted(
     return kernels.evaluate_weighted_rows(*items, reading, targets)
 
 
-def _memberships(label: Array, options: EvaluationOptions) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def memberships(label: Array, options: EvaluationOptions) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which labels belong to items, and which to positive ones."""
     return label >= (0 if options.unjudged == "drop" else -1), label >= (options.positive_from or 1)
 
@@ -217,7 +196,7 @@ class Rows:
 
     def scalar(self, array: Array) -> NDArray[np.float64]:
         """Return one number for each ranking."""
-        return np.ascontiguousarray(np.broadcast_to(array, self.lead).ravel().astype(np.float64))
+        return self.broadcast(array).astype(np.float64)
 
     def broadcast(self, array: Array) -> Array:
         """Return one element for each ranking, of the array's own type."""
@@ -240,11 +219,11 @@ class Rows:
 def class_weights(
     rows: Rows, named: dict[str, Array], options: EvaluationOptions
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Return each item's weight as a positive and as a negative, by distinct row."""
+    """Return each item's weight as a positive and as a negative, 0 and 1 without weights, by distinct row."""
     check_all_weights(named)
     if "label" in named:
-        weight = named["weight"].astype(np.float64, copy=False)
-        is_item, is_positive = _memberships(named["label"], options)
+        weight = named.get("weight", np.ones(1)).astype(np.float64, copy=False)
+        is_item, is_positive = memberships(named["label"], options)
         positive, negative = weight * is_positive, weight * (is_item & ~is_positive)
     else:
         positive, negative = np.broadcast_arrays(

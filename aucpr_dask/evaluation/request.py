@@ -39,36 +39,17 @@ class Prepared:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PreparedDataset(Prepared):
-    """One data set, with all that its intervals need; its arrays are variables.
-
-    Parameters
-    ----------
-    extras : tuple of str
-        Quantities of average precision that its kernel returns with the estimates.
-    is_stratified : bool
-        Whether the numbers of positives and negatives are held fixed.
-    key : xarray.Variable
-        The keys by which the resamples of every query are drawn.
-    units : dict
-        The variable ``cluster`` if clusters are drawn; empty if items are.
-    fold : xarray.Variable or None
-        The data set's own folds.
-    n_folds : int
-    first_resample : int
-        The first one to evaluate.
-    known_replicates : xarray.Variable or None
-        Those before it.
-    """
+    """One data set, with all that its intervals need."""
 
     arrays: dict[str, xr.Variable]
-    extras: tuple[str, ...]
-    is_stratified: bool
-    key: xr.Variable
-    units: dict[str, xr.Variable]
-    fold: xr.Variable | None
+    extras: tuple[str, ...]  # quantities of average precision that its kernel returns with the estimates
+    is_stratified: bool  # whether the numbers of positives and negatives are held fixed
+    key: xr.Variable  # of the resamples of every query
+    units: dict[str, xr.Variable]  # `cluster`, if clusters are drawn in place of items
+    fold: xr.Variable | None  # of the data set itself
     n_folds: int
     first_resample: int = 0
-    known_replicates: xr.Variable | None = None
+    known_replicates: xr.Variable | None = None  # those of resamples before the first
 
 
 def prepare(given: Mapping[str, Any], options: EvaluationOptions, dim: str = ITEM) -> Prepared:

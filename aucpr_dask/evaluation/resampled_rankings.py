@@ -15,6 +15,7 @@ from aucpr_dask.evaluation.rankings import (
     check_rows,
     class_weights,
     evaluate_rankings,
+    memberships,
     ranks,
     reading_of,
     targets_of,
@@ -34,26 +35,12 @@ def replicate_rankings(
     is_stratified: bool = True,
     first_resample: int = 0,
 ) -> NDArray[np.float64]:
-    """Evaluate resamples of every ranking of a block.
+    """Evaluate resamples of every ranking of a block, from `first_resample` on.
 
-    A generalized function: ``(item), (item), ..., () -> (quantity, resample)``; the leading dimensions broadcast.
-
-    Parameters
-    ----------
-    *arrays, roles, options, extras
-        See :func:`evaluate_rankings`; more roles are ``key`` (uint64: the key of the resamples of a ranking) and, to
-        draw clusters, ``cluster`` (int64, on the item axis).
-    n_resamples : int
-    bayesian : bool
-        Dirichlet weights in place of multiplicities.
-    is_stratified : bool
-        Whether to draw positives and negatives separately.
-    first_resample : int
-        The first one to evaluate.
-
-    Returns
-    -------
-    ndarray of float64, shape (..., estimators + extras, n_resamples - first_resample)
+    A generalized function, ``(item), (item), ..., () -> (quantity, resample)``. More roles than those of
+    :func:`evaluate_rankings` are ``key`` (uint64: of the resamples of a ranking) and, to draw clusters, ``cluster``
+    (int64, on the item axis). `bayesian` draws Dirichlet weights in place of counts, `is_stratified` positives and
+    negatives separately.
     """
     from aucpr_dask import kernels
 
@@ -82,11 +69,7 @@ def replicate_rankings(
 def estimate_accelerations(
     *arrays: Array, roles: tuple[str, ...], options: EvaluationOptions, is_stratified: bool
 ) -> NDArray[np.float64]:
-    """Compute the acceleration of every estimator from its exact jackknife.
-
-    A generalized function: ``(item), (item), ... -> (estimator)``; roles are those of :func:`replicate_rankings`
-    without ``key``.
-    """
+    """Compute the acceleration of every estimator from its exact jackknife: ``(item), (item), ... -> (estimator)``."""
     from aucpr_dask import kernels
 
     named = dict(zip(roles, arrays, strict=True))
@@ -111,7 +94,7 @@ def effective_positives(*arrays: Array, roles: tuple[str, ...], options: Evaluat
     """Count positives with weights as Kish does: (sum of weights)^2 / sum of their squares; ``(item), ... -> ()``."""
     named = dict(zip(roles, arrays, strict=True))
     rows = Rows(named)
-    positive, _, class_row = _classes(rows, named, options)
+    positive, _, class_row = class_weights(rows, named, options)
     out = np.empty(class_row.size)
     for row, score in enumerate(rows.full(named["score"])):
         weight = positive[class_row[row]]
@@ -135,7 +118,7 @@ class Items(NamedTuple):
 def checked_items(named: dict[str, Array], options: EvaluationOptions) -> tuple[Rows, Items]:
     """Return how the rankings of a block unfold into rows, and the items to resample."""
     rows = Rows(named)
-    positive, negative, class_row = _classes(rows, named, options)
+    positive, negative, class_row = class_weights(rows, named, options)
     unseen = _unseen(rows, named, positive, class_row)
     cluster = named["cluster"].reshape(-1) if "cluster" in named else None
     if cluster is not None:
@@ -160,15 +143,6 @@ def _refuse_unseen(rows: Rows, unseen: NDArray[np.float64]) -> None:
         )
 
 
-def _classes(
-    rows: Rows, named: dict[str, Array], options: EvaluationOptions
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Return each item's weight in both classes, 0 and 1 without weights, by distinct row."""
-    if "label" in named and "weight" not in named:
-        named = named | {"weight": np.ones(1)}
-    return class_weights(rows, named, options)
-
-
 def _unseen(
     rows: Rows, named: dict[str, Array], positive: NDArray[np.float64], class_row: NDArray[np.int64]
 ) -> NDArray[np.float64]:
@@ -182,11 +156,9 @@ def _unseen(
 def evaluate_folds(
     *arrays: Array, roles: tuple[str, ...], options: EvaluationOptions, n_folds: int
 ) -> NDArray[np.float64]:
-    """Evaluate every fold of every ranking of a block, without the other folds.
+    """Evaluate every fold of every ranking of a block: ``(item), (item), ... -> (estimator, fold)``.
 
-    A generalized function: ``(item), (item), ... -> (estimator, fold)``; more roles than those of
-    :func:`evaluate_rankings` are ``fold`` (integers from 0, on the item axis) or ``key`` (uint64: the key of
-    stratified folds).
+    One more role is ``fold`` (integers from 0, on the item axis) or ``key`` (uint64: of stratified folds).
     """
     named = dict(zip(roles, arrays, strict=True))
     key, fold = named.pop("key", None), named.pop("fold", None)
@@ -210,17 +182,18 @@ def stratified_folds(
     named: dict[str, Array], key: Array | None, options: EvaluationOptions, n_folds: int
 ) -> NDArray[np.int64]:
     """Deal the items of each class to folds in random order: folds differ by one item of a class at most."""
-    weight = named["positive_weight"] if "label" not in named else named["label"] >= (options.positive_from or 1)
-    is_positive = weight > 0
+    if "label" in named:
+        is_item, is_positive = memberships(named["label"], options)
+    else:
+        is_item, is_positive = np.array(True), named["positive_weight"] > 0
     shape = np.broadcast_shapes(is_positive.shape[:-1], np.asarray(key).shape)
     fold = np.empty((*shape, is_positive.shape[-1]), dtype=np.int64)
     keys, classes = np.broadcast_to(np.asarray(key), shape), np.broadcast_to(is_positive, fold.shape)
-    lowest = 0 if options.unjudged == "drop" else -1
-    is_item = np.broadcast_to(named["label"] >= lowest if "label" in named else True, fold.shape)
+    is_item = np.broadcast_to(is_item, fold.shape)
     for index in np.ndindex(shape):
         words = np.random.Philox(key=int(keys[index]) + (FOLDS << 64)).random_raw(fold.shape[-1])
         place = np.empty(words.size, dtype=np.int64)
-        order = np.lexsort((words, ~classes[index], ~is_item[index]))  # positives, then negatives, then what is no item
+        order = np.lexsort((words, ~classes[index], ~is_item[index]))  # positives, negatives, no items
         place[order] = np.arange(words.size)
         n_positive = int((classes[index] & is_item[index]).sum())
         fold[index] = np.where(place < n_positive, place, place - n_positive) % n_folds
@@ -234,30 +207,17 @@ def influence_columns(
     clusters: NDArray[np.int64] | None,
     is_fixed: bool,
 ) -> NDArray[np.float64]:
-    """Compute the influences of every ranking of a block, such that their products add up to covariances.
+    """Compute the influences of every ranking of a block, scaled so that their products add up to covariances.
 
-    A generalized function: ``(item), (item), ... -> (unit)``; the leading dimensions broadcast.
-
-    Parameters
-    ----------
-    *arrays, roles, options
-        See :func:`evaluate_rankings`, which checks them.
-    clusters : ndarray of int64, shape (items,), or None
-        The number of each item's cluster.
-    is_fixed : bool
-        Whether the sizes of the classes are fixed.
-
-    Returns
-    -------
-    ndarray of float64, shape (..., units + 2)
-        The influences of items or clusters, that of all positives that are no item, and the estimate.
+    A generalized function, ``(item), (item), ... -> (unit)``: the influences of items, or of `clusters`; that of all
+    positives that are no item; and the estimate.
     """
     from aucpr_dask.kernels.areas.influence import influence_rows
 
     estimate = evaluate_rankings(*arrays, roles=roles, options=options)[..., 0]
     named = dict(zip(roles, arrays, strict=True))
     rows = Rows(named)
-    positive, negative, row = _classes(rows, named, options)
+    positive, negative, row = class_weights(rows, named, options)
     unseen = _unseen(rows, named, positive, row)
     score = rows.full(named["score"])
     design: dict[str, bool] = {"prevalence_is_fixed": is_fixed, "is_corrected": clusters is None}
@@ -297,11 +257,7 @@ def _sums_over_clusters(
 def influence_errors(
     *arrays: Array, roles: tuple[str, ...], options: EvaluationOptions, is_fixed: bool
 ) -> NDArray[np.float64]:
-    """Compute standard errors of average precision from the influence of every item, or of every ``cluster``.
-
-    A generalized function: ``(item), (item), ... -> ()``; for weights and clusters, where the tie groups of positives
-    are not enough.
-    """
+    """Compute standard errors of average precision of weighted items or clusters: ``(item), (item), ... -> ()``."""
     named = dict(zip(roles, arrays, strict=True))
     clusters = named.pop("cluster").reshape(-1) if "cluster" in named else None
     options = replace(options, estimators=("average_precision",))
@@ -319,10 +275,7 @@ def errors_where_known(estimate: Array, error: Array, is_known: Array) -> NDArra
 def evidence_bounds(
     *arrays: Array, names: tuple[str, ...], methods: tuple[str, ...], level: float
 ) -> NDArray[np.float64]:
-    """Return the bounds of intervals, shape (..., methods, 2); `names` of the arrays are fields of `Evidence`.
-
-    A generalized function: ``(), (), (resample), (fold), ... -> (method, ci_bound)``.
-    """
+    """Return the bounds of all intervals: ``(), (), (resample), (fold), ... -> (method, ci_bound)``."""
     from aucpr_dask.kernels.intervals import formulas as intervals
     from aucpr_dask.kernels.intervals import replicates as replicate_intervals
 

@@ -14,40 +14,20 @@ TIES = ("block", "trec_eval", "expectation")
 
 @dataclass(frozen=True)
 class EstimatorSpec:
-    """A point estimator of the area under the precision-recall curve.
+    """A point estimator of the area under the precision-recall curve."""
 
-    Parameters
-    ----------
-    name : str
-        The name users give; in capitals, the name of its code in :mod:`aucpr_dask.kernels.codes`.
-    formula : str
-        The estimator in plain mathematics, over the tie groups in descending order of scores.
-    ties : tuple of str
-        The tie conventions under which it has a meaning.
-    when : str
-        When to use it and what its bias is.
-    doi : str
-        Where it was defined.
-    weights : bool
-        Whether it has a meaning with sample weights and soft labels.
-    parameter : str or None
-        The meaning of the number in parentheses after its name, as in ``"precision_at_recall(0.8)"``.
-    partial : bool
-        Whether it has a meaning over a range of recall.
-    """
-
-    name: str
-    formula: str
-    ties: tuple[str, ...]
-    when: str
-    doi: str
-    weights: bool = True
-    parameter: str | None = None
-    partial: bool = True
+    name: str  # as users give it; in capitals, the name of its code in `kernels.codes`
+    formula: str  # in plain mathematics, over the tie groups in descending order of scores
+    ties: tuple[str, ...]  # the tie conventions under which it is defined
+    when: str  # to use it, and its bias
+    doi: str  # of its definition
+    weights: bool = True  # whether it is defined with sample weights and soft labels
+    parameter: str | None = None  # the meaning of the number in "precision_at_recall(0.8)"
+    partial: bool = True  # whether it is defined over a range of recall
 
 
 def usage(spec: EstimatorSpec) -> str:
-    """Return how to write the estimator's name: with its parameter, if it takes one."""
+    """Return the estimator's name with its parameter, if it takes one."""
     return spec.name if spec.parameter is None else f"{spec.name}({spec.parameter.upper()})"
 
 

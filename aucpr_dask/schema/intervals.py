@@ -12,30 +12,14 @@ from aucpr_dask.schema.estimators import AREAS, BOYD, ESTIMATORS
 
 @dataclass(frozen=True)
 class IntervalSpec:
-    """An interval around an estimate.
+    """An interval around an estimate."""
 
-    Parameters
-    ----------
-    name : str
-        The name users give.
-    formula : str
-        The bounds in plain mathematics, in the symbols of `INTERVAL_SYMBOLS`.
-    when : str
-        When to use it and how well it covers.
-    doi : str
-        Where it was defined.
-    needs : tuple of str
-        What it is made from, in addition to the estimate: keys of `INTERVAL_NEEDS`.
-    estimators : tuple of str or None
-        The estimators that have it; None if all have.
-    """
-
-    name: str
-    formula: str
-    when: str
-    doi: str
-    needs: tuple[str, ...] = ("positives",)
-    estimators: tuple[str, ...] | None = None
+    name: str  # as users give it
+    formula: str  # the bounds in plain mathematics, in the symbols of `INTERVAL_SYMBOLS`
+    when: str  # to use it, and how well it covers
+    doi: str  # of its definition
+    needs: tuple[str, ...] = ("positives",)  # in addition to the estimate: keys of `INTERVAL_NEEDS`
+    estimators: tuple[str, ...] | None = None  # that have it; None if all have
 
     @property
     def is_formula(self) -> bool:

@@ -17,27 +17,12 @@ POSITIVE, NEGATIVE, UNJUDGED, PADDING = 1, 0, -1, -2
 
 @dataclass(frozen=True)
 class VariableSpec:
-    """Name, shapes, types and meaning of a variable.
-
-    Parameters
-    ----------
-    name : str
-        The variable's name.
-    dims : tuple of tuple of str
-        The allowed dimensions, one tuple per layout. In a result, ``"..."`` means those of
-        ``model`` and ``query`` that are present.
-    kinds : str
-        The allowed NumPy dtype kinds.
-    description : str
-        One sentence, written to ``attrs["description"]``.
-    required : bool
-        Whether a data set is invalid without it.
-    """
+    """Name, shapes, types and meaning of a variable."""
 
     name: str
-    dims: tuple[tuple[str, ...], ...]
-    kinds: str
-    description: str
+    dims: tuple[tuple[str, ...], ...]  # one per layout; in a result, "..." means model and query, as far as present
+    kinds: str  # of NumPy dtypes
+    description: str  # one sentence, written to `attrs`
     required: bool = False
 
 
