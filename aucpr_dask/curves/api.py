@@ -84,7 +84,7 @@ def curve(
         1 positive, 0 negative, -1 unjudged, -2 padding; grades with `positive_from`. None with soft weights.
     kind : {"precision_recall", "roc", "achievable"}
         The achievable curve joins the vertices of the convex hull in ROC space, and is optimistic: the vertices
-        are chosen on the data that they are shown on. The points of the first two kinds are the same.
+        are chosen on the same data. The points of the first two kinds are the same.
     grid : array of increasing numbers from 0 to 1, optional
         Recalls at which to give the precision; for ``"roc"``, false positive rates at which to give the recall.
     weight, positive_weight, negative_weight, n_positive, missing, unjudged, positive_from, dim
@@ -98,20 +98,20 @@ def curve(
     xarray.Dataset or xarray.DataArray
         Without `grid`, a Dataset: ``threshold``, ``true_positives``, ``false_positives``, ``precision``,
         ``recall`` and ``false_positive_rate`` over (..., point), and over ... ``n_points``, ``n_positive`` and
-        ``n_negative``. Point 0 is (0, 0) with threshold inf and precision 1; one for each block of tied scores
-        follows, from the highest, or those of them that are vertices. Rankings differ in their number of points:
-        shorter ones are padded with NaN, and ``n_points`` says where. A rate of an empty class is NaN.
+        ``n_negative``. Point 0 is (0, 0) with threshold inf and precision 1; one for each tie group follows, from
+        the highest score, or only those that are vertices. Rankings differ in their number of points, ``n_points``;
+        shorter ones are padded with NaN. A rate of an empty class is NaN.
 
         With `grid`, a DataArray over (..., recall) or (..., false_positive_rate), lazy on Dask. Where a curve
         jumps, it has the better value: the larger precision at one recall, the larger recall at one false
-        positive rate. At recall 0 it is the limit: the precision of the first point, or 0 if negatives stand
-        above every positive. Beyond the largest recall (or false positive rate) that the ranking reaches it is
-        NaN, and so it is if the class in the denominator is empty.
+        positive rate. At recall 0 it is the limit: the precision of the first point, or 0 if negatives rank
+        above every positive. It is NaN beyond the largest recall (or false positive rate) of the ranking, and if the
+        class in the denominator is empty.
 
     Raises
     ------
     InvalidInputError
-        If an option, shape, type, label, weight or grid is not allowed, or points are asked of a Dask array.
+        If an option, shape, type, label, weight or grid is not allowed, or a Dask array is given without a grid.
     MissingScoresError
         If a score is NaN under ``missing="raise"``.
     AlignmentError
@@ -204,9 +204,9 @@ def confusion(
     score, label, weight, positive_weight, negative_weight, n_positive, unjudged, positive_from, dim
         See :func:`curve`; NumPy, Dask or xarray.
     thresholds : array of distinct numbers, in any order
-        They are taken in the precision of the scores: 0.7 reaches a float32 score of 0.7.
+        They are rounded to the type of the scores: 0.7 reaches a float32 score of 0.7.
     missing : {"raise", "drop", "last", "unretrieved"}
-        What NaN means: an error; no item; or an item that no threshold reaches.
+        Meaning of NaN scores: an error; no item; or an item that no threshold reaches.
 
     Returns
     -------
@@ -289,7 +289,7 @@ def to_precision_recall(false_positive_rate: Any, recall: Any, n_positive: Any, 
     """Convert points of ROC space to precision-recall space.
 
     With ``TP = n recall`` and ``FP = m false_positive_rate`` the precision is ``TP / (TP + FP)``, and 1 at the
-    point (0, 0): the inverse of :func:`to_roc`, whose parameters see.
+    point (0, 0). This is the inverse of :func:`to_roc`.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ def to_precision_recall(false_positive_rate: Any, recall: Any, n_positive: Any, 
 
 
 def dominates(first: xr.Dataset, second: xr.Dataset, space: str = "precision_recall") -> str | xr.DataArray:
-    """Say which of two curves dominates: is nowhere below the other.
+    """Return which of two curves dominates: is nowhere below the other.
 
     For the same numbers of positives and negatives, a curve dominates in ROC space if and only if it does in
     precision-recall space: more recall at one false positive rate is fewer false positives at one recall.
@@ -326,9 +326,9 @@ def dominates(first: xr.Dataset, second: xr.Dataset, space: str = "precision_rec
     first, second : xarray.Dataset
         Operating points, from :func:`curve`: (..., point) with ``true_positives``, ``false_positives``,
         ``n_positive`` and ``n_negative``. Other dimensions broadcast; to compare all pairs of models, rename
-        ``model`` in one of them. Curves that end early go on to the point where everything is predicted positive.
+        ``model`` in one of them. Curves that end early continue to the point where everything is predicted positive.
     space : {"precision_recall", "roc"}
-        Where to compare; both give the same answer.
+        Space of the comparison; both give the same answer.
 
     Returns
     -------
@@ -338,7 +338,7 @@ def dominates(first: xr.Dataset, second: xr.Dataset, space: str = "precision_rec
     Raises
     ------
     InvalidInputError
-        If the curves differ in the number of positives or negatives, or are no curves.
+        If the curves differ in the number of positives or negatives, or are not operating points.
 
     References
     ----------
@@ -435,7 +435,7 @@ def _vector(values: Any, what: str) -> np.ndarray:
 
 
 def checked_grid(values: Any, of: str) -> np.ndarray:
-    """Return a grid of rates, if it is one."""
+    """Return a grid of increasing rates from 0 to 1."""
     grid = _vector(values, "grid")
     if not (np.all((grid >= 0) & (grid <= 1)) and np.all(grid[1:] > grid[:-1])):
         raise InvalidInputError(

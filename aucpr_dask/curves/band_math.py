@@ -131,7 +131,7 @@ class Ladder:
 
     @classmethod
     def of(cls, score: Array, positive: NDArray[np.bool_], negative: NDArray[np.bool_], missing: str) -> Ladder:
-        """Lay out one ranking; NaN scores mean what `missing` says."""
+        """Lay out one ranking."""
         scored = ~np.isnan(score)
         ranked = np.flatnonzero((positive | negative) & scored)
         order = ranked[np.argsort(-score[ranked], kind="stable")]

@@ -42,20 +42,19 @@ def curve_bands(
 ) -> xr.Dataset:
     """Compute curves on a grid with pointwise and simultaneous confidence bands.
 
-    A pointwise band holds the true curve at any one place with the given probability; a simultaneous band holds
-    all of it. Both rest on the resamples of :func:`aucpr_dask.evaluate`: positives and negatives drawn apart, the
-    same for every model. At each recall the false positive rate F (for ROC curves, at each false positive rate the
-    recall) is taken to log odds, half an item added on either side, and z is that of the sample, s its standard
-    deviation over the resamples, or that of a binomial share if this is larger. The pointwise band is
-    ``z -+ q s`` with q the normal quantile, the simultaneous one ``z -+ c s`` with c the quantile of the largest
-    ``|z* - z| / s`` along the curve of a resample; neither is narrower than Clopper and Pearson's interval at a
-    known threshold. Precision follows as ``p t / (p t + (1 - p) F)`` with the prevalence p held fixed.
+    A pointwise band contains the true curve at any single place with the given probability; a simultaneous band
+    contains the whole curve. Both use the resamples of :func:`aucpr_dask.evaluate`: positives and negatives are drawn
+    separately, and are the same for every model. Let z be the log odds of the false positive rate F at a recall (for
+    ROC curves, of the recall at a false positive rate), with half an item added on either side, and s the standard
+    deviation of z over the resamples, or that of a binomial share if it is larger. The pointwise band is ``z -+ q s``
+    with q the normal quantile, the simultaneous one ``z -+ c s`` with c the quantile of the largest ``|z* - z| / s``
+    along the curve of a resample; neither is narrower than Clopper and Pearson's interval at a known threshold.
+    Precision follows as ``p t / (p t + (1 - p) F)`` with the prevalence p held fixed.
 
-    Items are drawn one by one, those of a data set with clusters too: where items depend on each other, the bands are
-    too narrow.
+    Items are drawn one by one, even if the data set has clusters: with dependent items, the bands are too narrow.
 
-    Where fewer than five items of the class along the grid stand above or below a place, resamples say nothing
-    of it: there the bands follow from those further in, since the rates increase along a curve.
+    Where fewer than five items of the class along the grid are above or below a place, resamples carry no information.
+    There the bands follow from those further in, since the rates increase along a curve.
 
     Parameters
     ----------
@@ -65,15 +64,15 @@ def curve_bands(
         1 positive, 0 negative, -1 unjudged, -2 padding; grades with `positive_from`. The same for all models.
     kind : {"precision_recall", "roc"}
     grid : array of increasing numbers from 0 to 1, optional
-        Recalls, or false positive rates for ``"roc"``; by default 0, 0.01, ..., 1. A simultaneous band holds at
+        Recalls, or false positive rates for ``"roc"``; by default 0, 0.01, ..., 1. A simultaneous band refers to
         the places of the grid.
     level : float
         Confidence level, between 0 and 1.
     n_resamples : int
     seed : int
-        Keys the random numbers, with the names of the data set and of the queries.
+        Seed of the resamples, together with the names of the data set and of the queries.
     dataset : str
-        Name of the data set: that of its node in a DataTree, to draw what :func:`aucpr_dask.evaluate` draws.
+        Name of the data set: that of its node in a DataTree, for the same resamples as :func:`aucpr_dask.evaluate`.
     n_positive, prevalence, missing, unjudged, positive_from, dim
         See :func:`aucpr_dask.curve`.
 
@@ -81,7 +80,7 @@ def curve_bands(
     -------
     xarray.Dataset
         Over (..., recall) ``precision``, or over (..., false_positive_rate) ``recall``; with ``ci_bound``
-        ``pointwise_band`` and ``simultaneous_band``. Lazy on Dask. NaN where the ranking does not reach.
+        ``pointwise_band`` and ``simultaneous_band``. Lazy on Dask. NaN beyond the end of the curve.
 
     Raises
     ------

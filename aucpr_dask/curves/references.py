@@ -1,4 +1,4 @@
-"""What an area can be compared with: the attainable extremes, a random ranking, the unachievable region."""
+"""References for areas: the attainable extremes, a random ranking, and the unachievable region."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def normalised(area: xr.DataArray, levels: xr.Dataset) -> xr.DataArray:
     area : xarray.DataArray
         Estimates, with or without the dimension ``estimator``.
     levels : xarray.Dataset
-        What :func:`reference_levels` returns for the same labels.
+        The result of :func:`reference_levels` for the same labels.
 
     Returns
     -------

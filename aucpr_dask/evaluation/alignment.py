@@ -64,7 +64,7 @@ def _tie_order_of(score: xr.DataArray, dim: str) -> xr.DataArray:
 
 
 def without_tie_order(received: str, remedy: str) -> InvalidInputError:
-    """Return the error that nothing tells how to break ties."""
+    """Return the error that the order of tied items is unknown."""
     return InvalidInputError("ties='trec_eval' needs to know the order of tied items", received=received, remedy=remedy)
 
 

@@ -49,8 +49,8 @@ def estimate(
 ) -> Any:
     """Estimate areas under precision-recall curves.
 
-    Over the blocks k of tied scores, from the highest, average precision is
-    ``sum_k (R_k - R_{k-1}) P_k`` with precision ``P_k = TP_k / (TP_k + FP_k)`` and recall ``R_k = TP_k / n``.
+    Over the tie groups k, from the highest score, average precision is ``sum_k (R_k - R_{k-1}) P_k`` with precision
+    ``P_k = TP_k / (TP_k + FP_k)`` and recall ``R_k = TP_k / n``.
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ def estimate(
     recall_range : tuple of float
         Recalls between which to take the area; it is not divided by their difference.
     missing : {"raise", "drop", "last", "unretrieved"}
-        What NaN means: an error; no item for this model; tied below every score; never ranked, so that a
+        Meaning of NaN scores: an error; no item for this model; tied below every score; never ranked, so that a
         positive is missed.
     ties : {"block", "trec_eval", "expectation"}
-        Tied items share one threshold; or stand in `tie_order`; or in random order, in exact expectation.
+        Tied items share one threshold; or follow `tie_order`; or are in random order, in exact expectation.
     unjudged : {"negative", "drop"}
-        What label -1 means.
+        Meaning of label -1.
     positive_from : int, optional
         The lowest grade that counts as positive, from 1.
     dim : str
@@ -89,7 +89,7 @@ def estimate(
     Returns
     -------
     array of float64, shape (...) or (..., estimator)
-        The same kind as `score`. NaN where there is no positive.
+        The same kind as `score`; NaN without positives.
 
     Raises
     ------
@@ -232,8 +232,8 @@ def evaluate(
 ) -> Scores:
     """Evaluate every model of one data set, or of a tree of data sets.
 
-    Resample r of a query is drawn by ``(seed, data set, query, r)`` alone and is the same for all models: models are
-    compared in pairs, more resamples leave the first ones as they are, and so do other models, chunks or workers.
+    Resample r of a query depends on ``(seed, data set, query, r)`` alone and is the same for all models. So models can
+    be compared in pairs, and more resamples, other models, chunks or workers change none of the earlier numbers.
 
     Parameters
     ----------
@@ -249,30 +249,29 @@ def evaluate(
     n_resamples : int
         Resamples of the intervals that need them.
     seed : int
-        What resamples and folds are drawn by.
+        Seed of resamples and folds.
     unit : {"items", "clusters"}
-        What is drawn: items, positives and negatives apart; or whole groups of the variable ``cluster``.
+        Whether a resample draws items, positives and negatives separately, or whole groups of the variable ``cluster``.
     keep_replicates : bool
         Whether to return the estimate of every resample, ``replicate(..., estimator, resample)``.
     prevalence_design : {"fixed", "random"}
-        Whether another sample would have the same numbers of positives and negatives; of weights that are both, or
-        of clusters, these are random.
+        Whether another sample would have the same numbers of positives and negatives. With soft labels or clusters
+        they are always random.
     n_folds : int
-        Folds of the cross-validation intervals, unless the data set has its own in ``fold``.
+        Folds of the cross-validation intervals, unless the data set has a variable ``fold``.
 
     Returns
     -------
     xarray.Dataset or xarray.DataTree
         The same kind as `scores`; lazy if they are Dask-backed. Variables ``estimate(..., estimator)``,
         ``standard_error(..., estimator)``, ``interval(..., estimator, method, ci_bound)``, ``n_positive``,
-        ``n_negative``, ``n_missing``,
-        ``prevalence`` and ``flags``, where ... is model and, if present, query.
+        ``n_negative``, ``n_missing``, ``prevalence`` and ``flags``, where ... is model and, if present, query.
 
     Raises
     ------
     InvalidInputError, MissingScoresError, AlignmentError, ChunkError
-        See :func:`estimate`. Missing scores are named by model and query; before anything is read, if the
-        data set says how many there are, as every store does.
+        See :func:`estimate`. Missing scores are named by model and query; before anything is read if the data set
+        counts them in ``n_missing``, as stores do.
 
     Examples
     --------

@@ -28,7 +28,7 @@ from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAG_BITS, FOL
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What intervals are made from: variables of the fields of the kernels' own `Evidence`."""
+    """The variables that intervals are made from, named like the fields of the kernels' `Evidence`."""
 
     estimate: xr.Variable
     n_positive: xr.Variable
@@ -163,7 +163,7 @@ def _standard_errors(evidence: Evidence, estimators: tuple[str, ...]) -> xr.Vari
 
 
 def _flags(flags: xr.Variable, evidence: Evidence, prepared: PreparedDataset) -> xr.Variable:
-    """Return the flags with those that intervals can tell."""
+    """Return the flags, with those about effective positives and resamples."""
     if is_weighted(prepared.arrays):
         n = evidence.n_positive
         flags = _with_flag(flags, "few_positives", (n > 0) & (n < FEW_POSITIVES))

@@ -26,7 +26,8 @@ def map_rankings(
 
     Of variables, there are no labels to compare again at every step.
     """
-    in_chunks = any(dim in a.dims and has_chunked_items(a, a.get_axis_num(dim)) for a in arrays.values())
+    lazy = (array for array in arrays.values() if array.chunks is not None and dim in array.dims)
+    in_chunks = any(has_chunked_items(array, array.get_axis_num(dim)) for array in lazy)
     if in_chunks and function is not evaluate_rankings:
         raise needs_whole_rankings(function.__name__.replace("_", " "), dim)
     return xr.apply_ufunc(  # type: ignore[no-any-return]

@@ -64,8 +64,7 @@ def evaluate_rankings(
 
 
 def finished(out: NDArray[np.float64], n_codes: int, rows: Rows, options: EvaluationOptions) -> NDArray[np.float64]:
-    """Check the facts that the kernels found, and return `COLUMNS` in their place."""
-    """Check what the kernels say of every ranking, and put `COLUMNS` in its place behind the numbers asked for."""
+    """Check the facts that kernels return after their numbers, and replace them by `COLUMNS`."""
     from aucpr_dask import kernels
 
     facts = dict(zip(kernels.COLUMNS, out[:, n_codes:].T, strict=True))

@@ -151,7 +151,7 @@ def _misfit(given: Mapping[str, Any], options: EvaluationOptions) -> str | None:
 
 
 def _refuse_known_missing(dataset: xr.Dataset, options: EvaluationOptions, path: str) -> None:
-    """Raise before anything is read, if the data set says that scores are missing that may not be."""
+    """Raise before anything is read if the data set counts missing scores, and there may be none."""
     counts = dataset.get("n_missing")
     if options.missing != "raise" or counts is None or not isinstance(counts.data, np.ndarray) or not counts.any():
         return

@@ -22,7 +22,7 @@ from aucpr_dask.evaluation.rankings import (
 )
 from aucpr_dask.schema.options import EvaluationOptions
 
-FOLDS = 1  # a stream of random numbers apart from those of resampling
+FOLDS = 1  # number of a random stream, different from those of resampling
 
 
 def replicate_rankings(

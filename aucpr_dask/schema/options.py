@@ -1,4 +1,4 @@
-"""One frozen record of options per kind of call: their defaults, the values they allow, what they mean.
+"""One frozen record of options per kind of call: defaults, allowed values and meanings.
 
 Validation, the parameters that a run records, the command line and the reference are made from the fields.
 """
@@ -34,10 +34,9 @@ def option(
     least: int | None = None,
     check: Callable[[Any, str], Any] | None = None,
 ) -> Any:
-    """Declare an option: its default, its meaning in one sentence, and the values it allows.
+    """Declare an option: its default, its meaning in one sentence, and its values.
 
-    Those are the strings `allowed`, whole numbers from `least`, or what `check`, called with a value and the option's
-    name, returns.
+    Values are the strings `allowed`, whole numbers from `least`, or those that `check(value, name)` returns.
     """
     metadata = {"description": description, "allowed": allowed, "least": least, "check": check}
     return field(default=default, metadata=metadata)
@@ -61,7 +60,8 @@ class Options:
 
     def checked(self) -> Self:
         """Return the record with its values converted; raise unless each is allowed, and all of them together."""
-        return replace(self, **{one.name: checked_value(one, getattr(self, one.name)) for one in fields(self)})
+        given = [one for one in fields(self) if getattr(self, one.name) is not one.default]
+        return replace(self, **{one.name: checked_value(one, getattr(self, one.name)) for one in given})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ class ResamplingOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationOptions(Options):
-    """What is estimated of every ranking, and how labels, missing scores and ties are read."""
+    """Which estimates, and how labels, missing scores and ties are read."""
 
     estimators: tuple[str, ...] = option(("average_precision",), "What to estimate.", check=estimator_names)
     missing: str = option("raise", "What a missing score means.", allowed=MISSING)
@@ -111,14 +111,17 @@ class EvaluationOptions(Options):
     recall_range: tuple[float, float] = option(
         ALL_RECALLS, "Take the area between two recalls only.", check=recall_range
     )
-    resampling: ResamplingOptions = ResamplingOptions()
+    resampling: ResamplingOptions = field(
+        default=ResamplingOptions(), metadata={"check": lambda options, _: options.checked()}
+    )
 
     @classmethod
     def of(cls, **options: Any) -> Self:
         """Check keyword arguments, those of the resampling among them, and return the record."""
-        names = [one.name for one in fields(ResamplingOptions)]
-        resampling = {name: options.pop(name) for name in names if name in options}
-        return cls(**options, resampling=ResamplingOptions(**resampling)).checked()
+        names = ResamplingOptions.__dataclass_fields__.keys() & options.keys()
+        if names:
+            options["resampling"] = ResamplingOptions(**{name: options.pop(name) for name in names})
+        return cls(**options).checked()
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
@@ -132,8 +135,8 @@ class EvaluationOptions(Options):
         return {name: list(value) if isinstance(value, tuple) else value for name, value in named.items()}
 
     def checked(self) -> Self:
-        """Raise, too, if two options contradict each other."""
-        options = replace(super().checked(), resampling=self.resampling.checked())
+        """Raise also if two options contradict each other."""
+        options = super().checked()
         specs = [parse_estimator(name)[0] for name in options.estimators]
         for spec in specs:
             choose(spec.ties, options.ties, f"ties for {spec.name!r}")
