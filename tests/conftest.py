@@ -1,4 +1,4 @@
-"""Hypothesis profiles, and the small data sets and the reference data that several test files share."""
+"""Hypothesis profiles, and the small data sets that several test files share."""
 
 import os
 from collections.abc import Iterator
@@ -9,8 +9,6 @@ import pytest
 import xarray as xr
 from distributed import Client, LocalCluster
 from hypothesis import HealthCheck, settings
-
-SHARED = Path(__file__).parents[1].parent / "shared"
 
 # A first call compiles or loads the kernels, so no example has a deadline.
 settings.register_profile(
@@ -23,11 +21,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
-    """The folder of reference data, which is not part of this repository."""
-    if not SHARED.is_dir():
-        pytest.skip("the reference data are not here")
-    return SHARED
+def real_data() -> Path:
+    """The folder of the real data that are too large, or not free, to be part of this repository."""
+    folder = os.environ.get("AUCPR_DASK_TEST_DATA")
+    if not folder:
+        pytest.skip("AUCPR_DASK_TEST_DATA does not name the folder of real data")
+    return Path(folder)
 
 
 @pytest.fixture(scope="module")

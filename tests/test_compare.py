@@ -872,10 +872,10 @@ def test_a_comparison_is_written_and_opened(result: xr.Dataset, tmp_path: Path, 
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_the_page_is_what_the_script_prints(shared: Path) -> None:
+def test_the_page_is_what_the_script_prints(real_data: Path) -> None:
     """But for the wall times."""
     docs = Path(__file__).parents[1] / "docs"
-    command = [sys.executable, str(docs / "compare_real_data.py"), "--print", str(shared / "data")]
+    command = [sys.executable, str(docs / "compare_real_data.py"), "--print", str(real_data)]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     page = without_times((docs / "honest-comparisons.md").read_text())
     sections = re.split(r"^## (.+)$", printed, flags=re.MULTILINE)[1:]

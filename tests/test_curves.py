@@ -1,9 +1,7 @@
 """Curves against scikit-learn, published numbers and exact fractions; dominance, confusion, errors."""
 
-import json
 import pickle
 from fractions import Fraction
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -12,9 +10,10 @@ import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
-from conftest import SHARED, pooled, queried
+from conftest import pooled, queried
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference_cases import fact, numbers, oracle, oracle_cases
 from strategies import Case, cases, chunkings, weights
 
 import aucpr_dask as ap
@@ -28,33 +27,11 @@ NAN = float("nan")
 Point = tuple[Fraction, Fraction]  # true positives, false positives
 
 
-@cache
-def oracle(name: str) -> Any:
-    path = SHARED / "oracles" / f"{name}.json"
-    if not path.exists():
-        return {}
-    content = json.loads(path.read_text())
-    return content.get("cases", content.get("datasets"))
-
-
-def oracle_cases(name: str, keep: Any) -> list[Any]:
-    return [pytest.param(case, id=case["id"]) for case in oracle(name) if keep(case)]
-
-
-def numbers(values: Any) -> np.ndarray:
-    return np.array([float(x) for x in values])
-
-
 def data(case: Any) -> dict[str, Any]:
     weighted = oracle("weighted_datasets")[case["weighted_dataset"]] if "weighted_dataset" in case else None
     dataset = oracle("datasets")[weighted["dataset"] if weighted else case["dataset"]]
     weight = {"weight": numbers(weighted["sample_weight"])} if weighted else {}
     return {"score": numbers(dataset["scores"]), "label": np.array(dataset["labels"]), **weight}
-
-
-def fact(name: str) -> Any:
-    found = [case for case in oracle("facts") if case["id"] == f"facts/{name}"]
-    return found[0] if found else pytest.skip("the reference data are not here")
 
 
 def of_blocks(groups: list[list[int]]) -> dict[str, np.ndarray]:
@@ -157,7 +134,6 @@ SKLEARN = oracle_cases("sklearn", lambda case: "precision" in case["results"].ge
 RAUCPR = oracle_cases("raucpr", lambda case: case.get("pr_points"))
 
 
-@pytest.mark.usefixtures("shared")
 def test_every_case_is_here() -> None:
     assert (len(SKLEARN), len(RAUCPR), len(PRROC)) == (68, 36, 30)
 

@@ -1,12 +1,11 @@
 """Intervals from replicates, standard errors and folds: against scipy, numpy, raucpr and formulas written by hand."""
 
-import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from reference_cases import data, oracle_cases
 from scipy import stats
 from scipy.special import expit, logit
 
@@ -161,16 +160,12 @@ def test_the_binomial_error_gives_the_binomial_intervals() -> None:
 # Cross-validation
 
 
-def folds_cases() -> list[Any]:
-    path = Path(__file__).parents[1].parent / "shared" / "oracles" / "raucpr_cv.json"
-    cases = json.loads(path.read_text())["cases"] if path.exists() else []
-    return [pytest.param(case, id=case["id"]) for case in cases]
+FOLDS = oracle_cases("raucpr_cv")
 
 
-@pytest.mark.parametrize("case", folds_cases())
-def test_raucpr_on_folds(case: Any, shared: Path) -> None:
-    dataset = json.loads((shared / "oracles" / "datasets.json").read_text())["datasets"][case["dataset"]]
-    score, label = np.array([float(x) for x in dataset["scores"]]), np.array(dataset["labels"])
+@pytest.mark.parametrize("case", FOLDS)
+def test_raucpr_on_folds(case: Any) -> None:
+    score, label = data(case["dataset"])
     label_of_fold = np.where(np.array(case["fold_of_item"]) == np.arange(case["folds"])[:, None], label, -2)
     has_empty_fold = not (label_of_fold == 1).any(axis=-1).all()
     for theirs, ours in {"ap": "average_precision", "lowertrap": "lower_trapezoid"}.items():
@@ -188,9 +183,8 @@ def test_raucpr_on_folds(case: Any, shared: Path) -> None:
                     np.testing.assert_allclose(bounds, target, rtol=0, atol=1e-12)
 
 
-@pytest.mark.usefixtures("shared")
 def test_every_case_of_raucpr_is_here() -> None:
-    errors = ["error" in case.values[0]["estimators"]["ap"] for case in folds_cases()]
+    errors = ["error" in case.values[0]["estimators"]["ap"] for case in FOLDS]
     assert (len(errors), sum(errors)) == (60, 18)
 
 

@@ -16,9 +16,10 @@ from conftest import pooled, queried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from reference_cases import data, oracle
 from scipy import stats
 from strategies import chunkings, score_values, vectors
-from test_oracles import FOLDS, data, oracle
+from test_oracles import FOLDS
 from test_traps import longest_silence
 
 import aucpr_dask as ap
@@ -650,7 +651,6 @@ def test_exact_bootstrap_distributions(name: str) -> None:
         assert stats.chi2.sf(((seen - expected) ** 2 / expected).sum(), max(seen.size - 1, 1)) > 1e-3
 
 
-@pytest.mark.usefixtures("shared")
 def test_every_case_is_here() -> None:
     assert (len(BOOTSTRAP), len(EXACT), len(FOLDS)) == (18, 4, 42)
 

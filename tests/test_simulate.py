@@ -1,6 +1,5 @@
 """Simulated scores against their distributions, and true curves and areas against independent evaluations."""
 
-import json
 import math
 import pickle
 import subprocess
@@ -16,6 +15,7 @@ import scipy.stats
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from reference_cases import oracle
 from strategies import chunkings
 
 import aucpr_dask as ap
@@ -57,13 +57,13 @@ def test_areas_at_the_papers_parameters() -> None:
             assert scenario.area(prevalence) == pytest.approx(area, rel=0, abs=5.1e-11)
 
 
-def test_reference_areas_and_precisions(shared: Path) -> None:
+def test_reference_areas_and_precisions() -> None:
     names = {
         "binormal": (binormal, ("pos_mean", "pos_sd")),
         "bibeta": (bibeta, ("pos_a", "pos_b", "neg_a", "neg_b")),
         "offsetuniform": (offset_uniform, ("a",)),
     }
-    cases = json.loads((shared / "oracles" / "true_areas.json").read_text())["cases"]
+    cases = oracle("true_areas")
     assert len(cases) == 95
     for case in cases:
         given, (name, quantity) = case["parameters"], case["kind"].split(".", 1)
