@@ -18,6 +18,7 @@ settings.register_profile("ci", settings.get_profile("default"), derandomize=Tru
 settings.register_profile("longer", settings.get_profile("ci"), max_examples=100)
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+few = settings(max_examples=max(5, settings().max_examples // 2))  # where one example takes long
 
 
 @pytest.fixture(scope="session")

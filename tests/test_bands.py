@@ -95,6 +95,7 @@ def test_bands_hold_the_curve_and_each_other(scores: xr.Dataset, kind: str) -> N
         assert ((band >= 0) & (band <= 1)).all()
 
 
+@pytest.mark.smoke
 def test_bands_are_those_of_the_formula() -> None:
     """A check by hand: two places, a known spread, and the exact interval where it is wider."""
     random = np.random.default_rng(3)

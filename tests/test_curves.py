@@ -138,6 +138,7 @@ def test_every_case_is_here() -> None:
     assert (len(SKLEARN), len(RAUCPR), len(PRROC)) == (68, 36, 30)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("case", SKLEARN)
 def test_points_equal_published_ones_of_scikit_learn(case: Any) -> None:
     expected = {name: numbers(x)[::-1] for name, x in case["results"]["precision_recall_curve"].items()}
@@ -366,7 +367,7 @@ def test_grid_of_weighted_curves(case: Case, more: st.DataObject) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_grid_hits_the_points_it_means(kind: str, make: Any) -> None:
     """np.linspace(0, 1, 11) holds 0.30000000000000004; beside a drop it must not mean what comes after."""
-    for k in [*range(1, 60), 1000, 99_999]:
+    for k in [*range(1, 40), 99_999]:
         score = np.arange(2.0 * k)[::-1]
         label = np.arange(2 * k) % 2 == 0  # every positive is followed by a negative: a drop at each recall
         values = ap.curve(score, label, kind, grid=make(k)).values
@@ -377,6 +378,7 @@ def test_a_grid_hits_the_points_it_means(kind: str, make: Any) -> None:
             np.testing.assert_allclose(values, np.minimum(i + 1, k) / k, rtol=1e-15)
 
 
+@pytest.mark.smoke
 def test_grid_at_the_ends() -> None:
     label = np.array([0, 1, 0, 1])
     assert ap.curve([4, 3, 2, 1], label, grid=[0.0]).values == 0  # a negative stands above: the limit is 0
@@ -459,7 +461,7 @@ def test_achievable_is_never_below(case: Case, more: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=20)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_chunks_change_no_bit(kind: str, data: st.DataObject) -> None:
     scores = queried(4, 3, 30)
@@ -691,6 +693,7 @@ def test_confusion_equals_the_definition(case: Case, more: st.DataObject) -> Non
     assert got["true_positives"].dtype == (np.int64 if weight is None else np.float64)
 
 
+@pytest.mark.smoke
 def test_confusion_equals_scikit_learn() -> None:
     from sklearn.metrics import confusion_matrix
 

@@ -81,6 +81,7 @@ def test_everything_fits_eighty_columns(first: subprocess.CompletedProcess[str])
         assert any(line.split()[:2] == [name, "1"] for line in lines)
 
 
+@pytest.mark.smoke
 def test_it_ranks_all_systems_and_the_best_of_each_table(result: xr.DataTree, first: object, folder: Path) -> None:
     text = first.stdout  # type: ignore[attr-defined]
     means = result[CLEF]["estimate"].sel(estimator="average_precision").mean("query")

@@ -71,6 +71,7 @@ def test_every_case_is_here() -> None:
     assert sum("soft_dataset" in case for case in oracle("prroc_soft")) == 23
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("case", RAUCPR_CASES)
 def test_raucpr(case: Any) -> None:
     score, label = data(case["dataset"])
@@ -85,6 +86,7 @@ def test_raucpr(case: Any) -> None:
             assert_near(area, exact, 1e-14)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("case", RAUCPR_CASES)
 def test_raucpr_binormal(case: Any) -> None:
     score, label = data(case["dataset"])
@@ -103,6 +105,7 @@ def test_raucpr_binormal(case: Any) -> None:
         np.testing.assert_equal(area, 1.0 if case["n_neg"] == 0 else np.nan)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("case", PRROC_CASES)
 def test_prroc(case: Any) -> None:
     score, label = data(case["dataset"])
@@ -114,6 +117,7 @@ def test_prroc(case: Any) -> None:
     assert_near(roc, case["roc"]["auc"])
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("case", SOFT_CASES)
 def test_prroc_with_weights(case: Any) -> None:
     score, given = weights_of(case)

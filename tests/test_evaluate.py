@@ -32,6 +32,7 @@ def raise_if_dask_computes() -> Iterator[None]:
 # What a result carries
 
 
+@pytest.mark.smoke
 def test_the_variables_of_a_result(scores: xr.Dataset) -> None:
     result = ap.evaluate(scores, NAMES, ["logit", "wilson"], level=0.9)
     assert set(result.data_vars) == set(RESULT_VARIABLES) - {"replicate"}
@@ -66,6 +67,7 @@ def test_the_attributes_say_how_the_numbers_came_about(scores: xr.Dataset) -> No
     assert f"aucpr-dask {ap.__version__}, numpy " in attrs["versions"]
 
 
+@pytest.mark.smoke
 def test_the_numbers_of_a_result(scores: xr.Dataset) -> None:
     result = ap.evaluate(scores, NAMES, FORMULAS)
     score, label = scores["score"].values, scores["label"].values
@@ -77,6 +79,7 @@ def test_the_numbers_of_a_result(scores: xr.Dataset) -> None:
     np.testing.assert_array_equal(result["interval"].values, bounds)
 
 
+@pytest.mark.smoke
 def test_queries(query_scores: xr.Dataset) -> None:
     result = ap.evaluate(query_scores)
     assert result["estimate"].dims == ("model", "query", "estimator")
@@ -92,6 +95,7 @@ def test_queries(query_scores: xr.Dataset) -> None:
         ] * 4
 
 
+@pytest.mark.smoke
 def test_a_tree_is_each_of_its_data_sets(forest: xr.DataTree) -> None:
     result = ap.evaluate(forest, NAMES)
     assert isinstance(result, xr.DataTree)
@@ -162,6 +166,7 @@ def test_estimate_and_interval_are_lazy(scores: xr.Dataset) -> None:
     xr.testing.assert_identical(aggregated.compute(), ap.aggregate(ap.evaluate(queried())))
 
 
+@pytest.mark.smoke
 def test_one_task_evaluates_one_block_for_all_variables(scores: xr.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     from aucpr_dask import kernels
 
@@ -464,6 +469,7 @@ def test_lazy_labels_are_checked_when_they_are_read() -> None:
         lazy.compute()
 
 
+@pytest.mark.smoke
 def test_missing_scores_are_named() -> None:
     scores = queried()
     holes = scores["score"].copy()
@@ -515,6 +521,7 @@ def test_what_is_left_out_is_not_missing() -> None:
 # Means over queries
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.99])
 def test_aggregate_is_students_interval(level: float) -> None:
     result = ap.evaluate(queried(n_queries=7), NAMES)

@@ -379,6 +379,7 @@ class TestStore:
         assert peaks[2] - peaks[1] < 3000 * 99 * 8 / 2
 
 
+@pytest.mark.smoke
 def test_splice_tools_by_data_set(tmp_path):
     import_table(SPLICE / "scores.csv", tmp_path / "s.zarr", label="label", dataset="dataset", item="variant")
     scores = open_scores(tmp_path / "s.zarr").load()

@@ -260,6 +260,7 @@ def test_corrected_influences_add_up_to_the_squared_error(
         assert np.sqrt(squares) == pytest.approx(errors[:, column], rel=1e-12, abs=1e-15, nan_ok=True)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("share", [0.005, 0.2])
 def test_long_rankings_have_the_same_numbers(share: float) -> None:
     """Few positives are ranked among gaps, many by merging; both against the influence of every item."""
@@ -441,6 +442,7 @@ def test_other_models_change_no_bit(chunks: tuple[int, ...], order: list[int]) -
     assert first.identical(whole.isel(model=order[:3], other_model=order[:3]))
 
 
+@pytest.mark.smoke
 def test_the_diagonal_is_the_squared_standard_error() -> None:
     for kind in ("plain", "missing", "unseen"):
         dataset = KINDS[kind]

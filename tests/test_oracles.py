@@ -46,6 +46,7 @@ def test_every_case_is_here() -> None:
     assert all(case["pr"]["auc_davis_goadrich"] is None for case in oracle("prroc_soft") if "soft_dataset" in case)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("case", RAUCPR)
 def test_raucpr(case: Any) -> None:
     score, label = data(case["dataset"])
@@ -69,6 +70,7 @@ def test_raucpr(case: Any) -> None:
                 np.testing.assert_allclose(ours, numbers(bounds), rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("case", SKLEARN)
 def test_sklearn(case: Any) -> None:
     weight = None

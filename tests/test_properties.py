@@ -41,6 +41,7 @@ def ranks(score: np.ndarray) -> np.ndarray:
     return np.array([np.unique(row, return_inverse=True)[1] for row in score], dtype=score.dtype)
 
 
+@pytest.mark.smoke
 @given(cases(labels=ALL_LABELS, missing=True), missing_modes, unjudged_modes, st.randoms(use_true_random=False))
 def test_the_order_of_items_is_irrelevant(case: Case, missing: str, unjudged: str, random: Any) -> None:
     order = list(range(case.label.size))

@@ -76,6 +76,7 @@ def jackknife_acceleration(positive: np.ndarray, negative: np.ndarray) -> float:
     return cubes / 6 / squares**1.5
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("seed", range(4))
 def test_scipy_on_the_same_replicates(seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -112,6 +113,7 @@ def test_numpy_quantiles(n_resamples: int) -> None:
 # Against formulas
 
 
+@pytest.mark.smoke
 def test_bootstrap_t_by_hand() -> None:
     known = evidence()
     bounds = replicate_bounds(known, "bootstrap_t", LEVEL)
@@ -135,6 +137,7 @@ def test_round_off_is_no_spread() -> None:
     np.testing.assert_array_equal(replicate_bounds(known, "bootstrap_t", LEVEL), expected)
 
 
+@pytest.mark.smoke
 def test_influence_by_hand() -> None:
     t, s, n = np.array([0.3, 0.7, 0.95, 1e-6]), np.array([0.1, 0.0, 0.04, 1e-6]), np.array([5.0, 20, 2, 3000])
     known = Evidence(t, n, s)
@@ -163,6 +166,7 @@ def test_the_binomial_error_gives_the_binomial_intervals() -> None:
 FOLDS = oracle_cases("raucpr_cv")
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("case", FOLDS)
 def test_raucpr_on_folds(case: Any) -> None:
     score, label = data(case["dataset"])

@@ -116,6 +116,7 @@ def multiplicities(
     return out
 
 
+@pytest.mark.smoke
 def test_known_answers() -> None:
     """The vectors that Random123 publishes for Philox4x32-10."""
     import numba
@@ -519,6 +520,7 @@ GOLDEN = {
 }
 
 
+@pytest.mark.smoke
 def test_the_scheme_is_this_one() -> None:
     """Literals: a change of any random number is a change of every published interval, and of the scheme's name."""
     scores = xr.Dataset(
@@ -633,6 +635,7 @@ def test_raucpr_bootstrap_of_as_many_replicates(name: str) -> None:
     check_bootstrap(name, 20_000)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", EXACT)
 def test_exact_bootstrap_distributions(name: str) -> None:
     """Every area that resamples can have, as often as enumeration says."""
@@ -705,6 +708,7 @@ def test_the_standard_error_of_part_of_the_area_is_that_of_its_replicates() -> N
     assert np.isnan(ap.evaluate(normal_scores(30, 50), recall_range=(0.0, 0.5))["standard_error"].values).all()
 
 
+@pytest.mark.smoke
 def test_intervals_by_hand() -> None:
     scores = normal_scores(15, 40)
     score, label = scores["score"].values, scores["label"].values

@@ -47,6 +47,7 @@ def assert_holds_no_futures(client: Client) -> None:
     assert not client.futures
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("make", [lambda: pooled(23, 60), lambda: queried(7, 5, 40)])
 def test_a_run_is_evaluate_bit_by_bit(client: Client, tmp_path: Path, make: Any) -> None:
     scores = make()
@@ -68,6 +69,7 @@ def test_a_run_is_evaluate_bit_by_bit(client: Client, tmp_path: Path, make: Any)
     assert all(a.seconds <= b.seconds for a, b in itertools.pairwise(events))
 
 
+@pytest.mark.smoke
 def test_a_tree(client: Client, tmp_path: Path, forest: xr.DataTree) -> None:
     ap.save_scores(forest, tmp_path / "scores.zarr")
     result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client, estimators=NAMES)

@@ -57,6 +57,7 @@ def test_areas_at_the_papers_parameters() -> None:
             assert scenario.area(prevalence) == pytest.approx(area, rel=0, abs=5.1e-11)
 
 
+@pytest.mark.smoke
 def test_reference_areas_and_precisions() -> None:
     names = {
         "binormal": (binormal, ("pos_mean", "pos_sd")),

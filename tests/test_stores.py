@@ -48,6 +48,7 @@ def assert_same_numbers(ours: Any, theirs: Any) -> None:
 # Round trips
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("make", [pooled, queried])
 def test_a_data_set_comes_back(place: Path, make: Any, kind: type) -> None:
@@ -64,6 +65,7 @@ def test_a_data_set_comes_back(place: Path, make: Any, kind: type) -> None:
     assert ap.open_scores(place, chunks=None)["score"].chunks is None
 
 
+@pytest.mark.smoke
 def test_a_tree_comes_back(place: Path, forest: xr.DataTree) -> None:
     ap.save_scores(forest, place)
     opened = ap.open_scores(place)
@@ -336,6 +338,7 @@ def test_a_root_document_that_is_torn(place: Path) -> None:
         ap.open_scores(place)
 
 
+@pytest.mark.smoke
 def test_an_unfinished_store(place: Path) -> None:
     ap.save_scores(pooled(), place)
     (place / "zarr.json").unlink()
@@ -434,6 +437,7 @@ def test_a_killed_process_leaves_nothing_that_opens(place: Path, kill_after: int
 # What is in the way stays
 
 
+@pytest.mark.smoke
 def test_an_existing_store_is_refused(place: Path) -> None:
     ap.save_scores(pooled(seed=1), place)
     before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
