@@ -412,8 +412,9 @@ def missing_of(dataset: xr.Dataset) -> str:
     return "drop" if np.isnan(dataset["score"].values).any() else "raise"
 
 
-@pytest.mark.parametrize("design", ["fixed", "random"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "design"), [*((kind, "fixed") for kind in KINDS), ("plain", "random"), ("clusters", "random")]
+)
 def test_chunks_of_models_change_no_bit(kind: str, design: str) -> None:
     dataset = KINDS[kind]
     choices = {"missing": missing_of(dataset), "prevalence_design": design}

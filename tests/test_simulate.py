@@ -357,12 +357,14 @@ def expected_average_precision(scenario: Scenario, n: int, m: int) -> float:
 
 @by_repr
 def test_average_precision_of_small_samples_has_its_exact_mean(scenario: Scenario) -> None:
-    estimates = ap.evaluate(scenario.sample(25, 0.2, n_simulations=4000, seed=8))["estimate"].values
+    estimates = ap.evaluate(scenario.sample(25, 0.2, n_simulations=1500, seed=8))["estimate"].values
     standard_error = estimates.std() / math.sqrt(estimates.size)
     assert abs(estimates.mean() - expected_average_precision(scenario, 5, 20)) < 3.5 * standard_error
 
 
-@by_repr
+@pytest.mark.parametrize(
+    "scenario", [*SCENARIOS, *(pytest.param(scenario, marks=pytest.mark.slow) for scenario in ODD)], ids=repr
+)
 def test_average_precision_of_large_samples_approaches_the_true_area(scenario: Scenario) -> None:
     n, m = 400, 3600
     estimates = ap.evaluate(scenario.sample(n + m, 0.1, n_simulations=200, seed=9))["estimate"].values

@@ -154,6 +154,17 @@ def test_any_workers_give_the_same(client: Client) -> None:
     assert_same(two, study(**SMALL, n_simulations=17, cluster=client))
 
 
+FEW = SMALL | {"scenarios": ("binormal", "offset_uniform"), "n_simulations": 2}
+
+
+@pytest.fixture(scope="module")
+def recorded(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A record of a study of few simulations."""
+    url = tmp_path_factory.mktemp("study") / "s.zarr"
+    study(**FEW, url=url, cluster=client)
+    return url
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -169,11 +180,9 @@ def test_any_workers_give_the_same(client: Client) -> None:
         ({"intervals": ("bca", "basic")}, "intervals: new basic, gone bootstrap, bootstrap_t"),
     ],
 )
-def test_another_study_is_refused(client: Client, tmp_path: Path, change: dict[str, Any], named: str) -> None:
-    few = SMALL | {"scenarios": ("binormal", "offset_uniform"), "n_simulations": 2}
-    study(**few, url=tmp_path / "s.zarr", cluster=client)
+def test_another_study_is_refused(client: Client, recorded: Path, change: dict[str, Any], named: str) -> None:
     with pytest.raises(StoreError, match=named):
-        study(**few | change, url=tmp_path / "s.zarr", cluster=client)
+        study(**FEW | change, url=recorded, cluster=client)
 
 
 def test_formula_intervals_may_change(client: Client, tmp_path: Path) -> None:

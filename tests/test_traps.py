@@ -1,4 +1,4 @@
-"""What is known to go wrong with compiled code, graphs and threads: each trap has a test."""
+"""Known traps of compiled code, graphs and threads: each has a test."""
 
 import ast
 import os
@@ -222,7 +222,7 @@ def test_no_dangerous_options() -> None:
 
 
 def longest_silence(work: Any) -> tuple[float, float]:
-    """Run `work` beside a thread that notes the time; return that thread's longest pause, and how long it ran."""
+    """Run `work` next to a thread that notes the time; return that thread's longest pause, and the time of the call."""
     beats = [time.perf_counter()]
     stop = threading.Event()
 
@@ -242,11 +242,22 @@ def longest_silence(work: Any) -> tuple[float, float]:
     return float(np.diff(beats).max()), ended - started
 
 
-@pytest.mark.parametrize("kind", ["short", "split", "gaps", "merge", "keys", "weighted gaps", "weighted keys"])
-def test_other_threads_run_beside_a_kernel(kind: str) -> None:
-    """A call that held the interpreter's lock would silence the other thread from its beginning to its end.
+def assert_other_threads_run(work: Any) -> None:
+    """Try several times: on a busy machine another process may take the processor for the whole of one call."""
+    work()
+    for _ in range(50):
+        silence, took = longest_silence(work)
+        assert took > 0.002, "too short to tell"
+        if silence < 0.7 * took:
+            return
+    pytest.fail(f"the other thread was silent for {silence:.4f} s of {took:.4f} s each time")
 
-    Few rows, since generalized ufuncs of numba would let go of the lock for many rows only.
+
+@pytest.mark.parametrize("kind", ["short", "split", "gaps", "merge", "keys", "weighted gaps", "weighted keys"])
+def test_other_threads_run_during_a_kernel(kind: str) -> None:
+    """A call that holds the interpreter's lock silences the other thread from start to end.
+
+    There are few rows because numba's generalized ufuncs release the lock for many rows only.
     """
     from aucpr_dask.kernels import Options
     from aucpr_dask.kernels.long import long_row, split_row
@@ -278,11 +289,7 @@ def test_other_threads_run_beside_a_kernel(kind: str) -> None:
         "weighted gaps": lambda: gaps_row(positives, gain, score[0], *items[2:], blocks, sums),
         "weighted keys": lambda: keys_row(keys, weight, weight, blocks, sums),
     }
-    calls[kind]()
-    tries = [longest_silence(calls[kind]) for _ in range(7)]
-    silence, took = min(tries, key=lambda pair: pair[0] / pair[1])
-    assert took > 0.002, "too short to tell"
-    assert silence < 0.7 * took
+    assert_other_threads_run(calls[kind])
 
 
 # The cache of machine code
