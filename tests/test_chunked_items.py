@@ -1,4 +1,4 @@
-"""Rankings whose items are in several chunks: the same bits as whole ones, lazily; and bounds that hold."""
+"""Rankings whose items are in several chunks: lazy, and bit-identical to whole ones; and bounds that hold."""
 
 import math
 import re
@@ -69,7 +69,7 @@ options = st.fixed_dictionaries(
 
 @few
 @given(chunked_cases(), options)
-def test_every_estimator_has_the_same_bits(case: Any, options: dict[str, Any]) -> None:
+def test_every_estimator_is_bit_identical_to_whole_rankings(case: Any, options: dict[str, Any]) -> None:
     score, label, lazy_score, lazy_label = case
     found = lazily(ap.estimate, lazy_score, lazy_label, EVERY, **options)
     assert same_bits(found, ap.estimate(score, label, EVERY, **options))
@@ -123,7 +123,7 @@ def test_long_rankings(share: float, kind: type, few_scores: int, monkeypatch: p
 
 
 @pytest.mark.parametrize("n_chunks", [1, 7])
-def test_all_that_an_evaluation_tells(n_chunks: int) -> None:
+def test_every_variable_of_an_evaluation(n_chunks: int) -> None:
     for scores, lead in ((pooled(), {"model": 2}), (queried(), {"model": 3, "query": 2})):
         holed = scores.copy(deep=True)
         holed["score"][..., 3] = np.nan
@@ -161,7 +161,7 @@ def test_positives_counted_in_more_than_the_items(monkeypatch: pytest.MonkeyPatc
         ap.estimate(lazy, label, n_positive=2).compute()
 
 
-def test_what_is_wrong_with_the_data_is_said_before_the_second_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_data_are_refused_before_the_second_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunked_blocks, "_sum_of", forbidden)
     scores = pooled()
     scores["score"][3, 5:7] = np.nan
@@ -191,7 +191,7 @@ GROUPS = CHUNKED.assign(cluster=("item", np.arange(60) // 2))
         (CHUNKED.assign(weight=("item", np.ones(60))), {}, "weights"),
     ],
 )
-def test_what_needs_whole_rankings_is_refused_at_once(scores: xr.Dataset, options: dict[str, Any], what: str) -> None:
+def test_options_for_whole_rankings_are_refused_at_once(scores: xr.Dataset, options: dict[str, Any], what: str) -> None:
     with dask.config.set(scheduler=forbidden), pytest.raises(ChunkError, match=rf"(?s){what}.*chunk\({{'item': -1}}\)"):
         ap.evaluate(scores, **options)
 
@@ -232,7 +232,7 @@ def test_counts_add_up_in_a_type_that_holds_them() -> None:
     assert times.tolist() == [2**32 + 4]
 
 
-def test_what_passes_between_tasks_tells_its_size() -> None:
+def test_data_between_tasks_report_their_size() -> None:
     from dask.sizeof import sizeof
 
     part = chunked_blocks.collect_positives(np.arange(1000.0), np.ones(1000, "i1"), request=REQUEST)
@@ -247,7 +247,7 @@ REQUEST = chunked_blocks.Request(("average_precision",))
 
 @pytest.fixture
 def small_bins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few bins and few items at a time, so that small rankings go through all that giants do."""
+    """Few bins and few items at a time, so that small rankings take the same paths as very large ones."""
     for name, value in {"FIRST_BITS": 4, "LARGE_BITS": 2, "RANGE_ITEMS": 7, "MOST_PASSES": 30}.items():
         monkeypatch.setattr(bounding, name, value)
 
@@ -378,7 +378,7 @@ def test_a_store_keeps_chunks_of_items(make: Any, chunks: dict[str, int], small_
     xr.testing.assert_equal(lazily(ap.evaluate, opened, **how), ap.evaluate(holed, **how))
 
 
-def test_digests_of_rankings_in_chunks_tell_them_apart(small_chunks: None, tmp_path: Path) -> None:
+def test_digests_distinguish_rankings_in_chunks(small_chunks: None, tmp_path: Path) -> None:
     from aucpr_dask.scores.store import open_unread, stored_digests
 
     def digests(scores: xr.Dataset, name: str) -> np.ndarray:
@@ -425,7 +425,7 @@ def test_the_example_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_workers_do_not_hold_the_ranking() -> None:
-    """Positives travel, scores do not: what a worker needs grows by less than the ranking's own size."""
+    """Positives are sent, scores are not: a worker's memory grows by less than the size of the ranking."""
     from distributed import Client, LocalCluster
 
     with (
@@ -442,7 +442,7 @@ def test_workers_do_not_hold_the_ranking() -> None:
 
 
 def drawn(n_chunks: int) -> list[da.Array]:
-    """Return a ranking of so many million items that is drawn chunk by chunk, whenever it is read."""
+    """Return a ranking of `n_chunks` million items that is drawn chunk by chunk, each time it is read."""
     numbers, chunks = da.arange(n_chunks, chunks=1), ((1_000_000,) * n_chunks,)
     kinds = {"score": np.float32, "label": np.int8}
     return [

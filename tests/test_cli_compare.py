@@ -160,7 +160,7 @@ def test_answers_are_stores(stores: Path, tmp_path: Path) -> None:
     assert "rank_interval" in ap.open_comparison(target)
 
 
-def test_info_shows_what_an_answer_holds(stores: Path, tmp_path: Path) -> None:
+def test_info_describes_comparisons_and_ranks(stores: Path, tmp_path: Path) -> None:
     target = tmp_path / "answer.zarr"
     ok("compare", stores / "result.zarr", "--output", target, "--method", "t", "--baseline", "m1")
     output = " ".join(ok("info", target).stdout.split())
@@ -218,7 +218,7 @@ def test_data_sets_as_units(tree: Path) -> None:
         (["--missing", "drop"], "these are options of an evaluation"),
     ],
 )
-def test_what_is_refused(stores: Path, words: list[str], message: str) -> None:
+def test_refusals(stores: Path, words: list[str], message: str) -> None:
     result = call("compare", stores / "result.zarr", *words)
     assert result.exit_code == 2
     assert message in result.stderr

@@ -332,7 +332,7 @@ def test_simultaneous_intervals_contain_the_marginal_ones(method: str) -> None:
 
 
 def test_signs_of_a_query_follow_its_name() -> None:
-    """Another query changes no sign of the others: the replicates of a difference that is 0 there stay as they are."""
+    """Another query changes no sign of the others: the replicates of a difference that is 0 there stay the same."""
     areas = areas_of(2, 20)
     more = np.concatenate([areas, [[0.5], [0.5]]], axis=1)
     options = {"n_resamples": RESAMPLES, "adjust": "none"}
@@ -341,7 +341,7 @@ def test_signs_of_a_query_follow_its_name() -> None:
     np.testing.assert_array_equal(before["p_value"], after["p_value"])
 
 
-def test_more_resamples_go_on() -> None:
+def test_more_resamples_extend_the_first() -> None:
     names = [f"q{i}" for i in range(7)]
     np.testing.assert_array_equal(multiplicities(names, 1000, 3)[:100], multiplicities(names, 100, 3))
     assert (multiplicities(names, 100, 3) != multiplicities(names, 100, 4)).any()
@@ -705,7 +705,7 @@ def test_data_sets_without_queries_have_the_interval_of_the_level(is_lazy: bool)
     assert "no interval at level 0.99: bootstrap of the result has level 0.95" in unknown.attrs["design"]
 
 
-def test_means_say_what_they_are_of(result: xr.Dataset) -> None:
+def test_means_describe_their_sample(result: xr.Dataset) -> None:
     result["estimate"][:, 4] = np.nan
     for options in ({}, {"incomplete": "drop"}, {"method": "bootstrap", "n_resamples": 50}):
         mean = ap.aggregate(result, **options)
@@ -780,7 +780,7 @@ def test_means_of_scores() -> None:
         ({"equivalence": -0.1}, "the margin of equivalence must be positive"),
     ],
 )
-def test_what_is_refused(result: xr.Dataset, options: dict, message: str) -> None:
+def test_refusals(result: xr.Dataset, options: dict, message: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         ap.compare(result, **options)
     assert message in str(caught.value)

@@ -62,7 +62,7 @@ def hard(label: np.ndarray) -> tuple[list[Fraction], list[Fraction]]:
 
 
 def exact_precision(points: list[Point], found: Fraction, scale: Fraction = Fraction(1)) -> Fraction | None:
-    """Return the largest precision at so many true positives; at none, the limit; None beyond the end."""
+    """Return the largest precision at this number of true positives; at none, the limit; None beyond the end."""
     candidates = []
     for (tp_a, fp_a), (tp_b, fp_b) in pairwise(points):
         if tp_a < tp_b and (tp_a < found <= tp_b or found == tp_a == 0):
@@ -75,7 +75,7 @@ def exact_precision(points: list[Point], found: Fraction, scale: Fraction = Frac
 
 
 def exact_recall(points: list[Point], wrong: Fraction, n_positive: Fraction) -> Fraction | None:
-    """Return the largest recall at so many false positives; None beyond the end."""
+    """Return the largest recall at this number of false positives; None beyond the end."""
     candidates = [tp / n_positive for tp, fp in points if fp == wrong]
     for (tp_a, fp_a), (tp_b, fp_b) in pairwise(points):
         if fp_a < wrong < fp_b:
@@ -185,7 +185,7 @@ def test_points_equal_the_definition(case: Case) -> None:
 
 
 @given(cases(labels=(0, 1, -1, -2), missing=True), st.sampled_from(["drop", "last", "unretrieved"]))
-def test_what_missing_scores_and_labels_mean(case: Case, missing: str) -> None:
+def test_the_meaning_of_missing_scores_and_labels(case: Case, missing: str) -> None:
     for unjudged in ("negative", "drop"):
         got = ap.curve(case.score, case.label, missing=missing, unjudged=unjudged)
         for model, score in enumerate(case.score):
@@ -366,7 +366,7 @@ def test_grid_of_weighted_curves(case: Case, more: st.DataObject) -> None:
 @pytest.mark.parametrize("make", [lambda k: np.linspace(0, 1, k + 1), lambda k: np.arange(k + 1) / k])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_grid_hits_the_points_it_means(kind: str, make: Any) -> None:
-    """np.linspace(0, 1, 11) holds 0.30000000000000004; beside a drop it must not mean what comes after."""
+    """np.linspace(0, 1, 11) holds 0.30000000000000004; next to a drop it must not mean the point after it."""
     for k in [*range(1, 40), 99_999]:
         score = np.arange(2.0 * k)[::-1]
         label = np.arange(2 * k) % 2 == 0  # every positive is followed by a negative: a drop at each recall
@@ -391,7 +391,7 @@ def test_grid_at_the_ends() -> None:
     np.testing.assert_array_equal(reached, [0, 1, NAN])
 
 
-def test_the_prevalence_there_is_changes_nothing() -> None:
+def test_the_observed_prevalence_changes_no_curve() -> None:
     score, label = [5, 4, 3, 2, 1, 0, 3, 2], [1, 0, 1, 0, 0, 1, 0, 0]
     for kind in KINDS:
         given_pi = ap.curve(score, label, kind, prevalence=3 / 8)
@@ -463,7 +463,7 @@ def test_achievable_is_never_below(case: Case, more: st.DataObject) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=5)
 @given(data=st.data())
-def test_chunks_change_no_bit(kind: str, data: st.DataObject) -> None:
+def test_chunks_change_nothing(kind: str, data: st.DataObject) -> None:
     scores = queried(4, 3, 30)
     grid = np.linspace(0, 1, 12)
     options: dict[str, Any] = {"grid": grid, "missing": "last", "unjudged": "drop"}
@@ -482,7 +482,7 @@ def test_chunks_change_no_bit(kind: str, data: st.DataObject) -> None:
     )
 
 
-def test_nothing_is_computed_before_it_is_asked_for() -> None:
+def test_nothing_is_computed_early() -> None:
     def fail(block: np.ndarray) -> np.ndarray:
         raise AssertionError
 
@@ -495,7 +495,7 @@ def test_nothing_is_computed_before_it_is_asked_for() -> None:
             ap.curve(lazy, label)
 
 
-def test_what_enters_a_graph_travels_by_name() -> None:
+def test_functions_in_a_graph_are_pickled_by_name() -> None:
     for function in (curve_blocks.curve_on_grid, curve_blocks.confusion_counts):
         assert pickle.loads(pickle.dumps(function)) is function
     lazy = ap.curve(pooled()["score"].chunk({"model": 2}), pooled()["label"], grid=np.linspace(0, 1, 101))
@@ -645,7 +645,7 @@ def test_curves_that_cross() -> None:
     assert ap.dominates(one, two) == ap.dominates(one, two, "roc") == "neither"
 
 
-def test_curves_that_end_early_go_on() -> None:
+def test_curves_that_end_early_are_extended() -> None:
     label = [1, 1, 0, 0]
     unretrieved = ap.curve([4, NAN, 2, NAN], label, missing="unretrieved")
     last = ap.curve([4, NAN, 2, NAN], label, missing="last")

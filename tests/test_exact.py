@@ -317,7 +317,7 @@ class Spy:
 
 @pytest.mark.parametrize(("share", "dtype"), [(0.005, np.float32), (0.3, np.float64), (0.97, np.float32)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_path_gives_the_same_bits(kind: str, share: float, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_path_is_bit_identical(kind: str, share: float, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     score, label = long_ranking(kind, share, dtype)
     results = {}
     for path, thresholds in PATHS.items():

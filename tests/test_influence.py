@@ -324,7 +324,7 @@ def test_degenerate_rankings() -> None:
     assert evaluated(alone, [ACCELERATION], options())[0, 0] == pytest.approx(acceleration(items))
 
 
-def test_what_blocks_do_not_tell_is_not_a_number() -> None:
+def test_unknown_errors_are_nan() -> None:
     """Neither weights, nor ties in expectation, nor a range of recall."""
     case = drawn_case(n_items=50)
     expected = evaluated(case, [0, *HIDDEN], options(expect_ties=1))
@@ -415,7 +415,7 @@ def missing_of(dataset: xr.Dataset) -> str:
 @pytest.mark.parametrize(
     ("kind", "design"), [*((kind, "fixed") for kind in KINDS), ("plain", "random"), ("clusters", "random")]
 )
-def test_chunks_of_models_change_no_bit(kind: str, design: str) -> None:
+def test_chunks_of_models_change_nothing(kind: str, design: str) -> None:
     dataset = KINDS[kind]
     choices = {"missing": missing_of(dataset), "prevalence_design": design}
     whole = covariance(dataset, **choices)
@@ -434,7 +434,7 @@ def test_chunks_of_models_change_no_bit(kind: str, design: str) -> None:
 
 @settings(max_examples=10)
 @given(chunkings(7), st.permutations(range(7)))
-def test_other_models_change_no_bit(chunks: tuple[int, ...], order: list[int]) -> None:
+def test_other_models_change_nothing(chunks: tuple[int, ...], order: list[int]) -> None:
     dataset = KINDS["plain"]
     whole = covariance(dataset)
     moved = covariance(dataset.isel(model=order).chunk({"model": chunks})).compute()
@@ -457,7 +457,7 @@ def test_the_diagonal_is_the_squared_standard_error() -> None:
             assert np.sqrt(np.diagonal(found)) == pytest.approx(errors[:, column], rel=1e-12)
 
 
-def test_queries_are_data_sets_of_their_own() -> None:
+def test_each_query_is_like_a_data_set() -> None:
     dataset = KINDS["queries"]
     found = covariance(dataset, missing="drop")
     assert found["estimate"].dims == ("model", "query")

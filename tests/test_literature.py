@@ -10,7 +10,7 @@ from aucpr_dask.specs import ESTIMATORS
 
 
 def of_blocks(groups: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores and labels of blocks of tied items, each of so many positives and negatives, from the top."""
+    """Return scores and labels of tie groups, given as pairs of numbers of positives and negatives from the top."""
     label = np.concatenate([np.repeat([1, 0], group) for group in groups])
     return -np.repeat(np.arange(len(groups)), [sum(group) for group in groups]).astype(float), label
 
@@ -105,7 +105,7 @@ def test_smallest_attainable_area(prevalence: float) -> None:
     np.testing.assert_allclose(ap.estimate(*untied), average, rtol=1e-12)
 
 
-def test_what_inflates_and_what_a_perfect_ranking_loses() -> None:
+def test_areas_of_perfect_and_of_tied_rankings() -> None:
     perfect = -np.arange(20.0), np.arange(20) < 5
     mean, median = ap.estimate(*perfect, ["interpolated_mean", "interpolated_median"])
     np.testing.assert_allclose([mean, median], [0.9308, 0.9183], rtol=0, atol=5e-5)
@@ -170,10 +170,10 @@ def weighted_areas(score: np.ndarray, weight: np.ndarray) -> list[float]:
 
 
 def test_keilwagen_figure_4() -> None:
-    """Three classifiers that are equal without weights, and whom the weights of the items tell apart.
+    """Three classifiers that are equal without weights, and that the weights of the items distinguish.
 
     The paper gives the construction: 10,000 items whose foreground weights, cut at a threshold, make two classes;
-    within each class the same scores stand in the order of the weights (good), in any order (permuted), or in the
+    within each class the same scores are in the order of the weights (good), in any order (permuted), or in the
     reverse order (bad). It is done so here. The distributions of weights and scores are not known; those here,
     beta and normal, were fitted to the eight areas that the paper prints.
     """

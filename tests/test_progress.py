@@ -43,7 +43,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 # How it is measured
 
 
-def test_what_an_earlier_run_did_counts_as_done_but_not_as_speed(clock: Clock) -> None:
+def test_tasks_of_an_earlier_run_count_as_done_but_not_as_speed(clock: Clock) -> None:
     tracker = Tracker([10] * 100, [1] * 100, done=range(90), dashboard=LINK)
     clock.now += 5
     progress = tracker.finished(90)
@@ -223,7 +223,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "scores.zarr"
 
 
-def test_a_run_tells_speed_and_time_left(source: Path, tmp_path: Path) -> None:
+def test_a_run_shows_speed_and_time_left(source: Path, tmp_path: Path) -> None:
     events: list[Progress] = []
     with (
         LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,

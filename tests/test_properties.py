@@ -139,7 +139,7 @@ def test_a_perfect_ranking_has_area_one_and_turning_it_round_none_more(case: Cas
 
 @few
 @given(cases(labels=ALL_LABELS, missing=True), missing_modes, st.data())
-def test_any_chunking_gives_the_same_bits(case: Case, missing: str, data: Any) -> None:
+def test_any_chunking_is_bit_identical(case: Case, missing: str, data: Any) -> None:
     n_models = len(case.score)
     chunks, other = data.draw(chunkings(n_models)), data.draw(chunkings(n_models))
     assume(n_models == 1 or chunks != other)
@@ -158,7 +158,7 @@ def test_any_chunking_gives_the_same_bits(case: Case, missing: str, data: Any) -
 
 @few
 @given(cases(labels=ALL_LABELS, missing=True, max_models=4), missing_modes, st.data())
-def test_any_chunking_of_models_and_queries_gives_the_same_bits(case: Case, missing: str, data: Any) -> None:
+def test_any_chunking_of_models_and_queries_is_bit_identical(case: Case, missing: str, data: Any) -> None:
     n_models, n_items = case.score.shape
     n_queries = data.draw(st.integers(2, 4))
     score = np.stack([np.roll(case.score, shift, axis=1) for shift in range(n_queries)], axis=1)

@@ -310,7 +310,7 @@ def test_logit_scale_at_the_ends() -> None:
     assert np.isnan(influence_logit(np.array(np.nan), np.array(0.1), LEVEL)).all()
 
 
-def test_what_is_lacking_is_named() -> None:
+def test_missing_evidence_is_named() -> None:
     for method, lacking in (("bca", "replicates"), ("influence", "error"), ("cross_validation", "folds")):
         with pytest.raises(LookupError, match=f"made from {lacking},"):
             replicate_bounds(Evidence(np.array(0.5)), method, LEVEL)
@@ -350,6 +350,6 @@ def test_the_records_say_what_the_kernels_read() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_interval_refuses_what_is_no_formula(method: str) -> None:
+def test_interval_refuses_methods_that_are_no_formula(method: str) -> None:
     with pytest.raises(InvalidInputError, match=rf"(?s){method}.*binomial, logit, wilson, clopper_pearson.*evaluate"):
         ap.interval(0.8, 50, ["logit", method])

@@ -377,7 +377,7 @@ def test_bayesian_replicates_are_estimates_with_dirichlet_weights(case: dict[str
 
 
 @given(rankings(), st.integers(0, 2))
-def test_the_short_way_to_average_precision_has_the_same_bits(case: dict[str, Any], n_unseen: int) -> None:
+def test_the_fast_path_of_average_precision_is_bit_identical(case: dict[str, Any], n_unseen: int) -> None:
     given = case | {"n_positive": int((case["label"] == 1).sum()) + n_unseen}
     short = replicates(estimators=["average_precision"], **given)
     for other in ("continuous", "interpolated_mean", "binormal"):
@@ -570,12 +570,12 @@ def check_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **cluster: Any) -
             assert_same(ours, ap.evaluate(scores, **options))
 
 
-def test_a_run_has_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_bit_identical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_run(tmp_path, monkeypatch, n_workers=1, threads_per_worker=2, processes=False)
 
 
 @pytest.mark.slow
-def test_a_run_on_two_processes_has_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_on_two_processes_is_bit_identical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_run(tmp_path, monkeypatch, n_workers=2, threads_per_worker=1, processes=True)
 
 
@@ -1030,7 +1030,7 @@ UNWEIGHTED = r"known for unweighted items drawn one by one[\s\S]*"
         (pooled(), {"intervals": "jackknife"}, r"unknown interval method[\s\S]*'jackknife'[\s\S]*cross_validation_t"),
     ],
 )
-def test_what_is_refused(scores: xr.Dataset, options: dict[str, Any], message: str) -> None:
+def test_refusals(scores: xr.Dataset, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         ap.evaluate(scores, **options)
     with pytest.raises(InvalidInputError, match=message), raise_if_dask_computes():
@@ -1041,7 +1041,7 @@ def test_what_is_refused(scores: xr.Dataset, options: dict[str, Any], message: s
 
 
 @pytest.mark.parametrize("method", [name for name, spec in INTERVALS.items() if not spec.is_formula])
-def test_what_is_no_formula_is_refused_without_scores(method: str) -> None:
+def test_intervals_that_are_no_formula_are_refused_without_scores(method: str) -> None:
     with pytest.raises(InvalidInputError, match=rf"does not follow from the estimate[\s\S]*evaluate\(.*'{method}'"):
         ap.interval(0.5, 10, method)
 
@@ -1146,7 +1146,7 @@ def test_soft_labels_and_clusters_have_a_random_prevalence() -> None:
         np.testing.assert_allclose(deviation, found["standard_error"], rtol=0.1)
 
 
-def test_resamples_without_an_estimate_are_flagged_and_one_cluster_tells_nothing() -> None:
+def test_resamples_without_an_estimate_are_flagged_and_one_cluster_has_no_interval() -> None:
     scores = pooled(2, 40)
     scores["label"][:] = 0
     scores["label"][[3, 9]] = 1
@@ -1186,7 +1186,7 @@ def test_replicates_of_missing_scores_are_refused_too() -> None:
 # Laziness and attributes
 
 
-def test_nothing_is_computed_before_it_is_asked_for(forest: xr.DataTree) -> None:
+def test_nothing_is_computed_early(forest: xr.DataTree) -> None:
     with raise_if_dask_computes():
         lazy = ap.evaluate(forest.chunk({"model": 2}), **EVERY)
     for path, node in nodes_of(lazy):

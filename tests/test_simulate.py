@@ -269,7 +269,7 @@ def scores_of(scenario: Scenario, **options: Any) -> xr.Dataset:
 
 
 @given(st.data(), st.sampled_from(SCENARIOS), st.sampled_from(["exact", "binomial"]), st.integers(1, 12))
-def test_every_chunking_gives_the_same_bits(data: Any, scenario: Scenario, n_positive: str, n_models: int) -> None:
+def test_every_chunking_is_bit_identical(data: Any, scenario: Scenario, n_positive: str, n_models: int) -> None:
     options = {"n_simulations": n_models, "n_positive": n_positive, "seed": data.draw(st.integers(0, 2**70))}
     whole = scores_of(scenario, chunks=-1, **options)
     xr.testing.assert_identical(scores_of(scenario, chunks=data.draw(chunkings(n_models)), **options), whole)
@@ -385,7 +385,7 @@ def refuse(*arguments: Any, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("n_positive", ["exact", "binomial"])
-def test_nothing_is_drawn_before_it_is_asked_for(n_positive: str) -> None:
+def test_nothing_is_drawn_early(n_positive: str) -> None:
     with dask.config.set(scheduler=refuse):
         # The whole would be 80 TB.
         scores = binormal().sample(10**6, 0.01, n_simulations=10**4, n_positive=n_positive, chunks=100)
@@ -402,7 +402,7 @@ def test_automatic_chunks_hold_about_32_mib() -> None:
 
 
 @pytest.mark.parametrize("function", [simulate.draw_labels, simulate.draw_scores, simulate.precision_at])
-def test_what_enters_a_graph_travels_by_name(function: Callable[..., Any]) -> None:
+def test_functions_in_a_graph_are_pickled_by_name(function: Callable[..., Any]) -> None:
     pickled = pickle.dumps(function)
     assert pickle.loads(pickled) is function
     assert len(pickled) < 200
@@ -461,7 +461,7 @@ def test_scenarios_are_values() -> None:
         (lambda: binormal().sample(10, 0.5, n_simulations=5, chunks=0), ChunkError, "chunks=0"),
     ],
 )
-def test_what_is_not_allowed_is_named(call: Callable[[], Any], kind: type[AucprError], message: str) -> None:
+def test_refusals_name_the_argument(call: Callable[[], Any], kind: type[AucprError], message: str) -> None:
     with pytest.raises(kind) as caught:
         call()
     assert message in str(caught.value)

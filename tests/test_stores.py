@@ -198,7 +198,7 @@ def test_missing_scores_are_counted_when_saving(place: Path) -> None:
         np.testing.assert_array_equal(opened["n_missing"].values, expected)
 
 
-def test_what_is_no_variable_of_ours_is_left_out(place: Path) -> None:
+def test_foreign_variables_are_left_out(place: Path) -> None:
     ap.save_scores(pooled().assign(note=("item", np.arange(60))), place)
     assert set(ap.open_scores(place).data_vars) == {"score", "label", "n_missing"}
 
@@ -252,7 +252,7 @@ def assert_does_not_open(place: Path) -> None:
     for opener in (ap.open_scores, ap.open_result):
         with pytest.raises(StoreError):
             opener(place)
-    # Plain xarray must not open it either, whatever it is told.
+    # Plain xarray must not open it either, with any options.
     for consolidated in (None, True, False):
         for plain_opener in (xr.open_zarr, lambda path, **o: xr.open_datatree(path, engine="zarr", **o)):
             with pytest.raises((OSError, KeyError, ValueError, zarr.errors.BaseZarrError)):  # noqa: PT012

@@ -186,7 +186,7 @@ def test_numba_is_imported_by_the_kernels_only() -> None:
         "study.simulate_batch",
     ],
 )
-def test_what_enters_a_graph_travels_by_name(name: str) -> None:
+def test_functions_in_a_graph_are_pickled_by_name(name: str) -> None:
     import importlib
 
     module, function_name = name.split(".")
