@@ -1,4 +1,4 @@
-"""The code in README and pages: where it stands, what it prints, and small data for it to work on.
+"""The code in README and pages: its place, its output, and small data for it to work on.
 
 Every block of ```python and ```bash runs. One that cannot run in a test has a paragraph before it that readers see,
 too: ``*Not run by the tests: reason.*``, or ``*Run where MODULE is installed.*``. Code of other languages always has
@@ -60,7 +60,7 @@ class Block:
 
     @property
     def place(self) -> str:
-        """Return where it stands, for people."""
+        """Return its place, for error messages."""
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
 
@@ -163,7 +163,7 @@ def _call(words: list[str], block: Block) -> str:
 
 
 def is_as_shown(printed: str, shown: str) -> bool:
-    """Whether a block printed what its page shows; ``...`` there stands for anything."""
+    """Whether a block printed what its page shows; ``...`` there matches anything."""
 
     def plain(text: str) -> str:
         return "\n".join(line.rstrip() for line in text.strip().splitlines()) + os.linesep

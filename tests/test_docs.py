@@ -97,13 +97,13 @@ def test_real_data_table_has_every_estimator() -> None:
 
 
 @pytest.mark.slow
-def test_real_data_are_what_the_script_prints(shared: Path) -> None:
+def test_real_data_are_what_the_script_prints(real_data: Path) -> None:
     """But for the wall times, and the machine."""
 
     def figures(text: str) -> list[str]:
         return text[text.index("Each estimator against") :].splitlines()
 
-    assert figures(run("real_data.py", "--print", str(shared / "data")).strip()) == figures(block("real data"))
+    assert figures(run("real_data.py", "--print", str(real_data)).strip()) == figures(block("real data"))
 
 
 def test_links_lead_somewhere() -> None:

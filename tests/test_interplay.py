@@ -119,7 +119,7 @@ def test_a_comparison_and_ranks_are_no_results() -> None:
         assert repr(other.aucpr).startswith(kind)
 
 
-def test_what_is_no_result_makes_no_frame(forest: xr.DataTree) -> None:
+def test_only_results_make_frames(forest: xr.DataTree) -> None:
     with pytest.raises(InvalidInputError, match="this is not a result"):
         forest.aucpr.to_dataframe()
     clash = ap.evaluate(pooled(2).assign_coords(model=["estimator", "b"]))
