@@ -587,7 +587,7 @@ def test_containers_agree_with_each_other() -> None:
         match
         for path in [*MANIFESTS, *DESCRIPTIONS, FOLDER / "compose.yaml"]
         for match in re.findall(
-            r"(?:image:|docker_image:|tag:) .*?([\d.]+\d)(?: #.*)?$", path.read_text(), re.MULTILINE
+            r"(?:image:|docker_image:|tag:) .*?(\d+\.[\w.]+)(?: #.*)?$", path.read_text(), re.MULTILINE
         )
     }
     assert images == {ap.__version__}
