@@ -1,6 +1,8 @@
 """Labelled evaluation: what results carry, laziness, alignment by label, flags, and every kind of bad input."""
 
-from collections.abc import Iterator
+import inspect
+import json
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,8 +15,10 @@ from scipy import stats
 
 import aucpr_dask as ap
 from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, MissingScoresError
+from aucpr_dask.kernels import codes
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import FLAG_BITS, RESULT_VARIABLES
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
@@ -28,6 +32,33 @@ def raise_if_dask_computes() -> Iterator[None]:
 
     with dask.config.set(scheduler=refuse):
         yield
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    "function", [ap.estimate, ap.evaluate, ap.curve, ap.curve_bands, ap.confusion, ap.area_bounds, ap.reference_levels]
+)
+def test_signatures_repeat_the_options(function: Callable[..., Any]) -> None:
+    """Public functions name their options for readers and editors; names and defaults are those of the records."""
+    options = EvaluationOptions().as_parameters()
+    given = inspect.signature(function).parameters
+    for name, default in options.items():
+        if name in given:
+            received = given[name].default
+            assert (list(received) if isinstance(received, tuple) else received) == default, name
+    assert function is not ap.evaluate or set(given) == {"scores", *options}
+
+
+def test_parameters_give_the_options_again() -> None:
+    options = EvaluationOptions.of(estimators="roc_area", intervals=["bootstrap"], seed=np.int64(3), prevalence=None)
+    parameters = options.as_parameters()
+    assert parameters["estimators"] == ["roc_area"]
+    assert (parameters["intervals"], parameters["seed"]) == (["bootstrap"], 3)
+    assert EvaluationOptions.from_parameters(json.loads(json.dumps(parameters))) == options
+    with pytest.raises(TypeError, match="colour"):
+        EvaluationOptions.of(colour="red")
 
 
 # What a result carries
@@ -398,7 +429,7 @@ def array(**changes: Any) -> dict[str, Any]:
         (array(label=None), "either a label"),
         (array(label=None, positive_weight=np.ones(3), negative_weight=np.ones(3), weight=np.ones(3)), "exclude"),
         (array(weight=np.ones(3), n_positive=3), "n_positive has no meaning with weights"),
-        (array(weight=np.ones(3), ties="expectation"), "ties can only stand in blocks"),
+        (array(weight=np.ones(3), ties="expectation"), "must share one threshold"),
         (array(ties="trec_eval"), "order of tied items"),
         (array(ties="expectation", prevalence=0.1), "no other prevalence"),
         (array(ties="expectation", estimator="lower_trapezoid"), r"ties for 'lower_trapezoid'[\s\S]*'block'"),
@@ -410,7 +441,7 @@ def array(**changes: Any) -> dict[str, Any]:
         (array(estimator=["average_precision"] * 2), "each once"),
         (array(prevalence=1.0), r"prevalence must lie between 0 and 1[\s\S]*1\.0"),
         (array(prevalence="low"), "prevalence must lie between"),
-        (array(positive_from=0), "positive_from must be at least 1"),
+        (array(positive_from=0), "positive_from must be a whole number from 1"),
     ],
 )
 def test_bad_arrays(inputs: dict[str, Any], message: str) -> None:
@@ -564,7 +595,7 @@ def test_aggregate_without_queries_keeps_the_first_interval(forest: xr.DataTree)
 
 def test_the_records_name_every_estimator_and_interval() -> None:
     assert list(ESTIMATORS)[: len(NAMES)] == NAMES
-    assert [spec.code for spec in ESTIMATORS.values()] == list(range(len(ESTIMATORS)))
+    assert [getattr(codes, name.upper()) for name in ESTIMATORS] == list(range(len(ESTIMATORS)))
     for name in ("interpolated_max", "interpolated_mean", "interpolated_median", "interpolated_convex"):
         assert name in ESTIMATORS
     assert {"binormal", "continuous", "discrete", "roc_area", "gain_area"} < set(ESTIMATORS)
