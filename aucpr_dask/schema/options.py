@@ -11,12 +11,17 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.schema.variables import QUERY
 
 TIES = ("block", "trec_eval", "expectation")
 MISSING = ("raise", "drop", "last", "unretrieved")
 UNJUDGED = ("negative", "drop")
 UNITS = ("items", "clusters")
 PREVALENCE_DESIGNS = ("fixed", "random")
+OVER = (QUERY, "dataset")
+SAMPLES = ("units", "items", "both")
+INCOMPLETE = ("raise", "drop")
+ADJUSTMENTS = ("romano_wolf", "max_t", "holm", "benjamini_hochberg", "none")
 
 
 def option(default: Any, description: str, *, allowed: tuple[str, ...] | None = None, least: int | None = None) -> Any:
@@ -38,9 +43,13 @@ class Options:
 def check_option(one: Field[Any], value: Any) -> None:
     """Raise unless a value is among the allowed ones, or a whole number that is large enough."""
     allowed, least = one.metadata.get("allowed"), one.metadata.get("least")
+    if value is None and one.default is None:
+        return
     if allowed is not None:
         choose(allowed, value, one.name)
-    if least is not None and not (value is None and one.default is None):
+    if one.name == "level":
+        fraction(value, one.name)
+    if least is not None:
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if not whole or value < least:
             raise InvalidInputError(f"{one.name} must be a whole number from {least}", received=repr(value))
@@ -76,6 +85,48 @@ class EvaluationOptions(Options):
     unjudged: str = option("negative", "What an unjudged item counts as.", allowed=UNJUDGED)
     positive_from: int | None = option(None, "Lowest grade that counts as positive, for graded labels.", least=1)
     resampling: ResamplingOptions = ResamplingOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleOptions(Options):
+    """What a statement takes as its sample, and how it resamples it."""
+
+    over: str = option(QUERY, "What estimates are averaged over: queries, or data sets.", allowed=OVER)
+    sample: str | None = option(None, "What the statement takes as a sample: units, items or both.", allowed=SAMPLES)
+    method: str | None = option(None, "How intervals and p-values are found.")
+    level: float = option(0.95, "Confidence level of the intervals.")
+    n_resamples: int | None = option(None, "Resamples; by default 10,000 of units, 1,000 of items.", least=2)
+    seed: int = option(0, "Seed of the resamples.", least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOptions(SampleOptions):
+    """What is asked of a result by comparisons and ranks."""
+
+    estimator: str | None = option(None, "Compare by this estimator; by default the first of the result.")
+    adjust: str | None = option(None, "Adjustment for many comparisons.", allowed=ADJUSTMENTS)
+    equivalence: float | None = option(None, "Margin up to which differences do not matter.")
+    incomplete: str = option("raise", "What to do if models lack estimates.", allowed=INCOMPLETE)
+    baseline: Any = option(None, "Models to compare all others with; by default all pairs are compared.")
+    chunk: int | None = option(None, "Lay out all pairs as Dask arrays in chunks of this many models.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AggregationOptions(SampleOptions):
+    """How estimates are averaged."""
+
+    how: str = option("macro", "Average estimates, or pool all items into one ranking.", allowed=("macro", "micro"))
+    incomplete: str | None = option(None, "What to do if models lack estimates.", allowed=INCOMPLETE)
+
+
+def option_names(*records: type[Options]) -> set[str]:
+    """Return the names of the options of records, those of nested records included."""
+    names: set[str] = set()
+    for record in records:
+        for one in fields(record):
+            nested = type(one.default)
+            names |= option_names(nested) if issubclass(nested, Options) else {one.name}
+    return names
 
 
 _Spec = TypeVar("_Spec")
