@@ -150,7 +150,7 @@ def compare(
         n_resamples=n_resamples,
         seed=seed,
         incomplete=incomplete,
-        baseline=baseline,
+        baseline=baseline,  # type: ignore[arg-type]
         chunk=chunk,
     ).checked()
     answered = ask(data, question, options)

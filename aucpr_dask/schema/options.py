@@ -52,7 +52,7 @@ def check_option(one: Field[Any], value: Any) -> None:
     if least is not None:
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if not whole or value < least:
-            raise InvalidInputError(f"{one.name} must be a whole number from {least}", received=repr(value))
+            raise InvalidInputError(f"{one.name} is a whole number", received=repr(value), allowed=f"{least} or more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +107,9 @@ class ComparisonOptions(SampleOptions):
     adjust: str | None = option(None, "Adjustment for many comparisons.", allowed=ADJUSTMENTS)
     equivalence: float | None = option(None, "Margin up to which differences do not matter.")
     incomplete: str = option("raise", "What to do if models lack estimates.", allowed=INCOMPLETE)
-    baseline: Any = option(None, "Models to compare all others with; by default all pairs are compared.")
+    baseline: str | int | tuple[str | int, ...] | None = option(
+        None, "Models to compare all others with; by default all pairs are compared."
+    )
     chunk: int | None = option(None, "Lay out all pairs as Dask arrays in chunks of this many models.")
 
 
