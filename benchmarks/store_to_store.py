@@ -126,7 +126,7 @@ def read_and_estimate(url: str, start: int, stop: int) -> np.ndarray:
 
     score, label = _read(url, start, stop)
     n_models = len(score)
-    code = np.array([ESTIMATORS["average_precision"].code, kernels.EXTRA_CODES["standard_error_fixed"]])
+    code = np.array([codes.AVERAGE_PRECISION, kernels.EXTRA_CODES["standard_error_fixed"]])
     same_label, none_unseen = np.zeros(n_models, np.int64), np.full(n_models, np.nan)
     return kernels.evaluate_rows(score, label[None], same_label, none_unseen, kernels.Options(), code)[:, 0]
 

@@ -239,11 +239,11 @@ def test_counts_add_up_in_a_type_that_holds_them() -> None:
 def test_what_passes_between_tasks_tells_its_size() -> None:
     from dask.sizeof import sizeof
 
-    part = chunked_blocks.collect_positives(np.arange(1000.0), np.ones(1000, "i1"), request=REQUEST)
+    part = chunked_blocks.collect_positives(np.arange(1000.0), np.ones(1000, "i1"), options=OPTIONS)
     assert 8_000 < sizeof(part) < 20_000
 
 
-REQUEST = chunked_blocks.Request(("average_precision",))
+OPTIONS = chunked_blocks.EvaluationOptions()
 
 
 # Bounds

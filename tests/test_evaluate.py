@@ -13,6 +13,7 @@ from scipy import stats
 
 import aucpr_dask as ap
 from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, MissingScoresError
+from aucpr_dask.kernels import codes
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.variables import FLAG_BITS, RESULT_VARIABLES
@@ -393,7 +394,7 @@ def array(**changes: Any) -> dict[str, Any]:
         (array(label=None), "either a label"),
         (array(label=None, positive_weight=np.ones(3), negative_weight=np.ones(3), weight=np.ones(3)), "exclude"),
         (array(weight=np.ones(3), n_positive=3), "n_positive has no meaning with weights"),
-        (array(weight=np.ones(3), ties="expectation"), "ties can only stand in blocks"),
+        (array(weight=np.ones(3), ties="expectation"), "must share one threshold"),
         (array(ties="trec_eval"), "order of tied items"),
         (array(ties="expectation", prevalence=0.1), "no other prevalence"),
         (array(ties="expectation", estimator="lower_trapezoid"), r"ties for 'lower_trapezoid'[\s\S]*'block'"),
@@ -405,7 +406,7 @@ def array(**changes: Any) -> dict[str, Any]:
         (array(estimator=["average_precision"] * 2), "each once"),
         (array(prevalence=1.0), r"prevalence must lie between 0 and 1[\s\S]*1\.0"),
         (array(prevalence="low"), "prevalence must lie between"),
-        (array(positive_from=0), "positive_from must be at least 1"),
+        (array(positive_from=0), "positive_from must be a whole number from 1"),
     ],
 )
 def test_bad_arrays(inputs: dict[str, Any], message: str) -> None:
@@ -557,7 +558,7 @@ def test_aggregate_without_queries_keeps_the_first_interval(forest: xr.DataTree)
 
 def test_the_records_name_every_estimator_and_interval() -> None:
     assert list(ESTIMATORS)[: len(NAMES)] == NAMES
-    assert [spec.code for spec in ESTIMATORS.values()] == list(range(len(ESTIMATORS)))
+    assert [getattr(codes, name.upper()) for name in ESTIMATORS] == list(range(len(ESTIMATORS)))
     for name in ("interpolated_max", "interpolated_mean", "interpolated_median", "interpolated_convex"):
         assert name in ESTIMATORS
     assert {"binormal", "continuous", "discrete", "roc_area", "gain_area"} < set(ESTIMATORS)

@@ -24,10 +24,10 @@ from test_traps import longest_silence
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
 from aucpr_dask.evaluation.random_streams import stream_key
-from aucpr_dask.evaluation.request import Request
 from aucpr_dask.evaluation.resampled_rankings import replicate_rankings, stratified_folds
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.storage.stores import nodes_of
 
 NEGATIVES, POSITIVES, UNITS = 0, 1, 2
@@ -213,9 +213,9 @@ def replicates(
     arrays = {"score": score} | {name: np.asarray(given.pop(name)) for name in roles if given.get(name) is not None}
     given = {name: value for name, value in given.items() if name not in roles}
     arrays["key"] = np.asarray(key, np.uint64)
-    request = Request(tuple(estimators), **given)
+    options = EvaluationOptions(estimators=tuple(estimators), **given)
     return replicate_rankings(
-        *arrays.values(), roles=tuple(arrays), request=request, n_resamples=n_resamples, bayesian=bayesian
+        *arrays.values(), roles=tuple(arrays), options=options, n_resamples=n_resamples, bayesian=bayesian
     )
 
 
@@ -782,17 +782,17 @@ def test_stratified_folds_are_balanced_and_shuffled() -> None:
     label = random.choice([-2, -1, 0, 1], (3, 200)).astype(np.int8)
     key = np.array([1, 2, 2], np.uint64)
     for unjudged in ("negative", "drop"):
-        request = Request(("average_precision",), unjudged=unjudged)
-        fold = stratified_folds({"label": label}, key, request, 7)
+        options = EvaluationOptions(unjudged=unjudged)
+        fold = stratified_folds({"label": label}, key, options, 7)
         for row in range(3):
             for part in classes_of(label[row], unjudged):
                 sizes = np.bincount(fold[row][part > 0], minlength=7)
                 assert sizes.size == 7
                 assert np.ptp(sizes) <= 1
-        np.testing.assert_array_equal(stratified_folds({"label": label[:1]}, key[:1], request, 7)[0], fold[0])
+        np.testing.assert_array_equal(stratified_folds({"label": label[:1]}, key[:1], options, 7)[0], fold[0])
         items = np.flatnonzero(label[0] == 1)
         assert (fold[0][items] != np.arange(items.size) % 7).any()
-    same = stratified_folds({"label": label[0]}, key, request, 7)
+    same = stratified_folds({"label": label[0]}, key, options, 7)
     assert (same[0] != same[1]).any()
     np.testing.assert_array_equal(same[1], same[2])
 
@@ -803,8 +803,8 @@ def test_folds_are_dealt_by_name() -> None:
     result = ap.evaluate(scores, intervals=methods, n_folds=4, seed=9)
     for query in scores["query"].values:
         part = scores.sel(query=query)
-        request = Request(("average_precision",))
-        fold = stratified_folds({"label": part["label"].values}, np.uint64(stream_key(9, "", query)), request, 4)
+        options = EvaluationOptions()
+        fold = stratified_folds({"label": part["label"].values}, np.uint64(stream_key(9, "", query)), options, 4)
         for model in range(2):
             areas = np.array(
                 [ap.estimate(part["score"].values[model][fold == f], part["label"].values[fold == f]) for f in range(4)]
@@ -1015,7 +1015,7 @@ UNWEIGHTED = r"known for unweighted items drawn one by one[\s\S]*"
         (
             pooled(),
             {"intervals": "bootstrap", "ties": "expectation"},
-            r"replicates have ties, whose expectation is not theirs[\s\S]*ties='expectation'[\s\S]*ties='block'",
+            r"not known for replicates[\s\S]*ties='expectation'[\s\S]*ties='block'",
         ),
         (pooled(), {"intervals": "influence", "ties": "expectation"}, INFLUENCE + "ties='expectation'"),
         (pooled(), {"intervals": "bootstrap_t", "estimators": "continuous"}, INFLUENCE + "bootstrap_t with continuous"),
@@ -1104,7 +1104,7 @@ def test_the_acceleration_of_every_estimator_is_that_of_the_jackknife(kind: str)
     score = np.round(score, 1 if kind == "ties" else 9)
     unit = np.arange(70) % 20 if kind == "clusters" else np.arange(70)
     given = {"score": score[None], "label": label} | ({"cluster": unit} if kind == "clusters" else {})
-    options: dict[str, Any] = {"roles": tuple(given), "request": Request(tuple(JACKKNIFED))}
+    options: dict[str, Any] = {"roles": tuple(given), "options": EvaluationOptions(estimators=tuple(JACKKNIFED))}
     ours = estimate_accelerations(*given.values(), is_stratified=kind != "clusters", **options)
     np.testing.assert_allclose(ours[0], accelerations_by_refitting(score, label, JACKKNIFED, unit), rtol=1e-8)
 

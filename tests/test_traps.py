@@ -158,7 +158,7 @@ def test_numba_is_imported_by_the_kernels_only() -> None:
         "evaluation.chunk_passes.items_between",
         "evaluation.chunk_passes.join_items",
         "evaluation.chunk_passes.add_items",
-        "evaluation.in_chunks.as_it_is",
+        "evaluation.in_chunks.unchanged",
         "evaluation.resampled_rankings.replicate_rankings",
         "evaluation.resampled_rankings.evaluate_folds",
         "evaluation.resampled_rankings.influence_errors",

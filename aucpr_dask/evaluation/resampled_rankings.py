@@ -1,7 +1,4 @@
-"""Functions on NumPy blocks behind intervals: replicates, folds, standard errors, and the bounds made from them.
-
-Like those of `blocks`, they are module-level functions that enter a graph by name.
-"""
+"""Functions on the NumPy blocks of a graph: replicates, folds, standard errors, and the intervals made from them."""
 
 from __future__ import annotations
 
@@ -18,19 +15,20 @@ from aucpr_dask.evaluation.rankings import (
     check_rows,
     class_weights,
     evaluate_rankings,
-    options_of,
     ranks,
+    reading_of,
     targets_of,
 )
-from aucpr_dask.evaluation.request import Request
+from aucpr_dask.schema.options import EvaluationOptions
 
-FOLDS = 1  # purpose of a stream, beside resampling
+FOLDS = 1  # a stream of random numbers apart from those of resampling
 
 
 def replicate_rankings(
     *arrays: Array,
     roles: tuple[str, ...],
-    request: Request,
+    options: EvaluationOptions,
+    extras: tuple[str, ...] = (),
     n_resamples: int,
     bayesian: bool,
     is_stratified: bool = True,
@@ -42,17 +40,14 @@ def replicate_rankings(
 
     Parameters
     ----------
-    *arrays : ndarray
-        One for each of `roles`.
-    roles : tuple of str
-        Those of :func:`evaluate_rankings`, ``key`` (uint64: what the resamples of a ranking are
-        drawn by) and, to draw clusters, ``cluster`` (int64, on the item axis).
-    request : Request
+    *arrays, roles, options, extras
+        See :func:`evaluate_rankings`; more roles are ``key`` (uint64: the key of the resamples of a ranking) and, to
+        draw clusters, ``cluster`` (int64, on the item axis).
     n_resamples : int
     bayesian : bool
         Dirichlet weights in place of multiplicities.
     is_stratified : bool
-        Whether positives and negatives are drawn apart.
+        Whether to draw positives and negatives separately.
     first_resample : int
         The first one to evaluate.
 
@@ -63,8 +58,8 @@ def replicate_rankings(
     from aucpr_dask import kernels
 
     named = dict(zip(roles, arrays, strict=True))
-    rows, items = checked_items(named, request)
-    targets = targets_of(request)
+    rows, items = checked_items(named, options)
+    targets = targets_of(options, extras)
     replicates = kernels.replicate_rows(
         items.score,
         items.positive,
@@ -73,7 +68,7 @@ def replicate_rankings(
         items.cluster,
         rows.broadcast(named["key"]),
         items.unseen,
-        options_of(request),
+        reading_of(options),
         targets,
         n_resamples,
         bayesian,
@@ -85,7 +80,7 @@ def replicate_rankings(
 
 
 def estimate_accelerations(
-    *arrays: Array, roles: tuple[str, ...], request: Request, is_stratified: bool
+    *arrays: Array, roles: tuple[str, ...], options: EvaluationOptions, is_stratified: bool
 ) -> NDArray[np.float64]:
     """Compute the acceleration of every estimator from its exact jackknife.
 
@@ -95,8 +90,8 @@ def estimate_accelerations(
     from aucpr_dask import kernels
 
     named = dict(zip(roles, arrays, strict=True))
-    rows, items = checked_items(named, request)
-    targets = targets_of(replace(request, extras=()))
+    rows, items = checked_items(named, options)
+    targets = targets_of(options)
     values = kernels.accelerations(
         items.score,
         items.positive,
@@ -104,7 +99,7 @@ def estimate_accelerations(
         items.class_row,
         items.cluster,
         items.unseen,
-        options_of(request),
+        reading_of(options),
         targets,
         is_stratified,
     )
@@ -112,22 +107,22 @@ def estimate_accelerations(
     return shaped
 
 
-def effective_positives(*arrays: Array, roles: tuple[str, ...], request: Request) -> NDArray[np.float64]:
+def effective_positives(*arrays: Array, roles: tuple[str, ...], options: EvaluationOptions) -> NDArray[np.float64]:
     """Count positives with weights as Kish does: (sum of weights)^2 / sum of their squares; ``(item), ... -> ()``."""
     named = dict(zip(roles, arrays, strict=True))
     rows = Rows(named)
-    positive, _, class_row = _classes(rows, named, request)
+    positive, _, class_row = _classes(rows, named, options)
     out = np.empty(class_row.size)
     for row, score in enumerate(rows.full(named["score"])):
         weight = positive[class_row[row]]
-        weight = weight[~np.isnan(score)] if request.missing == "drop" else weight
+        weight = weight[~np.isnan(score)] if options.missing == "drop" else weight
         squares = (weight**2).sum()
         out[row] = weight.sum() ** 2 / squares if squares > 0 else 0.0
     return out.reshape(rows.lead)
 
 
 class Items(NamedTuple):
-    """What is resampled: scores by ranking, class weights by class row, clusters, positives that are no item."""
+    """The items to resample: scores by ranking, class weights by class row, clusters, positives that are no item."""
 
     score: Array
     positive: NDArray[np.float64]
@@ -137,10 +132,10 @@ class Items(NamedTuple):
     unseen: NDArray[np.float64]
 
 
-def checked_items(named: dict[str, Array], request: Request) -> tuple[Rows, Items]:
-    """Return how the rankings of a block unfold, and what is resampled of them."""
+def checked_items(named: dict[str, Array], options: EvaluationOptions) -> tuple[Rows, Items]:
+    """Return how the rankings of a block unfold into rows, and the items to resample."""
     rows = Rows(named)
-    positive, negative, class_row = _classes(rows, named, request)
+    positive, negative, class_row = _classes(rows, named, options)
     unseen = _unseen(rows, named, positive, class_row)
     cluster = named["cluster"].reshape(-1) if "cluster" in named else None
     if cluster is not None:
@@ -148,10 +143,10 @@ def checked_items(named: dict[str, Array], request: Request) -> tuple[Rows, Item
     score = rows.full(named["score"])
     is_item = (positive > 0) | (negative > 0)
     n_missing = [np.count_nonzero(np.isnan(row) & is_item[i]) for row, i in zip(score, class_row, strict=True)]
-    check_rows({"n_missing": np.array(n_missing, np.float64), "n_unseen": unseen}, rows, request)
-    if request.ties == "trec_eval":
+    check_rows({"n_missing": np.array(n_missing, np.float64), "n_unseen": unseen}, rows, options)
+    if options.ties == "trec_eval":
         tie_order, tie_row = rows.distinct(named["tie_order"])
-        score = np.stack([ranks(row, tie_order[tie_row[i]], request.missing) for i, row in enumerate(score)])
+        score = np.stack([ranks(row, tie_order[tie_row[i]], options.missing) for i, row in enumerate(score)])
     return rows, Items(score, positive, negative, class_row, cluster, unseen)
 
 
@@ -166,12 +161,12 @@ def _refuse_unseen(rows: Rows, unseen: NDArray[np.float64]) -> None:
 
 
 def _classes(
-    rows: Rows, named: dict[str, Array], request: Request
+    rows: Rows, named: dict[str, Array], options: EvaluationOptions
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
     """Return each item's weight in both classes, 0 and 1 without weights, by distinct row."""
     if "label" in named and "weight" not in named:
         named = named | {"weight": np.ones(1)}
-    return class_weights(rows, named, request)
+    return class_weights(rows, named, options)
 
 
 def _unseen(
@@ -184,51 +179,43 @@ def _unseen(
     return unseen
 
 
-def evaluate_folds(*arrays: Array, roles: tuple[str, ...], request: Request, n_folds: int) -> NDArray[np.float64]:
-    """Evaluate every fold of every ranking of a block, the other folds left out.
+def evaluate_folds(
+    *arrays: Array, roles: tuple[str, ...], options: EvaluationOptions, n_folds: int
+) -> NDArray[np.float64]:
+    """Evaluate every fold of every ranking of a block, without the other folds.
 
-    A generalized function: ``(item), (item), ... -> (estimator, fold)``; the leading dimensions broadcast.
-
-    Parameters
-    ----------
-    *arrays : ndarray
-        One for each of `roles`.
-    roles : tuple of str
-        Those of :func:`evaluate_rankings`, and ``fold`` (integers from 0, on the item axis) or
-        ``key`` (uint64: what stratified folds are drawn by).
-    request : Request
-    n_folds : int
-
-    Returns
-    -------
-    ndarray of float64, shape (..., estimators, n_folds)
+    A generalized function: ``(item), (item), ... -> (estimator, fold)``; more roles than those of
+    :func:`evaluate_rankings` are ``fold`` (integers from 0, on the item axis) or ``key`` (uint64: the key of
+    stratified folds).
     """
     named = dict(zip(roles, arrays, strict=True))
     key, fold = named.pop("key", None), named.pop("fold", None)
     if fold is None:
-        fold = stratified_folds(named, key, request, n_folds)
+        fold = stratified_folds(named, key, options, n_folds)
     columns = []
     for number in range(n_folds):
         part = named | {name: np.where(fold == number, named[name], off) for name, off in LEFT_OUT if name in named}
         if "n_positive" in named:  # positives that are no item are shared out
-            here, everywhere = ((x["label"] >= (request.positive_from or 1)).sum(axis=-1) for x in (part, named))
+            here, everywhere = ((x["label"] >= (options.positive_from or 1)).sum(axis=-1) for x in (part, named))
             part["n_positive"] = here + (named["n_positive"] - everywhere) / n_folds
-        values = evaluate_rankings(*part.values(), roles=tuple(part), request=replace(request, extras=()))
-        columns.append(values[..., : len(request.estimators)])
+        values = evaluate_rankings(*part.values(), roles=tuple(part), options=options)
+        columns.append(values[..., : len(options.estimators)])
     return np.stack(columns, axis=-1)
 
 
 LEFT_OUT = (("label", -2), ("positive_weight", 0.0), ("negative_weight", 0.0))
 
 
-def stratified_folds(named: dict[str, Array], key: Array | None, request: Request, n_folds: int) -> NDArray[np.int64]:
+def stratified_folds(
+    named: dict[str, Array], key: Array | None, options: EvaluationOptions, n_folds: int
+) -> NDArray[np.int64]:
     """Deal the items of each class to folds in random order: folds differ by one item of a class at most."""
-    weight = named["positive_weight"] if "label" not in named else named["label"] >= (request.positive_from or 1)
+    weight = named["positive_weight"] if "label" not in named else named["label"] >= (options.positive_from or 1)
     is_positive = weight > 0
     shape = np.broadcast_shapes(is_positive.shape[:-1], np.asarray(key).shape)
     fold = np.empty((*shape, is_positive.shape[-1]), dtype=np.int64)
     keys, classes = np.broadcast_to(np.asarray(key), shape), np.broadcast_to(is_positive, fold.shape)
-    lowest = 0 if request.unjudged == "drop" else -1
+    lowest = 0 if options.unjudged == "drop" else -1
     is_item = np.broadcast_to(named["label"] >= lowest if "label" in named else True, fold.shape)
     for index in np.ndindex(shape):
         words = np.random.Philox(key=int(keys[index]) + (FOLDS << 64)).random_raw(fold.shape[-1])
@@ -241,7 +228,11 @@ def stratified_folds(named: dict[str, Array], key: Array | None, request: Reques
 
 
 def influence_columns(
-    *arrays: Array, roles: tuple[str, ...], request: Request, clusters: NDArray[np.int64] | None, is_fixed: bool
+    *arrays: Array,
+    roles: tuple[str, ...],
+    options: EvaluationOptions,
+    clusters: NDArray[np.int64] | None,
+    is_fixed: bool,
 ) -> NDArray[np.float64]:
     """Compute the influences of every ranking of a block, such that their products add up to covariances.
 
@@ -249,7 +240,7 @@ def influence_columns(
 
     Parameters
     ----------
-    *arrays, roles, request
+    *arrays, roles, options
         See :func:`evaluate_rankings`, which checks them.
     clusters : ndarray of int64, shape (items,), or None
         The number of each item's cluster.
@@ -263,18 +254,18 @@ def influence_columns(
     """
     from aucpr_dask.kernels.areas.influence import influence_rows
 
-    estimate = evaluate_rankings(*arrays, roles=roles, request=replace(request, extras=()))[..., 0]
+    estimate = evaluate_rankings(*arrays, roles=roles, options=options)[..., 0]
     named = dict(zip(roles, arrays, strict=True))
     rows = Rows(named)
-    positive, negative, row = _classes(rows, named, request)
+    positive, negative, row = _classes(rows, named, options)
     unseen = _unseen(rows, named, positive, row)
     score = rows.full(named["score"])
     design: dict[str, bool] = {"prevalence_is_fixed": is_fixed, "is_corrected": clusters is None}
-    influence = influence_rows(score, positive, negative, row, options_of(request), unseen, **design)
+    influence = influence_rows(score, positive, negative, row, reading_of(options), unseen, **design)
     values = influence.values
     if clusters is not None:
         _refuse_unseen(rows, unseen)
-        is_counted = ~np.isnan(score) | (request.missing in ("last", "unretrieved"))
+        is_counted = ~np.isnan(score) | (options.missing in ("last", "unretrieved"))
         values = _sums_over_clusters(
             values, clusters, (positive > 0)[row] & is_counted, (negative > 0)[row] & is_counted
         )
@@ -303,41 +294,34 @@ def _sums_over_clusters(
     return sums
 
 
-def influence_errors(*arrays: Array, roles: tuple[str, ...], request: Request, is_fixed: bool) -> NDArray[np.float64]:
+def influence_errors(
+    *arrays: Array, roles: tuple[str, ...], options: EvaluationOptions, is_fixed: bool
+) -> NDArray[np.float64]:
     """Compute standard errors of average precision from the influence of every item, or of every ``cluster``.
 
-    A generalized function: ``(item), (item), ... -> ()``; for weights and clusters, of which blocks of positives do
-    not tell enough.
+    A generalized function: ``(item), (item), ... -> ()``; for weights and clusters, where the tie groups of positives
+    are not enough.
     """
     named = dict(zip(roles, arrays, strict=True))
     clusters = named.pop("cluster").reshape(-1) if "cluster" in named else None
-    request = replace(request, estimators=("average_precision",))
+    options = replace(options, estimators=("average_precision",))
     columns = influence_columns(
-        *named.values(), roles=tuple(named), request=request, clusters=clusters, is_fixed=is_fixed
+        *named.values(), roles=tuple(named), options=options, clusters=clusters, is_fixed=is_fixed
     )
     return np.asarray(np.sqrt((columns[..., :-1] ** 2).sum(axis=-1)))
 
 
 def errors_where_known(estimate: Array, error: Array, is_known: Array) -> NDArray[np.float64]:
-    """Return standard errors of the estimates that there are, by the estimators that have one; else NaN."""
+    """Return standard errors where both the estimate and its error are known, else NaN."""
     return np.where(is_known & ~np.isnan(estimate), error, np.nan)
 
 
 def evidence_bounds(
     *arrays: Array, names: tuple[str, ...], methods: tuple[str, ...], level: float
 ) -> NDArray[np.float64]:
-    """Return the bounds of intervals, shape (..., methods, 2), formula or not, from what they are made of.
+    """Return the bounds of intervals, shape (..., methods, 2); `names` of the arrays are fields of `Evidence`.
 
     A generalized function: ``(), (), (resample), (fold), ... -> (method, ci_bound)``.
-
-    Parameters
-    ----------
-    *arrays : ndarray
-        One for each of `names`.
-    names : tuple of str
-        Fields of :class:`aucpr_dask.kernels.intervals.replicates.Evidence`.
-    methods : tuple of str
-    level : float
     """
     from aucpr_dask.kernels.intervals import formulas as intervals
     from aucpr_dask.kernels.intervals import replicates as replicate_intervals

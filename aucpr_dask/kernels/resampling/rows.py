@@ -84,7 +84,7 @@ def replicate_rows(
     out = np.empty((len(score), targets.codes.size, n_resamples - first_resample))
     n_items = score.shape[1]
     panel = _rankings_at_once(n_items)
-    for group in _sharing(class_row, key, n_unseen):
+    for group in rows_sharing_draws(class_row, key, n_unseen):
         classes = positive[class_row[group[0]]], negative[class_row[group[0]]]
         units = units_of(*classes, cluster, int(n_unseen[group[0]]), is_stratified)
         if cluster is not None and units.size[0] < 2:
@@ -117,7 +117,7 @@ def _rankings_at_once(n_items: int) -> int:
     return max(1, LAYOUT_BYTES // (20 * max(1, n_items)))
 
 
-def _sharing(
+def rows_sharing_draws(
     class_row: NDArray[np.int64], key: NDArray[np.uint64], n_unseen: NDArray[np.float64]
 ) -> Iterator[NDArray[np.int64]]:
     """Yield the rows that share multiplicities."""
