@@ -25,11 +25,11 @@ from aucpr_dask.scores.importing.files import (
     FilePath,
     ImportSummary,
     OnProgress,
+    closest,
     count_items,
     find_files,
     local_copy,
     named_files,
-    near,
     report,
     summarize,
     write_blocks,
@@ -643,7 +643,7 @@ def _check_renamed(rename: Mapping[str, str], groups: Mapping[str, xr.Dataset], 
                 "there is no variable or dimension of this name",
                 where=path,
                 received=repr(name),
-                allowed=near(name, sorted(known)),
+                allowed=closest(name, sorted(known)),
             )
 
 

@@ -109,7 +109,7 @@ def count(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def near(name: str, names: Iterable[str]) -> str:
+def closest(name: str, names: Iterable[str]) -> str:
     """Return the names most like `name`, or the first few if none is."""
     listed = list(names)
     return few(difflib.get_close_matches(name, listed, n=MOST_SUGGESTIONS, cutoff=0.5) or listed)
