@@ -30,12 +30,7 @@ def write_evaluations(result: Scores, folder: Path) -> list[Path]:
     r"""Write a result as ``trec_eval -q`` prints it: a file for each model, in a folder for each data set.
 
     A line is measure, query and value; the lines of ``all`` at the end are the number of queries and the means over
-    those whose estimate is defined. Average precision is ``map``, as there; other estimators keep their names.
-
-    Returns
-    -------
-    list of Path
-        The files.
+    those whose estimate is defined. Average precision is called ``map``, as there; other estimators keep their names.
     """
     files = []
     folders = _folders(result, folder)
@@ -68,23 +63,12 @@ def _line(measure: str, query: str, value: str) -> str:
 
 
 def write_runs(scores: Scores, folder: Path) -> list[Path]:
-    """Write scores as TREC runs and judgments, from which trec_eval finds the same values.
+    """Write scores as TREC runs and judgments, from which trec_eval computes the same values.
 
     Each data set gets ``runs/`` with a file for each model, and ``qrels.txt``; or a file of judgments for each model,
-    in ``qrels/``, where models have lists of their own. Without names of items these are numbered so that trec_eval
-    breaks ties by ``tie_order``, as ``ties="trec_eval"`` does. A missing score is a document that was not
-    retrieved, and an unjudged one is not in the judgments; positives that were never scored are there as
-    ``not-retrieved``.
-
-    Returns
-    -------
-    list of Path
-        The runs and the judgments.
-
-    Raises
-    ------
-    InvalidInputError
-        If labels are soft: judgments are grades.
+    in ``qrels/``, where models have their own lists. Without names, items are numbered so that trec_eval breaks ties by
+    ``tie_order``, as ``ties="trec_eval"`` does. A missing score is a document that was not retrieved, an unjudged item
+    is not in the judgments, and positives that were never scored are there as ``not-retrieved``.
     """
     files = []
     folders = _folders(scores, folder)
