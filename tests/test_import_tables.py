@@ -16,7 +16,7 @@ import pytest
 
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, StoreError
 from aucpr_dask.scores import open_scores
-from aucpr_dask.scores.importing import tables
+from aucpr_dask.scores.importing import table_files
 from aucpr_dask.scores.importing.tables import import_table
 from aucpr_dask.storage import stores
 
@@ -120,7 +120,7 @@ class TestLayouts:
         (tmp_path / "t.csv").write_text("\n".join(lines))
         expected, _ = load(tmp_path / "t.csv", label="y", models=list("abcef"), **jobs)
         for cells, size in ((1, 1), (56, 900), (2**20, 200)):
-            monkeypatch.setattr(tables, "_BATCH_CELLS", cells)
+            monkeypatch.setattr(table_files, "BATCH_CELLS", cells)
             monkeypatch.setattr(stores, "CHUNK_BYTES", size)
             scores, _ = load(tmp_path / "t.csv", label="y", models=list("abcef"), **jobs)
             assert scores.identical(expected)
@@ -256,7 +256,7 @@ class TestWrong:
         assert not (tmp_path / "s.zarr").exists()
 
     def test_number_fails_late(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(tables, "_BATCH_CELLS", 4)
+        monkeypatch.setattr(table_files, "BATCH_CELLS", 4)
         (tmp_path / "t.csv").write_text("y,a\n" + "1,2\n" * 9 + "0,none\n")
         with pytest.raises(FileFormatError, match=r"(?s)line 11, column 'a'.*'none'.*exclude='a'"):
             load(tmp_path / "t.csv", label="y")
@@ -368,7 +368,7 @@ class TestStore:
     @pytest.mark.slow
     def test_memory_does_not_grow_with_the_rows(self, tmp_path, monkeypatch):
         monkeypatch.setattr(stores, "CHUNK_BYTES", 2**16)
-        monkeypatch.setattr(tables, "_BATCH_CELLS", 2**12)
+        monkeypatch.setattr(table_files, "BATCH_CELLS", 2**12)
         line = "1," + ",".join(["0.123456"] * 99) + "\n"
         peaks = []
         for number in (300, 300, 3000):

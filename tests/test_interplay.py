@@ -27,7 +27,7 @@ from conftest import pooled, queried
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, InvalidInputError, StoreError
-from aucpr_dask.interplay import trec
+from aucpr_dask.interplay import trec_files
 from aucpr_dask.interplay.naming import cell, distinct, file_name, metric_name
 from aucpr_dask.interplay.scikit import area
 from aucpr_dask.schema.estimators import ESTIMATORS
@@ -402,7 +402,7 @@ def test_runs_of_a_data_set_without_queries(hostile: xr.Dataset, tmp_path: Path)
     soft = dataset.drop_vars("label").assign(positive_weight=dataset["label"], negative_weight=1 - dataset["label"])
     with pytest.raises(InvalidInputError, match="only scores with labels"):
         ap.export(soft, tmp_path / "soft", format="trec_run")
-    assert (folder / "qrels.txt").read_text()[0] == trec.ONLY_QUERY
+    assert (folder / "qrels.txt").read_text()[0] == trec_files.ONLY_QUERY
 
 
 # scikit-learn

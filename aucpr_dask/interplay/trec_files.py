@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.interplay.columns import Columns, tidy_columns
+from aucpr_dask.interplay.columns import DATASET, tidy_table
 from aucpr_dask.interplay.naming import distinct, file_name, word
 from aucpr_dask.schema.names import LONGEST_NAME
 from aucpr_dask.schema.variables import ESTIMATOR, GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED
@@ -29,35 +30,28 @@ def write_evaluations(result: Scores, folder: Path) -> list[Path]:
     r"""Write a result as ``trec_eval -q`` prints it: a file for each model, in a folder for each data set.
 
     A line is measure, query and value; the lines of ``all`` at the end are the number of queries and the means over
-    those whose estimate is defined. Average precision is ``map``, as there; other estimators keep their names.
-
-    Returns
-    -------
-    list of Path
-        The files.
+    those whose estimate is defined. Average precision is called ``map``, as there; other estimators keep their names.
     """
     files = []
-    for place, columns in zip(_folders(result, folder), tidy_columns(result), strict=True):
-        models = columns.get(MODEL, np.full(len(columns["estimate"]), "model", object))
-        stems = distinct(dict.fromkeys(models), file_name, _LONGEST_STEM)
-        n_rows = len(models) // len(stems)  # the rows of a model stand together
-        for number, stem in enumerate(stems.values()):
-            rows = slice(number * n_rows, (number + 1) * n_rows)
-            lines = _evaluation_lines({name: values[rows] for name, values in columns.items()})
-            files.append(_write(place / f"{stem}.eval", lines))
+    folders = _folders(result, folder)
+    table = tidy_table(result)
+    for path, rows in table.groupby(table.get(DATASET, pd.Series("", table.index)), sort=False):
+        models = rows.get(MODEL, pd.Series("model", rows.index))
+        stems = distinct(models.unique(), file_name, _LONGEST_STEM)
+        for model, own in rows.groupby(models, sort=False):
+            files.append(_write(folders[str(path)] / f"{stems[str(model)]}.eval", _evaluation_lines(own)))
     return files
 
 
-def _evaluation_lines(columns: Columns) -> Iterator[str]:
-    measures = [MEASURES.get(name, name) for name in columns[ESTIMATOR]]
-    queries = columns.get(QUERY, np.full(len(measures), None))
+def _evaluation_lines(rows: pd.DataFrame) -> Iterator[str]:
+    measures = rows[ESTIMATOR].replace(MEASURES)
     by_measure: dict[str, list[float]] = {measure: [] for measure in measures}
-    for measure, query, value in zip(measures, queries, columns["estimate"].tolist(), strict=True):
+    for measure, query, value in zip(measures, rows.get(QUERY, [None] * len(rows)), rows["estimate"], strict=True):
         if math.isfinite(value):
             by_measure[measure].append(value)
-            if query is not None:
+            if isinstance(query, str):
                 yield _line(measure, word(query), f"{value:.4f}")
-    if QUERY in columns:
+    if QUERY in rows:
         yield _line("num_q", ALL, str(max(map(len, by_measure.values()))))
     for measure, values in by_measure.items():
         if values:
@@ -69,41 +63,32 @@ def _line(measure: str, query: str, value: str) -> str:
 
 
 def write_runs(scores: Scores, folder: Path) -> list[Path]:
-    """Write scores as TREC runs and judgments, from which trec_eval finds the same values.
+    """Write scores as TREC runs and judgments, from which trec_eval computes the same values.
 
     Each data set gets ``runs/`` with a file for each model, and ``qrels.txt``; or a file of judgments for each model,
-    in ``qrels/``, where models have lists of their own. Without names of items these are numbered so that trec_eval
-    breaks ties by ``tie_order``, as ``ties="trec_eval"`` does. A missing score is a document that was not
-    retrieved, and an unjudged one is not in the judgments; positives that were never scored are there as
-    ``not-retrieved``.
-
-    Returns
-    -------
-    list of Path
-        The runs and the judgments.
-
-    Raises
-    ------
-    InvalidInputError
-        If labels are soft: judgments are grades.
+    in ``qrels/``, where models have their own lists. Without names, items are numbered so that trec_eval breaks ties by
+    ``tie_order``, as ``ties="trec_eval"`` does. A missing score is a document that was not retrieved, an unjudged item
+    is not in the judgments, and positives that were never scored are there as ``not-retrieved``.
     """
     files = []
-    for place, (path, node) in zip(_folders(scores, folder), nodes_of(scores), strict=True):
+    folders = _folders(scores, folder)
+    for path, node in nodes_of(scores):
         if "score" not in node or "label" not in node:
             raise InvalidInputError(
                 "only scores with labels make runs and judgments",
                 where=f"data set {path!r}" if path else None,
                 received=", ".join(map(str, node.data_vars)),
             )
-        files += _write_data_set(node if QUERY in node.dims else node.expand_dims({QUERY: [ONLY_QUERY]}), place)
+        files += _write_data_set(node if QUERY in node.dims else node.expand_dims({QUERY: [ONLY_QUERY]}), folders[path])
     return files
 
 
-def _folders(data: Scores, folder: Path) -> list[Path]:
-    """Return a folder for each data set: `folder` itself if there is one only."""
-    paths = [path for path, _ in nodes_of(data)]
-    names = distinct(paths, file_name, LONGEST_NAME) if isinstance(data, xr.DataTree) else {"": "."}
-    return [folder / names[path] for path in paths]
+def _folders(data: Scores, folder: Path) -> dict[str, Path]:
+    """Return a folder for each data set: `folder` itself if there is only one."""
+    if isinstance(data, xr.Dataset):
+        return {"": folder}
+    names = distinct((path for path, _ in nodes_of(data)), file_name, LONGEST_NAME)
+    return {path: folder / name for path, name in names.items()}
 
 
 def _write_data_set(node: xr.Dataset, place: Path) -> list[Path]:
