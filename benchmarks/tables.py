@@ -12,8 +12,9 @@ A mark is a comment of HTML, and what stands between it and the next ``<!-- end 
     where the figures come from
 ``<!-- speed: legend -->``
     how to read the tables
-``<!-- speed: ratio | SUITE | CASE | NAME -->``
-    within a line: how many times as long a contender takes as ours; for a floor, how many times as long ours takes
+``<!-- speed: ratio; SUITE; CASE; NAME -->``
+    within a line: how many times as long a contender takes as ours; for a floor, how many times as long ours takes.
+    Inside a table a mark separates its parts by ``;``, because ``|`` would end the cell
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def _marks(text: str) -> list[str]:
 
 
 def _content(what: str, suites: dict[str, Figures], rest: Iterable[str]) -> str:
-    first, *others = (part.strip() for part in what.split("|"))
+    first, *others = (part.strip() for part in re.split("[|;]", what))
     if first == ALL_ABOUT_READING:
         return LEGEND
     if first == MACHINE:
