@@ -1,7 +1,6 @@
 """Inject faults into runs, count the outcomes, and write the tables of ``faults.md``.
 
-``python docs/measure_faults.py`` writes the tables from the outcomes in ``faults/*.json``. ``--measure`` injects all faults
-again first, ``--only NAME`` (repeat) some of them.
+Outcomes are kept in ``faults/*.json``. ``--measure`` injects all faults again first, ``--only NAME`` (repeat) some.
 """
 
 from __future__ import annotations
@@ -99,8 +98,10 @@ def endurance_table() -> str:
 
 def main() -> None:
     """Measure what the options name, and write or print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", choices=[*FAULTS, "endurance"], help="inject only this kind (repeat)")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--only", action="append", choices=[*FAULTS, "endurance"], help="inject only this kind (repeat)"
+    )
     parser.add_argument("--times", type=int, default=20, help="how often to inject each fault")
     parser.add_argument("--measure", action="store_true", help="inject the faults again")
     parser.add_argument("--print", action="store_true", help="print the tables as JSON; write nothing")

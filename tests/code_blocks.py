@@ -88,8 +88,8 @@ def prepare(folder: Path) -> dict[str, Any]:
     """Write the files that pages use to `folder`, and return the names that their Python code finds.
 
     Five models on a pool of 40 items for each of 8 queries: ``scores.zarr``; the same as TREC runs and judgments in
-    ``runs/*.gz`` and ``qrels.txt``; one query as a table, ``predictions.csv``. ``docs`` and ``cluster`` are those of the
-    repository.
+    ``runs/*.gz`` and ``qrels.txt``; one query as a table, ``predictions.csv``. ``docs`` and ``cluster`` are those of
+    the repository.
     """
     random = np.random.default_rng(0)
     label = (random.random((8, 40)) < 0.3).astype("int8")
