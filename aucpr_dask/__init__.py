@@ -8,44 +8,49 @@ confidence intervals. Importing the package compiles nothing.
 from __future__ import annotations
 
 import importlib
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import wrapt
 
-__version__ = "0.1.0"
+from aucpr_dask._version import __version__
 
 _HOME = {
     "aggregate": "aucpr_dask.inference",
-    "area_bounds": "aucpr_dask.bounding",
+    "area_bounds": "aucpr_dask.evaluation.area_bounds",
     "compare": "aucpr_dask.inference",
     "confusion": "aucpr_dask.curves",
     "connect": "aucpr_dask.clusters",
     "covariance": "aucpr_dask.inference.covarying",
     "curve": "aucpr_dask.curves",
-    "curve_bands": "aucpr_dask.bands",
+    "curve_bands": "aucpr_dask.curves.bands",
     "dominates": "aucpr_dask.curves",
     "estimate": "aucpr_dask.evaluation",
     "evaluate": "aucpr_dask.evaluation",
     "export": "aucpr_dask.interplay.exporting",
     "from_dataframe": "aucpr_dask.interplay.frames",
     "from_sklearn": "aucpr_dask.interplay.scikit",
-    "history": "aucpr_dask.versioned",
+    "history": "aucpr_dask.storage.icechunk",
     "interval": "aucpr_dask.evaluation",
     "open_comparison": "aucpr_dask.inference",
-    "open_result": "aucpr_dask.results",
+    "open_result": "aucpr_dask.evaluation.results",
     "open_scores": "aucpr_dask.scores",
-    "normalised": "aucpr_dask.references",
+    "normalised": "aucpr_dask.curves.references",
     "rank": "aucpr_dask.inference",
-    "reference_levels": "aucpr_dask.references",
+    "reference_levels": "aucpr_dask.curves.references",
     "report": "aucpr_dask.view.report",
-    "run": "aucpr_dask.execution",
+    "run": "aucpr_dask.runs.run",
     "save_comparison": "aucpr_dask.inference",
     "save_scores": "aucpr_dask.scores",
     "scorer": "aucpr_dask.interplay.scikit",
     "to_precision_recall": "aucpr_dask.curves",
     "to_roc": "aucpr_dask.curves",
-    "unachievable_precision": "aucpr_dask.references",
+    "unachievable_precision": "aucpr_dask.curves.references",
 }
 
 _MODULES = ("simulate",)
@@ -54,18 +59,21 @@ __all__ = ["__version__", *sorted([*_HOME, *_MODULES])]
 
 if TYPE_CHECKING:
     from aucpr_dask import simulate as simulate
-    from aucpr_dask.bands import curve_bands as curve_bands
-    from aucpr_dask.bounding import area_bounds as area_bounds
     from aucpr_dask.clusters import connect as connect
     from aucpr_dask.curves import confusion as confusion
     from aucpr_dask.curves import curve as curve
     from aucpr_dask.curves import dominates as dominates
     from aucpr_dask.curves import to_precision_recall as to_precision_recall
     from aucpr_dask.curves import to_roc as to_roc
+    from aucpr_dask.curves.bands import curve_bands as curve_bands
+    from aucpr_dask.curves.references import normalised as normalised
+    from aucpr_dask.curves.references import reference_levels as reference_levels
+    from aucpr_dask.curves.references import unachievable_precision as unachievable_precision
     from aucpr_dask.evaluation import estimate as estimate
     from aucpr_dask.evaluation import evaluate as evaluate
     from aucpr_dask.evaluation import interval as interval
-    from aucpr_dask.execution import run as run
+    from aucpr_dask.evaluation.area_bounds import area_bounds as area_bounds
+    from aucpr_dask.evaluation.results import open_result as open_result
     from aucpr_dask.inference import aggregate as aggregate
     from aucpr_dask.inference import compare as compare
     from aucpr_dask.inference import open_comparison as open_comparison
@@ -76,13 +84,10 @@ if TYPE_CHECKING:
     from aucpr_dask.interplay.frames import from_dataframe as from_dataframe
     from aucpr_dask.interplay.scikit import from_sklearn as from_sklearn
     from aucpr_dask.interplay.scikit import scorer as scorer
-    from aucpr_dask.references import normalised as normalised
-    from aucpr_dask.references import reference_levels as reference_levels
-    from aucpr_dask.references import unachievable_precision as unachievable_precision
-    from aucpr_dask.results import open_result as open_result
+    from aucpr_dask.runs.run import run as run
     from aucpr_dask.scores import open_scores as open_scores
     from aucpr_dask.scores import save_scores as save_scores
-    from aucpr_dask.versioned import history as history
+    from aucpr_dask.storage.icechunk import history as history
     from aucpr_dask.view.report import report as report
 
 
@@ -90,6 +95,50 @@ if TYPE_CHECKING:
 def _register_accessor(module: ModuleType) -> None:
     """Let ``.aucpr`` be there whenever xarray is, without importing xarray for it."""
     importlib.import_module("aucpr_dask.accessor")
+
+
+# Modules of version 0.1 that the documentation named, and where they are now. To be removed with version 0.3.
+_MOVED = {
+    "bands": "curves.bands",
+    "bounding": "evaluation.area_bounds",
+    "execution": "runs.run",
+    "planning": "runs.planning",
+    "references": "curves.references",
+    "results": "evaluation.results",
+    "scores.arrays": "scores.importing.arrays",
+    "scores.tables": "scores.importing.tables",
+    "scores.trec": "scores.importing.trec",
+    "specs": "schema.estimators",
+    "stores": "storage.stores",
+    "study": "simulate.studies",
+    "urls": "storage.urls",
+    "variables": "schema.variables",
+    "versioned": "storage.icechunk",
+}
+
+
+class _MovedModules(MetaPathFinder, Loader):
+    """Import modules by the names that they had in version 0.1, with a warning."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return a spec if the name is one of those."""
+        is_moved = fullname.removeprefix(f"{__name__}.") in _MOVED and fullname.startswith(f"{__name__}.")
+        return ModuleSpec(fullname, self) if is_moved else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return the module from its new place."""
+        place = f"{__name__}.{_MOVED[spec.name.removeprefix(f'{__name__}.')]}"
+        message = f"{spec.name} has moved to {place}; the old name will be removed in version 0.3"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return importlib.import_module(place)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Do nothing: the module has been executed under its new name."""
+
+
+sys.meta_path.append(_MovedModules())
 
 
 def __getattr__(name: str) -> Any:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     from matplotlib.axes import Axes
 
-    from aucpr_dask.stores import Scores
+    from aucpr_dask.storage.stores import Scores
 
 
 class Plots:
@@ -78,7 +78,7 @@ class _Accessor:
 
     def evaluate(self, *args: Any, **options: Any) -> Scores:
         """Evaluate score data sets: :func:`aucpr_dask.evaluate` of this object."""
-        from aucpr_dask.evaluation import evaluate
+        from aucpr_dask.evaluation.api import evaluate
 
         return evaluate(self._data, *args, **options)
 
@@ -160,22 +160,20 @@ class _Accessor:
 
     def flagged(self, flag: str) -> Scores:
         """Return where a result raises the warning called `flag`, as a boolean variable of that name."""
-        from aucpr_dask.results import flagged
-        from aucpr_dask.stores import map_nodes
+        from aucpr_dask.evaluation.results import flagged
+        from aucpr_dask.storage.stores import map_nodes
 
         self._require_result()
         return map_nodes(self._data, lambda path, node: flagged(node, flag))
 
     def _require_result(self) -> None:
-        from aucpr_dask.stores import nodes_of
+        from aucpr_dask.storage.stores import nodes_of
 
         if not all("estimate" in node for _, node in nodes_of(self._data)):
             raise InvalidInputError(
-                explain(
-                    "this is not a result",
-                    received="no variable 'estimate'",
-                    remedy="evaluate the scores first: scores.aucpr.evaluate()",
-                )
+                "this is not a result",
+                received="no variable 'estimate'",
+                remedy="evaluate the scores first: scores.aucpr.evaluate()",
             )
 
 

@@ -2,9 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, Self, TypeVar
+
+_Error = TypeVar("_Error", bound="AucprError")
+
 
 class AucprError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base of every error this package raises on purpose.
+
+    Parameters
+    ----------
+    what : str
+        What happened.
+    where : object
+        The file, store, data set, model, query or variable concerned.
+    received, allowed : object
+        The offending value, and what is accepted instead.
+    remedy : str
+        How to fix it.
+
+    Examples
+    --------
+    >>> print(AucprError("unknown estimator", received="'ap'", allowed="average_precision"))
+    unknown estimator
+      received: 'ap'
+      allowed: average_precision
+    """
+
+    def __init__(
+        self,
+        what: str = "",
+        *,
+        where: object = None,
+        received: object = None,
+        allowed: object = None,
+        remedy: str | None = None,
+    ) -> None:
+        parts = {"where": where, "received": received, "allowed": allowed, "remedy": remedy}
+        lines = [what, *(f"  {name}: {value}" for name, value in parts.items() if value is not None)]
+        # Escaped, so that a received value can neither steer a terminal nor imitate another part of the message.
+        super().__init__("\n".join("\n    ".join(map(printable, line.split("\n"))) for line in lines))
+
+    def with_part(self, name: str, value: object) -> Self:
+        """Return the same error with one more part in its message."""
+        return _restored(type(self), (f"{self}\n  {name}: {printable(str(value))}",))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the message as it is; to format it again would indent its lines twice."""
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(kind: type[_Error], args: tuple[Any, ...]) -> _Error:
+    error = kind.__new__(kind)
+    error.args = args
+    return error
 
 
 class InvalidInputError(AucprError, ValueError):
@@ -47,29 +99,6 @@ class ClusterError(AucprError, RuntimeError):
     """Worker processes that do not start, or a scheduler that is lost."""
 
 
-def explain(
-    what: str,
-    *,
-    where: object = None,
-    received: object = None,
-    allowed: object = None,
-    remedy: str | None = None,
-) -> str:
-    """Compose an error message: what happened, where, what was received and allowed, how to mend it.
-
-    Examples
-    --------
-    >>> print(explain("unknown estimator", received="'ap'", allowed="average_precision"))
-    unknown estimator
-      received: 'ap'
-      allowed: average_precision
-    """
-    parts = {"where": where, "received": received, "allowed": allowed, "remedy": remedy}
-    lines = [what, *(f"  {name}: {value}" for name, value in parts.items() if value is not None)]
-    # What was received may say anything: it must not steer a terminal, nor look like another part of the message.
-    return "\n".join("\n    ".join(map(printable, line.split("\n"))) for line in lines)
-
-
 def printable(text: str) -> str:
     r"""Return text as a terminal may show it, on one line: any character that does not print is escaped.
 
@@ -81,3 +110,13 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+MOST_SHOWN = 5
+
+
+def few(values: Iterable[object]) -> str:
+    """List the first few values, and say how many more there are."""
+    listed = [str(value) for value in values]
+    shown = ", ".join(listed[:MOST_SHOWN])
+    return shown + (f" and {len(listed) - MOST_SHOWN:,} more" if len(listed) > MOST_SHOWN else "")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from aucpr_dask.specs import ESTIMATORS
+from aucpr_dask.schema.estimators import ESTIMATORS
 from benchmarks.contenders import FLOAT64, Contender, Suite, contender, floor
 from benchmarks.fits import fit, fit_large_half
 from benchmarks.measure import Timing

@@ -178,7 +178,7 @@ class Bootstrap(Suite):
     @floor("drawing as we do", "draw_counts(key, first, sizes, strata, counts) for each 64 resamples", "aucpr-dask")
     def time_counts(self, n_items: int) -> None:
         """Draw how often every resample has each item, in whole lanes."""
-        from aucpr_dask.kernels.replicates import LANES, draw_counts
+        from aucpr_dask.kernels.resampling.replicates import LANES, draw_counts
 
         sizes = np.array([stratum.size for stratum in self.strata])
         key, strata = np.uint64(1), np.arange(sizes.size)

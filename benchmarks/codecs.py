@@ -98,14 +98,14 @@ def drawn(n_models: int, n_items: int) -> dict[str, np.ndarray]:
 def stored(url: str) -> dict[str, np.ndarray]:
     """Return the scores of a score store, data sets named by their paths; models are the first axis."""
     import aucpr_dask as ap
-    from aucpr_dask.stores import nodes_of
+    from aucpr_dask.storage.stores import nodes_of
 
     return {path or Path(url).stem: dataset["score"].values for path, dataset in nodes_of(ap.open_scores(url))}
 
 
 def try_codecs(name: str, score: np.ndarray, rounds: int, folder: Path) -> list[Written]:
     """Write scores with every codec, in chunks as `ap.save_scores` makes them, and read them in turns."""
-    from aucpr_dask.stores import chunk_shape
+    from aucpr_dask.storage.stores import chunk_shape
 
     chunks = chunk_shape(score.shape, score.itemsize, whole=1)
     score = score[: len(score) // chunks[0] * chunks[0]]  # whole chunks: what the last lacks would be stored, too

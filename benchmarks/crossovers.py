@@ -24,7 +24,9 @@ import numpy as np
 
 import aucpr_dask as ap
 from aucpr_dask import kernels
-from aucpr_dask.kernels import chunked_rows, resampling, rows
+from aucpr_dask.kernels.areas import rows
+from aucpr_dask.kernels.chunked import rows as chunked_rows
+from aucpr_dask.kernels.resampling import rows as resampling
 from benchmarks.fits import crossings
 from benchmarks.machine import describe_machine, use_one_thread
 from benchmarks.variants import CONSTANTS, Constant, seconds_of_variants

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from aucpr_dask.specs import ESTIMATORS
+from aucpr_dask.schema.estimators import ESTIMATORS
 from benchmarks.contenders import FLOAT64, contender, floor
 from benchmarks.rankings import OneRanking
 

@@ -84,7 +84,7 @@ class Planning(Suite):
             )
 
     def _plan(self, n_items: int) -> Any:
-        from aucpr_dask.planning import plan_run
+        from aucpr_dask.runs.planning import plan_run
 
         if n_items not in self.peaks:  # in the first call, which is not timed
             command = [sys.executable, "-c", PLAN_AND_PRINT_PEAK, str(self._url(n_items))]

@@ -67,7 +67,7 @@ class SchedulerLoad(Suite):
     @contender("through the window", "as_they_finish(client, do_nothing, calls)", "aucpr-dask")
     def time_windowed(self, case: str) -> int:
         """Submit few at a time, as a run does."""
-        from aucpr_dask.execution import as_they_finish
+        from aucpr_dask.runs.submitting import as_they_finish
 
         calls = (_arguments(number) for number in range(self.n_tasks))
         for done, _ in enumerate(as_they_finish(self.client, do_nothing, calls, retries=2, keep_going=True), start=1):
@@ -77,7 +77,7 @@ class SchedulerLoad(Suite):
 
     def findings(self, timings: list[Timing]) -> Iterator[str]:
         """Yield tasks at once, and memory."""
-        from aucpr_dask.execution import BLOCKS_AHEAD, LEAST_AHEAD
+        from aucpr_dask.runs.submitting import BLOCKS_AHEAD, LEAST_AHEAD
 
         window = max(LEAST_AHEAD, BLOCKS_AHEAD * self.n_workers)
         yield f"tasks that the scheduler knew at once: up to {self.most_tasks}; the window holds {window}"
@@ -116,7 +116,7 @@ def memory(pid: int) -> float:
 
 def _arguments(number: int) -> tuple[Any, ...]:
     """Return what the task of a block is sent."""
-    from aucpr_dask.planning import Block
+    from aucpr_dask.runs.planning import Block
 
     block = Block("", (("model", number, number + 1), ("query", 0, 1000)), (1, 1000))
     options = {"estimators": ("average_precision", "continuous"), "intervals": ("logit", "influence_logit")}

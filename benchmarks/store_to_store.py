@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from aucpr_dask.specs import ESTIMATORS
+from aucpr_dask.schema.estimators import ESTIMATORS
 from benchmarks.contenders import FLOAT64, Suite, contender, floor
 
 MODELS_AT_A_TIME = 50

@@ -32,8 +32,8 @@ POSITIVES = (10, 20, 50, 100, 1000)
 def run(store: Path, n_simulations: int, cluster: int | None) -> None:
     """Run the three parts of the study, and write their tables."""
     import aucpr_dask as ap
-    from aucpr_dask.specs import INTERVALS as SPECS
-    from aucpr_dask.study import PAPER_ESTIMATORS
+    from aucpr_dask.schema.intervals import INTERVALS as SPECS
+    from aucpr_dask.simulate.studies import PAPER_ESTIMATORS
 
     formulas = [name for name, spec in SPECS.items() if spec.is_formula]
     rest = [name for name in SPECS if name not in formulas and name != "bayesian"]

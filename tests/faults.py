@@ -35,13 +35,13 @@ from distributed import Client, Scheduler, Status, Worker, WorkerPlugin
 from test_run import assert_same_bits
 
 import aucpr_dask as ap
-import aucpr_dask.execution
-import aucpr_dask.stores
-from aucpr_dask.clusters import Description
+import aucpr_dask.runs.run
+import aucpr_dask.storage.stores
+from aucpr_dask.clusters.descriptions import Description
 from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError, StoreError
-from aucpr_dask.ledger import Ledger
-from aucpr_dask.planning import plan_run
-from aucpr_dask.stores import open_backend
+from aucpr_dask.runs.ledger import Ledger
+from aucpr_dask.runs.planning import plan_run
+from aucpr_dask.storage.stores import open_backend
 
 CHUNK_BYTES = 1000
 OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "intervals": ["logit", "bootstrap"]}
@@ -73,12 +73,12 @@ class Tally:
 @contextmanager
 def small_chunks(n_bytes: int = CHUNK_BYTES) -> Iterator[None]:
     """Cut the small stores of the trials into many blocks."""
-    before = aucpr_dask.stores.CHUNK_BYTES
-    aucpr_dask.stores.CHUNK_BYTES = n_bytes
+    before = aucpr_dask.storage.stores.CHUNK_BYTES
+    aucpr_dask.storage.stores.CHUNK_BYTES = n_bytes
     try:
         yield
     finally:
-        aucpr_dask.stores.CHUNK_BYTES = before
+        aucpr_dask.storage.stores.CHUNK_BYTES = before
 
 
 class Trial:
@@ -150,7 +150,7 @@ class Watch(WorkerPlugin):
         self.lethal_rename = lethal_rename
 
     def setup(self, worker: Any = None) -> None:
-        from aucpr_dask import execution
+        from aucpr_dask.runs import run as execution
 
         if not hasattr(execution, "_watched"):
             execution._watched = execution.evaluate_block, execution.evaluate_part

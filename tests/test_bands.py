@@ -6,11 +6,11 @@ import xarray as xr
 from scipy.stats import binomtest
 
 import aucpr_dask as ap
-from aucpr_dask.band_blocks import Ladder, rate_bands
+from aucpr_dask.curves.band_math import Ladder, rate_bands
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.kernels.replicates import LANES, draw_counts
-from aucpr_dask.kernels.resampling import units_of
-from aucpr_dask.resampling import stream_key
+from aucpr_dask.evaluation.random_streams import stream_key
+from aucpr_dask.kernels.resampling.replicates import LANES, draw_counts
+from aucpr_dask.kernels.resampling.rows import units_of
 
 GRID = np.linspace(0, 1, 21)
 
@@ -48,7 +48,7 @@ def test_the_curve_of_a_resample_is_that_of_its_items(scores: xr.Dataset, kind: 
         score[::9] = np.nan
     count = counts_of(label, 11)
     ladder = Ladder.of(score, label > 0, label == 0, missing)
-    from aucpr_dask.curve_blocks import precision_on, recall_on
+    from aucpr_dask.curves.points import precision_on, recall_on
 
     for lane, points in enumerate(ladder.replicates(count, np.zeros(LANES, np.int64))):
         drawn = np.repeat(np.arange(label.size), count[:, lane])
@@ -144,7 +144,7 @@ def test_the_same_bits_whatever_the_models_order_and_chunks(scores: xr.Dataset) 
 
 def test_more_models_than_a_panel(scores: xr.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = bands_of(scores)
-    monkeypatch.setattr("aucpr_dask.band_blocks.PANEL", 2)
+    monkeypatch.setattr("aucpr_dask.curves.band_math.PANEL", 2)
     xr.testing.assert_identical(whole, bands_of(scores))
 
 

@@ -16,7 +16,7 @@ if not (ROOT / "benchmarks").is_dir():
 sys.path.insert(0, str(ROOT))
 
 import aucpr_dask as ap  # noqa: E402
-from aucpr_dask.kernels import rows  # noqa: E402
+from aucpr_dask.kernels.areas import rows  # noqa: E402
 from benchmarks import crossovers, pictures, variants  # noqa: E402
 from benchmarks.axes import AXES, OURS, PEER, SORT, Models, NumberOfEstimators, Queries, place_of  # noqa: E402
 from benchmarks.candidates import by_chains, by_radix_sort, by_sorted_keys  # noqa: E402
@@ -205,7 +205,7 @@ def test_crossover_runs_and_its_ways_agree(crossover: Crossover, monkeypatch: py
 
 def test_gaps_and_sorting_are_indeed_two_ways(monkeypatch: pytest.MonkeyPatch):
     """Only one of them counts in gaps."""
-    from aucpr_dask.kernels import long
+    from aucpr_dask.kernels.areas import long
 
     ways = []
 

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from strategies import cases, chunkings
 
 import aucpr_dask as ap
-from aucpr_dask import bounding, chunked_blocks
-from aucpr_dask.chunked_items import WHOLE_ONLY
 from aucpr_dask.errors import ChunkError, InvalidInputError, MissingScoresError
-from aucpr_dask.specs import ESTIMATORS, usage
+from aucpr_dask.evaluation import area_bounds as bounding
+from aucpr_dask.evaluation import chunk_passes as chunked_blocks
+from aucpr_dask.evaluation.in_chunks import WHOLE_ONLY
+from aucpr_dask.schema.estimators import ESTIMATORS, usage
 
 EVERY = [
     usage(spec).replace("RECALL", "0.4").replace("PRECISION", "0.3")
@@ -112,7 +113,7 @@ def test_grades(case: Any, data: Any) -> None:
 @pytest.mark.parametrize("few", [0, 16384])
 def test_long_rankings(share: float, kind: type, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways to count negatives: against few scores of positives, and against many."""
-    from aucpr_dask.kernels import chunked_rows
+    from aucpr_dask.kernels.chunked import rows as chunked_rows
 
     monkeypatch.setattr(chunked_rows, "FEW_SCORES", few)
     random = np.random.default_rng(1)
@@ -228,7 +229,7 @@ def test_counts_add_up_in_a_type_that_holds_them() -> None:
     parts = [(np.array([200, 0], np.uint8),), (np.array([100, 3], np.uint8),), (np.array([2**32 - 1, 0], np.uint32),)]
     (total,) = chunked_blocks.add_tallies(parts)
     assert total.tolist() == [2**32 + 299, 3]
-    from aucpr_dask.kernels.chunked_rows import merge_scores
+    from aucpr_dask.kernels.chunked.rows import merge_scores
 
     scores = np.array([1.0, np.inf], np.float32)
     _, times = merge_scores(scores, np.array([2**32 - 1], np.uint32), scores, np.array([5], np.uint32))
@@ -362,7 +363,7 @@ def test_tolerances(tolerance: Any) -> None:
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk is so small that one ranking is larger."""
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 200)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 200)
     monkeypatch.setattr("aucpr_dask.scores.store.CHUNK_BYTES", 200)
 
 

@@ -23,7 +23,7 @@ import aucpr_dask
 from aucpr_dask import open_scores, save_scores
 from aucpr_dask.cli import main
 from aucpr_dask.demo import build_scores, data_folder
-from aucpr_dask.results import open_result
+from aucpr_dask.evaluation.results import open_result
 
 WIDTH = 80
 
@@ -366,18 +366,18 @@ def test_unexpected_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch)
     def fail(url: str) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("aucpr_dask.results.open_result", fail)
+    monkeypatch.setattr("aucpr_dask.evaluation.results.open_result", fail)
     assert isinstance(call("show", "x").exception, RuntimeError)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 def test_interruption_is_one_line_and_130(tmp_path: Path) -> None:
     code = (
-        "import time, aucpr_dask.execution\n"
+        "import time, aucpr_dask.runs.run\n"
         "def run(*args, **kwargs):\n"
         "    print('ready', flush=True)\n"
         "    time.sleep(60)\n"
-        "aucpr_dask.execution.run = run\n"
+        "aucpr_dask.runs.run.run = run\n"
         "from aucpr_dask.cli import main\n"
         "main(['evaluate', 'a', 'b'])\n"
     )

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.demo import build_scores
-from aucpr_dask.execution import run
+from aucpr_dask.runs.run import run
 
 WIDTH = 80
 

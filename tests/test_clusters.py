@@ -29,9 +29,9 @@ from distributed import Client, LocalCluster, Status, Worker
 from faults import until
 
 import aucpr_dask as ap
-from aucpr_dask import clusters
 from aucpr_dask.cli import main
-from aucpr_dask.clusters import KINDS, Description, read
+from aucpr_dask.clusters import descriptions as clusters
+from aucpr_dask.clusters.descriptions import KINDS, Description, read
 from aucpr_dask.errors import ClusterError, InvalidInputError
 
 FOLDER = Path(__file__).parents[1] / "cluster"
@@ -366,7 +366,7 @@ def test_a_worker_imports_what_it_will_need_without_being_asked_in_the_thread_th
         return threading.get_ident()
 
     def threads_that_import() -> dict[int, str] | None:
-        return sys.threads_that_import if "aucpr_dask.execution" in sys.modules else None  # type: ignore[attr-defined]
+        return sys.threads_that_import if "aucpr_dask.runs.run" in sys.modules else None  # type: ignore[attr-defined]
 
     with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
         [unpickling] = client.run(watch).values()

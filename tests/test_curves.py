@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from strategies import Case, cases, chunkings, weights
 
 import aucpr_dask as ap
-from aucpr_dask import curve_blocks
+from aucpr_dask.curves import points as curve_blocks
 from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, MissingScoresError
 
 KINDS = ["precision_recall", "roc", "achievable"]

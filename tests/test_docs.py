@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from code_blocks import PAGES, ROOT
 
-from aucpr_dask.specs import ESTIMATORS, INTERVALS
-from aucpr_dask.variables import FLAGS
+from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.variables import FLAGS
 
 DOCS = ROOT / "docs"
 PEER_MODULES = {

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from code_blocks import PAGES, ROOT, RUNNING, blocks_of, is_as_shown, prepare, run
 
-import aucpr_dask.execution
+import aucpr_dask.runs.run
 from aucpr_dask import demo
-from aucpr_dask.clusters import connect
+from aucpr_dask.clusters.connecting import connect
 
 BLOCKS = {page.relative_to(ROOT).as_posix(): list(blocks_of(page)) for page in PAGES}
 WITH_CODE = [name for name, blocks in BLOCKS.items() if any(b.language in RUNNING and not b.reason for b in blocks)]
@@ -20,7 +20,7 @@ SHOWN_ONLY = {"", "text", "toctree", "eval"}  # output, sketches, and directives
 def one_cluster() -> Iterator[None]:
     """Let all runs that name no cluster share one: starting one for each would take longer than everything else."""
     with pytest.MonkeyPatch.context() as patch, connect(1) as client:
-        patch.setattr(aucpr_dask.execution, "connect", lambda cluster=None: connect(cluster or client))
+        patch.setattr(aucpr_dask.runs.run, "connect", lambda cluster=None: connect(cluster or client))
         yield
 
 

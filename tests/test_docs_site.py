@@ -13,7 +13,7 @@ from code_blocks import ROOT
 import aucpr_dask as ap
 from aucpr_dask import errors
 from aucpr_dask.cli import main
-from aucpr_dask.simulate import __all__ as simulations
+from aucpr_dask.simulate.scenarios import __all__ as simulations
 
 DOCS = ROOT / "docs"
 
@@ -55,6 +55,16 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert set(named) == {page.stem for page in DOCS.glob("*.md")} - {"index"}, (
         "add it to a toctree, or remove it from one"
     )
+
+
+def test_the_tree_of_folders_is_that_of_the_package_in_the_order_of_imports() -> None:
+    from test_traps import LAYERS
+
+    page = (DOCS / "how-it-works.md").read_text()
+    shown = re.findall(r"^  (\w+)(?:/|\.py) ", page.partition("aucpr_dask/\n")[2], re.MULTILINE)
+    level = {part: depth for depth, parts in enumerate(LAYERS) for part in parts}
+    assert set(shown) == set(level) - {"_version", "__main__"}
+    assert sorted(shown, key=level.__getitem__) == shown
 
 
 def test_readers_see_no_notes_for_authors() -> None:

@@ -19,7 +19,7 @@ from strategies import Case, cases, chunkings, weights
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.specs import ESTIMATORS
+from aucpr_dask.schema.estimators import ESTIMATORS
 
 TOLERANCE = 2e-15
 NAN = float("nan")

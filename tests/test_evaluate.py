@@ -13,8 +13,9 @@ from scipy import stats
 
 import aucpr_dask as ap
 from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, MissingScoresError
-from aucpr_dask.specs import ESTIMATORS, INTERVALS
-from aucpr_dask.variables import FLAG_BITS, RESULT_VARIABLES
+from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.variables import FLAG_BITS, RESULT_VARIABLES
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 FORMULAS = [spec.name for spec in INTERVALS.values() if spec.is_formula]
@@ -142,7 +143,7 @@ def test_nothing_is_computed_before_it_is_asked_for(query_scores: xr.Dataset, fo
 
 
 def _nodes(scores: Any) -> Any:
-    from aucpr_dask.stores import nodes_of
+    from aucpr_dask.storage.stores import nodes_of
 
     return list(nodes_of(scores))
 

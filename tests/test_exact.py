@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import aucpr_dask as ap
-from aucpr_dask.kernels import long, rows
+from aucpr_dask.kernels.areas import long, rows
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 TOLERANCE = 2e-15

@@ -24,7 +24,7 @@ WHOLE = queried(11, 5, 40)
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
 
 
 def run(client: Client, scores: Any, folder: Path, on_progress: Any = None, **options: Any) -> Any:
@@ -82,8 +82,8 @@ def test_finished_blocks_stay_as_they_are(client: Client, tmp_path: Path) -> Non
 def test_a_result_keeps_its_layout(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder for each row of chunks, and all of them compressed: so results were stored before version 0.1."""
     with monkeypatch.context() as before:
-        before.setattr("aucpr_dask.planning.FLAT", {"name": "default", "separator": "/"})
-        before.setattr("aucpr_dask.planning.SMALL_CHUNK", 0)
+        before.setattr("aucpr_dask.runs.planning.FLAT", {"name": "default", "separator": "/"})
+        before.setattr("aucpr_dask.runs.planning.SMALL_CHUNK", 0)
         run(client, WHOLE.isel(model=slice(6)), tmp_path)
     result = run(client, WHOLE, tmp_path, n_resamples=230)
     assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS | {"n_resamples": 230}))
@@ -95,7 +95,7 @@ def test_a_result_keeps_its_layout(client: Client, tmp_path: Path, monkeypatch: 
 
 def test_a_result_of_few_grows_to_many(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its blocks are as small as they were, and more than those of a run that begins anew."""
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 2**20)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 2**20)
     run(client, WHOLE.isel(model=slice(2)), tmp_path)
     events: list[Any] = []
     assert_same_bits(run(client, WHOLE, tmp_path, events.append), ap.evaluate(WHOLE, **OPTIONS))

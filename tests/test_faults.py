@@ -20,11 +20,11 @@ from test_run import assert_does_not_open, assert_same_bits
 from zarr.storage import LocalStore
 
 import aucpr_dask as ap
-from aucpr_dask import execution
 from aucpr_dask.cli import main
 from aucpr_dask.errors import OtherRunError, RunError, StoreError
-from aucpr_dask.execution import as_they_finish
-from aucpr_dask.ledger import Ledger
+from aucpr_dask.runs import run as execution
+from aucpr_dask.runs.ledger import Ledger
+from aucpr_dask.runs.submitting import as_they_finish
 
 N_BLOCKS = 2500  # the page of faults has ten thousand
 GROWTH = 20.0  # MiB of any process, after the first fifth of the blocks

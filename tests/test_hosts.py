@@ -52,7 +52,7 @@ def hosts() -> Iterator[Sequence[Host]]:
 
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
     ap.save_scores(pooled(N_MODELS), tmp_path / "scores.zarr")
     return tmp_path / "scores.zarr"
 

@@ -19,19 +19,19 @@ from test_object_storage import KEY, OPTIONS, SECRET, Stop, kill_after, stop_aft
 from test_run import assert_same_bits
 
 import aucpr_dask as ap
-from aucpr_dask import versioned
 from aucpr_dask.cli import main
 from aucpr_dask.errors import StoreError
-from aucpr_dask.planning import plan_run
-from aucpr_dask.stores import open_backend
-from aucpr_dask.versioned import history
+from aucpr_dask.runs.planning import plan_run
+from aucpr_dask.storage import icechunk as versioned
+from aucpr_dask.storage.icechunk import history
+from aucpr_dask.storage.stores import open_backend
 
 __all__ = ["storage"]  # a fixture
 
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 2000)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 2000)
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_a_failure_at_any_step_of_publishing(place: str, monkeypatch: pytest.Mon
         pending.append(self)
         commit(self)
 
-    monkeypatch.setattr("aucpr_dask.stores.PendingStore.commit", kept)
+    monkeypatch.setattr("aucpr_dask.storage.stores.PendingStore.commit", kept)
     failed = False
     try:
         ap.save_scores(queried(), place, overwrite=True)

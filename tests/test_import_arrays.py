@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from aucpr_dask import stores
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, StoreError
 from aucpr_dask.scores import open_scores, save_scores
-from aucpr_dask.scores.arrays import as_labels, as_scores, import_arrays, import_xarray
+from aucpr_dask.scores.importing.arrays import as_labels, as_scores, import_arrays, import_xarray
+from aucpr_dask.storage import stores
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data"
 ADBENCH = SHARED / "adbench"

@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aucpr_dask import stores
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, StoreError
-from aucpr_dask.scores import open_scores, tables
-from aucpr_dask.scores.tables import import_table
+from aucpr_dask.scores import open_scores
+from aucpr_dask.scores.importing import tables
+from aucpr_dask.scores.importing.tables import import_table
+from aucpr_dask.storage import stores
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data"
 SPLICE = SHARED / "splice-tools"

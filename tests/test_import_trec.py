@@ -14,10 +14,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from aucpr_dask import evaluate, stores
+from aucpr_dask import evaluate
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, StoreError
-from aucpr_dask.scores import open_scores, trec
-from aucpr_dask.scores.trec import import_trec
+from aucpr_dask.scores import open_scores
+from aucpr_dask.scores.importing import trec
+from aucpr_dask.scores.importing.trec import import_trec
+from aucpr_dask.storage import stores
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data"
 DEEP_LEARNING = SHARED / "trec-dl-2019-passage"

@@ -17,8 +17,8 @@ import aucpr_dask as ap
 from aucpr_dask import kernels
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
 from aucpr_dask.inference.covarying import covariance, standard_errors_of_differences
-from aucpr_dask.kernels.areas import ACCELERATION, ERROR_FIXED, ERROR_RANDOM
-from aucpr_dask.kernels.influence import PANEL, TILE, Influence, influence_rows, sums_of_products
+from aucpr_dask.kernels.areas.influence import PANEL, TILE, Influence, influence_rows, sums_of_products
+from aucpr_dask.kernels.codes import ACCELERATION, ERROR_FIXED, ERROR_RANDOM
 
 ERRORS = [ERROR_FIXED, ERROR_RANDOM]
 HIDDEN = [*ERRORS, ACCELERATION]

@@ -30,9 +30,10 @@ from aucpr_dask.errors import AlignmentError, InvalidInputError, StoreError
 from aucpr_dask.interplay import trec
 from aucpr_dask.interplay.naming import cell, distinct, file_name, metric_name
 from aucpr_dask.interplay.scikit import area
-from aucpr_dask.scores.trec import import_trec
-from aucpr_dask.specs import ESTIMATORS, INTERVALS
-from aucpr_dask.stores import nodes_of
+from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.scores.importing.trec import import_trec
+from aucpr_dask.storage.stores import nodes_of
 
 HOSTILE = ["=1+1", "<script>alert(1)</script>", "a/b", "a_b", "../up", "[bold]x", "\x1b[31mred", "naïve", "@x"]
 

@@ -10,7 +10,7 @@ from conftest import SHARED
 from scipy import stats
 
 import aucpr_dask as ap
-from aucpr_dask.specs import ESTIMATORS
+from aucpr_dask.schema.estimators import ESTIMATORS
 
 
 @cache

@@ -24,13 +24,13 @@ from object_servers import BUCKET, Proxy, azure_server, object_server, static_se
 from test_run import assert_same_bits
 
 import aucpr_dask as ap
-from aucpr_dask.backends import get_value
 from aucpr_dask.cli import main
 from aucpr_dask.errors import InvalidInputError, RunError, StoreError, UnreachableError
-from aucpr_dask.ledger import Ledger
-from aucpr_dask.planning import plan_run
-from aucpr_dask.stores import open_backend
-from aucpr_dask.urls import absolute, concealed, has_secret, overlap, public, revealed
+from aucpr_dask.runs.ledger import Ledger
+from aucpr_dask.runs.planning import plan_run
+from aucpr_dask.storage.backends import get_value
+from aucpr_dask.storage.stores import open_backend
+from aucpr_dask.storage.urls import absolute, concealed, has_secret, overlap, public, revealed
 
 KEY, SECRET = "AKIAOFTHETESTS", "swordfish-of-the-tests"
 FEW: dict[str, Any] = {"intervals": ()}  # few variables: few requests
@@ -63,7 +63,7 @@ def client(storage: Proxy) -> Iterator[Client]:
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 2000)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 2000)
 
 
 @pytest.fixture
@@ -329,8 +329,8 @@ def test_files_from_elsewhere_are_imported(folder: str, storage: Proxy, tmp_path
     (tmp_path / "table.csv").write_text(table)
     (tmp_path / "qrels.txt").write_text("1 0 d1 1\n1 0 d2 0\n")
     (tmp_path / "system.run").write_text("1 Q0 d1 1 0.5 x\n1 Q0 d2 2 0.4 x\n")
-    from aucpr_dask.scores.tables import import_table
-    from aucpr_dask.scores.trec import import_trec
+    from aucpr_dask.scores.importing.tables import import_table
+    from aucpr_dask.scores.importing.trec import import_trec
 
     with static_server(tmp_path, user=f"ann:{SECRET}") as (address, _):
         web = f"http://ann:{SECRET}@{address}"
@@ -455,7 +455,7 @@ import sys
 import aucpr_dask as ap
 import aucpr_dask.stores
 if __name__ == "__main__":
-    aucpr_dask.stores.CHUNK_BYTES = 2000
+    aucpr_dask.storage.stores.CHUNK_BYTES = 2000
     ap.run(sys.argv[1], sys.argv[2], cluster=2, on_progress=lambda event: print(event.blocks_done, flush=True),
            estimators=["average_precision", "continuous"], intervals=["logit"])
 """
@@ -557,7 +557,7 @@ def test_twenty_patterns_of_faults(
     """Each run ends with the bits of a run left in peace, at once or when the same call is given again."""
     scores = queried(4, 3, 40)
     source = f"{folder}/scores.zarr"
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
     ap.save_scores(scores, source)
     expected = ap.evaluate(scores, **FEW)
     n_blocks = len(plan_run(source, **FEW).blocks)

@@ -16,11 +16,11 @@ from distributed import Client, LocalCluster
 from rich.console import Console
 
 import aucpr_dask as ap
-from aucpr_dask import progress as progress_module
-from aucpr_dask import stores
-from aucpr_dask.progress import Progress, Tracker
-from aucpr_dask.view import progress as view
-from aucpr_dask.view.progress import RunWatcher, reporting, watching
+from aucpr_dask.progress import showing as view
+from aucpr_dask.progress import tracking as progress_module
+from aucpr_dask.progress.showing import RunWatcher, reporting, watching
+from aucpr_dask.progress.tracking import Progress, Tracker
+from aucpr_dask.storage import stores
 
 LINK = "http://127.0.0.1:8787/status"
 

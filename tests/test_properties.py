@@ -13,7 +13,8 @@ from strategies import Case, cases, chunkings, weights
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.specs import ESTIMATORS, INTERVALS
+from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.schema.intervals import INTERVALS
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 METHODS = [spec.name for spec in INTERVALS.values() if spec.is_formula]

@@ -12,8 +12,8 @@ from scipy.special import expit, logit
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.kernels import intervals
-from aucpr_dask.kernels.replicate_intervals import (
+from aucpr_dask.kernels.intervals import formulas as intervals
+from aucpr_dask.kernels.intervals.replicates import (
     METHODS,
     Evidence,
     SortedReplicates,
@@ -22,7 +22,8 @@ from aucpr_dask.kernels.replicate_intervals import (
     percentile,
     replicate_bounds,
 )
-from aucpr_dask.specs import ESTIMATORS, INTERVAL_NEEDS, INTERVALS
+from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.schema.intervals import INTERVAL_NEEDS, INTERVALS
 
 RESAMPLED = ["bootstrap", "basic", "bca", "bootstrap_t", "bayesian"]
 LEVEL = 0.9

@@ -22,12 +22,13 @@ from test_oracles import FOLDS, data, oracle
 from test_traps import longest_silence
 
 import aucpr_dask as ap
-from aucpr_dask.blocks import Request
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
-from aucpr_dask.resampling import stream_key
-from aucpr_dask.resampling_blocks import replicate_rankings, stratified_folds
-from aucpr_dask.specs import ESTIMATORS, INTERVALS
-from aucpr_dask.stores import nodes_of
+from aucpr_dask.evaluation.random_streams import stream_key
+from aucpr_dask.evaluation.request import Request
+from aucpr_dask.evaluation.resampled_rankings import replicate_rankings, stratified_folds
+from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.storage.stores import nodes_of
 
 NEGATIVES, POSITIVES, UNITS = 0, 1, 2
 LANES = 64
@@ -119,7 +120,7 @@ def test_known_answers() -> None:
     """The vectors that Random123 publishes for Philox4x32-10."""
     import numba
 
-    from aucpr_dask.kernels.streams import fill_words
+    from aucpr_dask.kernels.resampling.streams import fill_words
 
     compiled = numba.njit(lambda key, x, y, first, out: fill_words(key, x, y, first, out.size // 4, out))
     for counter, key, expected in (
@@ -139,7 +140,7 @@ def test_known_answers() -> None:
 
 
 def counts_of(sizes: list[int], strata: list[int], first: int = 0, key: int = KEY) -> np.ndarray:
-    from aucpr_dask.kernels.replicates import draw_counts
+    from aucpr_dask.kernels.resampling.replicates import draw_counts
 
     count = np.full((sum(sizes), LANES), 99, np.uint8)
     draw_counts(np.uint64(key), first, np.array(sizes), np.array(strata), count)
@@ -183,7 +184,7 @@ def test_units_are_equally_likely_and_resamples_independent() -> None:
 
 
 def test_dirichlet_weights() -> None:
-    from aucpr_dask.kernels.bayesian import draw_weights
+    from aucpr_dask.kernels.resampling.bayesian import draw_weights
 
     n, parts = 30, []
     for first in range(0, 6400, LANES):
@@ -548,7 +549,7 @@ def test_the_scheme_is_this_one() -> None:
 def check_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **cluster: Any) -> None:
     from distributed import Client, LocalCluster
 
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
     scores = xr.DataTree.from_dict(
         {
             "small": pooled(5, 60),
@@ -865,7 +866,7 @@ def test_weights_in_folds() -> None:
 @pytest.mark.parametrize("kind", ["plain", "weighted", "missing"])
 def test_memory_stays_within_the_plan(kind: str, bayesian: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     from aucpr_dask import kernels
-    from aucpr_dask.kernels import resampling
+    from aucpr_dask.kernels.resampling import rows as resampling
 
     monkeypatch.setattr(resampling, "LAYOUT_BYTES", 1 << 19)
     monkeypatch.setattr(resampling, "POINT_BYTES", 1 << 19)
@@ -909,7 +910,7 @@ def test_crowded_positives_change_nothing() -> None:
 
 def test_little_space_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """However few rankings, lanes and missing items are held at a time."""
-    from aucpr_dask.kernels import resampling
+    from aucpr_dask.kernels.resampling import rows as resampling
 
     random = np.random.default_rng(0)
     score = random.normal(size=(5, 150)).astype(np.float32)
@@ -935,9 +936,9 @@ def test_little_space_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_other_threads_run_beside_a_kernel(kind: str) -> None:
     """See the test of this name among the traps."""
     from aucpr_dask import kernels
-    from aucpr_dask.kernels import resampling
-    from aucpr_dask.kernels.bayesian import draw_weights
-    from aucpr_dask.kernels.replicates import draw_counts
+    from aucpr_dask.kernels.resampling import rows as resampling
+    from aucpr_dask.kernels.resampling.bayesian import draw_weights
+    from aucpr_dask.kernels.resampling.replicates import draw_counts
 
     random = np.random.default_rng(0)
     n_items = 150_000
@@ -1095,7 +1096,7 @@ def accelerations_by_refitting(score: np.ndarray, label: np.ndarray, names: list
 
 @pytest.mark.parametrize("kind", ["ties", "distinct", "clusters"])
 def test_the_acceleration_of_every_estimator_is_that_of_the_jackknife(kind: str) -> None:
-    from aucpr_dask.resampling_blocks import estimate_accelerations
+    from aucpr_dask.evaluation.resampled_rankings import estimate_accelerations
 
     random = np.random.default_rng(3)
     label = (np.arange(70) < 15).astype(np.int8)

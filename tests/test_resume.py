@@ -20,9 +20,9 @@ from test_run import assert_does_not_open, assert_same_bits
 
 import aucpr_dask as ap
 from aucpr_dask.errors import ChunkError, RunError, StoreError
-from aucpr_dask.ledger import Ledger
-from aucpr_dask.planning import plan_run
-from aucpr_dask.stores import open_backend
+from aucpr_dask.runs.ledger import Ledger
+from aucpr_dask.runs.planning import plan_run
+from aucpr_dask.storage.stores import open_backend
 
 OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "intervals": ["logit", "bootstrap"]}
 OPTIONS |= {"n_resamples": 100, "keep_replicates": True}
@@ -30,7 +30,7 @@ OPTIONS |= {"n_resamples": 100, "keep_replicates": True}
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_a_run_that_does_not_fit_is_refused_before_its_first_task(tmp_path: Path
 
 
 def test_the_chunks_that_a_refusal_names_would_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 2**25)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 2**25)
     source = tmp_path / "scores.zarr"
     ap.save_scores(pooled(60, 3000), source)
     options = {"n_resamples": 1_000_000, "intervals": "bootstrap"}
@@ -180,7 +180,7 @@ def stop_while_laying_out(client: Client, source: Path, target: Path, monkeypatc
 def test_a_run_that_was_stopped_while_it_laid_out_lays_out_anew(
     client: Client, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aucpr_dask.execution.SECONDS_TO_LAY_OUT", 0.2)
+    monkeypatch.setattr("aucpr_dask.runs.run.SECONDS_TO_LAY_OUT", 0.2)
     target = tmp_path / "result.zarr"
     stop_while_laying_out(client, source, target, monkeypatch)
     assert_does_not_open(target)
@@ -197,7 +197,7 @@ def test_a_run_that_was_stopped_while_it_laid_out_lays_out_anew(
 def test_a_run_that_still_lays_out_is_waited_for(
     client: Client, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aucpr_dask.execution.SECONDS_TO_LAY_OUT", 1.0)
+    monkeypatch.setattr("aucpr_dask.runs.run.SECONDS_TO_LAY_OUT", 1.0)
     target = tmp_path / "result.zarr"
     stop_while_laying_out(client, source, target, monkeypatch)
 
@@ -230,7 +230,7 @@ import sys
 import aucpr_dask as ap
 import aucpr_dask.stores
 if __name__ == "__main__":
-    aucpr_dask.stores.CHUNK_BYTES = 1000
+    aucpr_dask.storage.stores.CHUNK_BYTES = 1000
     ap.run(sys.argv[1], sys.argv[2], cluster=2, on_progress=lambda event: print(event.blocks_done, flush=True),
            estimators=["average_precision", "continuous"], intervals=["logit", "bootstrap"], n_resamples=100,
            keep_replicates=True)
@@ -254,7 +254,7 @@ def test_ctrl_c_in_the_middle_of_long_blocks_is_one_line_and_leaves_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A terminal sends it to all processes of the command."""
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 2**25)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 2**25)
     random = np.random.default_rng(0)
     label = (random.random(10_000) < 0.1).astype(np.int8)
     score = random.normal(size=(2000, label.size)).astype(np.float32)

@@ -13,10 +13,10 @@ from conftest import pooled, queried
 from distributed import Client, LocalCluster
 
 import aucpr_dask as ap
-from aucpr_dask import execution
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, StoreError
-from aucpr_dask.progress import Progress
-from aucpr_dask.stores import nodes_of
+from aucpr_dask.progress.tracking import Progress
+from aucpr_dask.runs import run as execution
+from aucpr_dask.storage.stores import nodes_of
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 METHODS = ["logit", "wilson", "clopper_pearson", "binomial"]
@@ -25,7 +25,7 @@ METHODS = ["logit", "wilson", "clopper_pearson", "binomial"]
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut the small stores of these tests into many blocks."""
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
 
 
 def assert_same_bits(result: Any, expected: Any) -> None:

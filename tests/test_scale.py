@@ -22,12 +22,13 @@ from hypothesis import strategies as st
 from test_run import assert_same_bits
 
 import aucpr_dask as ap
-from aucpr_dask import execution, planning
 from aucpr_dask.errors import MissingScoresError
-from aucpr_dask.execution import BLOCKS_AHEAD, LEAST_AHEAD, as_they_finish
-from aucpr_dask.planning import MOST_BLOCKS, Block, describe, plan_run
+from aucpr_dask.runs import planning
+from aucpr_dask.runs import run as execution
+from aucpr_dask.runs.planning import MOST_BLOCKS, Block, describe, plan_run
+from aucpr_dask.runs.submitting import BLOCKS_AHEAD, LEAST_AHEAD, as_they_finish
 from aucpr_dask.scores.store import ScoreWriter
-from aucpr_dask.stores import nodes_of
+from aucpr_dask.storage.stores import nodes_of
 
 MOST_TASKS = 10**5
 OPTIONS: dict[str, Any] = {"intervals": ["logit", "bootstrap"], "n_resamples": 20, "keep_replicates": True}
@@ -93,13 +94,13 @@ def test_a_plan_of_any_size_takes_seconds_and_few_tasks(
 def test_many_chunks_are_taken_together_along_the_queries_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 2000)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 2000)
     place = described(tmp_path / "scores.zarr", 12, 17, 100)  # chunks of 1 x 5: 4 x 12 of them
     whole = plan_run(place)
     assert len(whole.blocks) == 48
     assert all(block.parts() == [block] for block in whole.blocks)
     for most, shape in [(48, (1, 5)), (30, (1, 10)), (12, (1, 17)), (5, (4, 17)), (1, (12, 17))]:
-        monkeypatch.setattr("aucpr_dask.planning.MOST_BLOCKS", most)
+        monkeypatch.setattr("aucpr_dask.runs.planning.MOST_BLOCKS", most)
         plan = plan_run(place)
         assert tuple(plan.blocks[0].sizes.values()) == shape
         assert len(plan.blocks) <= most
@@ -127,8 +128,8 @@ def test_parts_tile_their_block(dims: list[tuple[int, int, int]]) -> None:
 
 def test_more_data_sets_than_blocks_are_still_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No block holds two data sets, so that many it takes."""
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 300)
-    monkeypatch.setattr("aucpr_dask.planning.MOST_BLOCKS", 2)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 300)
+    monkeypatch.setattr("aucpr_dask.runs.planning.MOST_BLOCKS", 2)
     ap.save_scores(xr.DataTree.from_dict({f"set{i}": pooled(6, 40) for i in range(4)}), tmp_path / "scores.zarr")
     plan = plan_run(tmp_path / "scores.zarr")
     assert [block.path for block in plan.blocks] == [f"set{i}" for i in range(4)]
@@ -156,8 +157,8 @@ def test_counts_of_missing_scores_too_many_for_memory_are_still_known(
 def test_blocks_of_many_chunks_give_the_same_bits(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Any, most: int
 ) -> None:
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 700)
-    monkeypatch.setattr("aucpr_dask.planning.MOST_BLOCKS", most)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 700)
+    monkeypatch.setattr("aucpr_dask.runs.planning.MOST_BLOCKS", most)
     scores = make()
     ap.save_scores(scores, tmp_path / "scores.zarr")
     plan = plan_run(tmp_path / "scores.zarr", **OPTIONS)

@@ -22,15 +22,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import aucpr_dask as ap
-from aucpr_dask import stores
 from aucpr_dask.cli import main
-from aucpr_dask.errors import AucprError, FileFormatError, InvalidInputError, explain
-from aucpr_dask.scores import files, trec
-from aucpr_dask.scores.arrays import import_arrays, import_xarray
-from aucpr_dask.scores.tables import import_table
-from aucpr_dask.scores.trec import import_trec
-from aucpr_dask.stores import nodes_of
-from aucpr_dask.view.tables import attributes_view, console_for
+from aucpr_dask.errors import AucprError, FileFormatError, InvalidInputError
+from aucpr_dask.progress.console import console_for
+from aucpr_dask.scores.importing import files, trec
+from aucpr_dask.scores.importing.arrays import import_arrays, import_xarray
+from aucpr_dask.scores.importing.tables import import_table
+from aucpr_dask.scores.importing.trec import import_trec
+from aucpr_dask.storage import stores
+from aucpr_dask.storage.stores import nodes_of
+from aucpr_dask.view.tables import attributes_view
 
 NAMES = [
     *(
@@ -249,7 +250,7 @@ def test_text_of_strangers_cannot_steer_the_terminal(capsys: pytest.CaptureFixtu
 
 
 def test_errors_keep_their_shape_whatever_they_quote() -> None:
-    message = explain("no store here", where="a\n  remedy: rm -rf ~\x1b[8m", received="\u202eabc")
+    message = str(AucprError("no store here", where="a\n  remedy: rm -rf ~\x1b[8m", received="\u202eabc"))
     assert message.splitlines() == [
         "no store here",
         "  where: a",

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from strategies import chunkings
 
 import aucpr_dask as ap
-from aucpr_dask import simulate
 from aucpr_dask.errors import AucprError, ChunkError, InvalidInputError
 from aucpr_dask.scores.validate import validate_scores
-from aucpr_dask.simulate import Scenario, bibeta, binormal, offset_uniform
+from aucpr_dask.simulate import scenarios as simulate
+from aucpr_dask.simulate.scenarios import Scenario, bibeta, binormal, offset_uniform
 
 SCENARIOS = [binormal(), bibeta(), offset_uniform()]
 ODD = [binormal(0.3, 2.5), bibeta(0.7, 1.2, 0.4, 1.2), offset_uniform(-0.25)]
@@ -412,7 +412,7 @@ def test_the_same_sample_has_the_same_keys() -> None:
 
 
 def test_the_module_is_imported_on_first_use() -> None:
-    code = "import sys, aucpr_dask as ap; before = 'aucpr_dask.simulate' in sys.modules; "
+    code = "import sys, aucpr_dask as ap; before = 'aucpr_dask.simulate.scenarios' in sys.modules; "
     code += "print(before, ap.simulate.binormal(), 'simulate' in dir(ap), 'numba' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False binormal(mu=1.0, sigma=1.0) True False"

@@ -46,7 +46,7 @@ def quick_site(site: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterato
     """Talk to this site, cut small stores into many blocks, and wait a second only for a worker that is lost."""
     monkeypatch.setenv("SLURM_CONF", site["SLURM_CONF"])
     monkeypatch.setenv("PATH", site["PATH"])
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "1s"}):
         yield
 

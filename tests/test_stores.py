@@ -19,7 +19,7 @@ from conftest import pooled, queried
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError, StoreError
 from aucpr_dask.scores import store as store_module
-from aucpr_dask.stores import FORMAT_VERSION, nodes_of
+from aucpr_dask.storage.stores import FORMAT_VERSION, nodes_of
 
 ODD_NAMES = ["", "é", "e\u0301", "日本語", "a/b", "nul\x01", "  ", "😀", "ﬁ", 'quote"', "back\\slash", "long" * 100]
 
@@ -159,7 +159,7 @@ def test_odd_names_of_data_sets_come_back(place: Path) -> None:
 
 
 def test_lazy_scores_are_saved_block_by_block(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 60 * 8 * 2)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 60 * 8 * 2)
     scores = pooled(7, 60)
     steps: list[tuple[int, int]] = []
     ap.save_scores(scores.chunk({"model": 3}), place, on_progress=lambda *step: steps.append(step))
@@ -171,7 +171,7 @@ def test_lazy_scores_are_saved_block_by_block(place: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("make", [pooled, queried])
 def test_chunks_keep_the_item_axis_whole(place: Path, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 1)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1)
     scores = make()
     ap.save_scores(scores, place)
     array = zarr.open_array(place, path="score", mode="r")
@@ -403,7 +403,7 @@ from conftest import pooled, queried
 import xarray as xr
 import aucpr_dask as ap
 import aucpr_dask.stores
-aucpr_dask.stores.CHUNK_BYTES = 1
+aucpr_dask.storage.stores.CHUNK_BYTES = 1
 def pause(done, total):
     print(done, total, flush=True)
     time.sleep(0.02)

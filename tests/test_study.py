@@ -18,12 +18,12 @@ from click.testing import CliRunner
 from distributed import Client, LocalCluster
 
 import aucpr_dask as ap
-from aucpr_dask import clusters
-from aucpr_dask import study as module
 from aucpr_dask.cli import main
+from aucpr_dask.clusters import descriptions as clusters
 from aucpr_dask.errors import AucprError, ClusterError, InvalidInputError, StoreError
-from aucpr_dask.simulate import bibeta, binormal, offset_uniform
-from aucpr_dask.study import Cell, Design, simulate_batch, study, summarize_cell
+from aucpr_dask.simulate import studies as module
+from aucpr_dask.simulate.scenarios import bibeta, binormal, offset_uniform
+from aucpr_dask.simulate.studies import Cell, Design, simulate_batch, study, summarize_cell
 
 METHODS = ("logit", "bootstrap", "bca", "bootstrap_t", "influence_logit_t", "cross_validation", "wilson")
 SMALL: dict[str, Any] = {

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import aucpr_dask as ap
-from aucpr_dask.study import CELL_DIMS, PAPER_ESTIMATORS
+from aucpr_dask.simulate.studies import CELL_DIMS, PAPER_ESTIMATORS
 
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -17,7 +17,7 @@ from distributed import rpc
 from distributed.security import Security
 
 import aucpr_dask as ap
-from aucpr_dask.clusters import read
+from aucpr_dask.clusters.descriptions import read
 
 trustme = pytest.importorskip("trustme")
 

@@ -10,9 +10,10 @@ import xarray as xr
 from rich.cells import cell_len
 from rich.console import Console
 
-from aucpr_dask.variables import FLAG_BITS
-from aucpr_dask.view import progress as progress_module
-from aucpr_dask.view.progress import reporting
+from aucpr_dask.progress import showing as progress_module
+from aucpr_dask.progress.console import console_for
+from aucpr_dask.progress.showing import reporting
+from aucpr_dask.schema.variables import FLAG_BITS
 from aucpr_dask.view.summary import (
     DataSetSize,
     FlagSummary,
@@ -25,7 +26,6 @@ from aucpr_dask.view.summary import (
     summarize_flags,
 )
 from aucpr_dask.view.tables import (
-    console_for,
     fitted_table,
     interval_bar,
     ranking_view,

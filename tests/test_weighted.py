@@ -12,8 +12,8 @@ import xarray as xr
 import aucpr_dask as ap
 from aucpr_dask import kernels
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
-from aucpr_dask.kernels import rows
-from aucpr_dask.variables import FLAG_BITS
+from aucpr_dask.kernels.areas import rows
+from aucpr_dask.schema.variables import FLAG_BITS
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 TOLERANCE = 4e-15

@@ -16,10 +16,10 @@ from zarr.codecs import BloscCodec, BytesCodec, GzipCodec, ZstdCodec
 from zarr.storage import MemoryStore, WrapperStore
 
 import aucpr_dask as ap
-from aucpr_dask.chunks import ChunkReader, write_chunk
-from aucpr_dask.execution import _evaluated, _score_reader
-from aucpr_dask.planning import plan_run
-from aucpr_dask.stores import nodes_of
+from aucpr_dask.runs.planning import plan_run
+from aucpr_dask.runs.tasks import _evaluated, _score_reader
+from aucpr_dask.storage.stores import nodes_of
+from aucpr_dask.storage.whole_chunks import ChunkReader, write_chunk
 
 BLOSC = BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle")
 
@@ -122,7 +122,7 @@ def test_what_is_no_whole_chunk_or_not_stored_as_it_is_is_not_written(tmp_path: 
 
 def test_what_a_run_writes_is_written_this_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it, every result would still be right, and nobody would notice."""
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
     ap.save_scores(pooled(24, 60), tmp_path / "scores.zarr")
     written = []
 
@@ -130,7 +130,7 @@ def test_what_a_run_writes_is_written_this_way(tmp_path: Path, monkeypatch: pyte
         written.append(write_chunk(array, region, values))
         return written[-1]
 
-    monkeypatch.setattr("aucpr_dask.execution.write_chunk", watched)
+    monkeypatch.setattr("aucpr_dask.runs.run.write_chunk", watched)
     with (
         LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
         Client(cluster) as client,
@@ -203,7 +203,7 @@ def test_what_blocks_are_evaluated_from_is_read_this_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Any
 ) -> None:
     """Without it, every block would still be right, and nobody would notice."""
-    monkeypatch.setattr("aucpr_dask.stores.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
     ap.save_scores(make(), tmp_path / "scores.zarr")
     plan = plan_run(tmp_path / "scores.zarr")
     dataset = dict(nodes_of(plan.unread))[""]

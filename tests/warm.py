@@ -5,8 +5,8 @@ import xarray as xr
 from conftest import queried
 
 import aucpr_dask as ap
-import aucpr_dask.execution
-import aucpr_dask.view.progress
+import aucpr_dask.progress.showing
+import aucpr_dask.runs.run
 
 xr.backends.list_engines()
 lazy = ap.evaluate(queried(2, 2, 40).chunk(), ["average_precision", "continuous"], ["bootstrap"], n_resamples=10)

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from aucpr_dask import __version__
+from aucpr_dask._version import __version__
 from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError
-from aucpr_dask.urls import concealed
+from aucpr_dask.storage.urls import concealed
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from aucpr_dask.view.progress import Report
+    from aucpr_dask.progress.showing import Report
 
 # Exit codes: blocks failed, or the cluster or the disk did, and the same command goes on; what was given is wrong.
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -89,7 +89,7 @@ class Output:
     """Where a command speaks: people read tables, a program reads one JSON document on stdout."""
 
     def __init__(self, *, as_json: bool) -> None:
-        from aucpr_dask.view.tables import console_for
+        from aucpr_dask.progress.console import console_for
 
         for stream in (sys.stdout, sys.stderr):
             # A name that the terminal's encoding lacks must not end a long run with an error.
@@ -130,7 +130,7 @@ class Output:
 
     def progress(self, *, after: float = 0.0) -> AbstractContextManager[Report]:
         """Return a context that shows progress on stderr."""
-        from aucpr_dask.view.progress import reporting
+        from aucpr_dask.progress.showing import reporting
 
         return reporting(self.notes, after=after)
 

@@ -8,11 +8,11 @@ import click
 
 from aucpr_dask.cli.common import Command, Output, example, level_option, output_option, overwrite_option
 from aucpr_dask.cli.completion import complete_estimator
-from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.specs import MISSING, TIES, UNJUDGED
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.schema.options import MISSING, TIES, UNJUDGED
 
 if TYPE_CHECKING:
-    from aucpr_dask.stores import Scores
+    from aucpr_dask.storage.stores import Scores
 
 _EVALUATION = ("missing", "ties", "unjudged", "positive_from")
 
@@ -156,9 +156,9 @@ def rank(
 
 def _open(store: str, data_sets: tuple[str, ...], options: dict[str, Any]) -> tuple[Scores, dict[str, Any]]:
     """Open a store of results or scores, and drop the options of an evaluation that are not given."""
-    from aucpr_dask.results import KIND, open_result
+    from aucpr_dask.evaluation.results import KIND, open_result
     from aucpr_dask.scores import open_scores
-    from aucpr_dask.stores import read_root_attrs
+    from aucpr_dask.storage.stores import read_root_attrs
 
     is_result = read_root_attrs(store).get("kind") == KIND
     data = open_result(store) if is_result else open_scores(store)
@@ -170,17 +170,15 @@ def selected(data: Scores, names: tuple[str, ...]) -> Scores:
     """Return the named data sets: one as a Dataset, several as a tree."""
     import xarray as xr
 
-    from aucpr_dask.stores import nodes_of
+    from aucpr_dask.storage.stores import nodes_of
 
     nodes = dict(nodes_of(data))
     unknown = [name for name in names if name not in nodes]
     if unknown:
         raise InvalidInputError(
-            explain(
-                "there is no such data set in this store",
-                received=", ".join(map(repr, unknown)),
-                allowed=", ".join(map(repr, nodes)),
-            )
+            "there is no such data set in this store",
+            received=", ".join(map(repr, unknown)),
+            allowed=", ".join(map(repr, nodes)),
         )
     return xr.DataTree.from_dict({name: nodes[name] for name in names})
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import click
 from click.shell_completion import CompletionItem
 
-from aucpr_dask.specs import ESTIMATORS, INTERVALS, usage
+from aucpr_dask.schema.estimators import ESTIMATORS, usage
+from aucpr_dask.schema.intervals import INTERVALS
 
 
 def complete_estimator(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

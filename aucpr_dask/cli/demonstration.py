@@ -13,7 +13,7 @@ from aucpr_dask.cli.common import Output, example, output_option
 from aucpr_dask.cli.evaluation import opening, show_warnings
 
 if TYPE_CHECKING:
-    from aucpr_dask.view.progress import Report
+    from aucpr_dask.progress.showing import Report
 
 TOP_OF_TABLES = 3
 MOST_WORKERS = 2  # more take longer to start than all the work does; one core is for this process
@@ -40,7 +40,7 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
     """
     from dask.system import CPU_COUNT
 
-    from aucpr_dask.clusters import connect
+    from aucpr_dask.clusters.connecting import connect
 
     source, result = out / "scores.zarr", out / "result.zarr"
     with ThreadPoolExecutor(1) as other_thread, ExitStack() as until_shown:  # to close a cluster takes a second
@@ -50,7 +50,7 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
             client = until_shown.enter_context(connect(min(MOST_WORKERS, max(1, CPU_COUNT - 1))))
             reading.result()
 
-            from aucpr_dask.execution import run
+            from aucpr_dask.runs.run import run
 
             evaluated = run(source, result, cluster=client, overwrite=overwrite, progress=report)
 

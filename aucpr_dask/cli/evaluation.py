@@ -17,21 +17,13 @@ from aucpr_dask.cli.common import (
     overwrite_option,
 )
 from aucpr_dask.cli.completion import complete_estimator, complete_estimator_or_all, complete_intervals
-from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.specs import (
-    ESTIMATORS,
-    INTERVALS,
-    MISSING,
-    PREVALENCE_DESIGNS,
-    TIES,
-    UNITS,
-    UNJUDGED,
-    lookup,
-    usage,
-)
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.schema.estimators import ESTIMATORS, usage
+from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.options import MISSING, PREVALENCE_DESIGNS, TIES, UNITS, UNJUDGED, lookup
 
 if TYPE_CHECKING:
-    from aucpr_dask.stores import Scores
+    from aucpr_dask.storage.stores import Scores
     from aucpr_dask.view.summary import Ranking
 
 top_option = click.option(
@@ -50,7 +42,7 @@ def _expand(estimators: tuple[str, ...], source: str) -> tuple[str, ...]:
     if "all" not in estimators:
         return tuple(dict.fromkeys(estimators))
     from aucpr_dask.scores import open_scores
-    from aucpr_dask.stores import nodes_of
+    from aucpr_dask.storage.stores import nodes_of
 
     weights = {"weight", "positive_weight", "negative_weight"}
     is_weighted = any(weights & set(node.data_vars) for _, node in nodes_of(open_scores(source)))
@@ -153,7 +145,7 @@ def plan(output: Output, source: str, memory: str | None, estimators: tuple[str,
     """
     from dask.utils import parse_bytes
 
-    from aucpr_dask.planning import describe, plan_run
+    from aucpr_dask.runs.planning import describe, plan_run
     from aucpr_dask.view.tables import attributes_view
 
     planned = plan_run(source, estimators=_expand(estimators, source), **options)
@@ -182,7 +174,7 @@ def evaluate(
 
     If that was begun before and stopped, by whatever, it goes on from there.
     """
-    from aucpr_dask.execution import run
+    from aucpr_dask.runs.run import run
 
     with output.progress() as report:
         evaluated = run(source, result, progress=report, estimators=_expand(estimators, source), **options)
@@ -209,7 +201,7 @@ def show(output: Output, result: str, estimator: str | None, data_sets: tuple[st
 
     Where a data set has queries, a model's area is the mean over them and its interval is Student's t.
     """
-    from aucpr_dask.results import open_result
+    from aucpr_dask.evaluation.results import open_result
 
     evaluated = open_result(result)
     rankings = show_rankings(output, evaluated, estimator=estimator, data_sets=data_sets, top=top)
@@ -232,11 +224,9 @@ def show_rankings(
     unknown = sorted(set(data_sets) - {ranking.data_set for ranking in rankings})
     if unknown:
         raise InvalidInputError(
-            explain(
-                "there is no such data set in this result",
-                received=", ".join(map(repr, unknown)),
-                allowed=", ".join(repr(ranking.data_set) for ranking in rankings),
-            )
+            "there is no such data set in this result",
+            received=", ".join(map(repr, unknown)),
+            allowed=", ".join(repr(ranking.data_set) for ranking in rankings),
         )
     if data_sets:
         rankings = [ranking for ranking in rankings if ranking.data_set in data_sets]
@@ -246,7 +236,7 @@ def show_rankings(
 
 def show_warnings(output: Output, result: Scores, url: str) -> None:
     """Name the flags that were raised, in one line."""
-    from aucpr_dask.stores import nodes_of
+    from aucpr_dask.storage.stores import nodes_of
     from aucpr_dask.view.summary import summarize_flags
 
     flags = summarize_flags(nodes_of(result))
@@ -260,7 +250,7 @@ def opening(result: Scores, url: str) -> str:
     """Return the line of Python that opens a result in plain xarray."""
     import xarray as xr
 
-    from aucpr_dask.urls import is_versioned
+    from aucpr_dask.storage.urls import is_versioned
 
     if is_versioned(url):
         return f'aucpr_dask.open_result("{url}")'

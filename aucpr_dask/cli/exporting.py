@@ -9,7 +9,7 @@ import click
 from aucpr_dask.cli.common import Output, example, output_option
 
 if TYPE_CHECKING:
-    from aucpr_dask.stores import Scores
+    from aucpr_dask.storage.stores import Scores
 
 # Written out, so that help starts without what writes them.
 FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
@@ -48,9 +48,9 @@ def export(output: Output, store: str, path: str, data_sets: tuple[str, ...], wi
 
 
 def _opened(store: str) -> Scores:
-    from aucpr_dask.results import open_result
+    from aucpr_dask.evaluation.results import open_result
     from aucpr_dask.scores import open_scores
     from aucpr_dask.scores.store import KIND
-    from aucpr_dask.stores import read_root_attrs
+    from aucpr_dask.storage.stores import read_root_attrs
 
     return open_scores(store) if read_root_attrs(store).get("kind") == KIND else open_result(store)

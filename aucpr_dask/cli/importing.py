@@ -10,7 +10,7 @@ import click
 from aucpr_dask.cli.common import Command, Output, example, output_option, overwrite_option
 
 if TYPE_CHECKING:
-    from aucpr_dask.scores.files import ImportSummary
+    from aucpr_dask.scores.importing.files import ImportSummary
 
 
 @click.group("import", epilog=example("aucpr-dask import csv table.csv scores.zarr --label y"))
@@ -99,7 +99,7 @@ def trec(output: Output, files: tuple[str, ...], store: str, qrels: str, **optio
 
     A line of a run is: topic Q0 document rank score tag. The rank is ignored, as trec_eval does.
     """
-    from aucpr_dask.scores.trec import import_trec
+    from aucpr_dask.scores.importing.trec import import_trec
 
     _import(output, store, lambda **progress: import_trec(files, qrels, store, **options, **progress))
 
@@ -132,7 +132,7 @@ def parquet(output: Output, files: tuple[str, ...], store: str, **options: Any) 
 
 
 def _import_table(output: Output, files: tuple[str, ...], store: str, options: dict[str, Any]) -> None:
-    from aucpr_dask.scores.tables import import_table
+    from aucpr_dask.scores.importing.tables import import_table
 
     options["models"] = options["models"] or None
     _import(output, store, lambda **progress: import_table(files, store, **options, **progress))
@@ -163,7 +163,7 @@ def _import_table(output: Output, files: tuple[str, ...], store: str, options: d
 @output_option
 def npz(output: Output, files: tuple[str, ...], store: str, **options: Any) -> None:
     """Import NumPy files (.npz, .npy): one is a data set, several a tree named like the files."""
-    from aucpr_dask.scores.arrays import import_arrays
+    from aucpr_dask.scores.importing.arrays import import_arrays
 
     _import(output, store, lambda **progress: import_arrays(files, store, **options, **progress))
 
@@ -186,7 +186,7 @@ def xarray_file(output: Output, file: str, store: str, **options: Any) -> None:
 
     Our names: variables score and label; dimensions model, query and item.
     """
-    from aucpr_dask.scores.arrays import import_xarray
+    from aucpr_dask.scores.importing.arrays import import_xarray
 
     _import(output, store, lambda **progress: import_xarray(file, store, **options, **progress))
 

@@ -12,7 +12,7 @@ from aucpr_dask.cli.common import Output, example, output_option
 from aucpr_dask.cli.evaluation import positive_from_option
 
 if TYPE_CHECKING:
-    from aucpr_dask.view.progress import Report
+    from aucpr_dask.progress.showing import Report
 
 SILENT_SECONDS = 2.0
 
@@ -31,7 +31,7 @@ def info(output: Output, store: str, positive_from: int | None) -> None:
     ranking is evaluated once to find them. For results: options, warnings, and the best models. For what
     compare or rank wrote: sizes, variables, and what was resampled.
     """
-    from aucpr_dask import results
+    from aucpr_dask.evaluation import results
     from aucpr_dask.inference import stored
     from aucpr_dask.scores import open_scores
     from aucpr_dask.view.comparisons import stored_view, summarize_stored
@@ -58,7 +58,7 @@ def info(output: Output, store: str, positive_from: int | None) -> None:
 
 def _kind(store: str) -> str | None:
     """Return the kind that a store says it is."""
-    from aucpr_dask.stores import read_root_document
+    from aucpr_dask.storage.stores import read_root_document
 
     try:
         document = json.loads(read_root_document(store))

@@ -41,7 +41,7 @@ def report(
     words, where they come from, and the tables as CSV. Models on data sets without queries can be compared if the
     result keeps its replicates (evaluate --keep-replicates).
     """
-    from aucpr_dask.results import open_result
+    from aucpr_dask.evaluation.results import open_result
     from aucpr_dask.scores import open_scores
     from aucpr_dask.view.report import report
 

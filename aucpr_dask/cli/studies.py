@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aucpr_dask.cli.common import Output, cluster_option, example, level_option, output_option
-from aucpr_dask.specs import ESTIMATORS, INTERVALS
+from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.schema.intervals import INTERVALS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -84,8 +85,8 @@ def study(output: Output, out: str | None, table: str | None, estimators: tuple[
     What every simulation gave is recorded in the store OUT, if one is named: a study broken off goes on from there,
     and one with more simulations goes further; other cells or estimators need another store.
     """
-    from aucpr_dask.study import study as run_study
-    from aucpr_dask.view.progress import RunWatcher
+    from aucpr_dask.progress.showing import RunWatcher
+    from aucpr_dask.simulate.studies import study as run_study
 
     with output.progress() as report:
         progress = RunWatcher(report)

@@ -14,9 +14,9 @@ from pathlib import Path
 import xarray as xr
 
 from aucpr_dask.scores import open_scores, save_scores
-from aucpr_dask.scores.arrays import import_arrays
-from aucpr_dask.scores.trec import import_trec
-from aucpr_dask.stores import Scores, nodes_of
+from aucpr_dask.scores.importing.arrays import import_arrays
+from aucpr_dask.scores.importing.trec import import_trec
+from aucpr_dask.storage.stores import Scores, nodes_of
 
 CLEF = "clef-tar"
 OPTIONS = {"missing": "unretrieved"}

@@ -10,8 +10,10 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
-from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.evaluation import evaluate, interval
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation.api import evaluate, interval
+from aucpr_dask.evaluation.request import estimator_names
+from aucpr_dask.evaluation.results import versions
 from aucpr_dask.inference.comparing import are_scores, require_results
 from aucpr_dask.inference.designs import (
     BOTH,
@@ -42,11 +44,10 @@ from aucpr_dask.inference.samples import (
     stack_data_sets,
     summarize,
 )
-from aucpr_dask.inputs import estimator_names, fraction
-from aucpr_dask.results import versions
-from aucpr_dask.specs import INTERVALS, choose
-from aucpr_dask.stores import Scores, map_nodes, nodes_of
-from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL, QUERY, RESAMPLE
+from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.options import choose, fraction
+from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL, QUERY, RESAMPLE
+from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 HOW = ("macro", "micro")
 METHODS = {UNITS: ("t", "bootstrap"), ITEMS: ("normal", "bootstrap"), BOTH: ("bootstrap",)}
@@ -281,11 +282,9 @@ def _kind(design: Design) -> str:
 def _error_of_items(result: xr.Dataset, known: xr.DataArray, dim: str | None) -> xr.DataArray:
     if "standard_error" not in result:
         raise InvalidInputError(
-            explain(
-                "method='normal' needs the standard errors of the items",
-                received="a result without the variable 'standard_error'",
-                remedy="evaluate(scores, ..., intervals='influence'), or another interval that has them",
-            )
+            "method='normal' needs the standard errors of the items",
+            received="a result without the variable 'standard_error'",
+            remedy="evaluate(scores, ..., intervals='influence'), or another interval that has them",
         )
     error = result["standard_error"].drop_vars("level", errors="ignore")
     return error if dim is None else error_of_mean(error, known, dim)
@@ -364,23 +363,19 @@ def summarize_replicates(
 def _micro(data: Scores, over: str, level: float, options: dict[str, Any]) -> Scores:
     if over != QUERY:
         raise InvalidInputError(
-            explain(
-                "scores of different data sets are not put in one ranking",
-                received=f"how='micro', over={over!r}",
-                allowed="over='query'",
-            )
+            "scores of different data sets are not put in one ranking",
+            received=f"how='micro', over={over!r}",
+            allowed="over='query'",
         )
     if not all("score" in node for _, node in nodes_of(data)):
         raise InvalidInputError(
-            explain(
-                "a pooled ranking of all queries needs their scores",
-                received="a result, which holds one estimate a query",
-                remedy="aggregate(scores, how='micro', ...), with scores that can be compared between queries",
-            )
+            "a pooled ranking of all queries needs their scores",
+            received="a result, which holds one estimate a query",
+            remedy="aggregate(scores, how='micro', ...), with scores that can be compared between queries",
         )
     if options.get("ties", "block") == "trec_eval":
         raise InvalidInputError(
-            explain("ties='trec_eval' orders the documents of one query", remedy="how='micro' with ties='block'")
+            "ties='trec_eval' orders the documents of one query", remedy="how='micro' with ties='block'"
         )
     if options.get("unit") == "clusters":
         for path, node in nodes_of(data):

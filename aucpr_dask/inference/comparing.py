@@ -13,9 +13,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.domains import few
-from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.evaluation import evaluate, evaluate_dataset
+from aucpr_dask.errors import InvalidInputError, few
+from aucpr_dask.evaluation.api import evaluate, evaluate_dataset
+from aucpr_dask.evaluation.results import versions
 from aucpr_dask.inference import families
 from aucpr_dask.inference.covarying import OTHER_MODEL, covariance
 from aucpr_dask.inference.designs import (
@@ -60,12 +60,10 @@ from aucpr_dask.inference.samples import (
     read_replicates,
     stack_data_sets,
 )
-from aucpr_dask.inputs import fraction
-from aucpr_dask.results import versions
+from aucpr_dask.schema.options import choose, fraction
+from aucpr_dask.schema.variables import BOUND, BOUNDS, MODEL, QUERY, RESAMPLE
 from aucpr_dask.scores.validate import validate_scores
-from aucpr_dask.specs import choose
-from aucpr_dask.stores import Scores, map_nodes, nodes_of
-from aucpr_dask.variables import BOUND, BOUNDS, MODEL, QUERY, RESAMPLE
+from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 BASELINE = "baseline"
 Baseline = str | int | Sequence[str | int]
@@ -254,7 +252,9 @@ def naming(path: str) -> Iterator[None]:
     try:
         yield
     except InvalidInputError as error:
-        raise type(error)(f"{error}\n  data set: {path!r}" if path else str(error)) from error
+        if not path:
+            raise
+        raise error.with_part("data set", repr(path)) from error
 
 
 def unit_dim(node: xr.Dataset) -> str | None:
@@ -285,16 +285,14 @@ def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:
     """Whether the data are still to be evaluated, with these options: those of an evaluation go with scores only."""
     if not isinstance(data, xr.Dataset | xr.DataTree) or not list(nodes_of(data)):
         raise InvalidInputError(
-            explain("there is nothing here", received=type(data).__name__, allowed="a Dataset or DataTree with data")
+            "there is nothing here", received=type(data).__name__, allowed="a Dataset or DataTree with data"
         )
     is_scores = all("score" in node and "estimate" not in node for _, node in nodes_of(data))
     if options and not is_scores:
         raise InvalidInputError(
-            explain(
-                "these are options of an evaluation, and this result is evaluated already",
-                received=", ".join(options),
-                remedy="pass the scores to evaluate them with these options",
-            )
+            "these are options of an evaluation, and this result is evaluated already",
+            received=", ".join(options),
+            remedy="pass the scores to evaluate them with these options",
         )
     return is_scores
 
@@ -304,11 +302,9 @@ def require_results(data: Scores) -> None:
     missing = [path for path, node in nodes_of(data) if "estimate" not in node]
     if missing:
         raise InvalidInputError(
-            explain(
-                "this is neither a result nor scores: it has no variable 'estimate'",
-                where=", ".join(f"data set {path!r}" for path in missing if path) or None,
-                remedy="pass what aucpr_dask.evaluate returns",
-            )
+            "this is neither a result nor scores: it has no variable 'estimate'",
+            where=", ".join(f"data set {path!r}" for path in missing if path) or None,
+            remedy="pass what aucpr_dask.evaluate returns",
         )
 
 
@@ -331,31 +327,25 @@ def _evaluated(scores: Scores, question: Question, options: Mapping[str, Any]) -
 def _with_covariance(data: Scores, question: Question, options: Mapping[str, Any], *, is_scores: bool) -> Scores:
     if not is_scores and not all("covariance" in node for _, node in nodes_of(data)):
         raise InvalidInputError(
-            explain(
-                "method='influence' needs the scores, or what aucpr_dask.covariance returns",
-                received="a result without the variable 'covariance'",
-                remedy="pass the scores in place of the result",
-            )
+            "method='influence' needs the scores, or what aucpr_dask.covariance returns",
+            received="a result without the variable 'covariance'",
+            remedy="pass the scores in place of the result",
         )
     if question.over == DATASET:
         raise InvalidInputError(
-            explain(
-                "method='influence' compares models within a data set",
-                received="over='dataset'",
-                remedy="with the data sets fixed, sample='items' and method='bootstrap'",
-            )
+            "method='influence' compares models within a data set",
+            received="over='dataset'",
+            remedy="with the data sets fixed, sample='items' and method='bootstrap'",
         )
     if not is_scores:
         return data
     unused = [name for name in options if name not in inspect.signature(covariance).parameters]
     if unused:
         raise InvalidInputError(
-            explain(
-                "method='influence' knows no such option",
-                received=", ".join(map(repr, unused)),
-                allowed="missing, positive_from, unjudged, unit, prevalence_design",
-                remedy="method='bootstrap' takes all options of an evaluation",
-            )
+            "method='influence' knows no such option",
+            received=", ".join(map(repr, unused)),
+            allowed="missing, positive_from, unjudged, unit, prevalence_design",
+            remedy="method='bootstrap' takes all options of an evaluation",
         )
     return covariance(data, question.estimator or "average_precision", **options)
 
@@ -383,15 +373,13 @@ def prepare(node: xr.Dataset, dim: str | None, question: Question) -> Prepared:
     estimates = read_estimates(node, dim, question.estimator, question.incomplete)
     if len(estimates.models) < 2:
         raise InvalidInputError(
-            explain("there is only one model", received=few(map(repr, estimates.names)), allowed="two or more")
+            "there is only one model", received=few(map(repr, estimates.names)), allowed="two or more"
         )
     if design.sample != ITEMS and len(estimates.units) < 2:
         raise InvalidInputError(
-            explain(
-                "one unit says nothing of others",
-                received=f"{dim} {few(map(repr, estimates.units))}",
-                remedy="sample='items' takes the items as the sample, and the units as fixed",
-            )
+            "one unit says nothing of others",
+            received=f"{dim} {few(map(repr, estimates.units))}",
+            remedy="sample='items' takes the items as the sample, and the units as fixed",
         )
     goal = Goal(question.level, question.margin)
     n_resamples = question.n_resamples or UNIT_RESAMPLES
@@ -423,12 +411,10 @@ def _item_replicates(node: xr.Dataset, estimates: Estimates, design: Design, que
     wanted = question.n_resamples or kept
     if wanted > kept:
         raise InvalidInputError(
-            explain(
-                "the result keeps fewer resamples",
-                received=f"n_resamples={wanted}",
-                allowed=f"up to {kept}",
-                remedy=f"evaluate(scores, ..., keep_replicates=True, n_resamples={wanted})",
-            )
+            "the result keeps fewer resamples",
+            received=f"n_resamples={wanted}",
+            allowed=f"up to {kept}",
+            remedy=f"evaluate(scores, ..., keep_replicates=True, n_resamples={wanted})",
         )
     node = node[[REPLICATE]].isel({RESAMPLE: slice(wanted)})
     seed = question.seed if design.sample == BOTH else None
@@ -443,12 +429,10 @@ def _refuse_undefined_replicates(replicates: Floats, estimates: Estimates) -> No
     if undefined.any():
         counts = [f"{name!r}: {number:,}" for name, number in zip(estimates.names, undefined, strict=True) if number]
         raise InvalidInputError(
-            explain(
-                "some resamples have no estimate: no positive was drawn, or scores without the spread that it needs",
-                received=f"of {replicates.shape[1]:,} resamples without an estimate {few(counts)}",
-                remedy="another estimator (average_precision needs no spread); unit='items' and "
-                "prevalence_design='fixed', which draw as many positives as there are; or data with more positives",
-            )
+            "some resamples have no estimate: no positive was drawn, or scores without the spread that it needs",
+            received=f"of {replicates.shape[1]:,} resamples without an estimate {few(counts)}",
+            remedy="another estimator (average_precision needs no spread); unit='items' and "
+            "prevalence_design='fixed', which draw as many positives as there are; or data with more positives",
         )
 
 
@@ -472,11 +456,9 @@ def _covariance_of_means(node: xr.Dataset, estimates: Estimates) -> Floats:
     values = np.asarray(matrix.values) / len(estimates.units)
     if np.isnan(values).any():
         raise InvalidInputError(
-            explain(
-                "the influence of items on some estimates is not defined",
-                received="a ranking with fewer than two positives or two negatives",
-                remedy="method='bootstrap', or queries as the sample",
-            )
+            "the influence of items on some estimates is not defined",
+            received="a ranking with fewer than two positives or two negatives",
+            remedy="method='bootstrap', or queries as the sample",
         )
     return values
 
@@ -493,7 +475,7 @@ def _compare(
     )
     if question.margin is not None and isinstance(prepared.method, Wilcoxon):
         raise InvalidInputError(
-            explain("method='wilcoxon' does not test equivalence", remedy="method='sign_flip', 't' or 'bootstrap'")
+            "method='wilcoxon' does not test equivalence", remedy="method='sign_flip', 't' or 'bootstrap'"
         )
     adjust = prepared.design.adjust
     arrays: Mapping[str, Any]
@@ -594,11 +576,9 @@ def _positions(baseline: Baseline, names: Sequence[str]) -> list[int]:
     if unknown or not wanted or len(set(wanted)) < len(wanted):
         close = [near for name in unknown for near in difflib.get_close_matches(name, names, n=3)]
         raise InvalidInputError(
-            explain(
-                "there is no such model" if unknown else "name one or more baselines, each once",
-                received=", ".join(map(repr, unknown or wanted)) or "no baseline",
-                allowed=few(map(repr, close or names)),
-            )
+            "there is no such model" if unknown else "name one or more baselines, each once",
+            received=", ".join(map(repr, unknown or wanted)) or "no baseline",
+            allowed=few(map(repr, close or names)),
         )
     return [names.index(name) for name in wanted]
 
@@ -606,6 +586,4 @@ def _positions(baseline: Baseline, names: Sequence[str]) -> list[int]:
 def _check_count(value: object, option: str, least: int) -> None:
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if value is not None and not (whole and int(value) >= least):  # type: ignore[call-overload]
-        raise InvalidInputError(
-            explain(f"{option} is a whole number", received=repr(value), allowed=f"{least} or more")
-        )
+        raise InvalidInputError(f"{option} is a whole number", received=repr(value), allowed=f"{least} or more")

@@ -8,16 +8,18 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.blocks import Array, Request
-from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.inputs import checked_request, clusters_of, estimator_names, score_inputs
-from aucpr_dask.resampling import map_rankings, without_clusters
-from aucpr_dask.resampling_blocks import influence_columns
-from aucpr_dask.results import versions
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation.alignment import clusters_of, score_inputs
+from aucpr_dask.evaluation.intervals import without_clusters
+from aucpr_dask.evaluation.mapping import map_rankings
+from aucpr_dask.evaluation.rankings import Array
+from aucpr_dask.evaluation.request import Request, checked_request, estimator_names
+from aucpr_dask.evaluation.resampled_rankings import influence_columns
+from aucpr_dask.evaluation.results import versions
+from aucpr_dask.schema.options import PREVALENCE_DESIGNS, UNITS, choose
+from aucpr_dask.schema.variables import ITEM, MODEL, QUERY
 from aucpr_dask.scores.validate import validate_scores
-from aucpr_dask.specs import PREVALENCE_DESIGNS, UNITS, choose
-from aucpr_dask.stores import Scores, map_nodes
-from aucpr_dask.variables import ITEM, MODEL, QUERY
+from aucpr_dask.storage.stores import Scores, map_nodes
 
 OTHER_MODEL = "other_model"
 
@@ -94,12 +96,10 @@ def covariance(
     names = estimator_names(estimator)
     if names != ("average_precision",):
         raise InvalidInputError(
-            explain(
-                "this estimator has no influence function here",
-                received=repr(estimator),
-                allowed="'average_precision'",
-                remedy="compare other estimators by their bootstrap replicates",
-            )
+            "this estimator has no influence function here",
+            received=repr(estimator),
+            allowed="'average_precision'",
+            remedy="compare other estimators by their bootstrap replicates",
         )
     choose(PREVALENCE_DESIGNS, prevalence_design, "prevalence_design")
     choose(UNITS, unit, "unit")
@@ -164,13 +164,11 @@ def _refuse_unshared_items(inputs: dict[str, xr.DataArray], path: str) -> None:
     own = [name for name, array in inputs.items() if name != "score" and MODEL in array.dims]
     if own:
         raise InvalidInputError(
-            explain(
-                "models share no items here, so their estimates have no covariance over items",
-                where=f"data set {path!r}" if path else None,
-                received=f"{', '.join(own)} over the dimension 'model': every model has a ranked list of its own",
-                allowed="the pooled layout: one label for each item, the same for all models",
-                remedy="compare the models over queries",
-            )
+            "models share no items here, so their estimates have no covariance over items",
+            where=f"data set {path!r}" if path else None,
+            received=f"{', '.join(own)} over the dimension 'model': every model has a ranked list of its own",
+            allowed="the pooled layout: one label for each item, the same for all models",
+            remedy="compare the models over queries",
         )
 
 
@@ -201,7 +199,7 @@ def _covariance(
 
 def products_of_pairs(left: Array, right: Array) -> NDArray[np.float64]:
     """Return the sums of products of every pair of rows: ``(..., a, 1, unit), (..., 1, b, unit) -> (..., a, b)``."""
-    from aucpr_dask.kernels.influence import sums_of_products
+    from aucpr_dask.kernels.areas.influence import sums_of_products
 
     lead, n_left, n_right, n_units = left.shape[:-3], left.shape[-3], right.shape[-2], left.shape[-1]
     pairs = zip(left.reshape(-1, n_left, n_units), right.reshape(-1, n_right, n_units), strict=True)

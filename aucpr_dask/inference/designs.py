@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.samples import DATASET, REPLICATE, UNIT_NAMES
-from aucpr_dask.specs import choose
-from aucpr_dask.variables import MODEL, QUERY
+from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.variables import MODEL, QUERY
 
 OVER = (QUERY, DATASET)
 UNITS, ITEMS, BOTH = SAMPLES = ("units", "items", "both")
@@ -56,23 +56,19 @@ def settle(
     sample = choose(SAMPLES, sample or (ITEMS if dim is None else UNITS), "sample")
     if dim is None and sample != ITEMS:
         raise InvalidInputError(
-            explain(
-                "there are no units to take as the sample: this data set has no queries",
-                received=f"sample={sample!r}",
-                allowed="sample='items'",
-                remedy="for a DataTree, over='dataset' takes the data sets as units",
-            )
+            "there are no units to take as the sample: this data set has no queries",
+            received=f"sample={sample!r}",
+            allowed="sample='items'",
+            remedy="for a DataTree, over='dataset' takes the data sets as units",
         )
     method = choose(methods[sample], method or methods[sample][0], f"method for sample={sample!r}")
     by_p_value = method in ("t", "wilcoxon")
     adjust = choose(ADJUSTMENTS, adjust or ("holm" if by_p_value else ADJUSTMENTS[0]), "adjust")
     if by_p_value and adjust not in BY_P_VALUE:
         raise InvalidInputError(
-            explain(
-                f"adjust={adjust!r} needs joint replicates, which method={method!r} does not have",
-                allowed=", ".join(map(repr, BY_P_VALUE)),
-                remedy="method='sign_flip' or 'bootstrap' has them",
-            )
+            f"adjust={adjust!r} needs joint replicates, which method={method!r} does not have",
+            allowed=", ".join(map(repr, BY_P_VALUE)),
+            remedy="method='sign_flip' or 'bootstrap' has them",
         )
     return Design(dim, sample, method, adjust)
 
@@ -125,11 +121,9 @@ def refuse_unknown_options(
     if unknown:
         close = [near for name in unknown for near in difflib.get_close_matches(name, sorted(known), n=3)]
         raise InvalidInputError(
-            explain(
-                "unknown option" + ("s" if len(unknown) > 1 else ""),
-                received=", ".join(map(repr, unknown)),
-                allowed=", ".join(map(repr, close)) or "see the options of this function",
-            )
+            "unknown option" + ("s" if len(unknown) > 1 else ""),
+            received=", ".join(map(repr, unknown)),
+            allowed=", ".join(map(repr, close)) or "see the options of this function",
         )
 
 
@@ -137,13 +131,11 @@ def refuse_dependent_queries(node: Any, path: str) -> None:
     """Raise if queries, which are to be the sample, come in clusters: they are not drawn one by one."""
     if "cluster" in node and QUERY in node["cluster"].dims:
         raise InvalidInputError(
-            explain(
-                "queries that come in clusters are not independent, and here each would count as one unit",
-                where=f"data set {path!r}" if path else None,
-                received="'cluster' over the dimension 'query'",
-                remedy="evaluate the scores, average the queries of each cluster to one unit and pass that; "
-                "or scores.drop_vars('cluster') if the queries are independent",
-            )
+            "queries that come in clusters are not independent, and here each would count as one unit",
+            where=f"data set {path!r}" if path else None,
+            received="'cluster' over the dimension 'query'",
+            remedy="evaluate the scores, average the queries of each cluster to one unit and pass that; "
+            "or scores.drop_vars('cluster') if the queries are independent",
         )
 
 
@@ -151,20 +143,16 @@ def require_replicates(result: Any, what: str) -> None:
     """Raise unless a result keeps the replicates of its items."""
     if REPLICATE not in result and _has_own_lists(result):
         raise InvalidInputError(
-            explain(
-                f"{what} resamples items, which cannot be done here: each model has its own list of them",
-                received="a result of a per-run layout: the models' rankings of a query differ in length",
-                remedy="take the queries as the sample: sample='units'; or import a pooled layout",
-            )
+            f"{what} resamples items, which cannot be done here: each model has its own list of them",
+            received="a result of a per-run layout: the models' rankings of a query differ in length",
+            remedy="take the queries as the sample: sample='units'; or import a pooled layout",
         )
     if REPLICATE not in result:
         raise InvalidInputError(
-            explain(
-                f"{what} needs the replicates of the items",
-                received="a result without the variable 'replicate'",
-                remedy="evaluate(scores, ..., keep_replicates=True), or pass the scores in place of the result; "
-                "not where each model has a ranked list of its own (per-run layout): there the sample is queries",
-            )
+            f"{what} needs the replicates of the items",
+            received="a result without the variable 'replicate'",
+            remedy="evaluate(scores, ..., keep_replicates=True), or pass the scores in place of the result; "
+            "not where each model has a ranked list of its own (per-run layout): there the sample is queries",
         )
 
 

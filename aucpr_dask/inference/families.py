@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -211,22 +211,18 @@ def joint_replicates(
     replicates = np.asarray(replicates, np.float64)
     if estimate.ndim != 1 or replicates.ndim != 2 or replicates.shape[1] != estimate.size or len(replicates) < 2:
         raise InvalidInputError(
-            explain(
-                "estimates and replicates do not fit together",
-                received=f"estimate {estimate.shape}, replicates {replicates.shape}",
-                allowed="estimate (models,), replicates (resamples, models), at least 2 resamples",
-            )
+            "estimates and replicates do not fit together",
+            received=f"estimate {estimate.shape}, replicates {replicates.shape}",
+            allowed="estimate (models,), replicates (resamples, models), at least 2 resamples",
         )
     centred = np.array(replicates.T, order="C")
     magnitude = np.maximum(np.abs(estimate), np.maximum(centred.max(axis=1), -centred.min(axis=1)))
     unknown = np.flatnonzero(~np.isfinite(magnitude))
     if unknown.size:
         raise InvalidInputError(
-            explain(
-                "estimates or replicates that are not finite",
-                where=f"models at positions {unknown[:10].tolist()}",
-                remedy="leave these models out of the comparison",
-            )
+            "estimates or replicates that are not finite",
+            where=f"models at positions {unknown[:10].tolist()}",
+            remedy="leave these models out of the comparison",
         )
     mean = centred.mean(axis=1)
     centred -= mean[:, np.newaxis]
@@ -695,15 +691,13 @@ def order_statistic(n_replicates: int, level: float, complete: bool = False) -> 
     949
     """
     if not 0 < level < 1:
-        raise InvalidInputError(explain("level must lie between 0 and 1", received=repr(level)))
+        raise InvalidInputError("level must lie between 0 and 1", received=repr(level))
     rank = int(np.ceil(round(level * (n_replicates + (not complete)), 9)))
     if rank > n_replicates:
         raise InvalidInputError(
-            explain(
-                "too few replicates for this level",
-                received=f"{n_replicates} replicates, level {level}",
-                remedy=f"take at least {int(np.ceil(round(level / (1 - level), 9)))} resamples",
-            )
+            "too few replicates for this level",
+            received=f"{n_replicates} replicates, level {level}",
+            remedy=f"take at least {int(np.ceil(round(level / (1 - level), 9)))} resamples",
         )
     return rank - 1
 
@@ -737,7 +731,7 @@ def parametric_quantile(level: float, degrees: float | None = None) -> float:
     (1.96, 2.2622)
     """
     if not 0 < level < 1:
-        raise InvalidInputError(explain("level must lie between 0 and 1", received=repr(level)))
+        raise InvalidInputError("level must lie between 0 and 1", received=repr(level))
     tail = (1 - level) / 2
     return -float(ndtri(tail) if degrees is None else stdtrit(degrees, tail))
 
@@ -1036,9 +1030,9 @@ def _equivalence(tails: Floats, share_inside: Floats, alpha: float) -> Equivalen
 
 def _check_equivalence(margin: float, alpha: float) -> None:
     if not (margin > 0 and np.isfinite(margin)):
-        raise InvalidInputError(explain("the margin of equivalence must be positive", received=repr(margin)))
+        raise InvalidInputError("the margin of equivalence must be positive", received=repr(margin))
     if not 0 < alpha < 0.5:
-        raise InvalidInputError(explain("alpha must lie between 0 and 0.5", received=repr(alpha)))
+        raise InvalidInputError("alpha must lie between 0 and 0.5", received=repr(alpha))
 
 
 # --- helpers -------------------------------------------------------------------------------------------------------
@@ -1061,11 +1055,9 @@ def require_bootstrap(sample: JointReplicates, purpose: str) -> None:
     """
     if sample.null:
         raise InvalidInputError(
-            explain(
-                f"{purpose} needs replicates around the estimates",
-                received="replicates centred at 0 (sign flips)",
-                remedy="resample with the bootstrap",
-            )
+            f"{purpose} needs replicates around the estimates",
+            received="replicates centred at 0 (sign flips)",
+            remedy="resample with the bootstrap",
         )
 
 
@@ -1104,11 +1096,9 @@ def _checked_pairs(sample: JointReplicates, first: Indices, second: Indices) -> 
     inside = all(index.ndim == 1 and np.all((index >= 0) & (index < n_models)) for index in (first, second))
     if not inside or first.size != second.size:
         raise InvalidInputError(
-            explain(
-                "pairs that are not pairs of models",
-                received=f"first {first.shape}, second {second.shape}",
-                allowed=f"two vectors, equally long, of positions 0 to {n_models - 1}",
-            )
+            "pairs that are not pairs of models",
+            received=f"first {first.shape}, second {second.shape}",
+            allowed=f"two vectors, equally long, of positions 0 to {n_models - 1}",
         )
     return first, second
 
@@ -1117,10 +1107,8 @@ def _checked_units(values: Floats) -> Floats:
     values = np.ascontiguousarray(values, np.float64)
     if values.ndim != 2 or values.shape[1] < 2 or not np.all(np.isfinite(values)):
         raise InvalidInputError(
-            explain(
-                "values per unit that cannot be compared",
-                received=f"shape {values.shape}, {np.count_nonzero(~np.isfinite(values))} not finite",
-                allowed="(models, units), at least 2 units, every value finite",
-            )
+            "values per unit that cannot be compared",
+            received=f"shape {values.shape}, {np.count_nonzero(~np.isfinite(values))} not finite",
+            allowed="(models, units), at least 2 units, every value finite",
         )
     return values

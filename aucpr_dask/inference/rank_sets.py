@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.families import (
     PANEL_BYTES,
     ROUND_OFF,
@@ -179,11 +179,9 @@ def ranks_from_intervals(lower: Floats, upper: Floats) -> Indices:
     n_models = len(lower)
     if lower.shape != (n_models, n_models) or upper.shape != lower.shape:
         raise InvalidInputError(
-            explain(
-                "bounds that are not those of all differences",
-                received=f"lower {lower.shape}, upper {upper.shape}",
-                allowed="two square matrices (models, models)",
-            )
+            "bounds that are not those of all differences",
+            received=f"lower {lower.shape}, upper {upper.shape}",
+            allowed="two square matrices (models, models)",
         )
     others = ~np.eye(n_models, dtype=bool)
     better = np.count_nonzero((upper < 0) & others, axis=1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference import families
 from aucpr_dask.inference.comparing import (
     Prepared,
@@ -30,8 +30,8 @@ from aucpr_dask.inference.rank_sets import (
     ranks_from_intervals,
 )
 from aucpr_dask.inference.samples import DATASET
-from aucpr_dask.stores import Scores, map_nodes
-from aucpr_dask.variables import BOUND, MODEL, QUERY
+from aucpr_dask.schema.variables import BOUND, MODEL, QUERY
+from aucpr_dask.storage.stores import Scores, map_nodes
 
 RANKING_METHODS = ("sign_flip", "bootstrap", "influence")
 
@@ -96,11 +96,9 @@ def rank(
     """
     if method is not None and method not in RANKING_METHODS:
         raise InvalidInputError(
-            explain(
-                "unknown method for ranks",
-                received=repr(method),
-                allowed=", ".join(map(repr, RANKING_METHODS)),
-            )
+            "unknown method for ranks",
+            received=repr(method),
+            allowed=", ".join(map(repr, RANKING_METHODS)),
         )
     question = checked_question(
         estimator=estimator,

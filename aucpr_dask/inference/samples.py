@@ -12,11 +12,10 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.domains import MOST_SHOWN, few
-from aucpr_dask.errors import AlignmentError, InvalidInputError, explain
+from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, few
+from aucpr_dask.schema.variables import ESTIMATOR, MODEL, QUERY, RESAMPLE
 from aucpr_dask.scores.validate import check_unique
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.variables import ESTIMATOR, MODEL, QUERY, RESAMPLE
+from aucpr_dask.storage.stores import Scores, nodes_of
 
 Floats = NDArray[np.float64]
 
@@ -122,7 +121,7 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
     nowhere: NDArray[np.bool_] = np.logical_not(known.any(axis=0))
     partly: NDArray[np.bool_] = np.logical_not(known.all(axis=0)) & ~nowhere
     if partly.any() and incomplete == "raise":
-        raise AlignmentError(_incomplete(known, partly, models, units, dim))
+        raise _incomplete(known, partly, models, units, dim)
     if dim is None:
         left_out = tuple(str(model) for model in models[~known[:, 0]])
         models, values = models[known[:, 0]], values[known[:, 0]]
@@ -131,14 +130,12 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
         left_out = tuple(unit for unit, keep in zip(units, kept, strict=True) if not keep)
         values, units = values[:, kept], tuple(unit for unit, keep in zip(units, kept, strict=True) if keep)
     if 0 in values.shape and dim is not None and known.any():
-        raise AlignmentError(_nothing_left(UNIT_NAMES[dim][1], None))
+        raise _nothing_left(UNIT_NAMES[dim][1], None)
     if 0 in values.shape:
         raise InvalidInputError(
-            explain(
-                "there is nothing to compare: no estimate is defined for every model",
-                received=f"{len(models)} models; left out: {few(map(repr, left_out))}",
-                remedy="are there positives? the flags of the result say which rankings have none",
-            )
+            "there is nothing to compare: no estimate is defined for every model",
+            received=f"{len(models)} models; left out: {few(map(repr, left_out))}",
+            remedy="are there positives? the flags of the result say which rankings have none",
         )
     return Estimates(models, dim, units, np.ascontiguousarray(values), left_out)
 
@@ -154,13 +151,19 @@ def _values_of_units(estimate: xr.DataArray, dim: str | None) -> tuple[Floats, t
 
 
 def _incomplete(
-    known: NDArray[np.bool_], partly: NDArray[np.bool_], models: pd.Index, units: Sequence[str], dim: str | None
-) -> str:
-    """Say which models lack which units."""
+    known: NDArray[np.bool_],
+    partly: NDArray[np.bool_],
+    models: pd.Index,
+    units: Sequence[str],
+    dim: str | None,
+    where: str | None = None,
+) -> AlignmentError:
+    """Return the error that says which models lack which units."""
     lacking = np.flatnonzero(~known[:, partly].all(axis=1))
     if dim is None:
-        return explain(
+        return AlignmentError(
             "some models have no estimate",
+            where=where,
             received=few(repr(str(model)) for model in models[lacking]),
             remedy="leave these models out: incomplete='drop'; or give them scores: missing='last' or 'unretrieved'",
         )
@@ -171,16 +174,17 @@ def _incomplete(
         return f"{str(models[[row]][0])!r} lacks {singular if len(absent) == 1 else plural} {few(map(repr, absent))}"
 
     more = len(lacking) - MOST_SHOWN
-    return explain(
+    return AlignmentError(
         f"some models lack the estimate of some {plural}, so their means are not over the same {plural}",
+        where=where,
         received="; ".join(map(units_lacked, lacking[:MOST_SHOWN])) + (f" and {more} more models" if more > 0 else ""),
         remedy=f"leave those {plural} out for all models: incomplete='drop'; or leave the models out",
     )
 
 
-def _nothing_left(plural: str, where: str | None) -> str:
-    """Say that every unit is incomplete."""
-    return explain(
+def _nothing_left(plural: str, where: str | None) -> AlignmentError:
+    """Return the error that says that every unit is incomplete."""
+    return AlignmentError(
         f"all {plural} lack the estimate of some model, so incomplete='drop' leaves none",
         where=where,
         remedy="leave out the models that lack most, or compare models that share some",
@@ -195,12 +199,10 @@ def chosen(variable: xr.DataArray, estimator: str | None) -> xr.DataArray:
     name = names[0] if estimator is None else estimator
     if name not in names:
         raise InvalidInputError(
-            explain(
-                "this estimator is not in the result",
-                received=repr(name),
-                allowed=", ".join(names),
-                remedy="evaluate again with it",
-            )
+            "this estimator is not in the result",
+            received=repr(name),
+            allowed=", ".join(names),
+            remedy="evaluate again with it",
         )
     return variable.isel({ESTIMATOR: names.index(name)})
 
@@ -209,11 +211,9 @@ def labels_of(variable: xr.DataArray | xr.Dataset, dim: str) -> pd.Index:
     """Return the labels along `dim`; where it has none, numbers."""
     if dim not in variable.dims:
         raise InvalidInputError(
-            explain(
-                f"the estimates have no dimension {dim!r}",
-                received=f"({', '.join(map(str, variable.dims))})",
-                remedy="pass what aucpr_dask.evaluate returns",
-            )
+            f"the estimates have no dimension {dim!r}",
+            received=f"({', '.join(map(str, variable.dims))})",
+            remedy="pass what aucpr_dask.evaluate returns",
         )
     index = variable.indexes.get(dim)
     return pd.RangeIndex(variable.sizes[dim]) if index is None else index
@@ -331,35 +331,29 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
     nodes = [(path, node) for path, node in nodes_of(tree)]
     if isinstance(tree, xr.Dataset) or not nodes:
         raise InvalidInputError(
-            explain(
-                "there are no data sets to average over",
-                received=type(tree).__name__,
-                allowed="a DataTree with a result in each node",
-                remedy="over='query' averages the queries of one data set",
-            )
+            "there are no data sets to average over",
+            received=type(tree).__name__,
+            allowed="a DataTree with a result in each node",
+            remedy="over='query' averages the queries of one data set",
         )
     models: dict[object, None] = {}
     for path, node in nodes:
         if MODEL not in node.indexes:
             raise AlignmentError(
-                explain(
-                    "models are matched between data sets by label, and these have none",
-                    where=f"data set {path!r}",
-                    remedy=f"assign_coords({MODEL}=[...])",
-                )
+                "models are matched between data sets by label, and these have none",
+                where=f"data set {path!r}",
+                remedy=f"assign_coords({MODEL}=[...])",
             )
         check_unique(node.indexes[MODEL], MODEL, f"data set {path!r}")
         models.update(dict.fromkeys(node.indexes[MODEL]))
     if incomplete == "drop" and all(node.sizes[MODEL] < len(models) for _, node in nodes):
         raise AlignmentError(
-            explain(
-                "every data set lacks some model, so no data set is left over which all models could be averaged",
-                received="; ".join(
-                    f"{path!r} has {node.sizes[MODEL]:,} of {len(models):,} models" for path, node in nodes[:MOST_SHOWN]
-                )
-                + (f" and {len(nodes) - MOST_SHOWN} more data sets" if len(nodes) > MOST_SHOWN else ""),
-                remedy="select the models that several data sets share, or give models the same labels everywhere",
+            "every data set lacks some model, so no data set is left over which all models could be averaged",
+            received="; ".join(
+                f"{path!r} has {node.sizes[MODEL]:,} of {len(models):,} models" for path, node in nodes[:MOST_SHOWN]
             )
+            + (f" and {len(nodes) - MOST_SHOWN} more data sets" if len(nodes) > MOST_SHOWN else ""),
+            remedy="select the models that several data sets share, or give models the same labels everywhere",
         )
     averaged = [_mean_over_queries(node, path, incomplete).reindex({MODEL: list(models)}) for path, node in nodes]
     shared = set.intersection(*(set(map(str, node.data_vars)) for node in averaged))
@@ -374,11 +368,9 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
         )
     except ValueError as error:
         raise AlignmentError(
-            explain(
-                "the data sets were not evaluated alike",
-                received=str(error),
-                remedy="evaluate all of them with the same estimators and as many resamples",
-            )
+            "the data sets were not evaluated alike",
+            received=str(error),
+            remedy="evaluate all of them with the same estimators and as many resamples",
         ) from error
     return stacked
 
@@ -393,10 +385,10 @@ def complete_units(node: xr.Dataset, dim: str, incomplete: str, path: str = "") 
             known, partly = known.isel({ESTIMATOR: worst}), partly.isel({ESTIMATOR: worst})
         units = [str(label) for label in labels_of(known, dim)]
         models = labels_of(known, MODEL)
-        message = _incomplete(known.transpose(MODEL, dim).values, partly.values, models, units, dim)
-        raise AlignmentError(explain(message, where=f"data set {path!r}") if path else message)
+        where = f"data set {path!r}" if path else None
+        raise _incomplete(known.transpose(MODEL, dim).values, partly.values, models, units, dim, where)
     if incomplete == "drop" and bool(known.any()) and not bool((known & ~partly).any()):
-        raise AlignmentError(_nothing_left(UNIT_NAMES[dim][1], f"data set {path!r}" if path else None))
+        raise _nothing_left(UNIT_NAMES[dim][1], f"data set {path!r}" if path else None)
     held = [name for name in ("estimate", "standard_error", REPLICATE) if name in node]
     return node.assign({name: node[name].where(~partly) for name in held})
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import dask.array as da
 
-from aucpr_dask.stores import Scores, create_store, map_nodes, nodes_of, open_store
+from aucpr_dask.storage.stores import Scores, create_store, map_nodes, nodes_of, open_store
 
 KIND = "aucpr_dask.comparison"
 

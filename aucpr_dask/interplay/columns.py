@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError, explain
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, METHOD, MODEL, QUERY
+from aucpr_dask.errors import AlignmentError, InvalidInputError
+from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, METHOD, MODEL, QUERY
+from aucpr_dask.storage.stores import Scores, nodes_of
 
 DATASET = "dataset"
 KEYS = (DATASET, MODEL, QUERY, ESTIMATOR)
@@ -53,11 +53,9 @@ def wide_columns(result: Scores) -> tuple[tuple[str, ...], Columns]:
     models = dict.fromkeys(name for _, node in nodes for name in _labels(node, MODEL))
     if both := [str(name) for name in models if name in keys]:
         raise AlignmentError(
-            explain(
-                "a model is named like a column of keys",
-                received=", ".join(map(repr, both)),
-                remedy="rename it, or take the tidy table: tidy=True",
-            )
+            "a model is named like a column of keys",
+            received=", ".join(map(repr, both)),
+            remedy="rename it, or take the tidy table: tidy=True",
         )
     return keys, concatenated([_wide(path, node[["estimate"]].compute(), keys, list(models)) for path, node in nodes])
 
@@ -71,29 +69,23 @@ def _nodes_of_result(result: Scores) -> list[tuple[str, xr.Dataset]]:
     nodes = list(nodes_of(result))
     if not nodes or not all("estimate" in node for _, node in nodes):
         raise InvalidInputError(
-            explain(
-                "this is not a result",
-                received="no variable 'estimate'",
-                remedy="evaluate the scores first: scores.aucpr.evaluate()",
-            )
+            "this is not a result",
+            received="no variable 'estimate'",
+            remedy="evaluate the scores first: scores.aucpr.evaluate()",
         )
     if any({"difference", "rank"} & set(node) for _, node in nodes):
         raise InvalidInputError(
-            explain(
-                "this is not a result",
-                received="a comparison or ranks",
-                remedy="xarray's own to_dataframe() makes a table of each of its variables",
-            )
+            "this is not a result",
+            received="a comparison or ranks",
+            remedy="xarray's own to_dataframe() makes a table of each of its variables",
         )
     for path, node in nodes:
         if odd := [str(dim) for dim in node["estimate"].dims if dim not in KEYS]:
             raise InvalidInputError(
-                explain(
-                    "only estimates by model, query and estimator make such a table",
-                    where=f"data set {path!r}" if path else None,
-                    received=f"the dimension {', '.join(map(repr, odd))}",
-                    remedy="select from it first: result.sel(...)",
-                )
+                "only estimates by model, query and estimator make such a table",
+                where=f"data set {path!r}" if path else None,
+                received=f"the dimension {', '.join(map(repr, odd))}",
+                remedy="select from it first: result.sel(...)",
             )
     return nodes
 

@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from aucpr_dask.errors import InvalidInputError, StoreError, explain
+from aucpr_dask.errors import InvalidInputError, StoreError
 from aucpr_dask.interplay.columns import Columns, tidy_columns, wide_columns
 from aucpr_dask.interplay.naming import cell
 from aucpr_dask.interplay.tracking import to_metrics, to_params
 from aucpr_dask.interplay.trec import write_evaluations, write_runs
-from aucpr_dask.scores.files import FilePath, require_pyarrow
-from aucpr_dask.specs import choose
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.urls import concealed, is_remote
+from aucpr_dask.schema.options import choose
+from aucpr_dask.scores.importing.files import FilePath, require_pyarrow
+from aucpr_dask.storage.stores import Scores, nodes_of
+from aucpr_dask.storage.urls import concealed, is_remote
 
 FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
 FOLDERS = ("trec_eval", "trec_run")
@@ -97,11 +97,9 @@ def export(
 def _local(path: FilePath) -> Path:
     if is_remote(os.fspath(path)):
         raise InvalidInputError(
-            explain(
-                "exports are written to this machine",
-                received=concealed(os.fspath(path)),
-                remedy="name a local path, and copy what comes out",
-            )
+            "exports are written to this machine",
+            received=concealed(os.fspath(path)),
+            remedy="name a local path, and copy what comes out",
         )
     return Path(path)
 
@@ -111,13 +109,11 @@ def _format_of(path: Path, format: str | None) -> str:
         return choose(FORMATS, format, "format")
     if path.suffix.lower() not in _BY_SUFFIX:
         raise InvalidInputError(
-            explain(
-                "the suffix does not say what to write",
-                where=path,
-                received=repr(path.suffix),
-                allowed=", ".join(_BY_SUFFIX),
-                remedy=f"name the format: format=... (--format), one of {', '.join(FORMATS)}",
-            )
+            "the suffix does not say what to write",
+            where=path,
+            received=repr(path.suffix),
+            allowed=", ".join(_BY_SUFFIX),
+            remedy=f"name the format: format=... (--format), one of {', '.join(FORMATS)}",
         )
     return _BY_SUFFIX[path.suffix.lower()]
 
@@ -126,11 +122,9 @@ def _refuse_wrong_kind(data: Scores, kind: str) -> None:
     needed = "score" if kind == "trec_run" else "estimate"
     if not all(needed in node for _, node in nodes_of(data)):
         raise InvalidInputError(
-            explain(
-                f"the format {kind} is made of {'scores' if needed == 'score' else 'results'}",
-                received=f"no variable {needed!r}",
-                remedy="name a score store" if needed == "score" else "evaluate the scores first",
-            )
+            f"the format {kind} is made of {'scores' if needed == 'score' else 'results'}",
+            received=f"no variable {needed!r}",
+            remedy="name a score store" if needed == "score" else "evaluate the scores first",
         )
 
 
@@ -139,10 +133,10 @@ def _refuse_existing(place: Path, *, overwrite: bool) -> None:
         return
     if not overwrite:
         remedy = "name another place, or pass overwrite=True (--overwrite) to replace it"
-        raise StoreError(explain("there is something at this place already", where=place, remedy=remedy))
+        raise StoreError("there is something at this place already", where=place, remedy=remedy)
     if place.is_dir() and any(place.iterdir()) and not (place / _MARK).exists():
         remedy = "remove it yourself if it may go, or name another place"
-        raise StoreError(explain("refusing to overwrite a folder that no export wrote", where=place, remedy=remedy))
+        raise StoreError("refusing to overwrite a folder that no export wrote", where=place, remedy=remedy)
 
 
 def _written_whole(write: Callable[[Path], object], place: Path, *, is_folder: bool) -> None:
@@ -158,9 +152,7 @@ def _written_whole(write: Callable[[Path], object], place: Path, *, is_folder: b
         partial.replace(place)
     except OSError as error:
         raise StoreError(
-            explain(
-                "the file cannot be written", where=place, received=error.strerror or error, remedy="check the path"
-            )
+            "the file cannot be written", where=place, received=error.strerror or error, remedy="check the path"
         ) from error
     finally:
         with suppress(OSError):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, explain
+from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, few
 from aucpr_dask.interplay.columns import Columns, concatenated, tidy_columns, wide_columns
-from aucpr_dask.scores.files import few, near
-from aucpr_dask.stores import Scores
-from aucpr_dask.variables import MODEL
+from aucpr_dask.schema.variables import MODEL
+from aucpr_dask.scores.importing.files import near
+from aucpr_dask.storage.stores import Scores
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,9 +73,7 @@ def to_polars(result: Scores, *, tidy: bool = True) -> pl.DataFrame:
     try:
         import polars as pl
     except ImportError as error:
-        raise InvalidInputError(
-            explain("this data frame needs polars", remedy='pip install "aucpr-dask[polars]"')
-        ) from error
+        raise InvalidInputError("this data frame needs polars", remedy='pip install "aucpr-dask[polars]"') from error
     columns: Columns = concatenated(list(tidy_columns(result))) if tidy else wide_columns(result)[1]
     series = [
         pl.Series(name, list(values), dtype=pl.String) if values.dtype == object else pl.Series(name, values)
@@ -152,13 +150,13 @@ def from_dataframe(
     >>> from_dataframe(tidy, label="y", model="model", item="i").equals(scores.assign_coords(item=["0", "1", "2"]))
     True
     """
-    from aucpr_dask.scores.tables import scores_of_table
+    from aucpr_dask.scores.importing.tables import scores_of_table
 
     table = _arrow_table(frame)
     if model is not None:
         if item is None:
             raise InvalidInputError(
-                explain("a tidy frame needs names of items, by which models are matched", remedy="name it: item=...")
+                "a tidy frame needs names of items, by which models are matched", remedy="name it: item=..."
             )
         keys = [column for column in (dataset, query, item) if column is not None]
         values = [column for column in (label, weight) if column is not None]
@@ -188,34 +186,30 @@ def _arrow_table(frame: Any) -> Any:
         import pyarrow
     except ImportError as error:
         raise InvalidInputError(
-            explain("reading data frames needs pyarrow", remedy='pip install "aucpr-dask[parquet]"')
+            "reading data frames needs pyarrow", remedy='pip install "aucpr-dask[parquet]"'
         ) from error
     if not isinstance(frame, pyarrow.Table) and not hasattr(frame, "__arrow_c_stream__"):
         lazy = hasattr(frame, "collect")
         raise InvalidInputError(
-            explain(
-                "this is not a data frame" if not lazy else "this data frame is lazy",
-                received=type(frame).__name__,
-                allowed="pandas, polars, pyarrow, or another with the Arrow interface",
-                remedy="collect it first: frame.collect()" if lazy else None,
-            )
+            "this is not a data frame" if not lazy else "this data frame is lazy",
+            received=type(frame).__name__,
+            allowed="pandas, polars, pyarrow, or another with the Arrow interface",
+            remedy="collect it first: frame.collect()" if lazy else None,
         )
     try:
         return pyarrow.table(frame)
     except (pyarrow.ArrowException, TypeError, ValueError) as error:
-        raise FileFormatError(explain("the columns cannot be read", where=FRAME, received=error)) from error
+        raise FileFormatError("the columns cannot be read", where=FRAME, received=error) from error
 
 
 def _chosen_columns(table: Any, columns: Sequence[str]) -> pd.DataFrame:
     for column in columns:
         if column not in table.column_names:
             raise InvalidInputError(
-                explain(
-                    "there is no such column",
-                    where=FRAME,
-                    received=repr(column),
-                    allowed=near(column, table.column_names),
-                )
+                "there is no such column",
+                where=FRAME,
+                received=repr(column),
+                allowed=near(column, table.column_names),
             )
     frame: pd.DataFrame = table.select(list(dict.fromkeys(columns))).to_pandas(ignore_metadata=True)
     return frame
@@ -225,25 +219,21 @@ def _pivoted(frame: pd.DataFrame, keys: list[str], values: list[str], model: str
     """Return a wide frame: a row for each item with its label and weight, a column for each model."""
     for column in (*keys, model):
         if frame[column].isna().any():
-            raise InvalidInputError(explain("a name is missing", where=f"{FRAME}, column {column!r}"))
+            raise InvalidInputError("a name is missing", where=f"{FRAME}, column {column!r}")
     frame[model] = frame[model].astype(str)
     if both := [name for name in frame[model].unique() if name in {*keys, *values}]:
-        raise AlignmentError(
-            explain("a model is named like a column", received=few(map(repr, both)), remedy="rename it")
-        )
+        raise AlignmentError("a model is named like a column", received=few(map(repr, both)), remedy="rename it")
     if (twice := frame.duplicated([*keys, model])).any():
         raise AlignmentError(
-            explain("a model scores an item twice", where=FRAME, received=_first_of(frame, twice, [*keys, model]))
+            "a model scores an item twice", where=FRAME, received=_first_of(frame, twice, [*keys, model])
         )
     items = frame.drop_duplicates([*keys, *values])
     if (differing := items.duplicated(keys)).any():
         raise AlignmentError(
-            explain(
-                f"models differ in the {' or '.join(map(repr, values))} of an item",
-                where=FRAME,
-                received=_first_of(items, differing, [*keys, *values]),
-                allowed="one value for each item, the same with every model",
-            )
+            f"models differ in the {' or '.join(map(repr, values))} of an item",
+            where=FRAME,
+            received=_first_of(items, differing, [*keys, *values]),
+            allowed="one value for each item, the same with every model",
         )
     items = items[[*keys, *values]].set_index(keys)
     scores = frame.pivot(index=keys, columns=model, values=score)[frame[model].unique()]

@@ -12,15 +12,15 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError, explain
-from aucpr_dask.evaluation import estimate
-from aucpr_dask.inputs import estimator_names
-from aucpr_dask.scores.files import OnProgress, few, write_blocks
+from aucpr_dask.errors import AlignmentError, InvalidInputError, few
+from aucpr_dask.evaluation.api import estimate
+from aucpr_dask.evaluation.request import estimator_names
+from aucpr_dask.schema.names import check_node_name
+from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.variables import ITEM, MODEL
+from aucpr_dask.scores.importing.files import OnProgress, write_blocks
 from aucpr_dask.scores.store import Region, open_scores
-from aucpr_dask.specs import choose
-from aucpr_dask.stores import Scores, refuse_existing
-from aucpr_dask.trust import check_node_name
-from aucpr_dask.variables import ITEM, MODEL
+from aucpr_dask.storage.stores import Scores, refuse_existing
 
 RESPONSES = ("predict_proba", "decision_function")
 _PLAIN_CLASSES = ({0, 1}, {-1, 1})
@@ -110,11 +110,9 @@ def area(
     scores = np.asarray(y_score)
     if scores.ndim != 1:
         raise InvalidInputError(
-            explain(
-                "scores of several classes have no single precision-recall curve",
-                received=f"scores of shape {scores.shape}",
-                remedy="make it two classes: y == positive",
-            )
+            "scores of several classes have no single precision-recall curve",
+            received=f"scores of shape {scores.shape}",
+            remedy="make it two classes: y == positive",
         )
     classes = np.asarray(y_true)
     label = (classes == _positive_class(np.unique(classes), pos_label, "the labels")).astype(np.int8)
@@ -234,7 +232,7 @@ class _Table:
     def of(cls, part: Sequence[Any], where: str) -> _Table:
         if not isinstance(part, Sequence) or isinstance(part, str) or len(part) not in (2, 3):
             raise InvalidInputError(
-                explain("this is not a data set", where=where, received=type(part).__name__, allowed="(X, y)")
+                "this is not a data set", where=where, received=type(part).__name__, allowed="(X, y)"
             )
         features, classes, *rest = part
         weight = np.asarray(rest[0], np.float64) if rest and rest[0] is not None else None
@@ -249,11 +247,9 @@ class _Table:
             lengths["weight"] = len(self.weight)
         if self.classes.ndim != 1 or len(set(lengths.values())) > 1:
             raise AlignmentError(
-                explain(
-                    "X and y have rows for different items" if self.classes.ndim == 1 else "y has several columns",
-                    where=where,
-                    received=", ".join(f"{name}: {length}" for name, length in lengths.items()),
-                )
+                "X and y have rows for different items" if self.classes.ndim == 1 else "y has several columns",
+                where=where,
+                received=", ".join(f"{name}: {length}" for name, length in lengths.items()),
             )
 
 
@@ -330,11 +326,9 @@ class _DataSet:
         groups = np.asarray(self.groups)
         if groups.shape != self.table.classes.shape:
             raise AlignmentError(
-                explain(
-                    "groups and y have different lengths",
-                    where=self.where,
-                    received=f"shapes {groups.shape} and {self.table.classes.shape}",
-                )
+                "groups and y have different lengths",
+                where=self.where,
+                received=f"shapes {groups.shape} and {self.table.classes.shape}",
             )
         return groups
 
@@ -344,24 +338,20 @@ def _of_positive(values: np.ndarray, classes: np.ndarray, positive: Any, where: 
     column = np.flatnonzero(classes == positive)
     if column.size == 0:
         raise InvalidInputError(
-            explain(
-                "the classifier does not know the positive class",
-                where=where,
-                received=f"positive class {positive!r}",
-                allowed=few(map(repr, classes.tolist())),
-            )
+            "the classifier does not know the positive class",
+            where=where,
+            received=f"positive class {positive!r}",
+            allowed=few(map(repr, classes.tolist())),
         )
     if values.ndim == 1 and classes.size == 2:  # decision values: large means the second class
         return values if column[0] == 1 else 0 - values
     if values.ndim == 2 and values.shape[1] == classes.size:
         return values[:, column[0]]
     raise InvalidInputError(
-        explain(
-            "the classifier does not give one score for each class",
-            where=where,
-            received=f"shape {values.shape} for {classes.size} classes",
-            remedy="make it two classes: y == positive",
-        )
+        "the classifier does not give one score for each class",
+        where=where,
+        received=f"shape {values.shape} for {classes.size} classes",
+        remedy="make it two classes: y == positive",
     )
 
 
@@ -372,20 +362,18 @@ def _positive_class(classes: np.ndarray, positive: Any, where: str) -> Any:
     if classes.dtype.kind in "biuf" and any(set(classes.tolist()) <= plain for plain in _PLAIN_CLASSES):
         return 1
     raise InvalidInputError(
-        explain(
-            "it is not said which class is positive",
-            where=where,
-            received=f"classes {few(map(repr, classes.tolist()))}",
-            allowed="0 and 1, -1 and 1, or False and True",
-            remedy="name it: positive=...",
-        )
+        "it is not said which class is positive",
+        where=where,
+        received=f"classes {few(map(repr, classes.tolist()))}",
+        allowed="0 and 1, -1 and 1, or False and True",
+        remedy="name it: positive=...",
     )
 
 
 def _check_classifiers(asked: _Asked, *, fitted: bool) -> None:
     """Raise before anything is fitted if a classifier cannot score, or is not fitted and should be."""
     if not asked.classifiers:
-        raise InvalidInputError(explain("there is no classifier", allowed="a mapping of names to classifiers"))
+        raise InvalidInputError("there is no classifier", allowed="a mapping of names to classifiers")
     validation = _sklearn("utils.validation")
     not_fitted = _sklearn("exceptions").NotFittedError
     for name, classifier in asked.classifiers.items():
@@ -395,12 +383,10 @@ def _check_classifiers(asked: _Asked, *, fitted: bool) -> None:
                 validation.check_is_fitted(classifier)
         except not_fitted as error:
             raise InvalidInputError(
-                explain(
-                    "the classifier is not fitted",
-                    where=f"classifier {name!r}",
-                    received=type(classifier).__name__,
-                    remedy="fit it to other data, or cross-validate on these: cv=5",
-                )
+                "the classifier is not fitted",
+                where=f"classifier {name!r}",
+                received=type(classifier).__name__,
+                remedy="fit it to other data, or cross-validate on these: cv=5",
             ) from error
 
 
@@ -408,13 +394,11 @@ def _response_of(classifier: Any, name: str, responses: Iterable[str]) -> str:
     found = next((response for response in responses if hasattr(classifier, response)), None)
     if found is None:
         raise InvalidInputError(
-            explain(
-                "this classifier gives labels only, no scores to rank by",
-                where=f"classifier {name!r}",
-                received=type(classifier).__name__,
-                allowed=f"one that has {' or '.join(responses)}",
-                remedy="calibrate it: sklearn.calibration.CalibratedClassifierCV",
-            )
+            "this classifier gives labels only, no scores to rank by",
+            where=f"classifier {name!r}",
+            received=type(classifier).__name__,
+            allowed=f"one that has {' or '.join(responses)}",
+            remedy="calibrate it: sklearn.calibration.CalibratedClassifierCV",
         )
     return found
 
@@ -428,12 +412,10 @@ def _folds(splits: Sequence[tuple[np.ndarray, np.ndarray]], n_items: int, where:
         fold[scored] = number
     if (times != 1).any():
         raise InvalidInputError(
-            explain(
-                "folds must hold every item once",
-                where=where,
-                received=f"{int((times == 0).sum())} items in no fold, {int((times > 1).sum())} in several",
-                remedy="take a splitter without repetition: StratifiedKFold, GroupKFold",
-            )
+            "folds must hold every item once",
+            where=where,
+            received=f"{int((times == 0).sum())} items in no fold, {int((times > 1).sum())} in several",
+            remedy="take a splitter without repetition: StratifiedKFold, GroupKFold",
         )
     return fold
 
@@ -454,5 +436,5 @@ def _sklearn(module: str) -> Any:
         return importlib.import_module(f"sklearn.{module}")
     except ImportError as error:
         raise InvalidInputError(
-            explain("this needs scikit-learn", received=error, remedy='pip install "aucpr-dask[sklearn]"')
+            "this needs scikit-learn", received=error, remedy='pip install "aucpr-dask[sklearn]"'
         ) from error

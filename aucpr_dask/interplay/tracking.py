@@ -10,8 +10,8 @@ import numpy as np
 
 from aucpr_dask.interplay.columns import KEYS, Columns, concatenated, tidy_columns
 from aucpr_dask.interplay.naming import LONGEST_METRIC, distinct, metric_name
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.variables import QUERY
+from aucpr_dask.schema.variables import QUERY
+from aucpr_dask.storage.stores import Scores, nodes_of
 
 LONGEST_PART = 60  # of a metric's name, so that what it is a metric of is never cut off
 LONGEST_PARAMETER = 500  # characters that every version of MLflow takes

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.interplay.columns import Columns, tidy_columns
 from aucpr_dask.interplay.naming import distinct, file_name, word
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.trust import LONGEST_NAME
-from aucpr_dask.variables import ESTIMATOR, GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED
+from aucpr_dask.schema.names import LONGEST_NAME
+from aucpr_dask.schema.variables import ESTIMATOR, GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED
+from aucpr_dask.storage.stores import Scores, nodes_of
 
 MEASURES = {"average_precision": "map"}
 ALL = "all"
@@ -91,11 +91,9 @@ def write_runs(scores: Scores, folder: Path) -> list[Path]:
     for place, (path, node) in zip(_folders(scores, folder), nodes_of(scores), strict=True):
         if "score" not in node or "label" not in node:
             raise InvalidInputError(
-                explain(
-                    "only scores with labels make runs and judgments",
-                    where=f"data set {path!r}" if path else None,
-                    received=", ".join(map(str, node.data_vars)),
-                )
+                "only scores with labels make runs and judgments",
+                where=f"data set {path!r}" if path else None,
+                received=", ".join(map(str, node.data_vars)),
             )
         files += _write_data_set(node if QUERY in node.dims else node.expand_dims({QUERY: [ONLY_QUERY]}), place)
     return files

@@ -3,16 +3,16 @@
 Importing this package imports numba, so the rest of the package does it only when a number is asked for.
 """
 
-from aucpr_dask.kernels.areas import ACCELERATION, ERROR_FIXED, ERROR_RANDOM
-from aucpr_dask.kernels.finishing import COLUMNS, Options, Targets
-from aucpr_dask.kernels.resampling import accelerations, planned_bytes, replicate_rows
-from aucpr_dask.kernels.rows import (
+from aucpr_dask.kernels.areas.rows import (
     MOST_WEIGHTED,
     evaluate_all_rows,
     evaluate_rows,
     evaluate_weighted_rows,
     targets_of,
 )
+from aucpr_dask.kernels.codes import ACCELERATION, ERROR_FIXED, ERROR_RANDOM
+from aucpr_dask.kernels.options import COLUMNS, Options, Targets
+from aucpr_dask.kernels.resampling.rows import accelerations, planned_bytes, replicate_rows
 
 EXTRA_CODES = {
     "standard_error_fixed": ERROR_FIXED,

@@ -8,7 +8,9 @@ a published folder is complete, and only ever read.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
+import pkgutil
 import shutil
 import sys
 import tempfile
@@ -30,6 +32,8 @@ _NUMBA: Any = numba.config
 _NJIT: Any = numba.njit
 _ONE_AT_A_TIME = threading.Lock()
 
+_PACKAGE = __name__.rpartition(".")[0]
+_FOLDER = Path(__file__).parent
 CACHE_VARIABLE = "AUCPR_DASK_CACHE_DIR"
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
@@ -47,12 +51,13 @@ class Cache:
 
     Parameters
     ----------
-    group : str
-        What the group is called.
+    module : str
+        The module of the group, a ``__name__``.
     """
 
-    def __init__(self, group: str) -> None:
+    def __init__(self, module: str) -> None:
         home = _home()
+        group = module.removeprefix(f"{_PACKAGE}.")
         self._published = home / f"{group}-{_digest()}"
         self._private: Path | None = None
         self._enabled = True
@@ -96,8 +101,22 @@ class Cache:
             shutil.rmtree(self._private, ignore_errors=True)
 
 
-def published() -> list[str]:
-    """Return the names of the groups whose machine code can be loaded."""
+def load_published() -> list[str]:
+    """Load the machine code that is in the cache; return the names of its groups. Nothing is compiled."""
+    groups = _published()
+    for group in groups:
+        importlib.import_module(f"{_PACKAGE}.{group}")
+    return groups
+
+
+def compile_all() -> list[str]:
+    """Compile every kernel into the cache; return the names of the groups."""
+    for module in pkgutil.walk_packages([str(_FOLDER)], f"{_PACKAGE}."):
+        importlib.import_module(module.name)
+    return _published()
+
+
+def _published() -> list[str]:
     return sorted(path.name.rsplit("-", 1)[0] for path in _home().glob(f"*-{_digest()}"))
 
 
@@ -106,7 +125,7 @@ def _home() -> Path:
 
 
 def _digest() -> str:
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    sources = sorted(_FOLDER.rglob("*.py"))
     facts = [
         sys.version,
         np.__version__,

@@ -6,7 +6,7 @@ from typing import Any
 
 from numba import types
 
-from aucpr_dask.kernels.finishing import Options
+from aucpr_dask.kernels.options import Options
 
 I1, I8, U4, U8 = types.int8, types.int64, types.uint32, types.uint64
 F4, F8 = types.float32, types.float64

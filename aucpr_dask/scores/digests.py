@@ -12,7 +12,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY
+from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY
 
 FOLLOWING = ("n_missing", "digest")  # from the other variables
 

@@ -14,11 +14,13 @@ import numpy as np
 import xarray as xr
 from zarr.codecs import BloscCodec
 
-from aucpr_dask.domains import check_labels
-from aucpr_dask.errors import InvalidInputError, StoreError, explain
+from aucpr_dask.errors import InvalidInputError, StoreError
+from aucpr_dask.schema.labels import check_labels
+from aucpr_dask.schema.names import check_names
+from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
 from aucpr_dask.scores.digests import ranking_digests
 from aucpr_dask.scores.validate import validate_scores
-from aucpr_dask.stores import (
+from aucpr_dask.storage.stores import (
     CHUNK_BYTES,
     Scores,
     chunk_shape,
@@ -28,9 +30,7 @@ from aucpr_dask.stores import (
     open_store,
     read_root_document,
 )
-from aucpr_dask.trust import check_names
-from aucpr_dask.urls import absolute, concealed, is_remote, public
-from aucpr_dask.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
+from aucpr_dask.storage.urls import absolute, concealed, is_remote, public
 
 KIND = "aucpr_dask.scores"
 FACTS = {"n_missing": "int64", "digest": "uint64"}  # of every ranking, written last
@@ -191,11 +191,9 @@ def _refuse_own_source(scores: Scores, url: str | Path) -> None:
         lazy = any(dataset[name].chunks is not None for name in _large(dataset))
         if lazy and source is not None and _same_place(source, url):
             raise StoreError(
-                explain(
-                    "a store cannot be replaced by what is still read from it",
-                    where=concealed(url),
-                    remedy="write to another place, or load the scores first: scores.load()",
-                )
+                "a store cannot be replaced by what is still read from it",
+                where=concealed(url),
+                remedy="write to another place, or load the scores first: scores.load()",
             )
 
 
@@ -285,9 +283,7 @@ class ScoreWriter:
         self, url: str | Path, template: Scores, *, overwrite: bool = False, models_per_chunk: int | None = None
     ) -> None:
         if models_per_chunk is not None and not (type(models_per_chunk) is int and models_per_chunk > 0):
-            raise InvalidInputError(
-                explain("models_per_chunk must be a whole number from 1", received=repr(models_per_chunk))
-            )
+            raise InvalidInputError("models_per_chunk must be a whole number from 1", received=repr(models_per_chunk))
         template = map_nodes(template, lambda path, dataset: _load_small(dataset))
         validate_scores(template, positive_from=0)
         prepared = map_nodes(template, lambda path, dataset: _prepare(dataset, models_per_chunk))

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.domains import check_labels, check_weights, few
-from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, explain
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.trust import check_names, check_node_name
-from aucpr_dask.variables import ITEM, MODEL, QUERY, SCORE_VARIABLES, VariableSpec
+from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, few
+from aucpr_dask.schema.labels import check_labels, check_weights
+from aucpr_dask.schema.names import check_names, check_node_name
+from aucpr_dask.schema.variables import ITEM, MODEL, QUERY, SCORE_VARIABLES, VariableSpec
+from aucpr_dask.storage.stores import Scores, nodes_of
 
 
 def validate_scores(scores: Scores, *, positive_from: int | None = None) -> None:
@@ -27,15 +27,13 @@ def validate_scores(scores: Scores, *, positive_from: int | None = None) -> None
     """
     if not isinstance(scores, xr.Dataset | xr.DataTree):
         raise InvalidInputError(
-            explain(
-                "scores must be an xarray Dataset (one data set) or DataTree (many)",
-                received=type(scores).__name__,
-                remedy="for arrays use aucpr_dask.estimate(score, label)",
-            )
+            "scores must be an xarray Dataset (one data set) or DataTree (many)",
+            received=type(scores).__name__,
+            remedy="for arrays use aucpr_dask.estimate(score, label)",
         )
     nodes = list(nodes_of(scores))
     if not nodes:
-        raise InvalidInputError(explain("there is no data set in this DataTree", received=repr(scores)))
+        raise InvalidInputError("there is no data set in this DataTree", received=repr(scores))
     for path, dataset in nodes:
         for name in filter(None, path.split("/")):
             check_node_name(name, "the names of data sets")
@@ -48,21 +46,17 @@ def _validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None)
             _validate_variable(dataset[spec.name], spec, path)
         elif spec.required:
             raise InvalidInputError(
-                explain(
-                    f"the variable {spec.name!r} is absent",
-                    where=_where(path),
-                    received=", ".join(map(str, dataset.data_vars)) or "no variables",
-                    allowed=f"a variable {spec.name!r} over {_layouts(spec)}",
-                )
+                f"the variable {spec.name!r} is absent",
+                where=_where(path),
+                received=", ".join(map(str, dataset.data_vars)) or "no variables",
+                allowed=f"a variable {spec.name!r} over {_layouts(spec)}",
             )
     soft = {"positive_weight", "negative_weight"} & set(dataset.data_vars)
     if len(soft) == 1 or ("label" in dataset) == bool(soft):
         raise InvalidInputError(
-            explain(
-                "a data set needs 'label', or else both 'positive_weight' and 'negative_weight'",
-                where=_where(path),
-                received=", ".join(map(str, dataset.data_vars)),
-            )
+            "a data set needs 'label', or else both 'positive_weight' and 'negative_weight'",
+            where=_where(path),
+            received=", ".join(map(str, dataset.data_vars)),
         )
     for dim in (MODEL, QUERY, ITEM):
         if dim in dataset.indexes:
@@ -82,24 +76,20 @@ def _validate_variable(variable: xr.DataArray, spec: VariableSpec, path: str) ->
     where = _where(path, spec.name)
     if variable.dtype.kind not in spec.kinds:
         raise InvalidInputError(
-            explain(
-                f"{spec.name!r} has a type it cannot have",
-                where=where,
-                received=f"dtype {variable.dtype}",
-                allowed=f"NumPy kinds {', '.join(spec.kinds)} ({spec.description})",
-                remedy=f"convert it, for example dataset[{spec.name!r}].astype(...)",
-            )
+            f"{spec.name!r} has a type it cannot have",
+            where=where,
+            received=f"dtype {variable.dtype}",
+            allowed=f"NumPy kinds {', '.join(spec.kinds)} ({spec.description})",
+            remedy=f"convert it, for example dataset[{spec.name!r}].astype(...)",
         )
     if tuple(variable.dims) not in spec.dims:
         same = [dims for dims in spec.dims if set(dims) == set(variable.dims)]
         raise InvalidInputError(
-            explain(
-                f"{spec.name!r} has dimensions it cannot have",
-                where=where,
-                received=f"({', '.join(map(str, variable.dims))})",
-                allowed=_layouts(spec),
-                remedy=f"dataset.transpose{same[0]}" if same else None,
-            )
+            f"{spec.name!r} has dimensions it cannot have",
+            where=where,
+            received=f"({', '.join(map(str, variable.dims))})",
+            allowed=_layouts(spec),
+            remedy=f"dataset.transpose{same[0]}" if same else None,
         )
 
 
@@ -107,13 +97,11 @@ def check_one_chunk(chunks: tuple[int, ...], dim: object, where: str) -> None:
     """Raise unless the item dimension lies in one chunk: a ranking must not be cut."""
     if len(chunks) > 1:
         raise ChunkError(
-            explain(
-                f"the dimension {dim!r} is in several chunks, so no block holds a whole ranking",
-                where=where,
-                received=f"{len(chunks)} chunks of {few(chunks)}",
-                allowed="one chunk",
-                remedy=f"rechunk: .chunk({{{dim!r}: -1}})",
-            )
+            f"the dimension {dim!r} is in several chunks, so no block holds a whole ranking",
+            where=where,
+            received=f"{len(chunks)} chunks of {few(chunks)}",
+            allowed="one chunk",
+            remedy=f"rechunk: .chunk({{{dim!r}: -1}})",
         )
 
 
@@ -122,12 +110,10 @@ def check_unique(index: pd.Index, dim: str, where: str) -> None:
     if not index.is_unique:
         twice = list(dict.fromkeys(index[index.duplicated()]))
         raise AlignmentError(
-            explain(
-                f"labels of {dim!r} must be unique",
-                where=where,
-                received=f"{len(twice)} duplicated: {few(map(repr, twice))}",
-                remedy="rename or drop the duplicates",
-            )
+            f"labels of {dim!r} must be unique",
+            where=where,
+            received=f"{len(twice)} duplicated: {few(map(repr, twice))}",
+            remedy="rename or drop the duplicates",
         )
 
 
@@ -145,19 +131,15 @@ def check_same_labels(first: xr.DataArray, second: xr.DataArray, names: tuple[st
     for dim in (str(dim) for dim in first.dims if dim in second.dims):
         if first.sizes[dim] != second.sizes[dim]:
             raise AlignmentError(
-                explain(
-                    f"{names[0]!r} and {names[1]!r} differ in length along {dim!r}",
-                    received=f"{first.sizes[dim]} and {second.sizes[dim]}",
-                )
+                f"{names[0]!r} and {names[1]!r} differ in length along {dim!r}",
+                received=f"{first.sizes[dim]} and {second.sizes[dim]}",
             )
         if dim in first.indexes and dim in second.indexes:
             left, right = first.indexes[dim], second.indexes[dim]
             if not left.equals(right):
                 odd = left.symmetric_difference(right)
                 raise AlignmentError(
-                    explain(
-                        f"{names[0]!r} and {names[1]!r} carry different labels along {dim!r}",
-                        received=few(map(repr, odd)) if len(odd) else "the same labels in another order",
-                        remedy=f"select the labels they share, or reindex one by the other's {dim!r}",
-                    )
+                    f"{names[0]!r} and {names[1]!r} carry different labels along {dim!r}",
+                    received=few(map(repr, odd)) if len(odd) else "the same labels in another order",
+                    remedy=f"select the labels they share, or reindex one by the other's {dim!r}",
                 )

@@ -13,8 +13,8 @@ import xarray as xr
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.variables import BOUND, MODEL
+from aucpr_dask.schema.variables import BOUND, MODEL
+from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.view.tables import WIDEST_NAME, Column, attributes_view, counted, fitted_table, shorten
 
 MOST_PAIRS = 20_000  # as records; a store holds all

@@ -11,12 +11,13 @@ import xarray as xr
 from rich.console import Group
 from rich.text import Text
 
-from aucpr_dask.scores.files import count
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.variables import FOLD, ITEM, MODEL, QUERY
+from aucpr_dask.progress.console import console_for
+from aucpr_dask.schema.variables import FOLD, ITEM, MODEL, QUERY
+from aucpr_dask.scores.importing.files import count
+from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.view.comparisons import comparison_view, ranks_view, summarize_comparison, summarize_ranks
 from aucpr_dask.view.summary import RankedModel, Ranking, rank_models, summarize_flags
-from aucpr_dask.view.tables import MOST_DATA_SETS, TOP_OF_MANY, TOP_OF_ONE, console_for, counted, rankings_view, shorten
+from aucpr_dask.view.tables import MOST_DATA_SETS, TOP_OF_MANY, TOP_OF_ONE, counted, rankings_view, shorten
 
 WIDTH = 80
 LONGEST_NAME, LONGEST_TITLE = 40, 300

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.specs import ESTIMATORS
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.variables import ESTIMATOR, FLAGS, ITEM, METHOD, MODEL, PADDING, QUERY, UNJUDGED
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.schema.variables import ESTIMATOR, FLAGS, ITEM, METHOD, MODEL, PADDING, QUERY, UNJUDGED
+from aucpr_dask.storage.stores import Scores, nodes_of
 
 NAMES_KEPT = 5
 
@@ -138,13 +138,11 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, n_queries: int | 
     name = str(means[ESTIMATOR].values[0]) if estimator is None else estimator
     if name not in means[ESTIMATOR].values:
         raise InvalidInputError(
-            explain(
-                "this estimator is not in the result",
-                where=path or None,
-                received=repr(name),
-                allowed=", ".join(map(str, means[ESTIMATOR].values)),
-                remedy=f"evaluate again with --estimator {name}" if name in ESTIMATORS else None,
-            )
+            "this estimator is not in the result",
+            where=path or None,
+            received=repr(name),
+            allowed=", ".join(map(str, means[ESTIMATOR].values)),
+            remedy=f"evaluate again with --estimator {name}" if name in ESTIMATORS else None,
         )
     means = means.sel({ESTIMATOR: name})
     estimate = np.atleast_1d(means["estimate"].values)
@@ -207,7 +205,7 @@ def summarize_scores(
     """
     import dask.base
 
-    from aucpr_dask.evaluation import evaluate
+    from aucpr_dask.evaluation.api import evaluate
 
     lowest = 1 if positive_from is None else positive_from
     nodes = dict(nodes_of(scores))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -25,7 +24,6 @@ from aucpr_dask.view.summary import (
     ScoresSummary,
 )
 
-WIDEST = 100
 MOST_DATA_SETS = 8
 MOST_MISSING = 5
 TOP_OF_ONE, TOP_OF_MANY = 10, 3
@@ -33,36 +31,6 @@ LEAST_NAME, WIDEST_NAME = 10, 30
 LEAST_BAR, WIDEST_BAR = 10, 24
 WIDEST_PLACE = 60
 GAP = 2
-
-
-def console_for(*, stderr: bool = False, text_only: bool = False) -> Console:
-    """Return a console that prints names as they are and is never wider than people read.
-
-    If `text_only`, it neither styles what it prints nor, in a notebook, displays it.
-    """
-    console = _Console(
-        stderr=stderr,
-        markup=False,
-        emoji=False,
-        highlight=False,
-        color_system=None if text_only else "auto",
-        force_jupyter=False if text_only else None,
-    )
-    if console.width > WIDEST:
-        console.width = WIDEST
-    return console
-
-
-class _Console(Console):
-    """A console on which no text, whoever wrote it, can move the cursor, change colours or turn the line around."""
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        for segment in super().render(renderable, options):
-            if segment.control or segment.text.isprintable():
-                yield segment
-            else:
-                lines = map(printable, segment.text.split("\n"))
-                yield Segment("\n".join(lines), segment.style)
 
 
 def shorten(name: str, width: int) -> str:

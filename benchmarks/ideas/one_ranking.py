@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from aucpr_dask.kernels import rows
-from aucpr_dask.kernels.keys import PLACE
-from aucpr_dask.kernels.ranking import (
+from aucpr_dask.kernels.areas import rows
+from aucpr_dask.kernels.rankings.keys import PLACE
+from aucpr_dask.kernels.rankings.tie_groups import (
     SEGMENT,
     Blocks,
     GapTable,

@@ -16,8 +16,9 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from aucpr_dask.kernels import replicates, resampling
-from aucpr_dask.kernels.replicate_intervals import SortedReplicates
+from aucpr_dask.kernels.intervals.replicates import SortedReplicates
+from aucpr_dask.kernels.resampling import replicates
+from aucpr_dask.kernels.resampling import rows as resampling
 
 KEY, RESAMPLES, LINE = np.uint64(7), 1000, 64
 PASSES = -(-RESAMPLES // replicates.LANES)

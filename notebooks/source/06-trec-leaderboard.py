@@ -20,7 +20,7 @@ import pandas as pd
 
 import aucpr_dask as ap
 from aucpr_dask import demo
-from aucpr_dask.scores.trec import import_trec
+from aucpr_dask.scores.importing.trec import import_trec
 
 with demo.data_folder() as data:
     clef = data / "clef-tar-2017-mini"

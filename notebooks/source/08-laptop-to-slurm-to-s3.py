@@ -27,7 +27,7 @@ from moto.server import ThreadedMotoServer
 
 import aucpr_dask as ap
 from aucpr_dask.clusters import read
-from aucpr_dask.planning import plan_run
+from aucpr_dask.runs.planning import plan_run
 
 SMALL = os.environ.get("AUCPR_NOTEBOOK_SIZE") == "small"
 N_MONTHS, N_MODELS, N_ITEMS, N_RESAMPLES = (4, 16, 4_000, 200) if SMALL else (12, 32, 20_000, 2000)

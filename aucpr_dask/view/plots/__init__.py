@@ -3,13 +3,13 @@
 Call them through the accessor (``result.aucpr.plot.forest()``) or here (``plots.forest(result)``).
 """
 
-from aucpr_dask.errors import InvalidInputError, explain
+from aucpr_dask.errors import InvalidInputError
 
 try:
     import matplotlib  # noqa: F401
 except ImportError as error:
     raise InvalidInputError(
-        explain("plots need matplotlib, which is not installed", remedy='pip install "aucpr-dask[plot]"')
+        "plots need matplotlib, which is not installed", remedy='pip install "aucpr-dask[plot]"'
     ) from error
 
 from aucpr_dask.view.plots.coverage import coverage

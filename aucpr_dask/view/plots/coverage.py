@@ -10,9 +10,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, PercentFormatter
 
-from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.specs import choose
-from aucpr_dask.variables import ESTIMATOR, METHOD
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.variables import ESTIMATOR, METHOD
 from aucpr_dask.view.plots.style import (
     COLOURS,
     COLUMN,
@@ -47,7 +47,7 @@ def coverage(
     Parameters
     ----------
     study : xarray.Dataset or pandas.DataFrame
-        What :func:`aucpr_dask.simulate.study` returns, or its table of intervals, with columns ``scenario``,
+        What :func:`aucpr_dask.simulate.scenarios.study` returns, or its table of intervals, with columns ``scenario``,
         ``n_items``, ``prevalence``, ``estimator``, ``method``, ``coverage`` and ``coverage_error``.
     scenario, prevalence : optional
         The first ones by default.
@@ -77,7 +77,7 @@ def coverage(
     shares = list(dict.fromkeys(table["prevalence"]))
     if prevalence is not None and prevalence not in shares:
         allowed = ", ".join(map(repr, shares))
-        raise InvalidInputError(explain("unknown prevalence", received=repr(prevalence), allowed=allowed))
+        raise InvalidInputError("unknown prevalence", received=repr(prevalence), allowed=allowed)
     prevalence = shares[0] if prevalence is None else prevalence
     table = table[table["prevalence"] == prevalence]
     known = tuple(dict.fromkeys(table["method"]))
@@ -96,7 +96,7 @@ def _table(study: xr.Dataset | pd.DataFrame) -> tuple[pd.DataFrame, float]:
         needed = {"scenario", "n_items", "prevalence", ESTIMATOR, METHOD, "coverage", "coverage_error"}
         if not needed <= set(study.columns):
             absent = ", ".join(sorted(needed - set(study.columns)))
-            raise InvalidInputError(explain("coverage plots a study", received=f"a table without {absent}"))
+            raise InvalidInputError("coverage plots a study", received=f"a table without {absent}")
         return study, 0.95
     _, node = one_node(study, STUDY, "coverage", None)
     table = node[["coverage", "coverage_error"]].to_dataframe().reset_index()

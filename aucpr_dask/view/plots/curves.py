@@ -10,16 +10,16 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MultipleLocator
 from numpy.typing import NDArray
 
-from aucpr_dask.bands import curve_bands
-from aucpr_dask.curve_blocks import ACHIEVABLE, PRECISION_RECALL, ROC
-from aucpr_dask.curves import curve
-from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.evaluation import estimate
-from aucpr_dask.inputs import score_inputs
-from aucpr_dask.references import unachievable_precision
-from aucpr_dask.specs import choose
-from aucpr_dask.stores import Scores
-from aucpr_dask.variables import BOUND, ITEM, MODEL
+from aucpr_dask.curves.api import curve
+from aucpr_dask.curves.bands import curve_bands
+from aucpr_dask.curves.points import ACHIEVABLE, PRECISION_RECALL, ROC
+from aucpr_dask.curves.references import unachievable_precision
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation.alignment import score_inputs
+from aucpr_dask.evaluation.api import estimate
+from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.variables import BOUND, ITEM, MODEL
+from aucpr_dask.storage.stores import Scores
 from aucpr_dask.view.plots.leaderboards import Models
 from aucpr_dask.view.plots.style import (
     COLOURS,
@@ -273,7 +273,7 @@ def _named(subject: _Subject, model: Models | None, top: int, by: str = "average
         named = positions_of(subject.node, model)
         if len(named) > MOST_NAMED:
             raise InvalidInputError(
-                explain("too many curves to tell apart", received=f"{len(named)} models", allowed=f"up to {MOST_NAMED}")
+                "too many curves to tell apart", received=f"{len(named)} models", allowed=f"up to {MOST_NAMED}"
             )
         return named
     top = checked_top(top, 0, MOST_NAMED)
@@ -387,15 +387,13 @@ def _draw_bands(
 ) -> None:
     if len(named) > MOST_BANDS:
         raise InvalidInputError(
-            explain(
-                "bands of many models hide each other",
-                received=f"{len(named)} models",
-                allowed=f"up to {MOST_BANDS}",
-                remedy="name them: model=...",
-            )
+            "bands of many models hide each other",
+            received=f"{len(named)} models",
+            allowed=f"up to {MOST_BANDS}",
+            remedy="name them: model=...",
         )
     if {"weight", "positive_weight"} & set(subject.inputs):
-        raise InvalidInputError(explain("bands are known for items without weights", remedy="bands='none'"))
+        raise InvalidInputError("bands are known for items without weights", remedy="bands='none'")
     level, n_resamples, seed = draws
     arguments = subject.of(named) | options
     if subject.query is not None:  # it names the resamples

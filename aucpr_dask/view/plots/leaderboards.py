@@ -11,10 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.specs import choose
-from aucpr_dask.stores import Scores
-from aucpr_dask.variables import BOUND, METHOD, MODEL, QUERY, RESAMPLE
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.variables import BOUND, METHOD, MODEL, QUERY, RESAMPLE
+from aucpr_dask.storage.stores import Scores
 from aucpr_dask.view.plots.style import (
     BLACK,
     BLUE,
@@ -77,11 +77,9 @@ def _estimates(
         label = f"mean {label} over {result.sizes[QUERY]:,} queries"
         if method is not None:
             raise InvalidInputError(
-                explain(
-                    "a mean over queries has the interval of aggregate() only",
-                    received=f"method={method!r}",
-                    remedy="leave it out, or choose a query: query=...",
-                )
+                "a mean over queries has the interval of aggregate() only",
+                received=f"method={method!r}",
+                remedy="leave it out, or choose a query: query=...",
             )
     else:
         node = at_query(node, query, plot)
@@ -335,7 +333,7 @@ def _against(node: xr.Dataset, baseline: str | int | None) -> tuple[str, xr.Data
     if baseline is None and len(names) > 1:
         remedy = "choose one: baseline=..."
         what = "differences are drawn from one baseline"
-        raise InvalidInputError(explain(what, received=f"{len(names):,} of them", remedy=remedy))
+        raise InvalidInputError(what, received=f"{len(names):,} of them", remedy=remedy)
     at = 0 if baseline is None else positions_of(node, baseline, other)[0]
     return names[at], node.isel({other: at}).drop_vars(other, errors="ignore")
 
@@ -445,11 +443,9 @@ def replicates(
     path, node = one_node(result, RESULT, "replicates", dataset)
     if "replicate" not in node:
         raise InvalidInputError(
-            explain(
-                "this result keeps no replicates",
-                where=f"data set {path!r}" if path else None,
-                remedy="evaluate with keep_replicates=True",
-            )
+            "this result keeps no replicates",
+            where=f"data set {path!r}" if path else None,
+            remedy="evaluate with keep_replicates=True",
         )
     drawn = _estimates(node, estimator, method, query, "replicates", is_mean=False)
     order = best_first(drawn.estimate)

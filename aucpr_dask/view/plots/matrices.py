@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.stores import Scores
-from aucpr_dask.variables import MODEL, QUERY
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.schema.variables import MODEL, QUERY
+from aucpr_dask.storage.stores import Scores
 from aucpr_dask.view.plots.style import (
     COLUMN,
     FONT,
@@ -88,11 +88,9 @@ def heatmap(
         name, node = at_estimator(node, estimator)
         if QUERY not in node.dims:
             raise InvalidInputError(
-                explain(
-                    "heatmap needs several data sets or queries",
-                    received="one data set without queries",
-                    remedy="forest() shows its models",
-                )
+                "heatmap needs several data sets or queries",
+                received="one data set without queries",
+                remedy="forest() shows its models",
             )
         estimates = node["estimate"].transpose(MODEL, QUERY).to_numpy()
         table = pd.DataFrame(estimates, names_of(node), names_of(node, QUERY))

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.domains import few
-from aucpr_dask.errors import InvalidInputError, explain
-from aucpr_dask.specs import choose
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.variables import ESTIMATOR, MODEL, QUERY
+from aucpr_dask.errors import InvalidInputError, few
+from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.variables import ESTIMATOR, MODEL, QUERY
+from aucpr_dask.storage.stores import Scores, nodes_of
 
 SCORES, RESULT, COMPARISON, RANKS, STUDY = "scores", "a result", "a comparison", "ranks", "a study"
 _SIGNS = (
@@ -39,14 +38,12 @@ def kind_of(node: xr.Dataset) -> str:
 def nodes_of_kind(data: Scores, kind: str, plot: str) -> dict[str, xr.Dataset]:
     """Return the nodes by name, if all are of a kind."""
     if not isinstance(data, xr.Dataset | xr.DataTree):
-        raise InvalidInputError(
-            explain(f"{plot} plots {kind}", received=type(data).__name__, allowed="a Dataset or a DataTree")
-        )
+        raise InvalidInputError(f"{plot} plots {kind}", received=type(data).__name__, allowed="a Dataset or a DataTree")
     nodes = dict(nodes_of(data))
     found = {kind_of(node) for node in nodes.values()} or {"nothing"}
     if found != {kind}:
         received = " and ".join(sorted(found))
-        raise InvalidInputError(explain(f"{plot} plots {kind}", received=received, remedy=_REMEDIES[kind]))
+        raise InvalidInputError(f"{plot} plots {kind}", received=received, remedy=_REMEDIES[kind])
     return nodes
 
 
@@ -58,12 +55,10 @@ def one_node(data: Scores, kind: str, plot: str, dataset: str | None) -> tuple[s
         return dataset, nodes[dataset]
     if len(nodes) > 1:
         raise InvalidInputError(
-            explain(
-                f"{plot} plots one data set",
-                received=f"{len(nodes)} data sets",
-                allowed=few(map(repr, nodes)),
-                remedy="choose one: dataset=...",
-            )
+            f"{plot} plots one data set",
+            received=f"{len(nodes)} data sets",
+            allowed=few(map(repr, nodes)),
+            remedy="choose one: dataset=...",
         )
     return next(iter(nodes.items()))
 
@@ -73,17 +68,15 @@ def at_query(node: xr.Dataset, query: Any, plot: str) -> xr.Dataset:
     if QUERY not in node.dims:
         selected = str(node[QUERY].item()) if QUERY in node.coords else None
         if query is not None and str(query) != selected:
-            raise InvalidInputError(explain("there is no such query", received=repr(query), allowed=selected or "none"))
+            raise InvalidInputError("there is no such query", received=repr(query), allowed=selected or "none")
         return node
     labels = [str(label) for label in node[QUERY].values] if QUERY in node.coords else range(node.sizes[QUERY])
     if query is None or (str(query) if QUERY in node.coords else query) not in labels:
         raise InvalidInputError(
-            explain(
-                f"{plot} plots one query" if query is None else "there is no such query",
-                received=None if query is None else repr(query),
-                allowed=few(map(repr, labels)),
-                remedy="choose one: query=...",
-            )
+            f"{plot} plots one query" if query is None else "there is no such query",
+            received=None if query is None else repr(query),
+            allowed=few(map(repr, labels)),
+            remedy="choose one: query=...",
         )
     place = list(labels).index(str(query) if QUERY in node.coords else query)
     return node.isel({QUERY: place}).drop_vars(QUERY, errors="ignore")
@@ -113,11 +106,9 @@ def positions_of(node: xr.Dataset, wanted: str | int | Sequence[str | int], dim:
     unknown = [str(label) for label in chosen if str(label) not in names]
     if unknown or not chosen:
         raise InvalidInputError(
-            explain(
-                f"there is no such {dim}" if chosen else f"name one or more of {dim}",
-                received=few(map(repr, unknown)) or "none",
-                allowed=few(map(repr, names)),
-            )
+            f"there is no such {dim}" if chosen else f"name one or more of {dim}",
+            received=few(map(repr, unknown)) or "none",
+            allowed=few(map(repr, names)),
         )
     return [names.index(str(label)) for label in chosen]
 
@@ -126,7 +117,7 @@ def checked_top(top: int, least: int, most: int | None = None) -> int:
     """Return how many models to draw, or raise."""
     if not isinstance(top, int | np.integer) or top < least or (most is not None and top > most):
         to = "" if most is None else f" to {most}"
-        raise InvalidInputError(explain(f"top must be a whole number from {least}{to}", received=repr(top)))
+        raise InvalidInputError(f"top must be a whole number from {least}{to}", received=repr(top))
     return int(top)
 
 

@@ -20,7 +20,7 @@ from aucpr_dask.inference.samples import (
     read_estimates,
     read_replicates,
 )
-from aucpr_dask.variables import ESTIMATOR, MODEL, RESAMPLE
+from aucpr_dask.schema.variables import ESTIMATOR, MODEL, RESAMPLE
 from aucpr_dask.view.report.embedding import Blocks
 from aucpr_dask.view.report.subjects import Subject
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, explain, printable
+from aucpr_dask.errors import InvalidInputError, printable
 from aucpr_dask.inference import aggregate, compare
 from aucpr_dask.inference.comparing import require_results
 from aucpr_dask.inference.samples import DATASET, REPLICATE, labels_of, stack_data_sets
-from aucpr_dask.specs import choose
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.variables import ESTIMATOR, METHOD, MODEL, QUERY
+from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.variables import ESTIMATOR, METHOD, MODEL, QUERY
+from aucpr_dask.storage.stores import Scores, nodes_of
 
 ALL = "All data sets"
 DEFAULT_LEVEL = 0.95
@@ -161,4 +161,4 @@ def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
 def check_names(subjects: list[Subject]) -> None:
     """Raise if a report would have nothing to show."""
     if not any(subject.node.sizes[MODEL] for subject in subjects):
-        raise InvalidInputError(explain("there is no model in this result", remedy="evaluate some scores first"))
+        raise InvalidInputError("there is no model in this result", remedy="evaluate some scores first")

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.curve_blocks import PRECISION_RECALL, ROC
-from aucpr_dask.curves import curve
-from aucpr_dask.errors import AlignmentError, explain, printable
-from aucpr_dask.inputs import score_inputs
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.variables import MODEL, QUERY
+from aucpr_dask.curves.api import curve
+from aucpr_dask.curves.points import PRECISION_RECALL, ROC
+from aucpr_dask.errors import AlignmentError, printable
+from aucpr_dask.evaluation.alignment import score_inputs
+from aucpr_dask.schema.variables import MODEL, QUERY
+from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.view.report.embedding import Blocks
 from aucpr_dask.view.report.subjects import Subject, shown_labels
 
@@ -92,12 +92,10 @@ def _matched(subject: Subject, scores: dict[str, xr.Dataset]) -> xr.Dataset:
     """Return the scores of a section, in the order of its queries."""
     if subject.name not in scores:
         raise AlignmentError(
-            explain(
-                "the scores lack a data set of the result",
-                received=repr(subject.name),
-                allowed=", ".join(map(repr, scores)),
-                remedy="pass the scores that were evaluated",
-            )
+            "the scores lack a data set of the result",
+            received=repr(subject.name),
+            allowed=", ".join(map(repr, scores)),
+            remedy="pass the scores that were evaluated",
         )
     node = scores[subject.name]
     for dim, wanted in ((MODEL, subject.models), (QUERY, subject.units)):
@@ -107,12 +105,10 @@ def _matched(subject: Subject, scores: dict[str, xr.Dataset]) -> xr.Dataset:
         lacking = [label for label in wanted if label not in set(labels)]
         if lacking:
             raise AlignmentError(
-                explain(
-                    f"the scores lack some {dim} of the result",
-                    where=f"data set {printable(subject.name)!r}" if subject.name else None,
-                    received=f"no scores of {', '.join(map(repr, lacking[:5]))}",
-                    remedy="pass the scores that were evaluated",
-                )
+                f"the scores lack some {dim} of the result",
+                where=f"data set {printable(subject.name)!r}" if subject.name else None,
+                received=f"no scores of {', '.join(map(repr, lacking[:5]))}",
+                remedy="pass the scores that were evaluated",
             )
         if dim == QUERY and labels != wanted:
             node = node.isel({QUERY: [labels.index(label) for label in wanted]})

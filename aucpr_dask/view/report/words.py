@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from aucpr_dask.domains import few
-from aucpr_dask.errors import printable
+from aucpr_dask.errors import few, printable
 from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
-from aucpr_dask.specs import ESTIMATORS, INTERVAL_SYMBOLS, INTERVALS, parse_estimator
-from aucpr_dask.urls import public
-from aucpr_dask.variables import FLAGS
+from aucpr_dask.schema.estimators import ESTIMATORS, parse_estimator
+from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS, INTERVALS
+from aucpr_dask.schema.variables import FLAGS
+from aucpr_dask.storage.urls import public
 from aucpr_dask.view.report.subjects import Subject
 
 FEW_POSITIVES, FEW_UNITS = 20, 10

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask import __version__
-from aucpr_dask.errors import InvalidInputError, StoreError, explain, printable
+from aucpr_dask._version import __version__
+from aucpr_dask.errors import InvalidInputError, StoreError, printable
 from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
-from aucpr_dask.stores import Scores, nodes_of
-from aucpr_dask.variables import BOUND, ESTIMATOR, FLAGS, METHOD, MODEL, QUERY
+from aucpr_dask.schema.variables import BOUND, ESTIMATOR, FLAGS, METHOD, MODEL, QUERY
+from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.view.report import words
 from aucpr_dask.view.report.embedding import Blocks, inert_json, policy_source
 from aucpr_dask.view.report.pairs import comparisons
@@ -106,14 +106,10 @@ def report(
     target = Path(path)
     _check_target(target, overwrite=overwrite)
     if not isinstance(result, xr.Dataset | xr.DataTree):
-        raise InvalidInputError(
-            explain("this is no result", received=type(result).__name__, allowed="a Dataset or a DataTree")
-        )
+        raise InvalidInputError("this is no result", received=type(result).__name__, allowed="a Dataset or a DataTree")
     if any({"difference", "rank"} & set(node) for _, node in nodes_of(result)):
         raise InvalidInputError(
-            explain(
-                "this is no result", received="a comparison or ranks", remedy="report the result they were made from"
-            )
+            "this is no result", received="a comparison or ranks", remedy="report the result they were made from"
         )
     text = render(result, scores, Wishes(title, interval, top, seed))
     _write(target, text)
@@ -340,7 +336,7 @@ def _template() -> Any:
         from jinja2 import Environment, StrictUndefined
     except ImportError as error:
         raise InvalidInputError(
-            explain("a report needs jinja2, which is not installed", remedy='pip install "aucpr-dask[report]"')
+            "a report needs jinja2, which is not installed", remedy='pip install "aucpr-dask[report]"'
         ) from error
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     return environment.from_string(_asset("page.html"))
@@ -356,14 +352,12 @@ def _trusted(text: str) -> Any:
 def _check_target(target: Path, *, overwrite: bool) -> None:
     if target.is_dir() or (target.exists() and not overwrite):
         raise StoreError(
-            explain(
-                "there is something at this place already",
-                where=str(target),
-                remedy="choose another name" if target.is_dir() else "overwrite=True (--overwrite) replaces it",
-            )
+            "there is something at this place already",
+            where=str(target),
+            remedy="choose another name" if target.is_dir() else "overwrite=True (--overwrite) replaces it",
         )
     if not target.parent.is_dir():
-        raise StoreError(explain("there is no such folder", where=str(target.parent)))
+        raise StoreError("there is no such folder", where=str(target.parent))
 
 
 def _write(target: Path, text: str) -> None:
@@ -379,7 +373,7 @@ def _write(target: Path, text: str) -> None:
             Path(scratch).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise StoreError(explain("the report cannot be written", where=str(target), received=str(error))) from error
+        raise StoreError("the report cannot be written", where=str(target), received=str(error)) from error
 
 
 def _umask() -> int:

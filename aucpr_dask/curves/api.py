@@ -1,0 +1,477 @@
+"""Labelled curves: operating points, curves on a grid, conversions, dominance, confusion matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+
+from aucpr_dask.curves.points import (
+    CELLS,
+    COORDINATES,
+    KINDS,
+    PRECISION_RECALL,
+    ROC,
+    SAME_TOTAL,
+    TOTALS,
+    VERDICTS,
+    compare_curves,
+    confusion_counts,
+    curve_on_grid,
+    curve_points,
+)
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation.alignment import aligned, labelled_inputs, plain_inputs
+from aucpr_dask.evaluation.request import Request, checked_request
+from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.variables import ITEM, ITEM_ROLES, MODEL, QUERY
+from aucpr_dask.scores.validate import check_same_labels
+
+POINT, THRESHOLD, _CELL = "point", "threshold", "cell"
+ROUNDING = 1e-12
+
+_DESCRIPTIONS = {
+    "threshold": "Items of this score or a larger one are predicted positive.",
+    "true_positives": "Positives at or above the threshold (sum of weights if weighted).",
+    "false_positives": "Negatives at or above the threshold (sum of weights if weighted).",
+    "false_negatives": "Positives below the threshold (sum of weights if weighted).",
+    "true_negatives": "Negatives below the threshold (sum of weights if weighted).",
+    "precision": "true_positives / (true_positives + false_positives), at the given prevalence if there is one.",
+    "recall": "true_positives / n_positive.",
+    "false_positive_rate": "false_positives / n_negative.",
+    "n_points": "Points of the ranking; those after them are padding (NaN).",
+    "n_positive": "All positives, those never ranked included (sum of weights if weighted).",
+    "n_negative": "All negatives (sum of weights if weighted).",
+}
+
+
+def curve(
+    score: Any,
+    label: Any,
+    kind: str = "precision_recall",
+    *,
+    grid: Any = None,
+    weight: Any = None,
+    positive_weight: Any = None,
+    negative_weight: Any = None,
+    n_positive: Any = None,
+    prevalence: float | None = None,
+    missing: str = "raise",
+    unjudged: str = "negative",
+    positive_from: int | None = None,
+    dim: str = ITEM,
+) -> xr.Dataset | xr.DataArray:
+    """Compute precision-recall, ROC or achievable curves: their operating points, or their values on a grid.
+
+    An item is predicted positive if its score is at or above the threshold, so tied items are one step. Between
+    the points A and B, false positives grow linearly with true positives, and with
+    ``FP(t) = FP_A + (t - TP_A) (FP_B - FP_A) / (TP_B - TP_A)`` the precision at recall ``t / n`` is
+    ``t / (t + FP(t))``: a hyperbola, where a straight line would be too high. In ROC space it is a straight line.
+    Confidence bands are those of :func:`aucpr_dask.curve_bands`.
+
+    Parameters
+    ----------
+    score : array, shape (..., item)
+        NumPy or xarray; with `grid`, also Dask. Larger is more positive. The leading dimensions of unlabelled
+        arrays are called ``model`` and ``query``.
+    label : array, shape broadcastable to that of `score`
+        1 positive, 0 negative, -1 unjudged, -2 padding; grades with `positive_from`. None with soft weights.
+    kind : {"precision_recall", "roc", "achievable"}
+        The achievable curve joins the vertices of the convex hull in ROC space, and is optimistic: the vertices
+        are chosen on the data that they are shown on. The points of the first two kinds are the same.
+    grid : array of increasing numbers from 0 to 1, optional
+        Recalls at which to give the precision; for ``"roc"``, false positive rates at which to give the recall.
+    weight, positive_weight, negative_weight, n_positive, missing, unjudged, positive_from, dim
+        See :func:`aucpr_dask.estimate`. Items without a score under ``missing="last"`` are the last point, at
+        threshold -inf.
+    prevalence : float, optional
+        Prevalence between 0 and 1 to compute precision at; that of the sample by default.
+
+    Returns
+    -------
+    xarray.Dataset or xarray.DataArray
+        Without `grid`, a Dataset: ``threshold``, ``true_positives``, ``false_positives``, ``precision``,
+        ``recall`` and ``false_positive_rate`` over (..., point), and over ... ``n_points``, ``n_positive`` and
+        ``n_negative``. Point 0 is (0, 0) with threshold inf and precision 1; one for each block of tied scores
+        follows, from the highest, or those of them that are vertices. Rankings differ in their number of points:
+        shorter ones are padded with NaN, and ``n_points`` says where. A rate of an empty class is NaN.
+
+        With `grid`, a DataArray over (..., recall) or (..., false_positive_rate), lazy on Dask. Where a curve
+        jumps, it has the better value: the larger precision at one recall, the larger recall at one false
+        positive rate. At recall 0 it is the limit: the precision of the first point, or 0 if negatives stand
+        above every positive. Beyond the largest recall (or false positive rate) that the ranking reaches it is
+        NaN, and so it is if the class in the denominator is empty.
+
+    Raises
+    ------
+    InvalidInputError
+        If an option, shape, type, label, weight or grid is not allowed, or points are asked of a Dask array.
+    MissingScoresError
+        If a score is NaN under ``missing="raise"``.
+    AlignmentError
+        If xarray inputs carry different labels.
+    ChunkError
+        If the item dimension of a Dask input is in several chunks.
+
+    References
+    ----------
+    Davis & Goadrich 2006, doi:10.1145/1143844.1143874 (interpolation, achievable curve). Keilwagen, Grosse &
+    Grau 2014, doi:10.1371/journal.pone.0092209 (continuous interpolation, weights).
+
+    Examples
+    --------
+    >>> points = curve([0.9, 0.8, 0.8, 0.7], [1, 0, 1, 0])
+    >>> points["recall"].values, points["precision"].values.round(4)
+    (array([0. , 0.5, 1. , 1. ]), array([1.    , 1.    , 0.6667, 0.5   ]))
+    >>> curve([0.9, 0.8, 0.8, 0.7], [1, 0, 1, 0], grid=[0, 0.5, 0.75, 1]).values
+    array([1.        , 1.        , 0.75      , 0.66666667])
+    """
+    choose(KINDS, kind, "kind")
+    given = {
+        "score": score,
+        "label": label,
+        "weight": weight,
+        "positive_weight": positive_weight,
+        "negative_weight": negative_weight,
+        "n_positive": n_positive,
+    }
+    inputs, request = prepare_rankings(given, prevalence, missing, unjudged, positive_from, dim)
+    if grid is not None:
+        of, over = ("recall", "false_positive_rate") if kind == ROC else ("precision", "recall")
+        places = checked_grid(grid, over)
+        values = _map(curve_on_grid, inputs, dim, {over: places.size}, request=request, kind=kind, grid=places)
+        values = values.assign_coords({over: places}).rename(of)
+        values.attrs = {"kind": kind, "description": _DESCRIPTIONS[of]}
+        values[over].attrs["description"] = _DESCRIPTIONS[over]
+        return values
+    if any(array.chunks is not None for array in inputs.values()):
+        raise InvalidInputError(
+            "the number of operating points is not known before a Dask array is computed",
+            where="variable 'score'",
+            received="Dask arrays and no grid",
+            remedy="pass grid= for the curve at given places, or compute the arrays first: .compute()",
+        )
+    columns = xr.apply_ufunc(
+        curve_points,
+        *inputs.values(),
+        input_core_dims=_core_dims(inputs, dim),
+        output_core_dims=[[POINT]] * len(COORDINATES) + [[]] * len(TOTALS),
+        kwargs={"roles": tuple(inputs), "request": request, "kind": kind},
+        keep_attrs=False,
+    )
+    return _described(dict(zip((*COORDINATES, *TOTALS), columns, strict=True)), {"kind": kind})
+
+
+def confusion(
+    score: Any,
+    label: Any,
+    thresholds: Any,
+    weight: Any = None,
+    *,
+    positive_weight: Any = None,
+    negative_weight: Any = None,
+    n_positive: Any = None,
+    missing: str = "raise",
+    unjudged: str = "negative",
+    positive_from: int | None = None,
+    dim: str = ITEM,
+) -> xr.Dataset:
+    """Count true and false positives and negatives at thresholds.
+
+    ``TP(c) = sum of weights of positives with score >= c``, and so on; without weights, numbers of items.
+
+    Parameters
+    ----------
+    score, label, weight, positive_weight, negative_weight, n_positive, unjudged, positive_from, dim
+        See :func:`curve`; NumPy, Dask or xarray.
+    thresholds : array of distinct numbers, in any order
+        They are taken in the precision of the scores: 0.7 reaches a float32 score of 0.7.
+    missing : {"raise", "drop", "last", "unretrieved"}
+        What NaN means: an error; no item; or an item that no threshold reaches.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``true_positives``, ``false_positives``, ``false_negatives`` and ``true_negatives`` over (..., threshold);
+        whole numbers without weights; lazy on Dask.
+
+    Raises
+    ------
+    InvalidInputError, MissingScoresError, AlignmentError, ChunkError
+        See :func:`curve`.
+
+    References
+    ----------
+    Keilwagen, Grosse & Grau 2014, doi:10.1371/journal.pone.0092209 (weights).
+
+    Examples
+    --------
+    >>> matrices = confusion([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0], [0.85, 0.65])
+    >>> matrices["true_positives"].values, matrices["false_positives"].values
+    (array([1, 2]), array([0, 1]))
+    """
+    places = _vector(thresholds, "thresholds")
+    if np.isnan(places).any() or np.unique(places).size < places.size:
+        raise InvalidInputError("thresholds must be distinct and not NaN", received=repr(thresholds))
+    given = {
+        "score": score,
+        "label": label,
+        "weight": weight,
+        "positive_weight": positive_weight,
+        "negative_weight": negative_weight,
+        "n_positive": n_positive,
+    }
+    inputs, request = prepare_rankings(given, None, missing, unjudged, positive_from, dim)
+    if missing == "last":
+        request = Request(request.estimators, "unretrieved", "block", unjudged, positive_from)
+    sizes = {THRESHOLD: places.size, _CELL: len(CELLS)}
+    cells = _map(confusion_counts, inputs, dim, sizes, request=request, thresholds=places)
+    cells = cells.assign_coords({THRESHOLD: places})
+    if not {"weight", "positive_weight"} & set(inputs):
+        cells = cells.astype(np.int64)
+    return _described({name: cells.isel({_CELL: position}) for position, name in enumerate(CELLS)}, {})
+
+
+def to_roc(recall: Any, precision: Any, n_positive: Any, n_negative: Any) -> tuple[Any, Any]:
+    """Convert points of precision-recall space to ROC space.
+
+    With ``TP = n recall`` the false positive rate is ``TP (1 - precision) / (precision m)``. For given numbers
+    of positives n and negatives m this is one-to-one where recall is above 0; at recall 0 and precision 0 it is
+    unknown, NaN.
+
+    Parameters
+    ----------
+    recall, precision : array or float
+        Between 0 and 1; NumPy, Dask or xarray.
+    n_positive, n_negative : array or float
+        Positives and negatives behind the points.
+
+    Returns
+    -------
+    tuple
+        False positive rate and recall. The former is NaN where no ranking has such a point: where precision is
+        below ``TP / (TP + m)``.
+
+    References
+    ----------
+    Davis & Goadrich 2006, doi:10.1145/1143844.1143874, Theorem 3.1.
+
+    Examples
+    --------
+    >>> to_roc(0.5, 0.25, 20, 2000)
+    (0.015, 0.5)
+    """
+    return _elementwise(_rate_of, recall, precision, n_positive, n_negative), recall
+
+
+def to_precision_recall(false_positive_rate: Any, recall: Any, n_positive: Any, n_negative: Any) -> tuple[Any, Any]:
+    """Convert points of ROC space to precision-recall space.
+
+    With ``TP = n recall`` and ``FP = m false_positive_rate`` the precision is ``TP / (TP + FP)``, and 1 at the
+    point (0, 0): the inverse of :func:`to_roc`, whose parameters see.
+
+    Parameters
+    ----------
+    false_positive_rate, recall : array or float
+        Between 0 and 1; NumPy, Dask or xarray.
+    n_positive, n_negative : array or float
+        Positives and negatives behind the points.
+
+    Returns
+    -------
+    tuple
+        Recall and precision.
+
+    References
+    ----------
+    Davis & Goadrich 2006, doi:10.1145/1143844.1143874, Theorem 3.1.
+
+    Examples
+    --------
+    >>> to_precision_recall(0.015, 0.5, 20, 2000)
+    (0.5, 0.25)
+    """
+    return recall, _elementwise(_precision_of, false_positive_rate, recall, n_positive, n_negative)
+
+
+def dominates(first: xr.Dataset, second: xr.Dataset, space: str = "precision_recall") -> str | xr.DataArray:
+    """Say which of two curves dominates: is nowhere below the other.
+
+    For the same numbers of positives and negatives, a curve dominates in ROC space if and only if it does in
+    precision-recall space: more recall at one false positive rate is fewer false positives at one recall.
+
+    Parameters
+    ----------
+    first, second : xarray.Dataset
+        Operating points, from :func:`curve`: (..., point) with ``true_positives``, ``false_positives``,
+        ``n_positive`` and ``n_negative``. Other dimensions broadcast; to compare all pairs of models, rename
+        ``model`` in one of them. Curves that end early go on to the point where everything is predicted positive.
+    space : {"precision_recall", "roc"}
+        Where to compare; both give the same answer.
+
+    Returns
+    -------
+    str or xarray.DataArray of str
+        ``"first"``, ``"second"``, ``"both"`` (the curves are equal) or ``"neither"``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the curves differ in the number of positives or negatives, or are no curves.
+
+    References
+    ----------
+    Davis & Goadrich 2006, doi:10.1145/1143844.1143874, Theorem 3.2.
+
+    Examples
+    --------
+    >>> label = [1, 1, 0, 0]
+    >>> dominates(curve([4, 3, 2, 1], label), curve([4, 2, 3, 1], label))
+    'first'
+    >>> dominates(curve([4, 1, 3, 2], label), curve([3, 2, 4, 1], label))
+    'neither'
+    """
+    choose((PRECISION_RECALL, ROC), space, "space")
+    for name, points in (("first", first), ("second", second)):
+        if not isinstance(points, xr.Dataset) or POINT not in points.dims or not set(points.data_vars) >= _COMPARED:
+            raise InvalidInputError(
+                f"{name!r} is no set of operating points",
+                received=type(points).__name__,
+                allowed=f"a Dataset over {POINT!r} with {', '.join(sorted(_COMPARED))}",
+                remedy="compute it with curve(score, label), without grid=",
+            )
+    for total in ("n_positive", "n_negative"):
+        check_same_labels(first[total], second[total], ("first", "second"))
+        if not np.allclose(*xr.broadcast(first[total], second[total]), rtol=SAME_TOTAL, atol=0):
+            raise InvalidInputError(
+                f"curves of different {total} cannot be compared",
+                received=f"{_range(first[total])} and {_range(second[total])}",
+                allowed="the same positives and negatives behind both curves",
+            )
+    sides = first.rename_dims({POINT: "first"}), second.rename_dims({POINT: "second"})
+    codes = xr.apply_ufunc(
+        compare_curves,
+        *(side[name] for side in sides for name in ("true_positives", "false_positives")),
+        first["n_positive"],
+        first["n_negative"],
+        input_core_dims=[["first"], ["first"], ["second"], ["second"], [], []],
+        kwargs={"space": space},
+        keep_attrs=False,
+    )
+    verdicts = codes.copy(data=np.array(VERDICTS)[codes.values]).rename("dominates")
+    return verdicts if verdicts.ndim else str(verdicts.values)
+
+
+_COMPARED = {"true_positives", "false_positives", "n_positive", "n_negative"}
+
+
+def _range(totals: xr.DataArray) -> str:
+    lowest, highest = float(totals.min()), float(totals.max())
+    return f"{lowest:g}" if lowest == highest else f"{lowest:g} to {highest:g}"
+
+
+def prepare_rankings(
+    given: dict[str, Any],
+    prevalence: float | None,
+    missing: str,
+    unjudged: str,
+    positive_from: int | None,
+    dim: str,
+) -> tuple[dict[str, xr.DataArray], Request]:
+    """Label what is given, check it against each other and the options, and chunk all of it like the scores."""
+    inputs = {name: value for name, value in given.items() if value is not None}
+    request = checked_request(
+        ("average_precision",), prevalence, missing, "block", unjudged, positive_from, set(inputs)
+    )
+    if not isinstance(inputs["score"], xr.DataArray):
+        inputs = _name_axes(plain_inputs(inputs), dim)
+    labelled = aligned(labelled_inputs(inputs, dim), request, dim)
+    return {name: array.reset_coords(drop=True) for name, array in labelled.items()}, request
+
+
+def _name_axes(arrays: dict[str, Any], dim: str) -> dict[str, xr.DataArray]:
+    n_leading = arrays["score"].ndim - 1
+    leading = (MODEL, QUERY)[:n_leading] if n_leading <= 2 else tuple(f"dim_{axis}" for axis in range(n_leading))
+    named = {}
+    for name, array in arrays.items():
+        dims = (*leading, dim) if name in ITEM_ROLES else leading
+        if array.ndim > len(dims):
+            raise InvalidInputError(
+                f"{name!r} has more axes than 'score'", received=f"{array.shape} and {arrays['score'].shape}"
+            )
+        named[name] = xr.DataArray(array, dims=dims[len(dims) - array.ndim :])
+    return named
+
+
+def _map(
+    function: Any, inputs: dict[str, xr.DataArray], dim: str, sizes: dict[str, int], **options: Any
+) -> xr.DataArray:
+    """Map a function over the rankings: over the chunks of Dask, at once on NumPy."""
+    return xr.apply_ufunc(  # type: ignore[no-any-return]
+        function,
+        *inputs.values(),
+        input_core_dims=_core_dims(inputs, dim),
+        output_core_dims=[list(sizes)],
+        kwargs={"roles": tuple(inputs), **options},
+        dask="parallelized",
+        output_dtypes=[np.float64],
+        dask_gufunc_kwargs={"output_sizes": sizes},
+        keep_attrs=False,
+    )
+
+
+def _core_dims(inputs: dict[str, xr.DataArray], dim: str) -> list[list[str]]:
+    return [[dim] if role in ITEM_ROLES else [] for role in inputs]
+
+
+def _described(variables: dict[str, xr.DataArray], attrs: dict[str, str]) -> xr.Dataset:
+    dataset = xr.Dataset(variables, attrs=attrs)
+    for name in variables:
+        dataset[name].attrs = {"description": _DESCRIPTIONS[name]}
+    return dataset
+
+
+def _vector(values: Any, what: str) -> np.ndarray:
+    vector = np.asarray(values)
+    if vector.ndim != 1 or vector.size == 0 or vector.dtype.kind not in "fiub":
+        raise InvalidInputError(
+            f"{what} must be one or more numbers",
+            received=f"shape {vector.shape}, dtype {vector.dtype}",
+            allowed="a sequence or array of one axis",
+        )
+    return vector.astype(np.float64)
+
+
+def checked_grid(values: Any, of: str) -> np.ndarray:
+    """Return a grid of rates, if it is one."""
+    grid = _vector(values, "grid")
+    if not (np.all((grid >= 0) & (grid <= 1)) and np.all(grid[1:] > grid[:-1])):
+        raise InvalidInputError(
+            f"grid must hold increasing values of {of} from 0 to 1",
+            received=np.array2string(grid, threshold=8),
+            remedy="for example numpy.linspace(0, 1, 101)",
+        )
+    return grid
+
+
+def _elementwise(function: Any, *arrays: Any) -> Any:
+    if not any(isinstance(array, xr.DataArray | da.Array) for array in arrays):
+        result = function(*(np.asarray(array, dtype=np.float64) for array in arrays))
+        return float(result) if result.ndim == 0 else result
+    return xr.apply_ufunc(function, *arrays, dask="allowed")
+
+
+def _rate_of(recall: Any, precision: Any, n_positive: Any, n_negative: Any) -> Any:
+    found = n_positive * recall
+    known = (precision > 0) & (n_negative > 0)
+    rate = found * (1 - precision) / np.where(known, precision * n_negative, 1)
+    possible = known & (rate <= 1 + ROUNDING)
+    return np.where(possible, np.where(rate > 1, 1, rate), np.nan)
+
+
+def _precision_of(rate: Any, recall: Any, n_positive: Any, n_negative: Any) -> Any:
+    found = n_positive * recall
+    predicted = found + n_negative * rate
+    return np.where(predicted > 0, found / np.where(predicted > 0, predicted, 1), 1)

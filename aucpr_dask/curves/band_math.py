@@ -1,0 +1,279 @@
+"""Confidence bands of the curves of a NumPy block, from resamples of items that all rankings share.
+
+Like those of `blocks`, the function at the head of this module enters graphs by name; the rest is the plain
+mathematics of one ranking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, expit, ndtr, ndtri
+
+from aucpr_dask.curves.points import ROC, Floats, Points, negative_scale, operating_points, precision_on, recall_on
+from aucpr_dask.evaluation.rankings import Array, Rows
+from aucpr_dask.evaluation.request import Request
+from aucpr_dask.evaluation.resampled_rankings import Items, checked_items
+from aucpr_dask.schema.labels import check_labels
+
+TOP_OR_BOTTOM = 5  # items of a class: with fewer above or below a place, resamples say nothing of it
+PANEL = 32  # rankings whose replicates are held at a time
+CURVE, POINTWISE, SIMULTANEOUS = 0, slice(1, 3), slice(3, 5)
+N_COLUMNS = 5
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where curves are evaluated: recalls, or false positive rates for `kind` ROC."""
+
+    kind: str
+    grid: Floats
+
+    def rates(self, points: Points) -> Floats:
+        """Return the rate of the other class: false positives at given recalls, or recalls at false positive rates."""
+        if self.kind == ROC:
+            return recall_on(points, self.grid)
+        found = self.grid * points.n_positive
+        with np.errstate(divide="ignore", invalid="ignore"):  # at recall 0, where no rate is above 0
+            precision = precision_on(points, self.grid)
+            rates = np.minimum(found * (1 / precision - 1) / points.n_negative, 1.0)
+        return np.where(found == 0, 0.0, rates)
+
+    def classes(self, points: Points) -> tuple[float, float]:
+        """Return the sizes of the class along the grid, and of the class whose rate it is."""
+        sizes = points.n_positive, points.n_negative
+        return sizes[::-1] if self.kind == ROC else sizes
+
+
+def band_rankings(
+    *arrays: Array,
+    roles: tuple[str, ...],
+    request: Request,
+    kind: str,
+    grid: Floats,
+    level: float,
+    n_resamples: int,
+) -> Floats:
+    """Compute the curve of every ranking of a block on a grid, with bands.
+
+    A generalized function: ``(item), (item), ..., () -> (grid, column)``; the leading dimensions broadcast. Roles are
+    those of :func:`aucpr_dask.evaluation.resampled_rankings.replicate_rankings`.
+
+    Returns
+    -------
+    ndarray of float64, shape (..., grid, 5)
+        The curve, the lower and the upper end of the pointwise band, and those of the simultaneous one.
+    """
+    named = dict(zip(roles, arrays, strict=True))
+    check_labels(named["label"], request.positive_from, "label")
+    rows, items = checked_items(named, request)
+    places = Places(kind, grid)
+    out = np.full((len(items.score), grid.size, N_COLUMNS), np.nan)
+    for group in _sharing(rows, items, named["key"]):
+        for start in range(0, group.size, PANEL):
+            panel = group[start : start + PANEL]
+            key = rows.broadcast(named["key"])[panel[0]]
+            points = [_points(items, row, request.missing) for row in panel]
+            replicates = _replicate_rates(items, panel, key, places, request.missing, n_resamples)
+            for row, of_sample, of_resamples in zip(panel, points, replicates, strict=True):
+                out[row] = _columns(of_sample, of_resamples, places, level, request.prevalence)
+    return out.reshape(*rows.lead, grid.size, N_COLUMNS)
+
+
+def _sharing(rows: Rows, items: Items, key: Array) -> list[NDArray[np.int64]]:
+    """Return the rows that share multiplicities: those of equal labels, key and unseen positives."""
+    facts = zip(items.class_row.tolist(), rows.broadcast(key).tolist(), items.unseen.tolist(), strict=True)
+    groups: dict[tuple[int, int, float], list[int]] = {}
+    for row, fact in enumerate(facts):
+        groups.setdefault(fact, []).append(row)
+    return [np.array(group) for group in groups.values()]
+
+
+def _points(items: Items, row: int, missing: str) -> Points:
+    classes = items.positive[items.class_row[row]], items.negative[items.class_row[row]]
+    n_given = classes[0].sum() + items.unseen[row]
+    return operating_points(items.score[row], *classes, missing, n_given)
+
+
+def _replicate_rates(
+    items: Items, panel: NDArray[np.int64], key: np.uint64, places: Places, missing: str, n_resamples: int
+) -> Floats:
+    """Return the rates of every resample, shape (rankings, resamples, grid); rankings share the multiplicities."""
+    from aucpr_dask.kernels.resampling.replicates import LANES, draw_counts
+    from aucpr_dask.kernels.resampling.rows import units_of
+
+    positive, negative = (weights[items.class_row[panel[0]]] for weights in (items.positive, items.negative))
+    units = units_of(positive, negative, None, int(items.unseen[panel[0]]))
+    ladders = [Ladder.of(items.score[row], positive > 0, negative > 0, missing) for row in panel]
+    out = np.empty((panel.size, n_resamples, places.grid.size))
+    count = np.empty((int(units.size.sum()), LANES), np.uint8)
+    draw: Any = draw_counts
+    for first in range(0, n_resamples, LANES):
+        draw(key, first, units.size, units.stratum, count)
+        unseen = count[units.unseen].sum(axis=0, dtype=np.int64)
+        of_item = count[units.of_item]
+        for ranking, ladder in enumerate(ladders):
+            resamples = zip(range(first, n_resamples), ladder.replicates(of_item, unseen), strict=False)
+            for resample, points in resamples:
+                out[ranking, resample] = places.rates(points)
+    return out
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """A ranking from the highest score down, in steps: a run of negatives, or a block of tied scores with a positive.
+
+    Runs of blocks without positives are one straight line of the curve, whatever a resample counts in them.
+    """
+
+    positives: NDArray[np.int64]  # items, in the order of steps
+    negatives: NDArray[np.int64]
+    positives_until: NDArray[np.int64]  # of each step: how many of them stand there or above
+    negatives_until: NDArray[np.int64]
+    missing_positives: NDArray[np.int64]
+    missing_negatives: NDArray[np.int64]
+    missing: str
+
+    @classmethod
+    def of(cls, score: Array, positive: NDArray[np.bool_], negative: NDArray[np.bool_], missing: str) -> Ladder:
+        """Lay out one ranking; NaN scores mean what `missing` says."""
+        scored = ~np.isnan(score)
+        ranked = np.flatnonzero((positive | negative) & scored)
+        order = ranked[np.argsort(-score[ranked], kind="stable")]
+        is_end = np.append(score[order][1:] != score[order][:-1], order.size > 0)
+        block = np.concatenate(([0], np.cumsum(is_end)[:-1])) if order.size else np.empty(0, np.int64)
+        holds = np.bincount(block, weights=positive[order]) > 0
+        ends = np.flatnonzero(is_end)[holds | np.append(holds[1:], True)[: holds.size]]
+        return cls(
+            order[positive[order]],
+            order[negative[order]],
+            np.cumsum(positive[order], dtype=np.int64)[ends],
+            np.cumsum(negative[order], dtype=np.int64)[ends],
+            np.flatnonzero(positive & ~scored),
+            np.flatnonzero(negative & ~scored),
+            missing,
+        )
+
+    def replicates(self, count: NDArray[np.uint8], unseen: NDArray[np.int64]) -> Iterator[Points]:
+        """Yield the points of the resample of every lane; `count` holds how often each item was drawn."""
+        found = _running(count[self.positives], self.positives_until)
+        wrong = _running(count[self.negatives], self.negatives_until)
+        n_positive, n_negative = found[-1], wrong[-1]
+        if self.missing != "drop":
+            n_positive = n_positive + count[self.missing_positives].sum(axis=0, dtype=np.int64)
+            n_negative = n_negative + count[self.missing_negatives].sum(axis=0, dtype=np.int64)
+        if self.missing == "last":
+            found, wrong = np.vstack([found, n_positive]), np.vstack([wrong, n_negative])
+        n_positive = n_positive + unseen
+        found, wrong = np.ascontiguousarray(found.T, np.float64), np.ascontiguousarray(wrong.T, np.float64)
+        for lane in range(count.shape[1]):
+            yield Points(found[lane], found[lane], wrong[lane], float(n_positive[lane]), float(n_negative[lane]))
+
+
+def _running(count: NDArray[np.uint8], until: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the sums of counts up to the end of each step, and 0 before the first, shape (steps + 1, lanes)."""
+    before = np.concatenate(([0], until))
+    gained = np.zeros((until.size + 1, count.shape[1]), np.int64)
+    holds = np.flatnonzero(np.diff(before) > 0)
+    if holds.size:
+        gained[holds + 1] = np.add.reduceat(count, before[holds], axis=0, dtype=np.int64)
+    return np.cumsum(gained, axis=0)
+
+
+def _columns(points: Points, replicates: Floats, places: Places, level: float, prevalence: float | None) -> Floats:
+    out = np.full((places.grid.size, N_COLUMNS), np.nan)
+    along, across = places.classes(points)
+    if not (along > 0 and across > 0):
+        return out
+    rates = places.rates(points)
+    pointwise, simultaneous = rate_bands(rates, replicates, along * places.grid, along, across, level)
+    if places.kind == ROC:
+        out[:, CURVE], out[:, POINTWISE], out[:, SIMULTANEOUS] = rates, pointwise, simultaneous
+        return out
+    scale = negative_scale(points, prevalence)
+    out[:, CURVE] = precision_on(points, places.grid, scale)
+    found, wrong = places.grid * along, scale * across
+    for columns, band in ((POINTWISE, pointwise), (SIMULTANEOUS, simultaneous)):
+        for column, bound in zip(range(columns.start, columns.stop), band.T[::-1], strict=True):
+            predicted = found + wrong * bound
+            out[:, column] = np.divide(found, predicted, out=np.ones(found.size), where=predicted > 0)
+            out[np.isnan(bound), column] = np.nan
+    return out
+
+
+def rate_bands(
+    rates: Floats, replicates: Floats, passed: Floats, along: float, across: float, level: float
+) -> tuple[Floats, Floats]:
+    """Return pointwise and simultaneous bands of rates, shape (grid, 2) each.
+
+    Parameters
+    ----------
+    rates : ndarray, shape (grid,)
+        Rates of one class, increasing.
+    replicates : ndarray, shape (resamples, grid)
+    passed : ndarray, shape (grid,)
+        How many items of the other class stand above each place.
+    along, across : float
+        How many items the other class has, and the class whose rates they are.
+    level : float
+    """
+    inner = (passed >= TOP_OR_BOTTOM) & (along - passed >= TOP_OR_BOTTOM)
+    inner &= ~np.isnan(rates) & ~np.isnan(replicates).any(axis=0)
+    pointwise, simultaneous = np.full((2, rates.size, 2), np.nan)
+    if inner.any():
+        centre = log_odds(rates[inner], across)
+        deviations = log_odds(replicates[:, inner], across) - centre
+        error = np.maximum(deviations.std(axis=0, ddof=1), _binomial_error(rates[inner], across))
+        largest = np.abs(deviations / error).max(axis=1)
+        alone = float(ndtri(0.5 + level / 2))
+        together = max(alone, float(np.quantile(largest, level, method="higher")))
+        for band, quantile in ((pointwise, alone), (simultaneous, together)):
+            reach = quantile * error
+            resampled = expit(np.stack([centre - reach, centre + reach], axis=1))
+            exact = _exact_bounds(rates[inner], across, float(ndtr(-quantile)))
+            band[inner, 0] = np.minimum(resampled[:, 0], exact[0])
+            band[inner, 1] = np.maximum(resampled[:, 1], exact[1])
+    for band in (pointwise, simultaneous):
+        _extend(band, inner)
+    # Where one band holds everywhere, so does what follows from it: the rates increase along the grid.
+    lower, upper = np.maximum.accumulate(simultaneous[:, 0]), np.minimum.accumulate(simultaneous[::-1, 1])[::-1]
+    simultaneous[:, 0] = np.minimum(lower, pointwise[:, 0])
+    simultaneous[:, 1] = np.maximum(upper, pointwise[:, 1])
+    for band in (pointwise, simultaneous):
+        band[np.isnan(rates)] = np.nan
+    return pointwise, simultaneous
+
+
+def log_odds(rates: Floats, size: float) -> Floats:
+    """Return the log odds of rates of a class, half an item added on either side."""
+    odds: Floats = np.log((rates * size + 0.5) / ((1 - rates) * size + 0.5))
+    return odds
+
+
+def _binomial_error(rates: Floats, size: float) -> Floats:
+    """Return the standard error of log odds at a known threshold: that of the class whose rate it is, alone."""
+    error: Floats = np.sqrt(1 / (rates * size + 0.5) + 1 / ((1 - rates) * size + 0.5))
+    return error
+
+
+def _exact_bounds(rates: Floats, size: float, tail: float) -> tuple[Floats, Floats]:
+    """Return Clopper and Pearson's bounds of rates at a known threshold."""
+    hits = rates * size
+    with np.errstate(invalid="ignore"):  # betaincinv(0, ...) is NaN
+        lower = np.where(hits > 0, betaincinv(hits, size - hits + 1, tail), 0.0)
+        upper = np.where(hits < size, betaincinv(hits + 1, size - hits, 1 - tail), 1.0)
+    return lower, upper
+
+
+def _extend(band: Floats, inner: NDArray[np.bool_]) -> None:
+    """Bound rates near the ends by the nearest inner ones: rates increase along the grid, from 0 to 1."""
+    first, last = (np.flatnonzero(inner)[[0, -1]]) if inner.any() else (len(band), -1)
+    band[:first, 0] = 0.0
+    band[last + 1 :, 1] = 1.0
+    if inner.any():
+        band[:first, 1] = band[first, 1]
+        band[last + 1 :, 0] = band[last, 0]

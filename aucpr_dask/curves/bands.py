@@ -1,0 +1,152 @@
+"""Labelled curves with confidence bands: pointwise, and simultaneous over the whole curve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from aucpr_dask.curves.api import checked_grid, prepare_rankings
+from aucpr_dask.curves.band_math import CURVE, N_COLUMNS, POINTWISE, SIMULTANEOUS, band_rankings
+from aucpr_dask.curves.points import PRECISION_RECALL, ROC
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation.mapping import map_rankings
+from aucpr_dask.evaluation.random_streams import SCHEME, stream_keys
+from aucpr_dask.evaluation.request import IntervalPlan, checked_plan
+from aucpr_dask.schema.options import choose, fraction
+from aucpr_dask.schema.variables import BOUND, BOUNDS, ITEM, MODEL
+
+KINDS = (PRECISION_RECALL, ROC)
+METHOD = "studentised bootstrap of log odds, simultaneous by the largest deviation"
+_COLUMN = "column"
+
+
+def curve_bands(
+    score: Any,
+    label: Any,
+    kind: str = "precision_recall",
+    *,
+    grid: Any = None,
+    level: float = 0.95,
+    n_resamples: int = 1000,
+    seed: int = 0,
+    dataset: str = "",
+    n_positive: Any = None,
+    prevalence: float | None = None,
+    missing: str = "raise",
+    unjudged: str = "negative",
+    positive_from: int | None = None,
+    dim: str = ITEM,
+) -> xr.Dataset:
+    """Compute curves on a grid with pointwise and simultaneous confidence bands.
+
+    A pointwise band holds the true curve at any one place with the given probability; a simultaneous band holds
+    all of it. Both rest on the resamples of :func:`aucpr_dask.evaluate`: positives and negatives drawn apart, the
+    same for every model. At each recall the false positive rate F (for ROC curves, at each false positive rate the
+    recall) is taken to log odds, half an item added on either side, and z is that of the sample, s its standard
+    deviation over the resamples, or that of a binomial share if this is larger. The pointwise band is
+    ``z -+ q s`` with q the normal quantile, the simultaneous one ``z -+ c s`` with c the quantile of the largest
+    ``|z* - z| / s`` along the curve of a resample; neither is narrower than Clopper and Pearson's interval at a
+    known threshold. Precision follows as ``p t / (p t + (1 - p) F)`` with the prevalence p held fixed.
+
+    Items are drawn one by one, those of a data set with clusters too: where items depend on each other, the bands are
+    too narrow.
+
+    Where fewer than five items of the class along the grid stand above or below a place, resamples say nothing
+    of it: there the bands follow from those further in, since the rates increase along a curve.
+
+    Parameters
+    ----------
+    score : array, shape (..., item)
+        NumPy, Dask or xarray; larger is more positive.
+    label : array, shape broadcastable to that of `score`
+        1 positive, 0 negative, -1 unjudged, -2 padding; grades with `positive_from`. The same for all models.
+    kind : {"precision_recall", "roc"}
+    grid : array of increasing numbers from 0 to 1, optional
+        Recalls, or false positive rates for ``"roc"``; by default 0, 0.01, ..., 1. A simultaneous band holds at
+        the places of the grid.
+    level : float
+        Confidence level, between 0 and 1.
+    n_resamples : int
+    seed : int
+        Keys the random numbers, with the names of the data set and of the queries.
+    dataset : str
+        Name of the data set: that of its node in a DataTree, to draw what :func:`aucpr_dask.evaluate` draws.
+    n_positive, prevalence, missing, unjudged, positive_from, dim
+        See :func:`aucpr_dask.curve`.
+
+    Returns
+    -------
+    xarray.Dataset
+        Over (..., recall) ``precision``, or over (..., false_positive_rate) ``recall``; with ``ci_bound``
+        ``pointwise_band`` and ``simultaneous_band``. Lazy on Dask. NaN where the ranking does not reach.
+
+    Raises
+    ------
+    InvalidInputError, MissingScoresError, AlignmentError, ChunkError
+        See :func:`aucpr_dask.curve`; also if each model has its own labels, which no resample can share.
+
+    References
+    ----------
+    Montiel Olea & Plagborg-Moller 2019, doi:10.1002/jae.2656 (largest studentised deviation). Horvath, Horvath &
+    Zhou 2008, doi:10.1016/j.jspi.2007.07.009 (bootstrap bands of ROC curves). Clopper & Pearson 1934,
+    doi:10.1093/biomet/26.4.404.
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(0)
+    >>> label = np.arange(500) < 100
+    >>> bands = curve_bands(random.normal(label), label, grid=[0.25, 0.5, 0.75], n_resamples=200)
+    >>> bool((bands["pointwise_band"] <= bands["simultaneous_band"]).sel(ci_bound="upper").all())
+    True
+    """
+    choose(KINDS, kind, "kind")
+    level = fraction(level, "level")
+    checked_plan(IntervalPlan(("bootstrap",), level, n_resamples, seed))
+    over, of = ("false_positive_rate", "recall") if kind == ROC else ("recall", "precision")
+    places = checked_grid(np.linspace(0, 1, 101) if grid is None else grid, over)
+    given = {"score": score, "label": label, "n_positive": n_positive}
+    inputs, request = prepare_rankings(given, prevalence, missing, unjudged, positive_from, dim)
+    if MODEL in inputs["label"].dims:
+        raise InvalidInputError(
+            "items cannot be resampled: each model has its own list of them",
+            received="'label' has the dimension 'model'",
+            remedy="curves without bands: curve(score, label, grid=...)",
+        )
+    columns = map_rankings(
+        band_rankings,
+        inputs | {"key": xr.DataArray(stream_keys(inputs["score"], seed, dataset))},
+        request,
+        {over: places.size, _COLUMN: N_COLUMNS},
+        dim,
+        kind=kind,
+        grid=places,
+        level=level,
+        n_resamples=n_resamples,
+    )
+    columns = columns.assign_coords({over: places})
+
+    def band(at: slice) -> xr.DataArray:
+        ends = columns.isel({_COLUMN: at}).rename({_COLUMN: BOUND})
+        return ends.assign_coords({BOUND: np.array(BOUNDS, dtype=object)})
+
+    bands = xr.Dataset(
+        {
+            of: columns.isel({_COLUMN: CURVE}),
+            "pointwise_band": band(POINTWISE),
+            "simultaneous_band": band(SIMULTANEOUS),
+        }
+    )
+    bands["pointwise_band"].attrs["description"] = "Band that holds the curve at any one place at the level."
+    bands["simultaneous_band"].attrs["description"] = "Band that holds the curve at all places at the level."
+    bands.attrs = {
+        "kind": kind,
+        "level": level,
+        "method": METHOD,
+        "resampled": "items, positives and negatives apart",
+        "n_resamples": n_resamples,
+        "seed": seed,
+        "random_scheme": SCHEME,
+    } | ({} if prevalence is None else {"prevalence": prevalence})
+    return bands

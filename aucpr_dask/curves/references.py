@@ -1,0 +1,193 @@
+"""What an area can be compared with: the attainable extremes, a random ranking, the unachievable region."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation.api import estimate
+from aucpr_dask.schema.estimators import parse_estimator
+from aucpr_dask.schema.variables import ESTIMATOR, ITEM
+
+
+def reference_levels(
+    label: xr.DataArray | None = None,
+    estimator: str | Sequence[str] = "average_precision",
+    *,
+    positive_weight: xr.DataArray | None = None,
+    negative_weight: xr.DataArray | None = None,
+    prevalence: float | None = None,
+    unjudged: str = "negative",
+    positive_from: int | None = None,
+    dim: str = ITEM,
+) -> xr.Dataset:
+    """Compute the lowest and highest attainable areas, and that of a random ranking.
+
+    The extremes are the areas of two rankings without ties: items by the ratio
+    ``positive_weight / (positive_weight + negative_weight)``, increasing in score or decreasing. For
+    ``"continuous"`` these are the maximum and the minimum over all orders of the items (Keilwagen et al.,
+    Theorem 1); with hard labels they are those of every estimator: all positives first, or last.
+
+    Parameters
+    ----------
+    label : xarray.DataArray, shape (..., item)
+        Hard labels, or a plain array of them; None with soft ones.
+    estimator : str or sequence of str
+        Names from the registry.
+    positive_weight, negative_weight : xarray.DataArray, optional, shape (..., item)
+        Soft labels.
+    prevalence, unjudged, positive_from, dim
+        See :func:`aucpr_dask.estimate`.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``minimum``, ``maximum`` and ``random``, over the other dimensions and ``estimator``. ``random`` is the
+        exact expectation over all orders of items with hard labels, ties aside, for the estimators that are sums
+        over single positives (average precision, the trapezoids, discrete, continuous, the gain area) and one half
+        for the ROC area; NaN for the others.
+
+    Raises
+    ------
+    InvalidInputError
+        See :func:`aucpr_dask.estimate`.
+
+    References
+    ----------
+    Keilwagen, Grosse & Grau 2014, doi:10.1371/journal.pone.0092209; Boyd et al. 2012, arXiv:1206.4667.
+
+    Examples
+    --------
+    >>> levels = reference_levels(xr.DataArray([1, 1, 0, 0], dims="item"))
+    >>> [round(float(levels[name][0]), 4) for name in ("minimum", "random", "maximum")]
+    [0.4167, 0.6806, 1.0]
+    """
+    names = [estimator] if isinstance(estimator, str) else list(estimator)
+    label, positive_weight, negative_weight = (
+        _labelled(array, dim) for array in (label, positive_weight, negative_weight)
+    )
+    labels: dict[str, Any] = {"label": label}
+    options: dict[str, Any] = {"prevalence": prevalence, "unjudged": unjudged, "positive_from": positive_from}
+    weights = {"positive_weight": positive_weight, "negative_weight": negative_weight}
+    given = {name: weight for name, weight in weights.items() if weight is not None}
+    if label is not None and not given:
+        ratio = (label >= (positive_from or 1)).astype(np.float64)
+    elif label is None and len(given) == len(weights):
+        both = given["positive_weight"] + given["negative_weight"]
+        ratio = (given["positive_weight"] / both.where(both > 0)).fillna(0.0)
+        labels, options = {"label": None, **given}, {"prevalence": prevalence}
+    else:
+        raise InvalidInputError(
+            "give either labels, or both positive_weight and negative_weight",
+            received=", ".join(name for name in ("label", *given) if name != "label" or label is not None),
+        )
+    best = xr.apply_ufunc(
+        _ranks,
+        ratio,
+        input_core_dims=[[dim]],
+        output_core_dims=[[dim]],
+        dask="parallelized",
+        output_dtypes=[np.float64],
+    )
+    maximum, minimum = (estimate(score, **labels, estimator=names, dim=dim, **options) for score in (best, -best))
+    random = xr.full_like(maximum, np.nan)
+    for position, name in enumerate(names):
+        if parse_estimator(name)[0].name == "roc_area":
+            random[{ESTIMATOR: position}] = 0.5
+        elif label is not None:
+            is_positive = label >= (positive_from or 1)
+            is_item = label >= (0 if unjudged == "drop" else -1)
+            sizes = is_positive.sum(dim), (is_item & ~is_positive).sum(dim)
+            random[{ESTIMATOR: position}] = xr.apply_ufunc(
+                _expected,
+                *sizes,
+                kwargs={"name": name, "prevalence": prevalence},
+                vectorize=True,
+                dask="parallelized",
+                output_dtypes=[np.float64],
+            )
+    return xr.Dataset({"minimum": minimum, "maximum": maximum, "random": random})
+
+
+def normalised(area: xr.DataArray, levels: xr.Dataset) -> xr.DataArray:
+    """Return where an area lies between its attainable extremes: ``(area - minimum) / (maximum - minimum)``.
+
+    Parameters
+    ----------
+    area : xarray.DataArray
+        Estimates, with or without the dimension ``estimator``.
+    levels : xarray.Dataset
+        What :func:`reference_levels` returns for the same labels.
+
+    Returns
+    -------
+    xarray.DataArray
+        0 for the worst ranking and 1 for the best; NaN where the two are equal.
+
+    Examples
+    --------
+    >>> levels = xr.Dataset({"minimum": 0.25, "maximum": 1.0})
+    >>> float(normalised(xr.DataArray(0.7), levels))
+    0.6
+    """
+    width = levels["maximum"] - levels["minimum"]
+    return (area - levels["minimum"]) / width.where(width > 0)
+
+
+def unachievable_precision(recall: Any, prevalence: float) -> Any:
+    """Return the precision below which no ranking can fall at a recall: ``pi r / (1 - pi + pi r)``.
+
+    The area of the region below it is ``1 + (1 - pi) ln(1 - pi) / pi``.
+
+    Parameters
+    ----------
+    recall : array, between 0 and 1
+    prevalence : float, between 0 and 1
+
+    Returns
+    -------
+    array, shaped like `recall`
+
+    References
+    ----------
+    Boyd, Santos Costa, Davis & Page 2012, arXiv:1206.4667.
+
+    Examples
+    --------
+    >>> float(unachievable_precision(1.0, 0.2))
+    0.2
+    """
+    if not 0 < prevalence < 1:
+        raise InvalidInputError("prevalence must lie between 0 and 1", received=repr(prevalence))
+    return prevalence * recall / (1 - prevalence + prevalence * recall)
+
+
+def _labelled(array: Any, dim: str) -> Any:
+    """Return a plain array as a DataArray whose last dimension is that of the items."""
+    if array is None or isinstance(array, xr.DataArray):
+        return array
+    values = np.asarray(array)
+    return xr.DataArray(values, dims=[*(f"dim_{axis}" for axis in range(values.ndim - 1)), dim])
+
+
+def _expected(n_positive: int, n_negative: int, *, name: str, prevalence: float | None) -> float:
+    """Return the expected area of a random ranking; NaN for an estimator that has no closed form."""
+    from aucpr_dask.kernels.areas.expectations import STEPS, expected_area
+
+    if name not in STEPS:
+        return np.nan
+    scale = 1.0
+    if prevalence is not None and n_negative > 0:
+        scale = n_positive * (1 - prevalence) / (n_negative * prevalence)
+    return expected_area(name, int(n_positive), int(n_negative), scale)
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    order = np.argsort(values, axis=-1, kind="stable")
+    ranks = np.empty(values.shape)
+    np.put_along_axis(ranks, order, np.arange(values.shape[-1], dtype=np.float64), axis=-1)
+    return ranks

@@ -1,0 +1,334 @@
+"""Functions on NumPy blocks: the only callables that enter a graph.
+
+They are module-level functions, so they travel to workers by name; the compiled kernels are imported
+where they are first needed and never leave their process.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucpr_dask.errors import MOST_SHOWN, InvalidInputError, MissingScoresError
+from aucpr_dask.evaluation.request import Request
+from aucpr_dask.schema.estimators import parse_estimator
+from aucpr_dask.schema.labels import check_labels, check_weights
+from aucpr_dask.schema.options import MISSING
+from aucpr_dask.schema.variables import COLUMNS, FLAG_BITS, ITEM_ROLES
+
+if TYPE_CHECKING:
+    from aucpr_dask.kernels import Options, Targets
+
+Array = NDArray[Any]
+
+FEW_POSITIVES = 20
+HEAVY_TIES = 0.1
+INVERTED_BY = 3.0
+
+
+def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) -> NDArray[np.float64]:
+    """Evaluate every ranking of a block.
+
+    A generalized function: ``(item), (item), ... -> (quantity)``; the leading dimensions broadcast.
+
+    Parameters
+    ----------
+    *arrays : ndarray
+        One for each of `roles`.
+    roles : tuple of str
+        ``score``, ``label``, ``tie_order``, ``weight``, ``positive_weight``, ``negative_weight`` (their last
+        axis is the item axis), ``n_positive``, and the names of the rankings, ``model`` and ``query``.
+    request : Request
+
+    Returns
+    -------
+    ndarray of float64, shape (..., estimators + extras + 5)
+        The estimates, the extras, then `COLUMNS`.
+
+    Raises
+    ------
+    MissingScoresError
+        If a score is NaN under ``missing="raise"``.
+    InvalidInputError
+        If a label or weight is outside its domain, or `n_positive` is less than the positives there are.
+    """
+    named = dict(zip(roles, arrays, strict=True))
+    rows = Rows(named)
+    targets = targets_of(request)
+    codes = targets.codes
+    options = options_of(request)
+    score = rows.full(named["score"])
+    if "label" in named:
+        check_labels(named["label"], request.positive_from, "label")
+    if "weight" in named or "positive_weight" in named:
+        out = _evaluate_weighted(rows, named, request, options, targets)
+    else:
+        label, label_row = rows.distinct(named["label"].astype(np.int8, copy=False))
+        n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
+        out = _evaluate_hard(score, label, label_row, n_given, options, targets)
+        if request.ties == "trec_eval":
+            tie_order, tie_row = rows.distinct(named["tie_order"])
+            for row in np.flatnonzero(_order_matters(out, targets, request.missing)):
+                strict = ranks(score[row], tie_order[tie_row[row]], request.missing)
+                again = _evaluate_hard(
+                    strict[None], label, label_row[row : row + 1], n_given[row : row + 1], options, targets
+                )
+                out[row, : codes.size] = again[0, : codes.size]
+    return finished(out, codes.size, rows, request)
+
+
+def finished(out: NDArray[np.float64], n_codes: int, rows: Rows, request: Request) -> NDArray[np.float64]:
+    """Check what the kernels say of every ranking, and put `COLUMNS` in its place behind the numbers asked for."""
+    from aucpr_dask import kernels
+
+    facts = dict(zip(kernels.COLUMNS, out[:, n_codes:].T, strict=True))
+    check_rows(facts, rows, request)
+    n_items = facts["n_positive"] + facts["n_negative"]
+    prevalence = facts["n_positive"] / np.where(n_items > 0, n_items, np.nan)
+    columns = [facts["n_positive"], facts["n_negative"], facts["n_missing"], prevalence, _flags(facts)]
+    return np.column_stack([out[:, :n_codes], *columns]).reshape(*rows.lead, n_codes + len(COLUMNS))
+
+
+def options_of(request: Request) -> Options:
+    """Return what labels, missing scores and ties mean, by code."""
+    from aucpr_dask import kernels
+
+    return kernels.Options(
+        positive_from=request.positive_from or 1,
+        drop_unjudged=int(request.unjudged == "drop"),
+        missing=MISSING.index(request.missing),
+        expect_ties=int(request.ties == "expectation"),
+        prevalence=np.nan if request.prevalence is None else request.prevalence,
+    )
+
+
+def targets_of(request: Request) -> Targets:
+    """Return the estimators by code and parameter, the extras behind them, and the range of recall."""
+    from aucpr_dask import kernels
+
+    parsed = [parse_estimator(name) for name in request.estimators]
+    codes = [spec.code for spec, _ in parsed] + [kernels.EXTRA_CODES[name] for name in request.extras]
+    parameters = [parameter for _, parameter in parsed] + [np.nan] * len(request.extras)
+    return kernels.targets_of(codes, parameters, request.recall_range)
+
+
+def _evaluate_hard(
+    score: Array,
+    label: Array,
+    label_row: NDArray[np.int64],
+    n_given: NDArray[np.float64],
+    options: Options,
+    targets: Targets,
+) -> NDArray[np.float64]:
+    """Take the shorter way if the blocks of positives are all that the estimators need."""
+    from aucpr_dask import kernels
+
+    if targets.are_basic:
+        return kernels.evaluate_rows(score, label, label_row, n_given, options, targets.codes)
+    return kernels.evaluate_all_rows(score, label, label_row, n_given, options, targets)
+
+
+def _evaluate_weighted(
+    rows: Rows, named: dict[str, Array], request: Request, options: Options, targets: Targets
+) -> NDArray[np.float64]:
+    """Evaluate items with weights; a soft label belongs to both classes."""
+    from aucpr_dask import kernels
+
+    check_all_weights(named)
+    n_items = named["score"].shape[-1]
+    if n_items > kernels.MOST_WEIGHTED:
+        raise InvalidInputError(
+            "too many items with weights in one ranking",
+            received=f"{n_items} items",
+            allowed=f"up to {kernels.MOST_WEIGHTED}",
+        )
+    if "label" in named:
+        is_item, is_positive = _memberships(named["label"], request)
+        classes = is_item.astype(np.int8) + is_positive  # 0 left out, 1 negative, 2 positive
+        positive = negative = named["weight"]
+    else:
+        classes = np.full(n_items, 3, np.int8)
+        positive, negative = np.broadcast_arrays(named["positive_weight"], named["negative_weight"])
+    positive, weight_row = rows.distinct(positive.astype(np.float64, copy=False))
+    negative, _ = rows.distinct(negative.astype(np.float64, copy=False))
+    items = rows.full(named["score"]), *rows.distinct(classes), positive, negative, weight_row
+    return kernels.evaluate_weighted_rows(*items, options, targets)
+
+
+def _memberships(label: Array, request: Request) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Tell which labels make an item, and which a positive one."""
+    return label >= (0 if request.unjudged == "drop" else -1), label >= (request.positive_from or 1)
+
+
+class Rows:
+    """How the leading dimensions of a block's arrays unfold into rows, one a ranking."""
+
+    def __init__(self, named: dict[str, Array]) -> None:
+        item_arrays = {name: array for name, array in named.items() if name in ITEM_ROLES}
+        sizes = {name: array.shape[-1] for name, array in item_arrays.items()}
+        if len(set(sizes.values())) > 1:
+            raise InvalidInputError(
+                "arrays differ in the number of items",
+                received=", ".join(f"{name} {size}" for name, size in sizes.items()),
+            )
+        shapes = {name: array.shape[:-1] if name in ITEM_ROLES else array.shape for name, array in named.items()}
+        try:
+            self.lead = np.broadcast_shapes(*shapes.values())
+        except ValueError:
+            raise InvalidInputError(
+                "the leading dimensions of the arrays do not broadcast",
+                received=", ".join(f"{name} {array.shape}" for name, array in named.items()),
+            ) from None
+        self.names = {name: named[name] for name in ("model", "query") if name in named}
+
+    def full(self, array: Array) -> Array:
+        """Return (rows, items), C-contiguous."""
+        shape = (math.prod(self.lead), array.shape[-1])
+        return np.ascontiguousarray(np.broadcast_to(array, (*self.lead, array.shape[-1])).reshape(shape))
+
+    def distinct(self, array: Array) -> tuple[Array, NDArray[np.int64]]:
+        """Return the array's own rows, and for each ranking which of them is its."""
+        own = array.shape[:-1]
+        index = np.arange(np.prod(own, dtype=np.int64), dtype=np.int64).reshape(own)
+        flat = np.ascontiguousarray(array.reshape(index.size, array.shape[-1]))
+        return flat, np.ascontiguousarray(np.broadcast_to(index, self.lead).ravel())
+
+    def scalar(self, array: Array) -> NDArray[np.float64]:
+        """Return one number for each ranking."""
+        return np.ascontiguousarray(np.broadcast_to(array, self.lead).ravel().astype(np.float64))
+
+    def broadcast(self, array: Array) -> Array:
+        """Return one element for each ranking, of the array's own type."""
+        return np.ascontiguousarray(np.broadcast_to(array, self.lead).ravel())
+
+    def describe(self, which: NDArray[np.bool_], counts: NDArray[np.float64]) -> str:
+        """Name the chosen rankings, with a count for each."""
+        rows = np.flatnonzero(which)
+        parts = []
+        for row in rows[:MOST_SHOWN]:
+            index = np.unravel_index(row, self.lead)
+            labels = [f"{dim} {str(np.broadcast_to(a, self.lead)[index])!r}" for dim, a in self.names.items()]
+            place = ", ".join(labels) or (f"ranking {tuple(map(int, index))}" if index else "the ranking")
+            parts.append(f"{place}: {int(counts[row])}")
+        if rows.size > MOST_SHOWN:
+            parts.append(f"and {rows.size - MOST_SHOWN} more rankings")
+        return "; ".join(parts)
+
+
+def class_weights(
+    rows: Rows, named: dict[str, Array], request: Request
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Return each item's weight as a positive and as a negative, by distinct row."""
+    check_all_weights(named)
+    if "label" in named:
+        weight = named["weight"].astype(np.float64, copy=False)
+        is_item, is_positive = _memberships(named["label"], request)
+        positive, negative = weight * is_positive, weight * (is_item & ~is_positive)
+    else:
+        positive, negative = np.broadcast_arrays(
+            named["positive_weight"].astype(np.float64), named["negative_weight"].astype(np.float64)
+        )
+    positive, weight_row = rows.distinct(positive)
+    negative, _ = rows.distinct(negative)
+    return positive, negative, weight_row
+
+
+def check_all_weights(named: dict[str, Array]) -> None:
+    """Raise if a weight is outside its domain."""
+    for name in ("weight", "positive_weight", "negative_weight"):
+        if name in named:
+            check_weights(named[name], name)
+
+
+def _order_matters(out: NDArray[np.float64], targets: Targets, missing: str) -> NDArray[np.bool_]:
+    """Tell in which rankings another order of tied items could change an estimate."""
+    from aucpr_dask import kernels
+
+    if not targets.are_basic:  # the mean and median precision of a recall see ties among negatives, too
+        return np.ones(len(out), dtype=np.bool_)
+    facts = dict(zip(kernels.COLUMNS, out[:, targets.codes.size :].T, strict=True))
+    matters: NDArray[np.bool_] = facts["ties_matter"] > 0
+    if missing == "last":
+        matters |= facts["n_missing"] > 1
+    return matters
+
+
+def ranks(score: Array, tie_order: Array, missing: str) -> NDArray[np.float64]:
+    """Return distinct scores in the order of (score, then tie order): the first item gets the highest."""
+    order = np.lexsort((tie_order, -score))
+    ranks = np.empty(score.size)
+    ranks[order] = -np.arange(score.size, dtype=np.float64)
+    if missing != "last":
+        ranks[np.isnan(score)] = np.nan
+    return ranks
+
+
+def check_rows(facts: dict[str, NDArray[np.float64]], rows: Rows, request: Request) -> None:
+    """Raise if a score is missing that may not be, or if fewer positives were given than there are."""
+    missing = facts["n_missing"]
+    if request.missing == "raise" and missing.any():
+        raise MissingScoresError(
+            "missing scores (NaN)",
+            where="variable 'score'",
+            received=f"NaN scores in {int((missing > 0).sum())} rankings ({rows.describe(missing > 0, missing)})",
+            allowed="no NaN under missing='raise'",
+            remedy="choose what a missing score means: missing='drop', 'last' or 'unretrieved' (--missing)",
+        )
+    unseen = facts["n_unseen"]
+    if (unseen < 0).any():
+        raise InvalidInputError(
+            "n_positive is less than the number of items labelled positive",
+            where="variable 'n_positive'",
+            received=f"too few by: {rows.describe(unseen < 0, -unseen)}",
+            remedy="n_positive counts all positives of a query, those among the items included",
+        )
+
+
+def _flags(facts: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+    n, m, ranked = facts["n_positive"], facts["n_negative"], facts["n_ranked"]
+    # Standard error of the ROC area when the ranking is random (Mann and Whitney).
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.sqrt((n + m + 1) / (12 * n * m))
+    raised = {
+        "no_positives": ~(n > 0),
+        "no_negatives": ~(m > 0) & (ranked > 0),
+        "few_positives": (n > 0) & (n < FEW_POSITIVES),
+        "heavy_ties": facts["tied_share"] >= HEAVY_TIES,
+        "inverted_polarity": facts["roc_area"] < 0.5 - INVERTED_BY * error,
+        "hard_scores": (facts["n_distinct"] == 2) & (ranked > 2),
+        "constant_scores": (facts["n_distinct"] == 1) & (ranked > 1),
+        "missing_scores": facts["n_missing"] > 0,
+        "nothing_ranked": ranked == 0,
+    }
+    flags = np.zeros(n.shape)
+    for name, is_raised in raised.items():
+        flags += FLAG_BITS[name] * is_raised
+    return flags
+
+
+def evaluate_intervals(
+    estimate: Array, n_positive: Array, *, methods: tuple[str, ...], level: float
+) -> NDArray[np.float64]:
+    """Return the bounds of formula intervals, shape (..., methods, 2)."""
+    from aucpr_dask.kernels.intervals.formulas import bounds
+
+    for name, values, is_wrong, allowed in (
+        ("estimate", estimate, (estimate < 0) | (estimate > 1), "areas from 0 to 1, or NaN"),
+        ("n_positive", n_positive, n_positive < 0, "numbers from 0"),
+    ):
+        if np.any(is_wrong):
+            wrong = np.asarray(values)[np.asarray(is_wrong)]
+            raise InvalidInputError(
+                f"{name} is outside its range",
+                where=f"argument {name!r}",
+                received=f"{wrong.size} values, first {float(wrong.flat[0])!r}",
+                allowed=allowed,
+            )
+    if not methods:
+        shape = np.broadcast_shapes(estimate.shape, n_positive.shape)
+        return np.empty((*shape, 0, 2))
+    columns = [bounds(estimate, n_positive, method, level) for method in methods]
+    return np.stack(columns, axis=-2)

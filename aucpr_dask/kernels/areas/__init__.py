@@ -1,0 +1,1 @@
+"""From the counts of a ranking to areas, standard errors and influences."""

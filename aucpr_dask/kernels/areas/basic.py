@@ -1,0 +1,268 @@
+"""The estimators: one small function each, from the ranking state to an area.
+
+`scale` multiplies every count of negatives: 1, or what moves the sample to another prevalence.
+`total` is the number (or weight) of all positives, those never ranked included.
+
+Beside the estimators stand three numbers of average precision that the same state gives for items without
+weights: its standard error with the classes' sizes fixed, with the prevalence random, and the acceleration of its
+BCa interval. They are asked for by code only and are no estimators of the registry.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aucpr_dask.kernels.codes import (
+    ACCELERATION,
+    AVERAGE_PRECISION,
+    ERROR_FIXED,
+    ERROR_RANDOM,
+    LOWER_TRAPEZOID,
+    UPPER_TRAPEZOID,
+)
+from aucpr_dask.kernels.compiling import helper
+from aucpr_dask.kernels.rankings.tie_groups import two_sum
+
+ROUNDING = 1e-13  # an item's influence, in units of precision, below which it is noise of the arithmetic
+
+
+@helper
+def scale_to(prevalence, total, negatives):
+    """Return what moves the sample to this prevalence (NaN: its own) if it multiplies every count of negatives."""
+    if np.isnan(prevalence) or negatives == 0.0:
+        return 1.0
+    return total * (1.0 - prevalence) / (negatives * prevalence)
+
+
+@helper
+def average_precision(blocks, n_blocks, total, scale):
+    """Sum of (recall gained) x (precision at the block)."""
+    area = error = before = 0.0
+    for k in range(n_blocks):
+        positives = blocks.positives[k]
+        precision = positives / (positives + scale * blocks.at[k])
+        area, error = two_sum(area, error, (positives - before) * precision)
+        before = positives
+    return (area + error) / total
+
+
+@helper
+def lower_trapezoid(blocks, n_blocks, total, scale):
+    """Trapezoids from the smallest precision at the left recall to the largest at the right one."""
+    area = error = before = 0.0
+    for k in range(n_blocks):
+        positives = blocks.positives[k]
+        above = scale * blocks.above[k]
+        # At recall 0 stands the point (0, 1), or precision 0 if negatives come before the first positive.
+        left = before / (before + above) if k > 0 else (1.0 if above == 0.0 else 0.0)
+        right = positives / (positives + scale * blocks.at[k])
+        area, error = two_sum(area, error, 0.5 * (left + right) * (positives - before))
+        before = positives
+    return (area + error) / total
+
+
+@helper
+def upper_trapezoid(blocks, n_blocks, total, scale):
+    """Trapezoids from the largest precision at the left recall to the largest at the right one."""
+    area = error = before = 0.0
+    left = 1.0
+    for k in range(n_blocks):
+        positives = blocks.positives[k]
+        right = positives / (positives + scale * blocks.at[k])
+        area, error = two_sum(area, error, 0.5 * (left + right) * (positives - before))
+        left = right
+        before = positives
+    return (area + error) / total
+
+
+@helper
+def expected_average_precision(blocks, n_blocks, total):
+    """Average precision in expectation over a random order of the items within each block.
+
+    The item at place i of a block of t items, c of them positive, is positive with probability c/t, and then
+    (i - 1)(c - 1)/(t - 1) positives of the block are expected before it.
+    """
+    area = error = before = 0.0
+    for k in range(n_blocks):
+        gained = blocks.positives[k] - before
+        size = gained + blocks.at[k] - blocks.above[k]
+        ahead = before + blocks.above[k]
+        growth = (gained - 1.0) / (size - 1.0) if size > 1.0 else 0.0
+        for i in range(np.int64(size)):
+            precision = (before + i * growth + 1.0) / (ahead + i + 1.0)
+            area, error = two_sum(area, error, gained / size * precision)
+        before = blocks.positives[k]
+    return (area + error) / total
+
+
+@helper
+def standard_error(blocks, n_blocks, total, negatives, prevalence, is_random):
+    """Return the standard error of average precision from its influence function; NaN if a class has one item or none.
+
+    With g = TP/D the precision at a block, D = TP + s FP, the derivative of the area with respect to the number
+    of times that an item is there is, times n,
+
+        positive: g - area + (sum over positives at or below it of s FP/D^2),
+        negative: -(sum over positives at or below it of s TP/D^2).
+
+    The classes are two strata: the squared deviations from a class's mean are summed and corrected by n/(n - 1).
+    If the prevalence is random, and no other is asked for, the two means vary with the sizes of the classes; they
+    are a/n and -a/m with a = sum over positives of s TP FP/D^2, which adds (a/n)^2 (1/n + 1/m).
+    """
+    if total < 2.0 or negatives < 2.0:
+        return np.nan
+    scale = scale_to(prevalence, total, negatives)
+    area = exchange = before = 0.0
+    for k in range(n_blocks):
+        positives, above = blocks.positives[k], scale * blocks.at[k]
+        precision = positives / (positives + above)
+        area += (positives - before) * precision
+        exchange += (positives - before) * precision * (above / (positives + above))
+        before = positives
+    positive_mean = (area + exchange) / total
+    negative_mean = exchange / negatives
+
+    ranked_negatives = blocks.at[n_blocks - 1] if n_blocks > 0 else 0.0
+    positive_squares = (total - before) * positive_mean**2
+    negative_squares = (negatives - ranked_negatives) * negative_mean**2
+    rise = fall = 0.0
+    for k in range(n_blocks - 1, -1, -1):
+        positives, above = blocks.positives[k], scale * blocks.at[k]
+        gained = positives - (blocks.positives[k - 1] if k > 0 else 0.0)
+        passed = blocks.at[k] - (blocks.at[k - 1] if k > 0 else 0.0)
+        size = positives + above
+        rise += gained * (above / size) / size
+        fall += gained * scale * (positives / size) / size
+        positive_squares += gained * (positives / size + rise - positive_mean) ** 2
+        negative_squares += passed * (fall - negative_mean) ** 2
+    squares = positive_squares * (total / (total - 1.0)) + negative_squares * (negatives / (negatives - 1.0))
+    if is_random and np.isnan(prevalence):
+        squares += exchange**2 * (1.0 / total + 1.0 / negatives)
+    return np.sqrt(squares) / total
+
+
+@helper
+def acceleration(blocks, n_blocks, total, negatives, prevalence):
+    """Return the acceleration of the BCa interval of average precision for resampling within each class.
+
+    It is the skewness of the jackknife, (1/6) sum U^3/n_class^3 / (sum U^2/n_class^2)^(3/2) over the items of both
+    classes, with U = (n_class - 1)(mean of the areas without one item of the class - area without this item). A
+    class of one item contributes nothing; where no item matters, the acceleration is 0.
+
+    Without one positive of block k, precision falls by s FP/(D(D - 1)) at every block from k on; without one
+    negative that stands before or in it, it rises by s TP/(D(D - s)).
+    """
+    fewer_positives = scale_to(prevalence, max(total - 1.0, 1.0), negatives)
+    fewer_negatives = scale_to(prevalence, total, max(negatives - 1.0, 1.0))
+    positive_sum = negative_sum = before = 0.0
+    for k in range(n_blocks):
+        positives, at = blocks.positives[k], blocks.at[k]
+        gained = positives - before
+        precision, fall = without_positive(positives, at, fewer_positives)
+        positive_sum += gained * (precision + (positives - 1.0) * fall)
+        negative_sum += gained * at * without_negative(positives, at, fewer_negatives)
+        before = positives
+    positive_mean = positive_sum / total
+    negative_mean = negative_sum / max(negatives, 1.0)
+
+    ranked_negatives = blocks.at[n_blocks - 1] if n_blocks > 0 else 0.0
+    positive_squares = (total - before) * positive_mean**2
+    positive_cubes = -positive_squares * positive_mean
+    negative_squares = (negatives - ranked_negatives) * negative_mean**2
+    negative_cubes = negative_squares * negative_mean
+    falls = rises = 0.0
+    for k in range(n_blocks - 1, -1, -1):
+        positives, at = blocks.positives[k], blocks.at[k]
+        gained = positives - (blocks.positives[k - 1] if k > 0 else 0.0)
+        passed = at - (blocks.at[k - 1] if k > 0 else 0.0)
+        precision, fall = without_positive(positives, at, fewer_positives)
+        falls += gained * fall
+        rises += gained * without_negative(positives, at, fewer_negatives)
+        deviation = precision + falls - fall - positive_mean
+        positive_squares += gained * deviation**2
+        positive_cubes += gained * deviation**3
+        deviation = negative_mean - rises
+        negative_squares += passed * deviation**2
+        negative_cubes += passed * deviation**3
+    positive_share = 1.0 / total if total > 1.0 else 0.0
+    negative_share = (negatives - 1.0) / negatives / total if negatives > 1.0 else 0.0
+    squares = positive_squares * positive_share**2 + negative_squares * negative_share**2
+    if squares <= ROUNDING**2 * (positive_share + negative_share):
+        return 0.0
+    return (positive_cubes * positive_share**3 + negative_cubes * negative_share**3) / (6.0 * squares**1.5)
+
+
+@helper
+def without_positive(positives, at, scale):
+    """Return the precision of a block, and by how much it falls without one of the positives at or above it."""
+    size = positives + scale * at
+    # Without negatives it does not fall; and a first positive that is left out takes its block with it.
+    fall = scale * at / (size * (size - 1.0)) if at > 0.0 else 0.0
+    return positives / size, fall
+
+
+@helper
+def without_negative(positives, at, scale):
+    """Return by how much the precision of a block rises without one of the negatives at or above it."""
+    size = positives + scale * at
+    return scale * positives / (size * (size - scale)) if at > 0.0 else 0.0
+
+
+@helper
+def is_basic(code):
+    """Whether this code asks for a number that the blocks give."""
+    return code <= UPPER_TRAPEZOID or code >= ERROR_FIXED
+
+
+@helper
+def area_of(code, blocks, n_blocks, total, negatives, prevalence):
+    """Return the area of the estimator with this code (or the error, or the acceleration), ties kept in blocks."""
+    scale = scale_to(prevalence, total, negatives)
+    if code == AVERAGE_PRECISION:
+        return average_precision(blocks, n_blocks, total, scale)
+    if code == LOWER_TRAPEZOID:
+        return lower_trapezoid(blocks, n_blocks, total, scale)
+    if code == UPPER_TRAPEZOID:
+        return upper_trapezoid(blocks, n_blocks, total, scale)
+    if code in (ERROR_FIXED, ERROR_RANDOM):
+        return standard_error(blocks, n_blocks, total, negatives, prevalence, code == ERROR_RANDOM)
+    if code == ACCELERATION:
+        return acceleration(blocks, n_blocks, total, negatives, prevalence)
+    return np.nan
+
+
+@helper
+def roc_area(blocks, n_blocks, negatives):
+    """Area under the ROC curve of the ranked items, ties counted one half; NaN if a class is empty."""
+    if n_blocks == 0 or negatives == 0.0:
+        return np.nan
+    pairs = before = 0.0
+    for k in range(n_blocks):
+        gained = blocks.positives[k] - before
+        pairs += gained * (negatives - 0.5 * (blocks.above[k] + blocks.at[k]))
+        before = blocks.positives[k]
+    return pairs / (before * negatives)
+
+
+@helper
+def tied_share(blocks, n_blocks):
+    """Share of the ranked positives whose block also holds a negative."""
+    if n_blocks == 0:
+        return 0.0
+    tied = before = 0.0
+    for k in range(n_blocks):
+        if blocks.at[k] > blocks.above[k]:
+            tied += blocks.positives[k] - before
+        before = blocks.positives[k]
+    return tied / before
+
+
+@helper
+def ties_matter(blocks, n_blocks):
+    """Whether a block holds a positive beside another item, so that an order within it would matter."""
+    before = 0.0
+    for k in range(n_blocks):
+        if blocks.positives[k] - before > 1.0 or blocks.at[k] > blocks.above[k]:
+            return 1.0
+        before = blocks.positives[k]
+    return 0.0

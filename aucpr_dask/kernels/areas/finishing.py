@@ -1,0 +1,128 @@
+"""From the scores of one ranking to its classes, and from its blocks to a row of numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aucpr_dask.kernels.areas import basic as areas
+from aucpr_dask.kernels.codes import AVERAGE_PRECISION
+from aucpr_dask.kernels.compiling import helper
+from aucpr_dask.kernels.options import MISSING_DROP, MISSING_LAST
+from aucpr_dask.kernels.rankings.tie_groups import Classes, Ranking, append_missing
+
+
+@helper
+def count_classes(score, label, options):
+    """Count the items, the positives among them and the missing scores."""
+    lowest = np.int8(options.drop_unjudged - 1)
+    positive_from = np.int8(options.positive_from)
+    n_items = n_positive = n_missing = 0
+    for i in range(label.size):
+        n_items += label[i] >= lowest
+        n_positive += label[i] >= positive_from
+    for i in range(score.size):
+        n_missing += np.isnan(score[i])
+    return n_items, n_positive, n_missing
+
+
+@helper
+def split(score, label, options, positive, negative):
+    """Copy the scores of the two classes, NaN and ignored items left out, and count them."""
+    lowest = np.int8(options.drop_unjudged - 1)
+    positive_from = np.int8(options.positive_from)
+    all_items, all_positive, missing = count_classes(score, label, options)
+    n_positive = n_negative = 0
+    # Each score is written to both ends and only one end moves: without branches, random labels cost nothing.
+    if missing == 0 and all_items == score.size:
+        for i in range(score.size):
+            is_positive = label[i] >= positive_from
+            positive[n_positive] = score[i]
+            negative[n_negative] = score[i]
+            n_positive += is_positive
+            n_negative += not is_positive
+    else:
+        for i in range(score.size):
+            is_positive = label[i] >= positive_from
+            is_ranked = label[i] >= lowest and not np.isnan(score[i])
+            positive[n_positive] = score[i]
+            negative[n_negative] = score[i]
+            n_positive += is_ranked and is_positive
+            n_negative += is_ranked and not is_positive
+    return Classes(
+        float(n_positive),
+        float(n_negative),
+        float(all_positive - n_positive),
+        float(all_items - all_positive - n_negative),
+    )
+
+
+@helper
+def count_distinct(first, second):
+    """Count the distinct scores of two arrays, up to 3."""
+    n = 0
+    one = two = 0.0
+    for scores in (first, second):
+        for i in range(scores.size):
+            x = scores[i]
+            if n == 0:
+                one = x
+                n = 1
+            elif n == 1 and x != one:
+                two = x
+                n = 2
+            elif n == 2 and x != one and x != two:
+                return 3
+    return n
+
+
+@helper
+def finish(ranking, blocks, n_blocks, options, codes, out):
+    """Write the estimates and the columns of one ranking."""
+    classes = ranking.classes
+    facts = out[codes.size :]
+    facts[5] = areas.tied_share(blocks, n_blocks)
+    facts[6] = areas.roc_area(blocks, n_blocks, classes.negatives)
+    if options.missing == MISSING_LAST:
+        n_blocks = append_missing(blocks, n_blocks, classes)
+    total, negatives = totals(classes, ranking.n_unseen, options)
+    facts[0] = total
+    facts[1] = negatives
+    facts[2] = ranking.n_missing
+    facts[3] = ranking.n_ranked
+    facts[4] = ranking.n_unseen
+    facts[7] = ranking.n_distinct
+    facts[8] = areas.ties_matter(blocks, n_blocks)
+
+    for e in range(codes.size):
+        if not total > 0.0:
+            area = np.nan
+        elif options.expect_ties:
+            is_area = codes[e] == AVERAGE_PRECISION
+            area = areas.expected_average_precision(blocks, n_blocks, total) if is_area else np.nan
+        else:
+            area = areas.area_of(codes[e], blocks, n_blocks, total, negatives, options.prevalence)
+        out[e] = 1.0 if area > 1.0 else area
+
+
+@helper
+def totals(classes, n_unseen, options):
+    """Return the positives that the areas divide by, and the negatives of the sample."""
+    positives = classes.positives + n_unseen
+    negatives = classes.negatives
+    if options.missing != MISSING_DROP:
+        positives += classes.missing_positives
+        negatives += classes.missing_negatives
+    return positives, negatives
+
+
+@helper
+def ranking_of(classes, n_given, n_distinct):
+    """Gather what is known of one ranking; `n_given` is NaN or the positives there are in all."""
+    labelled = classes.positives + classes.missing_positives
+    return Ranking(
+        classes,
+        0.0 if np.isnan(n_given) else n_given - labelled,
+        classes.missing_positives + classes.missing_negatives,
+        classes.positives + classes.negatives,
+        n_distinct,
+    )

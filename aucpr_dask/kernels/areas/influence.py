@@ -1,0 +1,271 @@
+"""The influence of every item on the average precision of its ranking, and sums of products of influences.
+
+With g = TP/D the precision at a positive's own block, D = TP + s FP and n the weight of all positives, the
+derivative of the area with respect to the number of times that an item is there is its weight as a positive times
+
+    p = (g - area + sum over positives at or below it of s FP/D^2) / n
+
+plus its weight as a negative times
+
+    q = -(sum over positives at or below it of s TP/D^2) / n.
+
+Over all items these derivatives add up to 0. With the prevalence held fixed each class has its own sum of 0: the
+class's mean of p, or q, is taken from it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from aucpr_dask.kernels.areas.basic import scale_to
+from aucpr_dask.kernels.compiling import Cache, helper
+from aucpr_dask.kernels.options import MISSING_LAST, MISSING_UNRETRIEVED, Options
+from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, row_of
+
+CACHE = Cache(__name__)
+
+PANEL, TILE, STEP = 256, 64, 4  # columns summed at a time, rows beside each other, columns per step
+
+Floats = NDArray[np.float32] | NDArray[np.float64]
+
+
+class Influence(NamedTuple):
+    """The influence of items on areas."""
+
+    values: NDArray[np.float64]  # (rows, items)
+    unseen: NDArray[np.float64]  # (rows,): that of one positive that is no item
+    estimate: NDArray[np.float64]  # (rows,): the average precision
+
+
+def influence_rows(
+    score: Floats,
+    positive_weight: NDArray[np.float64],
+    negative_weight: NDArray[np.float64],
+    weight_row: NDArray[np.int64],
+    options: Options,
+    n_unseen: NDArray[np.float64] | None = None,
+    *,
+    prevalence_is_fixed: bool = False,
+    is_corrected: bool = False,
+) -> Influence:
+    """Compute the influence of every item on the average precision of rankings, ties in blocks.
+
+    Parameters
+    ----------
+    score : ndarray, shape (rows, items), float32 or float64
+        NaN is read by ``options.missing``: an item left out has influence 0.
+    positive_weight, negative_weight : ndarray, shape (weight rows, items), float64
+        Of hard labels one is 1 and the other 0; items with two zero weights have influence 0.
+    weight_row : ndarray of int64, shape (rows,)
+        Which row of the weights belongs to each row of `score`.
+    options : Options
+        With a prevalence, precision is taken at it, and it is fixed.
+    n_unseen : ndarray of float64, shape (rows,), optional
+        How many positives of weight 1 are no item.
+    prevalence_is_fixed : bool
+        Whether the total weights of the two classes are held fixed.
+    is_corrected : bool
+        Whether deviations from the mean of a class are stretched by ``sqrt(n / (n - 1))``, n its number of items,
+        so that the products of two rows add up to a covariance. All is NaN if a class has fewer than two items.
+
+    Returns
+    -------
+    Influence
+        All NaN where there is no positive.
+    """
+    n_rows, n_items = score.shape
+    values = np.empty((n_rows, n_items))
+    facts = np.empty((n_rows, 2))
+    unseen = np.zeros(n_rows) if n_unseen is None else n_unseen
+    is_fixed = prevalence_is_fixed or not np.isnan(options.prevalence)
+    for row in range(n_rows):
+        descending = -score[row].astype(np.float64)
+        order = np.argsort(descending)  # NaN last
+        weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
+        design = options, unseen[row], is_fixed, is_corrected
+        influence_row(descending, order, *weights, *design, values[row], facts[row])
+    return Influence(values, facts[:, 0], facts[:, 1])
+
+
+def sums_of_products(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sums of products of every row of `left` with every row of `right`: ``left @ right.T``.
+
+    No bit of a sum depends on which other rows there are, as it does in a library's matrix product.
+    """
+    out = np.zeros((len(left), len(right)))
+    add_products(left, right, out)
+    return out
+
+
+class Sample(NamedTuple):
+    """One ranking's items by place, from the highest score, and what they weigh."""
+
+    n_placed: int  # places that belong to a block
+    n_counted: int  # and those behind, never ranked
+    positives: float  # sums of weights
+    negatives: float
+    n_positive: float  # items of a weight above 0
+    n_negative: float
+
+
+class WeightedBlocks(NamedTuple):
+    """Per block of tied scores, from the highest."""
+
+    end: np.ndarray  # the place behind its last item
+    positives: np.ndarray  # weight of the positives at or above it
+    negatives: np.ndarray  # `scale` times that of the negatives
+    gained: np.ndarray  # weight of its own positives
+
+
+@helper
+def sample_of(descending, order, positive_weight, negative_weight, options, n_unseen):
+    """Count and weigh the items of one ranking, by what a missing score means."""
+    n_placed = order.size
+    while n_placed > 0 and np.isnan(descending[order[n_placed - 1]]):
+        n_placed -= 1
+    n_counted = order.size if options.missing == MISSING_LAST or options.missing == MISSING_UNRETRIEVED else n_placed
+    if options.missing == MISSING_LAST:
+        n_placed = order.size
+    positives, negatives = n_unseen, 0.0
+    n_positive, n_negative = n_unseen, 0.0
+    for place in range(n_counted):
+        i = order[place]
+        positives += positive_weight[i]
+        negatives += negative_weight[i]
+        n_positive += positive_weight[i] > 0.0
+        n_negative += negative_weight[i] > 0.0
+    return Sample(n_placed, n_counted, positives, negatives, n_positive, n_negative)
+
+
+@helper
+def blocks_of_places(descending, order, positive_weight, negative_weight, n_placed, scale):
+    """Return the blocks of a ranking, those of negatives included, and how many there are; NaN ties with NaN."""
+    blocks = WeightedBlocks(np.empty(n_placed, np.int64), np.empty(n_placed), np.empty(n_placed), np.empty(n_placed))
+    n_blocks = place = 0
+    positives = negatives = 0.0
+    while place < n_placed:
+        x = descending[order[place]]
+        gained = 0.0
+        while place < n_placed:
+            i = order[place]
+            if not (descending[i] <= x or np.isnan(x)):
+                break
+            gained += positive_weight[i]
+            negatives += negative_weight[i]
+            place += 1
+        positives += gained
+        blocks.end[n_blocks] = place
+        blocks.positives[n_blocks] = positives
+        blocks.negatives[n_blocks] = scale * negatives
+        blocks.gained[n_blocks] = gained
+        n_blocks += 1
+    return blocks, n_blocks
+
+
+@helper
+def area_and_exchange(blocks, n_blocks):
+    """Return, over the positives, the sums of precision and of s TP FP/D^2, which moves area between the classes."""
+    area = exchange = 0.0
+    for k in range(n_blocks):
+        if blocks.gained[k] > 0.0:
+            size = blocks.positives[k] + blocks.negatives[k]
+            area += blocks.gained[k] * (blocks.positives[k] / size)
+            exchange += blocks.gained[k] * (blocks.positives[k] / size) * (blocks.negatives[k] / size)
+    return area, exchange
+
+
+@helper
+def stretch(derivative, mean, n_items, is_fixed, is_corrected):
+    """Move a derivative to what the design asks for; `mean` is that of its class, `n_items` the size."""
+    deviation = derivative - mean
+    if is_corrected:
+        deviation *= np.sqrt(n_items / (n_items - 1.0))
+    return deviation if is_fixed else deviation + mean
+
+
+@CACHE.kernel(
+    types.void(
+        row_of(F8), row_of(I8), row_of(F8), row_of(F8), OPTIONS_TYPE, F8, types.boolean, types.boolean, F8[::1], F8[::1]
+    )
+)
+def influence_row(
+    descending, order, positive_weight, negative_weight, options, n_unseen, is_fixed, is_corrected, values, facts
+):
+    """Write the influence of every item to `values`, that of an unseen positive and the area to `facts`.
+
+    `descending` holds the negated scores, and `order` sorts them, NaN last.
+    """
+    sample = sample_of(descending, order, positive_weight, negative_weight, options, n_unseen)
+    total, negatives = sample.positives, sample.negatives
+    scale = scale_to(options.prevalence, total, negatives)
+    blocks, n_blocks = blocks_of_places(descending, order, positive_weight, negative_weight, sample.n_placed, scale)
+    area, exchange = area_and_exchange(blocks, n_blocks)
+    area /= total
+    facts[1] = area
+    if not total > 0.0 or (is_corrected and min(sample.n_positive, sample.n_negative) < 2.0):
+        facts[0] = np.nan
+        values[:] = np.nan
+        return
+
+    positive_mean = exchange / total / total
+    negative_mean = -exchange / total / negatives if negatives > 0.0 else 0.0
+    missed = stretch(-area / total, positive_mean, sample.n_positive, is_fixed, is_corrected)
+    behind = stretch(0.0, negative_mean, sample.n_negative, is_fixed, is_corrected)
+    facts[0] = missed
+    values[:] = 0.0
+    for place in range(sample.n_placed, sample.n_counted):
+        i = order[place]
+        values[i] = positive_weight[i] * missed + negative_weight[i] * behind
+    rise = fall = 0.0
+    for k in range(n_blocks - 1, -1, -1):
+        precision = 0.0
+        if blocks.gained[k] > 0.0:
+            size = blocks.positives[k] + blocks.negatives[k]
+            precision = blocks.positives[k] / size
+            rise += blocks.gained[k] * (blocks.negatives[k] / size) / size
+            fall += blocks.gained[k] * scale * precision / size
+        derivative = (precision - area + rise) / total
+        positive = stretch(derivative, positive_mean, sample.n_positive, is_fixed, is_corrected)
+        negative = stretch(-fall / total, negative_mean, sample.n_negative, is_fixed, is_corrected)
+        for place in range(blocks.end[k - 1] if k > 0 else 0, blocks.end[k]):
+            i = order[place]
+            values[i] = positive_weight[i] * positive + negative_weight[i] * negative
+
+
+@CACHE.kernel(types.void(types.Array(F8, 2, "A", readonly=True), types.Array(F8, 2, "A", readonly=True), F8[:, ::1]))
+def add_products(left, right, out):
+    """Add to `out` the sums of products of every row of `left` with every row of `right`.
+
+    Each sum runs over panels of `PANEL` columns, and within a panel from left to right, one rounded product after the
+    other, whichever other rows there are. The innermost loop runs over rows of `right`, so it compiles to vector
+    instructions without any sum changing its order.
+    """
+    n_columns = left.shape[1]
+    sums = np.empty(TILE)
+    for start in range(0, n_columns, PANEL):
+        size = min(PANEL, n_columns - start)
+        row, panel = np.zeros(PANEL), np.zeros((PANEL, TILE))  # zero from `size` on, where the steps overshoot
+        for first in range(0, right.shape[0], TILE):
+            width = min(TILE, right.shape[0] - first)
+            for j in range(width):
+                for c in range(size):
+                    panel[c, j] = right[first + j, start + c]
+            for i in range(left.shape[0]):
+                for c in range(size):
+                    row[c] = left[i, start + c]
+                sums[:] = 0.0
+                for c in range(0, size, STEP):
+                    for j in range(width):
+                        total = sums[j] + row[c] * panel[c, j]
+                        total += row[c + 1] * panel[c + 1, j]
+                        total += row[c + 2] * panel[c + 2, j]
+                        sums[j] = total + row[c + 3] * panel[c + 3, j]
+                for j in range(width):
+                    out[i, first + j] += sums[j]
+
+
+CACHE.publish()

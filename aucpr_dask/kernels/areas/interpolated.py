@@ -1,0 +1,309 @@
+"""Further estimators, from every operating point of a ranking, over all recalls or a range of them.
+
+Recall is measured in positives, from `low` to `high`. `scale` multiplies every count of negatives.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from aucpr_dask.kernels.compiling import helper
+from aucpr_dask.kernels.rankings.tie_groups import two_sum
+
+
+class Points(NamedTuple):
+    """Operating points, one per distinct score, from the highest."""
+
+    positives: np.ndarray
+    negatives: np.ndarray
+
+
+class Moments(NamedTuple):
+    """Means and standard deviations of the scores of both classes."""
+
+    positive_mean: float
+    positive_deviation: float
+    negative_mean: float
+    negative_deviation: float
+
+
+@helper
+def clipped_step(start, stop, precision, low, high):
+    """Area of a rectangle between two recalls."""
+    return max(0.0, min(stop, high) - max(start, low)) * precision
+
+
+@helper
+def clipped_line(start, stop, left, right, low, high):
+    """Area under a straight line between two recalls."""
+    if start >= low and stop <= high:
+        return 0.5 * (left + right) * (stop - start)
+    first, last = max(start, low), min(stop, high)
+    if first >= last:
+        return 0.0
+    slope = (right - left) / (stop - start)
+    return (left + 0.5 * slope * (first + last - 2.0 * start)) * (last - first)
+
+
+@helper
+def clipped_curve(positives_a, negatives_a, positives_b, negatives_b, low, high):
+    """Area under the interpolated curve between two points; TP and FP grow linearly together."""
+    if positives_a >= low and positives_b <= high:
+        return hyperbola(positives_a, negatives_a, positives_b, negatives_b)
+    first, last = max(positives_a, low), min(positives_b, high)
+    if first >= last:
+        return 0.0
+    slope = (negatives_b - negatives_a) / (positives_b - positives_a)
+    if first > positives_a:
+        negatives_a += slope * (first - positives_a)
+    if last < positives_b:
+        negatives_b -= slope * (positives_b - last)
+    return hyperbola(first, negatives_a, last, negatives_b)
+
+
+@helper
+def log_ratio(x):
+    """Return L = log1p(x)/x and (1 - L)/x, both without cancellation, for x > 0."""
+    if x > 0.2:
+        ratio = np.log1p(x) / x
+        return ratio, (1.0 - ratio) / x
+    # log1p(x) = 2 atanh(t) = 2t (1 + t^2/3 + t^4/5 + ...), t = x/(2 + x); seven terms are exact to rounding.
+    half = 1.0 / (2.0 + x)
+    square = (x * half) ** 2
+    rest = 1.0 / 15.0
+    for odd in range(13, 1, -2):
+        rest = 1.0 / odd + square * rest
+    bend = half * (1.0 - 2.0 * x * half * half * rest)
+    return 1.0 - x * bend, bend
+
+
+@helper
+def hyperbola(positives_a, negatives_a, positives_b, negatives_b):
+    """Area under the interpolated curve between two points, in units of positives (recall times n).
+
+    With dTP positives and d items between the points, TP and S at the first, and x = d/S, the area is
+    dTP/S [dTP (1 - L)/x + TP L], L = log1p(x)/x: a sum of positive terms, so that nothing cancels at any precision.
+    """
+    gained = positives_b - positives_a
+    items = gained + (negatives_b - negatives_a)
+    size = positives_a + negatives_a
+    if size == 0.0:
+        return gained * (gained / items)
+    ratio, bend = log_ratio(items / size)
+    return gained / size * (gained * bend + positives_a * ratio)
+
+
+@helper
+def partial_average_precision(blocks, n_blocks, scale, low, high):
+    """Add up steps of height precision."""
+    area = error = before = 0.0
+    for k in range(n_blocks):
+        positives = blocks.positives[k]
+        precision = positives / (positives + scale * blocks.at[k])
+        area, error = two_sum(area, error, clipped_step(before, positives, precision, low, high))
+        before = positives
+    return area + error
+
+
+@helper
+def partial_trapezoid(blocks, n_blocks, scale, low, high, lower):
+    """Straight lines; from the smallest (lower) or the largest precision at the left recall."""
+    area = error = before = 0.0
+    highest = 1.0
+    for k in range(n_blocks):
+        positives = blocks.positives[k]
+        above = scale * blocks.above[k]
+        right = positives / (positives + scale * blocks.at[k])
+        left = highest
+        if lower:
+            left = before / (before + above) if k > 0 else (1.0 if above == 0.0 else 0.0)
+        area, error = two_sum(area, error, clipped_line(before, positives, left, right, low, high))
+        highest = right
+        before = positives
+    return area + error
+
+
+@helper
+def interpolated(positives, negatives, n, low, high):
+    """Interpolation between one point per recall; a rectangle up to the first."""
+    area = error = positives_before = negatives_before = 0.0
+    for k in range(n):
+        part = clipped_curve(positives_before, negatives_before, positives[k], negatives[k], low, high)
+        area, error = two_sum(area, error, part)
+        positives_before, negatives_before = positives[k], negatives[k]
+    return area + error
+
+
+@helper
+def negatives_of_aggregate(points, first, blocks, n_blocks, scale, median):
+    """Return per recall the false positives that give the mean, or median, precision of all points at it."""
+    negatives = np.empty(n_blocks)
+    for k in range(n_blocks):
+        positives = blocks.positives[k]
+        if median:  # precision falls along a recall, so the points are in order
+            size = positives + scale * points.negatives[(first[k] + first[k + 1] - 1) // 2]
+            other_size = positives + scale * points.negatives[(first[k] + first[k + 1]) // 2]
+            precision = positives / (2.0 * other_size * (size / (size + other_size)))
+        else:
+            total = error = 0.0
+            for point in range(first[k], first[k + 1]):
+                total, error = two_sum(total, error, positives / (positives + scale * points.negatives[point]))
+            precision = (total + error) / (first[k + 1] - first[k])
+        negatives[k] = positives / precision - positives
+    return negatives
+
+
+@helper
+def hull(blocks, n_blocks, scale):
+    """Return the vertices of the ROC convex hull after (0, 0), and their number."""
+    positives = np.empty(n_blocks)
+    negatives = np.empty(n_blocks)
+    n = 0
+    for k in range(n_blocks):
+        x, y = scale * blocks.at[k], blocks.positives[k]
+        while n > 0:
+            x_before = negatives[n - 2] if n > 1 else 0.0
+            y_before = positives[n - 2] if n > 1 else 0.0
+            # Drop the last vertex unless the hull turns right at it.
+            left = (negatives[n - 1] - x_before) * (y - y_before) >= (positives[n - 1] - y_before) * (x - x_before)
+            if not left:
+                break
+            n -= 1
+        positives[n], negatives[n] = y, x
+        n += 1
+    return positives, negatives, n
+
+
+@helper
+def continuous(blocks, n_blocks, scale, low, high):
+    """Interpolation between consecutive points; where only negatives come, recall stands still."""
+    area = error = before = 0.0
+    for k in range(n_blocks):
+        positives = blocks.positives[k]
+        part = clipped_curve(before, scale * blocks.above[k], positives, scale * blocks.at[k], low, high)
+        area, error = two_sum(area, error, part)
+        before = positives
+    return area + error
+
+
+@helper
+def discrete(blocks, n_blocks, scale, low, high):
+    """Straight lines between interpolated points at every whole number of true positives."""
+    area = error = before = 0.0
+    for k in range(n_blocks):
+        above, gained = scale * blocks.above[k], blocks.positives[k] - before
+        per_positive = (scale * blocks.at[k] - above) / gained
+        right = before / (before + above) if before > 0.0 else 0.0
+        for i in range(1, np.int64(gained) + 1):
+            left = right
+            positives = before + i
+            right = positives / (positives + above + per_positive * i)
+            if positives == 1.0 and above == 0.0:
+                left = right
+            area, error = two_sum(area, error, clipped_line(positives - 1.0, positives, left, right, low, high))
+        before = blocks.positives[k]
+    return area + error
+
+
+N_PANELS = 16
+REACH = 9.0  # standard deviations beyond which a normal tail is below rounding
+SQRT_TWO_PI = math.sqrt(2.0 * math.pi)
+
+
+@helper
+def normal_below(x):
+    """Distribution function of the standard normal."""
+    return 0.5 * math.erfc(-x / math.sqrt(2.0))
+
+
+@helper
+def binormal(moments, prevalence, z_low, z_high, nodes, weights):
+    """Area under the curve of two normal distributions with these moments.
+
+    ``int phi(z) pi Phi(z) / (pi Phi(z) + (1 - pi) Phi(a + b z)) dz`` over the normal quantile z of recall, by
+    Gauss-Legendre panels that are finer where the false positive rate rises.
+    """
+    spread = moments.negative_deviation
+    if not (moments.positive_deviation > 0.0 and spread > 0.0 and moments.positive_deviation + spread < np.inf):
+        return np.nan
+    # Phi's argument a + b z is b (z - centre): of the two forms, the one that cannot overflow.
+    apart = moments.positive_mean - moments.negative_mean
+    a, b = -apart / spread, moments.positive_deviation / spread
+    centre = apart / moments.positive_deviation
+    edges = np.empty(2 * N_PANELS + 2)
+    rise_low = min(max(centre - REACH / b, z_low), z_high)
+    rise_high = min(max(centre + REACH / b, z_low), z_high)
+    for i in range(N_PANELS + 1):
+        edges[2 * i] = z_low + (z_high - z_low) * i / N_PANELS
+        edges[2 * i + 1] = rise_low + (rise_high - rise_low) * i / N_PANELS
+    edges.sort()
+    area = 0.0
+    for panel in range(edges.size - 1):
+        half = 0.5 * (edges[panel + 1] - edges[panel])
+        for i in range(nodes.size if half > 0.0 else 0):
+            z = edges[panel] + half * (1.0 + nodes[i])
+            hit = prevalence * normal_below(z)
+            both = hit + (1.0 - prevalence) * normal_below(b * (z - centre) if b > 1.0 else a + b * z)
+            if both > 0.0:
+                area += half * weights[i] * math.exp(-0.5 * z * z) / SQRT_TWO_PI * hit / both
+    return area
+
+
+@helper
+def roc_area_of_all(blocks, n_blocks, total, negatives):
+    """Area under the ROC curve; NaN unless both classes are there and everything is ranked."""
+    ranked = blocks.positives[n_blocks - 1] if n_blocks > 0 else 0.0
+    if negatives == 0.0 or ranked < total:
+        return np.nan
+    pairs = error = before = 0.0
+    for k in range(n_blocks):
+        correct = negatives - 0.5 * (blocks.above[k] + blocks.at[k])
+        pairs, error = two_sum(pairs, error, (blocks.positives[k] - before) * correct)
+        before = blocks.positives[k]
+    return (pairs + error) / (total * negatives)
+
+
+@helper
+def gain_area(blocks, n_blocks, total, negatives, scale):
+    """Area under the precision-recall-gain curve, in which the interpolation is a straight line."""
+    if negatives == 0.0:
+        return np.nan
+    odds = total / (scale * negatives)
+    start = total * odds / (1.0 + odds)  # recall equal to the prevalence: recall gain 0
+    area = error = before = 0.0
+    for k in range(n_blocks):
+        positives = blocks.positives[k]
+        first = max(before, start)
+        if positives > first:
+            slope = (blocks.at[k] - blocks.above[k]) / (positives - before)
+            here = blocks.above[k] + slope * (first - before)
+            left = 1.0 - total * here / (negatives * first)
+            right = 1.0 - total * blocks.at[k] / (negatives * positives)
+            width = odds * total * (1.0 / first - 1.0 / positives)
+            area, error = two_sum(area, error, 0.5 * (left + right) * width)
+        before = positives
+    return area + error
+
+
+@helper
+def precision_at_recall(blocks, n_blocks, total, scale, recall):
+    """Highest precision of the thresholds that reach this recall; 0 if none does."""
+    best = 0.0
+    for k in range(n_blocks):
+        positives = blocks.positives[k]
+        if positives / total >= recall:
+            best = max(best, positives / (positives + scale * blocks.at[k]))
+    return best
+
+
+@helper
+def recall_at_precision(blocks, n_blocks, total, scale, precision):
+    """Highest recall of the thresholds that keep this precision; 0 if none does."""
+    for k in range(n_blocks - 1, -1, -1):
+        positives = blocks.positives[k]
+        if positives / (positives + scale * blocks.at[k]) >= precision:
+            return positives / total
+    return 0.0

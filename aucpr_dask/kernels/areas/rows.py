@@ -1,0 +1,282 @@
+"""Which of the compiled entry points serves which ranking.
+
+Short rankings go through one compiled loop. Long ones come one by one, so that NumPy's vectorised sort can be
+used: where positives are few only they are sorted, otherwise both classes are, apart. Each entry point is
+compiled, or loaded from the cache, when a ranking first needs it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from aucpr_dask.kernels.codes import ERROR_FIXED
+from aucpr_dask.kernels.options import N_COLUMNS, Options, Targets
+
+Floats = NDArray[np.float32] | NDArray[np.float64]
+
+_PANEL = np.stack(np.polynomial.legendre.leggauss(20))
+
+SHORT = 8192  # items up to which a ranking goes through the compiled loop,
+SHORT_POSITIVES = 128  # if it has no more positives than this on average: NumPy sorts many several times faster
+WORTH_COMPILING = 1 << 19  # items in all from which that pays for compiling what long rankings need: seconds, once
+SHORT_WEIGHTED = 4096  # items up to which a weighted ranking is sorted whole
+CACHE_ITEMS = 1 << 16  # scores converted to float64 at a time, so that they are read from a core's own cache
+REACH = 9.0  # standard deviations beyond which a normal tail is below rounding
+FEW_POSITIVES = 1 / 16  # share of positives up to which a long ranking of float32 sorts only them; float64: twice
+FEW_WEIGHTED = 1 / 6  # the same, with weights
+MOST_WEIGHTED = 2**30  # items with weights in one ranking, whose places have to fit into 30 bits
+TABLE_POSITIVES = 1 << 18  # positives from which the table of gaps is too large for the caches
+
+
+def evaluate_rows(
+    score: Floats,
+    label: NDArray[np.int8],
+    label_row: NDArray[np.int64],
+    n_given: NDArray[np.float64],
+    options: Options,
+    codes: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Evaluate rankings with hard labels.
+
+    Parameters
+    ----------
+    score : ndarray, shape (rows, items), float32 or float64
+    label : ndarray, shape (label rows, items), int8
+    label_row : ndarray of int64, shape (rows,)
+        Which row of `label` belongs to each row of `score`.
+    n_given : ndarray of float64, shape (rows,)
+        All positives there are, or NaN for those among the items.
+    options : Options
+    codes : ndarray of int64, shape (estimators,)
+
+    Returns
+    -------
+    ndarray of float64, shape (rows, estimators + len(COLUMNS))
+    """
+    out = np.full((len(score), codes.size + N_COLUMNS), np.nan)
+    n_items = score.shape[1]
+    if n_items <= SHORT and _loops(score, label, options):
+        from aucpr_dask.kernels.areas.short import short_rows
+
+        step = max(1, CACHE_ITEMS // max(1, n_items))
+        for start in range(0, len(score), step):
+            part = slice(start, start + step)
+            short_rows(score[part].astype(np.float64), label, label_row[part], n_given[part], options, codes, out[part])
+        return out
+    from aucpr_dask.kernels.areas.long import finish_row
+
+    counts = np.empty(5)
+    for row in range(len(score)):
+        space, n_blocks = _blocks_of_long(score[row], label[label_row[row]], options, counts)
+        finish_row(space, n_blocks, counts, n_given[row], options, codes, out[row])
+    return out
+
+
+def _loops(score: Floats, label: NDArray[np.int8], options: Options) -> bool:
+    """Whether short rankings are to go through the compiled loop."""
+    if score.size < WORTH_COMPILING and "aucpr_dask.kernels.areas.long" not in sys.modules:
+        return True
+    return bool(np.count_nonzero(label >= options.positive_from) <= SHORT_POSITIVES * len(label))
+
+
+def _blocks_of_long(
+    score: Floats, label: NDArray[np.int8], options: Options, counts: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], int]:
+    """Return the blocks of a long ranking, how many they are, and in `counts` its classes and distinct scores."""
+    from aucpr_dask.kernels.areas.long import long_row, split_row, survey_row
+
+    few = min(TABLE_POSITIVES, _few(FEW_POSITIVES, score))
+    positive = np.empty(score.size + 1, score.dtype)
+    if survey_row(score, label, options, few, positive, counts):
+        n_positive = int(counts[0])
+        space = np.empty((3, n_positive + 1))
+        if n_positive <= few:
+            positives = positive[:n_positive]
+            positives.sort()
+            n_blocks = long_row(positives, score, False, space, counts)
+            if n_blocks >= 0:
+                return space, n_blocks
+        n_blocks = _pack(score, label, options, space, counts)
+        if n_blocks >= 0:
+            return space, n_blocks
+    negative = np.empty(score.size + 1, score.dtype)
+    split_row(score, label, options, positive, negative, counts)
+    positives, negatives = positive[: int(counts[0])], negative[: int(counts[1])]
+    space = np.empty((3, positives.size + 1))
+    positives.sort()
+    n_blocks = long_row(positives, negatives, False, space, counts) if positives.size <= few else -1
+    if n_blocks < 0:
+        negatives.sort()
+        n_blocks = long_row(positives, negatives, True, space, counts)
+    return space, n_blocks
+
+
+def _few(share: float, score: Floats) -> float:
+    """Return up to how many positives only they are sorted: sorting takes as much longer as scores are wider."""
+    return share * score.nbytes / 4
+
+
+def _pack(
+    score: Floats,
+    label: NDArray[np.int8],
+    options: Options,
+    space: NDArray[np.float64],
+    counts: NDArray[np.float64],
+) -> int:
+    """Fill the blocks of a long ranking without missing scores by one sort; return -1 if its scores do not fit."""
+    from aucpr_dask.kernels.rankings.packed import pack_float32, pack_float64, packed_blocks
+
+    is_single = score.dtype == np.float32
+    keys: Any = np.empty(score.size, np.uint32 if is_single else np.uint64)
+    if not (pack_float32 if is_single else pack_float64)(score, label, options, keys):
+        return -1
+    keys.sort()
+    return int(packed_blocks(keys, space, counts))
+
+
+def targets_of(codes: Sequence[int], parameters: Sequence[float], recall_range: tuple[float, float]) -> Targets:
+    """Return what to compute; recalls come with their normal quantiles."""
+    quantiles = np.clip(ndtri(recall_range), -REACH, REACH)
+    return Targets(
+        np.array(codes, dtype=np.int64), np.array(parameters, np.float64), np.array([*recall_range, *quantiles])
+    )
+
+
+def evaluate_all_rows(
+    score: Floats,
+    label: NDArray[np.int8],
+    label_row: NDArray[np.int64],
+    n_given: NDArray[np.float64],
+    options: Options,
+    targets: Targets,
+) -> NDArray[np.float64]:
+    """Evaluate rankings with hard labels by any estimator, over any range of recall.
+
+    Parameters
+    ----------
+    score, label, label_row, n_given, options
+        See :func:`evaluate_rows`.
+    targets : Targets
+
+    Returns
+    -------
+    ndarray of float64, shape (rows, estimators + len(COLUMNS))
+    """
+    from aucpr_dask.kernels.areas.full import full_row, split_classes
+
+    out = np.full((len(score), targets.codes.size + N_COLUMNS), np.nan)
+    positive, negative = np.empty((2, score.shape[1] + 1), score.dtype)
+    space = np.empty((7, score.shape[1] + 2))
+    counts = np.empty(4)
+    for row in range(len(score)):
+        split_classes(score[row], label[label_row[row]], options, positive, negative, counts)
+        positives, negatives = positive[: int(counts[0])], negative[: int(counts[1])]
+        positives.sort()
+        negatives.sort()
+        classes = positives.astype(np.float64), negatives.astype(np.float64)
+        full_row(*classes, space, counts, n_given[row], _PANEL, options, *targets, out[row])
+    return out
+
+
+def evaluate_weighted_rows(
+    score: Floats,
+    classes: NDArray[np.int8],
+    class_row: NDArray[np.int64],
+    positive_weight: NDArray[np.float64],
+    negative_weight: NDArray[np.float64],
+    weight_row: NDArray[np.int64],
+    options: Options,
+    targets: Targets,
+) -> NDArray[np.float64]:
+    """Evaluate rankings whose items carry weights, ties in blocks.
+
+    Parameters
+    ----------
+    score : ndarray, shape (rows, items), float32 or float64
+        Up to `MOST_WEIGHTED` items.
+    classes : ndarray, shape (class rows, items), int8
+        1 for a negative, 2 for a positive, 3 for an item of both classes, 0 for one that is left out.
+    class_row : ndarray of int64, shape (rows,)
+        Which row of `classes` belongs to each row of `score`.
+    positive_weight, negative_weight : ndarray, shape (weight rows, items), float64
+        The weights of the items in their classes; of weight 0, they are left out.
+    weight_row : ndarray of int64, shape (rows,)
+    options : Options
+    targets : Targets
+
+    Returns
+    -------
+    ndarray of float64, shape (rows, estimators + len(COLUMNS))
+    """
+    from aucpr_dask.kernels.rankings.ordering import count_items
+
+    out = np.full((len(score), targets.codes.size + N_COLUMNS), np.nan)
+    facts = np.empty(6)
+    for row in range(len(score)):
+        weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
+        items = Items(score[row], classes[class_row[row]], *weights)
+        count_items(*items, facts)
+        if not _weigh_gaps(items, facts, options, targets, out[row]):
+            _weigh_keys(items, facts, options, targets, out[row])
+    out[:, : targets.codes.size][:, targets.codes >= ERROR_FIXED] = np.nan  # of weights, blocks know the sums only
+    return out
+
+
+class Items(NamedTuple):
+    """The items of one weighted ranking."""
+
+    score: Floats
+    classes: NDArray[np.int8]
+    positive_weight: NDArray[np.float64]
+    negative_weight: NDArray[np.float64]
+
+
+def _weigh_gaps(
+    items: Items, facts: NDArray[np.float64], options: Options, targets: Targets, out: NDArray[np.float64]
+) -> bool:
+    """Evaluate one long weighted ranking if its positives are few, by sorting only them; tell whether it was done."""
+    n_positive = int(facts[0])
+    if items.score.size <= SHORT_WEIGHTED or n_positive > _few(FEW_WEIGHTED, items.score) or not targets.are_basic:
+        return False
+    from aucpr_dask.kernels.areas.weighted import copy_positives, finish_weighted, gaps_row
+
+    positive, gain = np.empty(n_positive + 1, items.score.dtype), np.empty(n_positive + 1)
+    copy_positives(*items, positive, gain)
+    order = np.argsort(positive[:-1])
+    space, sums = np.empty((3, n_positive + 1)), np.empty(3)
+    n_blocks = gaps_row(positive[order], gain[order], *items, space, sums)
+    if n_blocks >= 0:
+        finish_weighted(space, n_blocks, sums, facts, options, targets.codes, out)
+    return bool(n_blocks >= 0)
+
+
+def _weigh_keys(
+    items: Items, facts: NDArray[np.float64], options: Options, targets: Targets, out: NDArray[np.float64]
+) -> None:
+    """Evaluate one weighted ranking by sorting all of it."""
+    from aucpr_dask.kernels.rankings.ordering import keys_of_ranks, keys_of_scores
+
+    score, weights = items.score, (items.positive_weight, items.negative_weight)
+    keys = np.empty(score.size, np.uint64)
+    if score.dtype == np.float32:
+        keys_of_scores(*items, keys)
+        keys.sort()
+    else:
+        keys_of_ranks(score, np.argsort(score), items.classes, *weights, keys)
+    if targets.are_basic:
+        from aucpr_dask.kernels.areas.weighted import finish_weighted, keys_row
+
+        blocks, sums = np.empty((3, int(facts[0]) + 1)), np.empty(3)
+        n_blocks = keys_row(keys, *weights, blocks, sums)
+        finish_weighted(blocks, n_blocks, sums, facts, options, targets.codes, out)
+    else:
+        from aucpr_dask.kernels.areas.full import full_keys_row
+
+        space = np.empty((7, keys.size + 2))
+        full_keys_row(keys, score.astype(np.float64), *weights, space, facts, _PANEL, options, *targets, out)

@@ -1,0 +1,1 @@
+"""Rankings whose items lie in several chunks."""

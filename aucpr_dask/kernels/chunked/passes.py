@@ -1,0 +1,221 @@
+"""A ranking whose items come in chunks: what each chunk tells, and the areas from all that was told.
+
+Positives travel as their distinct scores, ascending and followed by +inf, and how many there are of each. The negatives
+of a chunk are told by a *tally* of two numbers per distinct score: how many lie below it, above the one before, and how
+many tie with it; two more numbers stand for those above all. Tallies of chunks add up to that of the ranking.
+"""
+
+import numpy as np
+from numba import types
+
+from aucpr_dask.kernels.areas.finishing import finish
+from aucpr_dask.kernels.areas.full import finish_others
+from aucpr_dask.kernels.areas.interpolated import Moments, Points
+from aucpr_dask.kernels.compiling import Cache, helper
+from aucpr_dask.kernels.options import MISSING_LAST
+from aucpr_dask.kernels.rankings.tie_groups import (
+    SEGMENT,
+    Classes,
+    GapTable,
+    Ranking,
+    append_missing,
+    bucket_scale,
+    buckets_for,
+    count_in_gaps,
+    fill_buckets,
+    new_blocks,
+    new_segment,
+    two_sum,
+)
+from aucpr_dask.kernels.signatures import F4, F8, FLOATS, I8, OPTIONS_TYPE, U4, U8, row_of
+
+CACHE = Cache(__name__)
+
+COUNTS = (U4, U8)
+KEYS = (U4, U8)
+
+
+@CACHE.kernel(*(types.int64(row_of(x), x[::1], U4[::1]) for x in FLOATS))
+def count_distinct_scores(ascending, value, times):
+    """Write the distinct values of a sorted array and how often each is there; return how many they are."""
+    n = 0
+    for i in range(ascending.size):
+        if i == 0 or ascending[i] != ascending[i - 1]:
+            value[n] = ascending[i]
+            times[n] = 0
+            n += 1
+        times[n - 1] += np.uint32(1)
+    return n
+
+
+@CACHE.kernel(
+    *(types.int64(row_of(x), row_of(n), row_of(x), row_of(n), x[::1], n[::1]) for x in FLOATS for n in COUNTS)
+)
+def merge_counts(first, first_times, second, second_times, value, times):
+    """Merge two sorted lists of distinct values and their counts; return how many distinct values there are."""
+    i = j = n = 0
+    while i < first_times.size or j < second_times.size:
+        from_first = j == second_times.size or (i < first_times.size and first[i] <= second[j])
+        x = first[i] if from_first else second[j]
+        value[n] = x
+        times[n] = 0
+        if i < first_times.size and first[i] == x:
+            times[n] += first_times[i]
+            i += 1
+        if j < second_times.size and second[j] == x:
+            times[n] += second_times[j]
+            j += 1
+        n += 1
+    return n
+
+
+@CACHE.kernel(*(types.int64(row_of(x), row_of(x), F8[::1]) for x in FLOATS))
+def find_distinct(first, second, found):
+    """Write up to 3 distinct scores of two arrays; return how many they are."""
+    n = 0
+    for scores in (first, second):
+        for i in range(scores.size):
+            x = np.float64(scores[i])
+            if (n > 0 and x == found[0]) or (n > 1 and x == found[1]):
+                continue
+            found[n] = x
+            n += 1
+            if n == 3:
+                return n
+    return n
+
+
+@CACHE.kernel(*(types.void(row_of(x), row_of(x), U4[::1]) for x in FLOATS))
+def tally_by_gaps(value, negative, tally):
+    """Tally negatives, in any order, against few distinct scores of positives."""
+    n_values = value.size - 1
+    n_buckets = buckets_for(n_values)
+    kept = np.empty(SEGMENT, value.dtype)
+    table = GapTable(value, np.empty(n_buckets + 1, np.uint32), tally, new_segment(), kept)
+    low, scale, last = bucket_scale(value, n_values, n_buckets)
+    _, fullest = fill_buckets(table, n_values, n_buckets, low, scale, last)
+    count_in_gaps(negative, table, n_values, low, scale, last, fullest)
+
+
+@CACHE.kernel(*(types.void(row_of(x), row_of(x), U4[::1]) for x in FLOATS))
+def tally_by_merging(value, negative, tally):
+    """Tally negatives in ascending order against the distinct scores of positives."""
+    tally[:] = 0
+    i = 0
+    for k in range(value.size - 1):
+        start = i
+        while i < negative.size and negative[i] < value[k]:
+            i += 1
+        tally[2 * k] = i - start
+        start = i
+        while i < negative.size and negative[i] == value[k]:
+            i += 1
+        tally[2 * k + 1] = i - start
+    tally[2 * (value.size - 1)] = negative.size - i
+
+
+@helper
+def blocks_of_tally(times, tally, blocks):
+    """Fill `blocks` from how many positives have each distinct score, and the tally of the negatives."""
+    n_values = times.size
+    positives = 0.0
+    negatives = float(tally[2 * n_values]) + float(tally[2 * n_values + 1])
+    for block in range(n_values):
+        k = n_values - 1 - block
+        positives += float(times[k])
+        blocks.positives[block] = positives
+        blocks.above[block] = negatives
+        negatives += float(tally[2 * k + 1])
+        blocks.at[block] = negatives
+        negatives += float(tally[2 * k])
+    return n_values
+
+
+@CACHE.kernel(
+    *(
+        types.void(row_of(n), row_of(n), row_of(F8), F8, I8, OPTIONS_TYPE, row_of(I8), row_of(F8), row_of(F8), F8[::1])
+        for n in COUNTS
+    )
+)
+def tallied_row(times, tally, counts, n_given, n_distinct, options, codes, parameters, recall_range, out):
+    """Evaluate one ranking from its tally; `counts` are those of `Classes`."""
+    blocks = new_blocks(times.size)
+    n_blocks = blocks_of_tally(times, tally, blocks)
+    classes = Classes(counts[0], counts[1], counts[2], counts[3])
+    n_unseen = 0.0 if np.isnan(n_given) else n_given - (counts[0] + counts[2])
+    ranking = Ranking(classes, n_unseen, counts[2] + counts[3], counts[0] + counts[1], n_distinct)
+    finish(ranking, blocks, n_blocks, options, codes, out)
+    if options.missing == MISSING_LAST:
+        n_blocks = append_missing(blocks, n_blocks, classes)
+    none = Points(np.empty(0), np.empty(0))  # what lies between the blocks is not known
+    unknown = Moments(np.nan, np.nan, np.nan, np.nan)
+    first = np.empty(0, np.int64)
+    state = ranking, blocks, n_blocks, none, first, unknown
+    finish_others(*state, np.zeros((2, 1)), options, codes, parameters, recall_range, out)
+
+
+# Scores as keys: whole numbers that ascend as the scores do
+
+
+@CACHE.kernel(types.void(row_of(F4), U4[::1]))
+def keys_of_float32(score, keys):
+    """Write the key of every score; -0 has that of 0."""
+    sign, all_bits = np.uint32(2**31), np.uint32(2**32 - 1)
+    bits = score.view(np.uint32)
+    for i in range(score.size):
+        pattern = bits[i] if score[i] != 0 else np.uint32(0)
+        # As whole numbers, the patterns of positive scores ascend; those of negative ones descend, above them.
+        keys[i] = pattern ^ (all_bits if pattern >= sign else sign)
+
+
+@CACHE.kernel(types.void(row_of(F8), U8[::1]))
+def keys_of_float64(score, keys):
+    """Write the key of every score; -0 has that of 0."""
+    sign, all_bits = np.uint64(2**63), np.uint64(2**64 - 1)
+    bits = score.view(np.uint64)
+    for i in range(score.size):
+        pattern = bits[i] if score[i] != 0 else np.uint64(0)
+        keys[i] = pattern ^ (all_bits if pattern >= sign else sign)
+
+
+@CACHE.kernel(*(types.void(row_of(k), row_of(k), U4[::1]) for k in KEYS))
+def count_in_bins(ascending, edges, counts):
+    """Count sorted keys from each edge to before the next one, and from the last edge on."""
+    i = 0
+    while i < ascending.size and ascending[i] < edges[0]:
+        i += 1
+    for b in range(edges.size):
+        start = i
+        if b == edges.size - 1:
+            i = ascending.size
+        else:
+            while i < ascending.size and ascending[i] < edges[b + 1]:
+                i += 1
+        counts[b] = i - start
+
+
+@CACHE.kernel(*(types.void(row_of(k), row_of(k), F8, F8[::1]) for k in KEYS))
+def add_steps(positive, negative, scale, state):
+    """Go on adding up the steps of average precision through a range of keys, each class in ascending order.
+
+    `state` holds the sum, what rounding lost, and the positives and negatives above the range. Terms are added in the
+    order of `areas.average_precision`.
+    """
+    area, error, before, above = state[0], state[1], state[2], state[3]
+    positives, negatives = before, above
+    i, j = positive.size, negative.size
+    while i > 0:
+        x = positive[i - 1]
+        while j > 0 and negative[j - 1] >= x:
+            j -= 1
+        while i > 0 and positive[i - 1] == x:
+            i -= 1
+        positives = state[2] + (positive.size - i)
+        negatives = above + (negative.size - j)
+        precision = positives / (positives + scale * negatives)
+        area, error = two_sum(area, error, (positives - before) * precision)
+        before = positives
+    state[0], state[1], state[2], state[3] = area, error, before, above + negative.size
+
+
+CACHE.publish()

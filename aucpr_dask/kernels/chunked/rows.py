@@ -1,0 +1,151 @@
+"""What the items of one chunk say of a ranking, and the numbers that follow from what all chunks say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucpr_dask.kernels.areas.rows import Floats
+from aucpr_dask.kernels.options import N_COLUMNS, Options, Targets
+
+Counts = NDArray[Any]  # whole numbers from 0, of any unsigned type
+Keys = NDArray[np.uint32] | NDArray[np.uint64]
+
+FEW_SCORES = 1 << 17  # distinct scores of positives up to which negatives are counted without being sorted
+
+
+def split_items(score: Floats, label: NDArray[np.int8], options: Options) -> tuple[Floats, Floats, NDArray[np.float64]]:
+    """Return the scores of positives and negatives, and how many of each have a score, and how many have none."""
+    from aucpr_dask.kernels.areas.long import split_row
+
+    positive, negative = np.empty(score.size + 1, score.dtype), np.empty(score.size + 1, score.dtype)
+    classes = np.empty(4)
+    split_row(score, label, options, positive, negative, classes)
+    return positive[: int(classes[0])], negative[: int(classes[1])], classes
+
+
+def distinct_scores(positive: Floats) -> tuple[Floats, NDArray[np.uint32]]:
+    """Return the distinct scores, ascending and followed by +inf, and how many there are of each; sorts in place."""
+    from aucpr_dask.kernels.chunked.passes import count_distinct_scores
+
+    positive.sort()
+    value, times = np.empty(positive.size + 1, positive.dtype), np.empty(positive.size, np.uint32)
+    n_scores = count_distinct_scores(positive, value, times)
+    return _ended(value, n_scores), times[:n_scores].copy()
+
+
+def three_scores(positive: Floats, negative: Floats) -> NDArray[np.float64]:
+    """Return up to three distinct scores of both, then NaN."""
+    from aucpr_dask.kernels.chunked.passes import find_distinct
+
+    found = np.full(3, np.nan)
+    find_distinct(negative, positive, found)
+    return found
+
+
+def merge_scores(score: Floats, times: Counts, other: Floats, other_times: Counts) -> tuple[Floats, Counts]:
+    """Merge two lists of distinct scores and their counts."""
+    from aucpr_dask.kernels.chunked.passes import merge_counts
+
+    most = int(times.sum(dtype=np.uint64)) + int(other_times.sum(dtype=np.uint64))
+    kind: Any = np.uint32 if most < 2**32 else np.uint64
+    n_both = times.size + other_times.size
+    value, count = np.empty(n_both + 1, score.dtype), np.empty(n_both, kind)
+    n_scores = merge_counts(
+        score, times.astype(kind, copy=False), other, other_times.astype(kind, copy=False), value, count
+    )
+    return _ended(value, n_scores), count[:n_scores].copy()
+
+
+def _ended(value: Floats, size: int) -> Floats:
+    """Return so many values, and +inf behind them, in an array of their own size."""
+    value = value[: size + 1].copy()
+    value[size] = np.inf
+    return value
+
+
+def tally_items(value: Floats, negative: Floats) -> Counts:
+    """Return how many negatives lie below, and tie with, each of the distinct scores; may sort the negatives."""
+    from aucpr_dask.kernels.chunked.passes import tally_by_gaps, tally_by_merging
+
+    tally = np.zeros(2 * value.size, np.uint32)
+    if 1 < value.size <= FEW_SCORES + 1:
+        tally_by_gaps(value, negative, tally)
+    elif value.size > 1:
+        negative.sort()
+        tally_by_merging(value, negative, tally)
+    return narrow(tally)
+
+
+def narrow(counts: Counts) -> Counts:
+    """Return counts in the narrowest type that holds the largest."""
+    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
+
+
+def finish_tally(
+    times: Counts,
+    tally: Counts,
+    classes: NDArray[np.float64],
+    n_given: float,
+    n_distinct: int,
+    options: Options,
+    targets: Targets,
+) -> NDArray[np.float64]:
+    """Return the row of numbers of one ranking that `rows.evaluate_all_rows` returns."""
+    from aucpr_dask.kernels.chunked.passes import tallied_row
+
+    out = np.full(targets.codes.size + N_COLUMNS, np.nan)
+    kind: Any = np.uint64 if np.uint64 in (times.dtype, tally.dtype) else np.uint32
+    counts = times.astype(kind, copy=False), tally.astype(kind, copy=False)
+    tallied_row(*counts, classes, n_given, n_distinct, options, *targets, out)
+    return out
+
+
+def key_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type of the whole numbers that ascend as scores of a float type do."""
+    return np.dtype(np.uint32 if dtype == np.float32 else np.uint64)
+
+
+def sorted_keys(score: Floats) -> Keys:
+    """Return scores as whole numbers that ascend as they do, sorted."""
+    from aucpr_dask.kernels.chunked.passes import keys_of_float32, keys_of_float64
+
+    keys = np.empty(score.size, key_type(score.dtype))
+    (keys_of_float32 if score.dtype == np.float32 else keys_of_float64)(score, keys)
+    keys.sort()
+    return keys
+
+
+def count_bins(ascending: Keys, start: Keys) -> Counts:
+    """Count sorted keys from each start to before the next one, and from the last one on."""
+    from aucpr_dask.kernels.chunked.passes import count_in_bins
+
+    counts = np.empty(start.size, np.uint32)
+    count_in_bins(ascending, start, counts)
+    return narrow(counts)
+
+
+def add_range(positive: Keys, negative: Keys, scale: float, state: tuple[float, ...]) -> tuple[float, ...]:
+    """Go on adding up the steps of average precision through a range of keys, each class ascending.
+
+    The state is the sum, what rounding lost of it, and the positives and negatives above.
+    """
+    from aucpr_dask.kernels.chunked.passes import add_steps
+
+    after = np.array(state)
+    add_steps(positive, negative, scale, after)
+    return tuple(after.tolist())
+
+
+def add_tied(positives: float, negatives: float, scale: float, state: tuple[float, ...]) -> tuple[float, ...]:
+    """Go on past items of one score, or past negatives alone."""
+    area, error, before, above = state
+    after, at = before + positives, above + negatives
+    if positives == 0:
+        return area, error, after, at
+    term = positives * (after / (after + scale * at))
+    new = area + term
+    back = new - area
+    return new, error + ((area - (new - back)) + (term - back)), after, at

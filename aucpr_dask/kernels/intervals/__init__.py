@@ -1,0 +1,1 @@
+"""Interval bounds from formulas and from replicates."""

@@ -1,0 +1,1 @@
+"""From scores to the counts of positives and negatives in a ranking."""

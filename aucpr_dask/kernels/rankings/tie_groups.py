@@ -1,0 +1,302 @@
+"""The one ranking state that every estimator starts from.
+
+A *block* is a maximal set of items tied in score. The state lists the blocks that hold a positive, from
+the highest score down; blocks of negatives only are the differences between its columns. Counts are kept
+as float64, in which they are exact below 2**53.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from aucpr_dask.kernels.compiling import helper
+
+
+class Blocks(NamedTuple):
+    """Per block that holds a positive, from the highest score: counts, or sums of weights."""
+
+    positives: np.ndarray  # positives at or above this block
+    above: np.ndarray  # negatives strictly above it
+    at: np.ndarray  # negatives at or above it
+
+
+class Classes(NamedTuple):
+    """How many items (or how much weight) of each class have a score, and how many have none."""
+
+    positives: float
+    negatives: float
+    missing_positives: float
+    missing_negatives: float
+
+
+class GapTable(NamedTuple):
+    """Work space to count negatives in gaps; reused from ranking to ranking."""
+
+    value: np.ndarray  # distinct scores of the positives, then +inf
+    entry: np.ndarray  # twice the number of values in buckets below; 1 more if the bucket holds a value itself
+    tally: np.ndarray  # negatives between values k - 1 and k (at 2k) and equal to value k (at 2k + 1)
+    segment: Segment
+    kept: np.ndarray  # scores of a segment that are not below all values
+
+
+class Segment(NamedTuple):
+    """Of some negatives, as many as stay in a core's innermost cache."""
+
+    bucket: np.ndarray
+    place: np.ndarray  # where in the tally each one counts
+    shared: np.ndarray  # those whose bucket holds a value, so that they have to be compared with it
+
+
+BUCKETS_PER_POSITIVE = 16
+TABLE_BUCKETS = 1 << 18  # buckets that stay in a core's own cache; beyond, there are 2 per positive
+SEGMENT = 1024
+CROWDED = 16  # mean number of positives that share a positive's bucket, from which sorting all is faster
+TIED = 8  # mean number of positives with one score, from which sorting all is faster
+LINEAR = np.uint64(4)  # positives in a bucket up to which they are compared one by one
+
+
+@helper
+def two_sum(total, error, term):
+    """Add `term` to `total`, and what rounding lost to `error`."""
+    new = total + term
+    back = new - total
+    return new, error + ((total - (new - back)) + (term - back))
+
+
+@helper
+def blocks_by_gaps(positive, other, has_both, table, blocks, may_refuse):
+    """Fill `blocks` by counting the negatives in each gap between two positives; only the positives are sorted.
+
+    `positive` holds their scores in ascending order, `other` those of the negatives in any order; no NaN. With
+    `has_both`, the positives are there, too: counting them and taking them off costs less than setting them apart.
+    A score falls into a table of equal buckets over the positives' range. A bucket is a monotone function of
+    the score, so a score is compared with the positives of its own bucket only, and rounding in the bucket
+    cannot change a count. With `may_refuse`, return -1 if the positives crowd in few buckets or share few scores:
+    then most items have to be compared, and many wait for a count of their own place.
+    """
+    n_values = distinct(positive, table.value)
+    if n_values == 0:
+        return 0
+    if may_refuse and positive.size > TIED * n_values:
+        return -1
+    n_buckets = buckets_for(n_values)
+    low, scale, last = bucket_scale(table.value, n_values, n_buckets)
+    crowding, fullest = fill_buckets(table, n_values, n_buckets, low, scale, last)
+    if may_refuse and crowding > CROWDED * n_values:
+        return -1
+    count_in_gaps(other, table, n_values, low, scale, last, fullest)
+
+    negatives = np.int64(table.tally[2 * n_values]) + np.int64(table.tally[2 * n_values + 1])
+    i = positive.size
+    for block in range(n_values):
+        k = n_values - 1 - block
+        counted = i
+        while i > 0 and positive[i - 1] == table.value[k]:
+            i -= 1
+        blocks.positives[block] = positive.size - i
+        blocks.above[block] = negatives
+        negatives += np.int64(table.tally[2 * k + 1]) - (counted - i if has_both else 0)
+        blocks.at[block] = negatives
+        negatives += np.int64(table.tally[2 * k])
+    return n_values
+
+
+@helper
+def buckets_for(n_values):
+    """Return the number of buckets for so many distinct scores of positives; not decreasing in it."""
+    return min(BUCKETS_PER_POSITIVE * n_values, max(2 * n_values, TABLE_BUCKETS))
+
+
+@helper
+def distinct(ascending, value):
+    """Write the distinct values of a sorted array, then +inf, and return how many there are."""
+    n_values = 0
+    for i in range(ascending.size):
+        if i == 0 or ascending[i] != ascending[i - 1]:
+            value[n_values] = ascending[i]
+            n_values += 1
+    value[n_values] = np.inf
+    return n_values
+
+
+@helper
+def bucket_scale(value, n_values, n_buckets):
+    """Return the lowest finite value, buckets per unit of score, and the last bucket."""
+    i = 0
+    j = n_values - 1
+    while i < j and np.isinf(value[i]):
+        i += 1
+    while j > i and np.isinf(value[j]):
+        j -= 1
+    last = value.dtype.type(n_buckets - 1)
+    half_width = value[j] / 2 - value[i] / 2  # the width itself may overflow
+    scale = value.dtype.type(last / half_width / 2) if half_width > 0 else value.dtype.type(0)
+    return value[i], scale, last
+
+
+@helper
+def bucket_of(x, low, scale, last):
+    """Return the bucket of a score, from 0 to `last`; monotone in the score."""
+    zero = last - last  # of the type of the score: vector instructions convert nothing
+    position = (x - low) * scale
+    position = position if position > zero else zero
+    position = position if position < last else last
+    return np.int32(position)
+
+
+@helper
+def fill_buckets(table, n_values, n_buckets, low, scale, last):
+    """Fill ``entry``; return the sum over buckets of the squared number of values in them, and the largest number."""
+    entry = table.entry
+    for b in range(n_buckets):
+        entry[b] = 0
+    for k in range(n_values):
+        entry[bucket_of(table.value[k], low, scale, last)] += np.uint32(1)
+    crowding = fullest = below = 0
+    for b in range(n_buckets):
+        here = np.int64(entry[b])
+        crowding += here * here
+        fullest = max(fullest, here)
+        entry[b] = 2 * below + (here > 0)
+        below += here
+    entry[n_buckets] = 2 * below
+    return crowding, fullest
+
+
+@helper
+def find_places(scores, table, low, scale, last, fullest):
+    """Write where in the tally each score of a segment counts.
+
+    In a bucket without a value all scores have one place. The others are set apart and compared, by steps without
+    branches: which of two ways such a score goes is as good as random.
+    """
+    value, entry = table.value, table.entry
+    bucket, place, shared = table.segment.bucket, table.segment.place, table.segment.shared
+    for i in range(scores.size):  # a loop of its own, so that it compiles to vector instructions
+        bucket[i] = bucket_of(scores[i], low, scale, last)
+    n_shared = np.uint64(0)
+    for i in range(scores.size):
+        place[i] = entry[np.uint32(bucket[i])]
+        shared[n_shared] = i
+        n_shared += np.uint64(place[i] & np.uint32(1))
+    for j in range(np.int64(n_shared)):
+        i = shared[j]
+        x = scores[i]
+        k = np.uint64(place[i] >> np.uint32(1))
+        if fullest > LINEAR:
+            k = first_not_below(value, k, np.uint64(entry[np.uint32(bucket[i]) + np.uint32(1)] >> np.uint32(1)), x)
+        k += np.uint64(value[k] < x)
+        k += np.uint64(value[k] < x)
+        while value[k] < x:
+            k += np.uint64(1)
+        place[i] = np.uint64(2) * k + np.uint64(value[k] == x)
+
+
+@helper
+def count_in_gaps(negative, table, n_values, low, scale, last, fullest):
+    """Fill ``tally`` from the score of every negative.
+
+    Where most are below all positives these are counted at once: one after another, each count in the one place would
+    wait for the one before.
+    """
+    tally, place, kept, lowest = table.tally, table.segment.place, table.kept, table.value[0]
+    for k in range(2 * n_values + 2):
+        tally[k] = 0
+    for start in range(0, negative.size, SEGMENT):
+        scores = negative[start : start + SEGMENT]
+        below = 0
+        for i in range(scores.size):
+            below += scores[i] < lowest
+        size = scores.size
+        if 2 * below > size:
+            n_kept = np.uint64(0)
+            for i in range(size):
+                kept[n_kept] = scores[i]
+                n_kept += np.uint64(not scores[i] < lowest)
+            size -= below
+            tally[0] += np.uint32(below)
+            find_places(kept[:size], table, low, scale, last, fullest)
+        else:
+            find_places(scores, table, low, scale, last, fullest)
+        for i in range(size):
+            tally[place[i]] += np.uint32(1)
+
+
+@helper
+def first_not_below(value, start, end, x):
+    """Narrow [start, end) by bisection to few ascending values, the first of them that is not below `x` included."""
+    while end - start > LINEAR:
+        middle = (start + end) // np.uint64(2)
+        if value[middle] < x:
+            start = middle + np.uint64(1)
+        else:
+            end = middle
+    return start
+
+
+@helper
+def blocks_by_merging(positive, negative, blocks):
+    """Fill `blocks` from the scores of both classes, each sorted in ascending order."""
+    n_blocks = 0
+    i = positive.size
+    j = negative.size
+    while i > 0:
+        x = positive[i - 1]
+        while j > 0 and negative[j - 1] > x:
+            j -= 1
+        blocks.above[n_blocks] = negative.size - j
+        while j > 0 and negative[j - 1] == x:
+            j -= 1
+        blocks.at[n_blocks] = negative.size - j
+        while i > 0 and positive[i - 1] == x:
+            i -= 1
+        blocks.positives[n_blocks] = positive.size - i
+        n_blocks += 1
+    return n_blocks
+
+
+@helper
+def append_missing(blocks, n_blocks, classes):
+    """Append the items without a score as one last block, tied below every score."""
+    if classes.missing_positives > 0:
+        blocks.positives[n_blocks] = classes.positives + classes.missing_positives
+        blocks.above[n_blocks] = classes.negatives
+        blocks.at[n_blocks] = classes.negatives + classes.missing_negatives
+        n_blocks += 1
+    return n_blocks
+
+
+@helper
+def new_table(n_positive, like):
+    """Return work space for rankings of up to `n_positive` positives, with scores of the type of `like`."""
+    return GapTable(
+        np.empty(n_positive + 1, like.dtype),
+        np.empty(buckets_for(n_positive) + 1, np.uint32),
+        np.empty(2 * n_positive + 2, np.uint32),
+        new_segment(),
+        np.empty(SEGMENT, like.dtype),
+    )
+
+
+@helper
+def new_segment():
+    """Return work space for a segment of negatives."""
+    return Segment(np.empty(SEGMENT, np.int32), np.empty(SEGMENT, np.uint32), np.empty(SEGMENT, np.uint32))
+
+
+@helper
+def new_blocks(n_positive):
+    """Return a ranking state with room for the blocks of `n_positive` positives and the missing ones."""
+    return Blocks(np.empty(n_positive + 1), np.empty(n_positive + 1), np.empty(n_positive + 1))
+
+
+class Ranking(NamedTuple):
+    """One ranking, beside its blocks."""
+
+    classes: Classes
+    n_unseen: float  # positives that are no item
+    n_missing: float
+    n_ranked: float
+    n_distinct: int

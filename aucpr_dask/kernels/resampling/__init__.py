@@ -1,0 +1,1 @@
+"""Replicates: the same ranking with other multiplicities."""

@@ -1,0 +1,134 @@
+"""Replicates by any estimator: the operating points of one ranking in many resamples side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from aucpr_dask.kernels.areas.full import finish_all
+from aucpr_dask.kernels.areas.interpolated import Moments, Points
+from aucpr_dask.kernels.compiling import Cache, helper
+from aucpr_dask.kernels.rankings.tie_groups import Classes, Ranking
+from aucpr_dask.kernels.resampling.replicates import LANES, LAYOUT, U1
+from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, row_of, rows_of
+
+CACHE = Cache(__name__)
+
+TILE = 32  # steps whose sums stand in a core's own cache
+
+
+@helper
+def fill_points(layout, n_steps, first, count, points, n_points):
+    """Fill the operating points of one ranking in as many lanes as `points` has rows, from lane `first` on.
+
+    Sums run over all lanes a tile of steps at a time; then each lane keeps the steps at which it gains something.
+    """
+    negatives = np.zeros(LANES)
+    positives = np.zeros(LANES)
+    tile_positives = np.empty((TILE, LANES))
+    tile_negatives = np.empty((TILE, LANES))
+    is_weighted = layout.factor.size > 0
+    n_points[:] = 0
+    entry = np.uint64(0)
+    for start in range(0, n_steps, TILE):
+        size = min(TILE, n_steps - start)
+        for t in range(size):
+            for _ in range(layout.n_negatives[start + t]):
+                row = np.uint64(layout.unit[entry])
+                factor = layout.factor[entry] if is_weighted else 1.0
+                entry += np.uint64(1)
+                for lane in range(LANES):
+                    negatives[lane] += factor * count[row, np.uint64(lane)]
+            for _ in range(layout.n_positives[start + t]):
+                row = np.uint64(layout.unit[entry])
+                factor = layout.factor[entry] if is_weighted else 1.0
+                entry += np.uint64(1)
+                for lane in range(LANES):
+                    positives[lane] += factor * count[row, np.uint64(lane)]
+            for lane in range(LANES):
+                tile_positives[t, lane] = positives[lane]
+                tile_negatives[t, lane] = negatives[lane]
+        for lane in range(n_points.size):
+            point = n_points[lane]
+            before = points[0, lane, point - 1] + points[1, lane, point - 1] if point > 0 else 0.0
+            for t in range(size):
+                gained, lost = tile_positives[t, first + lane], tile_negatives[t, first + lane]
+                points[0, lane, point] = gained
+                points[1, lane, point] = lost
+                point += gained + lost > before
+                before = gained + lost
+            n_points[lane] = point
+
+
+@helper
+def fill_moments(layout, n_steps, count, moments):
+    """Fill mean and sample deviation of the positives' scores, then of the negatives', in every lane."""
+    is_weighted = layout.factor.size > 0
+    for side in range(2):
+        largest = np.zeros(LANES)
+        weight = np.zeros(LANES)
+        mean = np.zeros(LANES)
+        square = np.zeros(LANES)
+        for sweep in range(3):  # scaled by the largest: nothing overflows, and equal scores have no deviation
+            entry = np.uint64(0)
+            for step in range(n_steps):
+                n_negatives = np.uint64(layout.n_negatives[step])
+                n_positives = np.uint64(layout.n_positives[step])
+                start = entry if side else entry + n_negatives
+                stop = start + (n_negatives if side else n_positives)
+                entry += n_negatives + n_positives
+                for e in range(start, stop):
+                    row = np.uint64(layout.unit[e])
+                    value = layout.value[e]
+                    factor = layout.factor[e] if is_weighted else 1.0
+                    for lane in range(LANES):
+                        w = factor * count[row, np.uint64(lane)]
+                        scaled = value / largest[lane] if w > 0.0 else 0.0
+                        if sweep == 0:
+                            largest[lane] = max(largest[lane], abs(value) if w > 0.0 else 0.0)
+                        elif sweep == 1:
+                            weight[lane] += w
+                            mean[lane] += w * scaled
+                        else:
+                            square[lane] += w * (scaled - mean[lane]) ** 2
+            if sweep == 1:
+                for lane in range(LANES):
+                    mean[lane] /= weight[lane]
+        for lane in range(LANES):
+            if weight[lane] > 1.0:
+                moments[2 * side, lane] = mean[lane] * largest[lane]
+                moments[2 * side + 1, lane] = np.sqrt(square[lane] / (weight[lane] - 1.0)) * largest[lane]
+
+
+def evaluate_all_lanes(
+    layout, n_steps, missing, n_unseen, count, points, n_points, grid, options, codes, parameters, recalls, out
+):
+    """Evaluate one ranking by any estimator in every lane, as many at a time as `points` has rows.
+
+    `missing` holds the weights of items without a score in each lane: of positives, and of negatives.
+    """
+    moments = np.full((4, LANES), np.nan)
+    if layout.value.size > 0:
+        fill_moments(layout, n_steps, count, moments)
+    for first in range(0, LANES, n_points.size):
+        fill_points(layout, n_steps, first, count, points, n_points)
+        for i in range(n_points.size):
+            lane = first + i
+            n = n_points[i]
+            positives, negatives = (points[0, i, n - 1], points[1, i, n - 1]) if n > 0 else (0.0, 0.0)
+            classes = Classes(positives, negatives, missing[0, lane], missing[1, lane])
+            ranking = Ranking(classes, n_unseen[lane], 0.0, 1.0, 3)
+            spread = Moments(moments[0, lane], moments[1, lane], moments[2, lane], moments[3, lane])
+            curve = Points(points[0, i], points[1, i])
+            finish_all(ranking, curve, n, spread, grid, options, codes, parameters, recalls, out[lane])
+
+
+def signature_of(real):
+    """Return the signature of :func:`evaluate_all_lanes` for counts, or weights, of this type."""
+    arguments = (F8[:, ::1], OPTIONS_TYPE, row_of(I8), row_of(F8), row_of(F8), F8[:, ::1])
+    return types.void(LAYOUT, I8, F8[:, ::1], row_of(F8), rows_of(real), F8[:, :, ::1], I8[::1], *arguments)
+
+
+evaluate_lanes = CACHE.kernel(signature_of(U1))(evaluate_all_lanes)
+
+CACHE.publish()

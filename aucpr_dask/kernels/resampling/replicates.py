@@ -1,0 +1,269 @@
+"""Replicates of rankings: each item counts as often as a resample drew it; nothing is sorted again.
+
+Replicates stand side by side in *lanes*: one row of multiplicities holds those of one unit (an item or a cluster) in
+`LANES` consecutive resamples, so that one vector instruction serves many of them. Rankings that share the units
+share the multiplicities.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from aucpr_dask.kernels.compiling import Cache, helper
+from aucpr_dask.kernels.rankings import tie_groups as gaps
+from aucpr_dask.kernels.rankings.tie_groups import two_sum
+from aucpr_dask.kernels.resampling.streams import WORDS, draw_with_replacement
+from aucpr_dask.kernels.signatures import F8, I8, row_of, rows_of
+
+CACHE = Cache(__name__)
+
+LANES = 64
+DRAWN_TOGETHER = 8  # resamples whose counts stand in a core's own cache before they go to their lanes: bytes of a word
+TURNED = 512  # words of eight counts of each of them that are turned at a time
+IN_A_BYTE = 8  # rows of counts whose sums fit into bytes: that one of them exceeds 31 has a probability of 1 / 32!
+
+EVERY_POINT, POINTS_AT_POSITIVES = 0, 1  # how finely a ranking is laid out
+
+U1, U8, I4 = types.uint8, types.uint64, types.int32
+
+
+class Layout(NamedTuple):
+    """A ranking from the highest score down: entries of one step are its negatives, then its positives."""
+
+    unit: np.ndarray  # of each entry: its row of multiplicities
+    factor: np.ndarray  # of each entry: its weight; empty if all are 1
+    value: np.ndarray  # of each entry: its score; empty unless needed
+    n_negatives: np.ndarray  # of each step: entries
+    n_positives: np.ndarray
+
+
+LAYOUT = types.NamedTuple((I4[::1], F8[::1], F8[::1], I4[::1], I4[::1]), Layout)
+
+
+_ODD = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), np.uint64(0x00000000FFFFFFFF)
+
+
+@helper
+def _exchanged(a, b, level):
+    """Exchange the odd groups of 2^level bytes of one word with the even groups of the other."""
+    shift = np.uint64(8 << level)
+    both = ((a >> shift) ^ b) & _ODD[level]
+    return a ^ (both << shift), b ^ both
+
+
+@helper
+def turn_bytes(rows, turned):
+    """Turn squares of eight words by eight bytes: word 8 w + i gets byte i of word w of each row, the first lowest."""
+    for w in range(rows.shape[1]):
+        a, b, c, d = rows[0, w], rows[1, w], rows[2, w], rows[3, w]
+        e, f, g, h = rows[4, w], rows[5, w], rows[6, w], rows[7, w]
+        a, b = _exchanged(a, b, 0)
+        c, d = _exchanged(c, d, 0)
+        e, f = _exchanged(e, f, 0)
+        g, h = _exchanged(g, h, 0)
+        a, c = _exchanged(a, c, 1)
+        b, d = _exchanged(b, d, 1)
+        e, g = _exchanged(e, g, 1)
+        f, h = _exchanged(f, h, 1)
+        a, e = _exchanged(a, e, 2)
+        b, f = _exchanged(b, f, 2)
+        c, g = _exchanged(c, g, 2)
+        d, h = _exchanged(d, h, 2)
+        start = 8 * w
+        turned[start], turned[start + 1], turned[start + 2], turned[start + 3] = a, b, c, d
+        turned[start + 4], turned[start + 5], turned[start + 6], turned[start + 7] = e, f, g, h
+
+
+@CACHE.kernel(types.void(U8, I8, row_of(I8), row_of(I8), U1[:, ::1]))
+def draw_counts(key, first, size, stratum, count):
+    """Fill the lanes of every unit with how often resamples `first`, `first` + 1, ... draw it; strata apart."""
+    words = np.empty(WORDS, np.uint32)
+    turned = np.empty(8 * TURNED, np.uint64)
+    lanes = count.view(np.uint64)
+    start = 0
+    for s in range(size.size):
+        drawn = np.empty((DRAWN_TOGETHER, (size[s] + 7) // 8), np.uint64)
+        counts = drawn.view(np.uint8)
+        for lane in range(0, LANES, DRAWN_TOGETHER):
+            for j in range(DRAWN_TOGETHER):
+                drawn[j] = 0
+                resample = np.uint64(first + lane + j)
+                draw_with_replacement(key, resample, np.uint64(stratum[s]), words, counts[j, : size[s]])
+            for part in range(0, drawn.shape[1], TURNED):
+                n_words = min(TURNED, drawn.shape[1] - part)
+                turn_bytes(drawn[:, part : part + n_words], turned)
+                for i in range(min(8 * n_words, size[s] - 8 * part)):
+                    lanes[start + 8 * part + i, lane // DRAWN_TOGETHER] = turned[i]
+        start += size[s]
+
+
+@CACHE.kernel(types.void(row_of(F8), row_of(I4), row_of(F8), row_of(F8), I8, LAYOUT, I8[::1]))
+def lay_out(score, unit, positive, negative, detail, layout, sizes):
+    """Fill a layout from items in ascending order of score; `sizes`: its steps and entries.
+
+    An item whose class weights are both zero has no entry. Where only the points at positives matter, consecutive
+    blocks of negatives are one step.
+    """
+    n_entries = n_steps = 0
+    run_is_open = False
+    i = score.size
+    while i > 0:
+        start = i - 1
+        while start > 0 and score[start - 1] == score[start]:
+            start -= 1
+        first = n_entries
+        for j in range(i - 1, start - 1, -1):
+            layout.unit[n_entries] = unit[j]
+            if layout.factor.size > 0:
+                layout.factor[n_entries] = negative[j]
+            if layout.value.size > 0:
+                layout.value[n_entries] = score[j]
+            n_entries += negative[j] > 0.0
+        n_negatives = n_entries - first
+        for j in range(i - 1, start - 1, -1):
+            if positive[j] > 0.0:
+                layout.unit[n_entries] = unit[j]
+                if layout.factor.size > 0:
+                    layout.factor[n_entries] = positive[j]
+                if layout.value.size > 0:
+                    layout.value[n_entries] = score[j]
+                n_entries += 1
+        n_positives = n_entries - first - n_negatives
+        i = start
+        if run_is_open and n_positives == 0:
+            layout.n_negatives[n_steps - 1] += n_negatives
+        elif n_negatives + n_positives > 0:
+            layout.n_negatives[n_steps] = n_negatives
+            layout.n_positives[n_steps] = n_positives
+            n_steps += 1
+        else:
+            continue
+        run_is_open = detail != EVERY_POINT and n_positives == 0
+    sizes[0], sizes[1] = n_steps, n_entries
+
+
+@CACHE.kernel(I8(row_of(F8), row_of(F8), row_of(I4), row_of(U1), types.boolean, I4[::1], I4[::1], I4[::1]))
+def lay_out_precision(ascending, score, unit, classes, may_refuse, entries, n_negatives, n_positives):
+    """Lay a ranking out for average precision, in steps that end with the positives of one score; return their number.
+
+    `ascending` are the scores of the positives; bit 0 of `classes` tells the negatives, bit 1 the positives. Only the
+    positives have to be sorted: each item falls into the step of the highest positive that is not above it. Items below
+    all of them change no precision and have no entry. The order within a class and step does not matter. With
+    `may_refuse`, return -1 if the positives crowd in few buckets.
+    """
+    table = gaps.new_table(ascending.size, score)
+    n_steps = gaps.distinct(ascending, table.value)
+    n_negatives[:] = 0
+    n_positives[:] = 0
+    if n_steps == 0:
+        return 0
+    n_buckets = gaps.buckets_for(n_steps)
+    low, scale, last = gaps.bucket_scale(table.value, n_steps, n_buckets)
+    crowding, fullest = gaps.fill_buckets(table, n_steps, n_buckets, low, scale, last)
+    if may_refuse and crowding > gaps.CROWDED * n_steps:
+        return -1
+    step_of = np.empty(score.size, np.int32)
+    place = table.segment.place
+    for start in range(0, score.size, gaps.SEGMENT):
+        scores = score[start : start + gaps.SEGMENT]
+        gaps.find_places(scores, table, low, scale, last, fullest)
+        for i in range(scores.size):
+            step = n_steps - min((np.int64(place[i]) + 1) // 2, n_steps)
+            step_of[start + i] = step
+            n_negatives[step] += classes[start + i] & 1
+            n_positives[step] += classes[start + i] >> 1
+    following = np.empty((n_steps, 2), np.int32)
+    entry = 0
+    for step in range(n_steps):
+        following[step, 0] = entry
+        following[step, 1] = entry + n_negatives[step]
+        entry += n_negatives[step] + n_positives[step]
+    for i in range(score.size):
+        step = step_of[i]
+        if step < n_steps:
+            if classes[i] & 1:
+                entries[following[step, 0]] = unit[i]
+                following[step, 0] += 1
+            if classes[i] & 2:
+                entries[following[step, 1]] = unit[i]
+                following[step, 1] += 1
+    return n_steps
+
+
+@intrinsic
+def add_counts(typing_context, count, unit, first, last, total):
+    """Add the counts of entries `first` to `last` - 1 to the totals, of int32, of the lanes.
+
+    Up to `IN_A_BYTE` rows are added as bytes: one instruction for a row of 64 lanes. The compiler finds no such form of
+    a loop: it widens each count first, or asks at every row whether it overlaps the totals.
+    """
+    signature = types.void(count, unit, types.int64, types.int64, total)
+
+    def generate(context, builder, signature, arguments):
+        whole = ir.IntType(64)
+        narrow, wide = ir.VectorType(ir.IntType(8), LANES), ir.VectorType(ir.IntType(32), LANES)
+
+        def data_of(place, vector=None):
+            data = context.make_array(signature.args[place])(context, builder, arguments[place]).data
+            return data if vector is None else builder.bitcast(data, vector.as_pointer())
+
+        counts, units, totals = data_of(0, narrow), data_of(1), data_of(4, wide)
+        first, last = arguments[2:4]
+        at_once = ir.Constant(whole, IN_A_BYTE)
+        total = cgutils.alloca_once_value(builder, builder.load(totals, align=4))
+        with cgutils.for_range_slice(builder, first, last, at_once, whole) as (start, _):
+            end = builder.add(start, at_once)
+            end = builder.select(builder.icmp_signed("<", end, last), end, last)
+            part = cgutils.alloca_once(builder, narrow)
+            builder.store(ir.Constant(narrow, None), part)
+            with cgutils.for_range_slice(builder, start, end, ir.Constant(whole, 1), whole) as (entry, _):
+                row = builder.sext(builder.load(builder.gep(units, [entry])), whole)
+                more = builder.load(builder.gep(counts, [row]), align=1)
+                builder.store(builder.add(builder.load(part), more), part)
+            builder.store(builder.add(builder.load(total), builder.zext(builder.load(part), wide)), total)
+        builder.store(builder.load(total), totals, align=4)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+_STEPS = rows_of(I4), rows_of(I4), row_of(I8)
+
+
+@CACHE.kernel(types.void(rows_of(I4), *_STEPS, row_of(F8), rows_of(U1), F8[:, ::1]))
+def average_precision_lanes(unit, n_negatives, n_positives, n_steps, n_unseen, count, out):
+    """Average precision of every ranking in every lane; counts are whole, and so are all sums.
+
+    The first four are layouts, one in each row; `n_unseen` is how much the positives that are no item count in a lane.
+    """
+    negatives, positives, gained = np.empty((3, LANES), np.int32)
+    area, error = np.empty((2, LANES))
+    for ranking in range(n_steps.size):
+        negatives[:] = 0
+        positives[:] = 0
+        area[:] = 0
+        error[:] = 0
+        entry = 0
+        for step in range(n_steps[ranking]):
+            end = entry + n_negatives[ranking, step]
+            add_counts(count, unit[ranking], entry, end, negatives)
+            entry = end + n_positives[ranking, step]
+            gained[:] = 0
+            add_counts(count, unit[ranking], end, entry, gained)
+            for lane in range(LANES):
+                positives[lane] += gained[lane]
+                hits = float(positives[lane])
+                precision = hits / max(hits + negatives[lane], 1.0)
+                area[lane], error[lane] = two_sum(area[lane], error[lane], gained[lane] * precision)
+        for lane in range(LANES):
+            value = (area[lane] + error[lane]) / (positives[lane] + n_unseen[lane])
+            out[ranking, lane] = 1.0 if value > 1.0 else value
+
+
+CACHE.publish()

@@ -1,0 +1,409 @@
+"""From rankings to their replicates: who shares multiplicities with whom, and how much memory that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucpr_dask.kernels.areas.rows import _PANEL, Floats
+from aucpr_dask.kernels.codes import AVERAGE_PRECISION, BINORMAL, INTERPOLATED_MEAN, INTERPOLATED_MEDIAN
+from aucpr_dask.kernels.options import MISSING_DROP, N_COLUMNS, Options, Targets
+from aucpr_dask.kernels.rankings.tie_groups import BUCKETS_PER_POSITIVE, TABLE_BUCKETS
+
+LAYOUT_BYTES = 1 << 27  # layouts of rankings that share one draw of multiplicities
+POINT_BYTES = 1 << 26  # operating points of the replicates of one ranking at a time
+CACHE_LINE = 64
+MISSING_AT_ONCE = 1024  # items without a score whose multiplicities are added up together
+
+ROUNDING = 1e-13  # a change of an estimate, times n, below which it is noise of the arithmetic
+
+NEED_EVERY_POINT = (INTERPOLATED_MEAN, INTERPOLATED_MEDIAN, BINORMAL)
+
+
+class Units(NamedTuple):
+    """What is resampled: the units of every stratum, for each item its unit (-1: it is no item), and the unseen ones.
+
+    A positive that is no item is drawn like the others: it is one that every model has missed.
+    """
+
+    size: NDArray[np.int64]
+    stratum: NDArray[np.int64]
+    of_item: NDArray[np.int32]
+    unseen: slice
+
+
+def replicate_rows(
+    score: Floats,
+    positive: NDArray[np.float64],
+    negative: NDArray[np.float64],
+    class_row: NDArray[np.int64],
+    cluster: NDArray[np.int64] | None,
+    key: NDArray[np.uint64],
+    n_unseen: NDArray[np.float64],
+    options: Options,
+    targets: Targets,
+    n_resamples: int,
+    bayesian: bool = False,
+    is_stratified: bool = True,
+    first_resample: int = 0,
+) -> NDArray[np.float64]:
+    """Evaluate resamples of rankings.
+
+    Resample r of a ranking depends on its key and r alone. Rankings of equal key, classes and clusters share it.
+    Positives and negatives are drawn apart, each as many as there are, if that is asked for; clusters, and items that
+    belong to both classes, are drawn from all. From a single cluster nothing can be drawn: its replicates are NaN.
+
+    Parameters
+    ----------
+    score : ndarray, shape (rows, items), float32 or float64
+    positive, negative : ndarray of float64, shape (class rows, items)
+        Weight of every item in each class; 0 and 1 without weights.
+    class_row : ndarray of int64, shape (rows,)
+    cluster : ndarray of int64, shape (items,), or None
+        Numbers of the clusters to draw in place of items; those of items without weights do not matter.
+    key : ndarray of uint64, shape (rows,)
+    n_unseen : ndarray of float64, shape (rows,)
+        Positives that are no item; none of them with clusters.
+    options : Options
+    targets : Targets
+    n_resamples : int
+    bayesian : bool
+        Dirichlet weights in place of multiplicities.
+    is_stratified : bool
+        Whether positives and negatives are drawn apart.
+    first_resample : int
+        The first one to evaluate; those before it are known.
+
+    Returns
+    -------
+    ndarray of float64, shape (rows, estimators, n_resamples - first_resample)
+    """
+    out = np.empty((len(score), targets.codes.size, n_resamples - first_resample))
+    n_items = score.shape[1]
+    panel = _rankings_at_once(n_items)
+    for group in _sharing(class_row, key, n_unseen):
+        classes = positive[class_row[group[0]]], negative[class_row[group[0]]]
+        units = units_of(*classes, cluster, int(n_unseen[group[0]]), is_stratified)
+        if cluster is not None and units.size[0] < 2:
+            out[group] = np.nan
+            continue
+        for start in range(0, group.size, panel):
+            rows = group[start : start + panel]
+            drawn = units, key[rows[0]], range(first_resample, n_resamples), bayesian
+            out[rows] = _replicate_group(score[rows], *classes, drawn, options, targets)
+    return out
+
+
+def planned_bytes(n_rows: int, n_items: int, n_estimators: int, n_resamples: int, bayesian: bool = False) -> int:
+    """Return how many bytes the replicates of rankings take at most, their scores aside.
+
+    That is the multiplicities of `LANES` resamples, the layouts of the rankings that share them, operating
+    points, and the replicates; never items times resamples times rankings.
+    """
+    from aucpr_dask.kernels.resampling.replicates import DRAWN_TOGETHER, LANES
+
+    counts = n_items * (8 * (LANES + 1) if bayesian else LANES + DRAWN_TOGETHER)
+    missing = min(n_items, MISSING_AT_ONCE) * LANES * 16
+    layouts = (min(n_rows, _rankings_at_once(n_items)) * 48 + 64) * n_items  # with scores, and one being laid out
+    layouts += 4 * min(BUCKETS_PER_POSITIVE * n_items, TABLE_BUCKETS)
+    points = max(POINT_BYTES, 8 * 16 * n_items) + 6 * 8 * n_items
+    return counts + missing + layouts + points + 8 * n_rows * n_estimators * n_resamples
+
+
+def _rankings_at_once(n_items: int) -> int:
+    return max(1, LAYOUT_BYTES // (20 * max(1, n_items)))
+
+
+def _sharing(
+    class_row: NDArray[np.int64], key: NDArray[np.uint64], n_unseen: NDArray[np.float64]
+) -> Iterator[NDArray[np.int64]]:
+    """Yield the rows that share multiplicities."""
+    facts = np.stack([class_row.astype(np.uint64), key, n_unseen.astype(np.uint64)], axis=1)
+    _, group = np.unique(facts, axis=0, return_inverse=True)
+    order = np.argsort(group.ravel(), kind="stable")
+    if order.size > 0:
+        yield from np.split(order, np.flatnonzero(np.diff(group.ravel()[order])) + 1)
+
+
+def units_of(
+    positive: NDArray[np.float64],
+    negative: NDArray[np.float64],
+    cluster: NDArray[np.int64] | None,
+    n_unseen: int = 0,
+    is_stratified: bool = True,
+) -> Units:
+    """Return the units to draw: clusters; or items, by class if that is asked for and none belongs to both."""
+    from aucpr_dask.kernels.resampling.streams import NEGATIVES, POSITIVES, UNITS
+
+    is_positive, is_negative = positive > 0, negative > 0
+    of_item = np.full(positive.size, -1, dtype=np.int32)
+    counted = is_positive | is_negative
+    if cluster is not None:
+        _, of_item[counted] = np.unique(cluster[counted], return_inverse=True)
+        n = int(of_item.max(initial=-1)) + 1
+        return Units(np.array([n]), np.array([UNITS]), of_item, slice(n, n))
+    if not is_stratified or (is_positive & is_negative).any():
+        n = int(counted.sum())
+        of_item[counted] = np.arange(n, dtype=np.int32)
+        return Units(np.array([n + n_unseen]), np.array([UNITS]), of_item, slice(n, n + n_unseen))
+    n, m = int(is_positive.sum()), int(is_negative.sum())
+    of_item[is_positive] = np.arange(n, dtype=np.int32)
+    of_item[is_negative] = np.arange(n + n_unseen, n + n_unseen + m, dtype=np.int32)
+    return Units(np.array([n + n_unseen, m]), np.array([POSITIVES, NEGATIVES]), of_item, slice(n, n + n_unseen))
+
+
+def accelerations(
+    score: Floats,
+    positive: NDArray[np.float64],
+    negative: NDArray[np.float64],
+    class_row: NDArray[np.int64],
+    cluster: NDArray[np.int64] | None,
+    n_unseen: NDArray[np.float64],
+    options: Options,
+    targets: Targets,
+    is_stratified: bool = True,
+) -> NDArray[np.float64]:
+    """Compute the acceleration of the BCa interval of every estimator from its exact jackknife.
+
+    With U = (n - 1)(mean of the estimates without one unit of the stratum - estimate without this unit), n the units of
+    the stratum, it is ``(1/6) sum U^3/n^3 / (sum U^2/n^2)^(3/2)`` over all units. Without weights and clusters, items
+    of a class that stand in one step are alike, and one of them is left out for all.
+
+    Parameters
+    ----------
+    score, positive, negative, class_row, cluster, n_unseen, options, targets, is_stratified
+        See :func:`replicate_rows`.
+
+    Returns
+    -------
+    ndarray of float64, shape (rows, estimators)
+    """
+    out = np.empty((len(score), targets.codes.size))
+    for row, items in enumerate(score):
+        classes = positive[class_row[row]], negative[class_row[row]]
+        units = units_of(*classes, cluster, int(n_unseen[row]), is_stratified)
+        ranking = _Ranking(items, *classes, units, options, targets)
+        out[row] = _acceleration(ranking, units, ranking.alike(units, are_units_items=cluster is None))
+    return out
+
+
+def _acceleration(
+    ranking: _Ranking, units: Units, alike: tuple[NDArray[np.int64], NDArray[np.int64]]
+) -> NDArray[np.float64]:
+    """Leave out one unit of each kind, as many at a time as there are lanes."""
+    from aucpr_dask.kernels.resampling.replicates import LANES
+
+    unit, number = alike
+    count = np.ones((int(units.size.sum()), LANES), np.uint8)
+    without = []
+    for start in range(0, unit.size, LANES):
+        here = unit[start : start + LANES]
+        count[here, np.arange(here.size)] = 0
+        without.append(ranking.evaluate(count, units)[: here.size])
+        count[here, np.arange(here.size)] = 1
+    values = np.concatenate(without) if without else np.empty((0, 1))
+    squares = cubes = np.zeros(values.shape[1])
+    ends = np.cumsum(units.size)
+    for n, end in zip(units.size, ends, strict=True):
+        in_stratum = (unit >= end - n) & (unit < end)
+        if n < 2 or not in_stratum.any():
+            continue
+        weight, part = number[in_stratum, None], values[in_stratum]
+        deviation = (n - 1) * ((weight * part).sum(axis=0) / n - part)
+        deviation[np.abs(deviation) < ROUNDING * n] = 0.0
+        squares = squares + (weight * deviation**2).sum(axis=0) / n**2
+        cubes = cubes + (weight * deviation**3).sum(axis=0) / n**3
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(squares == 0, 0.0, cubes / (6 * squares**1.5))
+
+
+def _replicate_group(
+    score: Floats,
+    positive: NDArray[np.float64],
+    negative: NDArray[np.float64],
+    drawn: tuple[Units, np.uint64, range, bool],
+    options: Options,
+    targets: Targets,
+) -> NDArray[np.float64]:
+    """Evaluate rankings that share multiplicities: those of units, by a key, in these resamples, Bayesian or not."""
+    from aucpr_dask.kernels.resampling import replicates as kernel
+
+    units, key, resamples, bayesian = drawn
+    lanes = kernel.LANES
+    is_plain = _only_average_precision(score, positive, negative, options, targets) and not bayesian
+    rankings: Any
+    if is_plain:
+        rankings = _PlainRankings(score, positive, negative, units)
+    else:
+        rankings = [_Ranking(row, positive, negative, units, options, targets) for row in score]
+    count = _rows_of_lanes(int(units.size.sum()), np.float64 if bayesian else np.uint8)
+    out = np.empty((len(score), targets.codes.size, len(resamples)))
+    draw: Any = kernel.draw_counts
+    if bayesian:
+        from aucpr_dask.kernels.resampling.bayesian import draw_weights as draw
+    for first in range(resamples.start // lanes * lanes, resamples.stop, lanes):  # they are drawn in whole lanes
+        draw(key, first, units.size, units.stratum, count)
+        wanted = slice(max(0, resamples.start - first), min(lanes, resamples.stop - first))
+        here = slice(first + wanted.start - resamples.start, first + wanted.stop - resamples.start)
+        if is_plain:
+            out[:, :, here] = rankings.evaluate(count, units)[:, None, wanted]
+            continue
+        for row, ranking in enumerate(rankings):
+            out[row, :, here] = ranking.evaluate(count, units)[wanted].T
+    return out
+
+
+def _rows_of_lanes(n: int, dtype: Any) -> NDArray[Any]:
+    """Return room for rows of lanes, none of which begins within a line of the cache: it would be read from two."""
+    from aucpr_dask.kernels.resampling.replicates import LANES
+
+    n_bytes = n * LANES * np.dtype(dtype).itemsize
+    memory = np.empty(n_bytes + CACHE_LINE, np.uint8)
+    start = -memory.ctypes.data % CACHE_LINE
+    rows: NDArray[Any] = memory[start : start + n_bytes].view(dtype).reshape(n, LANES)
+    return rows
+
+
+def _only_average_precision(
+    score: Floats, positive: NDArray[np.float64], negative: NDArray[np.float64], options: Options, targets: Targets
+) -> bool:
+    """Tell whether plain counts of items give all that is asked for."""
+    return bool(
+        np.all(targets.codes == AVERAGE_PRECISION)
+        and targets.are_basic
+        and np.isnan(options.prevalence)
+        and all(np.all((weight == 0) | (weight == 1)) for weight in (positive, negative))
+        and (options.missing == MISSING_DROP or not np.isnan(score).any())
+    )
+
+
+def _unseen(count: NDArray[Any], units: Units) -> NDArray[np.float64]:
+    """Return how much the positives that are no item count in every lane."""
+    unseen: NDArray[np.float64] = count[units.unseen].sum(axis=0, dtype=np.float64)
+    return unseen
+
+
+class _PlainRankings:
+    """Rankings of items without weights, laid out for average precision."""
+
+    def __init__(
+        self, score: Floats, positive: NDArray[np.float64], negative: NDArray[np.float64], units: Units
+    ) -> None:
+        from aucpr_dask.kernels.resampling import replicates as kernel
+
+        n_positive, n_negative = int(np.count_nonzero(positive)), int(np.count_nonzero(negative))
+        self._unit = np.empty((len(score), n_positive + n_negative), np.int32)
+        self._n_negatives, self._n_positives = np.empty((2, len(score), n_positive + 1), np.int32)
+        self._n_steps = np.empty(len(score), np.int64)
+        classes = ((negative > 0) + 2 * (positive > 0)).astype(np.uint8)
+        is_positive = positive > 0
+        for row, items in enumerate(score):
+            items = items.astype(np.float64)
+            layout = self._unit[row], self._n_negatives[row], self._n_positives[row]
+            for may_refuse in (True, False):
+                ascending = items[is_positive]
+                ascending = np.sort(ascending[~np.isnan(ascending)])
+                arguments = ascending, items, units.of_item, classes, may_refuse
+                self._n_steps[row] = kernel.lay_out_precision(*arguments, *layout)
+                if self._n_steps[row] >= 0:
+                    break
+                ranks = np.unique(items, return_inverse=True)[1]  # which do not crowd
+                items = np.where(np.isnan(items), np.nan, ranks)
+
+    def evaluate(self, count: NDArray[np.uint8], units: Units) -> NDArray[np.float64]:
+        """Return average precision in every lane, shape (rankings, lanes)."""
+        from aucpr_dask.kernels.resampling import replicates as kernel
+
+        out = np.empty((len(self._n_steps), kernel.LANES))
+        steps = self._n_negatives, self._n_positives, self._n_steps
+        kernel.average_precision_lanes(self._unit, *steps, _unseen(count, units), count, out)
+        return out
+
+
+class _Ranking:
+    """One ranking, laid out for any estimator."""
+
+    def __init__(
+        self,
+        score: Floats,
+        positive: NDArray[np.float64],
+        negative: NDArray[np.float64],
+        units: Units,
+        options: Options,
+        targets: Targets,
+    ) -> None:
+        from aucpr_dask.kernels.resampling import replicates as kernel
+
+        n_positive, n_negative = int(np.count_nonzero(positive)), int(np.count_nonzero(negative))
+        every_point = bool(np.isin(targets.codes, NEED_EVERY_POINT).any())
+        most_steps = score.size if every_point else min(2 * n_positive + 1, score.size)
+        n_entries = n_positive + n_negative
+        is_weighted = any(((weight != 0) & (weight != 1)).any() for weight in (positive, negative))
+        needs_values = BINORMAL in targets.codes
+        self._layout = kernel.Layout(
+            np.empty(n_entries + 1, np.int32),
+            np.empty(n_entries + 1 if is_weighted else 0),
+            np.empty(n_entries + 1 if needs_values else 0),
+            np.empty(most_steps, np.int32),
+            np.empty(most_steps, np.int32),
+        )
+        detail = kernel.EVERY_POINT if every_point else kernel.POINTS_AT_POSITIVES
+        order = np.argsort(score, kind="stable")  # weights add up in the order of ties; NaN last
+        order = order[: score.size - np.count_nonzero(np.isnan(score))]
+        items = score[order].astype(np.float64), units.of_item[order], positive[order], negative[order]
+        sizes = np.empty(2, np.int64)
+        kernel.lay_out(*items, detail, self._layout, sizes)
+        self._n_steps = int(sizes[0])
+        self._missing = np.flatnonzero(np.isnan(score) & (units.of_item >= 0))
+        self._classes = positive, negative
+        self._unit = units.of_item
+        self._wanted = options, targets
+
+    def evaluate(self, count: NDArray[Any], units: Units) -> NDArray[np.float64]:
+        """Return the estimates in every lane, shape (lanes, estimators)."""
+        from aucpr_dask.kernels.resampling import replicates as kernel
+
+        options, targets = self._wanted
+        out = np.full((kernel.LANES, targets.codes.size + N_COLUMNS), np.nan)
+        n_lanes = kernel.LANES
+        while n_lanes > 8 and 16 * n_lanes * self._n_steps > POINT_BYTES:
+            n_lanes //= 2
+        points = np.empty((2, n_lanes, self._n_steps + 2))
+        n_points = np.empty(n_lanes, np.int64)
+        function: Any
+        if count.dtype == np.uint8:
+            from aucpr_dask.kernels.resampling.lanes import evaluate_lanes as function
+        else:
+            from aucpr_dask.kernels.resampling.bayesian import evaluate_weighted_lanes as function
+        missing = self._missing_in(count)
+        arguments = _unseen(count, units), count, points, n_points, _PANEL, options, *targets, out
+        function(self._layout, self._n_steps, missing, *arguments)
+        return out[:, : targets.codes.size]
+
+    def alike(self, units: Units, *, are_units_items: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return units, and for how many each stands: without it, the estimates are those without any of these."""
+        if not are_units_items or self._layout.factor.size > 0 or self._layout.value.size > 0 or self._missing.size > 0:
+            n = int(units.size.sum())
+            return np.arange(n), np.ones(n, np.int64)
+        runs = np.stack([self._layout.n_negatives[: self._n_steps], self._layout.n_positives[: self._n_steps]], axis=1)
+        length = runs.ravel().astype(np.int64)
+        first = np.cumsum(length) - length
+        unit = self._layout.unit[first[length > 0]].astype(np.int64)
+        number = length[length > 0]
+        n_unseen = units.unseen.stop - units.unseen.start
+        if n_unseen > 0:
+            unit, number = np.append(unit, units.unseen.start), np.append(number, n_unseen)
+        return unit, number
+
+    def _missing_in(self, count: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the weights of the items without a score in every lane: of positives, and of negatives."""
+        out = np.zeros((2, count.shape[1]))
+        for start in range(0, self._missing.size, MISSING_AT_ONCE):
+            item = self._missing[start : start + MISSING_AT_ONCE]
+            drawn = count[self._unit[item]].astype(np.float64)
+            for total, weight in zip(out, self._classes, strict=True):
+                total += np.einsum("i,ij->j", weight[item], drawn)  # unlike @, in one order whatever the machine
+        return out

@@ -1,0 +1,1 @@
+"""From store to store: planned, recorded, resumable."""

@@ -1,0 +1,1 @@
+"""The words: variables, estimators, intervals, options, labels and names, as frozen records."""

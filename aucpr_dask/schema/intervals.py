@@ -1,0 +1,175 @@
+"""One frozen record per interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aucpr_dask.schema.estimators import AREAS, BOYD, ESTIMATORS
+
+
+@dataclass(frozen=True)
+class IntervalSpec:
+    """An interval around an estimate.
+
+    Parameters
+    ----------
+    name : str
+        The name users give.
+    formula : str
+        The bounds in plain mathematics, in the symbols of `INTERVAL_SYMBOLS`.
+    when : str
+        When to use it and what is known of its coverage.
+    doi : str
+        Where it was defined.
+    needs : tuple of str
+        What it is made from, beside the estimate: keys of `INTERVAL_NEEDS`.
+    estimators : tuple of str or None
+        The estimators that have it; None if all have.
+    """
+
+    name: str
+    formula: str
+    when: str
+    doi: str
+    needs: tuple[str, ...] = ("positives",)
+    estimators: tuple[str, ...] | None = None
+
+    @property
+    def is_formula(self) -> bool:
+        """Whether it follows from the estimate and the number of positives alone."""
+        return self.needs == ("positives",)
+
+
+INTERVAL_SYMBOLS = (
+    "t is the estimate, n the number of positives, z the normal quantile of the level, a = (1 - level)/2; s the "
+    "standard error by the influence function; t* and s* the estimate and standard error of a bootstrap replicate, "
+    "Q(p) the linear quantile (type 7) of the B replicates; Phi the normal distribution function."
+)
+
+INTERVAL_NEEDS = {
+    "positives": "the number of positives",
+    "error": "the influence function",
+    "replicates": "resamples",
+    "jackknife": "the estimates without each item",
+    "folds": "folds of a cross-validation",
+}
+
+_DAVISON = "10.1017/CBO9780511802843"
+
+_HAMPEL = "10.1080/01621459.1974.10482962"
+
+_AVERAGE_PRECISION = ("average_precision",)
+
+INTERVALS = {
+    spec.name: spec
+    for spec in (
+        IntervalSpec(
+            "binomial",
+            "t +- z sqrt(t(1-t)/n)",
+            "Near-nominal at moderate areas; may leave [0, 1] and is empty at 0 and 1.",
+            BOYD,
+            estimators=AREAS,
+        ),
+        IntervalSpec(
+            "logit",
+            "expit(logit t +- z / sqrt(n t(1-t))); [0, 1] at t = 0 or 1",
+            "The default: stays inside [0, 1], conservative at few positives.",
+            BOYD,
+            estimators=AREAS,
+        ),
+        IntervalSpec(
+            "wilson",
+            "(t + z^2/2n +- z sqrt(t(1-t)/n + z^2/4n^2)) / (1 + z^2/n)",
+            "Informative at areas of 0 and 1.",
+            "10.1080/01621459.1927.10502953",
+            estimators=AREAS,
+        ),
+        IntervalSpec(
+            "clopper_pearson",
+            "Beta quantiles at x = n t, not rounded",
+            "The widest; informative at areas of 0 and 1.",
+            "10.1093/biomet/26.4.404",
+            estimators=AREAS,
+        ),
+        IntervalSpec(
+            "bootstrap",
+            "Q(a), Q(1-a)",
+            "The percentile interval of a stratified bootstrap, for any estimator; below the level at few positives.",
+            "10.1214/aos/1176344552",
+            ("replicates",),
+        ),
+        IntervalSpec(
+            "basic",
+            "2t - Q(1-a), 2t - Q(a)",
+            "The percentile interval mirrored at the estimate, for t* - t that hardly depends on the true area; may "
+            "leave [0, 1], and is further below the level than bootstrap.",
+            _DAVISON,
+            ("replicates",),
+        ),
+        IntervalSpec(
+            "bca",
+            "Q(Phi(b + (b -+ z)/(1 - c(b -+ z)))), b = Phi^-1((#(t* < t) + #(t* <= t))/2B), c the acceleration",
+            "The percentile interval corrected for bias and skewness; second-order accurate in large samples, but at "
+            "few positives as far below the level as bootstrap. It reads far tails: take 1000 resamples or more.",
+            "10.1080/01621459.1987.10478410",
+            ("replicates", "jackknife"),
+        ),
+        IntervalSpec(
+            "bootstrap_t",
+            "t - s Q_T(1-a), t - s Q_T(a), Q_T the quantile of (t* - t)/s* over replicates with s* > 0",
+            "Second-order accurate in large samples, and the nearest to the level of those that resample; may leave "
+            "[0, 1], is unsteady where s* is small, and NaN for a perfect ranking.",
+            _DAVISON,
+            ("replicates", "error"),
+            _AVERAGE_PRECISION,
+        ),
+        IntervalSpec(
+            "bayesian",
+            "Q(a), Q(1-a) of replicates whose items have Dirichlet weights within each class",
+            "A credible interval; close to bootstrap, smoother, and as far below the level at few positives.",
+            "10.1214/aos/1176345338",
+            ("replicates",),
+            estimators=tuple(name for name in ESTIMATORS if name != "discrete"),
+        ),
+        IntervalSpec(
+            "influence",
+            "t +- z s",
+            "No resampling; may leave [0, 1], is empty for a perfect ranking, and is below the level at few positives.",
+            _HAMPEL,
+            ("error",),
+            _AVERAGE_PRECISION,
+        ),
+        IntervalSpec(
+            "influence_logit",
+            "expit(logit t +- z s / (t(1-t))); [0, 1] at t = 0 or 1",
+            "As influence, inside [0, 1]; the sample's own spread in place of the binomial one of logit.",
+            _HAMPEL,
+            ("error",),
+            _AVERAGE_PRECISION,
+        ),
+        IntervalSpec(
+            "influence_logit_t",
+            "expit(logit t +- q s / (t(1-t))), q Student's with n-1 degrees of freedom; [0, 1] at t = 0 or 1, or n = 1",
+            "The widest of the three at few positives, and narrower than logit from some 50 on; it can fall a little "
+            "short of the level where logit does not.",
+            _HAMPEL,
+            ("positives", "error"),
+            _AVERAGE_PRECISION,
+        ),
+        IntervalSpec(
+            "cross_validation",
+            "mean of k folds +- z sd/sqrt(k)",
+            "Around the mean of the folds, which is biased where a fold has few positives: far below the level unless "
+            "every fold has many. NaN if a fold has none.",
+            BOYD,
+            ("folds",),
+        ),
+        IntervalSpec(
+            "cross_validation_t",
+            "mean of k folds +- q sd/sqrt(k), q Student's with k-1 degrees of freedom",
+            "As cross_validation, and wider; not wide enough to make up for the bias.",
+            BOYD,
+            ("folds",),
+        ),
+    )
+}

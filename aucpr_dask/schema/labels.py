@@ -1,0 +1,52 @@
+"""Which values labels and weights may take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucpr_dask.errors import InvalidInputError, few
+from aucpr_dask.schema.variables import PADDING
+
+HIGHEST_GRADE = 127
+
+
+def check_labels(label: NDArray[Any], positive_from: int | None, where: str) -> None:
+    """Raise if a label is outside -2, -1, 0, 1 (with `positive_from`: -2, -1 and whole grades from 0 to 127)."""
+    highest = 1 if positive_from is None else HIGHEST_GRADE
+    if label.dtype.kind in "iu" and (label.size == 0 or (label.min() >= PADDING and label.max() <= highest)):
+        return
+    if label.dtype.kind == "b":
+        return
+    if label.dtype.kind not in "iuf":
+        raise InvalidInputError(
+            "labels are not numbers", where=where, received=f"dtype {label.dtype}", allowed="integers or bool"
+        )
+    bad = label[~((label >= PADDING) & (label <= highest) & (label == np.rint(label)))]
+    if bad.size:
+        values = np.unique(bad)
+        raise InvalidInputError(
+            "labels outside their domain",
+            where=where,
+            received=f"{bad.size} labels with values {few(values)}",
+            allowed=f"1 positive, 0 negative, -1 unjudged, -2 padding; whole numbers up to {highest}",
+            remedy="pass positive_from=GRADE (--positive-from) if these are graded labels"
+            if positive_from is None and bool(np.all(values > 1))
+            else None,
+        )
+
+
+def check_weights(weight: NDArray[Any], where: str) -> None:
+    """Raise if a weight is negative, NaN or infinite."""
+    if weight.dtype.kind not in "fiub":
+        raise InvalidInputError("weights must be numbers", where=where, received=f"dtype {weight.dtype}")
+    bad = ~(np.isfinite(weight) & (weight >= 0))
+    if bad.any():
+        raise InvalidInputError(
+            "weights must be finite and not negative",
+            where=where,
+            received=f"{int(bad.sum())} others, first {weight[bad].flat[0]!r}",
+            remedy="set the weight of an item to 0 to leave it out",
+        )

@@ -1,0 +1,67 @@
+"""What comes from others: names that stay inside a store, and stores of nothing but numbers and text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from aucpr_dask.errors import InvalidInputError
+
+LONGEST_NAME = 255  # bytes: what file systems allow
+RESERVED_NAMES = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", "ledger"})
+
+
+def check_node_name(name: str, where: object) -> str:
+    """Return `name` if it can name a node of a store: one folder, inside it, that is nobody else's.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is empty, consists of periods, begins with ``__`` (Zarr's own), is a file of Zarr or of ours, is longer
+        than file systems allow, or holds slashes, control characters or what is not Unicode.
+
+    Examples
+    --------
+    >>> check_node_name("clef tar, 2017", "dataset")
+    'clef tar, 2017'
+    """
+    is_inside = bool(name.strip(".")) and not any(char in "/\\" or not _is_text(char) for char in name)
+    is_free = not name.startswith("__") and name not in RESERVED_NAMES
+    if is_inside and is_free and len(name.encode()) <= LONGEST_NAME:
+        return name
+    raise InvalidInputError(
+        "this cannot name a data set or a variable of a store",
+        where=where,
+        received=shortened_name(name),
+        allowed=f"up to {LONGEST_NAME} bytes of text without slashes, backslashes and control characters; not only "
+        f"periods; not beginning with '__'; none of {', '.join(sorted(RESERVED_NAMES))}",
+        remedy="rename it",
+    )
+
+
+def check_names(names: Iterable[object], where: str) -> None:
+    """Raise if a name is no text: it holds halves of surrogate pairs, as file names of other encodings do.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the first.
+    """
+    for name in names:
+        if isinstance(name, str) and not _is_unicode(name):
+            raise InvalidInputError(
+                "this name is not Unicode", where=where, received=shortened_name(name), remedy="rename it"
+            )
+
+
+def _is_text(char: str) -> bool:
+    """Whether a character is neither a control character nor half of a surrogate pair."""
+    return not (char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff")
+
+
+def _is_unicode(name: str) -> bool:
+    return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
+
+
+def shortened_name(name: str, most: int = 100) -> str:
+    """Return a name as an error may quote it."""
+    return repr(name) if len(name) <= most else f"{name[:most]!r}..., {len(name):,} characters"

@@ -1,0 +1,148 @@
+"""One frozen record per variable of a score data set and of a result.
+
+The same records validate what comes in, annotate what goes out and generate the reference page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    pass
+
+MODEL, QUERY, ITEM = "model", "query", "item"
+ESTIMATOR, METHOD, BOUND, GRADE = "estimator", "method", "ci_bound", "grade"
+RESAMPLE, FOLD = "resample", "fold"
+BOUNDS = ("lower", "upper")
+
+POSITIVE, NEGATIVE, UNJUDGED, PADDING = 1, 0, -1, -2
+
+
+@dataclass(frozen=True)
+class VariableSpec:
+    """What a variable is called, how it may be shaped and what it means.
+
+    Parameters
+    ----------
+    name : str
+        The variable's name.
+    dims : tuple of tuple of str
+        The allowed dimensions, one tuple per layout. In a result, ``"..."`` stands for
+        whichever of ``model`` and ``query`` are present.
+    kinds : str
+        The allowed NumPy dtype kinds.
+    description : str
+        One sentence, written to ``attrs["description"]``.
+    required : bool
+        Whether a data set is invalid without it.
+    """
+
+    name: str
+    dims: tuple[tuple[str, ...], ...]
+    kinds: str
+    description: str
+    required: bool = False
+
+
+_LABEL_DIMS = ((ITEM,), (QUERY, ITEM), (MODEL, QUERY, ITEM), (MODEL, ITEM))
+
+SCORE_VARIABLES = {
+    spec.name: spec
+    for spec in (
+        VariableSpec(
+            "score",
+            ((MODEL, ITEM), (MODEL, QUERY, ITEM)),
+            "f",
+            "Score of an item by a model; larger is more positive, NaN is no score.",
+            required=True,
+        ),
+        VariableSpec(
+            "label",
+            _LABEL_DIMS,
+            "iub",
+            "1 positive, 0 negative, -1 unjudged, -2 padding; grades above 1 need positive_from.",
+        ),
+        VariableSpec(
+            "n_positive",
+            ((), (QUERY,), (GRADE,), (QUERY, GRADE)),
+            "iu",
+            "All positives of the query, those never scored included; along grade, those of at least this grade.",
+        ),
+        VariableSpec("tie_order", _LABEL_DIMS, "iu", "Rank among items of equal score under ties='trec_eval'."),
+        VariableSpec("weight", _LABEL_DIMS, "fiu", "Sample weight, finite and not negative."),
+        VariableSpec("positive_weight", _LABEL_DIMS, "fiu", "Weight as a positive (soft label)."),
+        VariableSpec("negative_weight", _LABEL_DIMS, "fiu", "Weight as a negative (soft label)."),
+        VariableSpec("cluster", ((ITEM,), (QUERY,)), "iuOTU", "Group of dependent items or queries."),
+        VariableSpec("fold", ((ITEM,), (QUERY,)), "iu", "Cross-validation fold."),
+        VariableSpec("n_missing", ((MODEL,), (MODEL, QUERY)), "iu", "NaN scores of real (not padding) items."),
+        VariableSpec("digest", ((MODEL,), (MODEL, QUERY)), "u", "Of all that a ranking is made of; changes with it."),
+    )
+}
+
+RESULT_VARIABLES = {
+    spec.name: spec
+    for spec in (
+        VariableSpec("estimate", (("...", ESTIMATOR),), "f", "Estimated area under the precision-recall curve."),
+        VariableSpec(
+            "standard_error",
+            (("...", ESTIMATOR),),
+            "f",
+            "Standard error: of average precision by its influence function, of others by their replicates.",
+        ),
+        VariableSpec(
+            "replicate", (("...", ESTIMATOR, RESAMPLE),), "f", "Estimate of a resample that all models share."
+        ),
+        VariableSpec(
+            "interval",
+            (("...", ESTIMATOR, METHOD, BOUND),),
+            "f",
+            "Confidence interval of the estimate; ci_bound is lower, upper.",
+        ),
+        VariableSpec(
+            "n_positive", (("...",),), "fi", "Positives the estimate divides by (sum of weights if weighted)."
+        ),
+        VariableSpec("n_negative", (("...",),), "fi", "Negatives in the ranking (sum of weights if weighted)."),
+        VariableSpec("n_missing", (("...",),), "i", "Items without a score."),
+        VariableSpec("prevalence", (("...",),), "f", "n_positive / (n_positive + n_negative)."),
+        VariableSpec("flags", (("...",),), "iu", "Bit field of warnings; flag_masks and flag_meanings name the bits."),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A warning that a result carries in one bit of ``flags``."""
+
+    name: str
+    bit: int
+    description: str
+
+
+FLAGS = tuple(
+    Flag(name, 1 << position, description)
+    for position, (name, description) in enumerate(
+        (
+            ("no_positives", "No positive: the area is undefined (NaN)."),
+            ("no_negatives", "No negative: every ranking has area 1."),
+            ("few_positives", "Fewer than 20 positives: intervals are wide and rest on few items."),
+            ("heavy_ties", "At least a tenth of the positives share their score with a negative."),
+            ("inverted_polarity", "ROC area below one half by over 3 standard errors: is larger more positive?"),
+            ("hard_scores", "Only two distinct scores: these look like predicted labels, not scores."),
+            ("constant_scores", "All scores are equal: nothing is ranked."),
+            ("missing_scores", "Some items have no score from this model."),
+            ("nothing_ranked", "The model scored no item of this query."),
+            ("undefined_resamples", "Some resamples have no estimate: intervals rest on the others."),
+        )
+    )
+)
+FLAG_BITS = {flag.name: flag.bit for flag in FLAGS}
+
+
+QUANTITY = "quantity"
+
+COLUMNS = ("n_positive", "n_negative", "n_missing", "prevalence", "flags")
+
+ITEM_ROLES = frozenset(
+    {"score", "label", "tie_order", "weight", "positive_weight", "negative_weight", "cluster", "fold"}
+)

@@ -1,0 +1,1 @@
+"""Scores from other people's files: TREC runs, tables, arrays."""

@@ -1,0 +1,727 @@
+"""Arrays to a score store: NumPy's .npz and .npy, and whatever xarray opens."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+
+from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few
+from aucpr_dask.schema.names import check_node_name
+from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
+from aucpr_dask.scores.importing.files import (
+    FilePath,
+    ImportSummary,
+    OnProgress,
+    count_items,
+    find_files,
+    local_copy,
+    named_files,
+    near,
+    report,
+    summarize,
+    write_blocks,
+)
+from aucpr_dask.scores.importing.foreign import check_source, engine_of
+from aucpr_dask.scores.store import Region, save_scores
+from aucpr_dask.storage.stores import Scores, open_backend, refuse_existing
+from aucpr_dask.storage.urls import concealed, is_remote
+
+DEFAULT_DIMS = {1: (ITEM,), 2: (MODEL, ITEM), 3: (MODEL, QUERY, ITEM)}
+DEFAULT_MODELS = "models"
+HIGHEST_GRADE = np.iinfo(np.int8).max
+
+_NPY_MAGIC = b"\x93NUMPY"
+_NPZ_MAGIC = b"PK\x03\x04"
+_SAMPLE_DIMENSION = "sample_dimension"
+_FILL = {"score": np.nan, "label": PADDING, "tie_order": -1}
+
+
+def import_arrays(
+    paths: FilePath | Sequence[FilePath],
+    url: str | Path,
+    *,
+    score: str = "scores",
+    label: FilePath = "y",
+    models: str | Sequence[str] | None = None,
+    dims: str | Sequence[str] | None = None,
+    cluster: FilePath | None = None,
+    fold: FilePath | None = None,
+    negate: bool = False,
+    overwrite: bool = False,
+    on_progress: OnProgress | None = None,
+) -> ImportSummary:
+    """Write NumPy arrays to a score store: one file is one data set, several are a tree named like the files.
+
+    Nothing is ever unpickled.
+
+    Parameters
+    ----------
+    paths : path or sequence of paths
+        ``.npz`` or ``.npy`` files, folders of them, or glob patterns.
+    url : str or Path
+        Where to write.
+    score : str
+        The array of scores in an ``.npz``. Integers become float32 if they have up to 16 bits, else float64.
+    label : str or path
+        The array of labels in an ``.npz``; for ``.npy`` the path of another ``.npy``. Its axes are those of
+        the scores, in their order, without the models' (labels that the models share) or with them.
+    models : str or sequence of str, optional
+        The array of model names in an ``.npz`` (by default ``models`` if there is one), or the names
+        themselves. Without names the models are numbered from 0.
+    dims : str or sequence of str, optional
+        The names of the score array's axes, perhaps as one string with commas: ``item``, which must be
+        there, ``model``, ``query``, and others. By default ``model, item`` for two axes and
+        ``model, query, item`` for three. Others are stacked into the models: ``rf_100 repeat=0``.
+    cluster, fold : str or path, optional
+        The array of each item's (or query's) cluster, or fold; for ``.npy`` the path of another.
+    negate : bool
+        Whether low scores mean positive: their sign is changed.
+    overwrite : bool
+        Whether to replace a store at `url`.
+    on_progress : callable, optional
+        Called with (what, done, total).
+
+    Returns
+    -------
+    ImportSummary
+        Counts.
+
+    Raises
+    ------
+    FileFormatError
+        If a file is broken, or an array is absent, of Python objects or of a type that it cannot have.
+    AlignmentError
+        If the shapes of the arrays do not fit together.
+    StoreError
+        If the store exists or cannot be written.
+
+    Notes
+    -----
+    Memory holds the scores of one ``.npz`` file, or of an ``.npy`` file one block, and one block of the store.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> np.savez(folder / "a.npz", scores=np.zeros((2, 5, 9)), y=np.arange(9) % 2, models=["forest", "linear"])
+    >>> print(import_arrays(folder / "a.npz", folder / "scores.zarr", dims="model, repeat, item"))
+    10 models, 9 items, 1 data set
+    """
+    refuse_existing(url, overwrite=overwrite)
+    files = named_files(find_files(paths, "array file"), (".npz", ".npy"), "data set")
+    label, cluster, fold = _beside(label), cluster and _beside(cluster), fold and _beside(fold)
+    sources = {}
+    for done, (name, file) in enumerate(files.items(), start=1):
+        sources[check_node_name(name, file)] = _describe(file, score, label, models, dims, cluster, fold)
+        report(on_progress, "reading labels", done, len(files))
+    templates = {name: source.template for name, source in sources.items()}
+    template: Scores = xr.DataTree.from_dict(templates) if len(files) > 1 else next(iter(templates.values()))
+    only = next(iter(sources))
+    write_blocks(
+        url,
+        template,
+        lambda path: sources[path or only].open(negate=negate),
+        overwrite=overwrite,
+        on_progress=on_progress,
+    )
+    return summarize(template, sum(source.n_items for source in sources.values()))
+
+
+def _beside(name: FilePath) -> FilePath:
+    """Return the name of an array, or the path of its own file on this machine."""
+    return local_copy(name) if is_remote(os.fspath(name)) else name
+
+
+# --- files of arrays --------------------------------------------------------------------------------------------
+
+
+class _Arrays(Protocol):
+    """The named arrays of a file."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def names(self) -> list[str]:
+        """Return the names, as far as they are known."""
+        ...
+
+    def header(self, name: FilePath) -> tuple[tuple[int, ...], np.dtype]:
+        """Return an array's shape and type without reading it."""
+        ...
+
+    def load(self, name: FilePath) -> np.ndarray:
+        """Return an array."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Npz:
+    path: Path
+
+    def names(self) -> list[str]:
+        with _zip_errors(self.path), zipfile.ZipFile(self.path) as archive:
+            return [name.removesuffix(".npy") for name in archive.namelist()]
+
+    def header(self, name: FilePath) -> tuple[tuple[int, ...], np.dtype]:
+        member = f"{self._check(name)}.npy"
+        with _zip_errors(self.path), zipfile.ZipFile(self.path) as archive, archive.open(member) as stream:
+            version = np.lib.format.read_magic(stream)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = read(stream)
+            promised = math.prod(shape) * _check_plain(dtype, self.path, name).itemsize
+            if (held := archive.getinfo(member).file_size - stream.tell()) < promised:
+                raise ValueError(f"array {str(name)!r} is to have {promised:,} bytes, and has {max(0, held):,}")
+        return shape, dtype
+
+    def load(self, name: FilePath) -> np.ndarray:
+        self.header(name)
+        with _zip_errors(self.path), np.load(self.path, allow_pickle=False) as arrays:
+            array: np.ndarray = arrays[str(name)]
+            return array
+
+    def _check(self, name: FilePath) -> str:
+        if str(name) not in (names := self.names()):
+            raise FileFormatError(
+                "there is no such array in the file", where=self.path, received=repr(name), allowed=few(names)
+            )
+        return str(name)
+
+
+@contextmanager
+def _zip_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, EOFError, zlib.error, ValueError) as error:
+        raise FileFormatError(
+            "the file is corrupt or truncated", where=path, received=error, remedy="copy or download it again"
+        ) from error
+
+
+@dataclass(frozen=True)
+class _Npy:
+    """One file is the scores; every other array is named by the path of its own file."""
+
+    path: Path
+
+    def names(self) -> list[str]:
+        return []
+
+    def header(self, name: FilePath) -> tuple[tuple[int, ...], np.dtype]:
+        array = self.load(name)
+        return array.shape, array.dtype
+
+    def load(self, name: FilePath) -> np.ndarray:
+        path = Path(name)
+        try:
+            with path.open("rb") as stream:
+                is_npy = stream.read(len(_NPY_MAGIC)) == _NPY_MAGIC
+        except OSError as error:
+            raise InvalidInputError(
+                "the file cannot be read",
+                where=path,
+                received=error.strerror,
+                remedy="the labels of a .npy file are another .npy file: label=PATH (--label)",
+            ) from error
+        if not is_npy:
+            raise _not_arrays(path)
+        try:
+            array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+        except ValueError as error:
+            if "Python objects" in str(error):
+                raise _pickled(path, "the array") from error
+            raise FileFormatError(
+                "the file is corrupt or truncated", where=path, received=error, remedy="copy it again"
+            ) from error
+        _check_plain(array.dtype, path, "the array")
+        return array
+
+
+def _open_arrays(path: Path) -> _Arrays:
+    with path.open("rb") as stream:
+        head = stream.read(len(_NPY_MAGIC))
+    if head.startswith(_NPZ_MAGIC):
+        return _Npz(path)
+    if head == _NPY_MAGIC:
+        return _Npy(path)
+    raise _not_arrays(path)
+
+
+def _not_arrays(path: Path) -> FileFormatError:
+    return FileFormatError(
+        "this is no file of NumPy arrays", where=path, allowed="what np.savez or np.save wrote: .npz or .npy"
+    )
+
+
+def _check_plain(dtype: np.dtype, path: Path, name: object) -> np.dtype:
+    if dtype.hasobject:
+        raise _pickled(path, name)
+    return dtype
+
+
+def _pickled(path: Path, name: object) -> FileFormatError:
+    return FileFormatError(
+        "the array holds Python objects, which are never unpickled",
+        where=f"{path}, array {str(name)!r}",
+        received="dtype object",
+        allowed="numbers, or strings of a fixed width",
+        remedy="save it as such an array: np.asarray(names, dtype=str)",
+    )
+
+
+# --- data sets --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """The axes of the score array as they are in the file."""
+
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return dict(zip(self.dims, self.shape, strict=True))
+
+    @property
+    def stacked(self) -> tuple[str, ...]:
+        """The axes that become the models, ``model`` first."""
+        others = tuple(dim for dim in self.dims if dim not in (MODEL, QUERY, ITEM))
+        return ((MODEL,) if MODEL in self.dims else ()) + others
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The other axes, as they are in the file."""
+        return tuple(dim for dim in self.dims if dim in (QUERY, ITEM))
+
+    @property
+    def ranked(self) -> tuple[str, ...]:
+        """The other axes, as they are in the store."""
+        return tuple(dim for dim in (QUERY, ITEM) if dim in self.dims)
+
+    def arrange(self, array: np.ndarray) -> np.ndarray:
+        """Return a view of an array of these axes, those to be stacked first."""
+        order = [self.dims.index(dim) for dim in (*self.stacked, *self.ranked)]
+        arranged = array.transpose(order)
+        return arranged if self.stacked else arranged[np.newaxis]
+
+    def take(self, array: np.ndarray, region: Region) -> np.ndarray:
+        """Return a region of (model, query, item) of an array of these axes."""
+        arranged = self.arrange(array)
+        leading = arranged.shape[: arranged.ndim - len(self.ranked)]
+        place: tuple[Any, ...] = np.unravel_index(np.arange(region[0].start, region[0].stop), leading)
+        taken: np.ndarray = arranged[(*place, *region[1:])]
+        return taken
+
+    def model_names(self, names: Sequence[str], score: str) -> list[str]:
+        """Return the names of the stacked models, such as ``rf_100 repeat=0``."""
+        parts = [
+            list(names) if dim == MODEL else [f"{dim}={index}" for index in range(self.sizes[dim])]
+            for dim in self.stacked
+        ]
+        shape = [len(part) for part in parts]
+        combined = (" ".join(part[i] for part, i in zip(parts, at, strict=True)) for at in np.ndindex(*shape))
+        return list(combined) if parts else [score]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """One file: how its data set looks, and how to read its blocks."""
+
+    arrays: _Arrays
+    score: FilePath
+    label: FilePath
+    axes: _Axes
+    template: xr.Dataset
+    n_items: int
+
+    def open(self, *, negate: bool) -> Callable[[Region], dict[str, np.ndarray]]:
+        """Read the file; return what makes the blocks."""
+        scores = self.arrays.load(self.score)
+        labels = self.arrays.load(self.label) if MODEL in self.template["label"].dims else None
+        return partial(self._block, scores=scores, labels=labels, negate=negate)
+
+    def _block(
+        self, region: Region, scores: np.ndarray, labels: np.ndarray | None, negate: bool
+    ) -> dict[str, np.ndarray]:
+        block = as_scores(self.axes.take(scores, region))
+        # Unlike a change of sign, a difference makes no negative zeros.
+        blocks = {"score": 0 - block if negate else block}
+        if labels is not None:
+            blocks["label"] = as_labels(self.axes.take(labels, region))
+        return blocks
+
+
+def _describe(
+    path: Path,
+    score: str,
+    label: FilePath,
+    models: str | Sequence[str] | None,
+    dims: str | Sequence[str] | None,
+    cluster: FilePath | None,
+    fold: FilePath | None,
+) -> _Source:
+    arrays = _open_arrays(path)
+    scores: FilePath = path if isinstance(arrays, _Npy) else score
+    shape, dtype = arrays.header(scores)
+    axes = _Axes(_check_dims(dims, shape, path), shape)
+    score_type = _float_type(dtype, f"{path}, array {score!r}")
+    if dtype.kind in "iu" and dtype.itemsize == 8:
+        as_scores(arrays.load(scores), f"{path}, array {score!r}")
+    names = _model_names(arrays, models, axes.sizes.get(MODEL, 0))
+    ranked_shape = tuple(axes.sizes[dim] for dim in axes.ranked)
+    coords = {MODEL: axes.model_names(names, path.stem if isinstance(arrays, _Npy) else score)}
+    all_dims = (MODEL, *axes.ranked)
+    full_shape = (len(coords[MODEL]), *ranked_shape)
+    variables: dict[str, Any] = {"score": (all_dims, da.zeros(full_shape, dtype=score_type, chunks=-1))}
+    labels = as_labels(arrays.load(label), f"{path}, array {str(label)!r}")
+    if labels.shape == tuple(axes.sizes[dim] for dim in axes.kept):
+        order = [axes.kept.index(dim) for dim in axes.ranked]
+        variables["label"] = (axes.ranked, np.ascontiguousarray(labels.transpose(order)))
+        n_items = int((labels != PADDING).sum())
+    elif labels.shape == axes.shape:
+        variables["label"] = (all_dims, da.zeros(full_shape, dtype=np.int8, chunks=-1))
+        n_items = int((labels != PADDING).sum())
+    else:
+        raise AlignmentError(
+            "the labels do not fit the scores",
+            where=f"{path}, array {str(label)!r}",
+            received=f"labels of shape {labels.shape}, scores ({', '.join(axes.dims)}) of shape {axes.shape}",
+            allowed=f"labels of shape {tuple(axes.sizes[dim] for dim in axes.kept)} ({', '.join(axes.kept)})",
+            remedy="name the axes of the scores in their order: dims=(...) (--dims)",
+        )
+    for job, name in (("cluster", cluster), ("fold", fold)):
+        if name is not None:
+            variables[job] = _groups(arrays, name, job, axes)
+    template = xr.Dataset(variables, coords=coords, attrs={"source": path.name})
+    return _Source(arrays, scores, label, axes, template, n_items)
+
+
+def _check_dims(dims: str | Sequence[str] | None, shape: tuple[int, ...], path: Path) -> tuple[str, ...]:
+    if dims is None:
+        named = DEFAULT_DIMS.get(len(shape), ())
+    else:
+        named = tuple(name.strip() for name in (dims.split(",") if isinstance(dims, str) else dims))
+    if len(named) == len(shape) and ITEM in named and len(set(named)) == len(named) and all(named):
+        return named
+    raise InvalidInputError(
+        "the axes of the scores are not named well",
+        where=path,
+        received=f"dims ({', '.join(named)}) for an array of shape {shape}",
+        allowed=f"{len(shape)} different names, one of them {ITEM!r}; {MODEL!r} and {QUERY!r} have their meaning, "
+        "others are stacked into the models",
+        remedy="pass dims=(...) (--dims), for example model,repeat,item",
+    )
+
+
+def _model_names(arrays: _Arrays, models: str | Sequence[str] | None, n_models: int) -> list[str]:
+    if models is None and DEFAULT_MODELS in arrays.names():
+        models = DEFAULT_MODELS
+    if models is None or not n_models:
+        return [str(number) for number in range(n_models)]
+    names = _strings(arrays.load(models)) if isinstance(models, str) else [str(name) for name in models]
+    if len(names) != n_models:
+        raise AlignmentError(
+            "the names of the models do not fit the scores",
+            where=arrays.path,
+            received=f"{len(names)} names",
+            allowed=f"{n_models} names, one for each place on the axis {MODEL!r}",
+        )
+    return names
+
+
+def _strings(array: np.ndarray) -> list[str]:
+    return [name.decode("utf-8") if isinstance(name, bytes) else str(name) for name in array.ravel().tolist()]
+
+
+def _groups(arrays: _Arrays, name: FilePath, job: str, axes: _Axes) -> tuple[tuple[str], np.ndarray]:
+    """Return the dimension and values of ``cluster`` or ``fold``."""
+    values = np.asarray(arrays.load(name))
+    for dim in axes.ranked:
+        if values.shape == (axes.sizes[dim],):
+            return (dim,), np.array(_strings(values), object) if values.dtype.kind in "US" else values
+    allowed = " or ".join(f"({axes.sizes[dim]},) for each {dim}" for dim in axes.ranked)
+    raise AlignmentError(
+        f"{job!r} does not fit the scores",
+        where=f"{arrays.path}, array {str(name)!r}",
+        received=f"an array of shape {values.shape}",
+        allowed=f"shape {allowed}",
+    )
+
+
+# --- types ------------------------------------------------------------------------------------------------------
+
+
+def _float_type(dtype: np.dtype, where: object = None) -> np.dtype:
+    """Return the type in which scores of `dtype` are stored."""
+    if dtype.kind == "f" and dtype.itemsize <= 8:
+        return np.dtype(f"f{max(4, dtype.itemsize)}")
+    if dtype.kind in "iub":
+        return np.dtype("f4" if dtype.itemsize <= 2 else "f8")
+    raise FileFormatError(
+        "scores have a type they cannot have",
+        where=where,
+        received=f"dtype {dtype}",
+        allowed="real numbers of up to 64 bits",
+    )
+
+
+def as_scores(array: np.ndarray, where: object = None) -> np.ndarray:
+    """Return scores as float32 or float64, exactly, or raise an error.
+
+    Examples
+    --------
+    >>> as_scores(np.array([3, 200], np.uint8)).dtype
+    dtype('float32')
+    """
+    scores = array.astype(_float_type(array.dtype, where), copy=False)
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+        # Python compares an integer with a float exactly, and few are beyond float64's reach.
+        large = array[np.abs(scores) >= 2**53]
+        if bad := next((number for number in large.tolist() if number != float(number)), None):
+            raise FileFormatError(
+                "an integer score cannot be a float64 without rounding",
+                where=where,
+                received=bad,
+                remedy="subtract a constant, or store ranks: only the order of the scores matters",
+            )
+    return scores
+
+
+def as_labels(array: np.ndarray, where: object = None) -> np.ndarray:
+    """Return labels as int8, or raise an error if one is not a whole number from -2 to 127.
+
+    Examples
+    --------
+    >>> as_labels(np.array([1.0, 0.0, -1.0]))
+    array([ 1,  0, -1], dtype=int8)
+    """
+    if array.dtype.kind in "iubf":
+        good = (array >= PADDING) & (array <= HIGHEST_GRADE) & (array == np.rint(array))
+        if good.all():
+            return array.astype(np.int8)
+        received = f"{int((~good).sum())} others, first {array[~good].flat[0]}"
+    else:
+        received = f"dtype {array.dtype}"
+    raise FileFormatError(
+        "labels outside their domain",
+        where=where,
+        received=received,
+        allowed="1 positive, 0 negative, -1 unjudged, -2 padding; higher whole numbers are grades",
+    )
+
+
+# --- xarray -----------------------------------------------------------------------------------------------------
+
+
+def import_xarray(
+    path: FilePath,
+    url: str | Path,
+    *,
+    rename: Mapping[str, str] | None = None,
+    engine: str | None = None,
+    overwrite: bool = False,
+    on_progress: OnProgress | None = None,
+) -> ImportSummary:
+    """Write a file that xarray opens (netCDF, Zarr, ...) to a score store; its groups become data sets.
+
+    Variables and dimensions have the names of the contract, in any order, or are renamed to them. Queries of
+    different lengths may be a CF contiguous ragged array: scores along a sample dimension, and a variable that
+    counts the samples of each query and names their dimension in its attribute ``sample_dimension``.
+
+    Parameters
+    ----------
+    path : path or URL
+        What to open.
+    url : str or Path
+        Where to write.
+    rename : mapping, optional
+        From the names of variables and dimensions in the file to those of the contract.
+    engine : str, optional
+        How xarray opens the file; by default zarr, h5netcdf or scipy (netCDF 3), by what the file is.
+    overwrite : bool
+        Whether to replace a store at `url`.
+    on_progress : callable, optional
+        Called with (what, done, total).
+
+    Returns
+    -------
+    ImportSummary
+        Counts, and notes on variables and groups that were left out.
+
+    Raises
+    ------
+    FileFormatError
+        If xarray cannot open the file, it is not what it says, or it holds pickled objects or points to other files.
+    InvalidInputError
+        If no group has a variable ``score``, or a data set is not valid.
+    StoreError
+        If the store exists or cannot be written.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> file = xr.Dataset({"score": (("item", "model"), [[0.9], [0.1]]), "truth": ("item", [1, 0])})
+    >>> file.assign_coords(model=["forest"]).to_netcdf(folder / "scores.nc", engine="scipy")
+    >>> print(import_xarray(folder / "scores.nc", folder / "scores.zarr", rename={"truth": "label"}))
+    1 model, 2 items, 1 data set
+    """
+    refuse_existing(url, overwrite=overwrite)
+    with _opened(path, engine) as tree:
+        groups = {group.path.strip("/"): group.to_dataset() for group in tree.subtree if group.data_vars}
+        _check_renamed(rename or {}, groups, path)
+        renamed = {name: _rename(dataset, rename or {}) for name, dataset in groups.items()}
+        nodes = {name: _tidy(dataset, path) for name, dataset in renamed.items() if "score" in dataset}
+        if not nodes:
+            raise InvalidInputError(
+                "no variable is called 'score'",
+                where=path,
+                received=f"variables {few(name for dataset in groups.values() for name in dataset.data_vars)}",
+                remedy="say which one holds the scores: rename={'NAME': 'score'}",
+            )
+        scores: Scores = nodes[""] if set(nodes) == {""} else xr.DataTree.from_dict(nodes)
+        progress = partial(report, on_progress, "writing blocks")
+        save_scores(scores, url, overwrite=overwrite, on_progress=progress)
+        unknown = {str(name) for dataset in renamed.values() for name in dataset.data_vars} - set(SCORE_VARIABLES)
+        notes = [f"variables left out: {few(sorted(unknown))}"] if unknown else []
+        if left_out := [name or "/" for name in groups if name not in nodes]:
+            notes.append(f"groups without scores, left out: {few(left_out)}")
+        return summarize(scores, sum(count_items(node) for node in nodes.values()), notes)
+
+
+@contextmanager
+def _opened(path: FilePath, engine: str | None) -> Iterator[xr.DataTree]:
+    with warnings.catch_warnings():
+        # Other people's Zarr stores may lack consolidated metadata, which only makes opening slower.
+        warnings.filterwarnings("ignore", message="Failed to open Zarr store with consolidated")
+        try:
+            engine = engine or engine_of(path)
+            check_source(path, engine)
+            tree = _open_tree(concealed(os.fspath(path)), engine)
+        except AucprError:
+            raise
+        except (OSError, ValueError, ImportError) as error:
+            raise FileFormatError(
+                "xarray cannot open this",
+                where=path,
+                received=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+                remedy="check the path, name the engine, or install what it needs, for example "
+                'pip install "aucpr-dask[netcdf]"',
+            ) from error
+    with tree:
+        yield tree
+
+
+def _open_tree(path: str, engine: str) -> xr.DataTree:
+    if is_remote(path):
+        return xr.open_datatree(open_backend(path, read_only=True), engine=engine, chunks={})  # type: ignore[arg-type]
+    try:
+        return xr.open_datatree(path, engine=engine, chunks={})
+    except (NotImplementedError, ValueError):
+        # A format without groups, such as netCDF 3, has no way to be opened as a tree.
+        return xr.DataTree(xr.open_dataset(path, engine=engine, chunks={}))
+
+
+def _check_renamed(rename: Mapping[str, str], groups: Mapping[str, xr.Dataset], path: FilePath) -> None:
+    known = {str(name) for dataset in groups.values() for name in (*dataset.variables, *dataset.dims)}
+    for name in rename:
+        if name not in known:
+            raise InvalidInputError(
+                "there is no variable or dimension of this name",
+                where=path,
+                received=repr(name),
+                allowed=near(name, sorted(known)),
+            )
+
+
+def _rename(dataset: xr.Dataset, rename: Mapping[str, str]) -> xr.Dataset:
+    present = {*dataset.variables, *dataset.dims}
+    return dataset.rename({old: new for old, new in rename.items() if old in present})
+
+
+def _tidy(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
+    """Return the known variables of a data set in the contract's types and order of dimensions."""
+    dataset = _from_ragged(dataset, path)
+    known = [name for name in dataset.data_vars if name in SCORE_VARIABLES]
+    dataset = dataset[known].drop_vars([name for name in dataset.coords if name not in dataset.dims], errors="ignore")
+    if ITEM in dataset.dims:
+        dataset = dataset.chunk({ITEM: -1}) if any(v.chunks for v in dataset.values()) else dataset
+    dataset = dataset.transpose(*(dim for dim in (MODEL, QUERY, ITEM) if dim in dataset.dims), ...)
+    for name, convert, dtype in (
+        ("score", as_scores, _float_type(dataset["score"].dtype, path)),
+        ("label", as_labels, np.dtype(np.int8)),
+    ):
+        if name in dataset and dataset[name].dtype != dtype:
+            dataset[name] = xr.apply_ufunc(
+                convert, dataset[name], dask="parallelized", output_dtypes=[dtype], keep_attrs=True
+            )
+    small = [name for name in dataset.data_vars if not {MODEL, ITEM} <= set(dataset[name].dims)]
+    return dataset.assign({name: dataset[name].load() for name in small})
+
+
+def _from_ragged(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
+    """Turn a CF contiguous ragged array into a padded one; return any other data set as it is."""
+    counters = [name for name, variable in dataset.variables.items() if _SAMPLE_DIMENSION in variable.attrs]
+    if not counters:
+        return dataset
+    counter = dataset[counters[0]]
+    sample = counter.attrs[_SAMPLE_DIMENSION]
+    counts = np.asarray(counter.values)
+    if len(counters) > 1 or counter.ndim != 1 or sample not in dataset.dims or counts.sum() != dataset.sizes[sample]:
+        raise FileFormatError(
+            "this is not a CF contiguous ragged array",
+            where=f"{path}, variables {few(counters)} with the attribute {_SAMPLE_DIMENSION!r}",
+            received=f"counts of dimensions ({', '.join(map(str, counter.dims))}) that sum to {counts.sum()}",
+            allowed=f"one such variable along the queries, that sums to the length of {sample!r}: "
+            f"{dataset.sizes.get(sample, 'there is no such dimension')}",
+        )
+    dataset = dataset.drop_vars(counters).rename({counter.dims[0]: QUERY} if counter.dims[0] in dataset.dims else {})
+    if QUERY not in dataset.coords and counter.dims[0] in counter.coords:
+        dataset = dataset.assign_coords({QUERY: counter[counter.dims[0]].values})
+    # A coordinate along the samples would clash with the padded items.
+    dataset = dataset.drop_vars([name for name, along in dataset.coords.items() if sample in along.dims])
+    longest = int(counts.max(initial=0))
+    for name, variable in dataset.data_vars.items():
+        if sample in variable.dims:
+            dataset[name] = xr.apply_ufunc(
+                pad_queries,
+                variable.chunk({sample: -1}) if variable.chunks else variable,
+                kwargs={"counts": counts, "fill": _FILL.get(str(name), 0)},
+                input_core_dims=[[sample]],
+                output_core_dims=[[QUERY, ITEM]],
+                dask="parallelized",
+                output_dtypes=[variable.dtype],
+                dask_gufunc_kwargs={"output_sizes": {QUERY: len(counts), ITEM: longest}},
+            )
+    return dataset
+
+
+def pad_queries(samples: np.ndarray, counts: np.ndarray, fill: float) -> np.ndarray:
+    """Turn (..., sample) into (..., query, item), padded to the longest query.
+
+    Examples
+    --------
+    >>> pad_queries(np.array([1, 0, 1]), counts=np.array([2, 1]), fill=-2)
+    array([[ 1,  0],
+           [ 1, -2]])
+    """
+    present = np.arange(counts.max(initial=0)) < counts[:, None]
+    padded = np.full((*samples.shape[:-1], *present.shape), fill, samples.dtype)
+    padded[..., present] = samples
+    return padded
+
+
+__all__ = ["as_labels", "as_scores", "import_arrays", "import_xarray"]

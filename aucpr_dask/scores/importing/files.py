@@ -1,0 +1,389 @@
+"""What the importers share: finding and opening files, a spool on disk, and the summary they return."""
+
+from __future__ import annotations
+
+import bz2
+import difflib
+import glob
+import gzip
+import io
+import lzma
+import os
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any, AnyStr, cast
+
+import numpy as np
+import xarray as xr
+
+from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few
+from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY
+from aucpr_dask.scores.store import Region, ScoreWriter
+from aucpr_dask.storage.remote import fetch
+from aucpr_dask.storage.stores import Scores, nodes_of
+from aucpr_dask.storage.urls import concealed, is_remote
+
+FilePath = str | PathLike[str]
+OnProgress = Callable[[str, int, int], None]
+
+COMPRESSION_SUFFIXES = {".gz": "gzip", ".xz": "xz", ".bz2": "bz2", ".zst": "zstd"}
+_MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
+
+LONGEST_LINE = 2**26  # characters
+MOST_NAMES_SHOWN = 5
+MOST_SUGGESTIONS = 3
+
+
+@dataclass(frozen=True)
+class ImportSummary:
+    """What an importer wrote.
+
+    Parameters
+    ----------
+    models : int
+        Different models, over all data sets.
+    queries : int
+        Queries, summed over the data sets; 0 where there is no query dimension.
+    items : int
+        Items, padding apart, summed over data sets and queries; where every model has its own list, the
+        items of all lists.
+    datasets : int
+        Data sets.
+    notes : tuple of str
+        What a reader should know: what was left out, repeated or absent.
+
+    Examples
+    --------
+    >>> print(ImportSummary(models=2, queries=1, items=1200, datasets=1, notes=("no scores in model 'b'",)))
+    2 models, 1 query, 1,200 items, 1 data set
+      note: no scores in model 'b'
+    """
+
+    models: int
+    queries: int
+    items: int
+    datasets: int
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        counts = [count(self.models, "model"), count(self.items, "item"), count(self.datasets, "data set")]
+        if self.queries:
+            counts.insert(1, count(self.queries, "query", "queries"))
+        return "\n  note: ".join([", ".join(counts), *self.notes])
+
+
+def summarize(scores: Scores, items: int, notes: Sequence[str] = ()) -> ImportSummary:
+    """Return the summary of the data sets `scores` describe, of `items` items in all."""
+    nodes = [dataset for _, dataset in nodes_of(scores)]
+    models = {str(name) for dataset in nodes for name in dataset[MODEL].values}
+    return ImportSummary(
+        models=len(models),
+        queries=sum(dataset.sizes.get(QUERY, 0) for dataset in nodes),
+        items=items,
+        datasets=len(nodes),
+        notes=tuple(notes),
+    )
+
+
+def count_items(dataset: xr.Dataset) -> int:
+    """Return the number of items that are not padding, by the labels, or without labels by the scores' shape."""
+    if "label" in dataset:
+        return int((dataset["label"] != PADDING).sum())
+    return int(np.prod([dataset.sizes[dim] for dim in (QUERY, ITEM) if dim in dataset["score"].dims]))
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """Return a count with its noun.
+
+    Examples
+    --------
+    >>> count(1, "query", "queries"), count(2000, "query", "queries")
+    ('1 query', '2,000 queries')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """Return the names most like `name`, or the first few if none is."""
+    listed = list(names)
+    return few(difflib.get_close_matches(name, listed, n=MOST_SUGGESTIONS, cutoff=0.5) or listed)
+
+
+def report(on_progress: OnProgress | None, what: str, done: int, total: int) -> None:
+    """Tell `on_progress`, if there is one."""
+    if on_progress is not None:
+        on_progress(what, done, total)
+
+
+def write_blocks(
+    url: str | Path,
+    template: Scores,
+    open_node: Callable[[str], Callable[[Region], dict[str, np.ndarray]]],
+    *,
+    overwrite: bool,
+    on_progress: OnProgress | None,
+) -> None:
+    """Write a score store block by block.
+
+    Parameters
+    ----------
+    url : str or Path
+        Where to write.
+    template : xarray.Dataset or xarray.DataTree
+        Describes what is written.
+    open_node : callable
+        Called once with the path of each node; returns what makes the arrays of a region of it.
+    overwrite : bool
+        Whether to replace a store at `url`.
+    on_progress : callable or None
+        Called with ("writing blocks", done, total).
+    """
+    writer = ScoreWriter(url, template, overwrite=overwrite)
+    paths = [path for path, _ in nodes_of(template)]
+    total = sum(len(writer.regions(path)) for path in paths)
+    done = 0
+    for path in paths:
+        block_of = open_node(path)
+        for region in writer.regions(path):
+            writer.write(path, region, **block_of(region))
+            done += 1
+            report(on_progress, "writing blocks", done, total)
+    writer.commit()
+
+
+def find_files(paths: FilePath | Sequence[FilePath], what: str) -> list[Path]:
+    """Return the files that `paths` name: files, folders (all files in them) and glob patterns.
+
+    Raises
+    ------
+    InvalidInputError
+        If a path names nothing.
+    """
+    listed = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    found = [file for path in listed for file in _files_at(path, what)]
+    if not found:
+        raise InvalidInputError(f"no {what} was named", received=repr(listed))
+    return found
+
+
+def local_copy(path: FilePath) -> Path:
+    """Return where a file is on this machine: a URL is fetched into a folder that goes with this process."""
+    url = os.fspath(path)
+    if not is_remote(url):
+        return Path(url)
+    return fetch(concealed(url), Path(tempfile.mkdtemp(dir=_fetched_files().name)))
+
+
+@cache
+def _fetched_files() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="aucpr-dask-")
+
+
+def _files_at(path: FilePath, what: str) -> list[Path]:
+    place = local_copy(path)
+    if place.is_dir():
+        found = sorted(file for file in place.rglob("*") if file.is_file() and not _is_hidden(file, place))
+        _refuse_links_out(found, place)
+    elif place.exists():
+        found = [place]
+    else:
+        found = sorted(Path(match) for match in glob.glob(str(path), recursive=True))
+    if not found:
+        raise InvalidInputError(f"no {what} here", where=path, remedy="check the path")
+    return found
+
+
+def _refuse_links_out(files: Iterable[Path], folder: Path) -> None:
+    """Raise if a file of an unpacked folder is really one elsewhere: whoever named the folder did not name that."""
+    for file in files:
+        if not (target := file.resolve()).is_relative_to(folder.resolve()):
+            raise InvalidInputError(
+                "a link in this folder leads out of it",
+                where=file,
+                received=f"a link to {target}",
+                remedy=f"remove it, or name the files if this is meant: {folder / '*'}",
+            )
+
+
+def _is_hidden(file: Path, folder: Path) -> bool:
+    return any(part.startswith(".") for part in file.relative_to(folder).parts)
+
+
+def bare_name(path: Path, suffixes: Sequence[str]) -> str:
+    """Return the file's name without one compression suffix and one of `suffixes`.
+
+    Examples
+    --------
+    >>> bare_name(Path("runs/bm25.v2.txt.xz"), (".txt", ".run"))
+    'bm25.v2'
+    """
+    name = path.name
+    for endings in (tuple(COMPRESSION_SUFFIXES), tuple(suffixes)):
+        ending = next((ending for ending in endings if name.lower().endswith(ending)), "")
+        name = name[: len(name) - len(ending)] or name
+    return name
+
+
+def named_files(files: Sequence[Path], suffixes: Sequence[str], what: str) -> dict[str, Path]:
+    """Return the files by their bare names, which must differ."""
+    named: dict[str, Path] = {}
+    for file in files:
+        name = bare_name(file, suffixes)
+        if name in named:
+            raise AlignmentError(
+                f"two files would both be the {what} {name!r}",
+                received=f"{named[name]} and {file}",
+                remedy="rename one of them, or leave it out",
+            )
+        named[name] = file
+    return named
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading, decompressed by what it is; a broken one becomes a clear error."""
+    try:
+        with _decompressed(path) as stream:
+            yield stream
+    except AucprError:
+        raise
+    except EOFError as error:
+        raise _truncated(path) from error
+    except (lzma.LZMAError, zlib.error) as error:
+        raise _corrupt(path, error) from error
+    except OSError as error:
+        if error.errno is not None:
+            raise InvalidInputError(
+                "the file cannot be read", where=path, received=error.strerror, remedy="check the path"
+            ) from error
+        raise (_truncated(path) if "truncated" in str(error).lower() else _corrupt(path, error)) from error
+
+
+def lines_of(stream: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
+    """Yield the lines of a file; one that is longer than any table's would fill the memory, and is refused."""
+    number = 1
+    while line := stream.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise line_too_long(f"{path}, line {number}")
+        yield line
+        number += 1
+
+
+def line_too_long(where: str) -> FileFormatError:
+    """Return the error to raise: compressed, a line of any length is a small file."""
+    return FileFormatError(
+        "the line is too long",
+        where=where,
+        received=f"more than {LONGEST_LINE:,} characters without an end of line",
+        remedy="check that this is a text file of lines",
+    )
+
+
+def _truncated(path: Path) -> FileFormatError:
+    return FileFormatError("the compressed file is truncated", where=path, remedy="copy or download it again, whole")
+
+
+def _corrupt(path: Path, error: Exception) -> FileFormatError:
+    return FileFormatError(
+        "the compressed file is corrupt", where=path, received=error, remedy="copy or download it again"
+    )
+
+
+def _decompressed(path: Path) -> IO[bytes]:
+    compression = compression_of(path)
+    if compression == "gzip":
+        return cast("IO[bytes]", gzip.open(path, "rb"))
+    if compression == "xz":
+        return lzma.open(path, "rb")
+    if compression == "bz2":
+        return bz2.open(path, "rb")
+    if compression == "zstd":
+        arrow = require_pyarrow(path)
+        return io.BufferedReader(arrow.CompressedInputStream(arrow.OSFile(str(path)), "zstd"))
+    return path.open("rb")
+
+
+def compression_of(path: Path) -> str | None:
+    """Return how a file is compressed, by its first bytes; its suffix must not promise more."""
+    if path.exists() and not path.is_file():  # reading it may never end, and a pipe is read once only
+        raise InvalidInputError("this is not a file", where=path, remedy="write it to a file first")
+    with path.open("rb") as stream:
+        head = stream.read(8)
+    found = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+    if found == "bz2" and not head[3:4].isdigit():
+        found = None
+    promised = COMPRESSION_SUFFIXES.get(path.suffix.lower())
+    if promised and not found:
+        raise FileFormatError(
+            f"the file is named {path.suffix} but is not {promised}",
+            where=path,
+            received=f"first bytes {head!r}" if head else "an empty file",
+            remedy="copy it again, or drop the suffix if it is plain text",
+        )
+    return found
+
+
+def require_pyarrow(path: Path) -> Any:
+    """Return the pyarrow module, which Parquet and Zstandard files need."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise InvalidInputError(
+            "this file needs pyarrow", where=path, remedy='pip install "aucpr-dask[parquet]"'
+        ) from error
+    return pyarrow
+
+
+@dataclass(frozen=True)
+class Spooled:
+    """Where an array lies in a :class:`Spool`."""
+
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+class Spool:
+    """Arrays in a temporary file: what was read once and need not stay in memory until it is written.
+
+    Examples
+    --------
+    >>> with Spool() as spool:
+    ...     first = spool.append(np.arange(3))
+    ...     second = spool.append(np.array([b"a", b"bc"]))
+    ...     print(spool.read(first), spool.read(second))
+    [0 1 2] [b'a' b'bc']
+    """
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by __exit__)
+        self._end = 0
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def append(self, array: np.ndarray) -> Spooled:
+        """Write an array, and return where it lies."""
+        place = Spooled(self._end, array.shape, array.dtype)
+        self._file.seek(self._end)
+        self._file.write(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+        self._end += array.nbytes
+        return place
+
+    def read(self, place: Spooled, rows: slice = slice(None)) -> np.ndarray:
+        """Return the given rows (first axis) of an array, reading no others."""
+        start, stop, _ = rows.indices(place.shape[0])
+        shape = (max(0, stop - start), *place.shape[1:])
+        row_bytes = place.dtype.itemsize * int(np.prod(place.shape[1:], dtype=np.int64))
+        self._file.seek(place.offset + start * row_bytes)
+        data = self._file.read(shape[0] * row_bytes)
+        return np.frombuffer(data, place.dtype).reshape(shape)

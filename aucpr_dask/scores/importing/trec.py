@@ -1,0 +1,545 @@
+"""TREC runs and judgments to a score store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+
+from aucpr_dask.errors import AlignmentError, FileFormatError, few
+from aucpr_dask.schema.names import check_node_name
+from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.variables import GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED
+from aucpr_dask.scores.importing.files import (
+    LONGEST_LINE,
+    FilePath,
+    ImportSummary,
+    OnProgress,
+    Spool,
+    Spooled,
+    count,
+    find_files,
+    line_too_long,
+    local_copy,
+    named_files,
+    reading,
+    report,
+    summarize,
+    write_blocks,
+)
+from aucpr_dask.scores.store import Region
+from aucpr_dask.storage.stores import Scores, refuse_existing
+
+LAYOUTS = ("per-run", "pooled")
+DTYPES = ("float32", "float64")
+DUPLICATES = ("error", "first")
+RUN_SUFFIXES = (".txt", ".run", ".res", ".trec")
+
+NO_TIE_ORDER = -1
+HIGHEST_GRADE = np.iinfo(np.int8).max
+
+_BLOCK_BYTES = 4 * 2**20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NEWLINE = 10
+_IS_SPACE = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
+
+
+def import_trec(
+    runs: FilePath | Sequence[FilePath],
+    qrels: FilePath,
+    url: str | Path,
+    *,
+    layout: str = "per-run",
+    dtype: str = "float32",
+    duplicates: str = "error",
+    dataset: str | None = None,
+    overwrite: bool = False,
+    on_progress: OnProgress | None = None,
+) -> ImportSummary:
+    r"""Write TREC runs and their judgments to a score store.
+
+    Every run is one model, named like its file without ``.txt``, ``.run``, ``.res`` or ``.trec`` and without a
+    compression suffix; the queries are the topics of the qrels. The rank column is ignored, as in trec_eval: a
+    list is ordered by score, and documents of equal score by their name, in descending order of its bytes.
+
+    Parameters
+    ----------
+    runs : path or sequence of paths
+        Run files, plain or compressed (gzip, xz, bz2), folders of them, or glob patterns. A line is
+        ``topic Q0 document rank score tag``.
+    qrels : path
+        The judgments; a line is ``topic iteration document grade``. Grade -1 is unjudged, other negative
+        grades are 0; a document that is not listed is unjudged. Higher grades are kept.
+    url : str or Path
+        Where to write.
+    layout : {"per-run", "pooled"}
+        ``"per-run"``: each model has its own ranked list, ``label`` and ``tie_order`` (model, query, item).
+        ``"pooled"``: the items of a query are all documents that were judged or retrieved by any run, and the
+        models share them: ``label`` and ``tie_order`` (query, item).
+    dtype : {"float32", "float64"}
+        The precision in which scores are equal: float32 is the order of trec_eval up to 9, of pytrec_eval and
+        so of published figures; float64 that of trec_eval 10.
+    duplicates : {"error", "first"}
+        What to do when a document stands twice in one list, or is judged twice with different grades.
+    dataset : str, optional
+        The data set's name; the store then holds a tree with this one node.
+    overwrite : bool
+        Whether to replace a store at `url`.
+    on_progress : callable, optional
+        Called with (what, done, total).
+
+    Returns
+    -------
+    ImportSummary
+        Counts, and notes on topics that were ignored, absent lists and repeated documents.
+
+    Raises
+    ------
+    FileFormatError
+        If a line is malformed or a document stands twice; the message names the file and the line.
+    AlignmentError
+        If two files give the same model name, or a run shares no topic with the qrels.
+    StoreError
+        If the store exists or cannot be written.
+
+    Notes
+    -----
+    Every file is read once. Memory holds one run and one block of the store; the runs already read wait in
+    a temporary file. In the pooled layout memory also holds the names of all documents in the pool.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "bm25.run").write_text("q1 Q0 d1 1 2.5 x\nq1 Q0 d2 2 0.5 x\n")
+    >>> _ = (folder / "qrels").write_text("q1 0 d1 1\nq1 0 d9 1\n")
+    >>> print(import_trec(folder / "bm25.run", folder / "qrels", folder / "scores.zarr"))
+    1 model, 1 query, 2 items, 1 data set
+    """
+    choose(LAYOUTS, layout, "layout")
+    choose(DTYPES, dtype, "dtype")
+    choose(DUPLICATES, duplicates, "duplicates")
+    if dataset is not None:
+        check_node_name(dataset, "dataset")
+    refuse_existing(url, overwrite=overwrite)
+    files = named_files(find_files(runs, "run"), RUN_SUFFIXES, "model")
+    judged = local_copy(qrels)
+    judgments = _read_qrels(judged, duplicates)
+    with Spool() as spool:
+        lists = []
+        for done, (name, file) in enumerate(files.items(), start=1):
+            lists.append(_read_run(name, file, judgments, duplicates, spool))
+            report(on_progress, "reading runs", done, len(files))
+        make = _Pooled if layout == "pooled" else _PerRun
+        blocks = make(lists, judgments, spool, np.dtype(dtype))
+        described = blocks.template.assign_attrs(source=f"TREC runs judged by {judged.name}")
+        template: Scores = described if dataset is None else xr.DataTree.from_dict({dataset: described})
+        write_blocks(url, template, lambda _: blocks.block, overwrite=overwrite, on_progress=on_progress)
+    return summarize(template, blocks.n_items, _notes(lists, judgments))
+
+
+# --- reading ----------------------------------------------------------------------------------------------------
+
+
+class _Lines(NamedTuple):
+    """Lines of equal numbers of columns: their numbers in the file, and the tokens one after another."""
+
+    numbers: np.ndarray
+    tokens: list[bytes]
+
+
+def _read_lines(path: Path, columns: tuple[str, ...]) -> Iterator[_Lines]:
+    """Yield a file's lines, some MiB at a time; a line of another number of columns is an error."""
+    first = 1
+    nothing = True
+    for block in _whole_lines(path):
+        counts = _tokens_per_line(block)
+        wrong = np.flatnonzero((counts != 0) & (counts != len(columns)))
+        lines = block.split(b"\n") if wrong.size or b"\0" in block else []
+        bad = min([*wrong[:1].tolist(), *(index for index, line in enumerate(lines) if b"\0" in line)], default=None)
+        # The lines before a bad one go out first, so that the error is about the first line that is malformed.
+        numbers = np.flatnonzero(counts[:bad]) + first
+        if numbers.size:
+            nothing = False
+            yield _Lines(numbers, (block if bad is None else b"\n".join(lines[:bad])).split())
+        if bad is not None:
+            raise _malformed(lines[bad], f"{path}, line {first + bad}", columns)
+        first += len(counts)
+    if nothing:
+        raise FileFormatError("the file is empty", where=path, allowed=f"lines of {' '.join(columns)}")
+
+
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    with reading(path) as stream:
+        rest = stream.read(len(_BYTE_ORDER_MARK)).removeprefix(_BYTE_ORDER_MARK)
+        while chunk := stream.read(_BLOCK_BYTES):
+            lines, newline, tail = chunk.rpartition(b"\n")
+            if newline:
+                yield rest + lines + newline
+                rest = tail
+            else:
+                rest += tail
+                if len(rest) > LONGEST_LINE:
+                    raise line_too_long(str(path))
+        if rest:
+            yield rest + b"\n"
+
+
+def _tokens_per_line(block: bytes) -> np.ndarray:
+    """Count the tokens of every line of a block that ends with a newline."""
+    characters = np.frombuffer(block, np.uint8)
+    is_space = _IS_SPACE[characters]
+    starts = ~is_space
+    starts[1:] &= is_space[:-1]
+    line_starts = np.concatenate([[0], np.flatnonzero(characters == _NEWLINE)[:-1] + 1])
+    return np.add.reduceat(starts, line_starts, dtype=np.int64)
+
+
+def _malformed(line: bytes, where: str, columns: tuple[str, ...]) -> FileFormatError:
+    is_text = b"\0" not in line
+    return FileFormatError(
+        "wrong number of columns" if is_text else "this is not a text file",
+        where=where,
+        received=f"{count(len(line.split()), 'column')}: {_shown(line)}" if is_text else f"a zero byte: {_shown(line)}",
+        allowed=f"{len(columns)} columns separated by blanks: {' '.join(columns)}",
+    )
+
+
+def _shown(text: bytes, most: int = 80) -> str:
+    return repr(text[:most].decode("utf-8", "replace")) + ("..." if len(text) > most else "")
+
+
+def _scores_of(tokens: list[bytes], numbers: np.ndarray, path: Path) -> np.ndarray:
+    """Parse scores, correctly rounded to float64."""
+    try:
+        scores = np.fromiter(map(float, tokens), np.float64, len(tokens))
+        # Python reads "1_000" as a number; no run means it.
+        if not np.isnan(scores).any() and not any(b"_" in token for token in tokens):
+            return scores
+    except ValueError:
+        pass
+    bad = next(index for index, token in enumerate(tokens) if not _is_score(token))
+    raise FileFormatError(
+        "the score is not a number",
+        where=f"{path}, line {numbers[bad]}",
+        received=_shown(tokens[bad]),
+        allowed="a decimal number or inf in the fifth column; NaN cannot be ranked",
+    )
+
+
+def _is_score(token: bytes) -> bool:
+    try:
+        return float(token) == float(token) and b"_" not in token
+    except ValueError:
+        return False
+
+
+class _Codes(dict[bytes, int]):
+    """Number things in the order in which they come."""
+
+    def __missing__(self, key: bytes) -> int:
+        self[key] = len(self)
+        return self[key]
+
+    def of(self, tokens: list[bytes]) -> np.ndarray:
+        return np.fromiter(map(self.__getitem__, tokens), np.int64, len(tokens))
+
+
+def _repeats(topic: np.ndarray, document: np.ndarray) -> np.ndarray:
+    """Mark, in lines sorted by topic and document, each line of the same two as the one before it."""
+    repeated = np.zeros(len(topic), bool)
+    repeated[1:] = (topic[1:] == topic[:-1]) & (document[1:] == document[:-1])
+    return repeated
+
+
+# --- judgments --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Judgments:
+    """The judged documents of every topic, in ascending order of their bytes, and their labels."""
+
+    topics: tuple[str, ...]
+    codes: dict[bytes, int]
+    documents: tuple[np.ndarray, ...]
+    labels: tuple[np.ndarray, ...]
+    notes: tuple[str, ...]
+
+    def labels_of(self, topic: int, documents: np.ndarray) -> np.ndarray:
+        """Return the labels of documents, unjudged if they are not listed."""
+        judged = self.documents[topic]
+        place = np.minimum(np.searchsorted(judged, documents), len(judged) - 1)
+        return np.where(judged[place] == documents, self.labels[topic][place], np.int8(UNJUDGED))
+
+    def n_positive(self) -> tuple[tuple[str, ...], np.ndarray, dict[str, np.ndarray]]:
+        """Return dimensions, values and coordinates of ``n_positive``; along grade if there are several."""
+        highest = max(int(labels.max()) for labels in self.labels)
+        grades = np.arange(1, max(highest, 1) + 1)
+        counts = np.array([(labels[:, None] >= grades).sum(axis=0) for labels in self.labels], np.int64)
+        if highest > 1:
+            return (QUERY, GRADE), counts, {GRADE: grades}
+        return (QUERY,), counts[:, 0], {}
+
+
+_QRELS_COLUMNS = ("topic", "iteration", "document", "grade")
+
+
+def _read_qrels(path: Path, duplicates: str) -> _Judgments:
+    codes = _Codes()
+    parts = []
+    for numbers, tokens in _read_lines(path, _QRELS_COLUMNS):
+        grades = _grades_of(tokens[3::4], numbers, path)
+        parts.append((codes.of(tokens[0::4]), np.array(tokens[2::4]), grades, numbers))
+    topic, document, grade, line = map(np.concatenate, zip(*parts, strict=True))
+    order = np.lexsort((document, topic))
+    topic, document, grade, line = topic[order], document[order], grade[order], line[order]
+    repeated = _repeats(topic, document)
+    differing = np.flatnonzero(repeated[1:] & (grade[1:] != grade[:-1])) + 1
+    if differing.size and duplicates == "error":
+        second = differing[np.argmin(line[differing])]
+        raise FileFormatError(
+            "a document is judged twice, with different grades",
+            where=f"{path}, lines {line[second - 1]} and {line[second]}",
+            received=f"document {_shown(document[second])} of topic {_shown(list(codes)[topic[second]])}: "
+            f"grades {grade[second - 1]} and {grade[second]}",
+            remedy='remove one, or pass duplicates="first" (--duplicates first) to keep the first',
+        )
+    topic, document, label = topic[~repeated], document[~repeated], grade[~repeated]
+    bounds = np.searchsorted(topic, np.arange(1, len(codes)))
+    return _Judgments(
+        topics=tuple(_decoded(code, path) for code in codes),
+        codes=dict(codes),
+        documents=tuple(np.split(document, bounds)),
+        labels=tuple(np.split(label, bounds)),
+        notes=(f"qrels: {count(differing.size, 'document')} judged differently again, first grade kept",)
+        if differing.size
+        else (),
+    )
+
+
+def _grades_of(tokens: list[bytes], numbers: np.ndarray, path: Path) -> np.ndarray:
+    """Parse grades to labels: -1 is unjudged, other negatives are not relevant."""
+    labels = {token: _label_of(token) for token in set(tokens)}
+    if None in labels.values():
+        bad = next(index for index, token in enumerate(tokens) if labels[token] is None)
+        raise FileFormatError(
+            "the grade is not one",
+            where=f"{path}, line {numbers[bad]}",
+            received=_shown(tokens[bad]),
+            allowed=f"an integer up to {HIGHEST_GRADE} in the fourth column",
+        )
+    return np.array([labels[token] for token in tokens], np.int8)
+
+
+def _label_of(token: bytes) -> int | None:
+    digits = token[1:] if token[:1] in (b"-", b"+") else token
+    if not digits.isdigit() or int(token) > HIGHEST_GRADE:
+        return None
+    grade = int(token)
+    return grade if grade >= UNJUDGED else 0
+
+
+def _decoded(topic: bytes, path: Path) -> str:
+    try:
+        return topic.decode("utf-8")
+    except UnicodeDecodeError:
+        raise FileFormatError(
+            "the topic is not UTF-8", where=path, received=repr(topic), remedy="convert the file to UTF-8"
+        ) from None
+
+
+# --- runs -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run in the spool: sorted by topic (as in the qrels), then by document in ascending order of its bytes.
+
+    The list of topic ``t`` are the lines from ``bounds[t]`` to ``bounds[t + 1]``.
+    """
+
+    name: str
+    bounds: np.ndarray
+    documents: Spooled
+    scores: Spooled
+    n_ignored_topics: int
+    n_repeated: int
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.bounds)
+
+
+_RUN_COLUMNS = ("topic", "Q0", "document", "rank", "score", "tag")
+
+
+def _read_run(name: str, path: Path, judgments: _Judgments, duplicates: str, spool: Spool) -> _Run:
+    codes = _Codes()
+    parts = []
+    for numbers, tokens in _read_lines(path, _RUN_COLUMNS):
+        scores = _scores_of(tokens[4::6], numbers, path)
+        parts.append((codes.of(tokens[0::6]), np.array(tokens[2::6]), scores, numbers))
+    topic, document, score, line = map(np.concatenate, zip(*parts, strict=True))
+    topic = _positions(codes, judgments, path)[topic]
+    order = np.lexsort((document, topic))
+    topic, document, score, line = topic[order], document[order], score[order], line[order]
+    repeated = _repeats(topic, document)
+    # Topics that the qrels do not have share one negative code, so that their documents may well meet.
+    repeated &= topic >= 0
+    if repeated.any() and duplicates == "error":
+        places = np.flatnonzero(repeated)
+        second = places[np.argmin(line[places])]
+        raise FileFormatError(
+            "a document stands twice in one list",
+            where=f"{path}, lines {line[second - 1]} and {line[second]}",
+            received=f"document {_shown(document[second])} of topic {judgments.topics[topic[second]]!r}",
+            remedy='remove one, or pass duplicates="first" (--duplicates first) to keep the first',
+        )
+    kept = (topic >= 0) & ~repeated
+    return _Run(
+        name=name,
+        bounds=np.searchsorted(topic[kept], np.arange(len(judgments.topics) + 1)),
+        documents=spool.append(document[kept]),
+        scores=spool.append(score[kept]),
+        n_ignored_topics=sum(code not in judgments.codes for code in codes),
+        n_repeated=int(repeated.sum()),
+    )
+
+
+def _positions(codes: dict[bytes, int], judgments: _Judgments, path: Path) -> np.ndarray:
+    """Return the place of each of the run's topics in the qrels, -1 if it is not there."""
+    positions = np.array([judgments.codes.get(topic, -1) for topic in codes])
+    if (positions < 0).all():
+        raise AlignmentError(
+            "the run has no topic of the qrels",
+            where=path,
+            received=f"topics {few(map(_shown, codes))}",
+            allowed=f"topics {few(map(repr, judgments.topics))}",
+            remedy="give the qrels of these topics",
+        )
+    return positions
+
+
+def _notes(runs: Sequence[_Run], judgments: _Judgments) -> list[str]:
+    absent = {run.name: int((run.lengths == 0).sum()) for run in runs}
+    ignored = {run.name: run.n_ignored_topics for run in runs}
+    repeated = {run.name: run.n_repeated for run in runs}
+    notes = (
+        ("topics without a list", absent),
+        ("topics that are not in the qrels, ignored", ignored),
+        ("repeated documents, first kept", repeated),
+    )
+    return [
+        *judgments.notes,
+        *(
+            f"{what}: {few(f'{name} ({number:,})' for name, number in numbers.items() if number)}"
+            for what, numbers in notes
+            if any(numbers.values())
+        ),
+    ]
+
+
+# --- layouts ----------------------------------------------------------------------------------------------------
+
+
+class _PerRun:
+    """Every model has its own lists, best score first."""
+
+    def __init__(self, runs: Sequence[_Run], judgments: _Judgments, spool: Spool, dtype: np.dtype) -> None:
+        self._runs, self._judgments, self._spool, self._dtype = runs, judgments, spool, dtype
+        self._longest = max(int(run.lengths.max()) for run in runs)
+        self.n_items = sum(int(run.bounds[-1]) for run in runs)
+        shape = (len(runs), len(judgments.topics), self._longest)
+        self.template = _template(runs, judgments).assign(
+            score=((MODEL, QUERY, ITEM), da.zeros(shape, dtype=dtype, chunks=-1)),
+            label=((MODEL, QUERY, ITEM), da.zeros(shape, dtype=np.int8, chunks=-1)),
+            tie_order=((MODEL, QUERY, ITEM), da.zeros(shape, dtype=np.int32, chunks=-1)),
+        )
+
+    def block(self, region: Region) -> dict[str, np.ndarray]:
+        """Return what is in one region of the store."""
+        runs = self._runs[region[0]]
+        topics = range(len(self._judgments.topics))[region[1]]
+        shape = (len(runs), len(topics), self._longest)
+        score = np.full(shape, np.nan, self._dtype)
+        label = np.full(shape, PADDING, np.int8)
+        tie_order = np.full(shape, NO_TIE_ORDER, np.int32)
+        for model, run in enumerate(runs):
+            for query, (documents, scores) in enumerate(_lists(run, topics, self._spool, self._dtype)):
+                labels = self._judgments.labels_of(topics[query], documents)
+                ties = np.arange(len(documents), dtype=np.int32)[::-1]
+                best_first = np.lexsort((ties, -scores))
+                place = (model, query, slice(0, len(documents)))
+                score[place], label[place], tie_order[place] = (
+                    scores[best_first],
+                    labels[best_first],
+                    ties[best_first],
+                )
+        return {"score": score, "label": label, "tie_order": tie_order}
+
+
+class _Pooled:
+    """The models share the items of a query: all judged or retrieved documents, in trec_eval's order of ties."""
+
+    def __init__(self, runs: Sequence[_Run], judgments: _Judgments, spool: Spool, dtype: np.dtype) -> None:
+        self._runs, self._spool, self._dtype = runs, spool, dtype
+        self._pools = _pools(runs, judgments, spool)
+        lengths = [len(pool) for pool in self._pools]
+        self.n_items = sum(lengths)
+        shape = (len(lengths), max(lengths))
+        label = np.full(shape, PADDING, np.int8)
+        tie_order = np.full(shape, NO_TIE_ORDER, np.int32)
+        for topic, pool in enumerate(self._pools):
+            label[topic, : len(pool)] = judgments.labels_of(topic, pool)[::-1]
+            tie_order[topic, : len(pool)] = np.arange(len(pool))
+        scores = da.zeros((len(runs), *shape), dtype=dtype, chunks=-1)
+        self.template = _template(runs, judgments).assign(
+            score=((MODEL, QUERY, ITEM), scores), label=((QUERY, ITEM), label), tie_order=((QUERY, ITEM), tie_order)
+        )
+
+    def block(self, region: Region) -> dict[str, np.ndarray]:
+        """Return what is in one region of the store."""
+        runs = self._runs[region[0]]
+        topics = range(len(self._pools))[region[1]]
+        score = np.full((len(runs), len(topics), max(map(len, self._pools))), np.nan, self._dtype)
+        for model, run in enumerate(runs):
+            for query, (documents, scores) in enumerate(_lists(run, topics, self._spool, self._dtype)):
+                pool = self._pools[topics[query]]
+                score[model, query, len(pool) - 1 - np.searchsorted(pool, documents)] = scores
+        return {"score": score}
+
+
+def _template(runs: Sequence[_Run], judgments: _Judgments) -> xr.Dataset:
+    dims, n_positive, grades = judgments.n_positive()
+    names = {MODEL: [run.name for run in runs], QUERY: list(judgments.topics)}
+    return xr.Dataset({"n_positive": (dims, n_positive)}, coords=names | grades)
+
+
+def _pools(runs: Sequence[_Run], judgments: _Judgments, spool: Spool) -> list[np.ndarray]:
+    pools = list(judgments.documents)
+    for run in runs:
+        documents = spool.read(run.documents)
+        for topic in np.flatnonzero(run.lengths):
+            found = documents[run.bounds[topic] : run.bounds[topic + 1]]
+            pools[topic] = np.union1d(pools[topic], found)
+    return pools
+
+
+def _lists(run: _Run, topics: range, spool: Spool, dtype: np.dtype) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the documents and scores of each of the topics, by ascending document."""
+    bounds = run.bounds[topics.start : topics.stop + 1]
+    rows = slice(int(bounds[0]), int(bounds[-1]))
+    documents = spool.read(run.documents, rows)
+    # Beyond float32's range trec_eval has infinities too.
+    with np.errstate(over="ignore"):
+        scores = spool.read(run.scores, rows).astype(dtype)
+    inner = bounds[1:-1] - bounds[0]
+    yield from zip(np.split(documents, inner), np.split(scores, inner), strict=True)
+
+
+__all__ = ["import_trec"]

@@ -1,0 +1,648 @@
+"""How far estimators and intervals hold what they promise: tried on simulated data sets of known area.
+
+What every simulation gave is recorded, so that a study can be broken off, taken up again and made longer, and its
+summary is a function of the records alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+import zarr
+from numpy.typing import NDArray
+
+from aucpr_dask.clusters.connecting import Cluster, connect
+from aucpr_dask.errors import InvalidInputError, StoreError
+from aucpr_dask.evaluation.rankings import evaluate_intervals, evaluate_rankings
+from aucpr_dask.evaluation.request import Request, estimator_names
+from aucpr_dask.evaluation.resampled_rankings import evaluate_folds, evidence_bounds, replicate_rankings
+from aucpr_dask.evaluation.results import versions
+from aucpr_dask.progress.tracking import Progress, Tracker
+from aucpr_dask.runs.submitting import as_they_finish
+from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.options import fraction, lookup
+from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL
+from aucpr_dask.simulate.scenarios import Scenario, bibeta, binormal, offset_uniform
+from aucpr_dask.storage.stores import create_store, open_array, open_backend, read_root_attrs
+from aucpr_dask.storage.urls import concealed, is_versioned
+
+__all__ = ["study"]
+
+Array = NDArray[np.float64]
+
+KIND = "aucpr_dask.study"
+BATCH = 250  # simulations of a task, and of a chunk of the records
+
+SCENARIO, N_ITEMS, PREVALENCE, SIMULATION = "scenario", "n_items", "prevalence", "simulation"
+_RESAMPLES = 2  # a stream of a simulation, beside those of its scores and labels
+CELL_DIMS = (SCENARIO, N_ITEMS, PREVALENCE)
+
+PAPER_ESTIMATORS = (
+    "average_precision",
+    "lower_trapezoid",
+    "upper_trapezoid",
+    "interpolated_max",
+    "interpolated_mean",
+    "interpolated_median",
+    "interpolated_convex",
+    "binormal",
+)
+PAPER_INTERVALS = ("binomial", "logit", "bootstrap", "cross_validation")
+RECOMMENDED = ("average_precision", "lower_trapezoid", "interpolated_median")
+
+SCENARIOS: dict[str, type[Scenario]] = {kind.__name__: kind for kind in (binormal, bibeta, offset_uniform)}
+
+DESCRIPTIONS = {
+    "true_area": "area under the true precision-recall curve",
+    "mean": "mean estimate",
+    "mean_error": "Monte Carlo standard error of the mean estimate",
+    "standard_deviation": "standard deviation of the estimates",
+    "bias": "mean estimate less the true area",
+    "bias_ratio": "mean estimate over the true area",
+    "bias_ratio_error": "Monte Carlo standard error of the bias ratio",
+    "spread": "width of the central range that holds a share `level` of the estimates",
+    "n_estimates": "simulations with an estimate",
+    "coverage": "share of the simulations whose interval holds the true area",
+    "coverage_error": "Monte Carlo standard error of the coverage",
+    "miss_below": "share of the simulations whose interval lies below the true area",
+    "miss_above": "share of the simulations whose interval lies above the true area",
+    "undefined": "share of the simulations without an interval, which count as not covered",
+    "lower": "mean lower bound",
+    "upper": "mean upper bound",
+    "width": "mean width of the intervals",
+    "width_ratio": "mean width over the spread of the estimates",
+    "location": "share of the misses that lie below the true area; 1/2 is balanced",
+    "n_positive": "positives of a simulation",
+}
+
+
+@dataclass(frozen=True)
+class Design:
+    """All that the numbers of a simulation depend on, beside its own number."""
+
+    scenarios: tuple[str, ...]
+    n_items: tuple[int, ...]
+    prevalence: tuple[float, ...]
+    estimators: tuple[str, ...]
+    resampled: tuple[str, ...]
+    methods: tuple[str, ...]  # the intervals that need more than the estimate and the positives
+    level: float
+    n_resamples: int
+    folds: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One scenario, number of items and prevalence; `seed` is that of its simulations."""
+
+    index: tuple[int, int, int]
+    scenario: Scenario
+    n_items: int
+    prevalence: float
+    seed: int
+
+    @property
+    def n_positive(self) -> int:
+        """Positives of every simulation."""
+        return round(self.n_items * self.prevalence)
+
+    def key(self, simulation: int) -> int:
+        """Return the key of the resamples of a simulation."""
+        return int(
+            np.random.SeedSequence(self.seed, spawn_key=(simulation, _RESAMPLES)).generate_state(1, np.uint64)[0]
+        )
+
+    def sample(self, start: int, stop: int) -> tuple[Array, NDArray[np.int8]]:
+        """Draw scores of simulations `start` to `stop`, shape (simulation, item), and their labels, shape (item)."""
+        chunks = (start, stop - start) if start else (stop,)
+        options: dict[str, Any] = {"n_simulations": stop, "seed": self.seed, "chunks": chunks}
+        scores = self.scenario.sample(self.n_items, self.prevalence, **options)[["score", "label"]]
+        drawn = scores.isel({MODEL: slice(start, stop)}).compute(scheduler="synchronous")
+        return drawn["score"].transpose(MODEL, ITEM).values, drawn["label"].values
+
+
+def study(
+    scenarios: str | Scenario | Sequence[str | Scenario] = ("binormal", "bibeta", "offset_uniform"),
+    n_items: int | Sequence[int] = (100, 200, 500, 1000, 2000, 5000, 10_000),
+    prevalence: float | Sequence[float] = 0.1,
+    estimators: str | Sequence[str] = PAPER_ESTIMATORS,
+    intervals: str | Sequence[str] = PAPER_INTERVALS,
+    level: float = 0.95,
+    *,
+    resampled: str | Sequence[str] | None = None,
+    n_simulations: int = 10_000,
+    n_resamples: int = 1000,
+    folds: int = 10,
+    seed: int = 0,
+    url: str | Path | None = None,
+    cluster: Cluster = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> xr.Dataset:
+    """Try estimators and intervals on simulated data sets whose true area is known.
+
+    Every cell (scenario, number of items, prevalence) has data sets of its own, and every data set has resamples of its
+    own: what 1000 resamples leave to chance averages out over the simulations. Simulation i of a cell depends on the
+    seed, the cell and i alone; so the numbers are the same to the bit for every number of workers, and do not depend on
+    the other cells of the study or on how many simulations follow.
+
+    Without `cluster` the simulations run in processes of their own, and each of these imports the calling script anew:
+    there, put the call under ``if __name__ == "__main__":``, or pass a running client. A notebook needs neither.
+
+    Parameters
+    ----------
+    scenarios : str or Scenario, or sequence of them
+        Names of :mod:`aucpr_dask.simulate.scenarios`, with the parameters of the paper, or scenarios with others.
+    n_items : int or sequence of int
+        Sizes of the data sets.
+    prevalence : float or sequence of float
+        Shares of positives; a data set has ``round(n_items * prevalence)`` of them, which must be at least 1, and so
+        must be the rest.
+    estimators : str or sequence of str
+        Names from the registry; by default the eight of the paper.
+    intervals : str or sequence of str
+        Names from the registry; by default the four of the paper. Formula intervals are taken of every estimator.
+    level : float
+        Confidence level.
+    resampled : str or sequence of str, optional
+        Those of `estimators` whose intervals may cost more than a formula: by default the ones that the paper
+        recommends (average_precision, lower_trapezoid, interpolated_median), or all if none of these is among them.
+    n_simulations : int
+        Simulations of every cell.
+    n_resamples, folds : int
+        Bootstrap replicates, and folds of the cross-validation.
+    seed : int
+        Not negative.
+    url : str or Path, optional
+        Where to record what every simulation gave. What is there already is not computed again: a study broken off
+        goes on, and one with more simulations goes further. Formula intervals may differ from call to call, because
+        they are not recorded. Anything else, more cells or estimators too, needs a store of its own.
+    cluster : None, int, str or distributed.Client
+        See :func:`aucpr_dask.run`.
+    on_progress : callable, optional
+        Called with a :class:`aucpr_dask.progress.tracking.Progress` after each batch.
+
+    Returns
+    -------
+    xarray.Dataset
+        Over (scenario, n_items, prevalence), estimator and method; every variable says in ``attrs["description"]``
+        what it is. Errors are Monte Carlo standard errors: what another seed would change.
+
+        ``true_area``, ``n_positive``; of each estimator ``mean``, ``bias``, ``bias_ratio``, ``standard_deviation``,
+        ``spread``, ``n_estimates``; of each interval ``coverage``, ``miss_below``, ``miss_above``, ``undefined``,
+        ``lower``, ``upper``, ``width``, ``width_ratio`` (over the spread) and ``location``. NaN where a method does
+        not apply.
+
+    Raises
+    ------
+    InvalidInputError
+        If an argument is not allowed.
+    StoreError
+        If what is recorded at `url` is no study, or one with other parameters, which are named.
+    ClusterError
+        If worker processes do not start, as in a script without ``if __name__ == "__main__":``.
+
+    References
+    ----------
+    Boyd, Eng & Page 2013, doi:10.1007/978-3-642-40994-3_29 (Figures 4 to 8). Newcombe 1998,
+    doi:10.1002/(SICI)1097-0258(19980430)17:8<857::AID-SIM777>3.0.CO;2-E (coverage and location).
+
+    Examples
+    --------
+    >>> found = study(["binormal"], [100], estimators=["average_precision"], intervals=["logit"], n_simulations=200,
+    ...               cluster=1)
+    >>> cell = found.sel(scenario="binormal", n_items=100, prevalence=0.1, estimator="average_precision")
+    >>> print(f"{float(cell['bias_ratio']):.1f}, {cell['coverage'].item():.1f}")
+    1.2, 1.0
+    """
+    started = time.monotonic()
+    given = _distinct(scenarios, "scenarios")
+    kinds = [_scenario(scenario) for scenario in given]
+    methods = tuple(lookup(INTERVALS, name, "interval method").name for name in _distinct(intervals, "intervals"))
+    names = estimator_names(estimators)
+    design = Design(
+        scenarios=_distinct(map(repr, kinds), "scenarios"),
+        n_items=tuple(_whole(n, "n_items", 2) for n in _distinct(n_items, "n_items")),
+        prevalence=tuple(fraction(share, "prevalence") for share in _distinct(prevalence, "prevalence")),
+        estimators=names,
+        resampled=_resampled(resampled, names),
+        methods=tuple(name for name in methods if not INTERVALS[name].is_formula),
+        level=fraction(level, "level"),
+        n_resamples=_whole(n_resamples, "n_resamples", 1),
+        folds=_whole(folds, "folds", 2),
+        seed=_whole(seed, "seed", 0),
+    )
+    n_simulations = _whole(n_simulations, "n_simulations", 2)
+    cells = list(_cells(design, kinds))
+    _refuse_one_class(cells)
+    records = _open_records(design, n_simulations, url)
+    _run(cells, design, records, n_simulations, cluster, on_progress)
+    summary = _summarize(cells, design, methods, records, n_simulations)
+    labels = [scenario if isinstance(scenario, str) else repr(scenario) for scenario in given]
+    summary = summary.assign_coords({SCENARIO: np.array(labels, dtype=object)})
+    summary.attrs = _parameters(design) | {
+        "intervals": list(methods),
+        "n_simulations": n_simulations,
+        "seconds": round(time.monotonic() - started, 3),
+        "versions": versions(),
+    }
+    return summary
+
+
+def _cells(design: Design, scenarios: Sequence[Scenario]) -> Iterator[Cell]:
+    for index in np.ndindex(len(scenarios), len(design.n_items), len(design.prevalence)):
+        i, j, k = index
+        facts = scenarios[i], design.n_items[j], design.prevalence[k]
+        digest = hashlib.sha256(f"{design.seed} {facts!r}".encode()).digest()
+        yield Cell(index, *facts, seed=int.from_bytes(digest[:7], "big"))
+
+
+# Running: the tasks, and who gets them
+
+
+def _run(
+    cells: Sequence[Cell],
+    design: Design,
+    records: Mapping[str, Any],
+    n_simulations: int,
+    cluster: Cluster,
+    on_progress: Callable[[Progress], None] | None,
+) -> None:
+    """Compute what is not recorded yet; only this process writes."""
+    batches = list(_missing(cells, records["is_done"], n_simulations))
+    if not batches:
+        return
+    sizes = [stop - start for _, start, stop in batches]
+    costs = [size * cell.n_items for size, (cell, _, _) in zip(sizes, batches, strict=True)]
+    with connect(cluster) as client:
+        tracker = Tracker(sizes, costs, dashboard=client.dashboard_link)
+        calls = [(*batch, design) for batch in batches]
+        for number, result in as_they_finish(client, simulate_batch, calls):
+            cell, start, stop = batches[number]
+            for name, values in (*result.items(), ("is_done", True)):  # done comes last: the others are there
+                records[name][(*cell.index, slice(start, stop))] = values
+            progress = tracker.finished(number)
+            if on_progress is not None:
+                on_progress(progress)
+
+
+def _missing(cells: Sequence[Cell], is_done: Any, n_simulations: int) -> Iterator[tuple[Cell, int, int]]:
+    """Yield the simulations to do, cut at multiples of `BATCH`; large ones first, so that workers end together."""
+    for cell in sorted(cells, key=lambda cell: -cell.n_items):
+        done = is_done[cell.index][:n_simulations]
+        for start in range(0, n_simulations, BATCH):
+            stop = min(start + BATCH, n_simulations)
+            first = start + int(np.count_nonzero(done[start:stop]))  # what is done of a batch was done from its start
+            if first < stop:
+                yield cell, first, stop
+
+
+def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[str, Array]:
+    """Evaluate simulations `start` to `stop` of a cell: the task of a study.
+
+    Returns
+    -------
+    dict of ndarray of float64
+        ``estimate``, shape (simulation, estimator), and ``interval``, shape (simulation, estimator, method, 2).
+    """
+    score, label = cell.sample(start, stop)
+    request = Request(design.estimators, extras=("standard_error_fixed", "acceleration"))
+    columns = evaluate_rankings(score, label, roles=("score", "label"), request=request)
+    estimate, error, acceleration, _ = np.split(columns, np.cumsum([len(design.estimators), 1, 1]), axis=1)
+    interval = np.full((*estimate.shape, len(design.methods), 2), np.nan)
+    if design.methods and design.resampled:
+        chosen = [design.estimators.index(name) for name in design.resampled]
+        known = {"estimate": estimate[:, chosen], "error": error, "acceleration": acceleration}
+        known["n_positive"] = np.array(float(cell.n_positive))
+        key = np.array([cell.key(number) for number in range(start, stop)], dtype=np.uint64)
+        known |= evidence(score, label, key, design)
+        bounds = evidence_bounds(*known.values(), names=tuple(known), methods=design.methods, level=design.level)
+        interval[:, chosen] = np.where(has_interval(design)[..., None], bounds, np.nan)
+    return {"estimate": estimate, "interval": interval}
+
+
+def evidence(score: Array, label: NDArray[np.int8], key: NDArray[np.uint64], design: Design) -> dict[str, Array]:
+    """Return what the intervals are made from, beside the estimates: replicates and folds, on the last axis."""
+    known = {}
+    roles, request = ("score", "label", "key"), Request(design.resampled)
+    needs = {need for method in design.methods if method != "bayesian" for need in INTERVALS[method].needs}
+    if "bayesian" in design.methods:
+        known["bayesian_replicates"] = replicate_rankings(
+            score, label, key, roles=roles, request=request, n_resamples=design.n_resamples, bayesian=True
+        )
+    if "replicates" in needs:
+        extras = ("standard_error_fixed",) if "bootstrap_t" in design.methods else ()
+        wanted = replace(request, extras=extras)
+        replicates = replicate_rankings(
+            score, label, key, roles=roles, request=wanted, n_resamples=design.n_resamples, bayesian=False
+        )
+        known["replicates"] = replicates[:, : len(design.resampled)]
+        if extras:
+            known["replicate_errors"] = replicates[:, len(design.resampled) :]
+    if "folds" in needs:
+        roles, fold = ("score", "label", "fold"), fold_of(label, design.folds)
+        known["folds"] = evaluate_folds(score, label, fold, roles=roles, request=request, n_folds=design.folds)
+    return known
+
+
+def fold_of(label: NDArray[np.int8], n_folds: int) -> NDArray[np.int64]:
+    """Deal the items of each class to the folds in turn: those of a simulation are alike, so any way is as good."""
+    fold = np.empty(label.size, dtype=np.int64)
+    for value in (0, 1):
+        members = np.flatnonzero(label == value)
+        fold[members] = np.arange(members.size) % n_folds
+    return fold
+
+
+def has_interval(design: Design) -> NDArray[np.bool_]:
+    """Tell which of the resampled estimators have which intervals here, shape (estimator, method).
+
+    The jackknife of average precision has a closed form; leaving out items one by one would take longer than all else.
+    """
+    return np.array(
+        [
+            [serves(method, name) and (method != "bca" or name == "average_precision") for method in design.methods]
+            for name in design.resampled
+        ]
+    )
+
+
+def serves(method: str, estimator: str) -> bool:
+    """Tell whether an estimator has this interval."""
+    names = INTERVALS[method].estimators
+    return names is None or estimator in names
+
+
+# Records: what every simulation gave
+
+
+def _open_records(design: Design, n_simulations: int, url: str | Path | None) -> Mapping[str, Any]:
+    """Return the arrays of the records: new ones, or those at `url` with room for all simulations."""
+    template = _template(design, n_simulations)
+    if url is None:
+        return {str(name): variable.values for name, variable in template.data_vars.items()}
+    url = concealed(url)
+    if is_versioned(url):
+        raise StoreError(
+            "records that grow cannot be kept in an Icechunk repository", where=url, remedy="name a folder"
+        )
+    try:
+        attrs = read_root_attrs(url)
+    except StoreError:  # there is nothing, or something that `create_store` will not replace
+        create_store(url, template, KIND).commit()
+        attrs = read_root_attrs(url)
+    _refuse_other_study(attrs, design, url)
+    backend = open_backend(url)
+    arrays = {str(name): open_array(backend, "", str(name)) for name in template.data_vars}
+    if arrays["is_done"].shape[-1] < n_simulations:
+        for name, variable in template.data_vars.items():
+            arrays[str(name)].resize(variable.shape)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Consolidated metadata", category=UserWarning)
+            zarr.consolidate_metadata(backend, zarr_format=3)
+    return arrays
+
+
+def _template(design: Design, n_simulations: int) -> xr.Dataset:
+    """Return empty records, lazily."""
+    sizes = (len(design.scenarios), len(design.n_items), len(design.prevalence), n_simulations)
+    shapes = {
+        "estimate": {ESTIMATOR: len(design.estimators)},
+        "interval": {ESTIMATOR: len(design.estimators), METHOD: len(design.methods), BOUND: 2},
+        "is_done": {},
+    }
+    records = xr.Dataset(
+        coords={
+            SCENARIO: np.array(design.scenarios, dtype=object),
+            N_ITEMS: list(design.n_items),
+            PREVALENCE: list(design.prevalence),
+            ESTIMATOR: np.array(design.estimators, dtype=object),
+            METHOD: np.array(design.methods, dtype=object),
+            BOUND: np.array(BOUNDS, dtype=object),
+        },
+        attrs=_parameters(design),
+    )
+    for name, inner in shapes.items():
+        chunks = (1, 1, 1, BATCH, *inner.values())
+        empty = False if name == "is_done" else np.nan
+        array = da.full((*sizes, *inner.values()), empty, dtype=type(empty), chunks=chunks)
+        records[name] = (*CELL_DIMS, SIMULATION, *inner), array
+        records[name].encoding = {"chunks": chunks}
+    return records
+
+
+def _parameters(design: Design) -> dict[str, Any]:
+    """Return the design as a store records it."""
+    return json.loads(json.dumps(asdict(design)))  # type: ignore[no-any-return]
+
+
+def _refuse_other_study(attrs: Mapping[str, Any], design: Design, url: str) -> None:
+    if attrs.get("kind") != KIND:
+        raise StoreError(
+            "there is something else at this place",
+            where=url,
+            received=f"kind {attrs.get('kind')!r}",
+            allowed=f"kind {KIND!r}, or nothing",
+            remedy="name another place for the study",
+        )
+    differences = [
+        _difference({"methods": "intervals"}.get(name, name), attrs.get(name), value)
+        for name, value in _parameters(design).items()
+        if attrs.get(name) != value
+    ]
+    if differences:
+        raise StoreError(
+            "the study at this place has other parameters",
+            where=url,
+            received="; ".join(differences),
+            allowed="a study goes on with the same parameters; only n_simulations and formula intervals may change",
+            remedy="name another place for this study",
+        )
+
+
+def _difference(name: str, before: Any, now: Any) -> str:
+    """Say how a parameter differs; of lists, what came and what went."""
+    if not (isinstance(before, list) and isinstance(now, list)):
+        return f"{name} {before!r}, now {now!r}"
+    changes = {
+        "new": [value for value in now if value not in before],
+        "gone": [value for value in before if value not in now],
+    }
+    said = [f"{change} {', '.join(map(str, values))}" for change, values in changes.items() if values]
+    return f"{name}: {', '.join(said) or 'another order'}"
+
+
+# Summary
+
+
+def _summarize(
+    cells: Sequence[Cell], design: Design, methods: tuple[str, ...], records: Mapping[str, Any], n_simulations: int
+) -> xr.Dataset:
+    """Return the summaries of all cells, side by side."""
+    shape = (len(design.scenarios), len(design.n_items), len(design.prevalence))
+    summaries = np.empty(shape, dtype=object)
+    for cell in cells:
+        simulations = (*cell.index, slice(n_simulations))
+        estimate, interval = records["estimate"][simulations], records["interval"][simulations]
+        bounds = _in_order(estimate, interval, cell.n_positive, design, methods)
+        summaries[cell.index] = summarize_cell(cell.scenario.area(cell.prevalence), estimate, bounds, design.level)
+    dims = {name: dims for name, (dims, _) in summaries.flat[0].items()}
+    summary = xr.Dataset(
+        {
+            name: (
+                (*CELL_DIMS, *dims[name]),
+                np.stack([one[name][1] for one in summaries.flat]).reshape(*shape, *summaries.flat[0][name][1].shape),
+            )
+            for name in dims
+        },
+        coords={
+            N_ITEMS: list(design.n_items),
+            PREVALENCE: list(design.prevalence),
+            ESTIMATOR: np.array(design.estimators, dtype=object),
+            METHOD: np.array(methods, dtype=object),
+        },
+    )
+    counts = [[round(n * share) for share in design.prevalence] for n in design.n_items]
+    summary["n_positive"] = (N_ITEMS, PREVALENCE), np.array(counts)
+    for name, variable in summary.data_vars.items():
+        variable.attrs = {"description": DESCRIPTIONS[str(name)]}
+    return summary
+
+
+def _in_order(estimate: Array, interval: Array, n_positive: int, design: Design, methods: tuple[str, ...]) -> Array:
+    """Return the recorded bounds and those of formulas in the order of `methods`."""
+    bounds = np.empty((*estimate.shape, len(methods), 2))
+    for position, name in enumerate(methods):
+        if INTERVALS[name].is_formula:
+            formula = evaluate_intervals(estimate, np.array(n_positive), methods=(name,), level=design.level)
+            is_served = np.array([serves(name, estimator) for estimator in design.estimators])
+            bounds[..., position, :] = np.where(is_served[:, None], formula[..., 0, :], np.nan)
+        else:
+            bounds[..., position, :] = interval[..., design.methods.index(name), :]
+    return bounds
+
+
+def summarize_cell(area: float, estimate: Array, bounds: Array, level: float) -> dict[str, tuple[tuple[str, ...], Any]]:
+    """Compare the estimates and bounds of many simulations with the true area.
+
+    Parameters
+    ----------
+    area : float
+    estimate : ndarray, shape (simulation, estimator)
+    bounds : ndarray, shape (simulation, estimator, method, 2)
+        NaN where there is none; a method without any is one that does not apply.
+    level : float
+
+    Returns
+    -------
+    dict of (dimensions, values)
+    """
+    is_known = ~np.isnan(estimate)
+    n_known = is_known.sum(axis=0)
+    with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)  # of an estimator without estimates
+        mean, deviation = np.nanmean(estimate, axis=0), np.nanstd(estimate, axis=0, ddof=1)
+        tail = (1 - level) / 2
+        spread = np.subtract(*np.nanquantile(estimate, [1 - tail, tail], axis=0))
+        mean_error = deviation / np.sqrt(n_known)
+        lower, upper = np.nanmean(bounds, axis=0)[..., 0], np.nanmean(bounds, axis=0)[..., 1]
+        is_below, is_above = (bounds[..., 1] < area), (bounds[..., 0] > area)
+        is_undefined = np.isnan(bounds).any(axis=-1)
+        applies = ~is_undefined.all(axis=0)
+        miss_below, miss_above, undefined = (
+            np.where(applies, missed.mean(axis=0), np.nan) for missed in (is_below, is_above, is_undefined)
+        )
+        is_covered = ~(is_below | is_above | is_undefined)
+        coverage = np.where(applies, is_covered.mean(axis=0), np.nan)
+        location = miss_below / (miss_below + miss_above)
+    by_estimator = {
+        "mean": mean,
+        "mean_error": mean_error,
+        "standard_deviation": deviation,
+        "bias": mean - area,
+        "bias_ratio": mean / area,
+        "bias_ratio_error": mean_error / area,
+        "spread": spread,
+        "n_estimates": n_known,
+    }
+    by_method = {
+        "coverage": coverage,
+        "coverage_error": np.sqrt(coverage * (1 - coverage) / len(estimate)),
+        "miss_below": miss_below,
+        "miss_above": miss_above,
+        "undefined": undefined,
+        "lower": lower,
+        "upper": upper,
+        "width": upper - lower,
+        "width_ratio": (upper - lower) / spread[:, None],
+        "location": location,
+    }
+    return (
+        {"true_area": ((), np.float64(area))}
+        | {name: ((ESTIMATOR,), values) for name, values in by_estimator.items()}
+        | {name: ((ESTIMATOR, METHOD), values) for name, values in by_method.items()}
+    )
+
+
+# Checks of arguments
+
+
+def _scenario(scenario: str | Scenario) -> Scenario:
+    if isinstance(scenario, Scenario):
+        return scenario
+    return lookup(SCENARIOS, scenario, "scenario")()
+
+
+def _distinct(values: Any, name: str) -> tuple[Any, ...]:
+    """Return one or more values as a tuple, or raise if there are none or some of them twice."""
+    found = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
+    if found and len(set(found)) == len(found):
+        return found
+    raise InvalidInputError(
+        "a study needs different values to compare", where=f"argument {name!r}", received=repr(found)
+    )
+
+
+def _resampled(resampled: str | Sequence[str] | None, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the estimators that get more than formula intervals, in the order of `names`."""
+    if resampled is None:
+        return tuple(name for name in names if name in RECOMMENDED) or names
+    chosen = (resampled,) if isinstance(resampled, str) else tuple(resampled)
+    unknown = [name for name in chosen if name not in names]
+    if unknown:
+        raise InvalidInputError(
+            "only estimators of the study can be resampled",
+            where="argument 'resampled'",
+            received=", ".join(map(repr, unknown)),
+            allowed=", ".join(names),
+            remedy="name them in 'estimators' too",
+        )
+    return tuple(name for name in names if name in chosen)
+
+
+def _refuse_one_class(cells: Sequence[Cell]) -> None:
+    for cell in cells:
+        if not 0 < cell.n_positive < cell.n_items:
+            raise InvalidInputError(
+                f"a simulation would have no {'negatives' if cell.n_positive else 'positives'}",
+                where=f"cell {cell.scenario!r}, n_items={cell.n_items}, prevalence={cell.prevalence}",
+                received=f"round({cell.n_items} * {cell.prevalence}) = {cell.n_positive} positives",
+                allowed=f"1 to {cell.n_items - 1} positives",
+                remedy="more items, or another prevalence",
+            )
+
+
+def _whole(value: object, name: str, at_least: int) -> int:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= at_least:
+        return int(value)
+    raise InvalidInputError(f"{name} must be a whole number from {at_least}", received=repr(value))

@@ -1,0 +1,1 @@
+"""Where bytes are: URLs, object stores, Icechunk, Zarr stores and their chunks."""

@@ -1,0 +1,398 @@
+"""The border to Zarr: stores whose root document is written last, so that an unfinished one never opens.
+
+A store is built from a *template*: a Dataset or DataTree whose large variables are described but not
+yet there. Everything except the root metadata document is written at once; blocks follow, by whoever
+computes them; :meth:`PendingStore.commit` writes the root document, and only then does the store open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any
+
+import numpy as np
+import xarray as xr
+import zarr
+from zarr.abc.store import Store
+from zarr.api.asynchronous import create_array as create_async_array
+from zarr.api.asynchronous import open_array as open_async_array
+from zarr.core.buffer import Buffer, default_buffer_prototype
+from zarr.core.sync import sync
+from zarr.storage import MemoryStore
+
+from aucpr_dask.errors import InvalidInputError, StoreError
+from aucpr_dask.storage.backends import delete_value, get_value, set_value
+from aucpr_dask.storage.backends import open_backend as open_backend
+from aucpr_dask.storage.codecs import check_plain_arrays
+from aucpr_dask.storage.remote import check_writable
+from aucpr_dask.storage.urls import concealed, is_remote
+
+Scores = xr.Dataset | xr.DataTree
+
+ROOT_DOCUMENT = "zarr.json"
+FORMAT_VERSION = 1
+CHUNK_BYTES = 32 * 2**20  # a task's fixed cost is then small beside reading and ranking one chunk
+
+
+def nodes_of(scores: Scores) -> Iterator[tuple[str, xr.Dataset]]:
+    """Yield (path, Dataset) for the Dataset itself (path "") or for each node of a DataTree that holds data."""
+    if isinstance(scores, xr.Dataset):
+        yield "", scores
+        return
+    for node in scores.subtree:
+        if node.data_vars:
+            yield node.path.strip("/"), node.to_dataset()
+
+
+def map_nodes(scores: Scores, transform: Any) -> Scores:
+    """Apply ``transform(path, dataset)`` to each node and return the same kind of object."""
+    if isinstance(scores, xr.Dataset):
+        return transform("", scores)  # type: ignore[no-any-return]
+    nodes = {path: transform(path, dataset) for path, dataset in nodes_of(scores)}
+    try:
+        return xr.DataTree.from_dict(nodes)
+    except KeyError as error:
+        raise InvalidInputError(
+            "a data set inside another is named like one of its variables",
+            received=error.args[0],
+            remedy="rename it",
+        ) from error
+
+
+@dataclass(frozen=True)
+class PendingStore:
+    """A store under construction: its arrays can be written, but it cannot be opened yet."""
+
+    url: str
+    backend: Store
+    root_document: Buffer
+    _arrays: dict[tuple[str, str], zarr.Array[Any]] = field(default_factory=dict, repr=False, compare=False)
+
+    def array(self, path: str, name: str) -> zarr.Array[Any]:
+        """Return the array of variable `name` of the node at `path`, to write blocks into; it is opened once."""
+        if (path, name) not in self._arrays:
+            self._arrays[path, name] = open_array(self.backend, path, name)
+        return self._arrays[path, name]
+
+    def commit(self) -> None:
+        """Write the root document: from now on the store opens."""
+        set_value(self.backend, ROOT_DOCUMENT, self.root_document)
+
+
+def open_array(backend: Store, path: str, name: str) -> zarr.Array[Any]:
+    """Open one array of a store, finished or not, for reading and writing."""
+    return zarr.Array(open_arrays(backend, path, [name])[name])
+
+
+def open_arrays(backend: Store, path: str, names: Iterable[str]) -> dict[str, zarr.AsyncArray[Any]]:
+    """Open several arrays of a data set of a store, finished or not, at once."""
+    mode: Any = "r" if backend.read_only else "r+"
+
+    async def opened() -> list[zarr.AsyncArray[Any]]:
+        places = (f"{path}/{name}".strip("/") for name in names)
+        return await asyncio.gather(
+            *(open_async_array(store=backend, path=place, mode=mode, zarr_format=3) for place in places)
+        )
+
+    names = tuple(names)
+    return dict(zip(names, sync(opened()), strict=True))
+
+
+def create_store(
+    url: str | Path,
+    template: Scores,
+    kind: str,
+    *,
+    overwrite: bool = False,
+    claim: Callable[[], None] | None = None,
+) -> PendingStore:
+    """Lay out a store: everything of `template` but its Dask-backed data and the root document.
+
+    Parameters
+    ----------
+    url : str or Path
+        Where to write.
+    template : xarray.Dataset or xarray.DataTree
+        Dask-backed variables are laid out with the chunks of their encoding; all others are written.
+    kind : str
+        Recorded in the root attributes and checked by :func:`open_store`.
+    overwrite : bool
+        Whether to replace what is at `url`.
+    claim : callable, optional
+        Called once the place is empty, before anything is written there.
+
+    Raises
+    ------
+    StoreError
+        If there is something at `url` already, or it cannot be written.
+    """
+    url = concealed(url)
+    documents, root_document = laid_out(template, kind, url)
+    try:
+        backend = open_backend(url)
+        refuse_existing(url, overwrite=overwrite)
+        if not sync(backend.is_empty("")):
+            _clear(url, backend)
+        if claim is not None:
+            claim()
+        sync(_write_all(backend, documents))
+    except OSError as error:
+        if isinstance(error, StoreError):
+            raise
+        raise StoreError(
+            "the store cannot be written",
+            where=url,
+            received=f"{type(error).__name__}: {error}",
+            remedy="name a folder that exists and that you may write to, on a disk with room left",
+        ) from error
+    return PendingStore(url, backend, root_document)
+
+
+def laid_out(template: Scores, kind: str, url: str) -> tuple[dict[str, Buffer], Buffer]:
+    """Return what a store consists of before its Dask-backed data are there, by key; and the root document."""
+    memory = MemoryStore()
+    tree = template.copy(deep=False) if isinstance(template, xr.DataTree) else xr.DataTree(template)
+    tree.attrs = dict(template.attrs) | _identity(kind)
+    described = _taken_out(tree)
+    with warnings.catch_warnings():
+        # Consolidated metadata is an extension of Zarr v3 that xarray reads without a warning only if it is there.
+        warnings.filterwarnings("ignore", message="Consolidated metadata", category=UserWarning)
+        try:
+            tree.to_zarr(memory, compute=False, consolidated=False, zarr_format=3)
+        except UnicodeEncodeError as error:
+            raise InvalidInputError(
+                "a name is not Unicode", where=url, received=repr(error.object), remedy="rename it"
+            ) from error
+        sync(_describe_all(memory, described, has_folders=not is_remote(url)))
+        zarr.consolidate_metadata(memory, zarr_format=3)
+    documents = dict(memory._store_dict)
+    return documents, documents.pop(ROOT_DOCUMENT)
+
+
+def _taken_out(tree: xr.DataTree) -> dict[str, xr.Variable]:
+    """Take the Dask-backed numbers out of a tree: xarray would make a graph of their chunks to write metadata."""
+    taken: dict[str, xr.Variable] = {}
+    for node in tree.subtree:
+        own = node.to_dataset(inherit=False)
+        names = [
+            name for name, array in own.data_vars.items() if array.chunks is not None and array.dtype.kind in "iuf"
+        ]
+        taken |= {f"{node.path}/{name}".strip("/"): own.variables[name] for name in names}
+        node.dataset = own.drop_vars(names)
+    return taken
+
+
+async def _describe_all(backend: Store, variables: dict[str, xr.Variable], *, has_folders: bool) -> None:
+    """Write the metadata of arrays whose chunks are still to come; of a number that never comes, NaN is read.
+
+    How chunks are to be called only matters where there are folders; Icechunk knows no other names than the usual ones.
+    """
+    await asyncio.gather(
+        *(
+            create_async_array(
+                store=backend,
+                name=path,
+                shape=variable.shape,
+                dtype=variable.dtype,
+                chunks=variable.encoding.get("chunks") or tuple(lengths[0] for lengths in variable.chunks or ()),
+                compressors=variable.encoding.get("compressors", "auto"),
+                chunk_key_encoding=variable.encoding.get("chunk_key_encoding") if has_folders else None,
+                fill_value=np.nan if variable.dtype.kind == "f" else 0,
+                dimension_names=[str(dim) for dim in variable.dims],
+                attributes={str(name): _plain(value) for name, value in variable.attrs.items()},
+                zarr_format=3,
+            )
+            for path, variable in variables.items()
+        )
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def refuse_existing(url: str | Path, *, overwrite: bool) -> None:
+    """Raise if there is something at `url` that may not be replaced: worth asking before hours of reading."""
+    check_writable(url)
+    if not overwrite and not sync(open_backend(url, read_only=True).is_empty("")):
+        raise StoreError(
+            "there is something at this place already",
+            where=concealed(url),
+            remedy="name another place, or pass overwrite=True (--overwrite) to replace it",
+        )
+
+
+def remove_unfinished(url: str | Path) -> None:
+    """Remove what is left of a store that was never finished; raises :class:`StoreError` if other files are there."""
+    _clear(concealed(url), open_backend(url))
+
+
+def _clear(url: str, backend: Store) -> None:
+    if not (_consists_of_ours(backend) if is_remote(url) else _looks_like_store(Path(url))):
+        raise StoreError(
+            "refusing to overwrite what is not a Zarr store",
+            where=url,
+            remedy="remove it yourself if it may go, or name another place",
+        )
+    # The root document goes first: a crash in the middle must not leave a store that opens.
+    delete_value(backend, ROOT_DOCUMENT)
+    for pause in (0.01, 0.1, 0.5):  # a run that was told to stop may be writing its last block
+        try:
+            return sync(backend.clear())
+        except OSError:
+            time.sleep(pause)
+    sync(backend.clear())
+
+
+def _looks_like_store(folder: Path) -> bool:
+    if not folder.is_dir():
+        return False
+    if (folder / ROOT_DOCUMENT).exists():
+        return True
+    # An unfinished store: nothing but metadata documents and chunks, and no finished store further down.
+    files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    documents = (path.read_bytes() for path in folder.glob(f"*/{ROOT_DOCUMENT}"))
+    return all(map(_is_ours, files)) and not any("kind" in _attributes_of(document) for document in documents)
+
+
+def _is_ours(file: PurePath) -> bool:
+    parts = file.parts
+    is_chunk = "c" in parts[1:] or (len(parts) > 1 and file.name.startswith("c."))
+    return file.name == ROOT_DOCUMENT or is_chunk or file.suffix == ".partial" or parts[0] == "ledger"
+
+
+def _consists_of_ours(backend: Store) -> bool:
+    """Whether what is in a store elsewhere is a Zarr store: the same rules as for a folder."""
+
+    async def look() -> bool:
+        if await backend.exists(ROOT_DOCUMENT):
+            return True
+        keys = [key async for key in backend.list_prefix("")]
+        if not all(_is_ours(PurePosixPath(key)) for key in keys):
+            return False
+        below = [key for key in keys if key.count("/") == 1 and key.endswith(f"/{ROOT_DOCUMENT}")]
+        documents = [await backend.get(key, default_buffer_prototype()) for key in below]
+        return not any(document and "kind" in _attributes_of(document.to_bytes()) for document in documents)
+
+    return sync(look())
+
+
+def _attributes_of(document: bytes) -> dict[str, Any]:
+    try:
+        return dict(json.loads(document).get("attributes", {}))
+    except ValueError:
+        return {}
+
+
+async def _write_all(backend: Store, documents: dict[str, Buffer]) -> None:
+    await asyncio.gather(*(backend.set(key, value) for key, value in documents.items()))
+
+
+def _identity(kind: str) -> dict[str, Any]:
+    from aucpr_dask._version import __version__
+
+    return {"kind": kind, "format_version": FORMAT_VERSION, "aucpr_dask_version": __version__}
+
+
+def open_store(url: str | Path, kind: str, *, chunks: Any = None) -> Scores:
+    """Open a finished store of the given kind as a Dataset (one data set) or a DataTree (many).
+
+    Raises
+    ------
+    StoreError
+        If there is no store, it was never finished, or it is of another kind or a newer version.
+    """
+    url = concealed(url)
+    document = _read_root(url)
+    attrs = dict(document.get("attributes", {}))
+    if attrs.get("kind") != kind:
+        raise StoreError(
+            "this is a Zarr store of another kind",
+            where=url,
+            received=f"kind {attrs.get('kind')!r}",
+            allowed=f"kind {kind!r}",
+            remedy="name the right store; `aucpr-dask info` says what a store holds",
+        )
+    if int(attrs.get("format_version", 0)) > FORMAT_VERSION:
+        raise StoreError(
+            "this store was written by a newer version of the package",
+            where=url,
+            received=f"format version {attrs['format_version']}, written by {attrs.get('aucpr_dask_version')}",
+            allowed=f"format versions up to {FORMAT_VERSION}",
+            remedy="upgrade aucpr-dask",
+        )
+    metadata = (document.get("consolidated_metadata") or {}).get("metadata", {})
+    check_plain_arrays(metadata, url)
+    is_tree = any(entry.get("node_type") == "group" for entry in metadata.values())
+    opened = xr.open_datatree if is_tree else xr.open_dataset
+    backend: Any = open_backend(url, read_only=True)
+    try:
+        return opened(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)
+    except (ValueError, TypeError, LookupError, FileNotFoundError) as error:
+        raise StoreError(
+            "the metadata of this store are damaged",
+            where=url,
+            received=f"{type(error).__name__}: {error}",
+            remedy="write the store again",
+        ) from error
+
+
+def read_root_attrs(url: str) -> dict[str, Any]:
+    """Return the root attributes of a finished store; raises :class:`StoreError` as :func:`read_root_document`."""
+    return dict(_read_root(url).get("attributes", {}))
+
+
+def _read_root(url: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(read_root_document(url)))
+    except (ValueError, TypeError) as error:
+        raise StoreError("the root document is not valid JSON", where=url, received=str(error)) from error
+
+
+def read_root_document(url: str) -> bytes:
+    """Return the root metadata document of a finished store.
+
+    Raises
+    ------
+    StoreError
+        If there is no store at `url`, or it was never finished.
+    """
+    backend = open_backend(url, read_only=True)
+    try:
+        document = get_value(backend, ROOT_DOCUMENT)
+        # What lists nothing, such as a web server, does not tell.
+        unfinished = document is None and backend.supports_listing and not sync(backend.is_empty(""))
+    except FileNotFoundError:
+        document, unfinished = None, False
+    if document is not None:
+        return document.to_bytes()
+    raise StoreError(
+        "this store was never finished" if unfinished else "there is no store at this place",
+        where=url,
+        remedy="run the same command again: an evaluation goes on where it stopped; anything else, with --overwrite"
+        if unfinished
+        else "check the path; `aucpr-dask import` makes a score store",
+    )
+
+
+def chunk_shape(shape: tuple[int, ...], itemsize: int, whole: int) -> tuple[int, ...]:
+    """Return chunks of about 32 MiB that keep the last `whole` axes in one piece.
+
+    Examples
+    --------
+    >>> chunk_shape((1000, 100_000), 4, whole=1)
+    (83, 100000)
+    """
+    kept = shape[len(shape) - whole :]
+    room = max(1, CHUNK_BYTES // max(1, itemsize * int(np.prod(kept, dtype=np.int64))))
+    chunks: list[int] = []
+    for size in reversed(shape[: len(shape) - whole]):
+        chunks.insert(0, max(1, min(size, room)))
+        room //= chunks[0]
+    return (*chunks, *(max(1, size) for size in kept))
