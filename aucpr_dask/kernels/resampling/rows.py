@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.kernels.areas.rows import _PANEL, Floats
+from aucpr_dask.kernels.areas.rows import Floats
 from aucpr_dask.kernels.codes import AVERAGE_PRECISION, BINORMAL, INTERPOLATED_MEAN, INTERPOLATED_MEDIAN
 from aucpr_dask.kernels.options import MISSING_DROP, N_COLUMNS, Options, Targets
 from aucpr_dask.kernels.rankings.tie_groups import BUCKETS_PER_POSITIVE, TABLE_BUCKETS
@@ -379,7 +379,7 @@ class _Ranking:
         else:
             from aucpr_dask.kernels.resampling.bayesian import evaluate_weighted_lanes as function
         missing = self._missing_in(count)
-        arguments = _unseen(count, units), count, points, n_points, _PANEL, options, *targets, out
+        arguments = _unseen(count, units), count, points, n_points, options, targets, out
         function(self._layout, self._n_steps, missing, *arguments)
         return out[:, : targets.codes.size]
 
