@@ -471,7 +471,7 @@ def stop_machine(trial: Trial, client: Client, *, within_a_write: bool) -> Tally
                 else:
                     with once_started(trial, tally, functools.partial(site.signal, signal.SIGKILL)):
                         drain(events)
-            tally.note(f"{'some' if list(target.rglob('*.partial')) else 'no'} files without a name left")
+            tally.note(f"{'some' if list(target.rglob('*.partial')) else 'no'} temporary files left")
             trial.run(target, client)
             trial.judge(tally, target)
     return tally

@@ -414,10 +414,10 @@ def test_a_run_evaluates_such_a_store_chunk_after_chunk(small_chunks: None, tmp_
     xr.testing.assert_equal(result.load(), ap.evaluate(scores, intervals=INTERVALS))
 
 
-def test_the_example_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).parents[1] / "README.md").read_text()
-    code = re.search(r"## Rankings larger than memory\n.*?```python\n(.*?)```", text, re.DOTALL).group(1)
-    exec(compile(code.replace("_000_000", "_000"), "README.md", "exec"), {})
+def test_the_example_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).parents[1] / "docs" / "items-in-chunks.md").read_text()
+    code = re.search(r"```python\n(.*?)```", text, re.DOTALL).group(1)
+    exec(compile(code.replace("_000_000", "_000"), "items-in-chunks.md", "exec"), {})
     area, bounds = capsys.readouterr().out.splitlines()
     lower, upper = map(float, bounds.strip("[]").split())
     assert 0.5 < lower <= float(area) + 1e-8 <= upper + 2e-8

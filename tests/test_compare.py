@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 from itertools import combinations, pairwise, product
 from pathlib import Path
 
@@ -870,23 +867,3 @@ def test_a_comparison_is_written_and_opened(result: xr.Dataset, tmp_path: Path, 
         ap.save_comparison(comparison, tmp_path / "c.zarr")
     ap.save_comparison(ap.rank(forest(3)), tmp_path / "c.zarr", overwrite=True)
     assert set(ap.open_comparison(tmp_path / "c.zarr").children) == {"d0", "d1", "d2"}
-
-
-# The page of real data
-
-
-@pytest.mark.slow
-@pytest.mark.nightly
-def test_the_page_is_what_the_script_prints(real_data: Path) -> None:
-    """But for the wall times."""
-    docs = Path(__file__).parents[1] / "docs"
-    command = [sys.executable, str(docs / "compare_real_data.py"), "--print", str(real_data)]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    page = without_times((docs / "honest-comparisons.md").read_text())
-    sections = re.split(r"^## (.+)$", printed, flags=re.MULTILINE)[1:]
-    for name, text in zip(sections[::2], sections[1::2], strict=True):
-        assert f"generated: {name} -->\n\n{without_times(text).strip()}\n" in page, name
-
-
-def without_times(text: str) -> str:
-    return re.sub(r"\d+\.\d s\b|\d+\.\d(?= \|$)", "-", text, flags=re.MULTILINE)

@@ -289,7 +289,7 @@ def test_stopped_machines(trial: Trial, client: Client, within_a_write: bool) ->
     tally = faults.stop_machine(several(trial, 10), client, within_a_write=within_a_write)
     assert_nothing_lost(tally, 10)
     if within_a_write:
-        assert tally.remarks["some files without a name left"] == 10
+        assert tally.remarks["some temporary files left"] == 10
 
 
 @pytest.mark.slow

@@ -193,10 +193,10 @@ def test_words_follow_the_result(tmp_path: Path) -> None:
 
 
 def test_coverage_in_words_is_that_of_the_study() -> None:
-    study = (Path(__file__).parents[1] / "docs" / "simulation-study.md").read_text(encoding="utf-8")
-    table = study.partition("| lowest coverage (mean width ratio): n =")[2]
-    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", table.partition("\n\n")[0], re.MULTILINE)
-    found = {name: tuple(float(cell.split()[0]) for cell in cells.split("|")) for name, cells in rows}
+    table = pd.read_csv(Path(__file__).parents[1] / "docs" / "study" / "intervals.csv")
+    table = table[(table["estimator"] == "average_precision") & (table["prevalence"] == 0.1)]
+    worst = table.groupby(["method", "n_items"])["coverage"].min().unstack()
+    found = {method: tuple(float(f"{share:.3f}") for share in row) for method, row in worst.iterrows()}
     assert found == words.LOWEST_COVERAGE
 
 

@@ -10,8 +10,9 @@ A mark is an HTML comment; the text between it and the next ``<!-- end -->`` is 
     the origin of the figures
 ``<!-- speed: legend -->``
     how to read the tables
-``<!-- speed: ratio | SUITE | CASE | NAME -->``
-    within a line: a contender's time relative to ours; for a floor, our time relative to it
+``<!-- speed: ratio; SUITE; CASE; NAME -->``
+    within a line: a contender's time relative to ours; for a floor, our time relative to it. Inside a table a mark
+    separates its parts by ``;``, because ``|`` would end the cell
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def fill(text: str, suites: dict[str, Figures]) -> str:
 
 
 def _content(what: str, suites: dict[str, Figures]) -> str:
-    first, *others = (part.strip() for part in what.split("|"))
+    first, *others = (part.strip() for part in re.split("[|;]", what))
     if first == "legend":
         return LEGEND
     if first == "machine":
