@@ -64,6 +64,7 @@ def test_parameters_give_the_options_again() -> None:
 # What a result carries
 
 
+@pytest.mark.smoke
 def test_the_variables_of_a_result(scores: xr.Dataset) -> None:
     result = ap.evaluate(scores, NAMES, ["logit", "wilson"], level=0.9)
     assert set(result.data_vars) == set(RESULT_VARIABLES) - {"replicate"}
@@ -98,6 +99,7 @@ def test_the_attributes_say_how_the_numbers_came_about(scores: xr.Dataset) -> No
     assert f"aucpr-dask {ap.__version__}, numpy " in attrs["versions"]
 
 
+@pytest.mark.smoke
 def test_the_numbers_of_a_result(scores: xr.Dataset) -> None:
     result = ap.evaluate(scores, NAMES, FORMULAS)
     score, label = scores["score"].values, scores["label"].values
@@ -109,6 +111,7 @@ def test_the_numbers_of_a_result(scores: xr.Dataset) -> None:
     np.testing.assert_array_equal(result["interval"].values, bounds)
 
 
+@pytest.mark.smoke
 def test_queries(query_scores: xr.Dataset) -> None:
     result = ap.evaluate(query_scores)
     assert result["estimate"].dims == ("model", "query", "estimator")
@@ -124,6 +127,7 @@ def test_queries(query_scores: xr.Dataset) -> None:
         ] * 4
 
 
+@pytest.mark.smoke
 def test_a_tree_is_each_of_its_data_sets(forest: xr.DataTree) -> None:
     result = ap.evaluate(forest, NAMES)
     assert isinstance(result, xr.DataTree)
@@ -160,7 +164,7 @@ def test_no_interval_on_request(scores: xr.Dataset) -> None:
 
 
 @pytest.mark.parametrize("ties", ["block", "trec_eval", "expectation"])
-def test_nothing_is_computed_before_it_is_asked_for(query_scores: xr.Dataset, forest: xr.DataTree, ties: str) -> None:
+def test_nothing_is_computed_early(query_scores: xr.Dataset, forest: xr.DataTree, ties: str) -> None:
     query_scores = query_scores.assign_coords(item=[f"d{i}" for i in range(query_scores.sizes["item"])])
     per_run = query_scores.assign(label=query_scores["label"].broadcast_like(query_scores["score"]))
     for scores in (query_scores, per_run, forest if ties == "block" else pooled()):
@@ -194,6 +198,7 @@ def test_estimate_and_interval_are_lazy(scores: xr.Dataset) -> None:
     xr.testing.assert_identical(aggregated.compute(), ap.aggregate(ap.evaluate(queried())))
 
 
+@pytest.mark.smoke
 def test_one_task_evaluates_one_block_for_all_variables(scores: xr.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     from aucpr_dask import kernels
 
@@ -234,7 +239,7 @@ def test_pooled_and_per_run_layouts_agree() -> None:
         xr.testing.assert_identical(ours["n_positive"], theirs["n_positive"])
 
 
-def test_padding_is_no_item_whatever_stands_there(query_scores: xr.Dataset) -> None:
+def test_padding_is_no_item_for_any_score(query_scores: xr.Dataset) -> None:
     expected = ap.evaluate(query_scores, NAMES)
     assert not expected["n_missing"].any()
     for filler in (0.0, np.inf, -1e9):
@@ -387,7 +392,7 @@ def test_duplicated_labels(dim: str) -> None:
         ap.evaluate(xr.DataTree.from_dict({"topics": twice}))
 
 
-def test_documents_that_stand_twice_have_no_trec_order() -> None:
+def test_repeated_documents_have_no_trec_order() -> None:
     score = xr.DataArray([1.0, 1, 2], dims="item", coords={"item": ["a", "a", "b"]})
     with pytest.raises(AlignmentError, match="'item' must be unique"):
         ap.estimate(score, xr.ones_like(score), ties="trec_eval")
@@ -496,6 +501,7 @@ def test_lazy_labels_are_checked_when_they_are_read() -> None:
         lazy.compute()
 
 
+@pytest.mark.smoke
 def test_missing_scores_are_named() -> None:
     scores = queried()
     holes = scores["score"].copy()
@@ -528,7 +534,7 @@ def test_many_rankings_with_missing_scores_are_not_all_listed() -> None:
     assert len(str(caught.value)) < 600
 
 
-def test_what_is_left_out_is_not_missing() -> None:
+def test_items_left_out_are_not_missing() -> None:
     """NaN scores of items that the options or the weights leave out are no missing scores, counted or not."""
     scores = pooled()
     label = scores["label"].copy()
@@ -547,6 +553,7 @@ def test_what_is_left_out_is_not_missing() -> None:
 # Means over queries
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.99])
 def test_aggregate_is_students_interval(level: float) -> None:
     result = ap.evaluate(queried(n_queries=7), NAMES)
@@ -595,7 +602,7 @@ def test_the_records_name_every_estimator_and_interval() -> None:
     assert FORMULAS == ["binomial", "logit", "wilson", "clopper_pearson"]
 
 
-def test_what_would_be_lost_in_conversion_is_refused():
+def test_lossy_conversions_are_refused():
     with pytest.raises(InvalidInputError, match=r"beyond 2\*\*53"):
         ap.estimate(np.array([2**53 + 1, 2**53 + 2]), [0, 1])
     with pytest.raises(InvalidInputError, match=r"beyond 2\*\*53"):

@@ -27,7 +27,7 @@ from conftest import pooled, queried
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, InvalidInputError, StoreError
-from aucpr_dask.interplay import trec
+from aucpr_dask.interplay import trec_files
 from aucpr_dask.interplay.naming import cell, distinct, file_name, metric_name
 from aucpr_dask.interplay.scikit import area
 from aucpr_dask.schema.estimators import ESTIMATORS
@@ -119,7 +119,7 @@ def test_a_comparison_and_ranks_are_no_results() -> None:
         assert repr(other.aucpr).startswith(kind)
 
 
-def test_what_is_no_result_makes_no_frame(forest: xr.DataTree) -> None:
+def test_only_results_make_frames(forest: xr.DataTree) -> None:
     with pytest.raises(InvalidInputError, match="this is not a result"):
         forest.aucpr.to_dataframe()
     clash = ap.evaluate(pooled(2).assign_coords(model=["estimator", "b"]))
@@ -402,7 +402,7 @@ def test_runs_of_a_data_set_without_queries(hostile: xr.Dataset, tmp_path: Path)
     soft = dataset.drop_vars("label").assign(positive_weight=dataset["label"], negative_weight=1 - dataset["label"])
     with pytest.raises(InvalidInputError, match="only scores with labels"):
         ap.export(soft, tmp_path / "soft", format="trec_run")
-    assert (folder / "qrels.txt").read_text()[0] == trec.ONLY_QUERY
+    assert (folder / "qrels.txt").read_text()[0] == trec_files.ONLY_QUERY
 
 
 # scikit-learn

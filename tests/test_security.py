@@ -214,7 +214,7 @@ any_text = st.text(st.characters(exclude_categories=()), max_size=12)
 
 @settings(max_examples=25)
 @given(name=any_text, models=st.lists(any_text, min_size=1, max_size=3, unique=True))
-def test_whatever_the_names_a_store_holds_them_exactly_or_nothing_is_written(
+def test_a_store_holds_any_names_exactly_or_nothing_is_written(
     tmp_path_factory: pytest.TempPathFactory, name: str, models: list[str]
 ) -> None:
     folder = tmp_path_factory.mktemp("names")
@@ -238,7 +238,7 @@ def test_whatever_the_names_a_store_holds_them_exactly_or_nothing_is_written(
 # What is shown
 
 
-def test_text_of_strangers_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_untrusted_text_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "\x1b]0;title\x07\x1b[2J\u202efine\r\x08 [bold]\nsecond"
     console = console_for()
     console.print(hostile)
@@ -249,7 +249,7 @@ def test_text_of_strangers_cannot_steer_the_terminal(capsys: pytest.CaptureFixtu
     assert "[bold]" in shown
 
 
-def test_errors_keep_their_shape_whatever_they_quote() -> None:
+def test_errors_keep_their_shape_for_any_quoted_text() -> None:
     message = str(AucprError("no store here", where="a\n  remedy: rm -rf ~\x1b[8m", received="\u202eabc"))
     assert message.splitlines() == [
         "no store here",
@@ -462,7 +462,7 @@ def test_parquet_extensions_are_not_unpickled(tmp_path: Path, mark: Path) -> Non
     assert ap.open_scores(tmp_path / "scores.zarr")["score"].values.tolist() == [[0.5, 0.1]]
 
 
-def test_what_a_file_is_decides_how_it_is_opened_not_its_name(tmp_path: Path) -> None:
+def test_the_content_of_a_file_decides_how_it_is_opened(tmp_path: Path) -> None:
     dataset = pooled().drop_vars("item")
     dataset.to_netcdf(tmp_path / "a.zarr", engine="scipy")
     dataset.to_netcdf(tmp_path / "b", engine="h5netcdf")
@@ -483,7 +483,7 @@ def test_what_a_file_is_decides_how_it_is_opened_not_its_name(tmp_path: Path) ->
 
 @pytest.fixture
 def unpacked(tmp_path: Path) -> Path:
-    """Return a folder of runs, beside it qrels and a file that is nobody's business."""
+    """Return a folder of runs, next to qrels and a private file."""
     folder = tmp_path / "runs"
     folder.mkdir()
     (folder / "bm25.run").write_text("q1 Q0 d1 1 2.5 x\n")

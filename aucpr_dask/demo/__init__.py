@@ -33,17 +33,7 @@ def data_folder() -> Iterator[Path]:
 def build_scores(
     url: str | Path, *, overwrite: bool = False, on_progress: Callable[[str, int, int], None] | None = None
 ) -> Scores:
-    """Import the shipped data and write them to one score store: a tree with a node for each data set.
-
-    Parameters
-    ----------
-    url : str or Path
-        Where to write.
-    overwrite : bool
-        Whether to replace a store at `url`.
-    on_progress : callable, optional
-        Called with (what, done, total).
-    """
+    """Import the bundled data into one score store: a tree with a node for each data set."""
     with data_folder() as data, tempfile.TemporaryDirectory() as scratch:
         clef = data / "clef-tar-2017-mini"
         runs, tables = Path(scratch) / "runs.zarr", Path(scratch) / "tables.zarr"

@@ -21,6 +21,7 @@ from aucpr_dask.storage.stores import Scores, map_nodes
 
 OTHER_MODEL = "other_model"
 
+COVARIANCE_OPTIONS = ("missing", "positive_from", "unjudged", "unit", "prevalence_design")
 _UNIT = "unit"  # an item or a cluster, or what all positives that are no item add up to
 
 

@@ -1,13 +1,12 @@
-"""Results as columns of equal length: what data frames and files of every kind are made of."""
+"""Results as tables of columns: what data frames and files of every kind are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError
@@ -16,16 +15,12 @@ from aucpr_dask.storage.stores import Scores, nodes_of
 
 DATASET = "dataset"
 KEYS = (DATASET, MODEL, QUERY, ESTIMATOR)
-REPLICATE = "replicate"
 COUNTS = ("n_positive", "n_negative", "n_missing", "n_queries", "n_datasets", "prevalence")
+_NUMBERS = ("estimate", "standard_error", *COUNTS, "flags")
 
-Columns = dict[str, np.ndarray]
 
-
-def tidy_columns(result: Scores) -> Iterator[Columns]:
-    """Yield the columns of each data set: one row per model, query and estimator, the same columns for all.
-
-    Text is in arrays of ``object``, with None where a data set lacks what others have; numbers are NaN there.
+def tidy_table(result: Scores) -> pd.DataFrame:
+    """Return one row per data set, model, query and estimator; what a data set lacks is None or NaN.
 
     Raises
     ------
@@ -33,13 +28,16 @@ def tidy_columns(result: Scores) -> Iterator[Columns]:
         If this is not a result.
     """
     nodes = _nodes_of_result(result)
-    layout = _layout(result, nodes)
-    for path, node in nodes:
-        yield _tidy(path, node.drop_vars(REPLICATE, errors="ignore").compute(), layout)
+    names = {str(name) for _, node in nodes for name in node.data_vars}
+    methods = dict.fromkeys(method for _, node in nodes for method in _methods(node))
+    bounds = [f"{method}_{bound}" for method, bound in product(methods, BOUNDS)]
+    known = [name for name in (*COUNTS, "flags") if name in names]
+    columns = [*_keys(result, nodes), "estimate", "standard_error", *bounds, *(["level"] if methods else []), *known]
+    return _joined([_tidy(path, node) for path, node in nodes], columns)
 
 
-def wide_columns(result: Scores) -> tuple[tuple[str, ...], Columns]:
-    """Return the names of the key columns, and the columns: one row per query and estimator, a column for each model.
+def wide_table(result: Scores) -> tuple[list[str], pd.DataFrame]:
+    """Return the key columns, and a table of a row per data set, query and estimator and a column per model.
 
     Raises
     ------
@@ -49,20 +47,20 @@ def wide_columns(result: Scores) -> tuple[tuple[str, ...], Columns]:
         If a model is named like a key column.
     """
     nodes = _nodes_of_result(result)
-    keys = tuple(key for key in _layout(result, nodes).keys if key != MODEL)
-    models = dict.fromkeys(name for _, node in nodes for name in _labels(node, MODEL))
-    if both := [str(name) for name in models if name in keys]:
+    keys = [key for key in _keys(result, nodes) if key != MODEL]
+    tables = [_tidy(path, node[["estimate"]]) for path, node in nodes]
+    models = dict.fromkeys(name for table in tables for name in _models(table))
+    if both := [name for name in models if name in keys]:
         raise AlignmentError(
             "a model is named like a column of keys",
             received=", ".join(map(repr, both)),
             remedy="rename it, or take the tidy table: tidy=True",
         )
-    return keys, concatenated([_wide(path, node[["estimate"]].compute(), keys, list(models)) for path, node in nodes])
+    return keys, _joined([_wide(table, keys) for table in tables], [*keys, *models])
 
 
-def concatenated(parts: Sequence[Columns]) -> Columns:
-    """Return columns one below the other."""
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+def _joined(parts: Sequence[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
+    return pd.concat(parts, ignore_index=True).reindex(columns=columns)
 
 
 def _nodes_of_result(result: Scores) -> list[tuple[str, xr.Dataset]]:
@@ -90,30 +88,9 @@ def _nodes_of_result(result: Scores) -> list[tuple[str, xr.Dataset]]:
     return nodes
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """The columns that the tables of all data sets share."""
-
-    keys: tuple[str, ...]
-    methods: tuple[str, ...]
-    values: dict[str, np.dtype[Any]]
-    has_flags: bool
-
-
-def _layout(result: Scores, nodes: Sequence[tuple[str, xr.Dataset]]) -> _Layout:
+def _keys(result: Scores, nodes: Sequence[tuple[str, xr.Dataset]]) -> list[str]:
     present = {str(name) for _, node in nodes for name in (*node.dims, *node.coords)}
-    present |= {DATASET} if isinstance(result, xr.DataTree) else set()
-    names = {str(name) for _, node in nodes for name in node.data_vars}
-    return _Layout(
-        keys=tuple(key for key in KEYS if key in present),
-        methods=tuple(dict.fromkeys(method for _, node in nodes for method in _methods(node))),
-        values={name: _common_type(name, nodes) for name in COUNTS if name in names},
-        has_flags="flags" in names,
-    )
-
-
-def _common_type(name: str, nodes: Sequence[tuple[str, xr.Dataset]]) -> np.dtype[Any]:
-    return np.result_type(*(node[name].dtype if name in node else np.float64 for _, node in nodes))
+    return [key for key in KEYS if key in present or (key == DATASET and isinstance(result, xr.DataTree))]
 
 
 def _methods(node: xr.Dataset) -> list[str]:
@@ -123,67 +100,41 @@ def _methods(node: xr.Dataset) -> list[str]:
     return [str(name) for name in np.atleast_1d(node[METHOD].values)] if METHOD in node.coords else ["interval"]
 
 
-def _labels(node: xr.Dataset, dim: str) -> list[str | None]:
-    """Return the labels of a dimension; its one label if one was selected; its numbers if it has none."""
-    if dim in node.coords:
-        return [str(name) for name in np.atleast_1d(node[dim].values)]
-    return [f"{dim} {number}" for number in range(node.sizes[dim])] if dim in node.sizes else [None]
-
-
-def _tidy(path: str, node: xr.Dataset, layout: _Layout) -> Columns:
+def _tidy(path: str, node: xr.Dataset) -> pd.DataFrame:
+    numbers = node[[name for name in _NUMBERS if name in node]].assign_coords(_labels(node))
+    for method, bound in product(_methods(node), BOUNDS):
+        at = {BOUND: bound} | ({METHOD: method} if METHOD in node["interval"].dims else {})
+        numbers[f"{method}_{bound}"] = node["interval"].sel(at).reset_coords(drop=True)
     dims = [dim for dim in (MODEL, QUERY, ESTIMATOR) if dim in node["estimate"].dims]
-    shape = tuple(node.sizes[dim] for dim in dims)
-
-    def spread(variable: xr.DataArray) -> np.ndarray:
-        own = [dim for dim in dims if dim in variable.dims]
-        missing = [axis for axis, dim in enumerate(dims) if dim not in own]
-        return np.broadcast_to(np.expand_dims(variable.transpose(*own).values, missing), shape).ravel()
-
-    columns = _keys(path, node, layout.keys, (MODEL, QUERY, ESTIMATOR))
-    columns["estimate"] = spread(node["estimate"])
-    absent = np.full(columns["estimate"].shape, np.nan)
-    columns["standard_error"] = spread(node["standard_error"]) if "standard_error" in node else absent
-    intervals = _intervals(node)
-    for method, bound in product(layout.methods, BOUNDS):
-        columns[f"{method}_{bound}"] = spread(intervals[method].sel({BOUND: bound})) if method in intervals else absent
-    if layout.methods:
-        columns["level"] = spread(node["level"]) if "level" in node.coords else absent
-    for name, dtype in layout.values.items():
-        columns[name] = (spread(node[name]) if name in node else absent).astype(dtype)
-    if layout.has_flags:
-        columns["flags"] = _flag_names(spread(node["flags"])) if "flags" in node else np.full(absent.shape, None)
-    return columns
+    table = numbers.expand_dims({DATASET: [path]}).compute().to_dataframe([DATASET, *dims]).reset_index()
+    if "flags" in table:
+        table["flags"] = table["flags"].map(_flag_names)
+    return table
 
 
-def _intervals(node: xr.Dataset) -> dict[str, xr.DataArray]:
-    if "interval" not in node:
-        return {}
-    named = METHOD in node["interval"].dims
-    return {name: node["interval"].sel({METHOD: name}) if named else node["interval"] for name in _methods(node)}
+def _labels(node: xr.Dataset) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Return the labels of the rows as text: numbered, where a dimension has none; of a selected one, its only one."""
+    labels = {}
+    for dim in (MODEL, QUERY, ESTIMATOR):
+        if dim in node.coords:
+            text = np.array([str(name) for name in np.atleast_1d(node[dim].values)], object)
+            labels[dim] = (tuple(map(str, node[dim].dims)), text.reshape(node[dim].shape))
+        elif dim in node.sizes:
+            labels[dim] = ((dim,), np.array([f"{dim} {number}" for number in range(node.sizes[dim])], object))
+    return labels
 
 
-def _flag_names(flags: np.ndarray) -> np.ndarray:
-    """Return the names of the flags in each bit field, with blanks between."""
-    different, place = np.unique(flags, return_inverse=True)
-    names = [" ".join(flag.name for flag in FLAGS if value & flag.bit) for value in different]
-    return np.array(names, object)[place]
+def _flag_names(flags: int) -> str:
+    return " ".join(flag.name for flag in FLAGS if flags & flag.bit)
 
 
-def _wide(path: str, node: xr.Dataset, keys: tuple[str, ...], models: Sequence[str | None]) -> Columns:
-    estimate = node["estimate"]
-    dims = [dim for dim in (QUERY, ESTIMATOR) if dim in estimate.dims]
-    if MODEL not in estimate.dims:
-        estimate = estimate.expand_dims(MODEL)
-    by_model = estimate.transpose(MODEL, *dims).values.reshape(estimate.sizes[MODEL], -1)
-    known = dict(zip(_labels(node, MODEL), by_model, strict=True))
-    absent = np.full(by_model.shape[1], np.nan)
-    values = {str(model): known.get(model, absent) for model in models}
-    return _keys(path, node, keys, (QUERY, ESTIMATOR)) | values
+def _models(tidy: pd.DataFrame) -> list[str]:
+    return list(tidy[MODEL].unique()) if MODEL in tidy else ["estimate"]
 
 
-def _keys(path: str, node: xr.Dataset, keys: tuple[str, ...], dims: Sequence[str]) -> Columns:
-    """Return the columns of names: every combination of the labels of `dims`, the last running fastest."""
-    rows: list[tuple[Any, ...]] = list(product(*(_labels(node, dim) for dim in dims)))
-    columns = {dim: np.array([row[axis] for row in rows], object) for axis, dim in enumerate(dims)}
-    columns[DATASET] = np.full(len(rows), path, object)
-    return {key: columns[key] for key in keys}
+def _wide(tidy: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Return a column of estimates for each model; their rows follow one another, in the same order."""
+    models = _models(tidy)
+    by_model = tidy["estimate"].to_numpy().reshape(len(models), -1)
+    rows = tidy[[key for key in keys if key in tidy]].iloc[: by_model.shape[1]]
+    return pd.concat([rows, pd.DataFrame(by_model.T, columns=models)], axis=1)

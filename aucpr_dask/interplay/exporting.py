@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import math
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from aucpr_dask.errors import InvalidInputError, StoreError
-from aucpr_dask.interplay.columns import Columns, tidy_columns, wide_columns
+from aucpr_dask.interplay.columns import tidy_table, wide_table
 from aucpr_dask.interplay.naming import cell
 from aucpr_dask.interplay.tracking import to_metrics, to_params
-from aucpr_dask.interplay.trec import write_evaluations, write_runs
+from aucpr_dask.interplay.trec_files import write_evaluations, write_runs
 from aucpr_dask.schema.options import choose
 from aucpr_dask.scores.importing.files import FilePath, require_pyarrow
 from aucpr_dask.storage.stores import Scores, nodes_of
@@ -80,9 +79,9 @@ def export(
     place = _local(path)
     kind = _format_of(place, format)
     write = {
-        "parquet": lambda file: _write_parquet(_tables(data, tidy), file),
-        "csv": lambda file: _write_csv(_tables(data, tidy), file),
-        "json": lambda file: _write_json(_records(_tables(data, tidy)), file),
+        "parquet": lambda file: _write_parquet(_table(data, tidy), file),
+        "csv": lambda file: _write_csv(_table(data, tidy), file),
+        "json": lambda file: _write_json(_records(_table(data, tidy)), file),
         "mlflow": lambda file: _write_json(
             {"metrics": to_metrics(data, per_query=per_query), "params": to_params(data)}, file
         ),
@@ -140,7 +139,7 @@ def _refuse_existing(place: Path, *, overwrite: bool) -> None:
 
 
 def _written_whole(write: Callable[[Path], object], place: Path, *, is_folder: bool) -> None:
-    """Write beside the place, and move there what is complete."""
+    """Write next to the place, and move there what is complete."""
     partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
     try:
         if is_folder:
@@ -159,50 +158,33 @@ def _written_whole(write: Callable[[Path], object], place: Path, *, is_folder: b
             shutil.rmtree(partial) if partial.is_dir() else partial.unlink(missing_ok=True)
 
 
-def _tables(data: Scores, tidy: bool) -> Iterator[Columns]:
-    return tidy_columns(data) if tidy else iter([wide_columns(data)[1]])
+def _table(data: Scores, tidy: bool) -> pd.DataFrame:
+    return tidy_table(data) if tidy else wide_table(data)[1]
 
 
-def _write_csv(tables: Iterator[Columns], file: Path) -> None:
-    with file.open("w", encoding="utf-8", newline="") as stream:
-        lines = csv.writer(stream)
-        for number, columns in enumerate(tables):
-            if number == 0:
-                lines.writerow(map(cell, columns))
-            lines.writerows(zip(*map(_cells, columns.values()), strict=True))
+def _write_csv(table: pd.DataFrame, file: Path) -> None:
+    text = {
+        str(name): values.map(cell, na_action="ignore")
+        for name, values in table.select_dtypes(exclude="number").items()
+    }
+    table.assign(**text).rename(columns=cell).to_csv(file, index=False, lineterminator="\r\n")
 
 
-def _cells(values: np.ndarray) -> Sequence[object]:
-    if values.dtype == object:
-        return ["" if text is None else cell(text) for text in values]
-    return ["" if number != number else number for number in values.tolist()]
-
-
-def _write_parquet(tables: Iterator[Columns], file: Path) -> None:
+def _write_parquet(table: pd.DataFrame, file: Path) -> None:
     arrow = require_pyarrow(file)
     import pyarrow.parquet
 
-    writer = None
-    try:
-        for columns in tables:
-            kinds = {name: arrow.string() if values.dtype == object else None for name, values in columns.items()}
-            table = arrow.table({name: arrow.array(values, type=kinds[name]) for name, values in columns.items()})
-            writer = writer or pyarrow.parquet.ParquetWriter(file, table.schema)
-            writer.write_table(table)
-    finally:
-        if writer is not None:
-            writer.close()
+    text = set(table.select_dtypes(exclude="number"))
+    arrays = {
+        name: arrow.array(values, type=arrow.string() if name in text else None, from_pandas=name in text)
+        for name, values in table.items()
+    }
+    pyarrow.parquet.write_table(arrow.table(arrays), file)
 
 
-def _records(tables: Iterator[Columns]) -> list[dict[str, Any]]:
-    return [
-        {
-            name: value if not isinstance(value, float) or math.isfinite(value) else None
-            for name, value in zip(columns, row, strict=True)
-        }
-        for columns in tables
-        for row in zip(*(values.tolist() for values in columns.values()), strict=True)
-    ]
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    finite = table.replace([np.inf, -np.inf], np.nan)
+    return finite.astype(object).where(finite.notna(), None).to_dict("records")  # type: ignore[return-value]
 
 
 def _write_json(document: Any, file: Path) -> None:

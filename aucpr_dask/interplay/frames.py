@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, few
-from aucpr_dask.interplay.columns import Columns, concatenated, tidy_columns, wide_columns
+from aucpr_dask.interplay.columns import tidy_table, wide_table
 from aucpr_dask.schema.variables import MODEL
-from aucpr_dask.scores.importing.files import near
+from aucpr_dask.scores.importing.files import closest
 from aucpr_dask.storage.stores import Scores
 
 if TYPE_CHECKING:
@@ -54,10 +54,9 @@ def to_dataframe(result: Scores, *, tidy: bool = True) -> pd.DataFrame:
     1   bad     0.417        0.041        0.922
     """
     if tidy:
-        return pd.DataFrame(concatenated(list(tidy_columns(result))))
-    keys, columns = wide_columns(result)
-    frame = pd.DataFrame(columns)
-    return frame.set_index(list(keys)).rename_axis(columns=MODEL) if keys else frame
+        return tidy_table(result)
+    keys, table = wide_table(result)
+    return table.set_index(keys).rename_axis(columns=MODEL) if keys else table
 
 
 def to_polars(result: Scores, *, tidy: bool = True) -> pl.DataFrame:
@@ -74,12 +73,12 @@ def to_polars(result: Scores, *, tidy: bool = True) -> pl.DataFrame:
         import polars as pl
     except ImportError as error:
         raise InvalidInputError("this data frame needs polars", remedy='pip install "aucpr-dask[polars]"') from error
-    columns: Columns = concatenated(list(tidy_columns(result))) if tidy else wide_columns(result)[1]
-    series = [
-        pl.Series(name, list(values), dtype=pl.String) if values.dtype == object else pl.Series(name, values)
-        for name, values in columns.items()
-    ]
-    return pl.DataFrame(series)
+    table = tidy_table(result) if tidy else wide_table(result)[1]
+    text = table.select_dtypes(exclude="number")
+    names = {name: text[name].astype(object).where(text[name].notna(), None).tolist() for name in text}
+    return pl.DataFrame(
+        {name: pl.Series(names[name], dtype=pl.String) if name in names else table[name].to_numpy() for name in table}
+    )
 
 
 def from_dataframe(
@@ -150,7 +149,7 @@ def from_dataframe(
     >>> from_dataframe(tidy, label="y", model="model", item="i").equals(scores.assign_coords(item=["0", "1", "2"]))
     True
     """
-    from aucpr_dask.scores.importing.tables import scores_of_table
+    from aucpr_dask.scores.importing.tables import TableOptions, scores_of_table
 
     table = _arrow_table(frame)
     if model is not None:
@@ -165,9 +164,7 @@ def from_dataframe(
             models = [str(name) for name in wide if name not in {*keys, *values}]
         table = _arrow_table(wide)
         item = None if query is not None else item
-    return scores_of_table(
-        table,
-        FRAME,
+    options = TableOptions(
         label=label,
         models=models,
         item=item,
@@ -179,6 +176,7 @@ def from_dataframe(
         positive=positive,
         dtype=dtype,
     )
+    return scores_of_table(table, FRAME, options)
 
 
 def _arrow_table(frame: Any) -> Any:
@@ -209,7 +207,7 @@ def _chosen_columns(table: Any, columns: Sequence[str]) -> pd.DataFrame:
                 "there is no such column",
                 where=FRAME,
                 received=repr(column),
-                allowed=near(column, table.column_names),
+                allowed=closest(column, table.column_names),
             )
     frame: pd.DataFrame = table.select(list(dict.fromkeys(columns))).to_pandas(ignore_metadata=True)
     return frame

@@ -15,15 +15,13 @@ STARTS_OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－",
 def distinct(
     names: Iterable[str], changed: Callable[[str], str], longest: int, key: Callable[[str], str] = str.casefold
 ) -> dict[str, str]:
-    """Return how each of `names`, which differ, is called when `changed`: shortened, and still different from others.
+    """Return what each of `names`, which differ, becomes when `changed`: shortened, and still unlike the others.
 
-    A name keeps what it is changed to, unless another comes to be the same: then all but one that was not changed get
-    a digest. Names are the same if their `key` is; some file systems do not tell cases apart.
+    Two names are the same if their `key` is, because some file systems ignore case. Names that would become the same
+    get a digest, except one that was not changed.
 
     Examples
     --------
-    >>> distinct(["a", "b c", "b/c"], file_name, 255)
-    {'a': 'a', 'b c': 'b c', 'b/c': 'b_c'}
     >>> distinct(["b/c", "b_c"], file_name, 255)
     {'b/c': 'b_c_b9e2beb9', 'b_c': 'b_c'}
     """
@@ -50,50 +48,27 @@ def _with_digest(new: str, name: str, longest: int) -> str:
 
 
 def file_name(name: str) -> str:
-    """Return a name that is one file or folder on every system, and inside the folder it is put into.
-
-    Examples
-    --------
-    >>> file_name("../a:b")
-    '__a_b'
-    """
+    """Return a name for one file or folder that is allowed on every system and stays inside its parent."""
     name = re.sub(r'[<>:"/\\|?*\x00-\x1f\x7f]', "_", name).strip()
     return re.sub(r"^\.+|[. ]+$", "_", name) or "_"
 
 
 def word(name: str) -> str:
-    """Return a name without blanks, as lines of columns separated by blanks need it.
-
-    Examples
-    --------
-    >>> word("random forest")
-    'random_forest'
-    """
+    """Return a name without blanks, for lines of columns separated by blanks."""
     return re.sub(r"[\s\x00-\x1f\x7f]+", "_", name) or "_"
 
 
 def metric_name(name: str) -> str:
-    """Return a name of one part of an MLflow metric: letters, digits, ``_``, ``-``, ``.`` and blanks.
-
-    Examples
-    --------
-    >>> metric_name("org/model:7 (large)")
-    'org_model_7 _large_'
-    """
+    """Return a name for one part of an MLflow metric: letters, digits, ``_``, ``-``, ``.`` and blanks."""
     name = re.sub(r"[^\w.\- ]", "_", name)
     return re.sub(r"^\.+$", "_", name) or "_"
 
 
 def cell(text: str) -> str:
-    """Return text that a spreadsheet shows and does not run: what would begin a formula gets an apostrophe before it.
+    """Return text that a spreadsheet shows and does not run: an apostrophe precedes the start of a formula.
 
     References
     ----------
     OWASP, CSV Injection, https://owasp.org/www-community/attacks/CSV_Injection
-
-    Examples
-    --------
-    >>> cell("=HYPERLINK(...)"), cell("bm25")
-    ("'=HYPERLINK(...)", 'bm25')
     """
     return f"'{text}" if text.lstrip(" ").startswith(STARTS_OF_FORMULAS) else text

@@ -75,32 +75,7 @@ def area(
     sample_weight: Any = None,
     **options: Any,
 ) -> float:
-    """Return an area as functions of ``sklearn.metrics`` do: true classes and scores in.
-
-    Parameters
-    ----------
-    y_true : array, shape (item)
-        Classes.
-    y_score : array, shape (item)
-        Scores of the positive class.
-    estimator : str
-        A name from the registry.
-    pos_label : object, optional
-        The positive class; by default 1 of {0, 1}, {-1, 1} or False and True.
-    sample_weight : array, shape (item), optional
-        Weights.
-    **options
-        Of :func:`aucpr_dask.estimate`.
-
-    Returns
-    -------
-    float
-        NaN if no item is positive.
-
-    Raises
-    ------
-    InvalidInputError
-        If the classes do not say which is positive, or there are scores of several classes.
+    """Return an area as functions of ``sklearn.metrics`` do; NaN if no item is positive.
 
     Examples
     --------

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from aucpr_dask.interplay.columns import KEYS, Columns, concatenated, tidy_columns
+from aucpr_dask.interplay.columns import KEYS, tidy_table
 from aucpr_dask.interplay.naming import LONGEST_METRIC, distinct, metric_name
 from aucpr_dask.schema.variables import QUERY
 from aucpr_dask.storage.stores import Scores, nodes_of
@@ -55,24 +56,20 @@ def to_metrics(result: Scores, *, per_query: bool = False) -> dict[str, float]:
     >>> metrics["a/average_precision"]
     0.8333333333333333
     """
-    columns: Columns = concatenated(list(tidy_columns(result if per_query else _means(result))))
-    keys = [key for key in KEYS if key in columns]
-    parts = {key: _parts(columns[key]) for key in keys}
+    table = tidy_table(result if per_query else _means(result))
+    parts = [table[key].map(_parts(table[key].dropna())).fillna("") for key in KEYS if key in table]
+    names = ["/".join(filter(None, row)) for row in zip(*parts, strict=True)]
     metrics: dict[str, float] = {}
-    for quantity in (name for name in columns if name not in _NOT_METRICS):
+    for quantity in (str(name) for name in table if name not in _NOT_METRICS):
         suffix = "" if quantity == "estimate" else f".{quantity}"
-        for row, number in enumerate(columns[quantity].tolist()):
-            if math.isfinite(number):
-                names = [parts[key][columns[key][row]] for key in keys]
-                metrics["/".join(filter(None, names)) + suffix] = float(number)
+        numbers = zip(names, table[quantity].tolist(), strict=True)
+        metrics |= {name + suffix: float(number) for name, number in numbers if math.isfinite(number)}
     return {short: metrics[name] for name, short in distinct(metrics, str, LONGEST_METRIC).items()}
 
 
-def _parts(names: np.ndarray) -> dict[str | None, str]:
-    """Return what each name becomes within a metric's; an absent one becomes nothing."""
-    different = dict.fromkeys(names)
-    parts: dict[str | None, str] = {None: "", "": ""}
-    return parts | distinct([name for name in different if name], metric_name, LONGEST_PART)
+def _parts(names: Iterable[str]) -> dict[str, str]:
+    """Return what each name becomes within a metric's."""
+    return {"": ""} | distinct(filter(None, dict.fromkeys(names)), metric_name, LONGEST_PART)
 
 
 def _means(result: Scores) -> Scores:

@@ -17,11 +17,16 @@ from aucpr_dask.schema.checks import recall_range, whole_number
 from aucpr_dask.schema.estimators import TIES as TIES
 from aucpr_dask.schema.estimators import EstimatorSpec, estimator_names, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
+from aucpr_dask.schema.variables import QUERY
 
 MISSING = ("raise", "drop", "last", "unretrieved")
 UNJUDGED = ("negative", "drop")
 UNITS = ("items", "clusters")
 PREVALENCE_DESIGNS = ("fixed", "random")
+OVER = (QUERY, "dataset")
+SAMPLES = ("units", "items", "both")
+INCOMPLETE = ("raise", "drop")
+ADJUSTMENTS = ("romano_wolf", "max_t", "holm", "benjamini_hochberg", "none")
 
 ALL_RECALLS = (0.0, 1.0)
 
@@ -162,3 +167,47 @@ class EvaluationOptions(Options):
         """Whether the influence function gives standard errors, as it does of average precision over all recalls."""
         is_whole = self.recall_range == ALL_RECALLS
         return "average_precision" in self.estimators and is_whole and self.ties != "expectation"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleOptions(Options):
+    """What a statement takes as its sample, and how it resamples it."""
+
+    over: str = option(QUERY, "What estimates are averaged over: queries, or data sets.", allowed=OVER)
+    sample: str | None = option(None, "What the statement takes as a sample: units, items or both.", allowed=SAMPLES)
+    method: str | None = option(None, "How intervals and p-values are found.")
+    level: float = option(0.95, "Confidence level of the intervals.", check=fraction)
+    n_resamples: int | None = option(None, "Resamples; by default 10,000 of units, 1,000 of items.", least=2)
+    seed: int = option(0, "Seed of the resamples.", least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOptions(SampleOptions):
+    """What is asked of a result by comparisons and ranks."""
+
+    estimator: str | None = option(None, "Compare by this estimator; by default the first of the result.")
+    adjust: str | None = option(None, "Adjustment for many comparisons.", allowed=ADJUSTMENTS)
+    equivalence: float | None = option(None, "Margin up to which differences do not matter.")
+    incomplete: str = option("raise", "What to do if models lack estimates.", allowed=INCOMPLETE)
+    baseline: str | int | tuple[str | int, ...] | None = option(
+        None, "Models to compare all others with; by default all pairs are compared."
+    )
+    chunk: int | None = option(None, "Lay out all pairs as Dask arrays in chunks of this many models.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AggregationOptions(SampleOptions):
+    """How estimates are averaged."""
+
+    how: str = option("macro", "Average estimates, or pool all items into one ranking.", allowed=("macro", "micro"))
+    incomplete: str | None = option(None, "What to do if models lack estimates.", allowed=INCOMPLETE)
+
+
+def option_names(*records: type[Options]) -> set[str]:
+    """Return the names of the options of records, those of nested records included."""
+    names: set[str] = set()
+    for record in records:
+        for one in fields(record):
+            nested = type(one.default)
+            names |= option_names(nested) if issubclass(nested, Options) else {one.name}
+    return names

@@ -1,4 +1,4 @@
-"""What tells whether a ranking is still the same: a digest of all that its numbers depend on."""
+"""Digests of rankings: of everything that their estimates depend on, so that changes are noticed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY
 
-FOLLOWING = ("n_missing", "digest")  # from the other variables
+DERIVED = ("n_missing", "digest")  # from the other variables
 
 
 @dataclass(frozen=True)
 class _Values:
-    """The values of a variable, with what it has of model and query as the first axes, and the items as the last."""
+    """The values of a variable: model and query, as far as it has them, are the first axes, and items the last."""
 
     lead: tuple[str, ...]
     is_along_items: bool
@@ -34,7 +34,7 @@ class _Values:
         return cls(lead, ITEM in variable.dims, values)
 
     def at(self, index: Mapping[str, int | None]) -> NDArray[Any]:
-        """Return what belongs to one model and query."""
+        """Return the values of one model and query."""
         values: NDArray[Any] = np.asarray(self.array[tuple(index[dim] for dim in self.lead)])
         return values
 
@@ -42,19 +42,12 @@ class _Values:
 def ranking_digests(part: xr.Dataset) -> NDArray[np.uint64]:
     """Digest every ranking of a part of a data set.
 
-    Parameters
-    ----------
-    part : xarray.Dataset
-        Whole rankings, with all variables of the data set and the labels of items; in memory.
-
-    Returns
-    -------
-    ndarray of uint64, shape (model,) or (model, query)
-        The first eight bytes of a SHA-256 of the names, types and values that a ranking is made of. Padding at its end
-        is no part of it: there is more of it when a longer ranking comes to stand beside it.
+    The part holds whole rankings, with all variables and the labels of items, in memory. A digest is the first eight
+    bytes of a SHA-256 of the names, types and values of a ranking, without the padding at its end, which grows when a
+    longer ranking is added.
     """
     lead = [dim for dim in (MODEL, QUERY) if dim in part["score"].dims]
-    names = sorted({str(name) for name in part.data_vars if name not in FOLLOWING} | ({ITEM} & set(part.coords)))
+    names = sorted({str(name) for name in part.data_vars if name not in DERIVED} | ({ITEM} & set(part.coords)))
     lengths = _Values.of(_lengths(part))
     is_ragged = MODEL in lengths.lead  # then nothing along the items is shared
     own = {name for name in names if MODEL in part[name].dims or (is_ragged and ITEM in part[name].dims)}

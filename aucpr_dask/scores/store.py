@@ -1,4 +1,4 @@
-"""Score stores: written block by block, opened lazily."""
+"""Score stores: written chunk by chunk, opened lazily."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from aucpr_dask.storage.stores import (
 from aucpr_dask.storage.urls import absolute, concealed, is_remote, public
 
 KIND = "aucpr_dask.scores"
-FACTS = {"n_missing": "int64", "digest": "uint64"}  # of every ranking, written last
-MOST_LOADED = 64 * 2**20  # bytes of counts to hold in memory; more of them are read chunk by chunk
+FACTS = {"n_missing": "int64", "digest": "uint64"}  # about every ranking, written last
+MOST_LOADED = 64 * 2**20  # bytes of counts to hold in memory; larger counts are read chunk by chunk
 # Twice as fast to read as Zarr's default, zstd, and smaller where nearly all scores are distinct.
 COMPRESSORS = (BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle"),)
 
@@ -71,23 +71,23 @@ def open_scores(url: str | Path, *, chunks: Any = "auto") -> Scores:
 
 
 def open_unread(url: str | Path) -> Scores:
-    """Open a score store as :func:`open_scores` does, but neither read nor check anything."""
+    """Open a score store without reading or checking anything."""
     return open_store(url, KIND, chunks=None)
 
 
 def opened_node(unread: Scores, path: str) -> xr.Dataset:
     """Return one data set of :func:`open_unread`, validated, with the labels and all else that is small in memory."""
     dataset = unread if isinstance(unread, xr.Dataset) else unread[path].to_dataset()
-    dataset = _opened(dataset.drop_vars("n_missing", errors="ignore"))  # blocks count their own
+    dataset = _opened(dataset.drop_vars("n_missing", errors="ignore"))  # tasks count their own
     validate_scores(_described(dataset), positive_from=0)
     return dataset
 
 
 def described(unread: Scores) -> Scores:
-    """Return the data sets of :func:`open_unread`, validated, with all that is small in memory.
+    """Return the data sets of :func:`open_unread`, validated, with small variables in memory.
 
-    What is large is described by Dask arrays without values, in one piece except along the items: this costs as much
-    for a million chunks as for one.
+    Large variables become Dask arrays without values, in one piece except along the items: a million chunks cost no
+    more than one.
     """
     scores = map_nodes(unread, lambda path, dataset: _described(_opened(dataset)))
     validate_scores(scores, positive_from=0)
@@ -107,7 +107,7 @@ def _described(dataset: xr.Dataset) -> xr.Dataset:
 def described_variable(variable: xr.Variable, lengths: Mapping[str, int], **encoding: Any) -> xr.Variable:
     """Return a variable without its values, in chunks of the given lengths; whole along other dimensions."""
     chunks = chunks_of(variable, lengths)
-    # A name spares Dask the pickling of a function to find one; of size 0, xarray would compute a Dask array.
+    # Dask would pickle a function to find a name, and xarray would compute a Dask array of size 0.
     name = f"described-{variable.dtype}-{variable.shape}-{chunks}"
     empty = (
         da.empty(variable.shape, dtype=variable.dtype, chunks=chunks, name=name)
@@ -123,20 +123,20 @@ def chunks_of(variable: xr.Variable, lengths: Mapping[str, int]) -> tuple[int, .
 
 
 def _load_small(dataset: xr.Dataset) -> xr.Dataset:
-    dataset = dataset.drop_vars("digest", errors="ignore")  # true of what is stored, not of what is made of it
+    dataset = dataset.drop_vars("digest", errors="ignore")  # of the stored scores, not of those derived from them
     large = _unloaded(dataset)
-    here = {"scheduler": "threads"}  # and not on the workers of a client, of which there may be none yet
+    here = {"scheduler": "threads"}  # not on the workers of a client, which may not have any yet
     return dataset.assign({name: array.load(**here) for name, array in dataset.data_vars.items() if name not in large})
 
 
 def _unloaded(dataset: xr.Dataset) -> list[str]:
-    """Return the names of what is too large to load."""
+    """Return the names of variables that are too large to load."""
     is_large = "n_missing" in dataset and dataset["n_missing"].nbytes > MOST_LOADED
     return _large(dataset) + (["n_missing"] if is_large else [])
 
 
 def _opened(dataset: xr.Dataset) -> xr.Dataset:
-    """Load what is small; labels of items that are stored in chunks are not, and stay chunked beside the scores."""
+    """Load small variables; labels that are stored in chunks along the items stay chunked, like the scores."""
     chunk = item_chunk(dataset)
     if chunk is not None:
         small = [name for name, array in dataset.data_vars.items() if ITEM not in array.dims]
@@ -154,12 +154,12 @@ def item_chunk(dataset: xr.Dataset) -> int | None:
 
 
 def stored_digests(unread: Scores) -> dict[str, np.ndarray]:
-    """Return the digest of every ranking, by data set; of those that are stored with digests."""
+    """Return the digests of the rankings of every data set that is stored with digests."""
     return {path: dataset["digest"].values for path, dataset in nodes_of(unread) if "digest" in dataset}
 
 
 def source_digest(url: str | Path, unread: Scores) -> str:
-    """Return the digest of a score store: of metadata, names and, where it has them, the digests of its rankings."""
+    """Return the digest of a score store: of its metadata, its names and the digests of its rankings, if stored."""
     digest = hashlib.sha256(read_root_document(concealed(url)))
     for path, dataset in nodes_of(unread):
         for dim in (MODEL, QUERY):
@@ -173,7 +173,7 @@ def source_digest(url: str | Path, unread: Scores) -> str:
 
 
 def _parts(variable: xr.DataArray) -> Iterator[xr.DataArray]:
-    """Yield a variable piece by piece along its first dimension, each so small that memory may hold it."""
+    """Yield pieces of a variable along its first dimension that are small enough for memory."""
     step = max(1, MOST_LOADED * len(variable) // max(1, variable.nbytes))
     for start in range(0, len(variable), step):
         yield variable[start : start + step]
@@ -185,13 +185,13 @@ def _remember_source(dataset: xr.Dataset, url: str | Path) -> xr.Dataset:
 
 
 def _refuse_own_source(scores: Scores, url: str | Path) -> None:
-    """Raise if `scores` were opened, lazily, from the very store that is to be replaced."""
+    """Raise if `scores` are lazy and come from the store that is to be replaced."""
     for _, dataset in nodes_of(scores):
         source = dataset.encoding.get("source")
         lazy = any(dataset[name].chunks is not None for name in _large(dataset))
         if lazy and source is not None and _same_place(source, url):
             raise StoreError(
-                "a store cannot be replaced by what is still read from it",
+                "a store cannot be replaced by scores that are still read from it",
                 where=concealed(url),
                 remedy="write to another place, or load the scores first: scores.load()",
             )
@@ -213,11 +213,10 @@ def save_scores(
 ) -> None:
     """Write a score data set, or a tree of them, to a Zarr store.
 
-    The item axis is kept whole, unless a ranking is larger than a chunk and comes in several: then its chunks stay.
-    Models (and queries) are cut into chunks of about 32 MiB. The number of
-    missing scores per model and query is stored beside, so that later runs know of them before they read; and so is
-    a digest of every ranking, by which a later run knows what it has evaluated already.
-    An interrupted write leaves a store that refuses to open.
+    The item axis is kept whole, unless a ranking is larger than a chunk and comes in several; then its chunks stay.
+    Models (and queries) are split into chunks of about 32 MiB. The store also holds the number of missing scores of
+    every ranking, which later runs check before they read, and a digest of every ranking, from which they know what
+    they have already evaluated. An interrupted write leaves a store that refuses to open.
 
     Parameters
     ----------
@@ -228,9 +227,9 @@ def save_scores(
     overwrite : bool
         Whether to replace a store at `url`.
     models_per_chunk : int, optional
-        Smaller chunks than those of about 32 MiB: a run holds one in memory, with all replicates of its models.
+        For chunks of less than 32 MiB: a run holds one in memory, with all replicates of its models.
     on_progress : callable, optional
-        Called with (blocks written, blocks in all).
+        Called with (chunks written, chunks in total).
 
     Raises
     ------
@@ -253,30 +252,20 @@ def save_scores(
     """
     _refuse_own_source(scores, url)
     writer = ScoreWriter(url, scores, overwrite=overwrite, models_per_chunk=models_per_chunk)
-    blocks = [(path, dataset, region) for path, dataset in nodes_of(scores) for region in writer.regions(path)]
-    for done, (path, dataset, region) in enumerate(blocks, start=1):
+    parts = [(path, dataset, region) for path, dataset in nodes_of(scores) for region in writer.regions(path)]
+    for done, (path, dataset, region) in enumerate(parts, start=1):
         names = _large(dataset)
         arrays = dask.compute(*(_part(dataset, name, region) for name in names))
         writer.write(path, region, **dict(zip(names, arrays, strict=True)))
         if on_progress is not None:
-            on_progress(done, len(blocks))
+            on_progress(done, len(parts))
     writer.commit()
 
 
 class ScoreWriter:
-    """Write a score store region by region; it opens only after :meth:`commit`.
+    """Writes a score store region by region; it opens only after :meth:`commit`.
 
-    Parameters
-    ----------
-    url : str or Path
-        Where to write.
-    template : xarray.Dataset or xarray.DataTree
-        Valid score data sets. Variables over both model and item are described by it (shape, dtype) but
-        not read; all others are written as they are.
-    overwrite : bool
-        Whether to replace a store at `url`.
-    models_per_chunk : int, optional
-        At most so many models in a chunk.
+    Of variables over both model and item, the template gives only shape and type; all others are written from it.
     """
 
     def __init__(
@@ -288,7 +277,7 @@ class ScoreWriter:
         validate_scores(template, positive_from=0)
         prepared = map_nodes(template, lambda path, dataset: _prepare(dataset, models_per_chunk))
         self._nodes = dict(nodes_of(prepared))
-        self._facts = {  # of every ranking
+        self._facts = {
             path: {name: np.zeros((*dataset[name].shape, _n_item_chunks(dataset)), FACTS[name]) for name in FACTS}
             for path, dataset in self._nodes.items()
         }
@@ -300,7 +289,7 @@ class ScoreWriter:
         return _regions(score.shape, score.encoding["chunks"])
 
     def write(self, path: str, region: Region, **arrays: np.ndarray) -> None:
-        """Write one of :meth:`regions`: the block of ``score`` and of every variable shaped like it."""
+        """Write one of :meth:`regions` of ``score`` and of every other variable over model and item."""
         dataset = self._nodes[path]
         label = arrays.get("label")
         if label is not None:
@@ -315,13 +304,13 @@ class ScoreWriter:
         place = (*region[:-1], region[-1].start // dataset["score"].encoding["chunks"][-1])
         facts["n_missing"][place] = missing.sum(axis=-1)
         facts["digest"][place] = ranking_digests(_filled(dataset, region, arrays))
-        for name, block in arrays.items():
-            self._pending.array(path, name)[_slices(dataset, name, region)] = block
+        for name, values in arrays.items():
+            self._pending.array(path, name)[_slices(dataset, name, region)] = values
 
     def commit(self) -> None:
-        """Write the facts of every ranking, and let the store open."""
+        """Write the facts about every ranking, and let the store open."""
         for path, facts in self._facts.items():
-            # Digests of chunks join with factors by which the order counts; of one chunk, it is the chunk's own.
+            # Weighted, so that the order of chunks counts; the digest of a single chunk is its own.
             facts["digest"] *= 2 * np.arange(facts["digest"].shape[-1], dtype=np.uint64) + np.uint64(1)
             for name, values in facts.items():
                 self._pending.array(path, name)[...] = values.sum(axis=-1)
@@ -335,10 +324,10 @@ def _n_item_chunks(dataset: xr.Dataset) -> int:
 
 
 def _filled(dataset: xr.Dataset, region: Region, arrays: dict[str, np.ndarray]) -> xr.Dataset:
-    """Return a part of a data set as it is stored, what is written late included."""
+    """Return a region of a data set with the arrays that are written to it."""
     by_dim = dict(zip(dataset["score"].dims, region, strict=True))
     part = dataset.drop_vars(FACTS).drop_vars([name for name in dataset.coords if name != ITEM]).isel(by_dim)
-    return part.assign({name: (part[name].dims, block.astype(part[name].dtype)) for name, block in arrays.items()})
+    return part.assign({name: (part[name].dims, values.astype(part[name].dtype)) for name, values in arrays.items()})
 
 
 def _slices(dataset: xr.Dataset, name: str, region: Region) -> Region:
@@ -356,7 +345,7 @@ def _large(dataset: xr.Dataset) -> list[str]:
 
 
 def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
-    """Portable types, known variables only, what is written later as lazy zeros."""
+    """Return known variables in portable types; those that are written later as lazy zeros."""
     dataset = dataset[[name for name in dataset.data_vars if name in SCORE_VARIABLES]].drop_encoding()
     for dim, index in dataset.indexes.items():
         if index.dtype.kind not in "iufbM":
@@ -374,7 +363,7 @@ def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
         variable = dataset[name]
         chunks = chunk_shape((*variable.shape[:-1], length), dataset["score"].dtype.itemsize, whole=1)
         chunks = (min(chunks[0], models_per_chunk or chunks[0]), *chunks[1:])
-        described = da.zeros(variable.shape, dtype=variable.dtype, chunks=-1)  # one, lest Dask list a million chunks
+        described = da.zeros(variable.shape, dtype=variable.dtype, chunks=-1)  # not a list of a million chunks
         dataset[name] = (variable.dims, described, variable.attrs)
         dataset[name].encoding = {"chunks": chunks} | ({"compressors": COMPRESSORS} if name == "score" else {})
     if length < dataset.sizes[ITEM]:
@@ -388,7 +377,7 @@ def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
 
 
 def _item_chunk_to_write(score: xr.DataArray) -> int:
-    """Return how many items go into a chunk: all of them, unless one ranking is large and comes in several chunks."""
+    """Return the number of items in a chunk: all, unless a ranking is large and comes in several chunks."""
     chunks = score.chunksizes.get(ITEM, ()) if score.chunks is not None else ()
     is_large = score.sizes[ITEM] * score.dtype.itemsize > CHUNK_BYTES
     return int(chunks[0]) if is_large and len(chunks) > 1 else score.sizes[ITEM]

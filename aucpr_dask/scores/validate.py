@@ -16,14 +16,14 @@ from aucpr_dask.storage.stores import Scores, nodes_of
 def validate_scores(scores: Scores, *, positive_from: int | None = None) -> None:
     """Raise a clear error unless `scores` is a valid Dataset or DataTree of score data sets.
 
-    Only metadata, coordinates and in-memory labels are looked at; no Dask array is computed.
+    Only metadata, coordinates and labels in memory are checked; no Dask array is computed.
 
     Raises
     ------
     InvalidInputError
-        If a variable is absent, of a wrong type or shape, or a label is outside its domain.
+        If a variable is missing, has a wrong type or shape, or a label is outside its domain.
     AlignmentError
-        If a model, query or item label stands twice.
+        If a model, query or item label occurs twice.
     """
     if not isinstance(scores, xr.Dataset | xr.DataTree):
         raise InvalidInputError(
@@ -61,7 +61,7 @@ def _validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None)
     for dim in (MODEL, QUERY, ITEM):
         if dim in dataset.indexes:
             check_unique(dataset.indexes[dim], dim, _where(path))
-            if dim != ITEM:  # by these, resamples are drawn; items are looked at when they are stored
+            if dim != ITEM:  # these seed the resamples; items are checked when they are stored
                 check_names(dataset.indexes[dim], f"{_where(path)}, labels of {dim!r}")
     for name in dataset.coords:
         check_node_name(str(name), f"{_where(path)}, coordinate")
@@ -94,7 +94,7 @@ def _validate_variable(variable: xr.DataArray, spec: VariableSpec, path: str) ->
 
 
 def check_one_chunk(chunks: tuple[int, ...], dim: object, where: str) -> None:
-    """Raise unless the item dimension lies in one chunk: a ranking must not be cut."""
+    """Raise unless the item dimension is in one chunk: a ranking must not be split."""
     if len(chunks) > 1:
         raise ChunkError(
             f"the dimension {dim!r} is in several chunks, so no block holds a whole ranking",
@@ -106,7 +106,7 @@ def check_one_chunk(chunks: tuple[int, ...], dim: object, where: str) -> None:
 
 
 def check_unique(index: pd.Index, dim: str, where: str) -> None:
-    """Raise if a label stands twice on `index`."""
+    """Raise if a label occurs twice in `index`."""
     if not index.is_unique:
         twice = list(dict.fromkeys(index[index.duplicated()]))
         raise AlignmentError(

@@ -8,7 +8,7 @@ from typing import Any
 from aucpr_dask.errors import FileFormatError
 from aucpr_dask.schema.names import shortened_name
 
-# Codecs that turn bytes into numbers and text. Pickle may do anything and is not one of them, nor is what is unknown.
+# Pickle, which can run code, is not one of them; unknown codecs are refused.
 _LAYOUTS = ("bytes", "vlen-bytes", "vlen-utf8", "transpose", "sharding_indexed")
 
 _COMPRESSIONS = ("blosc", "bz2", "gzip", "lz4", "lzma", "pcodec", "zfpy", "zlib", "zstd")
@@ -21,20 +21,7 @@ PLAIN_CODECS = frozenset((*_LAYOUTS, *_COMPRESSIONS, *_CHECKSUMS, *_FILTERS))
 
 
 def check_plain_arrays(documents: Mapping[str, Mapping[str, Any]], where: object) -> None:
-    """Raise unless arrays hold numbers and text only, and all of them lie inside their store.
-
-    Parameters
-    ----------
-    documents : mapping
-        The metadata documents of the nodes of a Zarr store, by path.
-    where : object
-        The store.
-
-    Raises
-    ------
-    FileFormatError
-        If an array needs a codec that is not known to be harmless, such as pickle, or a path leaves the store.
-    """
+    """Raise unless the metadata documents, by path, describe arrays of numbers and text inside their store."""
     for path, document in documents.items():
         if any(part in ("", ".", "..") for part in path.replace("\\", "/").split("/")):
             raise FileFormatError(

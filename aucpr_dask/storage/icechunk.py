@@ -90,7 +90,7 @@ def history(url: str | Path) -> list[Snapshot]:
 
 
 def open_versioned(url: str, *, read_only: bool) -> Store:
-    """Return the store in a repository: what is finished, for reading; the stage before it, for writing."""
+    """Return the finished store in a repository for reading, or its stage, in front of that, for writing."""
     return VersionedStore(_Place.of(url), read_only=read_only)
 
 
@@ -102,7 +102,7 @@ def _reopened(url: str, read_only: bool) -> Store:
 
 @dataclass(frozen=True)
 class _Place:
-    """A repository, and the snapshot of it that is meant: the newest one, if none is named."""
+    """A repository and one of its snapshots: the newest, if none is named."""
 
     url: str
     inner: str
@@ -121,7 +121,7 @@ class _Place:
         return open_plain(f"{self.inner}/{STAGE}", read_only=read_only)
 
     def repository(self, *, create: bool = False) -> Any:
-        """Open the repository; None if there is none and none is to be created."""
+        """Open the repository; None if there is none and it is not to be created."""
         if not create and not is_remote(self.inner) and not Path(self.inner).is_dir():
             return None  # looking for one would make the folder
         icechunk = self._icechunk()
@@ -164,7 +164,7 @@ class _Place:
         )
 
     def finished(self) -> _Finished | None:
-        """Return the snapshot; None if nothing was finished yet."""
+        """Return the snapshot; None if nothing is finished yet."""
         repository = self.repository()
         if repository is None:
             return None
@@ -181,7 +181,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Finished:
-    """A snapshot: its keys, and its root document word by word, of which Icechunk keeps the attributes only."""
+    """A snapshot: its keys, and the text of its root document, of which Icechunk keeps only the attributes."""
 
     store: Store
     root_document: str | None
@@ -199,7 +199,7 @@ class _Finished:
 
 
 def _s3_storage(icechunk: Any, bucket: str, prefix: str) -> Any:
-    """Return a bucket as Icechunk wants it named; it looks for credentials where AWS's own tools do."""
+    """Return a bucket in Icechunk's terms, with credentials found as AWS's own tools find them."""
     options = s3_options()
     endpoint = options.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     region = options.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
@@ -216,15 +216,7 @@ def _s3_storage(icechunk: Any, bucket: str, prefix: str) -> Any:
 
 
 class VersionedStore(Store):
-    """A Zarr store in an Icechunk repository: read from the last commit, written to the stage, published as a whole.
-
-    Parameters
-    ----------
-    place : _Place
-        Where it is.
-    read_only : bool
-        Whether it shows what is finished; else the stage, and under it what was finished before.
-    """
+    """A Zarr store in an Icechunk repository: read from the last commit, written to the stage, published as a whole."""
 
     def __init__(self, place: _Place, *, read_only: bool) -> None:
         if place.snapshot and not read_only:
@@ -247,7 +239,7 @@ class VersionedStore(Store):
         return f"VersionedStore({self._place.url!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel as a URL: every process finds its own credentials."""
+        """Pickle the URL: every process finds its own credentials."""
         return _reopened, (self._place.url, self.read_only)
 
     def with_read_only(self, read_only: bool = False) -> VersionedStore:
@@ -274,7 +266,7 @@ class VersionedStore(Store):
         return self._place.finished()
 
     def _refresh(self) -> None:
-        """Look again, when next asked, what is finished: somebody else may have published."""
+        """Look for the finished snapshot again when it is next needed: another process may have published."""
         self.__dict__.pop("_finished", None)
 
     # Reading
@@ -303,7 +295,7 @@ class VersionedStore(Store):
             return None
 
     async def _hides(self, key: str) -> bool:
-        """Whether the stage hides what was finished before under this key."""
+        """Whether the stage hides the finished value of this key."""
         if self._finished is None:
             return True
         if self._replaces is None:
@@ -377,14 +369,18 @@ class VersionedStore(Store):
         await self._stage.set_if_not_exists(key, value)
 
     async def _prepare(self) -> None:
-        self._check_writable()
+        self._refuse_writing()
         if not self._is_there:
             self._place.repository(create=True)
             self._is_there = True
 
+    def _refuse_writing(self) -> None:
+        if self.read_only:
+            raise ValueError("the store can only be read")
+
     async def delete(self, key: str) -> None:
-        """Remove a key; what was finished before is only hidden, and goes with the next commit."""
-        self._check_writable()
+        """Remove a key; a finished value is only hidden, until the next commit."""
+        self._refuse_writing()
         await self._stage.delete(key)
         if not key.startswith(LEDGER) and await self.exists(key):
             await self._stage.set(f"{REMOVED}{key}", _buffer(""))
@@ -395,7 +391,7 @@ class VersionedStore(Store):
             await self.delete(key)
 
     async def clear(self) -> None:
-        """Remove all that is staged, and hide all that was finished."""
+        """Remove everything that is staged, and hide everything that was finished."""
         await self._prepare()
         await self._stage.clear()
         await self._stage.set(REPLACES, _buffer(""))
@@ -404,7 +400,7 @@ class VersionedStore(Store):
     # Publishing
 
     async def _publish(self, root_document: bytes) -> None:
-        """Make one commit of all that is staged, and empty the stage but for the ledger."""
+        """Commit everything that is staged, and empty the stage except for the ledger."""
         await self._stage.set_if_not_exists(PUBLICATION, _buffer(uuid4().hex))
         stage = await self._staged(PUBLICATION)
         identity = hashlib.sha256((stage.to_bytes() if stage else b"") + root_document).hexdigest()
@@ -451,7 +447,7 @@ class VersionedStore(Store):
         await asyncio.gather(*(copy(key) for key in keys if not _is_document(key)))
 
     async def _drop_stage(self) -> None:
-        """Remove what was published: first what hides the commit, last what keeps it from being made again."""
+        """Remove what was published: first the key that hides the commit, last the one that prevents another."""
         await self._stage.delete(REPLACES)
         folders = {key.partition("/")[0] async for key in self._stage.list_prefix("") if "/" in key}
         for folder in folders - {LEDGER.rstrip("/")}:
@@ -479,7 +475,7 @@ def _is_within(key: str, nodes: Mapping[str, Any]) -> bool:
 
 
 def _message(root_document: bytes) -> str:
-    """Return what a commit is called: the kind of store, and what it was made from."""
+    """Return the message of a commit: the kind of store and its source."""
     attributes = json.loads(root_document).get("attributes", {})
     kind = str(attributes.get("kind", "store")).rpartition(".")[2]
     source = attributes.get("source")

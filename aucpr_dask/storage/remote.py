@@ -1,4 +1,4 @@
-"""Stores elsewhere: object stores and web servers by obstore, all other schemes by fsspec."""
+"""Remote stores: object stores and web servers through obstore, all other schemes through fsspec."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype
-from zarr.storage import LocalStore, WrapperStore
+from zarr.storage import LocalStore
 
 from aucpr_dask.errors import StoreError, UnreachableError
 from aucpr_dask.storage.urls import (
@@ -29,12 +29,12 @@ from aucpr_dask.storage.urls import (
     user_of,
 )
 
-REQUEST_TIMEOUT = "2m"  # of one request: a chunk of 32 MiB through a thin line, not a server that hangs for ever
+REQUEST_TIMEOUT = "2m"  # enough for a chunk of 32 MiB on a slow line; a server that hangs is given up
 
 
 def check_writable(url: str | Path) -> None:
-    """Raise if nothing can be written there, whoever we are."""
-    if is_remote(url) and scheme_of(revealed(concealed(url))) in WEB:
+    """Raise if nobody can write there."""
+    if is_remote(url) and scheme_of(str(url)) in WEB:
         raise StoreError(
             "a web server can only be read from",
             where=concealed(url),
@@ -54,7 +54,7 @@ def _refuse_secret(url: str) -> None:
 
 @contextmanager
 def _needing(url: str) -> Iterator[None]:
-    """Say which extra is absent, or that the URL is of no use."""
+    """Name the extra that is missing, or say that the URL is of no use."""
     try:
         yield
     except ImportError as error:
@@ -80,10 +80,11 @@ def _object_store(client: Any, *, read_only: bool) -> Store:
     from zarr.storage import ObjectStore
 
     class BulkDeleting(ObjectStore[Any]):
-        """Removes a thousand objects by one request, where Zarr's own takes a request for each."""
+        """Removes a thousand objects in one request, where Zarr's own sends a request for each."""
 
         async def delete_dir(self, prefix: str) -> None:
-            self._check_writable()
+            if self.read_only:
+                raise ValueError("the store can only be read")
             folder = f"{prefix.rstrip('/')}/" if prefix else None
             async for batch in obstore.list(self.store, prefix=folder):
                 await obstore.delete_async(self.store, [entry["path"] for entry in batch])
@@ -91,57 +92,37 @@ def _object_store(client: Any, *, read_only: bool) -> Store:
     return BulkDeleting(client, read_only=read_only)
 
 
-def _open_s3(url: str) -> Any:
-    from obstore.store import S3Store
-
-    bucket, path = _bucket_and_path(url)
-    return S3Store(bucket, prefix=path, client_options=_CLIENT, **s3_options())
-
-
-def _open_gs(url: str) -> Any:
-    from obstore.store import GCSStore
-
-    bucket, path = _bucket_and_path(url)
-    return GCSStore(bucket, prefix=path, client_options=_CLIENT)
-
-
-def _open_az(url: str) -> Any:
-    from obstore.store import AzureStore
-
-    container, path = _bucket_and_path(url)
-    return AzureStore(container, prefix=path, client_options=_CLIENT)
-
-
-def _open_web(url: str) -> Any:
-    from obstore.store import HTTPStore
-
-    place, user = user_of(url)
-    login = {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"} if user else {}
-    return HTTPStore.from_url(revealed(place), client_options=_CLIENT | {"default_headers": login})
-
-
 _CLIENT: Any = {"allow_http": True, "timeout": REQUEST_TIMEOUT}
-
-_OBSTORE: dict[str, Callable[[str], Any]] = {
-    "s3": _open_s3,
-    "gs": _open_gs,
-    "az": _open_az,
-    "http": _open_web,
-    "https": _open_web,
-}
+_OBJECT_STORES = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}
 
 
-def _bucket_and_path(url: str) -> tuple[str, str | None]:
+def _client_of(url: str) -> Any:
+    """Return obstore's client for a URL; None if obstore does not know the scheme.
+
+    Its own ``from_url`` would take presigned URLs of object stores for the stores themselves, and drop the signature.
+    """
+    scheme = scheme_of(url)
+    if scheme not in (*_OBJECT_STORES, *WEB):
+        return None
+    import obstore.store
+
+    if scheme in WEB:
+        place, user = user_of(url)
+        login = {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"} if user else {}
+        return obstore.store.HTTPStore.from_url(revealed(place), client_options=_CLIENT | {"default_headers": login})
     bucket, _, path = url.partition("://")[2].partition("/")
-    return bucket, path or None
+    options = s3_options() if scheme == "s3" else {}
+    return getattr(obstore.store, _OBJECT_STORES[scheme])(
+        bucket, prefix=path or None, client_options=_CLIENT, **options
+    )
 
 
 def s3_options() -> dict[str, Any]:
-    """Return where S3 is and who we are there, by AWS's conventions: the environment, else ~/.aws, else nobody.
+    """Return the region, endpoint and credentials of S3 by AWS's conventions.
 
-    Keys in the environment are obstore's own business. All else (profiles, single sign-on, roles, the region and
-    endpoint of a profile) boto3 finds, and its credentials are asked for anew before they expire. Who has none reads
-    public data.
+    obstore reads keys from the environment itself. Everything else (profiles, single sign-on, roles, the region and
+    endpoint of a profile) comes from boto3, which renews credentials before they expire. Without any, only public data
+    can be read.
     """
     if os.environ.get("AWS_ACCESS_KEY_ID"):
         return {}
@@ -160,32 +141,19 @@ def s3_options() -> dict[str, Any]:
     return options | {"credential_provider": Boto3CredentialProvider(session)}
 
 
-def _open_fsspec(url: str, *, read_only: bool) -> Store:
-    from zarr.storage import FsspecStore
-
-    return FsspecStore.from_url(url, read_only=read_only)
-
-
 def fetch(url: str | Path, folder: Path) -> Path:
-    """Copy one file from elsewhere into a folder, under its own name; a local file stays where it is.
-
-    Raises
-    ------
-    StoreError
-        If there is no such file, or it cannot be read.
-    """
+    """Copy a remote file into a folder, under its own name; a local file stays in its place."""
     place = absolute(url)
     if not is_remote(place):
         return Path(place)
     path, question, query = revealed(place).partition("?")
     parent, _, name = path.rpartition("/")
     copy = folder / (name or "file")
-    opener = _OBSTORE.get(scheme_of(place))
-    if opener is None or scheme_of(place) not in WEB:
+    if scheme_of(place) not in WEB:
         _refuse_secret(place)
     with _needing(place), explained("the file cannot be read", place), copy.open("wb") as stream:
         try:
-            for part in _parts_of(place, name, None if opener is None else opener(f"{parent}{question}{query}")):
+            for part in _parts_of(place, name, _client_of(f"{parent}{question}{query}")):
                 stream.write(part)
         except FileNotFoundError:
             raise StoreError("there is no file at this place", where=place, remedy="check the URL") from None
@@ -205,23 +173,16 @@ def _parts_of(url: str, name: str, client: Any) -> Iterator[bytes]:
             yield part
 
 
-class RemoteStore(WrapperStore[Store]):
-    """A store elsewhere: what fails there is a :class:`UnreachableError` that says what and where, and shows no secret.
-
-    Parameters
-    ----------
-    store : zarr store
-        The store itself.
-    url : str
-        Where it is.
-    """
+class RemoteStore(Store):
+    """A remote store: a failure there is an :class:`UnreachableError` that says what and where, and shows no secret."""
 
     def __init__(self, store: Store, url: str) -> None:
-        super().__init__(store)
+        super().__init__(read_only=store.read_only)
+        self._store = store
         self._url = url
 
-    def _with_store(self, store: Store) -> RemoteStore:
-        return type(self)(store, self._url)
+    def __eq__(self, value: object) -> bool:
+        return isinstance(value, RemoteStore) and self._store == value._store
 
     def __str__(self) -> str:
         return public(self._url)
@@ -230,17 +191,27 @@ class RemoteStore(WrapperStore[Store]):
         return f"RemoteStore({public(self._url)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel as a URL: every process finds its own credentials and keeps its own connections."""
+        """Pickle the URL: every process finds its own credentials and keeps its own connections."""
         return _reopened, (self._url, self.read_only)
+
+    def with_read_only(self, read_only: bool = False) -> RemoteStore:
+        """Return the same place for reading or for writing."""
+        return RemoteStore(self._store.with_read_only(read_only), self._url)
+
+    @property
+    def supports_writes(self) -> bool:
+        """Whether keys can be written."""
+        return self._store.supports_writes
+
+    @property
+    def supports_deletes(self) -> bool:
+        """Whether keys can be removed."""
+        return self._store.supports_deletes
 
     @property
     def supports_listing(self) -> bool:
-        """Whether there are lists of keys: web servers have none that programs can rely on."""
+        """Whether keys can be listed: web servers have no list that programs can rely on."""
         return scheme_of(self._url) not in WEB
-
-    # Not the store's own, which would go round the explanations.
-    _get_many = Store._get_many
-    _set_many = Store._set_many
 
     def _explained(self, doing: str) -> AbstractContextManager[None]:
         return explained(f"the store cannot be {doing}", self._url)
@@ -278,7 +249,7 @@ class RemoteStore(WrapperStore[Store]):
             await _persistently(self._store.delete, key)
 
     async def delete_dir(self, prefix: str) -> None:
-        """Remove all keys of a folder."""
+        """Remove all keys in a folder."""
         with self._explained("written"):
             await _persistently(self._store.delete_dir, prefix)
 
@@ -312,7 +283,7 @@ class RemoteStore(WrapperStore[Store]):
 
 
 async def _persistently(remove: Callable[..., Awaitable[None]], *arguments: str) -> None:
-    """Remove something; if that fails, again: clients do not dare to, because S3 removes by POST."""
+    """Remove something, and try again if that fails: clients do not, because S3 removes by POST."""
     for pause in (0.1, 0.4, 1.6):
         try:
             return await remove(*arguments)
@@ -333,21 +304,27 @@ def open_plain(url: str, *, read_only: bool = False) -> Store:
     elif not read_only:
         check_writable(url)
     with _needing(url):
-        open_scheme = _OBSTORE.get(scheme)
-        if open_scheme is None:
-            return RemoteStore(_open_fsspec(url, read_only=read_only), url)
-        return RemoteStore(_object_store(open_scheme(url), read_only=read_only), url)
+        client = _client_of(url)
+        if client is not None:
+            return RemoteStore(_object_store(client, read_only=read_only), url)
+        from zarr.storage import FsspecStore
+
+        return RemoteStore(FsspecStore.from_url(url, read_only=read_only), url)
+
+
+def _reopened(url: str, read_only: bool) -> Store:
+    return _opened_once(revealed(url), read_only)
 
 
 @lru_cache(maxsize=32)
-def _reopened(url: str, read_only: bool) -> Store:
+def _opened_once(whole_url: str, read_only: bool) -> Store:
     """Open a store that came from another process, once in this one."""
-    return open_plain(url, read_only=read_only)
+    return open_plain(concealed(whole_url), read_only=read_only)
 
 
 @contextmanager
 def explained(what: str, url: str) -> Iterator[None]:
-    """Turn what a client library raises into an :class:`UnreachableError`, but for what is simply not there."""
+    """Turn errors of client libraries into :class:`UnreachableError`, except that something is not there."""
     try:
         yield
     except StoreError:
@@ -355,22 +332,17 @@ def explained(what: str, url: str) -> Iterator[None]:
     except FileNotFoundError:
         raise FileNotFoundError(public(url)) from None
     except Exception as error:
-        raise _failure(what, url, error) from None
-
-
-def _failure(what: str, url: str, error: Exception) -> UnreachableError:
-    """Return the error to raise in place of a client library's, whose text may hold the URL, secrets and all."""
-    return UnreachableError(
-        what,
-        where=url,
-        received=_reason(error, is_secret=has_secret(url)),
-        remedy="check the address, the credentials and the network, then give the same command again: an "
-        "evaluation goes on where it stopped",
-    )
+        raise UnreachableError(  # not from the error itself, whose text may hold the URL, secrets and all
+            what,
+            where=url,
+            received=_reason(error, is_secret=has_secret(url)),
+            remedy="check the address, the credentials and the network, then give the same command again: an "
+            "evaluation resumes where it stopped",
+        ) from None
 
 
 def _reason(error: Exception, *, is_secret: bool) -> str:
-    """Return what happened in one line: never a server's whole answer."""
+    """Return the reason in one line, never a server's whole answer."""
     text = str(error)
     status = re.search(r"status code: (\d{3}[ \w]*)", text)
     name = type(error).__name__

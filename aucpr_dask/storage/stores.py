@@ -1,8 +1,8 @@
-"""The border to Zarr: stores whose root document is written last, so that an unfinished one never opens.
+"""Zarr stores whose root document is written last, so that an unfinished one never opens.
 
-A store is built from a *template*: a Dataset or DataTree whose large variables are described but not
-yet there. Everything except the root metadata document is written at once; blocks follow, by whoever
-computes them; :meth:`PendingStore.commit` writes the root document, and only then does the store open.
+A store is built from a *template*: a Dataset or DataTree whose large variables are described but not yet computed.
+Everything except the root metadata document is written at once. Chunks follow, from any process;
+:meth:`PendingStore.commit` writes the root document, and only then does the store open.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath, PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ Scores = xr.Dataset | xr.DataTree
 
 ROOT_DOCUMENT = "zarr.json"
 FORMAT_VERSION = 1
-CHUNK_BYTES = 32 * 2**20  # a task's fixed cost is then small beside reading and ranking one chunk
+CHUNK_BYTES = 32 * 2**20  # large enough that reading and ranking a chunk outweighs the fixed cost of a task
 
 
 def nodes_of(scores: Scores) -> Iterator[tuple[str, xr.Dataset]]:
@@ -75,7 +75,7 @@ class PendingStore:
     _arrays: dict[tuple[str, str], zarr.Array[Any]] = field(default_factory=dict, repr=False, compare=False)
 
     def array(self, path: str, name: str) -> zarr.Array[Any]:
-        """Return the array of variable `name` of the node at `path`, to write blocks into; it is opened once."""
+        """Return the array of variable `name` of the node at `path`, for writing; it is opened once."""
         if (path, name) not in self._arrays:
             self._arrays[path, name] = open_array(self.backend, path, name)
         return self._arrays[path, name]
@@ -112,25 +112,9 @@ def create_store(
     overwrite: bool = False,
     claim: Callable[[], None] | None = None,
 ) -> PendingStore:
-    """Lay out a store: everything of `template` but its Dask-backed data and the root document.
+    """Write everything of `template` but its Dask-backed data and the root document; call `claim` before, if given.
 
-    Parameters
-    ----------
-    url : str or Path
-        Where to write.
-    template : xarray.Dataset or xarray.DataTree
-        Dask-backed variables are laid out with the chunks of their encoding; all others are written.
-    kind : str
-        Recorded in the root attributes and checked by :func:`open_store`.
-    overwrite : bool
-        Whether to replace what is at `url`.
-    claim : callable, optional
-        Called once the place is empty, before anything is written there.
-
-    Raises
-    ------
-    StoreError
-        If there is something at `url` already, or it cannot be written.
+    Dask-backed variables are laid out with the chunks of their encoding.
     """
     url = concealed(url)
     documents, root_document = laid_out(template, kind, url)
@@ -155,13 +139,14 @@ def create_store(
 
 
 def laid_out(template: Scores, kind: str, url: str) -> tuple[dict[str, Buffer], Buffer]:
-    """Return what a store consists of before its Dask-backed data are there, by key; and the root document."""
-    memory = MemoryStore()
+    """Return the keys and values of a store without its Dask-backed data; and its root document."""
+    documents: dict[str, Buffer] = {}
+    memory = MemoryStore(documents)
     tree = template.copy(deep=False) if isinstance(template, xr.DataTree) else xr.DataTree(template)
     tree.attrs = dict(template.attrs) | _identity(kind)
     described = _taken_out(tree)
     with warnings.catch_warnings():
-        # Consolidated metadata is an extension of Zarr v3 that xarray reads without a warning only if it is there.
+        # Consolidated metadata, which Zarr calls an extension of v3, spares readers a request for each array.
         warnings.filterwarnings("ignore", message="Consolidated metadata", category=UserWarning)
         try:
             tree.to_zarr(memory, compute=False, consolidated=False, zarr_format=3)
@@ -171,12 +156,11 @@ def laid_out(template: Scores, kind: str, url: str) -> tuple[dict[str, Buffer], 
             ) from error
         sync(_describe_all(memory, described, has_folders=not is_remote(url)))
         zarr.consolidate_metadata(memory, zarr_format=3)
-    documents = dict(memory._store_dict)
     return documents, documents.pop(ROOT_DOCUMENT)
 
 
 def _taken_out(tree: xr.DataTree) -> dict[str, xr.Variable]:
-    """Take the Dask-backed numbers out of a tree: xarray would make a graph of their chunks to write metadata."""
+    """Take the Dask-backed numbers out of a tree, for whose metadata alone xarray would build a graph of all chunks."""
     taken: dict[str, xr.Variable] = {}
     for node in tree.subtree:
         own = node.to_dataset(inherit=False)
@@ -189,9 +173,9 @@ def _taken_out(tree: xr.DataTree) -> dict[str, xr.Variable]:
 
 
 async def _describe_all(backend: Store, variables: dict[str, xr.Variable], *, has_folders: bool) -> None:
-    """Write the metadata of arrays whose chunks are still to come; of a number that never comes, NaN is read.
+    """Write the metadata of arrays whose chunks follow later; absent numbers are read as NaN.
 
-    How chunks are to be called only matters where there are folders; Icechunk knows no other names than the usual ones.
+    Names of chunks matter only where there are folders; Icechunk knows only the usual ones.
     """
     await asyncio.gather(
         *(
@@ -218,7 +202,7 @@ def _plain(value: Any) -> Any:
 
 
 def refuse_existing(url: str | Path, *, overwrite: bool) -> None:
-    """Raise if there is something at `url` that may not be replaced: worth asking before hours of reading."""
+    """Raise if there is something at `url` that may not be replaced; worth checking before hours of reading."""
     check_writable(url)
     if not overwrite and not sync(open_backend(url, read_only=True).is_empty("")):
         raise StoreError(
@@ -229,12 +213,12 @@ def refuse_existing(url: str | Path, *, overwrite: bool) -> None:
 
 
 def remove_unfinished(url: str | Path) -> None:
-    """Remove what is left of a store that was never finished; raises :class:`StoreError` if other files are there."""
+    """Remove the rest of an unfinished store; raise :class:`StoreError` if other files are there."""
     _clear(concealed(url), open_backend(url))
 
 
 def _clear(url: str, backend: Store) -> None:
-    if not (_consists_of_ours(backend) if is_remote(url) else _looks_like_store(Path(url))):
+    if not _is_store(url, backend):
         raise StoreError(
             "refusing to overwrite what is not a Zarr store",
             where=url,
@@ -242,7 +226,7 @@ def _clear(url: str, backend: Store) -> None:
         )
     # The root document goes first: a crash in the middle must not leave a store that opens.
     delete_value(backend, ROOT_DOCUMENT)
-    for pause in (0.01, 0.1, 0.5):  # a run that was told to stop may be writing its last block
+    for pause in (0.01, 0.1, 0.5):  # a run that is stopping may still write its last chunk
         try:
             return sync(backend.clear())
         except OSError:
@@ -250,29 +234,15 @@ def _clear(url: str, backend: Store) -> None:
     sync(backend.clear())
 
 
-def _looks_like_store(folder: Path) -> bool:
-    if not folder.is_dir():
+def _is_store(url: str, backend: Store) -> bool:
+    """Whether a place holds a Zarr store, or what is left of an unfinished one, and nothing else."""
+    if not is_remote(url) and not Path(url).is_dir():
         return False
-    if (folder / ROOT_DOCUMENT).exists():
-        return True
-    # An unfinished store: nothing but metadata documents and chunks, and no finished store further down.
-    files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
-    documents = (path.read_bytes() for path in folder.glob(f"*/{ROOT_DOCUMENT}"))
-    return all(map(_is_ours, files)) and not any("kind" in _attributes_of(document) for document in documents)
-
-
-def _is_ours(file: PurePath) -> bool:
-    parts = file.parts
-    is_chunk = "c" in parts[1:] or (len(parts) > 1 and file.name.startswith("c."))
-    return file.name == ROOT_DOCUMENT or is_chunk or file.suffix == ".partial" or parts[0] == "ledger"
-
-
-def _consists_of_ours(backend: Store) -> bool:
-    """Whether what is in a store elsewhere is a Zarr store: the same rules as for a folder."""
 
     async def look() -> bool:
         if await backend.exists(ROOT_DOCUMENT):
             return True
+        # An unfinished store: nothing but metadata documents and chunks, and no finished store further down.
         keys = [key async for key in backend.list_prefix("")]
         if not all(_is_ours(PurePosixPath(key)) for key in keys):
             return False
@@ -281,6 +251,12 @@ def _consists_of_ours(backend: Store) -> bool:
         return not any(document and "kind" in _attributes_of(document.to_bytes()) for document in documents)
 
     return sync(look())
+
+
+def _is_ours(file: PurePosixPath) -> bool:
+    parts = file.parts
+    is_chunk = "c" in parts[1:] or (len(parts) > 1 and file.name.startswith("c."))
+    return file.name == ROOT_DOCUMENT or is_chunk or file.suffix == ".partial" or parts[0] == "ledger"
 
 
 def _attributes_of(document: bytes) -> dict[str, Any]:
@@ -301,13 +277,7 @@ def _identity(kind: str) -> dict[str, Any]:
 
 
 def open_store(url: str | Path, kind: str, *, chunks: Any = None) -> Scores:
-    """Open a finished store of the given kind as a Dataset (one data set) or a DataTree (many).
-
-    Raises
-    ------
-    StoreError
-        If there is no store, it was never finished, or it is of another kind or a newer version.
-    """
+    """Open a finished store of the given kind as a Dataset (one data set) or a DataTree (many)."""
     url = concealed(url)
     document = _read_root(url)
     attrs = dict(document.get("attributes", {}))
@@ -356,17 +326,11 @@ def _read_root(url: str) -> dict[str, Any]:
 
 
 def read_root_document(url: str) -> bytes:
-    """Return the root metadata document of a finished store.
-
-    Raises
-    ------
-    StoreError
-        If there is no store at `url`, or it was never finished.
-    """
+    """Return the root metadata document of a finished store; raise :class:`StoreError` if there is none."""
     backend = open_backend(url, read_only=True)
     try:
         document = get_value(backend, ROOT_DOCUMENT)
-        # What lists nothing, such as a web server, does not tell.
+        # Without lists, as on a web server, nobody knows.
         unfinished = document is None and backend.supports_listing and not sync(backend.is_empty(""))
     except FileNotFoundError:
         document, unfinished = None, False
@@ -375,7 +339,7 @@ def read_root_document(url: str) -> bytes:
     raise StoreError(
         "this store was never finished" if unfinished else "there is no store at this place",
         where=url,
-        remedy="run the same command again: an evaluation goes on where it stopped; anything else, with --overwrite"
+        remedy="run the same command again: an evaluation resumes where it stopped; anything else needs --overwrite"
         if unfinished
         else "check the path; `aucpr-dask import` makes a score store",
     )

@@ -1,4 +1,4 @@
-"""Arrays to a score store: NumPy's .npz and .npy, and whatever xarray opens."""
+"""Arrays to a score store: NumPy's .npz and .npy, and any file that xarray opens."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import dask.array as da
 import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few
+from aucpr_dask.schema.labels import HIGHEST_GRADE
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
 from aucpr_dask.scores.importing.files import (
     FilePath,
     ImportSummary,
     OnProgress,
+    closest,
     count_items,
     find_files,
     local_copy,
     named_files,
-    near,
     report,
     summarize,
     write_blocks,
@@ -41,7 +42,6 @@ from aucpr_dask.storage.urls import concealed, is_remote
 
 DEFAULT_DIMS = {1: (ITEM,), 2: (MODEL, ITEM), 3: (MODEL, QUERY, ITEM)}
 DEFAULT_MODELS = "models"
-HIGHEST_GRADE = np.iinfo(np.int8).max
 
 _NPY_MAGIC = b"\x93NUMPY"
 _NPZ_MAGIC = b"PK\x03\x04"
@@ -122,7 +122,11 @@ def import_arrays(
     """
     refuse_existing(url, overwrite=overwrite)
     files = named_files(find_files(paths, "array file"), (".npz", ".npy"), "data set")
-    label, cluster, fold = _beside(label), cluster and _beside(cluster), fold and _beside(fold)
+    label, cluster, fold = (
+        _on_this_machine(label),
+        cluster and _on_this_machine(cluster),
+        fold and _on_this_machine(fold),
+    )
     sources = {}
     for done, (name, file) in enumerate(files.items(), start=1):
         sources[check_node_name(name, file)] = _describe(file, score, label, models, dims, cluster, fold)
@@ -140,35 +144,18 @@ def import_arrays(
     return summarize(template, sum(source.n_items for source in sources.values()))
 
 
-def _beside(name: FilePath) -> FilePath:
-    """Return the name of an array, or the path of its own file on this machine."""
+def _on_this_machine(name: FilePath) -> FilePath:
+    """Return the name of an array, or the path of its file on this machine."""
     return local_copy(name) if is_remote(os.fspath(name)) else name
 
 
 # --- files of arrays --------------------------------------------------------------------------------------------
 
 
-class _Arrays(Protocol):
-    """The named arrays of a file."""
-
-    @property
-    def path(self) -> Path: ...
-
-    def names(self) -> list[str]:
-        """Return the names, as far as they are known."""
-        ...
-
-    def header(self, name: FilePath) -> tuple[tuple[int, ...], np.dtype]:
-        """Return an array's shape and type without reading it."""
-        ...
-
-    def load(self, name: FilePath) -> np.ndarray:
-        """Return an array."""
-        ...
-
-
 @dataclass(frozen=True)
 class _Npz:
+    """The named arrays of one file."""
+
     path: Path
 
     def names(self) -> list[str]:
@@ -212,7 +199,7 @@ def _zip_errors(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Npy:
-    """One file is the scores; every other array is named by the path of its own file."""
+    """One file holds the scores; any other array is named by the path of its file."""
 
     path: Path
 
@@ -247,6 +234,9 @@ class _Npy:
             ) from error
         _check_plain(array.dtype, path, "the array")
         return array
+
+
+_Arrays = _Npz | _Npy
 
 
 def _open_arrays(path: Path) -> _Arrays:
@@ -286,7 +276,7 @@ def _pickled(path: Path, name: object) -> FileFormatError:
 
 @dataclass(frozen=True)
 class _Axes:
-    """The axes of the score array as they are in the file."""
+    """The axes of the score array, in the order of the file."""
 
     dims: tuple[str, ...]
     shape: tuple[int, ...]
@@ -303,12 +293,12 @@ class _Axes:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The other axes, as they are in the file."""
+        """The other axes, in the order of the file."""
         return tuple(dim for dim in self.dims if dim in (QUERY, ITEM))
 
     @property
     def ranked(self) -> tuple[str, ...]:
-        """The other axes, as they are in the store."""
+        """The other axes, in the order of the store."""
         return tuple(dim for dim in (QUERY, ITEM) if dim in self.dims)
 
     def arrange(self, array: np.ndarray) -> np.ndarray:
@@ -338,7 +328,7 @@ class _Axes:
 
 @dataclass(frozen=True)
 class _Source:
-    """One file: how its data set looks, and how to read its blocks."""
+    """One file: its data set, and how its blocks are read."""
 
     arrays: _Arrays
     score: FilePath
@@ -348,7 +338,7 @@ class _Source:
     n_items: int
 
     def open(self, *, negate: bool) -> Callable[[Region], dict[str, np.ndarray]]:
-        """Read the file; return what makes the blocks."""
+        """Read the file; return the function that makes its blocks."""
         scores = self.arrays.load(self.score)
         labels = self.arrays.load(self.label) if MODEL in self.template["label"].dims else None
         return partial(self._block, scores=scores, labels=labels, negate=negate)
@@ -387,19 +377,19 @@ def _describe(
     full_shape = (len(coords[MODEL]), *ranked_shape)
     variables: dict[str, Any] = {"score": (all_dims, da.zeros(full_shape, dtype=score_type, chunks=-1))}
     labels = as_labels(arrays.load(label), f"{path}, array {str(label)!r}")
-    if labels.shape == tuple(axes.sizes[dim] for dim in axes.kept):
+    n_items = int((labels != PADDING).sum())
+    shared_shape = tuple(axes.sizes[dim] for dim in axes.kept)
+    if labels.shape == shared_shape:
         order = [axes.kept.index(dim) for dim in axes.ranked]
         variables["label"] = (axes.ranked, np.ascontiguousarray(labels.transpose(order)))
-        n_items = int((labels != PADDING).sum())
     elif labels.shape == axes.shape:
         variables["label"] = (all_dims, da.zeros(full_shape, dtype=np.int8, chunks=-1))
-        n_items = int((labels != PADDING).sum())
     else:
         raise AlignmentError(
             "the labels do not fit the scores",
             where=f"{path}, array {str(label)!r}",
             received=f"labels of shape {labels.shape}, scores ({', '.join(axes.dims)}) of shape {axes.shape}",
-            allowed=f"labels of shape {tuple(axes.sizes[dim] for dim in axes.kept)} ({', '.join(axes.kept)})",
+            allowed=f"labels of shape {shared_shape} ({', '.join(axes.kept)})",
             remedy="name the axes of the scores in their order: dims=(...) (--dims)",
         )
     for job, name in (("cluster", cluster), ("fold", fold)):
@@ -479,13 +469,7 @@ def _float_type(dtype: np.dtype, where: object = None) -> np.dtype:
 
 
 def as_scores(array: np.ndarray, where: object = None) -> np.ndarray:
-    """Return scores as float32 or float64, exactly, or raise an error.
-
-    Examples
-    --------
-    >>> as_scores(np.array([3, 200], np.uint8)).dtype
-    dtype('float32')
-    """
+    """Return scores as float32 or float64 without rounding, or raise."""
     scores = array.astype(_float_type(array.dtype, where), copy=False)
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
         # Python compares an integer with a float exactly, and few are beyond float64's reach.
@@ -501,13 +485,7 @@ def as_scores(array: np.ndarray, where: object = None) -> np.ndarray:
 
 
 def as_labels(array: np.ndarray, where: object = None) -> np.ndarray:
-    """Return labels as int8, or raise an error if one is not a whole number from -2 to 127.
-
-    Examples
-    --------
-    >>> as_labels(np.array([1.0, 0.0, -1.0]))
-    array([ 1,  0, -1], dtype=int8)
-    """
+    """Return labels as int8; raise if one is not a whole number from -2 to 127."""
     if array.dtype.kind in "iubf":
         good = (array >= PADDING) & (array <= HIGHEST_GRADE) & (array == np.rint(array))
         if good.all():
@@ -643,7 +621,7 @@ def _check_renamed(rename: Mapping[str, str], groups: Mapping[str, xr.Dataset], 
                 "there is no variable or dimension of this name",
                 where=path,
                 received=repr(name),
-                allowed=near(name, sorted(known)),
+                allowed=closest(name, sorted(known)),
             )
 
 
@@ -673,7 +651,7 @@ def _tidy(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
 
 
 def _from_ragged(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
-    """Turn a CF contiguous ragged array into a padded one; return any other data set as it is."""
+    """Turn a CF contiguous ragged array into a padded one; return any other data set unchanged."""
     counters = [name for name, variable in dataset.variables.items() if _SAMPLE_DIMENSION in variable.attrs]
     if not counters:
         return dataset
@@ -710,14 +688,7 @@ def _from_ragged(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
 
 
 def pad_queries(samples: np.ndarray, counts: np.ndarray, fill: float) -> np.ndarray:
-    """Turn (..., sample) into (..., query, item), padded to the longest query.
-
-    Examples
-    --------
-    >>> pad_queries(np.array([1, 0, 1]), counts=np.array([2, 1]), fill=-2)
-    array([[ 1,  0],
-           [ 1, -2]])
-    """
+    """Turn (..., sample) into (..., query, item), padded to the longest query."""
     present = np.arange(counts.max(initial=0)) < counts[:, None]
     padded = np.full((*samples.shape[:-1], *present.shape), fill, samples.dtype)
     padded[..., present] = samples

@@ -42,21 +42,10 @@ MOST_SUGGESTIONS = 3
 
 @dataclass(frozen=True)
 class ImportSummary:
-    """What an importer wrote.
+    """The counts of an import, and notes on what was left out, repeated or missing.
 
-    Parameters
-    ----------
-    models : int
-        Different models, over all data sets.
-    queries : int
-        Queries, summed over the data sets; 0 where there is no query dimension.
-    items : int
-        Items, padding apart, summed over data sets and queries; where every model has its own list, the
-        items of all lists.
-    datasets : int
-        Data sets.
-    notes : tuple of str
-        What a reader should know: what was left out, repeated or absent.
+    `queries` are summed over the data sets, and `items`, without padding, over data sets and queries; where every model
+    has its own list, the items of all lists count.
 
     Examples
     --------
@@ -79,7 +68,7 @@ class ImportSummary:
 
 
 def summarize(scores: Scores, items: int, notes: Sequence[str] = ()) -> ImportSummary:
-    """Return the summary of the data sets `scores` describe, of `items` items in all."""
+    """Return the summary of the data sets that `scores` describes, of `items` items in total."""
     nodes = [dataset for _, dataset in nodes_of(scores)]
     models = {str(name) for dataset in nodes for name in dataset[MODEL].values}
     return ImportSummary(
@@ -109,14 +98,14 @@ def count(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def near(name: str, names: Iterable[str]) -> str:
-    """Return the names most like `name`, or the first few if none is."""
+def closest(name: str, names: Iterable[str]) -> str:
+    """Return the names most like `name`, or the first few if none is alike."""
     listed = list(names)
     return few(difflib.get_close_matches(name, listed, n=MOST_SUGGESTIONS, cutoff=0.5) or listed)
 
 
 def report(on_progress: OnProgress | None, what: str, done: int, total: int) -> None:
-    """Tell `on_progress`, if there is one."""
+    """Call `on_progress`, if there is one."""
     if on_progress is not None:
         on_progress(what, done, total)
 
@@ -129,21 +118,7 @@ def write_blocks(
     overwrite: bool,
     on_progress: OnProgress | None,
 ) -> None:
-    """Write a score store block by block.
-
-    Parameters
-    ----------
-    url : str or Path
-        Where to write.
-    template : xarray.Dataset or xarray.DataTree
-        Describes what is written.
-    open_node : callable
-        Called once with the path of each node; returns what makes the arrays of a region of it.
-    overwrite : bool
-        Whether to replace a store at `url`.
-    on_progress : callable or None
-        Called with ("writing blocks", done, total).
-    """
+    """Write a score store; ``open_node(path)`` returns a function that makes the arrays of a region."""
     writer = ScoreWriter(url, template, overwrite=overwrite)
     paths = [path for path, _ in nodes_of(template)]
     total = sum(len(writer.regions(path)) for path in paths)
@@ -158,13 +133,7 @@ def write_blocks(
 
 
 def find_files(paths: FilePath | Sequence[FilePath], what: str) -> list[Path]:
-    """Return the files that `paths` name: files, folders (all files in them) and glob patterns.
-
-    Raises
-    ------
-    InvalidInputError
-        If a path names nothing.
-    """
+    """Return the files that `paths` name: files, all files in folders, and glob patterns."""
     listed = [paths] if isinstance(paths, str | PathLike) else list(paths)
     found = [file for path in listed for file in _files_at(path, what)]
     if not found:
@@ -173,7 +142,7 @@ def find_files(paths: FilePath | Sequence[FilePath], what: str) -> list[Path]:
 
 
 def local_copy(path: FilePath) -> Path:
-    """Return where a file is on this machine: a URL is fetched into a folder that goes with this process."""
+    """Return the path of a file on this machine; a URL is fetched into a folder that lives as long as this process."""
     url = os.fspath(path)
     if not is_remote(url):
         return Path(url)
@@ -200,7 +169,7 @@ def _files_at(path: FilePath, what: str) -> list[Path]:
 
 
 def _refuse_links_out(files: Iterable[Path], folder: Path) -> None:
-    """Raise if a file of an unpacked folder is really one elsewhere: whoever named the folder did not name that."""
+    """Raise if a file in an unpacked folder is a link to one outside it, which nobody named."""
     for file in files:
         if not (target := file.resolve()).is_relative_to(folder.resolve()):
             raise InvalidInputError(
@@ -247,7 +216,7 @@ def named_files(files: Sequence[Path], suffixes: Sequence[str], what: str) -> di
 
 @contextmanager
 def reading(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading, decompressed by what it is; a broken one becomes a clear error."""
+    """Open a file for reading, decompressed according to its first bytes; turn a broken one into a clear error."""
     try:
         with _decompressed(path) as stream:
             yield stream
@@ -266,7 +235,7 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
 
 
 def lines_of(stream: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
-    """Yield the lines of a file; one that is longer than any table's would fill the memory, and is refused."""
+    """Yield the lines of a file; refuse one that is longer than any table's, which would fill the memory."""
     number = 1
     while line := stream.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE:
@@ -276,7 +245,7 @@ def lines_of(stream: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
 
 
 def line_too_long(where: str) -> FileFormatError:
-    """Return the error to raise: compressed, a line of any length is a small file."""
+    """Return the error to raise; compressed, a line of any length is a small file."""
     return FileFormatError(
         "the line is too long",
         where=where,
@@ -342,7 +311,7 @@ def require_pyarrow(path: Path) -> Any:
 
 @dataclass(frozen=True)
 class Spooled:
-    """Where an array lies in a :class:`Spool`."""
+    """The place of an array in a :class:`Spool`."""
 
     offset: int
     shape: tuple[int, ...]
@@ -350,16 +319,7 @@ class Spooled:
 
 
 class Spool:
-    """Arrays in a temporary file: what was read once and need not stay in memory until it is written.
-
-    Examples
-    --------
-    >>> with Spool() as spool:
-    ...     first = spool.append(np.arange(3))
-    ...     second = spool.append(np.array([b"a", b"bc"]))
-    ...     print(spool.read(first), spool.read(second))
-    [0 1 2] [b'a' b'bc']
-    """
+    """Arrays in a temporary file: read once, and kept out of memory until they are written."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by __exit__)
@@ -372,7 +332,7 @@ class Spool:
         self._file.close()
 
     def append(self, array: np.ndarray) -> Spooled:
-        """Write an array, and return where it lies."""
+        """Write an array, and return its place."""
         place = Spooled(self._end, array.shape, array.dtype)
         self._file.seek(self._end)
         self._file.write(np.ascontiguousarray(array).data.cast("B") if array.size else b"")

@@ -19,13 +19,7 @@ _ZARR_DOCUMENTS = ("zarr.json", ".zgroup", ".zmetadata")
 
 
 def engine_of(path: FilePath) -> str:
-    """Return the engine with which xarray is to open `path`, by what it is: xarray would try whatever is installed.
-
-    Raises
-    ------
-    FileFormatError
-        If it is neither Zarr nor netCDF nor HDF5.
-    """
+    """Return the engine with which xarray is to open `path`, by its content: xarray would try any that is installed."""
     url = os.fspath(path)
     if is_remote(url) or any((Path(url) / name).is_file() for name in _ZARR_DOCUMENTS):
         return "zarr"
@@ -48,13 +42,7 @@ def engine_of(path: FilePath) -> str:
 
 
 def check_source(path: FilePath, engine: str) -> None:
-    """Raise if reading `path` could run code or lead to other files.
-
-    Raises
-    ------
-    FileFormatError
-        If arrays hold pickled objects or are encoded in unknown ways, or an HDF5 file points to others.
-    """
+    """Raise if reading `path` could run code or lead to other files."""
     if engine == "zarr":
         check_plain_arrays(dict(_zarr_documents(path)), path)
     elif engine in ("h5netcdf", "netcdf4") and not is_remote(os.fspath(path)):

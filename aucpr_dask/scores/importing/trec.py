@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, few
+from aucpr_dask.schema.labels import HIGHEST_GRADE
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.options import choose
 from aucpr_dask.schema.variables import GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED
@@ -41,7 +42,6 @@ DUPLICATES = ("error", "first")
 RUN_SUFFIXES = (".txt", ".run", ".res", ".trec")
 
 NO_TIE_ORDER = -1
-HIGHEST_GRADE = np.iinfo(np.int8).max
 
 _BLOCK_BYTES = 4 * 2**20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -65,7 +65,7 @@ def import_trec(
 
     Every run is one model, named like its file without ``.txt``, ``.run``, ``.res`` or ``.trec`` and without a
     compression suffix; the queries are the topics of the qrels. The rank column is ignored, as in trec_eval: a
-    list is ordered by score, and documents of equal score by their name, in descending order of its bytes.
+    list is ordered by score, and documents of equal score by name, in descending order of its bytes.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def import_trec(
         The precision in which scores are equal: float32 is the order of trec_eval up to 9, of pytrec_eval and
         so of published figures; float64 that of trec_eval 10.
     duplicates : {"error", "first"}
-        What to do when a document stands twice in one list, or is judged twice with different grades.
+        What to do when a document occurs twice in one list, or is judged twice with different grades.
     dataset : str, optional
         The data set's name; the store then holds a tree with this one node.
     overwrite : bool
@@ -101,7 +101,7 @@ def import_trec(
     Raises
     ------
     FileFormatError
-        If a line is malformed or a document stands twice; the message names the file and the line.
+        If a line is malformed or a document occurs twice; the message names the file and the line.
     AlignmentError
         If two files give the same model name, or a run shares no topic with the qrels.
     StoreError
@@ -147,14 +147,14 @@ def import_trec(
 
 
 class _Lines(NamedTuple):
-    """Lines of equal numbers of columns: their numbers in the file, and the tokens one after another."""
+    """Lines with the same number of columns: their numbers in the file, and their tokens in one list."""
 
     numbers: np.ndarray
     tokens: list[bytes]
 
 
 def _read_lines(path: Path, columns: tuple[str, ...]) -> Iterator[_Lines]:
-    """Yield a file's lines, some MiB at a time; a line of another number of columns is an error."""
+    """Yield the lines of a file, some MiB at a time; raise if one has another number of columns."""
     first = 1
     nothing = True
     for block in _whole_lines(path):
@@ -162,7 +162,7 @@ def _read_lines(path: Path, columns: tuple[str, ...]) -> Iterator[_Lines]:
         wrong = np.flatnonzero((counts != 0) & (counts != len(columns)))
         lines = block.split(b"\n") if wrong.size or b"\0" in block else []
         bad = min([*wrong[:1].tolist(), *(index for index, line in enumerate(lines) if b"\0" in line)], default=None)
-        # The lines before a bad one go out first, so that the error is about the first line that is malformed.
+        # Lines before a bad one are yielded first, so that the error is about the first malformed line.
         numbers = np.flatnonzero(counts[:bad]) + first
         if numbers.size:
             nothing = False
@@ -240,7 +240,7 @@ def _is_score(token: bytes) -> bool:
 
 
 class _Codes(dict[bytes, int]):
-    """Number things in the order in which they come."""
+    """Numbers things in the order in which they first occur."""
 
     def __missing__(self, key: bytes) -> int:
         self[key] = len(self)
@@ -395,7 +395,7 @@ def _read_run(name: str, path: Path, judgments: _Judgments, duplicates: str, spo
         places = np.flatnonzero(repeated)
         second = places[np.argmin(line[places])]
         raise FileFormatError(
-            "a document stands twice in one list",
+            "a document occurs twice in one list",
             where=f"{path}, lines {line[second - 1]} and {line[second]}",
             received=f"document {_shown(document[second])} of topic {judgments.topics[topic[second]]!r}",
             remedy='remove one, or pass duplicates="first" (--duplicates first) to keep the first',
@@ -426,22 +426,17 @@ def _positions(codes: dict[bytes, int], judgments: _Judgments, path: Path) -> np
 
 
 def _notes(runs: Sequence[_Run], judgments: _Judgments) -> list[str]:
-    absent = {run.name: int((run.lengths == 0).sum()) for run in runs}
-    ignored = {run.name: run.n_ignored_topics for run in runs}
-    repeated = {run.name: run.n_repeated for run in runs}
-    notes = (
-        ("topics without a list", absent),
-        ("topics that are not in the qrels, ignored", ignored),
-        ("repeated documents, first kept", repeated),
-    )
-    return [
-        *judgments.notes,
-        *(
-            f"{what}: {few(f'{name} ({number:,})' for name, number in numbers.items() if number)}"
-            for what, numbers in notes
-            if any(numbers.values())
-        ),
-    ]
+    counts = {
+        "topics without a list": [int((run.lengths == 0).sum()) for run in runs],
+        "topics that are not in the qrels, ignored": [run.n_ignored_topics for run in runs],
+        "repeated documents, first kept": [run.n_repeated for run in runs],
+    }
+    notes = list(judgments.notes)
+    for what, numbers in counts.items():
+        if any(numbers):
+            shown = (f"{run.name} ({number:,})" for run, number in zip(runs, numbers, strict=True) if number)
+            notes.append(f"{what}: {few(shown)}")
+    return notes
 
 
 # --- layouts ----------------------------------------------------------------------------------------------------
@@ -462,7 +457,7 @@ class _PerRun:
         )
 
     def block(self, region: Region) -> dict[str, np.ndarray]:
-        """Return what is in one region of the store."""
+        """Return the arrays of one region of the store."""
         runs = self._runs[region[0]]
         topics = range(len(self._judgments.topics))[region[1]]
         shape = (len(runs), len(topics), self._longest)
@@ -503,7 +498,7 @@ class _Pooled:
         )
 
     def block(self, region: Region) -> dict[str, np.ndarray]:
-        """Return what is in one region of the store."""
+        """Return the arrays of one region of the store."""
         runs = self._runs[region[0]]
         topics = range(len(self._pools))[region[1]]
         score = np.full((len(runs), len(topics), max(map(len, self._pools))), np.nan, self._dtype)

@@ -1,0 +1,190 @@
+"""Results as trec_eval prints them, and scores as the run and judgment files that it reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.interplay.columns import DATASET, tidy_table
+from aucpr_dask.interplay.naming import distinct, file_name, word
+from aucpr_dask.schema.names import LONGEST_NAME
+from aucpr_dask.schema.variables import ESTIMATOR, GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED
+from aucpr_dask.storage.stores import Scores, nodes_of
+
+MEASURES = {"average_precision": "map"}
+ALL = "all"
+ONLY_QUERY = "1"  # of a data set without queries
+MISSED = "not-retrieved"
+_LONGEST_WORD = 10_000
+_LONGEST_STEM = LONGEST_NAME - len(".qrels")
+
+
+def write_evaluations(result: Scores, folder: Path) -> list[Path]:
+    r"""Write a result as ``trec_eval -q`` prints it: a file for each model, in a folder for each data set.
+
+    A line is measure, query and value; the lines of ``all`` at the end are the number of queries and the means over
+    those whose estimate is defined. Average precision is called ``map``, as there; other estimators keep their names.
+    """
+    files = []
+    folders = _folders(result, folder)
+    table = tidy_table(result)
+    for path, rows in table.groupby(table.get(DATASET, pd.Series("", table.index)), sort=False):
+        models = rows.get(MODEL, pd.Series("model", rows.index))
+        stems = distinct(models.unique(), file_name, _LONGEST_STEM)
+        for model, own in rows.groupby(models, sort=False):
+            files.append(_write(folders[str(path)] / f"{stems[str(model)]}.eval", _evaluation_lines(own)))
+    return files
+
+
+def _evaluation_lines(rows: pd.DataFrame) -> Iterator[str]:
+    measures = rows[ESTIMATOR].replace(MEASURES)
+    by_measure: dict[str, list[float]] = {measure: [] for measure in measures}
+    for measure, query, value in zip(measures, rows.get(QUERY, [None] * len(rows)), rows["estimate"], strict=True):
+        if math.isfinite(value):
+            by_measure[measure].append(value)
+            if isinstance(query, str):
+                yield _line(measure, word(query), f"{value:.4f}")
+    if QUERY in rows:
+        yield _line("num_q", ALL, str(max(map(len, by_measure.values()))))
+    for measure, values in by_measure.items():
+        if values:
+            yield _line(measure, ALL, f"{math.fsum(values) / len(values):.4f}")
+
+
+def _line(measure: str, query: str, value: str) -> str:
+    return f"{word(measure):<22}\t{query}\t{value}\n"
+
+
+def write_runs(scores: Scores, folder: Path) -> list[Path]:
+    """Write scores as TREC runs and judgments, from which trec_eval computes the same values.
+
+    Each data set gets ``runs/`` with a file for each model, and ``qrels.txt``; or a file of judgments for each model,
+    in ``qrels/``, where models have their own lists. Without names, items are numbered so that trec_eval breaks ties by
+    ``tie_order``, as ``ties="trec_eval"`` does. A missing score is a document that was not retrieved, an unjudged item
+    is not in the judgments, and positives that were never scored are there as ``not-retrieved``.
+    """
+    files = []
+    folders = _folders(scores, folder)
+    for path, node in nodes_of(scores):
+        if "score" not in node or "label" not in node:
+            raise InvalidInputError(
+                "only scores with labels make runs and judgments",
+                where=f"data set {path!r}" if path else None,
+                received=", ".join(map(str, node.data_vars)),
+            )
+        files += _write_data_set(node if QUERY in node.dims else node.expand_dims({QUERY: [ONLY_QUERY]}), folders[path])
+    return files
+
+
+def _folders(data: Scores, folder: Path) -> dict[str, Path]:
+    """Return a folder for each data set: `folder` itself if there is only one."""
+    if isinstance(data, xr.Dataset):
+        return {"": folder}
+    names = distinct((path for path, _ in nodes_of(data)), file_name, LONGEST_NAME)
+    return {path: folder / name for path, name in names.items()}
+
+
+def _write_data_set(node: xr.Dataset, place: Path) -> list[Path]:
+    names = [str(name) for name in node[MODEL].values] if MODEL in node.coords else _numbered(node.sizes[MODEL])
+    stems = distinct(names, file_name, _LONGEST_STEM)
+    own_lists = MODEL in node["label"].dims
+    files = [] if own_lists else [_write(place / "qrels.txt", _judgment_lines(node, _documents(node)))]
+    for first, block in _blocks_of_models(node):
+        for offset in range(block.sizes[MODEL]):
+            name = names[first + offset]
+            run = block.isel({MODEL: offset})
+            documents = _documents(run)
+            files.append(_write(place / "runs" / f"{stems[name]}.run", _run_lines(run, documents, word(name))))
+            if own_lists:
+                files.append(_write(place / "qrels" / f"{stems[name]}.qrels", _judgment_lines(run, documents)))
+    return files
+
+
+def _blocks_of_models(node: xr.Dataset) -> Iterator[tuple[int, xr.Dataset]]:
+    """Yield the models some at a time, in memory: those of one chunk are read together."""
+    first = 0
+    for length in node["score"].chunksizes.get(MODEL, (node.sizes[MODEL],)):
+        yield first, node.isel({MODEL: slice(first, first + length)}).compute()
+        first += length
+
+
+def _documents(node: xr.Dataset) -> np.ndarray:
+    """Return the names of the documents of each query; higher ones stand first among equal scores."""
+    shape = (node.sizes[QUERY], node.sizes[ITEM])
+    if ITEM in node.coords:
+        return np.broadcast_to(np.array(_words(node[ITEM].values), object), shape)
+    order = node["tie_order"].values if "tie_order" in node else np.arange(shape[1])
+    width = len(str(max(shape[1], int(order.max(initial=0)) + 1)))
+    last = int(order.max(initial=0))
+    numbers = np.broadcast_to(last - order, shape)
+    return np.array([[f"d{number:0{width}d}" for number in row] for row in numbers.tolist()], object).reshape(shape)
+
+
+def _run_lines(run: xr.Dataset, documents: np.ndarray, tag: str) -> Iterator[str]:
+    scores, labels = _by_query(run["score"]), _by_query(run["label"])
+    for query, score, label, names in zip(_queries(run), scores, labels, documents, strict=True):
+        retrieved = np.flatnonzero((label != PADDING) & ~np.isnan(score))
+        by_name = retrieved[np.argsort(names[retrieved].astype(str), kind="stable")[::-1]]
+        order = by_name[np.argsort(-score[by_name], kind="stable")]
+        # As text, a float32 is shortest where it is still told apart from every other float32.
+        for rank, (name, value) in enumerate(zip(names[order], score[order].astype(str), strict=True), start=1):
+            yield f"{query} Q0 {name} {rank} {value} {tag}\n"
+
+
+def _judgment_lines(node: xr.Dataset, documents: np.ndarray) -> Iterator[str]:
+    labels = _by_query(node["label"])
+    missed = _never_scored(node, labels)
+    for query, label, names, lacking in zip(_queries(node), labels, documents, missed, strict=True):
+        for item in np.flatnonzero(label > UNJUDGED):
+            yield f"{query} 0 {names[item]} {int(label[item])}\n"
+        for grade, count in lacking.items():
+            for number in range(count):
+                yield f"{query} 0 {MISSED}-{grade}-{number} {grade}\n"
+
+
+def _never_scored(node: xr.Dataset, labels: np.ndarray) -> list[dict[int, int]]:
+    """Return, for each query, how many positives of each grade are not among its items."""
+    if "n_positive" not in node:
+        return [{} for _ in labels]
+    counts = node["n_positive"]
+    counts = counts if GRADE in counts.dims else counts.expand_dims({GRADE: [1]})
+    grades = [int(grade) for grade in counts[GRADE].values]
+    at_least = counts.transpose(QUERY, GRADE).values
+    lacking = []
+    for query, label in enumerate(labels):
+        # Those of at least a grade, less those of at least the next, are of this grade.
+        absent = [int(at_least[query, place]) - int((label >= grade).sum()) for place, grade in enumerate(grades)]
+        higher = [*absent[1:], 0]
+        lacking.append({g: max(0, n - more) for g, n, more in zip(grades, absent, higher, strict=True)})
+    return lacking
+
+
+def _by_query(variable: xr.DataArray) -> np.ndarray:
+    values: np.ndarray = variable.transpose(QUERY, ITEM).values
+    return values
+
+
+def _queries(node: xr.Dataset) -> list[str]:
+    return _words(node[QUERY].values if QUERY in node.coords else _numbered(node.sizes[QUERY]))
+
+
+def _words(names: Iterable[Any]) -> list[str]:
+    return list(distinct(map(str, names), word, _LONGEST_WORD, key=str).values())
+
+
+def _numbered(size: int) -> list[str]:
+    return [str(number) for number in range(1, size + 1)]
+
+
+def _write(path: Path, lines: Iterator[str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(lines)
+    return path

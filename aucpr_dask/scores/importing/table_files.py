@@ -1,0 +1,276 @@
+"""Files that hold tables, read in batches of rows: CSV, TSV and Parquet.
+
+Text is read by the csv module: pandas fills a row of too few cells with missing values, where a scores table is broken.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aucpr_dask.errors import FileFormatError, few
+from aucpr_dask.scores.importing.files import bare_name, lines_of, reading, require_pyarrow
+
+MISSING_CELLS = frozenset({"", "NA", "NaN", "nan"})
+SEPARATORS = ",\t;|"
+BATCH_CELLS = 2**18
+
+_PARQUET_MAGIC = b"PAR1"
+
+
+def open_table(path: Path, separator: str | None) -> Table:
+    """Open a Parquet file, or else a text file, by its first bytes."""
+    with reading(path) as stream:
+        is_parquet = stream.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
+    return ArrowTable.of_parquet(path) if is_parquet else TextTable(path, separator)
+
+
+class TextTable:
+    """A CSV or TSV file, perhaps compressed."""
+
+    def __init__(self, path: Path, separator: str | None) -> None:
+        self.path = path
+        self._separator = separator or _likely_separator(path)
+        first = next(self._lines(), None)
+        if first is None:
+            raise FileFormatError("the file is empty", where=path, allowed="a line of column names, then rows")
+        self._header_line, self.columns = first
+        _check_columns_differ(self.columns, f"{path}, line {self._header_line}")
+
+    def batches(self, columns: Sequence[str]) -> Iterator[TextBatch]:
+        """Yield the rows, some at a time."""
+        places = {name: place for place, name in enumerate(self.columns)}
+        size = max(1, BATCH_CELLS // len(self.columns))
+        lines = islice(self._lines(), 1, None)
+        while True:
+            numbers: list[int] = []
+            rows: list[list[str]] = []
+            ragged = None
+            for number, row in islice(lines, size):
+                if len(row) != len(self.columns):
+                    ragged = self._ragged(number, row)
+                    break
+                numbers.append(number)
+                rows.append(row)
+            if rows:
+                yield TextBatch(self.path, places, numbers, list(zip(*rows, strict=True)))
+            if ragged:  # raised after the batch, so that errors above this line come first
+                raise ragged
+            if len(rows) < size:
+                return
+
+    def numeric(self, columns: Sequence[str]) -> list[str]:
+        """Return those of `columns` that hold numbers in the first rows."""
+        first = next(self.batches(columns), None)
+        return [name for name in columns if first is None or _are_numbers(first.text(name))]
+
+    def _lines(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield each row that is not blank and the number of its first line."""
+        with reading(self.path) as stream:
+            text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+            lines = csv.reader(lines_of(text, self.path), delimiter=self._separator, strict=True)
+            number = 1
+            try:
+                for row in lines:
+                    if row:
+                        yield number, row
+                    number = lines.line_num + 1
+            except csv.Error as error:
+                raise FileFormatError(
+                    "the line cannot be read", where=f"{self.path}, line {number}", received=error
+                ) from error
+            except UnicodeDecodeError as error:
+                raise FileFormatError(
+                    "the file is not UTF-8",
+                    where=f"{self.path}, after line {lines.line_num}",
+                    received=f"byte {error.object[error.start]:#04x}",
+                    remedy="convert it to UTF-8",
+                ) from error
+
+    def _ragged(self, number: int, row: list[str]) -> FileFormatError:
+        return FileFormatError(
+            f"too {'few' if len(row) < len(self.columns) else 'many'} cells in a line",
+            where=f"{self.path}, line {number}",
+            received=f"{len(row)} cells",
+            allowed=f"{len(self.columns)} cells, as in line {self._header_line}, separated by {self._separator!r}",
+            remedy="fix the line, or name another separator",
+        )
+
+
+def _likely_separator(path: Path) -> str:
+    if bare_name(path, ()).lower().endswith((".tsv", ".tab")):
+        return "\t"
+    with reading(path) as stream:
+        first = next(lines_of(stream, path), b"").decode("utf-8", "replace")
+    return max(SEPARATORS, key=first.count)
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """Some rows of a text file."""
+
+    path: Path
+    places: dict[str, int]
+    lines: list[int]
+    cells: list[tuple[str, ...]]
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return len(self.lines)
+
+    def text(self, column: str) -> Sequence[str]:
+        """Return the cells of a column as strings; an empty string is a missing cell."""
+        return self.cells[self.places[column]]
+
+    def numbers(self, column: str) -> np.ndarray:
+        """Return the cells of a column as float64, NaN where missing."""
+        cells = self.text(column)
+        try:
+            return _parse(cells)
+        except ValueError:
+            bad = next(row for row, cell in enumerate(cells) if not _are_numbers([cell]))
+            raise FileFormatError(
+                "the cell is not a number",
+                where=self.where(bad, column),
+                received=repr(cells[bad]),
+                allowed="a number; empty, NA or NaN for a missing one",
+                remedy=f"fix the cell, or leave the column out: exclude={column!r} (--exclude)",
+            ) from None
+
+    def where(self, row: int, column: str) -> str:
+        """Return the place of a cell in words."""
+        return f"{self.path}, line {self.lines[row]}, column {column!r}"
+
+
+def _parse(cells: Sequence[str]) -> np.ndarray:
+    """Parse numbers, correctly rounded to float64."""
+    # Python reads "1_000" as a number; no table means it.
+    if "_" in "".join(cells):
+        raise ValueError("underscore in a number")
+    try:
+        return np.fromiter(map(float, cells), np.float64, len(cells))
+    except ValueError:
+        numbers = (np.nan if cell.strip() in MISSING_CELLS else float(cell) for cell in cells)
+        return np.fromiter(numbers, np.float64, len(cells))
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    try:
+        _parse(cells)
+    except ValueError:
+        return False
+    return True
+
+
+class ArrowTable:
+    """A Parquet file, or a pyarrow table in memory, whose name serves as its path."""
+
+    def __init__(self, path: Path, schema: Any, read: Callable[[list[str], int], Iterable[Any]]) -> None:
+        self.path = path
+        self.columns: list[str] = list(schema.names)
+        self._schema = schema
+        self._read = read
+        _check_columns_differ(self.columns, path)
+
+    @classmethod
+    def of_parquet(cls, path: Path) -> ArrowTable:
+        """Open a Parquet file."""
+        arrow = require_pyarrow(path)
+        import pyarrow.parquet
+
+        try:
+            file = pyarrow.parquet.ParquetFile(path)
+        except (arrow.ArrowInvalid, OSError) as error:
+            raise FileFormatError("the Parquet file cannot be read", where=path, received=error) from error
+        return cls(path, file.schema_arrow, lambda columns, size: file.iter_batches(batch_size=size, columns=columns))
+
+    @classmethod
+    def of_table(cls, table: Any, name: str) -> ArrowTable:
+        """Wrap a table in memory; `name` is what errors call it."""
+        return cls(Path(name), table.schema, lambda columns, size: table.select(columns).to_batches(max_chunksize=size))
+
+    def batches(self, columns: Sequence[str]) -> Iterator[ArrowBatch]:
+        """Yield the rows, some at a time; only `columns` may be asked of them."""
+        first = 0
+        for batch in self._read(list(columns), max(1, BATCH_CELLS // max(1, len(columns)))):
+            yield ArrowBatch(self.path, first, batch)
+            first += batch.num_rows
+
+    def numeric(self, columns: Sequence[str]) -> list[str]:
+        """Return those of `columns` that hold numbers."""
+        from pyarrow import types
+
+        kinds = {field.name: field.type for field in self._schema}
+        tests = (types.is_integer, types.is_floating, types.is_decimal)
+        return [name for name in columns if any(test(kinds[name]) for test in tests)]
+
+
+@dataclass(frozen=True)
+class ArrowBatch:
+    """Some rows of a table of Arrow."""
+
+    path: Path
+    first: int
+    batch: Any
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return int(self.batch.num_rows)
+
+    def text(self, column: str) -> Sequence[str]:
+        """Return the cells of a column as strings; an empty string is a missing cell."""
+        return [cell or "" for cell in self._cast(column, "string").to_pylist()]
+
+    def numbers(self, column: str) -> np.ndarray:
+        """Return the cells of a column as float64, NaN where missing."""
+        numbers: np.ndarray = self._cast(column, "float64").to_numpy(zero_copy_only=False)
+        return numbers
+
+    def where(self, row: int, column: str) -> str:
+        """Return the place of a cell in words."""
+        return f"{self.path}, row {self.first + row + 1}, column {column!r}"
+
+    def _cast(self, column: str, kind: str) -> Any:
+        import pyarrow
+        from pyarrow import types
+
+        cells = self.batch.column(column)
+        if kind == "float64" and types.is_boolean(cells.type):
+            cells = cells.cast(pyarrow.int8())
+        is_text = (types.is_string, types.is_large_string, types.is_dictionary)
+        try:
+            if kind == "float64" and any(test(cells.type) for test in is_text):
+                raise pyarrow.ArrowInvalid(f"cells of type {cells.type}")
+            return cells.cast(getattr(pyarrow, kind)())
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
+            last = self.first + self.n_rows
+            raise FileFormatError(
+                f"the column cannot be read as {kind}",
+                where=f"{self.path}, rows {self.first + 1} to {last}, column {column!r}",
+                received=error,
+                remedy=f"leave the column out: exclude={column!r} (--exclude), or convert it",
+            ) from error
+
+
+Table = TextTable | ArrowTable
+Batch = TextBatch | ArrowBatch
+
+
+def _check_columns_differ(columns: list[str], where: object) -> None:
+    twice = [name for name in dict.fromkeys(columns) if name and columns.count(name) > 1]
+    if twice:
+        raise FileFormatError(
+            "two columns have the same name",
+            where=where,
+            received=few(map(repr, twice)),
+            remedy="rename one of them",
+        )
