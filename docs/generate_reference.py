@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pages
 
-from aucpr_dask.schema.estimators import ESTIMATORS, EstimatorSpec
+from aucpr_dask.schema.estimators import ESTIMATORS, TIES, EstimatorSpec
 from aucpr_dask.schema.intervals import INTERVAL_NEEDS, INTERVAL_SYMBOLS, INTERVALS, IntervalSpec
-from aucpr_dask.schema.options import MISSING, TIES, UNJUDGED
+from aucpr_dask.schema.options import MISSING, UNJUDGED
 from aucpr_dask.schema.variables import FLAGS
 
 PAGE = pages.HERE / "estimators.md"

@@ -9,7 +9,8 @@ import click
 from aucpr_dask.cli.common import Command, Output, example, level_option, output_option, overwrite_option
 from aucpr_dask.cli.completion import complete_estimator
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.options import MISSING, TIES, UNJUDGED
+from aucpr_dask.schema.estimators import TIES
+from aucpr_dask.schema.options import MISSING, UNJUDGED
 
 if TYPE_CHECKING:
     from aucpr_dask.storage.stores import Scores

@@ -9,7 +9,8 @@ from typing import Any
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.samples import REPLICATE, UNIT_NAMES
-from aucpr_dask.schema.options import ADJUSTMENTS, SAMPLES, EvaluationOptions, Options, choose, option_names
+from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.options import ADJUSTMENTS, SAMPLES, EvaluationOptions, Options, option_names
 from aucpr_dask.schema.variables import MODEL, QUERY
 
 UNITS, ITEMS, BOTH = SAMPLES

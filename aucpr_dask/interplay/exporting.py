@@ -18,7 +18,7 @@ from aucpr_dask.interplay.columns import tidy_table, wide_table
 from aucpr_dask.interplay.naming import cell
 from aucpr_dask.interplay.tracking import to_metrics, to_params
 from aucpr_dask.interplay.trec_files import write_evaluations, write_runs
-from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.checks import choose
 from aucpr_dask.scores.importing.files import FilePath, require_pyarrow
 from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.storage.urls import concealed, is_remote

@@ -10,12 +10,8 @@ from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.checks import choose as choose
-from aucpr_dask.schema.checks import fraction as fraction
-from aucpr_dask.schema.checks import lookup as lookup
-from aucpr_dask.schema.checks import recall_range, whole_number
-from aucpr_dask.schema.estimators import TIES as TIES
-from aucpr_dask.schema.estimators import EstimatorSpec, estimator_names, parse_estimator
+from aucpr_dask.schema.checks import choose, fraction, recall_range, whole_number
+from aucpr_dask.schema.estimators import TIES, EstimatorSpec, estimator_names, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
 from aucpr_dask.schema.variables import QUERY
 

@@ -25,7 +25,7 @@ from scipy.integrate import quad
 from scipy.special import betainc, betaincc, betaincinv, betaln, expit, logit, ndtr, ndtri
 
 from aucpr_dask.errors import ChunkError, InvalidInputError
-from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.variables import ITEM, MODEL, SCORE_VARIABLES
 from aucpr_dask.storage.stores import chunk_shape
 

@@ -28,9 +28,10 @@ from aucpr_dask.evaluation.resampled_rankings import evaluate_folds, evidence_bo
 from aucpr_dask.evaluation.results import versions
 from aucpr_dask.progress.tracking import Progress, Tracker
 from aucpr_dask.runs.submitting import as_they_finish
+from aucpr_dask.schema.checks import fraction, lookup
 from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import EvaluationOptions, fraction, lookup
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL
 from aucpr_dask.simulate.scenarios import Scenario, bibeta, binormal, offset_uniform
 from aucpr_dask.storage.stores import create_store, open_array, open_backend, read_root_attrs

@@ -15,8 +15,8 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import FileFormatError, InvalidInputError, few
+from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.names import check_node_name
-from aucpr_dask.schema.options import choose
 from aucpr_dask.schema.variables import ITEM, MODEL, NEGATIVE, PADDING, POSITIVE, QUERY, UNJUDGED
 from aucpr_dask.scores.importing.files import (
     FilePath,

@@ -12,9 +12,9 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, few
+from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.labels import HIGHEST_GRADE
 from aucpr_dask.schema.names import check_node_name
-from aucpr_dask.schema.options import choose
 from aucpr_dask.schema.variables import GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED
 from aucpr_dask.scores.importing.files import (
     LONGEST_LINE,

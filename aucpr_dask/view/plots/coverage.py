@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, PercentFormatter
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.variables import ESTIMATOR, METHOD
 from aucpr_dask.view.plots.style import (
     COLOURS,

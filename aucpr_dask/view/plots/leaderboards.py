@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.variables import BOUND, METHOD, MODEL, QUERY, RESAMPLE
 from aucpr_dask.storage.stores import Scores
 from aucpr_dask.view.plots.style import (

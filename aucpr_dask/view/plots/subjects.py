@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, few
-from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.variables import ESTIMATOR, MODEL, QUERY
 from aucpr_dask.storage.stores import Scores, nodes_of
 

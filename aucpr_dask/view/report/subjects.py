@@ -13,7 +13,7 @@ from aucpr_dask.errors import InvalidInputError, printable
 from aucpr_dask.inference import aggregate, compare
 from aucpr_dask.inference.questions import require_results
 from aucpr_dask.inference.samples import DATASET, REPLICATE, labels_of, stack_data_sets
-from aucpr_dask.schema.options import choose
+from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.variables import ESTIMATOR, METHOD, MODEL, QUERY
 from aucpr_dask.storage.stores import Scores, nodes_of
 
