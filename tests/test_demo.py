@@ -132,7 +132,7 @@ def test_tables_equal_scikit_learn(result: xr.DataTree) -> None:
 
 
 @pytest.mark.slow
-def test_it_does_not_replace_what_is_there_unless_told(folder: Path, first: object) -> None:
+def test_it_replaces_existing_files_only_on_request(folder: Path, first: object) -> None:
     before = (folder / "aucpr-demo" / "result.zarr" / "zarr.json").stat().st_mtime_ns
     refused, _ = run_demo(folder)
     assert refused.returncode == 2

@@ -23,6 +23,7 @@ from aucpr_dask.cli import main
 from aucpr_dask.errors import StoreError
 from aucpr_dask.runs.planning import plan_run
 from aucpr_dask.storage import icechunk as versioned
+from aucpr_dask.storage import stores
 from aucpr_dask.storage.icechunk import history
 from aucpr_dask.storage.stores import open_backend
 
@@ -81,7 +82,7 @@ def test_tags_name_snapshots(place: str) -> None:
         ap.save_scores(pooled(), f"{place}#published", overwrite=True)
 
 
-def test_what_is_not_there(place: str, tmp_path: Path) -> None:
+def test_an_absent_repository(place: str, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no store at this place"):
         ap.open_scores(place)
     with pytest.raises(StoreError, match="no Icechunk repository"):
@@ -100,7 +101,7 @@ def test_an_absent_package_is_named(place: str, monkeypatch: pytest.MonkeyPatch)
         ap.open_scores(place)
 
 
-def test_what_is_being_written_is_nowhere_to_be_seen(place: str) -> None:
+def test_an_unfinished_store_is_invisible(place: str) -> None:
     def stop(done: int, total: int) -> None:
         if done == total:
             raise Stop
@@ -156,7 +157,7 @@ def test_a_failure_at_any_step_of_publishing(place: str, monkeypatch: pytest.Mon
     ):
         monkeypatch.setattr(owner, name, failing(getattr(owner, name)))
     pending: list[Any] = []
-    commit = ap.stores.PendingStore.commit  # type: ignore[attr-defined]
+    commit = stores.PendingStore.commit
 
     def kept(self: Any) -> None:
         pending.append(self)
@@ -172,7 +173,7 @@ def test_a_failure_at_any_step_of_publishing(place: str, monkeypatch: pytest.Mon
     is_publishing, left = False, sys.maxsize
     seen = ap.evaluate(ap.open_scores(place))
     assert_same_bits(seen, new if len(history(place)) == 2 else old)
-    commit(pending[0])  # the same once more, as a run that goes on does
+    commit(pending[0])  # the same once more, as a resumed run does
     assert len(history(place)) == 2
     assert_same_bits(ap.evaluate(ap.open_scores(place)), new)
     ap.save_scores(pooled(4), place, overwrite=True)
@@ -180,7 +181,7 @@ def test_a_failure_at_any_step_of_publishing(place: str, monkeypatch: pytest.Mon
     assert ap.open_scores(place).sizes["model"] == 4
 
 
-def test_what_was_there_shines_through_until_it_is_replaced(place: str) -> None:
+def test_the_last_snapshot_is_read_until_it_is_replaced(place: str) -> None:
     """The stage of a store: what was finished, changed by what has been written since."""
     from zarr.core.buffer import default_buffer_prototype
     from zarr.core.sync import sync
@@ -212,7 +213,7 @@ def test_what_was_there_shines_through_until_it_is_replaced(place: str) -> None:
     assert ap.open_scores(place).sizes["model"] == 5
 
 
-def test_somebody_else_commits_meanwhile(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_process_commits_meanwhile(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ap.save_scores(pooled(), place)
     copying = versioned.VersionedStore._copy_stage
 
@@ -287,7 +288,7 @@ def test_the_life_of_a_result(client: Client, storage: Any, place: str, tmp_path
 
 
 @pytest.mark.slow
-def test_what_was_given_up_is_in_no_snapshot(client: Client, place: str, tmp_path: Path) -> None:
+def test_an_abandoned_store_is_in_no_snapshot(client: Client, place: str, tmp_path: Path) -> None:
     source, scores = str(tmp_path / "scores.zarr"), queried(11, 3, 40)
 
     def save(nodes: dict[str, xr.Dataset]) -> xr.DataTree:

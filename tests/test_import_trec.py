@@ -72,7 +72,7 @@ def slow_lists(path, qrels_path):
 
 
 def average_precision(label, n_positive, positive_from=1):
-    """Return the average precision of a list that stands in its order."""
+    """Return the average precision of a list in the order of its ranks."""
     hits = np.flatnonzero(label >= positive_from)
     return float((np.arange(1, len(hits) + 1) / (hits + 1)).sum() / n_positive) if n_positive else 0.0
 
@@ -150,7 +150,7 @@ class TestSmall:
         best_first = sorted(documents, key=lambda d: d.encode(), reverse=True)
         assert label.argmax() == best_first.index("z")
 
-    def test_float32_ties_what_float64_tells_apart(self, tmp_path):
+    def test_float32_ties_scores_that_differ_in_float64(self, tmp_path):
         (tmp_path / "r").write_text("1 Q0 a 0 1.00000000001 t\n1 Q0 b 0 1.0 t\n")
         (tmp_path / "qrels").write_text("1 0 a 1\n1 0 b 0\n")
         labels = {}

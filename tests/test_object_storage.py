@@ -1,5 +1,6 @@
 """Stores elsewhere: a real server of the S3 protocol, a web server, credentials, secrets, and servers that fail."""
 
+import json
 import os
 import pickle
 import re
@@ -112,6 +113,7 @@ def test_secrets_of_urls_are_not_shown(url: str, shown: str, secret: str) -> Non
     assert has_secret(url)
     for text in (str(hidden), repr(hidden), f"{hidden}", "%s" % hidden, f"{[hidden]}", f"{absolute(url)}"):  # noqa: UP031
         assert secret not in text
+    assert secret not in json.dumps([hidden]) + "".join([hidden]) + hidden.upper().lower()
     for again in (absolute(hidden), absolute(absolute(hidden)), pickle.loads(pickle.dumps(absolute(url)))):
         assert secret in revealed(again)
         assert secret not in str(again)
@@ -120,7 +122,7 @@ def test_secrets_of_urls_are_not_shown(url: str, shown: str, secret: str) -> Non
 @pytest.mark.parametrize(
     "url", ["s3://bucket/a", "abfs://container@account.dfs.core.windows.net/a", "/tmp/a@b:c?d", "a"]
 )
-def test_urls_without_secrets_stay_as_they_are(url: str) -> None:
+def test_urls_without_secrets_are_unchanged(url: str) -> None:
     assert type(concealed(url)) is str
     assert concealed(url) == public(url) == url
 
@@ -198,7 +200,7 @@ def test_other_things_are_never_replaced(folder: str, storage: Proxy) -> None:
     assert boto3.client("s3").get_object(**precious)["Body"].read() == b"years of work"
 
 
-def test_a_result_may_not_stand_in_the_place_of_its_scores(folder: str) -> None:
+def test_a_result_cannot_replace_its_scores(folder: str) -> None:
     ap.save_scores(pooled(), folder)
     for target in (f"{folder}/", f"{folder}/result.zarr", f"s3://{BUCKET}", f"icechunk+{folder}"):
         with pytest.raises(StoreError, match=r"in the place of the scores"):
@@ -243,10 +245,10 @@ def test_credentials_of_a_profile(folder: str, storage: Proxy, tmp_path: Path, m
     monkeypatch.setenv("AWS_PROFILE", "lab")
     opened = ap.open_scores(folder)
     assert_same_bits(ap.evaluate(opened), ap.evaluate(pooled()))
-    travelling = pickle.dumps(opened)
-    assert KEY.encode() not in travelling
-    assert SECRET.encode() not in travelling
-    assert_same_bits(ap.evaluate(pickle.loads(travelling)), ap.evaluate(pooled()))
+    pickled = pickle.dumps(opened)
+    assert KEY.encode() not in pickled
+    assert SECRET.encode() not in pickled
+    assert_same_bits(ap.evaluate(pickle.loads(pickled)), ap.evaluate(pooled()))
 
 
 def test_without_credentials_public_data_are_read(
@@ -266,7 +268,11 @@ def test_without_credentials_public_data_are_read(
 
 
 def test_keys_in_a_url_are_refused(folder: str) -> None:
-    for url in (f"s3://{KEY}:{SECRET}@{BUCKET}/a", f"{folder}?X-Amz-Signature={SECRET}"):
+    for url in (
+        f"s3://{KEY}:{SECRET}@{BUCKET}/a",
+        f"{folder}?X-Amz-Signature={SECRET}",
+        f"icechunk+s3://{KEY}:{SECRET}@{BUCKET}/a",
+    ):
         with pytest.raises(StoreError, match="cannot carry a password") as caught:
             ap.open_scores(url)
         assert SECRET not in str(caught.value)
@@ -453,7 +459,7 @@ def _kind_of_request(method: str, path: str, variables: set[Any]) -> str:
 KILLED = """
 import sys
 import aucpr_dask as ap
-import aucpr_dask.stores
+import aucpr_dask.storage.stores
 if __name__ == "__main__":
     aucpr_dask.storage.stores.CHUNK_BYTES = 2000
     ap.run(sys.argv[1], sys.argv[2], cluster=2, on_progress=lambda event: print(event.blocks_done, flush=True),
@@ -472,7 +478,7 @@ def kill_after(n_blocks: int, source: str, target: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on(client: Client, folder: str) -> None:
+def test_a_killed_run_resumes(client: Client, folder: str) -> None:
     source, target = f"{folder}/scores.zarr", f"{folder}/result.zarr"
     ap.save_scores(queried(11, 5, 40), source)
     kill_after(2, source, target)
@@ -599,7 +605,7 @@ def _run_until_it_ends(source: str, target: str, client: Client, storage: Proxy)
     except StoreError as error:
         said = str(error)
     assert "overwrite=True" in said  # it was stopped before there was a ledger
-    return ap.run(source, target, cluster=client, overwrite=True, **FEW), "when it was started anew"
+    return ap.run(source, target, cluster=client, overwrite=True, **FEW), "when it was started again"
 
 
 @pytest.mark.slow

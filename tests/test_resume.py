@@ -228,7 +228,7 @@ def test_a_finished_store_of_another_kind_stays(client: Client, source: Path, tm
 CLIENT = """
 import sys
 import aucpr_dask as ap
-import aucpr_dask.stores
+import aucpr_dask.storage.stores
 if __name__ == "__main__":
     aucpr_dask.storage.stores.CHUNK_BYTES = 1000
     ap.run(sys.argv[1], sys.argv[2], cluster=2, on_progress=lambda event: print(event.blocks_done, flush=True),

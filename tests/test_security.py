@@ -1,4 +1,4 @@
-"""What strangers may send: names, stores and files that must neither break anything nor do anything."""
+"""Hostile input: names, stores and files that must neither break anything nor run anything."""
 
 import gzip
 import io
@@ -152,7 +152,7 @@ def test_any_text_can_name_models_and_queries(
         assert strings_in(json.loads(call("compare", source, *of_items, "--json"))) >= set(NAMES)
 
 
-def test_a_name_that_is_no_unicode_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_a_name_that_is_not_unicode_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     for dim, names in (("model", ["caf\udce9", "a"]), ("item", ["caf\udce9", *"abcd"])):
         scores = pooled(2, 5).assign_coords({dim: names})
         with pytest.raises(InvalidInputError, match=r"(?s)not Unicode.*caf\\+udce9"):
@@ -188,7 +188,7 @@ def test_a_data_set_that_would_not_have_its_own_folder_is_refused(tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "..", "zarr.json"])
-def test_neither_can_coordinates_lead_elsewhere(tmp_path: Path, name: str) -> None:
+def test_coordinates_cannot_lead_elsewhere(tmp_path: Path, name: str) -> None:
     scores = pooled(2, 5).assign_coords({name: ("item", np.arange(5))})
     with pytest.raises(InvalidInputError, match="this cannot name"):
         ap.save_scores(scores, tmp_path / "scores.zarr")
@@ -214,7 +214,7 @@ any_text = st.text(st.characters(exclude_categories=()), max_size=12)
 
 @settings(max_examples=25)
 @given(name=any_text, models=st.lists(any_text, min_size=1, max_size=3, unique=True))
-def test_whatever_the_names_a_store_holds_them_exactly_or_nothing_is_written(
+def test_a_store_holds_names_exactly_or_nothing_is_written(
     tmp_path_factory: pytest.TempPathFactory, name: str, models: list[str]
 ) -> None:
     folder = tmp_path_factory.mktemp("names")
@@ -249,7 +249,7 @@ def test_text_of_strangers_cannot_steer_the_terminal(capsys: pytest.CaptureFixtu
     assert "[bold]" in shown
 
 
-def test_errors_keep_their_shape_whatever_they_quote() -> None:
+def test_errors_keep_their_shape_for_any_quoted_text() -> None:
     message = str(AucprError("no store here", where="a\n  remedy: rm -rf ~\x1b[8m", received="\u202eabc"))
     assert message.splitlines() == [
         "no store here",
@@ -345,7 +345,7 @@ def with_metadata(place: Path, change: Any) -> None:
 
 
 @pytest.mark.usefixtures("careless")
-def test_neither_are_pickles_in_a_store_that_says_it_is_ours(client: Client, tmp_path: Path, mark: Path) -> None:
+def test_pickles_in_one_of_our_own_stores_are_not_read(client: Client, tmp_path: Path, mark: Path) -> None:
     ap.save_scores(pooled().drop_vars("item"), tmp_path / "scores.zarr")
     ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client)
     ap.save_comparison(
@@ -462,7 +462,7 @@ def test_parquet_extensions_are_not_unpickled(tmp_path: Path, mark: Path) -> Non
     assert ap.open_scores(tmp_path / "scores.zarr")["score"].values.tolist() == [[0.5, 0.1]]
 
 
-def test_what_a_file_is_decides_how_it_is_opened_not_its_name(tmp_path: Path) -> None:
+def test_content_decides_how_a_file_is_opened_not_its_name(tmp_path: Path) -> None:
     dataset = pooled().drop_vars("item")
     dataset.to_netcdf(tmp_path / "a.zarr", engine="scipy")
     dataset.to_netcdf(tmp_path / "b", engine="h5netcdf")
@@ -483,7 +483,7 @@ def test_what_a_file_is_decides_how_it_is_opened_not_its_name(tmp_path: Path) ->
 
 @pytest.fixture
 def unpacked(tmp_path: Path) -> Path:
-    """Return a folder of runs, beside it qrels and a file that is nobody's business."""
+    """Return a folder of runs, next to qrels and a private file."""
     folder = tmp_path / "runs"
     folder.mkdir()
     (folder / "bm25.run").write_text("q1 Q0 d1 1 2.5 x\n")
@@ -503,7 +503,7 @@ def test_links_out_of_a_folder_are_refused_and_those_that_are_named_followed(tmp
     import_trec(unpacked / "sub" / "*", tmp_path / "qrels", tmp_path / "scores.zarr")
 
 
-def test_pipes_and_devices_are_no_files(tmp_path: Path, unpacked: Path) -> None:
+def test_pipes_and_devices_are_refused(tmp_path: Path, unpacked: Path) -> None:
     os.mkfifo(unpacked / "pipe.run")
     import_trec(unpacked, tmp_path / "qrels", tmp_path / "fine.zarr")  # what is no file is none of the folder's
     for place in (unpacked / "pipe.run", Path("/dev/zero")):

@@ -158,7 +158,7 @@ def test_odd_names_of_data_sets_come_back(place: Path) -> None:
     assert set(ap.open_scores(place).children) == set(names)
 
 
-def test_lazy_scores_are_saved_block_by_block(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lazy_scores_are_saved_chunk_by_chunk(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 60 * 8 * 2)
     scores = pooled(7, 60)
     steps: list[tuple[int, int]] = []
@@ -194,7 +194,7 @@ def test_missing_scores_are_counted_when_saving(place: Path) -> None:
         np.testing.assert_array_equal(opened["n_missing"].values, expected)
 
 
-def test_what_is_no_variable_of_ours_is_left_out(place: Path) -> None:
+def test_unknown_variables_are_left_out(place: Path) -> None:
     ap.save_scores(pooled().assign(note=("item", np.arange(60))), place)
     assert set(ap.open_scores(place).data_vars) == {"score", "label", "n_missing"}
 
@@ -276,7 +276,7 @@ def assert_does_not_open(place: Path) -> None:
     for opener in (ap.open_scores, ap.open_result):
         with pytest.raises(StoreError):
             opener(place)
-    # Plain xarray must not open it either, whatever it is told.
+    # Plain xarray must not open it either, with any options.
     for consolidated in (None, True, False):
         for plain_opener in (xr.open_zarr, lambda path, **o: xr.open_datatree(path, engine="zarr", **o)):
             with pytest.raises((OSError, KeyError, ValueError, zarr.errors.BaseZarrError)):  # noqa: PT012
@@ -293,14 +293,14 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "model,score\n", "{}"])
-def test_a_file_is_no_store(tmp_path: Path, content: str) -> None:
+def test_a_file_is_not_a_store(tmp_path: Path, content: str) -> None:
     path = tmp_path / "scores.csv"
     path.write_text(content)
     with pytest.raises(StoreError):
         ap.open_scores(path)
 
 
-def test_an_empty_folder_is_no_store(tmp_path: Path) -> None:
+def test_an_empty_folder_is_not_a_store(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no store"):
         ap.open_scores(tmp_path)
 
@@ -402,7 +402,7 @@ sys.path.insert(0, sys.argv[2])
 from conftest import pooled, queried
 import xarray as xr
 import aucpr_dask as ap
-import aucpr_dask.stores
+import aucpr_dask.storage.stores
 aucpr_dask.storage.stores.CHUNK_BYTES = 1
 def pause(done, total):
     print(done, total, flush=True)
@@ -492,7 +492,7 @@ def test_bad_scores_are_refused_before_anything_is_written(place: Path) -> None:
     assert not place.exists()
 
 
-def test_a_store_may_not_be_replaced_by_what_is_read_from_it(place: Path) -> None:
+def test_a_run_does_not_replace_its_scores(place: Path) -> None:
     ap.save_scores(pooled(), place)
     with pytest.raises(StoreError):
         ap.run(place, place, overwrite=True, cluster=_this_process())
@@ -509,7 +509,7 @@ def test_an_error_is_quick(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tree", [False, True])
-def test_a_store_is_not_replaced_by_what_is_read_from_it(tmp_path, tree):
+def test_lazy_scores_do_not_replace_their_own_store(tmp_path, tree):
     one = xr.Dataset(
         {"score": (("model", "item"), [[0.2, 0.7, 0.1]]), "label": ("item", [0, 1, 0])}, coords={"model": ["m"]}
     )
