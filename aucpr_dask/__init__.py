@@ -24,19 +24,19 @@ _HOME = {
     "aggregate": "aucpr_dask.inference",
     "area_bounds": "aucpr_dask.evaluation.area_bounds",
     "compare": "aucpr_dask.inference",
-    "confusion": "aucpr_dask.curves",
+    "confusion": "aucpr_dask.curves.api",
     "connect": "aucpr_dask.clusters",
     "covariance": "aucpr_dask.inference.covarying",
-    "curve": "aucpr_dask.curves",
+    "curve": "aucpr_dask.curves.api",
     "curve_bands": "aucpr_dask.curves.bands",
-    "dominates": "aucpr_dask.curves",
-    "estimate": "aucpr_dask.evaluation",
-    "evaluate": "aucpr_dask.evaluation",
+    "dominates": "aucpr_dask.curves.api",
+    "estimate": "aucpr_dask.evaluation.api",
+    "evaluate": "aucpr_dask.evaluation.api",
     "export": "aucpr_dask.interplay.exporting",
     "from_dataframe": "aucpr_dask.interplay.frames",
     "from_sklearn": "aucpr_dask.interplay.scikit",
     "history": "aucpr_dask.storage.icechunk",
-    "interval": "aucpr_dask.evaluation",
+    "interval": "aucpr_dask.evaluation.api",
     "open_comparison": "aucpr_dask.inference",
     "open_result": "aucpr_dask.evaluation.results",
     "open_scores": "aucpr_dask.scores",
@@ -48,8 +48,8 @@ _HOME = {
     "save_comparison": "aucpr_dask.inference",
     "save_scores": "aucpr_dask.scores",
     "scorer": "aucpr_dask.interplay.scikit",
-    "to_precision_recall": "aucpr_dask.curves",
-    "to_roc": "aucpr_dask.curves",
+    "to_precision_recall": "aucpr_dask.curves.api",
+    "to_roc": "aucpr_dask.curves.api",
     "unachievable_precision": "aucpr_dask.curves.references",
 }
 
@@ -60,18 +60,18 @@ __all__ = ["__version__", *sorted([*_HOME, *_MODULES])]
 if TYPE_CHECKING:
     from aucpr_dask import simulate as simulate
     from aucpr_dask.clusters import connect as connect
-    from aucpr_dask.curves import confusion as confusion
-    from aucpr_dask.curves import curve as curve
-    from aucpr_dask.curves import dominates as dominates
-    from aucpr_dask.curves import to_precision_recall as to_precision_recall
-    from aucpr_dask.curves import to_roc as to_roc
+    from aucpr_dask.curves.api import confusion as confusion
+    from aucpr_dask.curves.api import curve as curve
+    from aucpr_dask.curves.api import dominates as dominates
+    from aucpr_dask.curves.api import to_precision_recall as to_precision_recall
+    from aucpr_dask.curves.api import to_roc as to_roc
     from aucpr_dask.curves.bands import curve_bands as curve_bands
     from aucpr_dask.curves.references import normalised as normalised
     from aucpr_dask.curves.references import reference_levels as reference_levels
     from aucpr_dask.curves.references import unachievable_precision as unachievable_precision
-    from aucpr_dask.evaluation import estimate as estimate
-    from aucpr_dask.evaluation import evaluate as evaluate
-    from aucpr_dask.evaluation import interval as interval
+    from aucpr_dask.evaluation.api import estimate as estimate
+    from aucpr_dask.evaluation.api import evaluate as evaluate
+    from aucpr_dask.evaluation.api import interval as interval
     from aucpr_dask.evaluation.area_bounds import area_bounds as area_bounds
     from aucpr_dask.evaluation.results import open_result as open_result
     from aucpr_dask.inference import aggregate as aggregate

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import importlib
+from collections.abc import Callable
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 import xarray as xr
@@ -10,11 +12,25 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-    from matplotlib.axes import Axes
-
     from aucpr_dask.storage.stores import Scores
+
+
+class _Public:
+    """A public function as a method of an accessor, imported when it is looked up.
+
+    The bound method takes the data as the first argument and has the function's own signature and docstring, so that
+    completion and ``help`` show its options.
+    """
+
+    def __init__(self, module: str, name: str | None = None) -> None:
+        self._module, self._name = f"{__package__}.{module}", name
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = self._name or name
+
+    def __get__(self, accessor: _Accessor | Plots | None, owner: type) -> Callable[..., Any]:
+        function: Callable[..., Any] = getattr(importlib.import_module(self._module), str(self._name))
+        return function if accessor is None else MethodType(function, accessor._data)
 
 
 class Plots:
@@ -23,51 +39,19 @@ class Plots:
     def __init__(self, data: Scores) -> None:
         self._data = data
 
-    def precision_recall(self, model: Any = None, **options: Any) -> Axes:
-        """Draw precision-recall curves of scores: :func:`aucpr_dask.view.plots.precision_recall`."""
-        return self._draw("precision_recall", model, **options)
-
-    def roc(self, model: Any = None, **options: Any) -> Axes:
-        """Draw ROC curves of scores: :func:`aucpr_dask.view.plots.roc`."""
-        return self._draw("roc", model, **options)
-
-    def achievable(self, model: Any = None, **options: Any) -> Axes:
-        """Draw achievable curves of scores: :func:`aucpr_dask.view.plots.achievable`."""
-        return self._draw("achievable", model, **options)
-
-    def forest(self, **options: Any) -> Axes:
-        """Draw estimates and intervals of a result, a model in each row: :func:`aucpr_dask.view.plots.forest`."""
-        return self._draw("forest", **options)
-
-    def caterpillar(self, **options: Any) -> Axes:
-        """Draw all models of a result in order, as one curve: :func:`aucpr_dask.view.plots.caterpillar`."""
-        return self._draw("caterpillar", **options)
-
-    def heatmap(self, **options: Any) -> Axes:
-        """Draw estimates of a result, models by data sets: :func:`aucpr_dask.view.plots.heatmap`."""
-        return self._draw("heatmap", **options)
-
-    def differences(self, baseline: Any = None, **options: Any) -> Axes:
-        """Draw differences of a comparison from a baseline: :func:`aucpr_dask.view.plots.differences`."""
-        return self._draw("differences", baseline, **options)
-
-    def ranks(self, **options: Any) -> Axes:
-        """Draw confidence sets of ranks: :func:`aucpr_dask.view.plots.ranks`."""
-        return self._draw("ranks", **options)
-
-    def replicates(self, **options: Any) -> Axes:
-        """Draw the distributions of the replicates of a result: :func:`aucpr_dask.view.plots.replicates`."""
-        return self._draw("replicates", **options)
-
-    def coverage(self, **options: Any) -> Axes:
-        """Draw how often the intervals of a study held the truth: :func:`aucpr_dask.view.plots.coverage`."""
-        return self._draw("coverage", **options)
-
-    def _draw(self, name: str, *args: Any, **options: Any) -> Axes:
-        from aucpr_dask.view import plots
-
-        drawn: Axes = getattr(plots, name)(self._data, *args, **options)
-        return drawn
+    # Of scores.
+    precision_recall = _Public("view.plots")
+    roc = _Public("view.plots")
+    achievable = _Public("view.plots")
+    # Of results.
+    forest = _Public("view.plots")
+    caterpillar = _Public("view.plots")
+    heatmap = _Public("view.plots")
+    replicates = _Public("view.plots")
+    # Of comparisons, ranks and studies.
+    differences = _Public("view.plots")
+    ranks = _Public("view.plots")
+    coverage = _Public("view.plots")
 
 
 class _Accessor:
@@ -76,71 +60,20 @@ class _Accessor:
     def __init__(self, data: Scores) -> None:
         self._data = data
 
-    def evaluate(self, *args: Any, **options: Any) -> Scores:
-        """Evaluate score data sets: :func:`aucpr_dask.evaluate` of this object."""
-        from aucpr_dask.evaluation.api import evaluate
-
-        return evaluate(self._data, *args, **options)
-
-    def save(self, url: str | Path, **options: Any) -> None:
-        """Write score data sets to a store: :func:`aucpr_dask.save_scores` of this object."""
-        from aucpr_dask.scores import save_scores
-
-        save_scores(self._data, url, **options)
-
-    def aggregate(self, **options: Any) -> Scores:
-        """Average a result, or scores, over queries or data sets: :func:`aucpr_dask.aggregate` of this object."""
-        from aucpr_dask.inference import aggregate
-
-        return aggregate(self._data, **options)
-
-    def compare(self, *args: Any, **options: Any) -> Scores:
-        """Compare models, of a result or of scores: :func:`aucpr_dask.compare` of this object."""
-        from aucpr_dask.inference import compare
-
-        return compare(self._data, *args, **options)
-
-    def rank(self, **options: Any) -> Scores:
-        """Rank models, of a result or of scores: :func:`aucpr_dask.rank` of this object."""
-        from aucpr_dask.inference import rank
-
-        return rank(self._data, **options)
-
-    def report(self, path: str | Path, **options: Any) -> Path:
-        """Write a result as one HTML page: :func:`aucpr_dask.report` of this object."""
-        from aucpr_dask.view.report import report
-
-        return report(self._data, path, **options)
-
-    def to_dataframe(self, *, tidy: bool = True) -> pd.DataFrame:
-        """Return a result as a pandas data frame: :func:`aucpr_dask.interplay.frames.to_dataframe` of this object."""
-        from aucpr_dask.interplay.frames import to_dataframe
-
-        return to_dataframe(self._data, tidy=tidy)
-
-    def to_polars(self, *, tidy: bool = True) -> pl.DataFrame:
-        """Return a result as a polars data frame: :func:`aucpr_dask.interplay.frames.to_polars` of this object."""
-        from aucpr_dask.interplay.frames import to_polars
-
-        return to_polars(self._data, tidy=tidy)
-
-    def to_metrics(self, *, per_query: bool = False) -> dict[str, float]:
-        """Return a result as flat metrics: :func:`aucpr_dask.interplay.tracking.to_metrics` of this object."""
-        from aucpr_dask.interplay.tracking import to_metrics
-
-        return to_metrics(self._data, per_query=per_query)
-
-    def to_params(self) -> dict[str, str]:
-        """Return how a result came about: :func:`aucpr_dask.interplay.tracking.to_params` of this object."""
-        from aucpr_dask.interplay.tracking import to_params
-
-        return to_params(self._data)
-
-    def export(self, path: str | Path, **options: Any) -> None:
-        """Write a result, or scores, for other programs: :func:`aucpr_dask.export` of this object."""
-        from aucpr_dask.interplay.exporting import export
-
-        export(self._data, path, **options)
+    # Of scores.
+    evaluate = _Public("evaluation.api")
+    save = _Public("scores", "save_scores")
+    # Of results, or of scores, which are evaluated first.
+    aggregate = _Public("inference")
+    compare = _Public("inference")
+    rank = _Public("inference")
+    # Of results.
+    report = _Public("view.report")
+    to_dataframe = _Public("interplay.frames")
+    to_polars = _Public("interplay.frames")
+    to_metrics = _Public("interplay.tracking")
+    to_params = _Public("interplay.tracking")
+    export = _Public("interplay.exporting")
 
     def __repr__(self) -> str:
         """Return what there is, and of a result the ranked table."""

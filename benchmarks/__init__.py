@@ -1,5 +1,5 @@
-"""Time this package beside its peers, on the same inputs, in the same process.
+"""Benchmarks: this package next to its peers, and next to the least time the work could take.
 
-``python -m benchmarks --help`` shows the suites. Every suite is an ordinary asv class, so ``asv run``
-finds the same ``time_...`` methods.
+``python -m benchmarks`` times the suites and prints ratios; each suite is a class that asv runs as well.
+``python -m benchmarks.regression BASE HEAD`` compares two commits by the instructions they execute.
 """

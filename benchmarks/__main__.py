@@ -1,29 +1,29 @@
-"""Run the suites, and write what they gave into the pages.
+"""Time the suites, and write the figures into the pages.
 
-``python -m benchmarks [--suite NAME] [--rounds N] [--small] [--json FILE] [--markdown FILE]`` measures;
-``python -m benchmarks --tables-from FILE`` writes the figures of a JSON into the tables of README.md and docs/.
+``python -m benchmarks [--suite NAME] [--rounds N] [--small] [--json FILE]`` measures and prints ratios;
+``python -m benchmarks --tables-from FILE`` writes the figures of a JSON file into the tables of README.md and docs/.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.contenders import Suite
-from benchmarks.figures import Figures, figures_of, noise, read_figures, titled, write_figures
-from benchmarks.machine import describe_machine, use_one_thread
-from benchmarks.measure import Timing, measure
-from benchmarks.report import as_line, as_markdown, calls
+from benchmarks.harness.contenders import Suite
+from benchmarks.harness.figures import Figures, figures_of, noise, read_figures, titled, write_figures
+from benchmarks.harness.machine import describe_machine, use_one_thread
+from benchmarks.harness.measure import Timing, measure
+from benchmarks.harness.report import as_line, calls
+from benchmarks.harness.tables import filled_pages
 from benchmarks.suites import SUITES
-from benchmarks.tables import filled_pages
 
 ROOT = Path(__file__).parents[1]
+SIZES = ("items", "models", "runs")
 
 
 def main() -> int:
-    """Do what the command line asks for; the exit status says whether all estimates agreed."""
+    """Run the command line; the exit status is 1 if two contenders disagree."""
     options = _parse()
     if options.tables_from is not None:
         return _fill_tables(options.tables_from)
@@ -31,16 +31,16 @@ def main() -> int:
     machine = describe_machine()
     for what, value in machine.items():
         print(f"{what}: {value}")
-    all_figures = []
-    for suite in map(_sized(options), _chosen(options)):
+    timings = []
+    for kind in SUITES:
+        if options.suite and kind.name not in options.suite:
+            continue
+        suite = _sized(kind, options)
         figures = figures_of(suite, _run(suite, options.rounds), machine, options.rounds)
         _print_conclusions(figures)
-        all_figures.append(figures)
-        if options.json is not None:  # after every suite: a long run that is stopped keeps what it measured
+        timings += figures.timings
+        if options.json is not None:  # after every suite, so that an interrupted run keeps its measurements
             write_figures(options.json, {suite.name: figures})
-    if options.markdown is not None:
-        options.markdown.write_text(as_markdown(all_figures), encoding="utf-8")
-    timings = [timing for figures in all_figures for timing in figures.timings]
     print(f"\nnoise: slowest / fastest round of the same call up to {noise(timings):.2f}")
     return 0 if all(timing.agrees is not False for timing in timings) else 1
 
@@ -53,8 +53,8 @@ def _run(suite: Suite, rounds: int) -> list[Timing]:
         if timing.case != case:
             case = timing.case
             print(
-                f" {case}: median per {timing.unit}; peak memory of a call; relative to the first line "
-                f"(range over {rounds} rounds), or the first line relative to the floor; agreement"
+                f" {case}: median per {timing.unit}; peak memory of a call; time relative to the first line (range "
+                f"over {rounds} rounds), or for a floor the first line relative to it; agreement"
             )
         print(as_line(timing), flush=True)
         timings.append(timing)
@@ -68,55 +68,44 @@ def _print_conclusions(figures: Figures) -> None:
 
 
 def _fill_tables(path: Path) -> int:
-    """Write the figures of a file into the pages that have marks for them."""
+    """Write the figures of a file into the marked pages."""
     for page, text in filled_pages(ROOT, read_figures(path)):
         page.write_text(text, encoding="utf-8")
         print(page)
     return 0
 
 
-def _chosen(options: argparse.Namespace) -> list[type[Suite]]:
-    return [suite for suite in SUITES if not options.suite or suite.name in options.suite]
-
-
-def _sized(options: argparse.Namespace) -> Callable[[type[Suite]], Suite]:
-    """Return what makes a suite of the sizes that the command line asks for."""
-    asked = {name: getattr(options, name) for name in ("n_items", "n_models", "n_runs", "n_tasks")}
-
-    def make(kind: type[Suite]) -> Suite:
-        suite = kind()
-        if options.small:
-            suite.shrink()
-        for name, size in asked.items():
-            if size and hasattr(suite, name):
-                setattr(suite, name, size)
-        return suite
-
-    return make
+def _sized(kind: type[Suite], options: argparse.Namespace) -> Suite:
+    """Return a suite of the sizes on the command line."""
+    suite = kind()
+    if options.small:
+        suite.shrink()
+    for name in SIZES:
+        size = getattr(options, name)
+        if size and hasattr(suite, f"n_{name}"):
+            setattr(suite, f"n_{name}", size)
+    return suite
 
 
 def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Time this package beside its peers.")
     names = [suite.name for suite in SUITES]
-    parser.add_argument("--suite", action="append", choices=names, help="a suite to run; again for more; default all")
-    parser.add_argument("--rounds", type=int, default=7, help="how often each pair is timed (default 7)")
-    parser.add_argument("--small", action="store_true", help="tiny sizes: checks that everything runs")
-    parser.add_argument("--items", dest="n_items", type=int, help="items per ranking (all but per-query, cold-start)")
-    parser.add_argument("--models", dest="n_models", type=int, help="models in the store (store-to-store, scaling)")
-    parser.add_argument("--runs", dest="n_runs", type=int, help="runs (per-query)")
-    parser.add_argument("--tasks", dest="n_tasks", type=int, help="tasks (scheduler)")
-    parser.add_argument(
-        "--json",
-        metavar="FILE",
-        type=Path,
-        help="write every timing of every round here; the figures of suites that did not run stay in the file",
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Time this package against its peers and print ratios.",
+        epilog=f"Suites: {', '.join(names)}.",
     )
-    parser.add_argument("--markdown", metavar="FILE", type=Path, help="write the tables of what ran here")
     parser.add_argument(
-        "--tables-from",
-        metavar="FILE",
-        type=Path,
-        help="run nothing; write the figures of this JSON into the pages",
+        "--suite", action="append", choices=names, metavar="NAME", help="a suite to run; repeatable; default all"
+    )
+    parser.add_argument("--rounds", type=int, default=7, help="times each pair is timed (default 7)")
+    parser.add_argument("--small", action="store_true", help="tiny sizes, to check that everything runs")
+    for name in SIZES:
+        parser.add_argument(f"--{name}", type=int, metavar="N", help=f"number of {name}, in suites that have them")
+    parser.add_argument(
+        "--json", metavar="FILE", type=Path, help="write every timing to this file; its other suites are kept"
+    )
+    parser.add_argument(
+        "--tables-from", metavar="FILE", type=Path, help="run nothing; write the figures of this JSON file to the pages"
     )
     options = parser.parse_args()
     if options.rounds < 1:

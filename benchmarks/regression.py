@@ -1,8 +1,8 @@
 """Compare two commits by instructions: ``python -m benchmarks.regression [BASE [HEAD]]``.
 
-BASE is a commit (default ``HEAD~1``), HEAD another (default: the working tree). Both run the same workloads, those of
-this checkout, in this environment; each is taken out of the repository into a temporary folder. The exit status is 1 if
-any workload takes more instructions than the threshold allows, 2 if nothing could be counted.
+BASE is a commit (default ``HEAD~1``), HEAD another (default: the working tree). Both run the workloads of this checkout
+in this environment; each commit is extracted into a temporary folder. The exit status is 1 if any workload takes more
+instructions than the threshold allows, 2 if nothing could be counted.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.instructions.callgrind import ROOT, CountingError, Counts, count
-from benchmarks.instructions.report import as_figure, table, units_of
-from benchmarks.instructions.workloads import NAMES
+from benchmarks.instructions.workloads import IMPORT, NAMES, WORKLOADS
 
 WORKING_TREE = "working tree"
 THRESHOLD = 0.03
+MILLION = 1_000_000
 PACKAGE = "aucpr_dask"
 
 
 @dataclass(frozen=True)
 class Change:
-    """What became of one workload."""
+    """The counts of one workload at two commits."""
 
     name: str
     base: int | None  # instructions; None if it cannot run there
     head: int | None
-    allowed: float  # growth, as a share
+    allowed: float  # growth, as a fraction
 
     @property
     def ratio(self) -> float | None:
-        """Return how many times as many instructions there are now."""
+        """The instructions of head / those of base."""
         return self.head / self.base if self.base and self.head is not None else None
 
     @property
     def verdict(self) -> str:
-        """Return what to make of it."""
+        """The judgement, in a word or two."""
         if self.head is None:
             return "**fails**"
         if self.ratio is None:
@@ -62,18 +62,18 @@ class Change:
 def compare(
     repository: Path, base: str, head: str, only: Iterable[str] = (), threshold: float = THRESHOLD
 ) -> list[Change]:
-    """Count at two commits and return what changed.
+    """Count at two commits and return the changes.
 
     Parameters
     ----------
     repository : Path
         A checkout.
     base, head : str
-        Commits, by any name that git knows; or `WORKING_TREE`.
+        Commits, by any name that git accepts; or `WORKING_TREE`.
     only : iterable of str
-        Names of workloads; none for all.
+        Names of workloads; empty for all.
     threshold : float
-        The growth that is allowed, as a share.
+        The allowed growth, as a fraction.
 
     Returns
     -------
@@ -82,55 +82,67 @@ def compare(
     Raises
     ------
     CountingError
-        If nothing can be counted, or a commit is not there.
+        If nothing can be counted, or a commit does not exist.
     """
-    with ThreadPoolExecutor(2) as both:  # instructions do not depend on what else the machine does
+    with ThreadPoolExecutor(2) as both:  # other work on the machine does not change the counts
         sides = both.map(lambda commit: count_at(repository, commit, tuple(only)), (base, head))
         return changes(*sides, threshold)
 
 
 def changes(base: Counts, head: Counts, threshold: float) -> list[Change]:
-    """Return what changed, in the order of the workloads."""
+    """Return the changes, in the order of the workloads."""
     names = [name for name in NAMES if any(name in side.of or name in side.errors for side in (base, head))]
-    found = {name: [side.of[name].instructions if name in side.of else None for side in (base, head)] for name in names}
+    found = {name: [side.of.get(name) for side in (base, head)] for name in names}
     return [Change(name, *sides, threshold) for name, sides in found.items() if sides != [None, None]]
 
 
 def count_at(repository: Path, commit: str, only: tuple[str, ...]) -> Counts:
-    """Count the workloads with the package as it is at a commit."""
+    """Count the workloads with the package of a commit."""
     with tempfile.TemporaryDirectory() as folder:
         package = repository
         if commit != WORKING_TREE:
             package = Path(folder, "package")
-            _take_out(repository, commit, package)
+            _extract(repository, commit, package)
         dumps = Path(folder, "dumps")
         dumps.mkdir()
         return count(package, dumps, only)
 
 
 def as_markdown(compared: list[Change], base: str, head: str) -> str:
-    """Return the table of all workloads, and a line that says whether the check passes."""
+    """Return the table of all workloads, and a line with the verdict."""
     rows = [_row(change) for change in compared]
     worse = [change.name for change in compared if change.is_worse]
-    verdict = f"Worse: {'; '.join(worse)}." if worse else "No workload takes more than is allowed."
-    return f"{table(('instructions', base, head, 'ratio', ''), rows)}\n\n{verdict}\n"
+    verdict = f"Worse: {'; '.join(worse)}." if worse else "No workload takes more instructions than allowed."
+    header = ("instructions", base, head, "ratio", "")
+    ruler = ("---", *["---:"] * (len(header) - 1))
+    table = "\n".join(f"| {' | '.join(row)} |" for row in (header, ruler, *rows))
+    return f"{table}\n\n{verdict}\n"
 
 
 def as_json(compared: list[Change], base: str, head: str) -> str:
-    """Return everything, for a program."""
+    """Return the changes as JSON."""
     found = [asdict(change) | {"ratio": change.ratio, "is_worse": change.is_worse} for change in compared]
     return json.dumps({"base": base, "head": head, "changes": found}, indent=2) + "\n"
 
 
 def _row(change: Change) -> tuple[str, ...]:
-    unit, units = units_of(change.name)
+    unit, units = "import", 1
+    if change.name != IMPORT:
+        unit, units = WORKLOADS[change.name].unit, WORKLOADS[change.name].units
     sides = ("" if side is None else as_figure(side / units) for side in (change.base, change.head))
     ratio = "" if change.ratio is None else f"{change.ratio:.3f}"
     return (f"{change.name}, per {unit}", *sides, ratio, change.verdict)
 
 
-def _take_out(repository: Path, commit: str, folder: Path) -> None:
-    """Write the package of a commit into a folder; unlike a worktree it leaves no trace in the repository."""
+def as_figure(number: float) -> str:
+    """Return a number to three or four digits, large ones in millions."""
+    if number >= MILLION:
+        return f"{number / MILLION:.3g} M" if number < 1000 * MILLION else f"{number / MILLION:,.0f} M"
+    return f"{number:.3g}" if number < 100 else f"{number:,.0f}"
+
+
+def _extract(repository: Path, commit: str, folder: Path) -> None:
+    """Write the package of a commit into a folder; unlike a worktree this leaves no trace in the repository."""
     command = ["git", "-C", str(repository), "archive", "--format=tar", commit, PACKAGE]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode != 0:
@@ -140,33 +152,33 @@ def _take_out(repository: Path, commit: str, folder: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Compare what the command line asks for."""
+    """Run the command line."""
     options = _parse(arguments)
     try:
         compared = compare(options.repository, options.base, options.head, options.only, options.threshold / 100)
     except CountingError as error:
         print(error, file=sys.stderr)
         return 2
-    text = as_markdown(compared, options.base, options.head)
-    print(text)
-    for path, content in (
-        (options.markdown, text),
-        (options.json, as_json(compared, options.base, options.head)),
-    ):
-        if path is not None:
-            path.write_text(content, encoding="utf-8")
+    print(as_markdown(compared, options.base, options.head))
+    if options.json is not None:
+        options.json.write_text(as_json(compared, options.base, options.head), encoding="utf-8")
     return 1 if any(change.is_worse for change in compared) else 0
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.regression", description="Compare two commits.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.regression",
+        description="Compare two commits by instructions.",
+        epilog=f"Workloads: {'; '.join(NAMES)}.",
+    )
     parser.add_argument("base", nargs="?", default="HEAD~1", help="a commit (default HEAD~1)")
     parser.add_argument("head", nargs="?", default=WORKING_TREE, help="another (default: the working tree)")
-    parser.add_argument("--only", action="append", default=[], choices=NAMES, help="a workload; again for more")
+    parser.add_argument(
+        "--only", action="append", default=[], choices=NAMES, metavar="NAME", help="a workload; repeatable; default all"
+    )
     parser.add_argument("--threshold", type=float, default=100 * THRESHOLD, help="growth allowed, in %% (default 3)")
     parser.add_argument("--repository", type=Path, default=ROOT, help="the checkout (default: this one)")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--markdown", type=Path, metavar="FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the changes to this file")
     return parser.parse_args(arguments)
 
 

@@ -1,4 +1,4 @@
-"""Measure what an evaluation costs in core hours, and print the table of cost.md.
+"""Measure what an evaluation costs in core hours, and print the tables of README.md.
 
     python cluster/measure_cost.py
 

@@ -35,7 +35,7 @@ exclude_patterns = ["study", "**.zarr"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
-# Notebooks as they are kept, with their outputs; a page for each public name. Both are made anew by every build
+# Notebooks with their stored outputs, and a page for each public name; every build writes both
 NOTEBOOKS = HERE / "generated" / "notebooks"
 shutil.rmtree(NOTEBOOKS.parent, ignore_errors=True)
 shutil.copytree(
@@ -53,7 +53,7 @@ napoleon_google_docstring = False
 napoleon_use_rtype = False
 add_module_names = False
 
-# Looks: nothing is fetched from elsewhere by the reader's browser
+# Looks: the browser loads nothing from elsewhere
 html_theme = "furo"
 html_title = "aucpr-dask"
 html_static_path = ["static"]
@@ -66,19 +66,14 @@ html_theme_options = {
 }
 copybutton_exclude = ".linenos, .gp, .go"
 
-# Pages that live beside what they describe are shown on the site by pages that include them.
-ELSEWHERE = {
-    "cluster/README.md": "clusters",
-    "cluster/cost.md": "cost",
-    "notebooks/README.md": "notebooks",
-    "CHANGELOG.md": "changelog",
-}
+# Pages next to what they describe, which pages of the site include
+ELSEWHERE = {"cluster/README.md": "clusters", "notebooks/README.md": "notebooks", "CHANGELOG.md": "changelog"}
 MORE = {"notebooks": "\n\n```{toctree}\n:glob:\n:hidden:\n\ngenerated/notebooks/*\n```\n"}
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>(?!https?:|mailto:|#)[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 
 
 def relink(text: str, folder: Path, shown_in: Path) -> str:
-    """Point the links of a page that stands in `folder` to where the site, which shows it in another, has them."""
+    """Rewrite the links of a page in `folder` for the folder where the site shows it."""
 
     def moved(found: re.Match[str]) -> str:
         target = (folder / found["target"]).resolve()
@@ -94,7 +89,7 @@ def relink(text: str, folder: Path, shown_in: Path) -> str:
 
 
 def relink_page(app: Sphinx, name: str, source: list[str]) -> None:
-    """Relink a page of this folder, or take in the page that it stands for."""
+    """Relink a page of this folder, or include the page from elsewhere."""
     for original, page in ELSEWHERE.items():
         if page == name:
             source[0] = relink((ROOT / original).read_text(), (ROOT / original).parent, HERE)
@@ -105,13 +100,13 @@ def relink_page(app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def show_example(app: Sphinx, context: click.Context, lines: list[str]) -> None:
-    """Show the example below a command's help as what it is: words for a terminal."""
+    """Show the example below a command's help as a block of code."""
     if lines:
         examples = [line.strip("| ") for line in lines[1:] if line.strip("| ")]
         lines[:] = ["Example:", "", ".. code-block:: bash", "", *(f"    {line}" for line in examples), ""]
 
 
 def setup(app: Sphinx) -> None:
-    """Register what is ours."""
+    """Register the two hooks."""
     app.connect("source-read", relink_page)
     app.connect("sphinx-click-process-epilog", show_example)

@@ -1,8 +1,9 @@
-"""Write ``estimators.md`` from the package's own records: ``python docs/generate_reference.py [--print]``."""
+"""Write ``estimators.md`` from the package's records: ``python docs/generate_reference.py [--print]``."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 import pages
 
@@ -15,14 +16,14 @@ PAGE = pages.HERE / "estimators.md"
 
 INTRODUCTION = """# Estimators, intervals and flags
 
-Made by `python docs/generate_reference.py` from the records that the package itself reads
-(`aucpr_dask/specs.py`, `aucpr_dask/variables.py`). Do not edit by hand.
+In the formulas, TP and FP count the positives and negatives at or above a threshold, and n and m count all of them
+(with weights, these are sums of weights). Precision is TP/(TP+FP), recall TP/n. r_i are the distinct recalls, r_0 = 0,
+pmin and pmax the lowest and highest precision at one recall. Before the first item precision is 1. pi is the prevalence
+n/(n+m), Phi the normal distribution function. Without positives every estimate is NaN; without negatives the areas
+under the curve are 1. Larger scores are more positive, and a threshold never separates tied items.
 
-Larger scores are more positive. A *block* is a maximal set of tied items; a threshold stands between blocks.
-TP and FP count the positives and negatives at or above a threshold, n and m all of them (sums of weights, if weighted);
-precision is TP/(TP+FP), recall TP/n. r_i are the distinct recalls from r_0 = 0, pmin and pmax the lowest and highest
-precision at one recall; before the first item precision is 1. pi is the prevalence n/(n+m), Phi the normal
-distribution function. Without positives every estimate is NaN; without negatives the areas under the curve are 1."""
+[Which estimator and interval?](choosing.md) helps to choose."""
+SYMBOLS = ["name", "formula", "use, and bias or coverage", "DOI"]
 
 
 def main() -> None:
@@ -35,66 +36,48 @@ def main() -> None:
 
 def reference() -> str:
     """Return the page."""
-    return "\n\n".join(
-        [
-            INTRODUCTION,
-            "## Estimators",
-            pages.table(["name", "formula", "when to use it, and its bias", "DOI"], map(_meaning, ESTIMATORS.values())),
-            "What each accepts. A parameter is written behind the name, as in `precision_at_recall(0.8)`; a range of "
-            "recall is `recall_range=(low, high)`. With weights or soft labels, ties stand in blocks.",
-            pages.table(
-                [
-                    "name",
-                    "parameter",
-                    "range of recall",
-                    *(f'`ties="{ties}"`' for ties in TIES),
-                    "weights, soft labels",
-                ],
-                map(_domain, ESTIMATORS.values()),
-            ),
-            "## Intervals",
-            INTERVAL_SYMBOLS,
-            pages.table(
-                ["name", "formula", "when to use it, and its coverage", "DOI"],
-                ([f"`{s.name}`", f"`{s.formula}`", s.when, _doi(s.doi)] for s in INTERVALS.values()),
-            ),
-            "What each is made from, beside the estimate. `interval` computes those that need the number of positives "
-            "alone, `evaluate` all.",
-            pages.table(["name", "made from", "estimators"], map(_basis, INTERVALS.values())),
-            "## Options",
-            pages.table(
-                ["option", "choices, the default first"],
-                (
-                    [f"`{option}`", ", ".join(f'`"{choice}"`' for choice in choices)]
-                    for option, choices in (("ties", TIES), ("missing", MISSING), ("unjudged", UNJUDGED))
-                ),
-            ),
-            "## Flags",
-            "Bits of the variable `flags` of a result; `result.aucpr.flagged(name)` selects where one is set.",
-            pages.table(["name", "bit", "meaning"], ([f"`{f.name}`", f.bit, f.description] for f in FLAGS)),
-            "",
-        ]
-    )
+    ties = [f'`ties="{choice}"`' for choice in TIES]
+    options = {"ties": TIES, "missing": MISSING, "unjudged": UNJUDGED}
+    choices = [[f"`{name}`", ", ".join(f'`"{choice}"`' for choice in given)] for name, given in options.items()]
+    parts = [
+        INTRODUCTION,
+        "## Estimators",
+        pages.table(SYMBOLS, map(_meaning, ESTIMATORS.values())),
+        "The next table lists what each supports. A parameter follows the name, as in `precision_at_recall(0.8)`; a "
+        'range of recall is `recall_range=(low, high)`. Weights and soft labels require `ties="block"`.',
+        pages.table(["name", "parameter", "range of recall", *ties, "weights, soft labels"], _domains()),
+        "## Intervals",
+        INTERVAL_SYMBOLS,
+        pages.table(SYMBOLS, map(_meaning, INTERVALS.values())),
+        "In addition to the estimate, each needs the following. `ap.interval` computes those that need only the number "
+        "of positives, `ap.evaluate` computes all.",
+        pages.table(["name", "needs", "estimators"], map(_basis, INTERVALS.values())),
+        "## Options",
+        pages.table(["option", "choices, the default first"], choices),
+        "## Flags",
+        "Bits of the variable `flags` of a result; `result.aucpr.flagged(name)` shows where one is set.",
+        pages.table(["name", "bit", "meaning"], ([f"`{f.name}`", f.bit, f.description] for f in FLAGS)),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
-def _meaning(spec: EstimatorSpec) -> list[str]:
+def _meaning(spec: EstimatorSpec | IntervalSpec) -> list[str]:
     return [f"`{spec.name}`", f"`{spec.formula}`", spec.when, _doi(spec.doi)]
 
 
-def _domain(spec: EstimatorSpec) -> list[str]:
-    parameter = f"{spec.parameter}, above 0, up to 1" if spec.parameter else "-"
-    ties = [_yes(choice in spec.ties) for choice in TIES]
-    return [f"`{spec.name}`", parameter, _yes(spec.partial), *ties, _yes(spec.weights)]
+def _domains() -> Iterator[list[str]]:
+    for spec in ESTIMATORS.values():
+        parameter = f"{spec.parameter}, above 0, up to 1" if spec.parameter else "-"
+        supported = (spec.partial, *(choice in spec.ties for choice in TIES), spec.weights)
+        yield [f"`{spec.name}`", parameter, *("yes" if has else "no" for has in supported)]
 
 
 def _basis(spec: IntervalSpec) -> list[str]:
     needs = ", ".join(INTERVAL_NEEDS[need] for need in spec.needs)
-    estimators = "all" if spec.estimators is None else ", ".join(f"`{name}`" for name in spec.estimators)
-    return [f"`{spec.name}`", needs, estimators]
-
-
-def _yes(has: bool) -> str:
-    return "yes" if has else "no"
+    areas = [name for name in ESTIMATORS if ESTIMATORS[name].partial]
+    if spec.estimators is None or set(spec.estimators) == set(areas):
+        return [f"`{spec.name}`", needs, "all" if spec.estimators is None else "areas under the curve"]
+    return [f"`{spec.name}`", needs, ", ".join(f"`{name}`" for name in spec.estimators)]
 
 
 def _doi(doi: str) -> str:

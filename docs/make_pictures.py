@@ -1,7 +1,6 @@
-"""Draw the pictures of plots.md, each by the code that stands above it, and show how often bands hold.
+"""Draw the pictures of plots.md by the code above them, and write its table of the coverage of bands.
 
-``python docs/make_pictures.py`` draws the pictures, and the table from study/bands.csv; with ``--study``, the bands are
-tried on simulations again first, which takes some ten minutes.
+The table is made from study/bands.csv. ``--study`` simulates again first, which takes about ten minutes.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def draw(folder: Path) -> list[Path]:
 
 
 def save(ax: Axes, path: Path) -> Path:
-    """Write a picture, of the same bytes for the same drawing, in as few colours as it takes."""
+    """Write a picture; the same drawing gives the same bytes."""
     path.parent.mkdir(exist_ok=True)
     ax.figure.savefig(path, dpi=DPI, metadata={"Software": None}, pil_kwargs={"optimize": True})
     plt.close("all")
@@ -62,12 +61,12 @@ def save(ax: Axes, path: Path) -> Path:
 
 
 def try_bands() -> pd.DataFrame:
-    """Return how often bands hold the true curve of the binormal scenario, at each place and everywhere."""
+    """Return how often bands contain the true curve of the binormal scenario, at each place and everywhere."""
     scenario = ap.simulate.binormal(mu=1.0)
     rows = []
     for n_items, prevalence in CELLS:
         sample = scenario.sample(n_items, prevalence, n_simulations=N_SIMULATIONS, seed=1).compute()
-        # As queries, simulations have resamples of their own; as models, they would share them.
+        # Queries have their own resamples; models would share them.
         score = sample["score"].rename(model="query").expand_dims("model")
         for kind, over in KINDS.items():
             bands = ap.curve_bands(score, sample["label"], kind, grid=GRID, level=LEVEL, n_resamples=N_RESAMPLES)
@@ -91,33 +90,20 @@ def coverage_table(study: pd.DataFrame) -> str:
     """Return the coverage of every cell as a Markdown table, in percent."""
     rows = []
     for (n_items, prevalence, kind), cell in study.groupby(["n_items", "prevalence", "kind"], sort=False):
-        everywhere = cell[cell["place"] == "everywhere"].set_index("band")["coverage"]
+        whole = cell[cell["place"] == "everywhere"].set_index("band")
         at = cell[(cell["place"] != "everywhere") & (cell["band"] == "pointwise")]
         inner = at[at["place"].astype(float).between(INNER.start, INNER.stop)]["coverage"]
-        wide = cell[cell["place"] == "everywhere"].set_index("band")["width"]
-        shares = (everywhere["simultaneous"], everywhere["pointwise"], inner.mean(), inner.min())
-        widths = (wide["pointwise"], wide["simultaneous"])
-        rows.append(
-            [f"{n_items:,}", round(n_items * prevalence), kind.replace("_", "-"), *(f"{100 * s:.1f}" for s in shares)]
-            + [f"{w:.2f}" for w in widths]
-        )
-    header = (
-        "items",
-        "positives",
-        "curve",
-        "simultaneous, everywhere",
-        "pointwise, everywhere",
-        "pointwise, mean of places",
-        "lowest place",
-        "mean width, pointwise",
-        "simultaneous",
-    )
-    return table(header, rows)
+        shares = (*whole.loc[["simultaneous", "pointwise"], "coverage"], inner.mean(), inner.min())
+        cells = [*(f"{100 * share:.1f}" for share in shares), *(f"{w:.2f}" for w in whole["width"])]
+        rows.append([f"{n_items:,}", round(n_items * prevalence), kind.replace("_", "-"), *cells])
+    coverages = ("simultaneous, everywhere", "pointwise, everywhere", "pointwise, mean of places", "lowest place")
+    widths = ("mean width, pointwise", "simultaneous")
+    return table(("items", "positives", "curve", *coverages, *widths), rows)
 
 
 @styled
 def draw_coverage(study: pd.DataFrame) -> Axes:
-    """Draw how often the pointwise bands of precision-recall curves hold at each recall."""
+    """Draw the coverage of pointwise bands of precision-recall curves at each recall."""
     ax = axes_of(None)
     ax.axhspan(100 * LEVEL - 1.4, 100 * LEVEL + 1.4, color=PALE, linewidth=0)
     ax.axhline(100 * LEVEL, color=BLACK, linewidth=0.8)
@@ -135,9 +121,9 @@ def draw_coverage(study: pd.DataFrame) -> Axes:
 
 
 def main() -> None:
-    """Write what is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--study", action="store_true", help="try the bands on simulations again")
+    """Write table and pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--study", action="store_true", help="simulate again")
     if parser.parse_args().study:
         try_bands().to_csv(STUDY, index=False, float_format="%.4g")
     study = pd.read_csv(STUDY)

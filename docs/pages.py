@@ -15,25 +15,20 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def block(page: Path, name: str) -> str:
-    """Return what stands between the markers called `name`."""
-    _, _, after = page.read_text().partition(_begin(name))
-    text, end, _ = after.partition(_end(name))
-    if not end:
-        raise ValueError(f"{page} has no block {name!r}")
-    return text.strip()
+    """Return the text between the markers called `name`."""
+    return _split(page, name)[1].strip()
 
 
 def write_block(page: Path, name: str, text: str) -> None:
     """Put `text` between the markers called `name`."""
-    block(page, name)
-    before, begin, after = page.read_text().partition(_begin(name))
-    _, end, rest = after.partition(_end(name))
-    page.write_text(f"{before}{begin}\n\n{text.strip()}\n\n{end}{rest}")
+    before, _, after = _split(page, name)
+    page.write_text(f"{before}\n\n{text.strip()}\n\n{after}")
 
 
-def _begin(name: str) -> str:
-    return f"<!-- begin generated: {name} -->"
-
-
-def _end(name: str) -> str:
-    return f"<!-- end generated: {name} -->"
+def _split(page: Path, name: str) -> tuple[str, str, str]:
+    begin, end = (f"<!-- {edge} generated: {name} -->" for edge in ("begin", "end"))
+    before, found, rest = page.read_text().partition(begin)
+    text, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"{page} has no block {name!r}")
+    return before + begin, text, end + after

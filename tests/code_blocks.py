@@ -1,8 +1,8 @@
-"""The code in README and pages: where it stands, what it prints, and small data for it to work on.
+"""The code in README and pages: its place, its output, and small data for it to work on.
 
-Every block of ```python and ```bash runs. One that cannot run in a test has a paragraph before it that readers see,
-too: ``*Not run by the tests: reason.*``, or ``*Run where MODULE is installed.*``. Code of other languages always has
-one. README's marked commands are run by ``.ci/run``.
+Every block of ```python and ```bash runs. A block that cannot run in a test follows a comment that readers do not see:
+``<!-- not run: reason -->``, or ``<!-- run where MODULE is installed -->``. Code in other languages always needs one.
+README's marked commands are run by ``.ci/run``.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ FENCE = re.compile(
     r"(?:\n\s*(?P=indent)```text\n(?P<output>.*?)^(?P=indent)```$)?",
     re.DOTALL | re.MULTILINE,
 )
-REASON = re.compile(r"\*Not run by the tests: (?P<reason>[^*]+)\.\*\s*\Z")
-WHERE = re.compile(r"\*Run where (?P<module>\w+) is installed\.\*\s*\Z")
+REASON = re.compile(r"<!-- not run: (?P<reason>[^>]+) -->\s*\Z")
+WHERE = re.compile(r"<!-- run where (?P<module>\w+) is installed -->\s*\Z")
 COMMAND = re.compile(r"<!-- command: \w+ -->\s*\Z")
 MODELS = ["weak", "fair", "strong", "bm25", "bert"]
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of code, the output that the page shows below it, and why it is not run, if it is not."""
+    """A fenced block of code, the output that the page shows below it, and why the block is not run, if it is not."""
 
     page: Path
     line: int
@@ -60,7 +60,7 @@ class Block:
 
     @property
     def place(self) -> str:
-        """Return where it stands, for people."""
+        """Return page and line, for messages."""
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
 
@@ -85,11 +85,11 @@ def _reason(before: str) -> str | None:
 
 
 def prepare(folder: Path) -> dict[str, Any]:
-    """Lay out in `folder` what pages speak of, and return the names that their Python code finds.
+    """Write the files that pages use to `folder`, and return the names that their Python code finds.
 
-    Five models on a pool of 40 items for each of 8 queries: ``scores.zarr``, and with their replicates in
-    ``result.zarr``; TREC runs and judgments of the same in ``runs/*.gz`` and ``qrels.txt``; one query as a table,
-    ``predictions.csv``. ``docs`` and ``cluster`` are those of the repository.
+    Five models on a pool of 40 items for each of 8 queries: ``scores.zarr``; the same as TREC runs and judgments in
+    ``runs/*.gz`` and ``qrels.txt``; one query as a table, ``predictions.csv``. ``docs`` and ``cluster`` are those of
+    the repository.
     """
     random = np.random.default_rng(0)
     label = (random.random((8, 40)) < 0.3).astype("int8")
@@ -163,7 +163,7 @@ def _call(words: list[str], block: Block) -> str:
 
 
 def is_as_shown(printed: str, shown: str) -> bool:
-    """Whether a block printed what its page shows; ``...`` there stands for anything."""
+    """Whether a block printed what its page shows; ``...`` matches anything."""
 
     def plain(text: str) -> str:
         return "\n".join(line.rstrip() for line in text.strip().splitlines()) + os.linesep

@@ -1,16 +1,15 @@
-"""Hypothesis profiles, and the small data sets and the reference data that several test files share."""
+"""Hypothesis profiles, and the small data sets that several test files share."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
 from distributed import Client, LocalCluster
 from hypothesis import HealthCheck, settings
-
-SHARED = Path(__file__).parents[1].parent / "shared"
 
 # A first call compiles or loads the kernels, so no example has a deadline.
 settings.register_profile(
@@ -20,14 +19,24 @@ settings.register_profile("ci", settings.get_profile("default"), derandomize=Tru
 settings.register_profile("longer", settings.get_profile("ci"), max_examples=100)
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+few = settings(max_examples=max(5, settings().max_examples // 2))  # where one example takes long
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Run all tests of a file in one process, because they share clusters and stores."""
+    from xdist.scheduler import LoadFileScheduling
+
+    return LoadFileScheduling(config, log)
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
-    """The folder of reference data, which is not part of this repository."""
-    if not SHARED.is_dir():
-        pytest.skip("the reference data are not here")
-    return SHARED
+def real_data() -> Path:
+    """The folder of the real data that are too large, or not free, to be part of this repository."""
+    folder = os.environ.get("AUCPR_DASK_TEST_DATA")
+    if not folder:
+        pytest.skip("AUCPR_DASK_TEST_DATA does not name the folder of real data")
+    return Path(folder)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Faults that are put into runs on purpose, at times drawn by a seed; and what became of the runs.
 
-Every function runs evaluations, injects one fault into each, lets the same call go on, and compares the result with
+Every function runs evaluations, injects one fault into each, repeats the same call, and compares the result with
 that of a run left in peace, bit by bit. The tests ask that all survive; the page of faults shows the figures.
 """
 
@@ -136,7 +136,7 @@ class Trial:
         tally.blocks += self.n_blocks
 
 
-# What workers are told
+# Instructions to workers
 
 
 class Watch(WorkerPlugin):
@@ -268,7 +268,7 @@ class Site:
         self.processes[name].start()
 
     def start_client(self, source: Path, target: Path, **options: Any) -> Connection:
-        """Start a run in a process of its own; it sends the number of blocks done, and in the end how it ended."""
+        """Start a run in a separate process, which sends the number of blocks done, and at the end the outcome."""
         process, events = start_run(source, target, self.address, options, self.group)
         self.processes["client"] = process
         events.send("go")
@@ -362,7 +362,7 @@ def _run(
 
 @contextmanager
 def once_started(trial: Trial, tally: Tally, action: Callable[[], object]) -> Iterator[None]:
-    """Act while a run is under way: a moment after so many of its tasks were started."""
+    """Act while a run is under way: a moment after the given number of its tasks has started."""
     n_tasks, delay, before = trial.draw_block() + 1, trial.draw_delay(), trial.n_tasks()
     over = threading.Event()
 
@@ -471,7 +471,7 @@ def stop_machine(trial: Trial, client: Client, *, within_a_write: bool) -> Tally
                 else:
                     with once_started(trial, tally, functools.partial(site.signal, signal.SIGKILL)):
                         drain(events)
-            tally.note(f"{'some' if list(target.rglob('*.partial')) else 'no'} files without a name left")
+            tally.note(f"{'some' if list(target.rglob('*.partial')) else 'no'} temporary files left")
             trial.run(target, client)
             trial.judge(tally, target)
     return tally
@@ -579,7 +579,7 @@ def poisoned(trial: Trial, number: int) -> Iterator[None]:
 
 
 def poison_block(trial: Trial, client: Client, illness: Callable[[], object]) -> Tally:
-    """Let one block of a run fail whenever it is tried; the others are kept, and once it is mended only it is left."""
+    """Let one block of a run fail at every attempt; the others are kept, and after the fix only this one remains."""
     client.register_plugin(Watch(trial.log, on_poison=illness))
     with trial.tally() as tally:
         for _ in range(trial.times):
@@ -604,7 +604,7 @@ def poison_block(trial: Trial, client: Client, illness: Callable[[], object]) ->
 def run_twice(trial: Trial, client: Client, **options: Any) -> Tally:
     """Start a second run at the same result while the first is under way.
 
-    With the same options both may go on. With `overwrite` the second takes the place, and the first stops.
+    With the same options both may continue. With `overwrite` the second takes the place, and the first stops.
     """
     client.register_plugin(Watch(trial.log))
     plan = OPTIONS | {name: value for name, value in options.items() if name != "overwrite"}
@@ -640,7 +640,7 @@ class Sample:
 
 
 def endure(folder: Path, n_blocks: int = 10_000, every: int = 1000) -> list[Sample]:
-    """Evaluate a store of so many blocks, and sample the processes' memory and processor time on the way."""
+    """Evaluate a store of `n_blocks` blocks, and sample the processes' memory and processor time on the way."""
     scores = pooled(n_blocks, 30)
     with small_chunks(240):
         ap.save_scores(scores, folder / "many.zarr")

@@ -1,4 +1,4 @@
-"""Hosts of their own on one machine: network namespaces, each with one cable to a common switch."""
+"""Several hosts on one machine: network namespaces, each connected to a common switch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Host:
 
     @contextmanager
     def running(self, *command: str, log: Path, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-        """Run a program on this host, and kill whatever of it is left at the end."""
+        """Run a program on this host, and kill what is left of it at the end."""
         with log.open("ab") as output:
             process = subprocess.Popen(self.command(*command), stdout=output, stderr=output, **options)
             try:
@@ -42,7 +42,7 @@ class Host:
                 process.wait(COMMANDS_MAY_TAKE)
 
     def pull_the_cable(self) -> None:
-        """Cut this host off: nothing arrives any more, and nobody is told."""
+        """Cut this host off: packets are dropped silently."""
         _run("ip", "-n", self.switch, "link", "set", self.port, "down")
 
     def kill_everything(self) -> None:

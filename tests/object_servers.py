@@ -29,13 +29,13 @@ print(server.port, flush=True)
 server.serve_forever()
 """
 BUCKET = "bucket"
-AZURE_ACCOUNT = "devstoreaccount1"  # Azurite's own, and its key: both stand in its documentation
+AZURE_ACCOUNT = "devstoreaccount1"  # with its key, from Azurite's documentation
 AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 
 @contextmanager
 def object_server() -> Iterator[int]:
-    """Start moto's S3 server as a process of its own, with one bucket, and yield its port."""
+    """Start moto's S3 server as a separate process, with one bucket, and yield its port."""
     with subprocess.Popen([sys.executable, "-c", MOTO], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

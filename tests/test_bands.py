@@ -55,7 +55,7 @@ def test_the_curve_of_a_resample_is_that_of_its_items(scores: xr.Dataset, kind: 
         expected = ap.curve(score[drawn], label[drawn], kind=kind, grid=GRID, missing=missing)
         with np.errstate(invalid="ignore"):
             found = recall_on(points, GRID) if kind == "roc" else precision_on(points, GRID)
-        start = 0 if kind == "roc" else 1  # where nothing is found, points may stand twice at the beginning
+        start = 0 if kind == "roc" else 1  # where nothing is found, points may be repeated at the beginning
         np.testing.assert_array_equal(found[start:], expected.values[start:])
 
 
@@ -95,6 +95,7 @@ def test_bands_hold_the_curve_and_each_other(scores: xr.Dataset, kind: str) -> N
         assert ((band >= 0) & (band <= 1)).all()
 
 
+@pytest.mark.smoke
 def test_bands_are_those_of_the_formula() -> None:
     """A check by hand: two places, a known spread, and the exact interval where it is wider."""
     random = np.random.default_rng(3)
@@ -119,7 +120,7 @@ def test_bands_are_never_narrower_than_the_exact_interval() -> None:
         assert bounds[1] >= exact.high - 1e-6
 
 
-def test_where_too_few_items_stand_bands_follow_from_those_further_in() -> None:
+def test_bands_of_too_few_items_follow_from_those_further_in() -> None:
     rates = np.array([0.0, 0.1, 0.4, 0.9, 1.0])
     random = np.random.default_rng(0)
     replicates = np.clip(rates + 0.05 * random.standard_normal((200, 5)), 0, 1)
@@ -131,7 +132,7 @@ def test_where_too_few_items_stand_bands_follow_from_those_further_in() -> None:
     assert nothing.tolist() == [[0.0, 1.0]] * 5
 
 
-def test_the_same_bits_whatever_the_models_order_and_chunks(scores: xr.Dataset) -> None:
+def test_the_order_of_models_and_chunks_changes_nothing(scores: xr.Dataset) -> None:
     whole = bands_of(scores)
     alone = bands_of(scores.sel(model=["strong"]))
     xr.testing.assert_identical(whole.sel(model=["strong"]), alone)
@@ -148,14 +149,14 @@ def test_more_models_than_a_panel(scores: xr.Dataset, monkeypatch: pytest.Monkey
     xr.testing.assert_identical(whole, bands_of(scores))
 
 
-def test_seeds_and_data_sets_have_resamples_of_their_own(scores: xr.Dataset) -> None:
+def test_each_seed_and_data_set_has_its_own_resamples(scores: xr.Dataset) -> None:
     first = bands_of(scores, seed=1)["simultaneous_band"]
     assert first.equals(bands_of(scores, seed=1)["simultaneous_band"])
     assert not first.equals(bands_of(scores, seed=2)["simultaneous_band"])
     assert not first.equals(bands_of(scores, seed=1, dataset="other")["simultaneous_band"])
 
 
-def test_queries_have_bands_of_their_own(scores: xr.Dataset) -> None:
+def test_each_query_has_its_own_bands(scores: xr.Dataset) -> None:
     two = xr.concat([scores, scores], xr.IndexVariable("query", ["a", "b"]), data_vars="all").transpose(
         "model", "query", "item"
     )
@@ -195,7 +196,7 @@ def test_options_are_checked(scores: xr.Dataset, options: dict[str, object], wor
         bands_of(scores, **options)
 
 
-def test_models_with_lists_of_their_own_share_no_resample(scores: xr.Dataset) -> None:
+def test_models_with_separate_lists_share_no_resample(scores: xr.Dataset) -> None:
     label = scores["label"].expand_dims(model=scores.model)
     with pytest.raises(InvalidInputError, match="each model has its own list"):
         ap.curve_bands(scores["score"], label)
@@ -208,7 +209,7 @@ def test_bands_hold_as_often_as_they_say(kind: str) -> None:
     scenario = ap.simulate.binormal(mu=1.0)
     sample = scenario.sample(1000, 0.1, n_simulations=300, seed=1).compute()
     grid = np.linspace(0, 1, 51)
-    # As queries, the samples have resamples of their own; as models, all would share them.
+    # As queries, each sample has its own resamples; as models, all would share them.
     queries = sample.rename(model="query")
     bands = ap.curve_bands(queries["score"].expand_dims("model"), queries["label"], kind, grid=grid, n_resamples=300)
     truth = scenario.roc(grid) if kind == "roc" else scenario.curve(grid, 0.1)

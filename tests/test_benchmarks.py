@@ -1,11 +1,10 @@
-"""Every benchmark runs, tiny, once; the figures' arithmetic is checked on a suite with known times."""
+"""Every benchmark runs once at a tiny size; the arithmetic of the figures is checked on a suite with known times."""
 
 import ast
 import gc
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -19,32 +18,23 @@ if not (ROOT / "benchmarks").is_dir():
     pytest.skip("the benchmarks are not part of this copy", allow_module_level=True)
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import measure as measuring  # noqa: E402
-from benchmarks.contenders import Suite, contender, floor  # noqa: E402
-from benchmarks.estimators import TEN, Estimators  # noqa: E402
-from benchmarks.figures import as_json, figures_of, read_figures, write_figures  # noqa: E402
-from benchmarks.installed import installed, version  # noqa: E402
-from benchmarks.measure import Timing, measure  # noqa: E402
-from benchmarks.memory import peak_memory  # noqa: E402
-from benchmarks.r import R  # noqa: E402
-from benchmarks.report import LEGEND, as_line, as_markdown, comparison, section, table  # noqa: E402
-from benchmarks.scaling import Models, Workers, exponent  # noqa: E402
+from benchmarks.harness import measure as measuring  # noqa: E402
+from benchmarks.harness.contenders import Suite, contender, floor  # noqa: E402
+from benchmarks.harness.figures import as_json, figures_of, read_figures, write_figures  # noqa: E402
+from benchmarks.harness.measure import Timing, measure  # noqa: E402
+from benchmarks.harness.memory import peak_memory  # noqa: E402
+from benchmarks.harness.report import LEGEND, as_line, comparison, section, table  # noqa: E402
+from benchmarks.harness.tables import fill, filled_pages  # noqa: E402
 from benchmarks.suites import SUITES  # noqa: E402
-from benchmarks.tables import fill, filled_pages, pages  # noqa: E402
+from benchmarks.suites.runs import Models, Workers, exponent  # noqa: E402
+from benchmarks.suites.single_ranking import TEN, Estimators  # noqa: E402
 
 QUICK = {"per-query"}  # each of the others takes some seconds
 NIGHTLY = {"cold-start", "first-table"}  # take a minute of compiling
 MACHINE = {"processor": "an abacus", "date": "2031-02-03 04:05 UTC", "system": "clay", "versions": "beads 2"}
 FIGURES = ROOT / "benchmarks" / "figures.json"
-WITHOUT_FLOOR = {
-    "scaling-models",
-    "scaling-workers-replicates",
-    "scaling-items",
-    "planning",
-    "scheduler",
-    "reading-ahead",
-}
-needs_r = pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
+WITHOUT_FLOOR = {"scaling-models", "scaling-workers-replicates"}
+MOST_LINES = 3000
 
 
 def small(kind: type[Suite]) -> Suite:
@@ -88,10 +78,6 @@ class Known(Suite):
     def time_doze(self, case: str) -> None:
         time.sleep(0.01)
 
-    @contender("left out", "nothing", tolerance=1e-12)
-    def time_left_out(self, case: str) -> float:
-        raise NotImplementedError("left out: it is tired")
-
     @contender("absent", "nothing", "no-such-distribution", tolerance=1e-12)
     def time_absent(self, case: str) -> float:
         raise AssertionError("a contender that is not installed must not run")
@@ -126,29 +112,23 @@ def test_disagreement_is_not_hidden(known, figures):
     assert "wrong differs at only" in section(figures)
 
 
-def test_how_far_an_approximation_is_off_is_shown_and_not_judged(known, figures):
+def test_the_error_of_an_approximation_is_shown_but_not_judged(known, figures):
     assert known["near"].agrees is None
     assert "approximates: differs by 2.5e-01" in as_line(known["near"])
     row = next(line for line in section(figures).splitlines() if line.startswith("| near |"))
     assert row.split(" | ")[-1] == "2.5e-01 |"
 
 
-def test_a_floor_is_last_and_says_how_far_ours_is_from_it(known, figures):
+def test_a_floor_is_last_and_shows_our_distance_to_it(known, figures):
     assert [line.split(" | ")[0] for line in table(figures).splitlines()[2:]][-1] == "| floor: doze"
     assert 1.5 < np.median(known["doze"].distances) < 6
     assert comparison(known["doze"]).startswith("ours ")
     assert known["long"].distances == []
 
 
-def test_distance_to_the_floor_is_the_ratio_turned_round():
+def test_distance_to_the_floor_is_the_inverse_ratio():
     timing = Timing("", "", "", "", "", ratios=[0.25, 0.5, 0.2], is_floor=True)
     assert comparison(timing) == "ours 4\N{MULTIPLICATION SIGN}, 2\N{EN DASH}5"
-
-
-def test_a_contender_may_be_left_out_of_a_case(known, figures):
-    assert known["left out"].seconds == []
-    assert "skipped, left out: it is tired" in as_line(known["left out"])
-    assert "| left out | left out |" in table(figures)
 
 
 @pytest.mark.parametrize("answer", [[1.0, np.nan], [1.0]])
@@ -168,7 +148,7 @@ def test_other_shapes_and_nan_disagree(answer):
     assert [timing.agrees for timing in measure(Odd(), rounds=1)] == [None, False]
 
 
-def test_missing_peer_is_skipped_with_a_line(known):
+def test_a_missing_peer_is_skipped_with_a_line(known):
     assert "skipped, not installed: no-such-distribution" in as_line(known["absent"])
     with pytest.raises(NotImplementedError, match="absent needs no-such-distribution"):
         Known().time_absent.setup("only")
@@ -180,17 +160,16 @@ def test_each_of_the_ten_estimators_is_timed_alone():
 
 
 @pytest.mark.parametrize("kind", SUITES, ids=lambda kind: kind.name)
-def test_each_contender_says_its_call(kind):
+def test_each_contender_has_a_call_and_a_unique_name(kind):
     suite = small(kind)
     contenders = [one for one, _ in suite.contenders()]
     assert all(one.call for one in contenders)
-    assert not contenders[0].is_floor, "the first line is ours, or what all are compared with"
-    names = [one.name for one in contenders]
-    assert len(set(names)) == len(names)
+    assert not contenders[0].is_floor, "the others are compared with the first line"
+    assert len({one.name for one in contenders}) == len(contenders)
 
 
 def test_asv_finds_the_suites_and_nothing_else():
-    """asv runs every function and every class's method of such a name, and takes a case that is a tuple for an axis."""
+    """asv runs functions and methods with these prefixes, and takes a tuple among the cases for an axis."""
     prefixes = ("time_", "timeraw_", "mem_", "peakmem_", "track_")
     for module in (ROOT / "benchmarks").rglob("*.py"):
         functions = (node.name for node in ast.parse(module.read_text()).body if isinstance(node, ast.FunctionDef))
@@ -205,7 +184,7 @@ def test_asv_finds_the_suites_and_nothing_else():
 
 
 @pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="the peak cannot be reset here")
-def test_peak_memory_is_what_a_call_holds_at_its_most():
+def test_peak_memory_is_the_most_that_a_call_holds():
     mib = 2**20
 
     def call():
@@ -234,7 +213,7 @@ def test_peak_memory_counts_other_processes():
         print("", file=process.stdin, flush=True)
 
 
-def test_a_suite_may_say_why_memory_is_not_measured():
+def test_a_suite_may_give_a_reason_for_not_measuring_memory():
     class Elsewhere(Known):
         no_memory = "it is elsewhere"
         params = ("only",)
@@ -248,46 +227,6 @@ def test_a_suite_may_say_why_memory_is_not_measured():
     said = section(figures_of(Elsewhere(), timings, MACHINE, 1))
     assert "* Peak memory is not measured here: it is elsewhere." in said
     assert "peak memory" not in said.splitlines()[2]
-
-
-# Programs and packages that may be absent
-
-
-def test_packages_of_r_are_known_by_their_versions(monkeypatch):
-    from benchmarks import installed as module
-
-    monkeypatch.setattr(module, "_r_versions", lambda: {"base": "4.2.2", "ROCR": "1.0-11"})
-    assert version("R") == "4.2.2"
-    assert version("R:ROCR") == "1.0-11"
-    assert not installed("R:PRROC")
-    assert installed("numpy")
-    assert not installed("no-such-distribution")
-
-
-def test_without_r_its_contenders_are_skipped(monkeypatch):
-    from benchmarks import areas
-    from benchmarks import installed as module
-
-    monkeypatch.setattr(module, "_r_versions", dict)
-    monkeypatch.setattr(measuring, "SHORTEST_SAMPLE", 0.0)
-    suite = small(areas.UpperTrapezoid)
-    suite.params = suite.params[:1]
-    timings = {timing.name: timing for timing in measure(suite, rounds=1)}
-    assert "skipped, not installed: R, R:ROCR" in as_line(timings["ROCR (R)"])
-    assert timings["aucpr_dask"].seconds
-
-
-@needs_r
-def test_r_answers_with_all_digits_and_says_what_is_wrong():
-    with R() as r:
-        r.send("x", np.array([0.1, 0.2, 1 / 3], np.float32))
-        assert r.number("sum(x)") == float(np.float32([0.1, 0.2, 1 / 3]).astype(float).sum())
-        with pytest.raises(RuntimeError, match="could not find function"):
-            r.number("no_such_function(x)")
-        assert r.number("length(x)") == 3, "it goes on after an error"
-        pid = r.pid
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
 
 
 # Every suite
@@ -317,8 +256,7 @@ def test_suite_runs_once_and_its_contenders_agree(kind, monkeypatch):
     assert not [as_line(timing) for timing in ran if timing.agrees is False]
     assert suite.name in WITHOUT_FLOOR or any(timing.is_floor for timing in ran)
     figures = figures_of(suite, timings, MACHINE, 1)
-    markdown = as_markdown([figures])
-    assert all(timing.call in markdown for timing in timings)
+    assert all(timing.call in section(figures) for timing in timings)
     assert len(json.loads(as_json({suite.name: figures}))[suite.name]["timings"]) == len(timings)
     assert gc.get_freeze_count() == 0
 
@@ -330,14 +268,14 @@ def test_growth_is_fitted_on_logarithms():
     assert np.isnan(exponent(sizes, np.array([1.0, 0.0, 2.0])))
 
 
-def test_what_every_run_costs_is_told_from_what_each_model_costs():
-    timings = [Timing("", "", "", "", "", seconds=[0.5 + 0.01 * size]) for size in Models().sizes()]
+def test_the_fixed_cost_of_a_run_is_separated_from_that_of_each_model():
+    timings = [Timing("", "", "", "", "", seconds=[0.5 + 0.01 * size]) for size in Models.sizes]
     said = " ".join(Models().findings(timings))
-    assert "beyond the smallest store, as the power 1.00" in said
-    assert "each more costs 1e+04 µs" in said
+    assert "beyond the smallest store, time grows as models to the power 1.00" in said
+    assert "each more adds 1e+04 µs" in said
 
 
-def test_findings_stand_below_the_table():
+def test_findings_follow_the_table():
     suite = small(Workers)
     one, two = (Timing(suite.name, "case", name, "call", "run", seconds=[1.0]) for name in ("one", "two"))
     two.ratios = [0.5, 0.55, 0.625]
@@ -357,7 +295,7 @@ def test_figures_survive_the_file(figures, tmp_path):
     assert section(read_figures(path)["known"]) == section(again)
 
 
-def test_suites_that_did_not_run_stay_in_the_file(figures, tmp_path):
+def test_figures_of_other_suites_stay_in_the_file(figures, tmp_path):
     path = tmp_path / "figures.json"
     write_figures(path, {"one": figures, "two": figures})
     write_figures(path, {"two": figures_of(Known(), figures.timings, {"processor": "a slide rule"}, 3)})
@@ -391,40 +329,35 @@ def test_marks_are_filled(figures):
     assert fill(filled, {"known": figures}) == filled
 
 
-def test_a_suite_without_a_place_of_its_own_is_among_the_rest(figures, tmp_path):
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "README.md").write_text("<!-- speed: first | short -->\n<!-- end -->\n")
-    page = tmp_path / "docs" / "speed.md"
-    page.write_text("<!-- speed: second -->\n<!-- end -->\n<!-- speed: the rest -->\n<!-- end -->\n")
-    texts = dict(filled_pages(tmp_path, dict.fromkeys(("first", "second"), figures)))
-    rest = texts[page].partition("the rest -->")[2]
-    assert "### first" in rest
-    assert "### second" not in rest
-
-
-def test_the_tables_are_those_of_the_figures_that_are_kept():
+def test_the_pages_show_the_figures_in_the_file():
     texts = dict(filled_pages(ROOT, read_figures(FIGURES)))
     assert {ROOT / "README.md", ROOT / "docs" / "speed.md"} <= set(texts)
     for page, text in texts.items():
         assert page.read_text(encoding="utf-8") == text, f"run: python -m benchmarks --tables-from {FIGURES.name}"
 
 
-def test_no_figure_of_the_readme_is_typed_by_hand():
+def test_no_figure_in_the_readme_is_typed_by_hand():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     outside = re.sub(r"<!-- speed: .*?<!-- end -->", "", text, flags=re.DOTALL)
-    assert pages(ROOT)
     assert not re.findall(r"[\d.,]+ (?:ms|µs)\b|[\d.,]+ times (?:scikit|pytrec|ranx|reading)", outside)
 
 
 @pytest.mark.slow
-def test_command_line_writes_both_files(tmp_path):
-    files = {"--json": tmp_path / "figures.json", "--markdown": tmp_path / "figures.md"}
-    arguments = [str(part) for pair in files.items() for part in pair]
-    command = [sys.executable, "-m", "benchmarks", "--small", "--rounds", "1", "--suite", "influence", *arguments]
+def test_the_command_line_writes_its_figures(tmp_path):
+    file = tmp_path / "figures.json"
+    command = [sys.executable, "-m", "benchmarks", "--small", "--rounds", "1", "--suite", "influence", "--json", file]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "load average" in done.stdout
     assert "floor: one pass" in done.stdout
-    kept = read_figures(files["--json"])["influence"]
+    kept = read_figures(file)["influence"]
     assert kept.title == "Average precision of 4 models by 500 float32 items, 1 % positive, one thread"
-    assert table(kept) in files["--markdown"].read_text()
+
+
+def test_every_suite_in_the_file_exists():
+    assert set(read_figures(FIGURES)) <= {kind.name for kind in SUITES}
+
+
+def test_benchmarks_stay_small():
+    lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in (ROOT / "benchmarks").rglob("*.py"))
+    assert lines <= MOST_LINES

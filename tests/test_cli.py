@@ -141,6 +141,7 @@ def test_help_starts_without_the_heavy_libraries() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_ends_in_an_example_and_fits(name: str) -> None:
     lines = ok(*name.split(), "--help").output.splitlines()
@@ -181,7 +182,8 @@ def test_info_evaluate_and_show_examples_work(tmp_path: Path, monkeypatch: pytes
     assert any(line.split() == ["level", "0.9"] for line in lines)
 
 
-def test_import_prints_what_it_wrote_and_what_is_next(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.smoke
+def test_import_prints_its_store_and_the_next_command(folder: Path, tmp_path: Path) -> None:
     store = tmp_path / "s.zarr"
     output = ok("import", "csv", folder / "table.csv", store, "--label", "y", "--query", "group").stdout
     assert "2 models, 2 queries, 40 items, 1 data set" in output
@@ -220,7 +222,7 @@ def test_table_options_reach_the_importer(tmp_path: Path) -> None:
     np.testing.assert_array_equal(first["score"].sel(model="y"), -np.arange(6))
 
 
-def test_info_names_what_is_odd(scores: Path) -> None:
+def test_info_names_oddities(scores: Path) -> None:
     result = ok("info", scores)
     text = result.stdout
     for warning in ("inverted polarity", "hard scores", "constant scores", "no positives", "missing scores"):
@@ -254,7 +256,8 @@ def test_info_of_graded_labels(tmp_path: Path) -> None:
     assert document["data_sets"][0]["n_positive"] == 2
 
 
-def test_evaluate_writes_shows_and_tells(scores: Path, tmp_path: Path) -> None:
+@pytest.mark.smoke
+def test_evaluate_writes_and_shows_a_result(scores: Path, tmp_path: Path) -> None:
     result = tmp_path / "result.zarr"
     done = ok("evaluate", scores, result, "--missing", "drop", "--cluster", 1, "--interval", "wilson", "--level", "0.9")
     assert "90% interval" in done.stdout

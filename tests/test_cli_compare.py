@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ import pytest
 import xarray as xr
 from click.testing import CliRunner, Result
 from conftest import pooled, queried
+from distributed import Client
 from rich.cells import cell_len
 
 import aucpr_dask as ap
@@ -42,20 +44,40 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which the examples run, with the stores of the demonstration."""
     place = tmp_path_factory.mktemp("demo")
     build_scores(place / "aucpr-demo" / "scores.zarr")
-    options = {"missing": "unretrieved", "cluster": 1}
-    run(place / "aucpr-demo" / "scores.zarr", place / "aucpr-demo" / "result.zarr", **options)
+    run(place / "aucpr-demo" / "scores.zarr", place / "aucpr-demo" / "result.zarr", missing="unretrieved", cluster=1)
     return place
 
 
 @pytest.fixture(scope="module")
-def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def client() -> Iterator[Client]:
+    """One worker in this process. It isn't the default, so the commands compute without it."""
+    worker = {"n_workers": 1, "threads_per_worker": 1, "processes": False}
+    with Client(**worker, dashboard_address=":0", set_as_default=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def stores(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A result over queries with a short-named and a long-named model, and a score store without queries."""
     place = tmp_path_factory.mktemp("stores")
     scores = queried(12, 9, 40)
     names = [f"m{i}" for i in range(11)] + ["a name that is far too long for a table of eighty cells, by any measure"]
     ap.save_scores(scores.assign_coords(model=names), place / "scores.zarr")
-    run(place / "scores.zarr", place / "result.zarr", missing="drop", cluster=1)
+    run(place / "scores.zarr", place / "result.zarr", missing="drop", cluster=client)
     ap.save_scores(pooled(4, 80), place / "pooled.zarr")
+    return place
+
+
+TABLES = [f"table{i}" for i in range(6)]
+
+
+@pytest.fixture(scope="module")
+def tree(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Scores and a result of one data set with queries and six without."""
+    place = tmp_path_factory.mktemp("tree")
+    tables = {name: pooled(3, 30, seed) for seed, name in enumerate(TABLES)}
+    ap.save_scores(xr.DataTree.from_dict({"topics": queried(3, 9, 40)} | tables), place / "scores.zarr")
+    run(place / "scores.zarr", place / "result.zarr", missing="drop", cluster=client)
     return place
 
 
@@ -68,6 +90,7 @@ def test_examples_work(name: str, demo: Path, monkeypatch: pytest.MonkeyPatch) -
     assert any("Waterloo_B-rank-normal" in line for line in lines)
 
 
+@pytest.mark.smoke
 def test_comparison_with_a_baseline(stores: Path) -> None:
     output = ok("compare", stores / "result.zarr", "--baseline", "m1", "--baseline", "m3", "--top", 4).stdout
     comparison = ap.compare(ap.open_result(stores / "result.zarr"), ["m1", "m3"])
@@ -113,6 +136,7 @@ def test_all_pairs_as_json(stores: Path) -> None:
     assert names == list(order)
 
 
+@pytest.mark.smoke
 def test_ranks(stores: Path) -> None:
     output = ok("rank", stores / "result.zarr", "--top", 3).stdout
     assert "and 9 more models" in output
@@ -136,7 +160,7 @@ def test_answers_are_stores(stores: Path, tmp_path: Path) -> None:
     assert "rank_interval" in ap.open_comparison(target)
 
 
-def test_info_shows_what_an_answer_holds(stores: Path, tmp_path: Path) -> None:
+def test_info_describes_comparisons_and_ranks(stores: Path, tmp_path: Path) -> None:
     target = tmp_path / "answer.zarr"
     ok("compare", stores / "result.zarr", "--output", target, "--method", "t", "--baseline", "m1")
     output = " ".join(ok("info", target).stdout.split())
@@ -169,18 +193,17 @@ def test_score_stores_are_evaluated(stores: Path) -> None:
     assert dict(comparison["models"]) == expected["estimate"].to_series().to_dict()
 
 
-def test_each_data_set_has_its_own_design(demo: Path) -> None:
-    words = ["compare", demo / "aucpr-demo" / "scores.zarr", "--missing", "unretrieved", "--resamples", 200, "--json"]
+def test_each_data_set_has_its_own_design(tree: Path) -> None:
+    words = ["compare", tree / "scores.zarr", "--missing", "unretrieved", "--resamples", 200, "--json"]
     comparisons = json.loads(ok(*words).stdout)["comparisons"]
     samples = {one["data_set"]: one["facts"]["sample"] for one in comparisons}
-    assert samples.pop("clef-tar") == "units"
+    assert samples.pop("topics") == "units"
     assert set(samples.values()) == {"items"}
 
 
-def test_data_sets_as_units(demo: Path) -> None:
-    tables = ("15_Hepatitis", "29_Pima", "37_Stamps", "39_vertebral", "46_WPBC", "4_breastw")
-    words = [word for table in tables for word in ("--data-set", table)]
-    output = ok("compare", demo / "aucpr-demo" / "result.zarr", *words, "--over", "dataset").stdout
+def test_data_sets_as_units(tree: Path) -> None:
+    words = [word for table in TABLES for word in ("--data-set", table)]
+    output = ok("compare", tree / "result.zarr", *words, "--over", "dataset").stdout
     assert "6 data sets, each with its items, all 64 choices of signs" in " ".join(output.split())
 
 
@@ -195,7 +218,7 @@ def test_data_sets_as_units(demo: Path) -> None:
         (["--missing", "drop"], "these are options of an evaluation"),
     ],
 )
-def test_what_is_refused(stores: Path, words: list[str], message: str) -> None:
+def test_refusals(stores: Path, words: list[str], message: str) -> None:
     result = call("compare", stores / "result.zarr", *words)
     assert result.exit_code == 2
     assert message in result.stderr

@@ -169,7 +169,7 @@ def test_the_script_of_a_job(kind: str, filled_in: Path) -> None:
     ],
     ids=str,
 )
-def test_what_a_description_cannot_say(tmp_path: Path, document: dict[str, Any], message: str) -> None:
+def test_invalid_descriptions_are_refused(tmp_path: Path, document: dict[str, Any], message: str) -> None:
     path = written(tmp_path, **document)
     with pytest.raises(InvalidInputError, match=message) as caught:
         read(path)
@@ -286,7 +286,7 @@ def test_a_worker_that_leaves_says_nothing_of_its_heartbeat(running: LocalCluste
 
 
 @pytest.mark.slow
-def test_dask_looks_at_its_local_processes_seldom_unless_it_is_told_to() -> None:
+def test_dask_polls_its_local_processes_rarely_unless_configured() -> None:
     name = "distributed.admin.tick.interval"
     before = dask.config.get(name)
     for wanted, found in ((before, "500 ms"), ("30 ms", "30 ms")):
@@ -322,7 +322,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 @pytest.mark.skipif(
     "glibc" not in os.confstr("CS_GNU_LIBC_VERSION") if sys.platform == "linux" else True, reason="glibc"
 )
-def test_memory_is_kept_whatever_the_environment_says() -> None:
+def test_memory_is_kept_regardless_of_the_environment() -> None:
     environment = os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536"}  # what Dask gives to workers
     environment["NUMPY_MADVISE_HUGEPAGE"] = "0"  # pages of 4 KiB, to be counted
 
@@ -587,7 +587,7 @@ def test_containers_agree_with_each_other() -> None:
         match
         for path in [*MANIFESTS, *DESCRIPTIONS, FOLDER / "compose.yaml"]
         for match in re.findall(
-            r"(?:image:|docker_image:|tag:) .*?([\d.]+\d)(?: #.*)?$", path.read_text(), re.MULTILINE
+            r"(?:image:|docker_image:|tag:) .*?(\d+\.[\w.]+)(?: #.*)?$", path.read_text(), re.MULTILINE
         )
     }
     assert images == {ap.__version__}

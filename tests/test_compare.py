@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 from itertools import combinations, pairwise, product
 from pathlib import Path
 
@@ -53,6 +50,7 @@ def cells(comparison: xr.Dataset, first: str, second: str) -> xr.Dataset:
 # Comparisons over units: numbers
 
 
+@pytest.mark.smoke
 def test_t_is_the_paired_t_test(result: xr.Dataset) -> None:
     comparison = ap.compare(result, method="t", level=0.9, adjust="none")
     areas = result["estimate"].values[..., 0]
@@ -81,6 +79,7 @@ def test_wilcoxon_is_scipys_and_has_no_intervals(result: xr.Dataset) -> None:
         ap.compare(result, method="wilcoxon", equivalence=0.1)
 
 
+@pytest.mark.smoke
 def test_sign_flips_are_the_exact_permutation_test() -> None:
     result = result_of(areas_of(3, 9))
     comparison = ap.compare(result, adjust="none")
@@ -115,7 +114,7 @@ def test_sampled_sign_flips_agree_with_the_permutation_test(result: xr.Dataset) 
 def test_intervals_of_sign_flips_are_students_on_normal_differences() -> None:
     """The residuals' quantile is that of a Student statistic: right even with few units, where a normal one is not."""
     widths = []
-    for seed in range(60):
+    for seed in range(40):
         result = result_of(np.random.default_rng(seed).normal(size=(2, 11)))
         flips, student = (ap.compare(result, "m0", method=method).sel(model="m1") for method in ("sign_flip", "t"))
         widths.append(np.diff(flips["interval"].values).item() / np.diff(student["interval"].values).item())
@@ -138,7 +137,8 @@ def test_intervals_of_sign_flips_are_infinite_where_no_test_could_reject(
         assert ranks["rank_interval"].values.tolist() == [[1, 3]] * 3
 
 
-@pytest.mark.parametrize("n_queries", [7, pytest.param(25, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_queries", [7, 25])
 def test_intervals_of_sign_flips_hold_their_level(n_queries: int) -> None:
     """Equal models with heavy-tailed differences: alone and together, in 400 studies."""
     random = np.random.default_rng(n_queries)
@@ -263,7 +263,7 @@ def test_equivalence(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("chunk", [1, 2, 4, 5, 100])
+@pytest.mark.parametrize("chunk", [2, 5])
 def test_lazy_pairs_are_the_eager_ones(result: xr.Dataset, method: str, chunk: int) -> None:
     margin = None if method == "wilcoxon" else 0.02
     options = {"method": method, "n_resamples": RESAMPLES, "equivalence": margin}
@@ -329,7 +329,7 @@ def test_simultaneous_intervals_contain_the_marginal_ones(method: str) -> None:
 
 
 def test_signs_of_a_query_follow_its_name() -> None:
-    """Another query changes no sign of the others: the replicates of a difference that is 0 there stay as they are."""
+    """Another query changes no sign of the others: the replicates of a difference that is 0 there stay the same."""
     areas = areas_of(2, 20)
     more = np.concatenate([areas, [[0.5], [0.5]]], axis=1)
     options = {"n_resamples": RESAMPLES, "adjust": "none"}
@@ -338,7 +338,7 @@ def test_signs_of_a_query_follow_its_name() -> None:
     np.testing.assert_array_equal(before["p_value"], after["p_value"])
 
 
-def test_more_resamples_go_on() -> None:
+def test_more_resamples_extend_the_first() -> None:
     names = [f"q{i}" for i in range(7)]
     np.testing.assert_array_equal(multiplicities(names, 1000, 3)[:100], multiplicities(names, 100, 3))
     assert (multiplicities(names, 100, 3) != multiplicities(names, 100, 4)).any()
@@ -367,6 +367,7 @@ def kept() -> xr.Dataset:
     return ap.evaluate(pooled(5, 120), ["average_precision", "continuous"], intervals=(), keep_replicates=True)
 
 
+@pytest.mark.smoke
 def test_items_are_compared_by_their_replicates(kept: xr.Dataset) -> None:
     comparison = ap.compare(kept, estimator="continuous", adjust="none")
     estimate = kept["estimate"].sel(estimator="continuous").values
@@ -524,6 +525,7 @@ def test_a_model_without_an_estimate_is_an_error_or_left_out(kept: xr.Dataset) -
 # Ranks
 
 
+@pytest.mark.smoke
 def test_ranks_follow_from_the_simultaneous_intervals(result: xr.Dataset) -> None:
     for method in ("sign_flip", "bootstrap", "influence"):
         options = {"method": method, "n_resamples": RESAMPLES}
@@ -700,7 +702,7 @@ def test_data_sets_without_queries_have_the_interval_of_the_level(is_lazy: bool)
     assert "no interval at level 0.99: bootstrap of the result has level 0.95" in unknown.attrs["design"]
 
 
-def test_means_say_what_they_are_of(result: xr.Dataset) -> None:
+def test_means_describe_their_sample(result: xr.Dataset) -> None:
     result["estimate"][:, 4] = np.nan
     for options in ({}, {"incomplete": "drop"}, {"method": "bootstrap", "n_resamples": 50}):
         mean = ap.aggregate(result, **options)
@@ -768,14 +770,14 @@ def test_means_of_scores() -> None:
         ({"over": "dataset"}, "there are no data sets to average over"),
         ({"over": "topic"}, "unknown over"),
         ({"level": 95}, "level must lie between 0 and 1"),
-        ({"n_resamples": 1}, "n_resamples is a whole number\n  received: 1\n  allowed: 2 or more"),
-        ({"seed": -1}, "seed is a whole number"),
+        ({"n_resamples": 1}, "n_resamples must be a whole number from 2\n  received: 1"),
+        ({"seed": -1}, "seed must be a whole number from 0"),
         ({"incomplete": "skip"}, "unknown incomplete"),
         ({"ties": "block"}, "these are options of an evaluation"),
         ({"equivalence": -0.1}, "the margin of equivalence must be positive"),
     ],
 )
-def test_what_is_refused(result: xr.Dataset, options: dict, message: str) -> None:
+def test_refusals(result: xr.Dataset, options: dict, message: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         ap.compare(result, **options)
     assert message in str(caught.value)
@@ -865,23 +867,3 @@ def test_a_comparison_is_written_and_opened(result: xr.Dataset, tmp_path: Path, 
         ap.save_comparison(comparison, tmp_path / "c.zarr")
     ap.save_comparison(ap.rank(forest(3)), tmp_path / "c.zarr", overwrite=True)
     assert set(ap.open_comparison(tmp_path / "c.zarr").children) == {"d0", "d1", "d2"}
-
-
-# The page of real data
-
-
-@pytest.mark.slow
-@pytest.mark.nightly
-def test_the_page_is_what_the_script_prints(shared: Path) -> None:
-    """But for the wall times."""
-    docs = Path(__file__).parents[1] / "docs"
-    command = [sys.executable, str(docs / "compare_real_data.py"), "--print", str(shared / "data")]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    page = without_times((docs / "honest-comparisons.md").read_text())
-    sections = re.split(r"^## (.+)$", printed, flags=re.MULTILINE)[1:]
-    for name, text in zip(sections[::2], sections[1::2], strict=True):
-        assert f"generated: {name} -->\n\n{without_times(text).strip()}\n" in page, name
-
-
-def without_times(text: str) -> str:
-    return re.sub(r"\d+\.\d s\b|\d+\.\d(?= \|$)", "-", text, flags=re.MULTILINE)

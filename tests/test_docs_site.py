@@ -1,10 +1,8 @@
 """The documentation site: it builds without a warning, and nothing public is missing from it."""
 
-import functools
 import re
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,15 +16,6 @@ from aucpr_dask.cli import main
 from aucpr_dask.simulate.scenarios import __all__ as simulations
 
 DOCS = ROOT / "docs"
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-@functools.cache
-def printed(script: str) -> str:
-    command = [sys.executable, str(DOCS / script), "--print"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def names_of_commands() -> Iterator[str]:
@@ -42,7 +31,8 @@ def names_of_commands() -> Iterator[str]:
 
 
 def pages_of_navigation() -> list[str]:
-    toctrees = re.findall(r"```\{toctree\}\n(.*?)```", (DOCS / "index.md").read_text(), re.DOTALL)
+    text = "\n".join(page.read_text() for page in DOCS.glob("*.md"))
+    toctrees = re.findall(r"```\{toctree\}\n(.*?)```", text, re.DOTALL)
     lines = [line for toctree in toctrees for line in toctree.splitlines()]
     entries = [line for line in lines if line and not line.startswith(":")]
     return [re.sub(r".*<(.+)>$", r"\1", entry) for entry in entries]
@@ -50,10 +40,11 @@ def pages_of_navigation() -> list[str]:
 
 def test_every_public_name_is_in_the_reference() -> None:
     page = (DOCS / "python-api.md").read_text()
-    listed = set(re.findall(r"^   (\w[\w.]*)$", page, re.MULTILINE))
+    listed = re.findall(r"^   (\w[\w.]*)$", page, re.MULTILINE)
+    assert len(listed) == len(set(listed))
     expected = {name for name in ap.__all__ if not name.startswith("_") and name != "simulate"}
-    assert expected <= listed
-    assert {f"simulate.{name}" for name in simulations} <= listed
+    assert expected <= set(listed)
+    assert {f"simulate.{name}" for name in simulations} <= set(listed)
     assert ".. automodule:: aucpr_dask.errors" in page
     assert all(getattr(errors, name).__doc__ for name in dir(errors) if name.endswith("Error"))
 
@@ -61,40 +52,24 @@ def test_every_public_name_is_in_the_reference() -> None:
 def test_every_page_is_in_the_navigation_once() -> None:
     named = pages_of_navigation()
     assert len(named) == len(set(named))
-    assert set(named) == {page.stem for page in DOCS.glob("*.md")} - {"index"}, "add it to, or drop it from, index.md"
+    assert set(named) == {page.stem for page in DOCS.glob("*.md")} - {"index"}, (
+        "add it to a toctree, or remove it from one"
+    )
 
 
-def test_the_house_is_drawn_from_the_imports() -> None:
-    drawn = printed("house_picture.py")
-    assert drawn == (DOCS / "house.svg").read_text(), "run: python docs/house_picture.py"
-
-
-def test_the_house_has_every_module_and_no_line_upwards() -> None:
+def test_the_tree_of_folders_is_that_of_the_package_in_the_order_of_imports() -> None:
     from test_traps import LAYERS
 
-    root = ElementTree.fromstring((DOCS / "house.svg").read_text())
-    words = {text.text for text in root.iter(f"{SVG}text")}
-    assert {part for parts in LAYERS for part in parts} <= words
-    paths = [path.attrib["d"] for path in root.iter(f"{SVG}path")]
-    assert len(paths) > 20
-    for path in paths:
-        numbers = [float(number) for number in re.findall(r"-?\d+\.?\d*", path)]
-        assert numbers[1] > numbers[-1], f"an import of what stands below: {path}"
+    page = (DOCS / "how-it-works.md").read_text()
+    shown = re.findall(r"^  (\w+)(?:/|\.py) ", page.partition("aucpr_dask/\n")[2], re.MULTILINE)
+    level = {part: depth for depth, parts in enumerate(LAYERS) for part in parts}
+    assert set(shown) == set(level) - {"_version", "__main__"}
+    assert sorted(shown, key=level.__getitem__) == shown
 
 
-@pytest.mark.parametrize("name", ["bias", "coverage"])
-def test_the_decision_page_shows_what_the_study_says(name: str) -> None:
-    parts = dict(part.split("\n\n", 1) for part in printed("choosing_page.py").split("## ")[1:])
-    page = (DOCS / "choosing.md").read_text()
-    shown = page.split(f"<!-- begin generated: {name} -->")[1].split("<!-- end generated")[0]
-    assert parts[name].strip() == shown.strip(), "run: python docs/choosing_page.py"
-
-
-def test_the_recommended_intervals_hold_in_the_study() -> None:
-    page = (DOCS / "choosing.md").read_text()
-    for name in ("logit", "wilson", "clopper_pearson"):
-        assert re.search(rf"^\| `{name}` \| always \|", page, re.MULTILINE)
-    assert re.search(r"^\| `influence_logit_t` \| from 200 on \|", page, re.MULTILINE)
+def test_readers_see_no_notes_for_authors() -> None:
+    for page in DOCS.glob("*.md"):
+        assert "by hand" not in page.read_text(), page
 
 
 @pytest.mark.slow
@@ -125,7 +100,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 
 
 def assert_nothing_is_fetched(site: Path) -> None:
-    """Links lead anywhere; what a browser loads by itself comes from the site."""
+    """Only links lead elsewhere; a browser loads nothing but files of the site."""
     loaded = re.compile(
         r'<(?:script|img|iframe)[^>]+src="(https?:[^"]+)|<link[^>]+rel="stylesheet"[^>]+href="(https?:[^"]+)'
     )

@@ -1,12 +1,10 @@
 """Every further estimator against the numbers that independent, published implementations print."""
 
-import json
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SHARED
+from reference_cases import data, numbers, oracle, oracle_cases
 
 import aucpr_dask as ap
 
@@ -22,30 +20,12 @@ RAUCPR = {
 RAUCPR_GIVES_UP = {"allequal-N10-n3", "extreme-mixed", "extreme-huge", "extreme-inf"}
 
 
-@cache
-def oracle(name: str) -> Any:
-    path = SHARED / "oracles" / f"{name}.json"
-    if not path.exists():
-        return {}
-    content = json.loads(path.read_text())
-    return content.get("cases", content.get("datasets"))
-
-
-def cases(name: str, keep: Any = lambda case: True) -> list[Any]:
-    return [pytest.param(case, id=case["id"]) for case in oracle(name) if keep(case)]
-
-
-def data(name: str) -> tuple[np.ndarray, np.ndarray]:
-    dataset = oracle("datasets")[name]
-    return np.array([float(x) for x in dataset["scores"]]), np.array(dataset["labels"], dtype=np.int8)
-
-
 def weights_of(case: Any) -> tuple[np.ndarray, dict[str, Any]]:
     """Return the scores of a case, and its labels and weights as arguments."""
     if "soft_dataset" in case:
         soft = oracle("soft_datasets")[case["soft_dataset"]]
         positive, negative = (np.array(soft[name], dtype=float) for name in ("w_fg", "w_bg"))
-        score = np.array([float(x) for x in soft["scores"]])
+        score = numbers(soft["scores"])
         return score, {"label": None, "positive_weight": positive, "negative_weight": negative}
     if "weighted_dataset" in case:
         weighted = oracle("weighted_datasets")[case["weighted_dataset"]]
@@ -64,15 +44,14 @@ def has_scores(case: Any) -> bool:
     return not np.isnan(data(case["dataset"])[0]).any()
 
 
-RAUCPR_CASES = cases("raucpr", has_scores)
-PRROC_CASES = cases("prroc_hard", has_scores)
-PRECREC_CASES = cases("precrec", has_scores)
-SOFT_CASES = cases("prroc_soft")
-PRROC_TESTS = cases("prroc_tests")
-SKLEARN_CASES = cases("sklearn", lambda case: "weighted_dataset" in case or has_scores(case))
+RAUCPR_CASES = oracle_cases("raucpr", has_scores)
+PRROC_CASES = oracle_cases("prroc_hard", has_scores)
+PRECREC_CASES = oracle_cases("precrec", has_scores)
+SOFT_CASES = oracle_cases("prroc_soft")
+PRROC_TESTS = oracle_cases("prroc_tests")
+SKLEARN_CASES = oracle_cases("sklearn", lambda case: "weighted_dataset" in case or has_scores(case))
 
 
-@pytest.mark.usefixtures("shared")
 def test_every_case_is_here() -> None:
     found = [len(x) for x in (RAUCPR_CASES, PRROC_CASES, PRECREC_CASES, SOFT_CASES, PRROC_TESTS, SKLEARN_CASES)]
     assert found == [56, 56, 56, 49, 10, 82]
@@ -92,6 +71,7 @@ def test_every_case_is_here() -> None:
     assert sum("soft_dataset" in case for case in oracle("prroc_soft")) == 23
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("case", RAUCPR_CASES)
 def test_raucpr(case: Any) -> None:
     score, label = data(case["dataset"])
@@ -106,6 +86,7 @@ def test_raucpr(case: Any) -> None:
             assert_near(area, exact, 1e-14)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("case", RAUCPR_CASES)
 def test_raucpr_binormal(case: Any) -> None:
     score, label = data(case["dataset"])
@@ -124,6 +105,7 @@ def test_raucpr_binormal(case: Any) -> None:
         np.testing.assert_equal(area, 1.0 if case["n_neg"] == 0 else np.nan)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("case", PRROC_CASES)
 def test_prroc(case: Any) -> None:
     score, label = data(case["dataset"])
@@ -135,6 +117,7 @@ def test_prroc(case: Any) -> None:
     assert_near(roc, case["roc"]["auc"])
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("case", SOFT_CASES)
 def test_prroc_with_weights(case: Any) -> None:
     score, given = weights_of(case)

@@ -12,6 +12,7 @@ import mpmath
 import numpy as np
 import pytest
 import xarray as xr
+from conftest import few
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import integrate, stats
@@ -256,7 +257,7 @@ def test_the_reference_itself() -> None:
     }
 
 
-@pytest.mark.parametrize("n_items", [1, 2, 3, 4, 5, 6, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_items", [1, 2, 3, 4, 5, *(pytest.param(n, marks=pytest.mark.slow) for n in (6, 7))])
 def test_every_ranking_with_ties(n_items: int) -> None:
     score, label = arrays_of(n_items)
     received = ap.estimate(score, label, ORDINAL)
@@ -272,8 +273,10 @@ def test_every_labelling_of_seven_items() -> None:
         assert_matches(row, Reference(hard(score[0], y)), ORDINAL, message=y)
 
 
-@pytest.mark.parametrize("part", [(0.0, 0.3), (0.25, 0.75), (0.6, 1.0), (0.4, 0.41)])
-@pytest.mark.parametrize("prevalence", [None, 0.125])
+@pytest.mark.parametrize(
+    ("part", "prevalence"),
+    [((0.0, 0.3), None), ((0.25, 0.75), None), ((0.6, 1.0), 0.125), ((0.4, 0.41), 0.125)],
+)
 def test_every_small_ranking_over_a_range(part: tuple[float, float], prevalence: float | None) -> None:
     score, label = arrays_of(4)
     received = ap.estimate(score, label, AREAS, recall_range=part, prevalence=prevalence)
@@ -284,7 +287,7 @@ def test_every_small_ranking_over_a_range(part: tuple[float, float], prevalence:
 
 @pytest.mark.parametrize("prevalence", [0.001, 0.25, 0.9])
 def test_every_small_ranking_at_another_prevalence(prevalence: float) -> None:
-    score, label = arrays_of(5)
+    score, label = arrays_of(4)
     received = ap.estimate(score, label, ORDINAL, prevalence=prevalence)
     for s, y, row in zip(score, label, received, strict=True):
         assert_near_unless_large(row, Reference(hard(s, y), prevalence=Fraction(prevalence)), (s, y))
@@ -344,8 +347,7 @@ def test_trec_order_is_that_of_tie_order() -> None:
     np.testing.assert_array_equal(received, ap.estimate(score * 10 - place, label, names))
 
 
-@pytest.mark.parametrize("part", [(0.0, 1.0), (0.1, 0.6)])
-@pytest.mark.parametrize("prevalence", [None, 0.03])
+@pytest.mark.parametrize(("part", "prevalence"), [((0.0, 1.0), None), ((0.1, 0.6), 0.03)])
 def test_binormal_from_its_definition(part: tuple[float, float], prevalence: float | None) -> None:
     random = np.random.default_rng(8)
     for shift, spread, n in [
@@ -508,6 +510,7 @@ def test_together_is_one_by_one(case: Case, missing: str, data: Any) -> None:
         np.testing.assert_array_equal(alone, together[:, column], err_msg=name)
 
 
+@few
 @given(cases(labels=(0, 1, -1, -2), missing=True), st.sampled_from(["drop", "last", "unretrieved"]), st.data())
 def test_labelled_is_array_is_chunked(case: Case, missing: str, data: Any) -> None:
     part = data.draw(st.sampled_from([(0.0, 1.0), (0.2, 0.7)]))

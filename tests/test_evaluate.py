@@ -1,6 +1,8 @@
 """Labelled evaluation: what results carry, laziness, alignment by label, flags, and every kind of bad input."""
 
-from collections.abc import Iterator
+import inspect
+import json
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,8 +15,10 @@ from scipy import stats
 
 import aucpr_dask as ap
 from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, MissingScoresError
+from aucpr_dask.kernels import codes
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import FLAG_BITS, RESULT_VARIABLES
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
@@ -30,9 +34,37 @@ def raise_if_dask_computes() -> Iterator[None]:
         yield
 
 
+# Options
+
+
+@pytest.mark.parametrize(
+    "function", [ap.estimate, ap.evaluate, ap.curve, ap.curve_bands, ap.confusion, ap.area_bounds, ap.reference_levels]
+)
+def test_signatures_repeat_the_options(function: Callable[..., Any]) -> None:
+    """Public functions name their options for readers and editors; names and defaults are those of the records."""
+    options = EvaluationOptions().as_parameters()
+    given = inspect.signature(function).parameters
+    for name, default in options.items():
+        if name in given:
+            received = given[name].default
+            assert (list(received) if isinstance(received, tuple) else received) == default, name
+    assert function is not ap.evaluate or set(given) == {"scores", *options}
+
+
+def test_parameters_give_the_options_again() -> None:
+    options = EvaluationOptions.of(estimators="roc_area", intervals=["bootstrap"], seed=np.int64(3), prevalence=None)
+    parameters = options.as_parameters()
+    assert parameters["estimators"] == ["roc_area"]
+    assert (parameters["intervals"], parameters["seed"]) == (["bootstrap"], 3)
+    assert EvaluationOptions.from_parameters(json.loads(json.dumps(parameters))) == options
+    with pytest.raises(TypeError, match="colour"):
+        EvaluationOptions.of(colour="red")
+
+
 # What a result carries
 
 
+@pytest.mark.smoke
 def test_the_variables_of_a_result(scores: xr.Dataset) -> None:
     result = ap.evaluate(scores, NAMES, ["logit", "wilson"], level=0.9)
     assert set(result.data_vars) == set(RESULT_VARIABLES) - {"replicate"}
@@ -67,6 +99,7 @@ def test_the_attributes_say_how_the_numbers_came_about(scores: xr.Dataset) -> No
     assert f"aucpr-dask {ap.__version__}, numpy " in attrs["versions"]
 
 
+@pytest.mark.smoke
 def test_the_numbers_of_a_result(scores: xr.Dataset) -> None:
     result = ap.evaluate(scores, NAMES, FORMULAS)
     score, label = scores["score"].values, scores["label"].values
@@ -78,6 +111,7 @@ def test_the_numbers_of_a_result(scores: xr.Dataset) -> None:
     np.testing.assert_array_equal(result["interval"].values, bounds)
 
 
+@pytest.mark.smoke
 def test_queries(query_scores: xr.Dataset) -> None:
     result = ap.evaluate(query_scores)
     assert result["estimate"].dims == ("model", "query", "estimator")
@@ -93,6 +127,7 @@ def test_queries(query_scores: xr.Dataset) -> None:
         ] * 4
 
 
+@pytest.mark.smoke
 def test_a_tree_is_each_of_its_data_sets(forest: xr.DataTree) -> None:
     result = ap.evaluate(forest, NAMES)
     assert isinstance(result, xr.DataTree)
@@ -129,7 +164,7 @@ def test_no_interval_on_request(scores: xr.Dataset) -> None:
 
 
 @pytest.mark.parametrize("ties", ["block", "trec_eval", "expectation"])
-def test_nothing_is_computed_before_it_is_asked_for(query_scores: xr.Dataset, forest: xr.DataTree, ties: str) -> None:
+def test_nothing_is_computed_early(query_scores: xr.Dataset, forest: xr.DataTree, ties: str) -> None:
     query_scores = query_scores.assign_coords(item=[f"d{i}" for i in range(query_scores.sizes["item"])])
     per_run = query_scores.assign(label=query_scores["label"].broadcast_like(query_scores["score"]))
     for scores in (query_scores, per_run, forest if ties == "block" else pooled()):
@@ -163,6 +198,7 @@ def test_estimate_and_interval_are_lazy(scores: xr.Dataset) -> None:
     xr.testing.assert_identical(aggregated.compute(), ap.aggregate(ap.evaluate(queried())))
 
 
+@pytest.mark.smoke
 def test_one_task_evaluates_one_block_for_all_variables(scores: xr.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     from aucpr_dask import kernels
 
@@ -203,7 +239,7 @@ def test_pooled_and_per_run_layouts_agree() -> None:
         xr.testing.assert_identical(ours["n_positive"], theirs["n_positive"])
 
 
-def test_padding_is_no_item_whatever_stands_there(query_scores: xr.Dataset) -> None:
+def test_padding_is_no_item_for_any_score(query_scores: xr.Dataset) -> None:
     expected = ap.evaluate(query_scores, NAMES)
     assert not expected["n_missing"].any()
     for filler in (0.0, np.inf, -1e9):
@@ -356,7 +392,7 @@ def test_duplicated_labels(dim: str) -> None:
         ap.evaluate(xr.DataTree.from_dict({"topics": twice}))
 
 
-def test_documents_that_stand_twice_have_no_trec_order() -> None:
+def test_repeated_documents_have_no_trec_order() -> None:
     score = xr.DataArray([1.0, 1, 2], dims="item", coords={"item": ["a", "a", "b"]})
     with pytest.raises(AlignmentError, match="'item' must be unique"):
         ap.estimate(score, xr.ones_like(score), ties="trec_eval")
@@ -393,7 +429,7 @@ def array(**changes: Any) -> dict[str, Any]:
         (array(label=None), "either a label"),
         (array(label=None, positive_weight=np.ones(3), negative_weight=np.ones(3), weight=np.ones(3)), "exclude"),
         (array(weight=np.ones(3), n_positive=3), "n_positive has no meaning with weights"),
-        (array(weight=np.ones(3), ties="expectation"), "ties can only stand in blocks"),
+        (array(weight=np.ones(3), ties="expectation"), "must share one threshold"),
         (array(ties="trec_eval"), "order of tied items"),
         (array(ties="expectation", prevalence=0.1), "no other prevalence"),
         (array(ties="expectation", estimator="lower_trapezoid"), r"ties for 'lower_trapezoid'[\s\S]*'block'"),
@@ -405,7 +441,7 @@ def array(**changes: Any) -> dict[str, Any]:
         (array(estimator=["average_precision"] * 2), "each once"),
         (array(prevalence=1.0), r"prevalence must lie between 0 and 1[\s\S]*1\.0"),
         (array(prevalence="low"), "prevalence must lie between"),
-        (array(positive_from=0), "positive_from must be at least 1"),
+        (array(positive_from=0), "positive_from must be a whole number from 1"),
     ],
 )
 def test_bad_arrays(inputs: dict[str, Any], message: str) -> None:
@@ -465,6 +501,7 @@ def test_lazy_labels_are_checked_when_they_are_read() -> None:
         lazy.compute()
 
 
+@pytest.mark.smoke
 def test_missing_scores_are_named() -> None:
     scores = queried()
     holes = scores["score"].copy()
@@ -497,7 +534,7 @@ def test_many_rankings_with_missing_scores_are_not_all_listed() -> None:
     assert len(str(caught.value)) < 600
 
 
-def test_what_is_left_out_is_not_missing() -> None:
+def test_items_left_out_are_not_missing() -> None:
     """NaN scores of items that the options or the weights leave out are no missing scores, counted or not."""
     scores = pooled()
     label = scores["label"].copy()
@@ -516,6 +553,7 @@ def test_what_is_left_out_is_not_missing() -> None:
 # Means over queries
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.99])
 def test_aggregate_is_students_interval(level: float) -> None:
     result = ap.evaluate(queried(n_queries=7), NAMES)
@@ -557,14 +595,14 @@ def test_aggregate_without_queries_keeps_the_first_interval(forest: xr.DataTree)
 
 def test_the_records_name_every_estimator_and_interval() -> None:
     assert list(ESTIMATORS)[: len(NAMES)] == NAMES
-    assert [spec.code for spec in ESTIMATORS.values()] == list(range(len(ESTIMATORS)))
+    assert [getattr(codes, name.upper()) for name in ESTIMATORS] == list(range(len(ESTIMATORS)))
     for name in ("interpolated_max", "interpolated_mean", "interpolated_median", "interpolated_convex"):
         assert name in ESTIMATORS
     assert {"binormal", "continuous", "discrete", "roc_area", "gain_area"} < set(ESTIMATORS)
     assert FORMULAS == ["binomial", "logit", "wilson", "clopper_pearson"]
 
 
-def test_what_would_be_lost_in_conversion_is_refused():
+def test_lossy_conversions_are_refused():
     with pytest.raises(InvalidInputError, match=r"beyond 2\*\*53"):
         ap.estimate(np.array([2**53 + 1, 2**53 + 2]), [0, 1])
     with pytest.raises(InvalidInputError, match=r"beyond 2\*\*53"):

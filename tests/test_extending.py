@@ -94,7 +94,7 @@ def test_a_result_keeps_its_layout(client: Client, tmp_path: Path, monkeypatch: 
 
 
 def test_a_result_of_few_grows_to_many(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its blocks are as small as they were, and more than those of a run that begins anew."""
+    """Its blocks keep their size, and are more than those of a new run."""
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 2**20)
     run(client, WHOLE.isel(model=slice(2)), tmp_path)
     events: list[Any] = []
@@ -261,7 +261,7 @@ def test_names_that_have_changed_places_are_noticed(client: Client, tmp_path: Pa
             run(client, scores.assign_coords({dim: names}), tmp_path, **options)
 
 
-def test_what_has_changed_is_named(client: Client, tmp_path: Path) -> None:
+def test_changes_are_named(client: Client, tmp_path: Path) -> None:
     run(client, WHOLE, tmp_path)
     before = state_of(tmp_path / "result.zarr")
     changed = WHOLE.copy(deep=True)
@@ -279,7 +279,7 @@ def test_what_has_changed_is_named(client: Client, tmp_path: Path) -> None:
     assert state_of(tmp_path / "result.zarr") == before
 
 
-def test_scores_that_are_stored_anew_or_moved_are_still_the_same(client: Client, tmp_path: Path) -> None:
+def test_scores_that_are_stored_again_or_moved_are_still_the_same(client: Client, tmp_path: Path) -> None:
     first = run(client, WHOLE, tmp_path)
     ap.save_scores(WHOLE.isel(model=slice(None, None, -1)), tmp_path / "moved.zarr")
     result = ap.run(

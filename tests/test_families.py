@@ -145,7 +145,7 @@ def many_models(n_models=40, n_resamples=333):
 
 
 @pytest.mark.parametrize("panel_bytes", PANELS)
-def test_panels_change_no_bit(panel_bytes):
+def test_panels_change_nothing(panel_bytes):
     sample, pairs = families.joint_replicates(*many_models()), families.all_pairs(40)
     expected = every_answer(sample, *pairs, families.PANEL_BYTES)
     for name, values in every_answer(sample, *pairs, panel_bytes).items():
@@ -466,7 +466,7 @@ def test_error_rate_of_all_true_hypotheses(procedure):
 
 
 @pytest.mark.slow
-def test_error_rate_and_power_beside_false_hypotheses():
+def test_error_rate_and_power_with_false_hypotheses():
     shift = np.array([0.0, 0.0, 0.0, 4.0, 8.0])
     stepped = false_claims(families.romano_wolf, shift, 6000, n_units=10)
     single = false_claims(single_step, shift, 6000, n_units=10)

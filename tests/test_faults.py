@@ -91,7 +91,7 @@ def test_files_without_a_name_and_half_written_chunks_are_no_results(tmp_path: P
     assert_same_bits(trial.run(target, client), trial.expected)
 
 
-def test_without_room_for_its_files_a_run_says_so_and_goes_on_later(tmp_path: Path, client: Client) -> None:
+def test_a_run_without_disk_space_says_so_and_resumes_later(tmp_path: Path, client: Client) -> None:
     trial = Trial(tmp_path)
     target = trial.new_target()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -111,7 +111,7 @@ def test_without_room_for_its_files_a_run_says_so_and_goes_on_later(tmp_path: Pa
 
 
 def executing(dask_worker: Any) -> list[int]:
-    """Return the threads of a worker that run something, whatever became of its task."""
+    """Return the busy threads of a worker, even if their task is gone."""
     return list(dask_worker.active_threads)
 
 
@@ -189,9 +189,9 @@ def test_exit_codes_say_what_to_do(tmp_path: Path, client: Client) -> None:
     refused = CliRunner().invoke(main, [*words, "--level", "0.5"])
     assert refused.exit_code == 2, refused.output
     chunk.write_bytes(content)
-    mended = CliRunner().invoke(main, words)
-    assert mended.exit_code == 0, mended.output
-    assert json.loads(mended.stdout)["rankings"]
+    fixed = CliRunner().invoke(main, words)
+    assert fixed.exit_code == 0, fixed.output
+    assert json.loads(fixed.stdout)["rankings"]
 
 
 def fall(number: int) -> int:
@@ -202,7 +202,7 @@ def fall(number: int) -> int:
 
 
 @pytest.mark.slow
-def test_who_waited_beside_a_poisoned_call_is_not_blamed(client: Client) -> None:
+def test_calls_that_waited_with_a_poisoned_call_are_not_blamed(client: Client) -> None:
     found = dict(as_they_finish(client, fall, [(number,) for number in range(8)], keep_going=True))
     assert type(found.pop(3)).__name__ == "KilledWorker"
     assert found == {number: number for number in range(8) if number != 3}
@@ -289,7 +289,7 @@ def test_stopped_machines(trial: Trial, client: Client, within_a_write: bool) ->
     tally = faults.stop_machine(several(trial, 10), client, within_a_write=within_a_write)
     assert_nothing_lost(tally, 10)
     if within_a_write:
-        assert tally.remarks["some files without a name left"] == 10
+        assert tally.remarks["some temporary files left"] == 10
 
 
 @pytest.mark.slow
@@ -341,7 +341,7 @@ def test_a_run_that_takes_the_place_of_another(trial: Trial, client: Client) -> 
 
 
 @pytest.mark.slow
-def test_a_run_with_other_options_beside_another(trial: Trial, client: Client) -> None:
+def test_two_runs_with_different_options_at_once(trial: Trial, client: Client) -> None:
     tally = faults.run_twice(several(trial, 5), client, seed=5)
     assert_nothing_lost(tally, 5)
     assert tally.remarks == {"first finished, second ended with StoreError": 5}

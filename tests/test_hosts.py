@@ -94,7 +94,7 @@ def test_a_run_over_hosts_of_which_one_is_cut_off(hosts: Sequence[Host], source:
 def run_on(
     client: Host, address: str, source: Path, target: Path, actions: Mapping[int, Callable[[], None]] | None = None
 ) -> dict[str, Any]:
-    """Run on a host, act when so many blocks are done, and return what was printed."""
+    """Run on a host, act when the given number of blocks is done, and return the output."""
     program = [sys.executable, "-c", CLIENT, address, str(source), str(target), json.dumps(OPTIONS)]
     events: list[int] = []
     with subprocess.Popen(client.command(*program), stdout=subprocess.PIPE, text=True) as process:

@@ -82,7 +82,7 @@ def test_tags_name_snapshots(place: str) -> None:
         ap.save_scores(pooled(), f"{place}#published", overwrite=True)
 
 
-def test_an_absent_repository(place: str, tmp_path: Path) -> None:
+def test_missing_stores_are_errors(place: str, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no store at this place"):
         ap.open_scores(place)
     with pytest.raises(StoreError, match="no Icechunk repository"):
@@ -101,7 +101,7 @@ def test_an_absent_package_is_named(place: str, monkeypatch: pytest.MonkeyPatch)
         ap.open_scores(place)
 
 
-def test_an_unfinished_store_is_invisible(place: str) -> None:
+def test_unfinished_writes_are_invisible(place: str) -> None:
     def stop(done: int, total: int) -> None:
         if done == total:
             raise Stop
@@ -181,7 +181,7 @@ def test_a_failure_at_any_step_of_publishing(place: str, monkeypatch: pytest.Mon
     assert ap.open_scores(place).sizes["model"] == 4
 
 
-def test_the_last_snapshot_is_read_until_it_is_replaced(place: str) -> None:
+def test_the_old_store_is_visible_until_it_is_replaced(place: str) -> None:
     """The stage of a store: what was finished, changed by what has been written since."""
     from zarr.core.buffer import default_buffer_prototype
     from zarr.core.sync import sync
@@ -288,7 +288,7 @@ def test_the_life_of_a_result(client: Client, storage: Any, place: str, tmp_path
 
 
 @pytest.mark.slow
-def test_an_abandoned_store_is_in_no_snapshot(client: Client, place: str, tmp_path: Path) -> None:
+def test_abandoned_writes_are_in_no_snapshot(client: Client, place: str, tmp_path: Path) -> None:
     source, scores = str(tmp_path / "scores.zarr"), queried(11, 3, 40)
 
     def save(nodes: dict[str, xr.Dataset]) -> xr.DataTree:

@@ -6,7 +6,6 @@ import csv
 import gzip
 import math
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +15,6 @@ from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, Inval
 from aucpr_dask.scores import open_scores, save_scores
 from aucpr_dask.scores.importing.arrays import as_labels, as_scores, import_arrays, import_xarray
 from aucpr_dask.storage import stores
-
-SHARED = Path(__file__).parents[1].parent / "shared" / "data"
-ADBENCH = SHARED / "adbench"
-
-needs_adbench = pytest.mark.skipif(not ADBENCH.exists(), reason="the shared data are absent")
 
 NAN = math.nan
 
@@ -252,12 +246,15 @@ class TestWrong:
             open_scores(tmp_path / "s.zarr")
 
 
-@needs_adbench
+@pytest.mark.slow
 class TestAdbench:
-    @pytest.mark.slow
-    def test_out_of_fold_scores(self, tmp_path):
-        files = sorted((ADBENCH / "oof_scores").glob("*.npz"))
-        stored, summary = load(ADBENCH / "oof_scores", tmp_path, dims=("model", "repeat", "item"))
+    @pytest.fixture
+    def folder(self, real_data):
+        return real_data / "adbench"
+
+    def test_out_of_fold_scores(self, folder, tmp_path):
+        files = sorted((folder / "oof_scores").glob("*.npz"))
+        stored, summary = load(folder / "oof_scores", tmp_path, dims=("model", "repeat", "item"))
         assert (summary.models, summary.datasets) == (75, 12)
         for file in files:
             arrays = np.load(file)
@@ -268,16 +265,16 @@ class TestAdbench:
                     one = node["score"].sel(model=f"{name} repeat={repeat}")
                     np.testing.assert_array_equal(one, arrays["scores"][model, repeat])
 
-    def test_features(self, tmp_path):
-        stored, summary = load(ADBENCH / "features", tmp_path, score="X", dims="item,model")
+    def test_features(self, folder, tmp_path):
+        stored, summary = load(folder / "features", tmp_path, score="X", dims="item,model")
         assert (summary.datasets, sum(node.sizes["model"] for node in stored.leaves)) == (27, 2207)
-        for file in (ADBENCH / "features").glob("*.npz"):
+        for file in (folder / "features").glob("*.npz"):
             arrays = np.load(file)
             node = stored[file.stem]
             np.testing.assert_array_equal(node["score"], arrays["X"].T)
             np.testing.assert_array_equal(node["label"], arrays["y"])
         distinct = defaultdict(dict)
-        with gzip.open(ADBENCH / "expected_feature_ap.csv.gz", "rt") as lines:
+        with gzip.open(folder / "expected_feature_ap.csv.gz", "rt") as lines:
             for row in csv.DictReader(lines):
                 distinct[row["dataset"]][row["feature"]] = row
         assert set(distinct) == set(stored.children)

@@ -20,12 +20,8 @@ from aucpr_dask.scores.importing import table_files
 from aucpr_dask.scores.importing.tables import import_table
 from aucpr_dask.storage import stores
 
-SHARED = Path(__file__).parents[1].parent / "shared" / "data"
-SPLICE = SHARED / "splice-tools"
-CLINVAR = SHARED / "clinvar-vep-sample"
+SPLICE = Path(__file__).parent / "data" / "splice-tools"
 
-needs_splice = pytest.mark.skipif(not SPLICE.exists(), reason="the shared data are absent")
-needs_clinvar = pytest.mark.skipif(not CLINVAR.exists(), reason="the shared data are absent")
 
 TABLE = """\
 id,set,topic,y,w,forest,linear,remark
@@ -384,7 +380,7 @@ class TestStore:
         assert peaks[2] - peaks[1] < 3000 * 99 * 8 / 2
 
 
-@needs_splice
+@pytest.mark.smoke
 def test_splice_tools_by_data_set(tmp_path):
     import_table(SPLICE / "scores.csv", tmp_path / "s.zarr", label="label", dataset="dataset", item="variant")
     scores = open_scores(tmp_path / "s.zarr").load()
@@ -404,13 +400,17 @@ def test_splice_tools_by_data_set(tmp_path):
             assert area == pytest.approx(float(row["ap_scored"]), abs=1e-6)
 
 
-@needs_clinvar
+@pytest.mark.slow
 class TestClinvar:
-    def test_scores_and_signs(self, tmp_path):
-        with (CLINVAR / "expected_ap.csv").open() as lines:
+    @pytest.fixture
+    def folder(self, real_data):
+        return real_data / "clinvar-vep-sample"
+
+    def test_scores_and_signs(self, folder, tmp_path):
+        with (folder / "expected_ap.csv").open() as lines:
             expected = [row for row in csv.DictReader(lines) if row["group"] == "all"]
         import_table(
-            CLINVAR / "sample_data.csv.gz",
+            folder / "sample_data.csv.gz",
             tmp_path / "s.zarr",
             label="ClinVar_label",
             item="ID",
@@ -425,9 +425,9 @@ class TestClinvar:
             area = tie_grouped_average_precision(one["score"].values, one["label"].values)
             assert area == pytest.approx(float(row["ap"]), abs=1e-6)
 
-    def test_excluded_by_pattern(self, tmp_path):
+    def test_excluded_by_pattern(self, folder, tmp_path):
         summary = import_table(
-            CLINVAR / "sample_data.csv.gz", tmp_path / "s.zarr", label="ClinVar_label", exclude=["group: *", "MANE_*"]
+            folder / "sample_data.csv.gz", tmp_path / "s.zarr", label="ClinVar_label", exclude=["group: *", "MANE_*"]
         )
         models = open_scores(tmp_path / "s.zarr")["model"].values.tolist()
         assert {"AlphaMissense", "PhyloP", "POS"} <= set(models)

@@ -8,7 +8,6 @@ import gzip
 import lzma
 import tracemalloc
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,13 +20,7 @@ from aucpr_dask.scores.importing import trec
 from aucpr_dask.scores.importing.trec import import_trec
 from aucpr_dask.storage import stores
 
-SHARED = Path(__file__).parents[1].parent / "shared" / "data"
-DEEP_LEARNING = SHARED / "trec-dl-2019-passage"
-CLEF = SHARED / "clef-tar-2017"
 COMPRESSORS = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
-
-needs_deep_learning = pytest.mark.skipif(not DEEP_LEARNING.exists(), reason="the shared data are absent")
-needs_clef = pytest.mark.skipif(not CLEF.exists(), reason="the shared data are absent")
 
 RUN_A = """\
 q1 Q0 d2 1 0.5 a
@@ -72,7 +65,7 @@ def slow_lists(path, qrels_path):
 
 
 def average_precision(label, n_positive, positive_from=1):
-    """Return the average precision of a list in the order of its ranks."""
+    """Return the average precision of a list in its order."""
     hits = np.flatnonzero(label >= positive_from)
     return float((np.arange(1, len(hits) + 1) / (hits + 1)).sum() / n_positive) if n_positive else 0.0
 
@@ -150,7 +143,7 @@ class TestSmall:
         best_first = sorted(documents, key=lambda d: d.encode(), reverse=True)
         assert label.argmax() == best_first.index("z")
 
-    def test_float32_ties_scores_that_differ_in_float64(self, tmp_path):
+    def test_float32_ties_scores_that_float64_distinguishes(self, tmp_path):
         (tmp_path / "r").write_text("1 Q0 a 0 1.00000000001 t\n1 Q0 b 0 1.0 t\n")
         (tmp_path / "qrels").write_text("1 0 a 1\n1 0 b 0\n")
         labels = {}
@@ -351,19 +344,29 @@ class TestStore:
 
 
 @pytest.fixture(scope="module")
-def per_run(tmp_path_factory):
+def deep_learning(real_data):
+    return real_data / "trec-dl-2019-passage"
+
+
+@pytest.fixture(scope="module")
+def clef(real_data):
+    return real_data / "clef-tar-2017"
+
+
+@pytest.fixture(scope="module")
+def per_run(deep_learning, tmp_path_factory):
     url = tmp_path_factory.mktemp("trec") / "s.zarr"
-    summary = import_trec(DEEP_LEARNING / "runs", DEEP_LEARNING / "qrels.dl19-passage.txt", url, dtype="float64")
+    summary = import_trec(deep_learning / "runs", deep_learning / "qrels.dl19-passage.txt", url, dtype="float64")
     assert (summary.models, summary.queries, summary.items, summary.notes) == (61, 43, 1_748_564, ())
     return open_scores(url).load()
 
 
-@needs_deep_learning
+@pytest.mark.slow
 class TestDeepLearning:
     @pytest.mark.parametrize("name", ["official/test1", "official/ICT-BERT2", "later/colbert_rankgpt4"])
-    def test_equals_a_slow_parse(self, per_run, name):
-        file = next((DEEP_LEARNING / "runs").glob(f"{name}*.txt.xz"))
-        expected = slow_lists(file, DEEP_LEARNING / "qrels.dl19-passage.txt")
+    def test_equals_a_slow_parse(self, deep_learning, per_run, name):
+        file = next((deep_learning / "runs").glob(f"{name}*.txt.xz"))
+        expected = slow_lists(file, deep_learning / "qrels.dl19-passage.txt")
         stored = per_run.sel(model=file.name.removesuffix(".txt.xz"))
         assert set(stored["query"].values.tolist()) == set(expected)
         for topic, items in expected.items():
@@ -377,9 +380,9 @@ class TestDeepLearning:
         ("column", "grade", "precision"),
         [("map_rel2_float64_order", 2, "float64"), ("map_rel2", 2, "float32"), ("map_rel1", 1, "float32")],
     )
-    def test_order_has_the_published_map(self, per_run, column, grade, precision):
-        expected = expected_maps(DEEP_LEARNING / "expected_map.csv", column)
-        published = expected_maps(DEEP_LEARNING / "expected_map.csv", f"nist_map_rel{grade}")
+    def test_order_has_the_published_map(self, deep_learning, per_run, column, grade, precision):
+        expected = expected_maps(deep_learning / "expected_map.csv", column)
+        published = expected_maps(deep_learning / "expected_map.csv", f"nist_map_rel{grade}")
         assert len(expected) == 61
         assert len(published) == 37
         score, label, tie_order = (per_run[name].values for name in ("score", "label", "tie_order"))
@@ -392,9 +395,9 @@ class TestDeepLearning:
             assert mean == pytest.approx(expected[name], abs=1e-6)
             assert mean == pytest.approx(published.get(name, mean), abs=5e-5)
 
-    def test_pooled_holds_the_same_lists(self, per_run, tmp_path):
-        files = sorted((DEEP_LEARNING / "runs" / "official").glob("*.xz"))[:12]
-        qrels = DEEP_LEARNING / "qrels.dl19-passage.txt"
+    def test_pooled_holds_the_same_lists(self, deep_learning, per_run, tmp_path):
+        files = sorted((deep_learning / "runs" / "official").glob("*.xz"))[:12]
+        qrels = deep_learning / "qrels.dl19-passage.txt"
         import_trec(files, qrels, tmp_path / "s.zarr", layout="pooled", dtype="float64")
         pooled = open_scores(tmp_path / "s.zarr").load()
         label, tie_order = pooled["label"].values, pooled["tie_order"].values
@@ -409,51 +412,49 @@ class TestDeepLearning:
         np.testing.assert_array_equal(positives, pooled["n_positive"].values)
 
 
-@needs_clef
+@pytest.mark.slow
 class TestClef:
-    def test_repeated_documents_are_named(self, tmp_path):
-        run = CLEF / "runs" / "UOS_TMAL30Q_BM25.txt.xz"
+    def test_repeated_documents_are_named(self, clef, tmp_path):
+        run = clef / "runs" / "UOS_TMAL30Q_BM25.txt.xz"
         with pytest.raises(FileFormatError, match=r"UOS_TMAL30Q_BM25\.txt\.xz, lines 1 and 2"):
-            import_trec(run, CLEF / "qrel_abs_test.txt.xz", tmp_path / "s.zarr")
+            import_trec(run, clef / "qrel_abs_test.txt.xz", tmp_path / "s.zarr")
 
-    @pytest.mark.slow
-    def test_stored_order_has_the_expected_map(self, tmp_path):
+    def test_stored_order_has_the_expected_map(self, clef, tmp_path):
         url = tmp_path / "s.zarr"
-        qrels = CLEF / "qrel_abs_test.txt.xz"
-        summary = import_trec(CLEF / "runs", qrels, url, dtype="float32", duplicates="first")
+        qrels = clef / "qrel_abs_test.txt.xz"
+        summary = import_trec(clef / "runs", qrels, url, dtype="float32", duplicates="first")
         assert summary.notes == (
             "topics without a list: IIIT_run1 (3)",
             "repeated documents, first kept: UOS_TMAL30Q_BM25 (311)",
         )
         scores = open_scores(url).load()
-        for name, value in expected_maps(CLEF / "expected_map.csv", "map_abs").items():
+        for name, value in expected_maps(clef / "expected_map.csv", "map_abs").items():
             pairs = zip(scores["label"].sel(model=name).values, scores["n_positive"].values, strict=True)
             returned = [average_precision(*pair) for pair in pairs if (pair[0] != -2).any()]
             assert np.mean(returned) == pytest.approx(value, abs=1e-6), name
-        expected = slow_lists(CLEF / "runs" / "UOS_TMAL30Q_BM25.txt.xz", qrels)
+        expected = slow_lists(clef / "runs" / "UOS_TMAL30Q_BM25.txt.xz", qrels)
         for topic, items in expected.items():
             one = scores.sel(model="UOS_TMAL30Q_BM25", query=topic)
             assert one["label"].values[: len(items)].tolist() == [label for _, label, _ in items]
             assert one["tie_order"].values[: len(items)].tolist() == [tie for _, _, tie in items]
 
 
-@needs_deep_learning
 @pytest.mark.parametrize("grade", [1, 2])
 @pytest.mark.slow
-def test_default_import_and_evaluation_give_the_published_map(tmp_path, grade):
+def test_default_import_and_evaluation_give_the_published_map(deep_learning, tmp_path, grade):
     url = tmp_path / "s.zarr"
-    import_trec(DEEP_LEARNING / "runs", DEEP_LEARNING / "qrels.dl19-passage.txt", url)
+    import_trec(deep_learning / "runs", deep_learning / "qrels.dl19-passage.txt", url)
     result = evaluate(open_scores(url), ties="trec_eval", missing="unretrieved", positive_from=grade)
     mean = result["estimate"].mean("query").squeeze(drop=True).to_series()
 
-    expected = pd.read_csv(DEEP_LEARNING / "expected_map.csv", index_col="run")
+    expected = pd.read_csv(deep_learning / "expected_map.csv", index_col="run")
     assert len(mean) == len(expected) == 61
     assert (mean - expected[f"map_rel{grade}"]).abs().max() < 1e-6
     published = expected[f"nist_map_rel{grade}"].dropna()
     assert len(published) == 37
     assert (mean.round(4).reindex(published.index) == published).all()
 
-    topics = pd.read_csv(DEEP_LEARNING / "expected_ap_by_topic.csv.gz", dtype={"topic": str})
+    topics = pd.read_csv(deep_learning / "expected_ap_by_topic.csv.gz", dtype={"topic": str})
     by_topic = result["estimate"].squeeze(drop=True).to_series()
     named = topics.set_index(["run", "topic"])[f"ap_rel{grade}"].rename_axis(["model", "query"])
     assert len(named) == len(by_topic)

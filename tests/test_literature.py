@@ -1,28 +1,16 @@
 """Numbers printed in papers, reproduced; and estimates that approach the true areas of simulated data."""
 
-import json
-from functools import cache
-from typing import Any
-
 import numpy as np
 import pytest
-from conftest import SHARED
+from reference_cases import fact
 from scipy import stats
 
 import aucpr_dask as ap
 from aucpr_dask.schema.estimators import ESTIMATORS
 
 
-@cache
-def facts() -> dict[str, Any]:
-    path = SHARED / "oracles" / "facts.json"
-    if not path.exists():
-        pytest.skip("the reference data are not here")
-    return {case["id"].removeprefix("facts/"): case for case in json.loads(path.read_text())["cases"]}
-
-
 def of_blocks(groups: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores and labels of blocks of tied items, each of so many positives and negatives, from the top."""
+    """Return scores and labels of tie groups, given as pairs of numbers of positives and negatives from the top."""
     label = np.concatenate([np.repeat([1, 0], group) for group in groups])
     return -np.repeat(np.arange(len(groups)), [sum(group) for group in groups]).astype(float), label
 
@@ -31,7 +19,7 @@ def of_blocks(groups: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_davis_goadrich_table_1_as_areas_of_strips() -> None:
-    table = facts()["dg-table1"]["rows"]
+    table = fact("dg-table1")["rows"]
     assert [row["tp"] for row in table] == [5, 6, 7, 8, 9, 10]
     score, label = of_blocks([(5, 5), (5, 25), (10, 1970)])
     printed = [0.500, 0.375, 0.318, 0.286, 0.265, 0.250]
@@ -50,8 +38,8 @@ def test_davis_goadrich_table_1_as_areas_of_strips() -> None:
 
 
 def test_davis_goadrich_single_point() -> None:
-    fact = facts()["dg-single-point"]
-    score, label = of_blocks(fact["groups_tp_fp"])
+    known = fact("dg-single-point")
+    score, label = of_blocks(known["groups_tp_fp"])
     assert (label.sum(), (1 - label).sum()) == (433, 56_164)
     ours = {
         "prroc_auc_integral": "continuous",
@@ -61,25 +49,25 @@ def test_davis_goadrich_single_point() -> None:
         "raucpr_ap": "average_precision",
     }
     areas = dict(zip(ours, ap.estimate(score, label, list(ours.values())), strict=True))
-    assert areas.keys() == fact["computed"].keys()
-    for name, expected in fact["computed"].items():
+    assert areas.keys() == known["computed"].keys()
+    for name, expected in known["computed"].items():
         np.testing.assert_allclose(areas[name], expected, rtol=0, atol=1e-12)
     # The paper prints 0.031 for the right interpolation and 0.50 for straight lines; recall 0.02 is 8.66 positives.
-    assert abs(areas["prroc_auc_davis_goadrich"] - fact["printed"]["interpolated"]) < 1e-3
-    assert abs(areas["raucpr_uppertrap"] - fact["printed"]["linear"]) < 0.015
+    assert abs(areas["prroc_auc_davis_goadrich"] - known["printed"]["interpolated"]) < 1e-3
+    assert abs(areas["raucpr_uppertrap"] - known["printed"]["linear"]) < 0.015
     whole = {"positive_weight": [8.66, 433 - 8.66], "negative_weight": [0, 56_164]}
     area = ap.estimate([2.0, 1.0], None, "continuous", **whole)
-    np.testing.assert_allclose(area, fact["computed_fractional_tp_8_66"]["prroc_auc_integral"], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(area, known["computed_fractional_tp_8_66"]["prroc_auc_integral"], rtol=0, atol=1e-12)
 
 
 def test_davis_goadrich_figure_7_orders_the_curves_in_opposite_ways() -> None:
-    first, second = (facts()[f"dg-fig7-curve{curve}"] for curve in (1, 2))
+    first, second = (fact(f"dg-fig7-curve{curve}") for curve in (1, 2))
     names = ["roc_area", "continuous", "discrete"]
     areas = []
-    for fact in (first, second):
-        areas.append(ap.estimate(*of_blocks(fact["groups_tp_fp"]), names))
+    for known in (first, second):
+        areas.append(ap.estimate(*of_blocks(known["groups_tp_fp"]), names))
         keys = ("auc_roc", "prroc_auc_integral", "prroc_auc_davis_goadrich")
-        np.testing.assert_allclose(areas[-1], [fact["computed"][key] for key in keys], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(areas[-1], [known["computed"][key] for key in keys], rtol=0, atol=1e-12)
     # Only the second curve's points follow from the paper; of the first, the ROC area does.
     np.testing.assert_allclose(areas[1][:2], [second["printed"]["auc_roc"], second["printed"]["auc_pr"]], atol=5e-4)
     np.testing.assert_allclose(areas[0][0], first["printed"]["auc_roc"], atol=6e-4)
@@ -92,22 +80,22 @@ def test_davis_goadrich_figure_7_orders_the_curves_in_opposite_ways() -> None:
 
 @pytest.mark.parametrize("name", ["precrec-test-m1", "precrec-test-m2", "precrec-test-prc-00"])
 def test_precrec_states_these_curves(name: str) -> None:
-    fact = facts()[name]
-    score, label = np.array(fact["scores"], dtype=float), np.array(fact["labels"])
-    recall, precision = np.array(fact["recall"]), np.array(fact["precision"])
+    known = fact(name)
+    score, label = np.array(known["scores"], dtype=float), np.array(known["labels"])
+    recall, precision = np.array(known["recall"]), np.array(known["precision"])
     heights = ap.curve(score, label, grid=np.unique(recall)).values
     best = [precision[recall == r].max() for r in np.unique(recall)]  # the curve's value where it jumps
     np.testing.assert_allclose(heights, best, rtol=0, atol=1e-6)
-    if "auc_x_bins_100" in fact:
+    if "auc_x_bins_100" in known:
         area = ap.estimate(score, label, "continuous")
-        assert abs(area - fact["auc_x_bins_100"]) < fact["auc_tolerance"]
+        assert abs(area - known["auc_x_bins_100"]) < known["auc_tolerance"]
 
 
 @pytest.mark.parametrize("prevalence", [0.5, 0.1, 0.01])
 def test_smallest_attainable_area(prevalence: float) -> None:
     n = round(1000 * prevalence)
     expected = 1 + (1 - prevalence) * np.log1p(-prevalence) / prevalence
-    printed = {row["pi"]: row["value"] for row in facts()["minimum-hard-labels"]["rows"]}
+    printed = {row["pi"]: row["value"] for row in fact("minimum-hard-labels")["rows"]}
     np.testing.assert_allclose(printed.get(prevalence, expected), expected, rtol=1e-13)
     worst = of_blocks([(0, 1000 - n), (n, 0)])
     np.testing.assert_allclose(ap.estimate(*worst, "continuous"), expected, rtol=1e-12)
@@ -117,7 +105,7 @@ def test_smallest_attainable_area(prevalence: float) -> None:
     np.testing.assert_allclose(ap.estimate(*untied), average, rtol=1e-12)
 
 
-def test_what_inflates_and_what_a_perfect_ranking_loses() -> None:
+def test_areas_of_perfect_and_of_tied_rankings() -> None:
     perfect = -np.arange(20.0), np.arange(20) < 5
     mean, median = ap.estimate(*perfect, ["interpolated_mean", "interpolated_median"])
     np.testing.assert_allclose([mean, median], [0.9308, 0.9183], rtol=0, atol=5e-5)
@@ -144,7 +132,7 @@ def test_the_printed_binormal_formula_has_the_wrong_sign() -> None:
 
 
 def test_keilwagen_table_2() -> None:
-    table = facts()["keilwagen-table2"]
+    table = fact("keilwagen-table2")
     score = np.where(np.array(table["above_threshold"]) == 1, 2.0, 1.0)
     names = ["true_positives", "false_positives", "false_negatives", "true_negatives"]
     hard = ap.confusion(score, np.array(table["hard_label"]), [1.5])
@@ -182,10 +170,10 @@ def weighted_areas(score: np.ndarray, weight: np.ndarray) -> list[float]:
 
 
 def test_keilwagen_figure_4() -> None:
-    """Three classifiers that are equal without weights, and whom the weights of the items tell apart.
+    """Three classifiers that are equal without weights, and that the weights of the items distinguish.
 
     The paper gives the construction: 10,000 items whose foreground weights, cut at a threshold, make two classes;
-    within each class the same scores stand in the order of the weights (good), in any order (permuted), or in the
+    within each class the same scores are in the order of the weights (good), in any order (permuted), or in the
     reverse order (bad). It is done so here. The distributions of weights and scores are not known; those here,
     beta and normal, were fitted to the eight areas that the paper prints.
     """

@@ -39,7 +39,7 @@ def outputs_of(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
 
 
 def complaints_of(notebook: nbformat.NotebookNode) -> list[str]:
-    """Return errors, and warnings: whatever was written to the standard error stream."""
+    """Return errors, and warnings, that is everything on the standard error stream."""
     errors = [f"{output.ename}: {output.evalue}" for output in outputs_of(notebook) if output.output_type == "error"]
     return errors + [output.text for output in outputs_of(notebook) if output.get("name") == "stderr"]
 
@@ -72,7 +72,7 @@ def test_notebook_is_its_source(path: Path, build: ModuleType) -> None:
     committed = nbformat.read(path, as_version=4)
     assert [(cell.cell_type, cell.source) for cell in committed.cells] == [
         (cell.cell_type, cell.source) for cell in source.cells
-    ], f"build it anew: python notebooks/build.py {path.stem}"
+    ], f"rebuild it: python notebooks/build.py {path.stem}"
 
 
 @notebooks
@@ -86,7 +86,7 @@ def test_notebook_was_executed_from_top_to_bottom(path: Path) -> None:
 
 
 @notebooks
-def test_what_is_drawn_is_seen(path: Path) -> None:
+def test_drawings_are_visible(path: Path) -> None:
     for cell in code_cells(nbformat.read(path, as_version=4)):
         if re.search(r"^(?!\s).*(\.plot\.\w+\(|plots\.\w+\(|plt\.subplots\(|= draw\w*\()", cell.source, re.MULTILINE):
             assert any("image/png" in output.get("data", {}) for output in cell.outputs), cell.source

@@ -69,7 +69,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def folder(storage: Proxy, request: pytest.FixtureRequest) -> str:
-    """A place of its own for each test."""
+    """A new folder for each test."""
     storage.calm()
     storage.requests.clear()
     return f"s3://{BUCKET}/{re.sub('[^a-z0-9]+', '-', request.node.name)}"
@@ -200,7 +200,7 @@ def test_other_things_are_never_replaced(folder: str, storage: Proxy) -> None:
     assert boto3.client("s3").get_object(**precious)["Body"].read() == b"years of work"
 
 
-def test_a_result_cannot_replace_its_scores(folder: str) -> None:
+def test_a_result_may_not_replace_its_scores(folder: str) -> None:
     ap.save_scores(pooled(), folder)
     for target in (f"{folder}/", f"{folder}/result.zarr", f"s3://{BUCKET}", f"icechunk+{folder}"):
         with pytest.raises(StoreError, match=r"in the place of the scores"):
@@ -468,7 +468,7 @@ if __name__ == "__main__":
 
 
 def kill_after(n_blocks: int, source: str, target: str) -> None:
-    """Run in a process group of its own, and kill all of it, workers included, in the middle."""
+    """Run in a separate process group, and kill all of it, workers included, in the middle."""
     options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     with subprocess.Popen([sys.executable, "-c", KILLED, source, target], start_new_session=True, **options) as process:
         for line in process.stdout or ():
@@ -605,7 +605,7 @@ def _run_until_it_ends(source: str, target: str, client: Client, storage: Proxy)
     except StoreError as error:
         said = str(error)
     assert "overwrite=True" in said  # it was stopped before there was a ledger
-    return ap.run(source, target, cluster=client, overwrite=True, **FEW), "when it was started again"
+    return ap.run(source, target, cluster=client, overwrite=True, **FEW), "after a new start"
 
 
 @pytest.mark.slow

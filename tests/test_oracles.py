@@ -1,13 +1,11 @@
 """Numbers that independent, published implementations print for the same input."""
 
-import json
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
-from conftest import SHARED
+from reference_cases import data, fact, numbers, oracle, oracle_cases
 
 import aucpr_dask as ap
 
@@ -16,41 +14,24 @@ NAMES = {"ap": "average_precision", "lowertrap": "lower_trapezoid", "uppertrap":
 INTERVALS = {"binomial": "binomial", "expit": "logit"}
 
 
-@cache
-def oracle(name: str) -> Any:
-    path = SHARED / "oracles" / f"{name}.json"
-    if not path.exists():
-        return {}
-    content = json.loads(path.read_text())
-    return content.get("cases", content.get("datasets"))
-
-
-def cases(name: str, keep: Any = lambda case: True) -> list[Any]:
-    return [pytest.param(case, id=case["id"]) for case in oracle(name) if keep(case)]
-
-
-def data(name: str) -> tuple[np.ndarray, np.ndarray]:
-    dataset = oracle("datasets")[name]
-    return np.array([float(x) for x in dataset["scores"]]), np.array(dataset["labels"], dtype=np.int8)
-
-
 def is_untied(case: Any) -> bool:
     score, _ = data(case["dataset"])
     return not np.isnan(score).any() and np.unique(score).size == score.size
 
 
-RAUCPR = cases("raucpr")
-SKLEARN = cases("sklearn")
-TREC = cases("trec_eval")
+RAUCPR = oracle_cases("raucpr")
+SKLEARN = oracle_cases("sklearn")
+TREC = oracle_cases("trec_eval")
 # Where folds are more than positives, raucpr stops with an error: no target.
-FOLDS = cases("raucpr_cv", lambda case: all("error" not in expected for expected in case["estimators"].values()))
+FOLDS = oracle_cases("raucpr_cv", lambda case: all("error" not in expected for expected in case["estimators"].values()))
 # PRROC has no average precision. Its discrete area equals the lower trapezoid where no two items tie; with ties it
 # inserts points and begins with a rectangle. Its integral is another estimator, and soft labels have no discrete area.
-PRROC = cases("prroc_hard", is_untied)
-PRROC_TESTS = cases("prroc_tests", lambda c: c["kind"] == "pr" and "scores_class1" in c and "identical" not in c["id"])
+PRROC = oracle_cases("prroc_hard", is_untied)
+PRROC_TESTS = oracle_cases(
+    "prroc_tests", lambda c: c["kind"] == "pr" and "scores_class1" in c and "identical" not in c["id"]
+)
 
 
-@pytest.mark.usefixtures("shared")
 def test_every_case_is_here() -> None:
     assert [len(x) for x in (RAUCPR, SKLEARN, TREC, FOLDS, PRROC, PRROC_TESTS)] == [57, 83, 115, 42, 39, 4]
     bounds = [
@@ -65,6 +46,7 @@ def test_every_case_is_here() -> None:
     assert all(case["pr"]["auc_davis_goadrich"] is None for case in oracle("prroc_soft") if "soft_dataset" in case)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("case", RAUCPR)
 def test_raucpr(case: Any) -> None:
     score, label = data(case["dataset"])
@@ -85,9 +67,10 @@ def test_raucpr(case: Any) -> None:
             if method == "expit" and area == 1.0:  # NaN there; the limit here
                 np.testing.assert_array_equal(ours, [0.0, 1.0])
             else:
-                np.testing.assert_allclose(ours, [float(x) for x in bounds], rtol=0, atol=TOLERANCE)
+                np.testing.assert_allclose(ours, numbers(bounds), rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("case", SKLEARN)
 def test_sklearn(case: Any) -> None:
     weight = None
@@ -127,7 +110,7 @@ def trec_input(case: Any, kind: type) -> xr.Dataset:
             score = np.where(is_retrieved, score, np.nan)
         unseen = 0
     else:
-        score, label = np.array([float(x) for x in case["sim"]]), np.array(case["rel"], dtype=np.int8)
+        score, label = numbers(case["sim"]), np.array(case["rel"], dtype=np.int8)
         names, unseen = case["docno"], case["relevant_not_retrieved"]
     with np.errstate(over="ignore"):  # 1e300 becomes infinite in version 9
         score = score.astype(kind)
@@ -157,7 +140,6 @@ def test_trec_eval(case: Any, version: str, kind: type) -> None:
     assert labelled.item() == area
 
 
-@pytest.mark.usefixtures("shared")
 def test_trec_eval_versions_differ() -> None:
     differ = [c["id"] for c in oracle("trec_eval") if c["expected"]["v10.0"]["map"] != c["expected"]["v9.0.8"]["map"]]
     assert differ, "no case tells float32 from float64"
@@ -202,12 +184,11 @@ def test_raucpr_on_folds(case: Any) -> None:
             np.testing.assert_allclose(mean["interval"].values.ravel(), bounds, rtol=0, atol=1e-11)
 
 
-@pytest.mark.usefixtures("shared")
 def test_published_single_point() -> None:
-    fact = next(case for case in oracle("facts") if case["id"] == "facts/dg-single-point")
-    groups = fact["groups_tp_fp"]
+    known = fact("dg-single-point")
+    groups = known["groups_tp_fp"]
     label = np.concatenate([np.repeat([1, 0], group) for group in groups])
     score = -np.repeat(np.arange(len(groups)), [sum(group) for group in groups]).astype(float)
     area, upper = ap.estimate(score, label, ["average_precision", "upper_trapezoid"])
-    np.testing.assert_allclose(area, fact["computed"]["raucpr_ap"], rtol=0, atol=TOLERANCE)
-    np.testing.assert_allclose(upper, fact["computed"]["raucpr_uppertrap"], rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(area, known["computed"]["raucpr_ap"], rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(upper, known["computed"]["raucpr_uppertrap"], rtol=0, atol=TOLERANCE)

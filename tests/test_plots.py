@@ -1,4 +1,4 @@
-"""Plots: what they draw, that it can be read at a column's width, in grey, and whatever the names are."""
+"""Plots: their content, readable at a column's width, in grey, and with any names."""
 
 import importlib
 import itertools
@@ -616,7 +616,7 @@ def contrast(first: str, second: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_lines_are_told_apart_in_grey() -> None:
+def test_lines_are_distinguishable_in_grey() -> None:
     scores = named([f"model {i}" for i in range(6)])
     ax = scores.aucpr.plot.precision_recall([f"model {i}" for i in range(6)])
     drawn = [line for line in ax.lines if str(line.get_label()).startswith("model")]

@@ -43,7 +43,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 # How it is measured
 
 
-def test_what_an_earlier_run_did_counts_as_done_but_not_as_speed(clock: Clock) -> None:
+def test_tasks_of_an_earlier_run_count_as_done_but_not_as_speed(clock: Clock) -> None:
     tracker = Tracker([10] * 100, [1] * 100, done=range(90), dashboard=LINK)
     clock.now += 5
     progress = tracker.finished(90)
@@ -160,7 +160,7 @@ def test_a_notebook_without_ipython_output_is_not_asked_for_any() -> None:
 ALL_TO_WATCH = """
 import time
 from aucpr_dask.progress import Progress
-from aucpr_dask.view import progress
+from aucpr_dask.progress import showing as progress
 progress.SECONDS_BETWEEN_LINES = 0.25
 with progress.watching(True, None) as watcher:
     watcher.started("http://127.0.0.1:8787/status")
@@ -223,7 +223,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "scores.zarr"
 
 
-def test_a_run_tells_speed_and_time_left(source: Path, tmp_path: Path) -> None:
+def test_a_run_shows_speed_and_time_left(source: Path, tmp_path: Path) -> None:
     events: list[Progress] = []
     with (
         LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,

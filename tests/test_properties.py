@@ -6,6 +6,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
+from conftest import few
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -42,6 +43,7 @@ def ranks(score: np.ndarray) -> np.ndarray:
     return np.array([np.unique(row, return_inverse=True)[1] for row in score], dtype=score.dtype)
 
 
+@pytest.mark.smoke
 @given(cases(labels=ALL_LABELS, missing=True), missing_modes, unjudged_modes, st.randoms(use_true_random=False))
 def test_the_order_of_items_is_irrelevant(case: Case, missing: str, unjudged: str, random: Any) -> None:
     order = list(range(case.label.size))
@@ -136,8 +138,9 @@ def test_a_perfect_ranking_has_area_one_and_turning_it_round_none_more(case: Cas
     assert (ap.estimate(-perfect, case.label) <= ap.estimate(case.score, case.label) + 1e-14).all()
 
 
+@few
 @given(cases(labels=ALL_LABELS, missing=True), missing_modes, st.data())
-def test_any_chunking_gives_the_same_bits(case: Case, missing: str, data: Any) -> None:
+def test_any_chunking_is_bit_identical(case: Case, missing: str, data: Any) -> None:
     n_models = len(case.score)
     chunks, other = data.draw(chunkings(n_models)), data.draw(chunkings(n_models))
     assume(n_models == 1 or chunks != other)
@@ -154,8 +157,9 @@ def test_any_chunking_gives_the_same_bits(case: Case, missing: str, data: Any) -
         xr.testing.assert_identical(lazy.compute(scheduler="sync"), expected)
 
 
+@few
 @given(cases(labels=ALL_LABELS, missing=True, max_models=4), missing_modes, st.data())
-def test_any_chunking_of_models_and_queries_gives_the_same_bits(case: Case, missing: str, data: Any) -> None:
+def test_any_chunking_of_models_and_queries_is_bit_identical(case: Case, missing: str, data: Any) -> None:
     n_models, n_items = case.score.shape
     n_queries = data.draw(st.integers(2, 4))
     score = np.stack([np.roll(case.score, shift, axis=1) for shift in range(n_queries)], axis=1)
@@ -179,6 +183,7 @@ def test_any_chunking_of_models_and_queries_gives_the_same_bits(case: Case, miss
         xr.testing.assert_identical(lazy.compute(scheduler="threads"), expected)
 
 
+@few
 @given(cases(labels=ALL_LABELS, missing=True), missing_modes, unjudged_modes)
 def test_labelled_is_array_is_scalar_loop(case: Case, missing: str, unjudged: str) -> None:
     options: dict[str, Any] = {"missing": missing, "unjudged": unjudged}
@@ -205,6 +210,7 @@ def test_float32_is_float64_of_the_same_values(case: Case, missing: str, data: A
     np.testing.assert_array_equal(ap.estimate(case.score, case.label, NAMES, missing=missing, weight=weight), expected)
 
 
+@few
 @given(cases(labels=ALL_LABELS, missing=True), missing_modes, st.data())
 def test_models_do_not_know_of_each_other(case: Case, missing: str, data: Any) -> None:
     scores = dataset(case)

@@ -125,7 +125,7 @@ def everything(sample, panel_bytes=families.PANEL_BYTES):
 
 
 @pytest.mark.parametrize("panel_bytes", [1, 10_000, 40_000, 2**30])
-def test_panels_change_no_bit(panel_bytes):
+def test_panels_change_nothing(panel_bytes):
     sample = families.joint_replicates(*leaderboard(n_models=60))
     expected = everything(sample)
     for name, values in everything(sample, panel_bytes).items():

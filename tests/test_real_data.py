@@ -14,8 +14,7 @@ from click.testing import CliRunner
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 
-SHARED = Path(__file__).parents[1].parent / "shared" / "data"
-pytestmark = pytest.mark.skipif(not SHARED.exists(), reason="the shared data are absent")
+SPLICE = Path(__file__).parent / "data" / "splice-tools"
 
 
 def command(*words):
@@ -27,9 +26,10 @@ def areas(scores, **options):
     return ap.evaluate(scores, intervals=(), **options)["estimate"].squeeze("estimator", drop=True)
 
 
-@pytest.mark.parametrize("layout", ["per-run", pytest.param("pooled", marks=pytest.mark.slow)])
-def test_clef_tar_per_topic(tmp_path, layout):
-    folder = SHARED / "clef-tar-2017"
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["per-run", "pooled"])
+def test_clef_tar_per_topic(tmp_path, real_data, layout):
+    folder = real_data / "clef-tar-2017"
     runs, qrels = folder / "runs", folder / "qrel_abs_test.txt.xz"
     store = tmp_path / "s.zarr"
     command("import", "trec", runs, store, "--qrels", qrels, "--layout", layout, "--duplicates", "first")
@@ -43,8 +43,9 @@ def test_clef_tar_per_topic(tmp_path, layout):
     assert (received.loc[absent] == 0).all()  # topics a run did not return
 
 
-def test_adbench_feature_rankers(tmp_path):
-    folder = SHARED / "adbench"
+@pytest.mark.slow
+def test_adbench_feature_rankers(tmp_path, real_data):
+    folder = real_data / "adbench"
     options = ("--score", "X", "--label", "y", "--dims", "item,model")
     command("import", "npz", *sorted((folder / "features").glob("*.npz")), tmp_path / "s.zarr", *options)
     tree = ap.open_scores(tmp_path / "s.zarr", chunks=None)
@@ -61,8 +62,9 @@ def test_adbench_feature_rankers(tmp_path):
     assert n_compared == 2207
 
 
-def test_clinvar_predictors_with_missing_scores(tmp_path):
-    folder = SHARED / "clinvar-vep-sample"
+@pytest.mark.slow
+def test_clinvar_predictors_with_missing_scores(tmp_path, real_data):
+    folder = real_data / "clinvar-vep-sample"
     expected = pd.read_csv(folder / "expected_ap.csv")
     signs = expected.drop_duplicates("model").set_index("model")["sign"]
     words = [word for model in signs.index for word in ("--model", model)]
@@ -82,14 +84,13 @@ def test_clinvar_predictors_with_missing_scores(tmp_path):
 
 
 def test_splice_tools_by_gene(tmp_path):
-    folder = SHARED / "splice-tools"
     command(
-        *("import", "csv", folder / "scores.csv", tmp_path / "s.zarr"),
+        *("import", "csv", SPLICE / "scores.csv", tmp_path / "s.zarr"),
         *("--label", "label", "--data-set", "dataset", "--exclude", "variant"),
     )
     tree = ap.open_scores(tmp_path / "s.zarr")
     assert isinstance(tree, xr.DataTree)
-    for name, rows in pd.read_csv(folder / "expected_ap.csv").groupby("dataset"):
+    for name, rows in pd.read_csv(SPLICE / "expected_ap.csv").groupby("dataset"):
         scores = tree[str(name)].to_dataset().load()
         scored = areas(scores, missing="drop").to_series()
         zeroed = areas(scores.assign(score=scores["score"].fillna(0)).drop_vars("n_missing")).to_series()
@@ -99,8 +100,9 @@ def test_splice_tools_by_gene(tmp_path):
         assert (zeroed.reindex(rows.index) - rows["ap_nan_as_0"]).abs().max() < 1e-6
 
 
-def test_out_of_fold_scores_of_classifiers(tmp_path):
-    folder = SHARED / "adbench"
+@pytest.mark.slow
+def test_out_of_fold_scores_of_classifiers(tmp_path, real_data):
+    folder = real_data / "adbench"
     files = sorted((folder / "oof_scores").glob("*.npz"))
     command("import", "npz", *files, tmp_path / "s.zarr", "--dims", "model,repeat,item")
     expected = pd.read_csv(folder / "expected_oof_ap.csv")

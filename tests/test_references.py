@@ -95,7 +95,7 @@ def test_levels_go_with_queries_and_normalise_an_estimate():
     assert best.values.tolist() == [[1.0], [1.0]]
 
 
-def test_what_is_not_allowed():
+def test_invalid_options():
     with pytest.raises(InvalidInputError, match="give either labels"):
         ap.reference_levels(items([1, 0]), positive_weight=items([1.0, 0.0]))
     with pytest.raises(InvalidInputError, match="prevalence must lie"):

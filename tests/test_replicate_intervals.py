@@ -1,12 +1,11 @@
 """Intervals from replicates, standard errors and folds: against scipy, numpy, raucpr and formulas written by hand."""
 
-import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from reference_cases import data, oracle_cases
 from scipy import stats
 from scipy.special import expit, logit
 
@@ -78,6 +77,7 @@ def jackknife_acceleration(positive: np.ndarray, negative: np.ndarray) -> float:
     return cubes / 6 / squares**1.5
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("seed", range(4))
 def test_scipy_on_the_same_replicates(seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -114,6 +114,7 @@ def test_numpy_quantiles(n_resamples: int) -> None:
 # Against formulas
 
 
+@pytest.mark.smoke
 def test_bootstrap_t_by_hand() -> None:
     known = evidence()
     bounds = replicate_bounds(known, "bootstrap_t", LEVEL)
@@ -137,6 +138,7 @@ def test_round_off_is_no_spread() -> None:
     np.testing.assert_array_equal(replicate_bounds(known, "bootstrap_t", LEVEL), expected)
 
 
+@pytest.mark.smoke
 def test_influence_by_hand() -> None:
     t, s, n = np.array([0.3, 0.7, 0.95, 1e-6]), np.array([0.1, 0.0, 0.04, 1e-6]), np.array([5.0, 20, 2, 3000])
     known = Evidence(t, n, s)
@@ -162,16 +164,13 @@ def test_the_binomial_error_gives_the_binomial_intervals() -> None:
 # Cross-validation
 
 
-def folds_cases() -> list[Any]:
-    path = Path(__file__).parents[1].parent / "shared" / "oracles" / "raucpr_cv.json"
-    cases = json.loads(path.read_text())["cases"] if path.exists() else []
-    return [pytest.param(case, id=case["id"]) for case in cases]
+FOLDS = oracle_cases("raucpr_cv")
 
 
-@pytest.mark.parametrize("case", folds_cases())
-def test_raucpr_on_folds(case: Any, shared: Path) -> None:
-    dataset = json.loads((shared / "oracles" / "datasets.json").read_text())["datasets"][case["dataset"]]
-    score, label = np.array([float(x) for x in dataset["scores"]]), np.array(dataset["labels"])
+@pytest.mark.smoke
+@pytest.mark.parametrize("case", FOLDS)
+def test_raucpr_on_folds(case: Any) -> None:
+    score, label = data(case["dataset"])
     label_of_fold = np.where(np.array(case["fold_of_item"]) == np.arange(case["folds"])[:, None], label, -2)
     has_empty_fold = not (label_of_fold == 1).any(axis=-1).all()
     for theirs, ours in {"ap": "average_precision", "lowertrap": "lower_trapezoid"}.items():
@@ -189,9 +188,8 @@ def test_raucpr_on_folds(case: Any, shared: Path) -> None:
                     np.testing.assert_allclose(bounds, target, rtol=0, atol=1e-12)
 
 
-@pytest.mark.usefixtures("shared")
 def test_every_case_of_raucpr_is_here() -> None:
-    errors = ["error" in case.values[0]["estimators"]["ap"] for case in folds_cases()]
+    errors = ["error" in case.values[0]["estimators"]["ap"] for case in FOLDS]
     assert (len(errors), sum(errors)) == (60, 18)
 
 
@@ -313,7 +311,7 @@ def test_logit_scale_at_the_ends() -> None:
     assert np.isnan(influence_logit(np.array(np.nan), np.array(0.1), LEVEL)).all()
 
 
-def test_what_is_lacking_is_named() -> None:
+def test_missing_evidence_is_named() -> None:
     for method, lacking in (("bca", "replicates"), ("influence", "error"), ("cross_validation", "folds")):
         with pytest.raises(LookupError, match=f"made from {lacking},"):
             replicate_bounds(Evidence(np.array(0.5)), method, LEVEL)
@@ -353,6 +351,6 @@ def test_the_records_say_what_the_kernels_read() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_interval_refuses_what_is_no_formula(method: str) -> None:
+def test_interval_refuses_methods_that_are_no_formula(method: str) -> None:
     with pytest.raises(InvalidInputError, match=rf"(?s){method}.*binomial, logit, wilson, clopper_pearson.*evaluate"):
         ap.interval(0.8, 50, ["logit", method])

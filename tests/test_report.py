@@ -118,7 +118,8 @@ def written(result: Any, folder: Path, **options: Any) -> Page:
 # --- the page as text --------------------------------------------------------------------------------------------
 
 
-def test_page_asks_for_nothing_outside_of_it(tmp_path: Path) -> None:
+@pytest.mark.smoke
+def test_page_loads_nothing_from_outside(tmp_path: Path) -> None:
     page = written(ap.evaluate(queried()), tmp_path, scores=queried())
     addresses = [value for _, attrs in page.tags for name, value in attrs.items() if name in ("src", "href")]
     assert addresses
@@ -156,11 +157,12 @@ def test_names_are_inert_in_the_source(tmp_path: Path) -> None:
     assert "\u202e" not in source
 
 
-def test_names_that_look_alike_are_told_apart(tmp_path: Path) -> None:
+def test_names_that_look_alike_are_distinguished(tmp_path: Path) -> None:
     result = of_queries(3, 4, names=["a\x1b", "a\\x1b", "a"])
     assert written(result, tmp_path).data["names"] == [[r"a\x1b", r"a\x1b (number 1)", "a"]]
 
 
+@pytest.mark.smoke
 def test_same_result_gives_the_same_page(tmp_path: Path) -> None:
     result = of_queries(5, 6)
     first = ap.report(result, tmp_path / "a.html").read_bytes()
@@ -191,10 +193,10 @@ def test_words_follow_the_result(tmp_path: Path) -> None:
 
 
 def test_coverage_in_words_is_that_of_the_study() -> None:
-    study = (Path(__file__).parents[1] / "docs" / "simulation-study.md").read_text(encoding="utf-8")
-    table = study.partition("| lowest coverage (mean width ratio): n =")[2]
-    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", table.partition("\n\n")[0], re.MULTILINE)
-    found = {name: tuple(float(cell.split()[0]) for cell in cells.split("|")) for name, cells in rows}
+    table = pd.read_csv(Path(__file__).parents[1] / "docs" / "study" / "intervals.csv")
+    table = table[(table["estimator"] == "average_precision") & (table["prevalence"] == 0.1)]
+    worst = table.groupby(["method", "n_items"])["coverage"].min().unstack()
+    found = {method: tuple(float(f"{share:.3f}") for share in row) for method, row in worst.iterrows()}
     assert found == words.LOWEST_COVERAGE
 
 

@@ -1,4 +1,4 @@
-"""Runs that are stopped, killed or refused, and go on: the final store is that of a run left in peace."""
+"""Runs that are stopped, killed or refused, and resume: the final store is that of an undisturbed run."""
 
 import os
 import re
@@ -67,7 +67,7 @@ def ledger_of(target: Path) -> Ledger:
 
 
 @pytest.mark.parametrize("n_done", [1, 9])
-def test_a_stopped_run_goes_on_where_it_stopped(client: Client, source: Path, tmp_path: Path, n_done: int) -> None:
+def test_a_stopped_run_resumes_where_it_stopped(client: Client, source: Path, tmp_path: Path, n_done: int) -> None:
     target = tmp_path / "result.zarr"
     with pytest.raises(Stop):
         ap.run(source, target, cluster=client, on_progress=stop_after(n_done), **OPTIONS)
@@ -116,7 +116,7 @@ def test_other_options_are_refused_by_name(client: Client, source: Path, tmp_pat
     assert_same_bits(ap.run(source, target, cluster=client, overwrite=True, **OPTIONS), ap.evaluate(scores, **OPTIONS))
 
 
-def test_a_block_that_fails_for_good_is_recorded_and_the_rest_goes_on(
+def test_a_block_that_fails_for_good_is_recorded_and_the_rest_continues(
     client: Client, source: Path, tmp_path: Path
 ) -> None:
     target = tmp_path / "result.zarr"
@@ -177,7 +177,7 @@ def stop_while_laying_out(client: Client, source: Path, target: Path, monkeypatc
     assert ledger_of(target).plan() is None
 
 
-def test_a_run_that_was_stopped_while_it_laid_out_lays_out_anew(
+def test_a_run_that_was_stopped_during_layout_lays_out_again(
     client: Client, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aucpr_dask.runs.run.SECONDS_TO_LAY_OUT", 0.2)
@@ -202,7 +202,7 @@ def test_a_run_that_still_lays_out_is_waited_for(
     stop_while_laying_out(client, source, target, monkeypatch)
 
     def lay_out() -> None:
-        for number in range(4):  # more slowly than it is waited for, but it does go on
+        for number in range(4):  # slower than the patience for one task, but it makes progress
             time.sleep(0.5)
             (target / "estimate").mkdir(parents=True, exist_ok=True)
             (target / "estimate" / f"c.{number}.0").write_bytes(b"")
@@ -238,7 +238,7 @@ if __name__ == "__main__":
 
 
 def kill_client_after(n_blocks: int, seconds: float, source: Path, target: Path) -> None:
-    """Run in a process group of its own, and kill all of it, workers included, in the middle."""
+    """Run in a separate process group, and kill all of it, workers included, in the middle."""
     command = [sys.executable, "-c", CLIENT, str(source), str(target)]
     options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     with subprocess.Popen(command, start_new_session=True, **options) as process:

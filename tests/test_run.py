@@ -43,10 +43,11 @@ def assert_same_bits(result: Any, expected: Any) -> None:
 
 
 def assert_holds_no_futures(client: Client) -> None:
-    client.sync(asyncio.sleep, 0)  # futures are let go on the client's event loop, after what waits there already
+    client.sync(asyncio.sleep, 0)  # the client's event loop releases futures after the calls that already wait there
     assert not client.futures
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("make", [lambda: pooled(23, 60), lambda: queried(7, 5, 40)])
 def test_a_run_is_evaluate_bit_by_bit(client: Client, tmp_path: Path, make: Any) -> None:
     scores = make()
@@ -68,6 +69,7 @@ def test_a_run_is_evaluate_bit_by_bit(client: Client, tmp_path: Path, make: Any)
     assert all(a.seconds <= b.seconds for a, b in itertools.pairwise(events))
 
 
+@pytest.mark.smoke
 def test_a_tree(client: Client, tmp_path: Path, forest: xr.DataTree) -> None:
     ap.save_scores(forest, tmp_path / "scores.zarr")
     result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client, estimators=NAMES)
@@ -86,7 +88,7 @@ def test_a_tree(client: Client, tmp_path: Path, forest: xr.DataTree) -> None:
         {"missing": "last", "unjudged": "drop", "intervals": ()},
     ],
 )
-def test_every_option_travels(client: Client, tmp_path: Path, options: dict[str, Any]) -> None:
+def test_every_option_reaches_the_workers(client: Client, tmp_path: Path, options: dict[str, Any]) -> None:
     scores = queried(6, 4, 30).assign_coords(item=[f"d{i}" for i in range(30)])
     scores["score"][1, :, 3:9] = np.nan
     scores["score"][2, 0] = np.nan
@@ -96,7 +98,7 @@ def test_every_option_travels(client: Client, tmp_path: Path, options: dict[str,
     assert_same_bits(result, ap.evaluate(scores, **options))
 
 
-def test_weights_and_own_lists_travel(client: Client, tmp_path: Path) -> None:
+def test_weights_and_separate_lists_reach_the_workers(client: Client, tmp_path: Path) -> None:
     scores = queried(6, 4, 30)
     label = scores["label"].broadcast_like(scores["score"]).transpose("model", "query", "item")
     own = scores.assign(label=label, weight=abs(label) * 0.1)
@@ -233,7 +235,7 @@ def test_a_finished_run_cancels_nothing(client: Client, tmp_path: Path) -> None:
 
 
 def test_relative_paths(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The workers may stand in another folder than the caller."""
+    """The workers may run in another folder than the caller."""
     monkeypatch.chdir(tmp_path)
     ap.save_scores(pooled(), "scores.zarr")
     assert_same_bits(ap.run("scores.zarr", "result.zarr", cluster=client), ap.evaluate(pooled()))
@@ -241,7 +243,7 @@ def test_relative_paths(client: Client, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_its_own_cluster_gives_the_same_bits(tmp_path: Path) -> None:
+def test_its_own_cluster_is_bit_identical(tmp_path: Path) -> None:
     ap.save_scores(pooled(), tmp_path / "scores.zarr")
     for cluster in (1, 2):
         result = ap.run(tmp_path / "scores.zarr", tmp_path / f"result-{cluster}.zarr", cluster=cluster)
@@ -249,7 +251,7 @@ def test_its_own_cluster_gives_the_same_bits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["the same", "inside", "around"])
-def test_a_result_may_not_stand_in_the_place_of_its_scores(client: Client, tmp_path: Path, place: str) -> None:
+def test_a_result_may_not_replace_its_scores(client: Client, tmp_path: Path, place: str) -> None:
     source = tmp_path / "folder" / "scores.zarr"
     ap.save_scores(pooled(), source)
     target = {"the same": source, "inside": source / "result.zarr", "around": source.parent}[place]
@@ -258,7 +260,7 @@ def test_a_result_may_not_stand_in_the_place_of_its_scores(client: Client, tmp_p
     np.testing.assert_array_equal(ap.open_scores(source)["score"].values, pooled()["score"].values)
 
 
-def test_what_is_under_way_follows_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_under_way_follow_the_number_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers of a batch system come one by one, long after the first blocks were handed out."""
     monkeypatch.setattr(execution, "LEAST_AHEAD", 1)
     monkeypatch.setattr(execution, "SECONDS_BETWEEN_COUNTS", 0)
@@ -277,9 +279,7 @@ def test_what_is_under_way_follows_the_workers(monkeypatch: pytest.MonkeyPatch) 
     assert len(under_way) == 100
 
 
-def test_a_run_is_its_own_client_s_whatever_other_clients_there_are(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_uses_its_own_client_only(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody() -> Client:
         raise AssertionError("another client's loop would share a connection with this one's")
 

@@ -154,7 +154,7 @@ def test_counts_of_missing_scores_too_many_for_memory_are_still_known(
 
 @pytest.mark.parametrize("most", [1, 3, 7])
 @pytest.mark.parametrize("make", [lambda: pooled(23, 60), lambda: queried(7, 5, 40)])
-def test_blocks_of_many_chunks_give_the_same_bits(
+def test_blocks_of_many_chunks_are_bit_identical(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Any, most: int
 ) -> None:
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 700)

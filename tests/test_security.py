@@ -214,7 +214,7 @@ any_text = st.text(st.characters(exclude_categories=()), max_size=12)
 
 @settings(max_examples=25)
 @given(name=any_text, models=st.lists(any_text, min_size=1, max_size=3, unique=True))
-def test_a_store_holds_names_exactly_or_nothing_is_written(
+def test_a_store_holds_any_names_exactly_or_nothing_is_written(
     tmp_path_factory: pytest.TempPathFactory, name: str, models: list[str]
 ) -> None:
     folder = tmp_path_factory.mktemp("names")
@@ -238,7 +238,7 @@ def test_a_store_holds_names_exactly_or_nothing_is_written(
 # What is shown
 
 
-def test_text_of_strangers_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_untrusted_text_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "\x1b]0;title\x07\x1b[2J\u202efine\r\x08 [bold]\nsecond"
     console = console_for()
     console.print(hostile)
@@ -462,7 +462,7 @@ def test_parquet_extensions_are_not_unpickled(tmp_path: Path, mark: Path) -> Non
     assert ap.open_scores(tmp_path / "scores.zarr")["score"].values.tolist() == [[0.5, 0.1]]
 
 
-def test_content_decides_how_a_file_is_opened_not_its_name(tmp_path: Path) -> None:
+def test_the_content_of_a_file_decides_how_it_is_opened(tmp_path: Path) -> None:
     dataset = pooled().drop_vars("item")
     dataset.to_netcdf(tmp_path / "a.zarr", engine="scipy")
     dataset.to_netcdf(tmp_path / "b", engine="h5netcdf")

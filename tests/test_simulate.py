@@ -1,6 +1,5 @@
 """Simulated scores against their distributions, and true curves and areas against independent evaluations."""
 
-import json
 import math
 import pickle
 import subprocess
@@ -16,6 +15,7 @@ import scipy.stats
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from reference_cases import oracle
 from strategies import chunkings
 
 import aucpr_dask as ap
@@ -57,13 +57,14 @@ def test_areas_at_the_papers_parameters() -> None:
             assert scenario.area(prevalence) == pytest.approx(area, rel=0, abs=5.1e-11)
 
 
-def test_reference_areas_and_precisions(shared: Path) -> None:
+@pytest.mark.smoke
+def test_reference_areas_and_precisions() -> None:
     names = {
         "binormal": (binormal, ("pos_mean", "pos_sd")),
         "bibeta": (bibeta, ("pos_a", "pos_b", "neg_a", "neg_b")),
         "offsetuniform": (offset_uniform, ("a",)),
     }
-    cases = json.loads((shared / "oracles" / "true_areas.json").read_text())["cases"]
+    cases = oracle("true_areas")
     assert len(cases) == 95
     for case in cases:
         given, (name, quantity) = case["parameters"], case["kind"].split(".", 1)
@@ -268,7 +269,7 @@ def scores_of(scenario: Scenario, **options: Any) -> xr.Dataset:
 
 
 @given(st.data(), st.sampled_from(SCENARIOS), st.sampled_from(["exact", "binomial"]), st.integers(1, 12))
-def test_every_chunking_gives_the_same_bits(data: Any, scenario: Scenario, n_positive: str, n_models: int) -> None:
+def test_every_chunking_is_bit_identical(data: Any, scenario: Scenario, n_positive: str, n_models: int) -> None:
     options = {"n_simulations": n_models, "n_positive": n_positive, "seed": data.draw(st.integers(0, 2**70))}
     whole = scores_of(scenario, chunks=-1, **options)
     xr.testing.assert_identical(scores_of(scenario, chunks=data.draw(chunkings(n_models)), **options), whole)
@@ -356,12 +357,14 @@ def expected_average_precision(scenario: Scenario, n: int, m: int) -> float:
 
 @by_repr
 def test_average_precision_of_small_samples_has_its_exact_mean(scenario: Scenario) -> None:
-    estimates = ap.evaluate(scenario.sample(25, 0.2, n_simulations=4000, seed=8))["estimate"].values
+    estimates = ap.evaluate(scenario.sample(25, 0.2, n_simulations=1500, seed=8))["estimate"].values
     standard_error = estimates.std() / math.sqrt(estimates.size)
     assert abs(estimates.mean() - expected_average_precision(scenario, 5, 20)) < 3.5 * standard_error
 
 
-@by_repr
+@pytest.mark.parametrize(
+    "scenario", [*SCENARIOS, *(pytest.param(scenario, marks=pytest.mark.slow) for scenario in ODD)], ids=repr
+)
 def test_average_precision_of_large_samples_approaches_the_true_area(scenario: Scenario) -> None:
     n, m = 400, 3600
     estimates = ap.evaluate(scenario.sample(n + m, 0.1, n_simulations=200, seed=9))["estimate"].values
@@ -382,7 +385,7 @@ def refuse(*arguments: Any, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("n_positive", ["exact", "binomial"])
-def test_nothing_is_drawn_before_it_is_asked_for(n_positive: str) -> None:
+def test_nothing_is_drawn_early(n_positive: str) -> None:
     with dask.config.set(scheduler=refuse):
         # The whole would be 80 TB.
         scores = binormal().sample(10**6, 0.01, n_simulations=10**4, n_positive=n_positive, chunks=100)
@@ -399,7 +402,7 @@ def test_automatic_chunks_hold_about_32_mib() -> None:
 
 
 @pytest.mark.parametrize("function", [simulate.draw_labels, simulate.draw_scores, simulate.precision_at])
-def test_what_enters_a_graph_travels_by_name(function: Callable[..., Any]) -> None:
+def test_functions_in_a_graph_are_pickled_by_name(function: Callable[..., Any]) -> None:
     pickled = pickle.dumps(function)
     assert pickle.loads(pickled) is function
     assert len(pickled) < 200
@@ -458,7 +461,7 @@ def test_scenarios_are_values() -> None:
         (lambda: binormal().sample(10, 0.5, n_simulations=5, chunks=0), ChunkError, "chunks=0"),
     ],
 )
-def test_what_is_not_allowed_is_named(call: Callable[[], Any], kind: type[AucprError], message: str) -> None:
+def test_refusals_name_the_argument(call: Callable[[], Any], kind: type[AucprError], message: str) -> None:
     with pytest.raises(kind) as caught:
         call()
     assert message in str(caught.value)

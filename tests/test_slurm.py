@@ -84,7 +84,7 @@ class Jobs:
         return set(now.values())
 
     def wait(self, condition: Callable[[set[int]], bool], seconds: float = 90) -> set[int]:
-        """Return the jobs that have a worker as soon as they are as wanted."""
+        """Return the jobs that have a worker, as soon as they satisfy the condition."""
         deadline = time.monotonic() + seconds
         while not condition(now := self.look()):
             assert time.monotonic() < deadline, f"jobs so far: {set(self._job_of_worker.values())}"
@@ -168,7 +168,7 @@ def running(site: dict[str, str], seconds: float = 10) -> dict[int, str]:
     return jobs(site)
 
 
-def test_what_slurm_refuses_is_said_at_once(tmp_path: Path) -> None:
+def test_refusals_by_slurm_are_reported_at_once(tmp_path: Path) -> None:
     path = configuration(tmp_path, {"workers": 1}, cores=1, processes=1, queue="nowhere")
     with (
         pytest.raises(ClusterError, match=r"(?s)slurm cluster could not be started.*invalid partition"),

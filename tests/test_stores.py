@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 import xarray as xr
 import zarr
 from conftest import pooled, queried
+from distributed import Client
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError, StoreError
@@ -48,6 +50,7 @@ def assert_same_numbers(ours: Any, theirs: Any) -> None:
 # Round trips
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("make", [pooled, queried])
 def test_a_data_set_comes_back(place: Path, make: Any, kind: type) -> None:
@@ -64,6 +67,7 @@ def test_a_data_set_comes_back(place: Path, make: Any, kind: type) -> None:
     assert ap.open_scores(place, chunks=None)["score"].chunks is None
 
 
+@pytest.mark.smoke
 def test_a_tree_comes_back(place: Path, forest: xr.DataTree) -> None:
     ap.save_scores(forest, place)
     opened = ap.open_scores(place)
@@ -194,7 +198,7 @@ def test_missing_scores_are_counted_when_saving(place: Path) -> None:
         np.testing.assert_array_equal(opened["n_missing"].values, expected)
 
 
-def test_unknown_variables_are_left_out(place: Path) -> None:
+def test_foreign_variables_are_left_out(place: Path) -> None:
     ap.save_scores(pooled().assign(note=("item", np.arange(60))), place)
     assert set(ap.open_scores(place).data_vars) == {"score", "label", "n_missing"}
 
@@ -211,62 +215,34 @@ READER = """
 import sys, warnings
 warnings.simplefilter("error")
 import xarray as xr
-opener = xr.open_datatree if sys.argv[2] == "tree" else xr.open_zarr
-opened = opener(sys.argv[1], engine="zarr", chunks=None) if sys.argv[2] == "tree" else opener(sys.argv[1], chunks=None)
-opened.load()
-data = opened["small"] if sys.argv[2] == "tree" else opened
-print(list(data["model"].values), float(data[sys.argv[3]].sum()))
+for variable in ("score", "estimate"):
+    one = xr.open_zarr(f"one-{variable}.zarr", chunks=None).load()
+    tree = xr.open_datatree(f"tree-{variable}.zarr", engine="zarr", chunks=None).load()
+    for data in (one, tree["small"]):
+        print(*data["model"].values, float(data[variable].sum()))
 assert not any(name.startswith("aucpr_dask") for name in sys.modules)
 """
 
 
-@pytest.mark.parametrize("kind", ["one", "tree"])
-def test_a_finished_store_opens_in_plain_xarray(tmp_path: Path, forest: xr.DataTree, kind: str) -> None:
-    scores = forest if kind == "tree" else pooled(3, 20, seed=2)
-    ap.save_scores(scores, tmp_path / "scores.zarr")
-    ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=_this_process())
-    result = ap.evaluate(scores)
-    for name, variable, total in (
-        ("scores.zarr", "score", _first(scores)["score"].sum()),
-        ("result.zarr", "estimate", _first(result)["estimate"].sum()),
-    ):
-        done = subprocess.run(
-            [sys.executable, "-c", READER, tmp_path / name, kind, variable],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=tmp_path,
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stderr == ""
-        assert done.stdout.split(" ")[-1].strip() == repr(float(total))
-        assert "m0" in done.stdout
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    """One worker in this process."""
+    worker = {"n_workers": 1, "threads_per_worker": 1, "processes": False}
+    with Client(**worker, dashboard_address=":0", set_as_default=False) as client:
+        yield client
 
 
-def _first(scores: Any) -> Any:
-    return scores["small"] if isinstance(scores, xr.DataTree) else scores
-
-
-_CLIENT: list[Any] = []
-
-
-def _this_process() -> Any:
-    """One client of threads in this process, for the few runs of this file."""
-    from distributed import Client
-
-    if not _CLIENT:
-        _CLIENT.append(Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0"))
-    return _CLIENT[0]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _close_the_client() -> Any:
-    yield
-    while _CLIENT:
-        client = _CLIENT.pop()
-        cluster = client.cluster
-        client.close()
-        cluster.close()
+def test_a_finished_store_opens_in_plain_xarray(tmp_path: Path, forest: xr.DataTree, client: Client) -> None:
+    """Scores and results, of one data set and of a tree."""
+    one = forest["small"].to_dataset()
+    for name, scores in (("one", one), ("tree", forest)):
+        ap.save_scores(scores, tmp_path / f"{name}-score.zarr")
+        ap.run(tmp_path / f"{name}-score.zarr", tmp_path / f"{name}-estimate.zarr", cluster=client)
+    done = subprocess.run([sys.executable, "-c", READER], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    totals = (float(one["score"].sum()), float(ap.evaluate(one)["estimate"].sum()))
+    assert done.stdout.splitlines() == [f"m0 m1 m2 {total!r}" for total in totals for _ in range(2)]
 
 
 # What does not open
@@ -336,6 +312,7 @@ def test_a_root_document_that_is_torn(place: Path) -> None:
         ap.open_scores(place)
 
 
+@pytest.mark.smoke
 def test_an_unfinished_store(place: Path) -> None:
     ap.save_scores(pooled(), place)
     (place / "zarr.json").unlink()
@@ -434,6 +411,7 @@ def test_a_killed_process_leaves_nothing_that_opens(place: Path, kill_after: int
 # What is in the way stays
 
 
+@pytest.mark.smoke
 def test_an_existing_store_is_refused(place: Path) -> None:
     ap.save_scores(pooled(seed=1), place)
     before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
@@ -492,10 +470,10 @@ def test_bad_scores_are_refused_before_anything_is_written(place: Path) -> None:
     assert not place.exists()
 
 
-def test_a_run_does_not_replace_its_scores(place: Path) -> None:
+def test_a_result_may_not_replace_its_scores(place: Path, client: Client) -> None:
     ap.save_scores(pooled(), place)
     with pytest.raises(StoreError):
-        ap.run(place, place, overwrite=True, cluster=_this_process())
+        ap.run(place, place, overwrite=True, cluster=client)
     assert_same_numbers(ap.open_scores(place), pooled())
 
 

@@ -86,7 +86,7 @@ def test_a_record_is_what_the_package_says_of_the_sample(client: Client, tmp_pat
 
 
 def test_bootstrap_bounds_are_those_of_a_plain_bootstrap() -> None:
-    """With many resamples the bounds approach those of resampling by NumPy and estimating anew."""
+    """With many resamples the bounds approach those of resampling by NumPy and estimating again."""
     design = _design(methods=("bootstrap",), resampled=("average_precision",), n_resamples=4000)
     cell = _cell(binormal(), 60)
     score, label = cell.sample(0, 2)
@@ -100,7 +100,7 @@ def test_bootstrap_bounds_are_those_of_a_plain_bootstrap() -> None:
             assert abs((replicates < bound).mean() - q) < 4 * math.sqrt(2 * q * (1 - q) / 4000)
 
 
-def test_every_simulation_has_streams_of_its_own() -> None:
+def test_every_simulation_has_its_own_streams() -> None:
     cells = [_cell(kind, n) for kind in (binormal(), binormal(2.0), bibeta()) for n in (40, 60)]
     assert len({cell.seed for cell in cells}) == len(cells)
     assert len({cell.key(i) for cell in cells for i in range(100)}) == 100 * len(cells)
@@ -133,7 +133,7 @@ class _Broken(Exception):
     pass
 
 
-def test_a_study_broken_off_goes_on(client: Client, tmp_path: Path) -> None:
+def test_an_interrupted_study_resumes(client: Client, tmp_path: Path) -> None:
     def break_off(event: Any) -> None:
         if event.blocks_done == 3:
             raise _Broken
@@ -154,6 +154,17 @@ def test_any_workers_give_the_same(client: Client) -> None:
     assert_same(two, study(**SMALL, n_simulations=17, cluster=client))
 
 
+FEW = SMALL | {"scenarios": ("binormal", "offset_uniform"), "n_simulations": 2}
+
+
+@pytest.fixture(scope="module")
+def recorded(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A record of a study of few simulations."""
+    url = tmp_path_factory.mktemp("study") / "s.zarr"
+    study(**FEW, url=url, cluster=client)
+    return url
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -169,11 +180,9 @@ def test_any_workers_give_the_same(client: Client) -> None:
         ({"intervals": ("bca", "basic")}, "intervals: new basic, gone bootstrap, bootstrap_t"),
     ],
 )
-def test_another_study_is_refused(client: Client, tmp_path: Path, change: dict[str, Any], named: str) -> None:
-    few = SMALL | {"scenarios": ("binormal", "offset_uniform"), "n_simulations": 2}
-    study(**few, url=tmp_path / "s.zarr", cluster=client)
+def test_another_study_is_refused(client: Client, recorded: Path, change: dict[str, Any], named: str) -> None:
     with pytest.raises(StoreError, match=named):
-        study(**few | change, url=tmp_path / "s.zarr", cluster=client)
+        study(**FEW | change, url=recorded, cluster=client)
 
 
 def test_formula_intervals_may_change(client: Client, tmp_path: Path) -> None:
@@ -229,7 +238,7 @@ def test_shares_add_up(client: Client) -> None:
 
 
 @pytest.mark.slow
-def test_coverage_agrees_with_a_simulation_of_its_own(client: Client) -> None:
+def test_coverage_agrees_with_an_independent_simulation(client: Client) -> None:
     """Scores by NumPy's generator, average precision by its definition, the interval by its formula."""
     options: dict[str, Any] = {"estimators": ["average_precision"], "intervals": ["logit", "binomial"]}
     found = study(["binormal"], [100], [0.1], **options, n_simulations=1500, cluster=client).squeeze()
@@ -363,7 +372,7 @@ import aucpr_dask as ap
 
 
 @pytest.mark.slow
-def test_a_script_without_guard_is_told_of_it(tmp_path: Path) -> None:
+def test_a_script_without_a_main_guard_is_an_error_that_says_so(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT.format(guard="if True:"))
     done = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False)
     last = done.stderr[done.stderr.rindex("aucpr_dask.errors.ClusterError") :]
@@ -436,7 +445,7 @@ def _design(**changes: Any) -> Design:
 # Command line
 
 
-def test_the_command_records_and_goes_on(tmp_path: Path) -> None:
+def test_the_command_records_and_resumes(tmp_path: Path) -> None:
     words = ["study", str(tmp_path / "s.zarr"), "--scenario", "bibeta", "--items", "50", "--resamples", "50"]
     words += ["--simulations", "30", "--cluster", "1"]
     shown = CliRunner().invoke(main, words)

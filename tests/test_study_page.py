@@ -1,5 +1,6 @@
-"""The page of the simulation study is what its script makes of the tables, and these are what a study gives."""
+"""The tables made from the simulation study are what its script prints, and the study can be repeated."""
 
+import json
 import math
 import subprocess
 import sys
@@ -12,7 +13,6 @@ import aucpr_dask as ap
 from aucpr_dask.simulate.studies import CELL_DIMS, PAPER_ESTIMATORS
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE = DOCS / "simulation-study.md"
 
 
 @pytest.fixture(scope="module")
@@ -25,15 +25,22 @@ def estimates() -> pd.DataFrame:
     return pd.read_csv(DOCS / "study" / "estimates.csv")
 
 
-def test_the_page_is_what_the_script_prints() -> None:
+def test_the_pages_show_what_the_script_prints() -> None:
     command = [sys.executable, str(DOCS / "study_page.py"), "--print"]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    for section in printed.split("\n## ")[1:]:
-        title, _, text = section.partition("\n\n")
-        title = title.removeprefix("## ")
-        begin, end = (f"<!-- {edge} generated: {title} -->" for edge in ("begin", "end"))
-        shown = PAGE.read_text().partition(begin)[2].partition(end)[0]
-        assert shown.strip() == text.strip(), f"{title}: run python docs/study_page.py"
+    printed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    pages = {"conclusions": "simulation-study.md", "bias": "choosing.md", "coverage": "choosing.md"}
+    assert set(printed) == set(pages)
+    for name, page in pages.items():
+        begin, end = (f"<!-- {edge} generated: {name} -->" for edge in ("begin", "end"))
+        shown = (DOCS / page).read_text().partition(begin)[2].partition(end)[0]
+        assert shown.strip() == printed[name].strip(), f"{name}: run python docs/study_page.py"
+
+
+def test_the_recommended_intervals_are_valid_in_the_study() -> None:
+    page = (DOCS / "choosing.md").read_text()
+    for name in ("logit", "wilson", "clopper_pearson"):
+        assert f"| `{name}` | always |" in page
+    assert "| `influence_logit_t` | from 200 on |" in page
 
 
 def test_the_tables_are_those_of_the_paper(intervals: pd.DataFrame, estimates: pd.DataFrame) -> None:

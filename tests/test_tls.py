@@ -85,7 +85,7 @@ def test_every_role_shows_a_certificate_and_nothing_is_sent_in_the_clear(house: 
 
 
 @pytest.mark.slow
-def test_a_run_over_tls_gives_the_same_bits(scheduler: str, house: Path, tmp_path: Path) -> None:
+def test_a_run_over_tls_is_bit_identical(scheduler: str, house: Path, tmp_path: Path) -> None:
     assert scheduler.startswith("tls://")
     path = described(house, PARTS, kind="address")
     path.write_text(path.read_text() + f"options: {{address: '{scheduler}'}}\n")

@@ -1,4 +1,4 @@
-"""What is known to go wrong with compiled code, graphs and threads: each trap has a test."""
+"""Known traps of compiled code, graphs and threads: each has a test."""
 
 import ast
 import os
@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def python(code: str, *, environment: dict[str, str] | None = None, **options: A
 # Imports
 
 
+@pytest.mark.smoke
 def test_importing_the_package_imports_nothing_heavy() -> None:
     heavy = python(
         "import sys, aucpr_dask; print([m for m in ('numba', 'distributed', 'dask.array') if m in sys.modules])"
@@ -50,8 +52,10 @@ def test_evaluating_does_not_import_distributed() -> None:
     assert python(code) == "True False"
 
 
-def imports_of(path: Path, *, nested: bool) -> Iterator[str]:
-    """Yield the modules that a file imports: at its top, or anywhere; imports for type checkers left out."""
+@cache
+def imports_of(path: Path, *, nested: bool) -> list[str]:
+    """Return the modules that a file imports, at its top or anywhere, without those for type checkers only."""
+    names = []
     todo: list[ast.AST] = [ast.parse(path.read_text())]
     while todo:
         node = todo.pop()
@@ -60,11 +64,13 @@ def imports_of(path: Path, *, nested: bool) -> Iterator[str]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not nested:
             continue
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports by a relative name"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        todo.extend(ast.iter_child_nodes(node))
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+        if not isinstance(node, ast.expr):  # no expression imports
+            todo.extend(ast.iter_child_nodes(node))
+    return names
 
 
 def module_name(path: Path) -> str:
@@ -72,23 +78,26 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def outside(names: Iterator[str]) -> set[str]:
+def outside(names: Iterable[str]) -> set[str]:
     roots = {name.split(".")[0] for name in names}
     return {root for root in roots if root not in sys.stdlib_module_names} - {"aucpr_dask"}
 
 
+@pytest.mark.smoke
 def test_kernels_know_only_numbers() -> None:
     for path in (PACKAGE / "kernels").rglob("*.py"):
         names = set(imports_of(path, nested=True))
-        assert outside(iter(names)) <= {"numpy", "numba", "scipy", "llvmlite", "platformdirs"}, path
+        assert outside(names) <= {"numpy", "numba", "scipy", "llvmlite", "platformdirs"}, path
         ours = {name for name in names if name.startswith("aucpr_dask")}
         assert all(name.startswith("aucpr_dask.kernels") for name in ours), path
 
 
+@pytest.mark.smoke
 def test_blocks_know_no_labels() -> None:
     assert outside(imports_of(PACKAGE / "evaluation" / "rankings.py", nested=True)) == {"numpy"}
 
 
+@pytest.mark.smoke
 def test_only_clusters_and_execution_know_distributed() -> None:
     for path in MODULES:
         if "distributed" in outside(imports_of(path, nested=False)):
@@ -117,6 +126,7 @@ LAYERS = [
 ]
 
 
+@pytest.mark.smoke
 def test_imports_go_one_way() -> None:
     """At their top, modules import only from their own folder and from layers above; others where they are called."""
     level = {part: depth for depth, parts in enumerate(LAYERS) for part in parts}
@@ -132,6 +142,7 @@ def test_imports_go_one_way() -> None:
             assert level[pieces[1]] < level[part[0]], f"{path} imports {name}"
 
 
+@pytest.mark.smoke
 def test_numba_is_imported_by_the_kernels_only() -> None:
     for path in MODULES:
         if "kernels" not in path.parts:
@@ -158,7 +169,7 @@ def test_numba_is_imported_by_the_kernels_only() -> None:
         "evaluation.chunk_passes.items_between",
         "evaluation.chunk_passes.join_items",
         "evaluation.chunk_passes.add_items",
-        "evaluation.in_chunks.as_it_is",
+        "evaluation.in_chunks.unchanged",
         "evaluation.resampled_rankings.replicate_rankings",
         "evaluation.resampled_rankings.evaluate_folds",
         "evaluation.resampled_rankings.influence_errors",
@@ -167,7 +178,7 @@ def test_numba_is_imported_by_the_kernels_only() -> None:
         "simulate.studies.simulate_batch",
     ],
 )
-def test_what_enters_a_graph_travels_by_name(name: str) -> None:
+def test_functions_in_a_graph_are_pickled_by_name(name: str) -> None:
     import importlib
 
     module, _, function_name = name.rpartition(".")
@@ -178,6 +189,7 @@ def test_what_enters_a_graph_travels_by_name(name: str) -> None:
         assert len(pickled) < 200
 
 
+@pytest.mark.smoke
 def test_no_compiled_object_is_in_a_graph() -> None:
     from conftest import pooled
 
@@ -188,6 +200,7 @@ def test_no_compiled_object_is_in_a_graph() -> None:
 # Compiled code
 
 
+@pytest.mark.smoke
 def test_no_dangerous_options() -> None:
     """Everywhere: no threads inside kernels, no reordered arithmetic; the cache in one place only."""
     danger = re.compile(r"\bparallel\s*=\s*True|\bprange\b|\bfastmath\b|target\s*=\s*['\"]parallel|\bguvectorize\b")
@@ -201,7 +214,7 @@ def test_no_dangerous_options() -> None:
 
 
 def longest_silence(work: Any) -> tuple[float, float]:
-    """Run `work` beside a thread that notes the time; return that thread's longest pause, and how long it ran."""
+    """Run `work` next to a thread that notes the time; return that thread's longest pause, and the time of the call."""
     beats = [time.perf_counter()]
     stop = threading.Event()
 
@@ -221,11 +234,22 @@ def longest_silence(work: Any) -> tuple[float, float]:
     return float(np.diff(beats).max()), ended - started
 
 
-@pytest.mark.parametrize("kind", ["short", "split", "gaps", "merge", "keys", "weighted gaps", "weighted keys"])
-def test_other_threads_run_beside_a_kernel(kind: str) -> None:
-    """A call that held the interpreter's lock would silence the other thread from its beginning to its end.
+def assert_other_threads_run(work: Any) -> None:
+    """Try several times: on a busy machine another process may take the processor for the whole of one call."""
+    work()
+    for _ in range(50):
+        silence, took = longest_silence(work)
+        assert took > 0.002, "too short to tell"
+        if silence < 0.7 * took:
+            return
+    pytest.fail(f"the other thread was silent for {silence:.4f} s of {took:.4f} s each time")
 
-    Few rows, since generalized ufuncs of numba would let go of the lock for many rows only.
+
+@pytest.mark.parametrize("kind", ["short", "split", "gaps", "merge", "keys", "weighted gaps", "weighted keys"])
+def test_other_threads_run_during_a_kernel(kind: str) -> None:
+    """A call that holds the interpreter's lock silences the other thread from start to end.
+
+    There are few rows because numba's generalized ufuncs release the lock for many rows only.
     """
     from aucpr_dask.kernels import Options
     from aucpr_dask.kernels.areas.long import long_row, split_row
@@ -257,11 +281,7 @@ def test_other_threads_run_beside_a_kernel(kind: str) -> None:
         "weighted gaps": lambda: gaps_row(positives, gain, score[0], *items[2:], blocks, sums),
         "weighted keys": lambda: keys_row(keys, weight, weight, blocks, sums),
     }
-    calls[kind]()
-    tries = [longest_silence(calls[kind]) for _ in range(7)]
-    silence, took = min(tries, key=lambda pair: pair[0] / pair[1])
-    assert took > 0.002, "too short to tell"
-    assert silence < 0.7 * took
+    assert_other_threads_run(calls[kind])
 
 
 # The cache of machine code

@@ -74,7 +74,7 @@ def test_no_line_is_wider_than_the_terminal(width: int, uneven: bool) -> None:
         assert not any("\x1b" in line for line in lines)
 
 
-def test_every_model_stands_in_one_line_with_its_numbers() -> None:
+def test_every_model_has_one_line_with_its_numbers() -> None:
     lines = render(ranking_view(ranking(["best", "[bold]second[/bold]"]), 80))
     assert lines[0].startswith("reviews  average precision, mean of 14 queries, t interval")
     assert lines[1].split()[:4] == ["model", "area", "95%", "interval"]
@@ -84,7 +84,7 @@ def test_every_model_stands_in_one_line_with_its_numbers() -> None:
     assert "queries" in render(ranking_view(ranking(["a", "b"], uneven=True), 80))[1]
 
 
-def test_what_is_not_shown_is_counted() -> None:
+def test_hidden_rows_are_counted() -> None:
     lines = render(ranking_view(ranking([f"m{i}" for i in range(10)]), 80, top=3))
     assert lines[-1] == "and 7 more models"
     assert sum(line.split()[0].isdigit() for line in lines[2:-1]) == 3

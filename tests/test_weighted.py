@@ -305,7 +305,7 @@ def test_small_weights_after_a_large_one_are_not_lost(dtype: type, monkeypatch: 
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_neighbouring_scores_are_told_apart(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neighbouring_scores_are_distinguished(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     largest = np.finfo(dtype).max
     edges = [-np.inf, -largest, -1.0, 0.0, 1.0, largest, np.inf]
     with np.errstate(over="ignore", under="ignore"):

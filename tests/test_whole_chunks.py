@@ -1,4 +1,4 @@
-"""Whole chunks, read into memory that is used again, and written as they are: what Zarr does, or left to it."""
+"""Whole chunks, read into reused memory and written unchanged: the same as by Zarr, or left to Zarr."""
 
 from pathlib import Path
 from threading import Thread
@@ -96,7 +96,7 @@ def test_every_whole_chunk_is_the_file_that_zarr_writes(
     assert files_of(folder / "ours") == files_of(folder / "zarrs")
 
 
-def test_what_is_no_whole_chunk_or_not_stored_as_it_is_is_not_written(tmp_path: Path) -> None:
+def test_only_whole_unchanged_chunks_are_written(tmp_path: Path) -> None:
     values = np.arange(1.0, 21).reshape(4, 5)
     array = plain_array(tmp_path / "array", values, (2, 5))
     before = files_of(tmp_path / "array")
@@ -120,7 +120,7 @@ def test_what_is_no_whole_chunk_or_not_stored_as_it_is_is_not_written(tmp_path: 
     assert not write_chunk(elsewhere, region, values[region])  # as all remote stores, it needs an event loop
 
 
-def test_what_a_run_writes_is_written_this_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_writes_whole_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it, every result would still be right, and nobody would notice."""
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
     ap.save_scores(pooled(24, 60), tmp_path / "scores.zarr")
@@ -199,9 +199,7 @@ def test_threads_do_not_share_the_memory() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: pooled(23, 60), lambda: queried(7, 5, 40)])
-def test_what_blocks_are_evaluated_from_is_read_this_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Any
-) -> None:
+def test_blocks_read_whole_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Any) -> None:
     """Without it, every block would still be right, and nobody would notice."""
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
     ap.save_scores(make(), tmp_path / "scores.zarr")

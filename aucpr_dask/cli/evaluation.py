@@ -17,10 +17,11 @@ from aucpr_dask.cli.common import (
     overwrite_option,
 )
 from aucpr_dask.cli.completion import complete_estimator, complete_estimator_or_all, complete_intervals
+from aucpr_dask.cli.options import option_of
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
-from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import MISSING, PREVALENCE_DESIGNS, TIES, UNITS, UNJUDGED, lookup
+from aucpr_dask.schema.intervals import INTERVALS, interval_names
+from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
 
 if TYPE_CHECKING:
     from aucpr_dask.storage.stores import Scores
@@ -32,13 +33,11 @@ top_option = click.option(
     metavar="N",
     help="How many models of a data set to show [default: 10, or 3 of each of several; all with --json].",
 )
-positive_from_option = click.option(
-    "--positive-from", type=int, metavar="GRADE", help="Lowest grade that counts as positive, for graded labels."
-)
+positive_from_option = option_of(EvaluationOptions, "positive_from", metavar="GRADE")
 
 
 def _expand(estimators: tuple[str, ...], source: str) -> tuple[str, ...]:
-    """Put every estimator that takes no parameter, and has a meaning for this store, in place of ``all``."""
+    """Replace ``all`` by every estimator that takes no parameter and is defined for this store."""
     if "all" not in estimators:
         return tuple(dict.fromkeys(estimators))
     from aucpr_dask.scores import open_scores
@@ -51,97 +50,69 @@ def _expand(estimators: tuple[str, ...], source: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
-def _interval_names(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of the intervals, some given together."""
-    names = tuple(dict.fromkeys(name.strip() for value in values for name in value.split(",")))
-    return tuple(lookup(INTERVALS, name, "interval method").name for name in names)
+def _split_intervals(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of intervals, several of which may be separated by commas."""
+    return interval_names(list(dict.fromkeys(name.strip() for value in values for name in value.split(","))))
 
 
 _EVALUATION_OPTIONS = (
-    click.option(
-        "--estimator",
+    option_of(
+        EvaluationOptions,
         "estimators",
-        metavar="NAME",
+        "--estimator",
+        type=str,
         multiple=True,
-        default=["average_precision"],
-        show_default=True,
+        metavar="NAME",
         shell_complete=complete_estimator_or_all,
         help=f"What to estimate (repeat for several), or 'all': {', '.join(map(usage, ESTIMATORS.values()))}.",
     ),
-    click.option(
+    option_of(
+        ResamplingOptions,
+        "intervals",
         "--interval",
         "--intervals",
-        "intervals",
+        type=str,
         multiple=True,
-        default=["logit"],
-        show_default=True,
         metavar="NAME",
-        callback=lambda ctx, param, values: _interval_names(values),
+        callback=lambda ctx, param, values: _split_intervals(values),
         shell_complete=complete_intervals,
         help=f"Interval (repeat, or separate by commas): {', '.join(INTERVALS)}.",
     ),
     level_option,
-    click.option(
-        "--recall-range",
-        type=(float, float),
-        default=(0.0, 1.0),
-        metavar="LOW HIGH",
-        help="Take the area between two recalls only.",
-    ),
-    click.option("--prevalence", type=float, metavar="SHARE", help="Reweight to this share of positives."),
-    click.option(
-        "--missing", type=click.Choice(MISSING), default="raise", show_default=True, help="What a missing score means."
-    ),
-    click.option("--ties", type=click.Choice(TIES), default="block", show_default=True, help="What equal scores mean."),
-    click.option(
-        "--unjudged",
-        type=click.Choice(UNJUDGED),
-        default="negative",
-        show_default=True,
-        help="What an unjudged item counts as.",
-    ),
+    option_of(EvaluationOptions, "recall_range", type=(float, float), show_default=False, metavar="LOW HIGH"),
+    option_of(EvaluationOptions, "prevalence", metavar="SHARE"),
+    option_of(EvaluationOptions, "missing"),
+    option_of(EvaluationOptions, "ties"),
+    option_of(EvaluationOptions, "unjudged"),
     positive_from_option,
-    click.option(
-        "--resamples",
-        "n_resamples",
-        type=int,
-        default=1000,
-        show_default=True,
-        help="Resamples of bootstrap intervals.",
-    ),
-    click.option("--seed", type=int, default=0, show_default=True, help="What resamples and folds are drawn by."),
-    click.option("--unit", type=click.Choice(UNITS), default="items", show_default=True, help="What resamples draw."),
-    click.option("--keep-replicates", is_flag=True, help="Write the estimate of every resample: compare needs them."),
-    click.option(
-        "--prevalence-design",
-        type=click.Choice(PREVALENCE_DESIGNS),
-        default="fixed",
-        show_default=True,
-        help="Whether standard errors hold the numbers of positives and negatives fixed.",
-    ),
-    click.option("--folds", "n_folds", type=int, default=10, show_default=True, help="Folds of cross-validation."),
+    option_of(ResamplingOptions, "n_resamples", "--resamples"),
+    option_of(ResamplingOptions, "seed"),
+    option_of(ResamplingOptions, "unit"),
+    option_of(ResamplingOptions, "keep_replicates"),
+    option_of(ResamplingOptions, "prevalence_design"),
+    option_of(ResamplingOptions, "n_folds", "--folds"),
 )
 
 
 def _evaluation_options(command: Command) -> Command:
-    """Add what an evaluation can be told."""
+    """Add the options of an evaluation."""
     for option in reversed(_EVALUATION_OPTIONS):
         command = option(command)
     return command
 
 
 @click.command(
-    short_help="Say what an evaluation will do, before it does it.",
+    short_help="Show the size and the duration of an evaluation before it starts.",
     epilog=example("aucpr-dask plan aucpr-demo/scores.zarr --memory 4GiB"),
 )
 @click.argument("source")
 @_evaluation_options
-@click.option("--memory", metavar="SIZE", help="Memory of a worker thread, such as 4GiB: does every block fit?")
+@click.option("--memory", metavar="SIZE", help="Check that a task fits the memory of a worker thread, such as 4GiB.")
 @output_option
 def plan(output: Output, source: str, memory: str | None, estimators: tuple[str, ...], **options: Any) -> None:
-    """Plan the evaluation of the score store SOURCE: blocks, bytes, and about how long it takes.
+    """Plan the evaluation of the score store SOURCE: number of tasks, bytes and estimated time.
 
-    One block is evaluated to see how long that takes; nothing is written.
+    Some rankings are evaluated to estimate the time; nothing is written.
     """
     from dask.utils import parse_bytes
 
@@ -172,7 +143,7 @@ def evaluate(
 ) -> None:
     """Evaluate every ranking of the score store SOURCE and write the store RESULT.
 
-    If that was begun before and stopped, by whatever, it goes on from there.
+    If a run is interrupted, run the same command again and it resumes.
     """
     from aucpr_dask.runs.run import run
 
@@ -216,7 +187,7 @@ def show_rankings(
     data_sets: Sequence[str] = (),
     top: int | None = None,
 ) -> list[Ranking]:
-    """Show the best models of each data set, and return what a program gets: all of them unless `top` is given."""
+    """Show the best models of each data set, and return the rankings for programs, whole unless `top` is given."""
     from aucpr_dask.view.summary import rank_models
     from aucpr_dask.view.tables import rankings_view
 
@@ -235,7 +206,7 @@ def show_rankings(
 
 
 def show_warnings(output: Output, result: Scores, url: str) -> None:
-    """Name the flags that were raised, in one line."""
+    """Show the flags that were raised in one line."""
     from aucpr_dask.storage.stores import nodes_of
     from aucpr_dask.view.summary import summarize_flags
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import dask.array as da
@@ -23,11 +24,14 @@ from aucpr_dask.curves.points import (
     curve_points,
 )
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.alignment import aligned, labelled_inputs, plain_inputs
-from aucpr_dask.evaluation.request import Request, checked_request
-from aucpr_dask.schema.options import choose
+from aucpr_dask.evaluation.alignment import plain_inputs
+from aucpr_dask.evaluation.mapping import core_dims, map_rankings
+from aucpr_dask.evaluation.rankings import is_weighted
+from aucpr_dask.evaluation.request import Prepared, prepare
+from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import ITEM, ITEM_ROLES, MODEL, QUERY
-from aucpr_dask.scores.validate import check_same_labels
+from aucpr_dask.scores.validate import check_one_chunk, check_same_labels
 
 POINT, THRESHOLD, _CELL = "point", "threshold", "cell"
 ROUNDING = 1e-12
@@ -137,16 +141,18 @@ def curve(
         "negative_weight": negative_weight,
         "n_positive": n_positive,
     }
-    inputs, request = prepare_rankings(given, prevalence, missing, unjudged, positive_from, dim)
-    if grid is not None:
-        of, over = ("recall", "false_positive_rate") if kind == ROC else ("precision", "recall")
-        places = checked_grid(grid, over)
-        values = _map(curve_on_grid, inputs, dim, {over: places.size}, request=request, kind=kind, grid=places)
-        values = values.assign_coords({over: places}).rename(of)
-        values.attrs = {"kind": kind, "description": _DESCRIPTIONS[of]}
-        values[over].attrs["description"] = _DESCRIPTIONS[over]
-        return values
-    if any(array.chunks is not None for array in inputs.values()):
+    options = EvaluationOptions.of(
+        prevalence=prevalence, missing=missing, unjudged=unjudged, positive_from=positive_from
+    )
+    prepared = prepare_curves(given, options, dim)
+    over = "false_positive_rate" if kind == ROC else "recall"
+    return _points(prepared, kind) if grid is None else _on_grid(prepared, kind, over, checked_grid(grid, over))
+
+
+def _points(prepared: Prepared, kind: str) -> xr.Dataset:
+    """Return the operating points of prepared rankings."""
+    arrays = prepared.arrays
+    if any(array.chunks is not None for array in arrays.values()):
         raise InvalidInputError(
             "the number of operating points is not known before a Dask array is computed",
             where="variable 'score'",
@@ -155,13 +161,24 @@ def curve(
         )
     columns = xr.apply_ufunc(
         curve_points,
-        *inputs.values(),
-        input_core_dims=_core_dims(inputs, dim),
+        *arrays.values(),
+        input_core_dims=core_dims(arrays, prepared.dim),
         output_core_dims=[[POINT]] * len(COORDINATES) + [[]] * len(TOTALS),
-        kwargs={"roles": tuple(inputs), "request": request, "kind": kind},
+        kwargs={"roles": tuple(arrays), "options": prepared.options, "kind": kind},
         keep_attrs=False,
     )
     return _described(dict(zip((*COORDINATES, *TOTALS), columns, strict=True)), {"kind": kind})
+
+
+def _on_grid(prepared: Prepared, kind: str, over: str, grid: np.ndarray) -> xr.DataArray:
+    """Return the curves of prepared rankings on a grid of the coordinate `over`."""
+    of = "recall" if kind == ROC else "precision"
+    kwargs = {"options": prepared.options, "kind": kind, "grid": grid}
+    values: xr.DataArray = map_rankings(curve_on_grid, prepared.arrays, {over: grid.size}, prepared.dim, **kwargs)
+    values = values.assign_coords({over: grid}).rename(of)
+    values.attrs = {"kind": kind, "description": _DESCRIPTIONS[of]}
+    values[over].attrs["description"] = _DESCRIPTIONS[over]
+    return values
 
 
 def confusion(
@@ -223,13 +240,15 @@ def confusion(
         "negative_weight": negative_weight,
         "n_positive": n_positive,
     }
-    inputs, request = prepare_rankings(given, None, missing, unjudged, positive_from, dim)
-    if missing == "last":
-        request = Request(request.estimators, "unretrieved", "block", unjudged, positive_from)
+    # No threshold reaches an item that is tied below every score.
+    options = EvaluationOptions.of(
+        missing="unretrieved" if missing == "last" else missing, unjudged=unjudged, positive_from=positive_from
+    )
+    prepared = prepare_curves(given, options, dim)
     sizes = {THRESHOLD: places.size, _CELL: len(CELLS)}
-    cells = _map(confusion_counts, inputs, dim, sizes, request=request, thresholds=places)
+    cells = map_rankings(confusion_counts, prepared.arrays, sizes, dim, options=options, thresholds=places)
     cells = cells.assign_coords({THRESHOLD: places})
-    if not {"weight", "positive_weight"} & set(inputs):
+    if not is_weighted(prepared.arrays):
         cells = cells.astype(np.int64)
     return _described({name: cells.isel({_CELL: position}) for position, name in enumerate(CELLS)}, {})
 
@@ -372,23 +391,15 @@ def _range(totals: xr.DataArray) -> str:
     return f"{lowest:g}" if lowest == highest else f"{lowest:g} to {highest:g}"
 
 
-def prepare_rankings(
-    given: dict[str, Any],
-    prevalence: float | None,
-    missing: str,
-    unjudged: str,
-    positive_from: int | None,
-    dim: str,
-) -> tuple[dict[str, xr.DataArray], Request]:
-    """Label what is given, check it against each other and the options, and chunk all of it like the scores."""
-    inputs = {name: value for name, value in given.items() if value is not None}
-    request = checked_request(
-        ("average_precision",), prevalence, missing, "block", unjudged, positive_from, set(inputs)
-    )
-    if not isinstance(inputs["score"], xr.DataArray):
-        inputs = _name_axes(plain_inputs(inputs), dim)
-    labelled = aligned(labelled_inputs(inputs, dim), request, dim)
-    return {name: array.reset_coords(drop=True) for name, array in labelled.items()}, request
+def prepare_curves(given: dict[str, Any], options: EvaluationOptions, dim: str) -> Prepared:
+    """Prepare rankings for curves, whose items must be in one chunk; plain arrays get dimensions."""
+    if not isinstance(given["score"], xr.DataArray):
+        given = _name_axes(plain_inputs({name: value for name, value in given.items() if value is not None}), dim)
+    prepared = prepare(given, options, dim)
+    for name, array in prepared.arrays.items():
+        if array.chunks is not None and dim in array.dims:
+            check_one_chunk(array.chunks[array.get_axis_num(dim)], dim, f"variable {name!r}")
+    return replace(prepared, arrays={name: array.reset_coords(drop=True) for name, array in prepared.arrays.items()})
 
 
 def _name_axes(arrays: dict[str, Any], dim: str) -> dict[str, xr.DataArray]:
@@ -403,27 +414,6 @@ def _name_axes(arrays: dict[str, Any], dim: str) -> dict[str, xr.DataArray]:
             )
         named[name] = xr.DataArray(array, dims=dims[len(dims) - array.ndim :])
     return named
-
-
-def _map(
-    function: Any, inputs: dict[str, xr.DataArray], dim: str, sizes: dict[str, int], **options: Any
-) -> xr.DataArray:
-    """Map a function over the rankings: over the chunks of Dask, at once on NumPy."""
-    return xr.apply_ufunc(  # type: ignore[no-any-return]
-        function,
-        *inputs.values(),
-        input_core_dims=_core_dims(inputs, dim),
-        output_core_dims=[list(sizes)],
-        kwargs={"roles": tuple(inputs), **options},
-        dask="parallelized",
-        output_dtypes=[np.float64],
-        dask_gufunc_kwargs={"output_sizes": sizes},
-        keep_attrs=False,
-    )
-
-
-def _core_dims(inputs: dict[str, xr.DataArray], dim: str) -> list[list[str]]:
-    return [[dim] if role in ITEM_ROLES else [] for role in inputs]
 
 
 def _described(variables: dict[str, xr.DataArray], attrs: dict[str, str]) -> xr.Dataset:

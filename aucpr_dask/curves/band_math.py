@@ -1,7 +1,6 @@
 """Confidence bands of the curves of a NumPy block, from resamples of items that all rankings share.
 
-Like those of `blocks`, the function at the head of this module enters graphs by name; the rest is the plain
-mathematics of one ranking.
+The function at the top of this module enters graphs by name; the rest is the mathematics of a single ranking.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, expit, ndtr, ndtri
 
-from aucpr_dask.curves.points import ROC, Floats, Points, negative_scale, operating_points, precision_on, recall_on
-from aucpr_dask.evaluation.rankings import Array, Rows
-from aucpr_dask.evaluation.request import Request
+from aucpr_dask.curves.points import ROC, Floats, Points, operating_points, precision_on, recall_on
+from aucpr_dask.evaluation.rankings import Array
 from aucpr_dask.evaluation.resampled_rankings import Items, checked_items
 from aucpr_dask.schema.labels import check_labels
+from aucpr_dask.schema.options import EvaluationOptions
 
-TOP_OR_BOTTOM = 5  # items of a class: with fewer above or below a place, resamples say nothing of it
+TOP_OR_BOTTOM = 5  # items of a class: with fewer above or below a place, resamples carry no information about it
 PANEL = 32  # rankings whose replicates are held at a time
 CURVE, POINTWISE, SIMULTANEOUS = 0, slice(1, 3), slice(3, 5)
 N_COLUMNS = 5
@@ -52,7 +51,7 @@ class Places:
 def band_rankings(
     *arrays: Array,
     roles: tuple[str, ...],
-    request: Request,
+    options: EvaluationOptions,
     kind: str,
     grid: Floats,
     level: float,
@@ -69,28 +68,20 @@ def band_rankings(
         The curve, the lower and the upper end of the pointwise band, and those of the simultaneous one.
     """
     named = dict(zip(roles, arrays, strict=True))
-    check_labels(named["label"], request.positive_from, "label")
-    rows, items = checked_items(named, request)
-    places = Places(kind, grid)
+    from aucpr_dask.kernels.resampling.rows import rows_sharing_draws
+
+    check_labels(named["label"], options.positive_from, "label")
+    rows, items = checked_items(named, options)
+    places, keys = Places(kind, grid), rows.broadcast(named["key"])
     out = np.full((len(items.score), grid.size, N_COLUMNS), np.nan)
-    for group in _sharing(rows, items, named["key"]):
+    for group in rows_sharing_draws(items.class_row, keys, items.unseen):
         for start in range(0, group.size, PANEL):
             panel = group[start : start + PANEL]
-            key = rows.broadcast(named["key"])[panel[0]]
-            points = [_points(items, row, request.missing) for row in panel]
-            replicates = _replicate_rates(items, panel, key, places, request.missing, n_resamples)
+            points = [_points(items, row, options.missing) for row in panel]
+            replicates = _replicate_rates(items, panel, keys[panel[0]], places, options.missing, n_resamples)
             for row, of_sample, of_resamples in zip(panel, points, replicates, strict=True):
-                out[row] = _columns(of_sample, of_resamples, places, level, request.prevalence)
+                out[row] = _columns(of_sample, of_resamples, places, level, options.prevalence)
     return out.reshape(*rows.lead, grid.size, N_COLUMNS)
-
-
-def _sharing(rows: Rows, items: Items, key: Array) -> list[NDArray[np.int64]]:
-    """Return the rows that share multiplicities: those of equal labels, key and unseen positives."""
-    facts = zip(items.class_row.tolist(), rows.broadcast(key).tolist(), items.unseen.tolist(), strict=True)
-    groups: dict[tuple[int, int, float], list[int]] = {}
-    for row, fact in enumerate(facts):
-        groups.setdefault(fact, []).append(row)
-    return [np.array(group) for group in groups.values()]
 
 
 def _points(items: Items, row: int, missing: str) -> Points:
@@ -125,14 +116,14 @@ def _replicate_rates(
 
 @dataclass(frozen=True)
 class Ladder:
-    """A ranking from the highest score down, in steps: a run of negatives, or a block of tied scores with a positive.
+    """A ranking from the highest score down, in steps: a run of negatives, or a tie group with a positive.
 
-    Runs of blocks without positives are one straight line of the curve, whatever a resample counts in them.
+    Consecutive tie groups without positives are one straight line of the curve in every resample.
     """
 
     positives: NDArray[np.int64]  # items, in the order of steps
     negatives: NDArray[np.int64]
-    positives_until: NDArray[np.int64]  # of each step: how many of them stand there or above
+    positives_until: NDArray[np.int64]  # of each step: how many of them are in it or above
     negatives_until: NDArray[np.int64]
     missing_positives: NDArray[np.int64]
     missing_negatives: NDArray[np.int64]
@@ -145,8 +136,8 @@ class Ladder:
         ranked = np.flatnonzero((positive | negative) & scored)
         order = ranked[np.argsort(-score[ranked], kind="stable")]
         is_end = np.append(score[order][1:] != score[order][:-1], order.size > 0)
-        block = np.concatenate(([0], np.cumsum(is_end)[:-1])) if order.size else np.empty(0, np.int64)
-        holds = np.bincount(block, weights=positive[order]) > 0
+        group = np.concatenate(([0], np.cumsum(is_end)[:-1])) if order.size else np.empty(0, np.int64)
+        holds = np.bincount(group, weights=positive[order]) > 0
         ends = np.flatnonzero(is_end)[holds | np.append(holds[1:], True)[: holds.size]]
         return cls(
             order[positive[order]],
@@ -194,7 +185,7 @@ def _columns(points: Points, replicates: Floats, places: Places, level: float, p
     if places.kind == ROC:
         out[:, CURVE], out[:, POINTWISE], out[:, SIMULTANEOUS] = rates, pointwise, simultaneous
         return out
-    scale = negative_scale(points, prevalence)
+    scale = points.scale(prevalence)
     out[:, CURVE] = precision_on(points, places.grid, scale)
     found, wrong = places.grid * along, scale * across
     for columns, band in ((POINTWISE, pointwise), (SIMULTANEOUS, simultaneous)):
@@ -210,16 +201,8 @@ def rate_bands(
 ) -> tuple[Floats, Floats]:
     """Return pointwise and simultaneous bands of rates, shape (grid, 2) each.
 
-    Parameters
-    ----------
-    rates : ndarray, shape (grid,)
-        Rates of one class, increasing.
-    replicates : ndarray, shape (resamples, grid)
-    passed : ndarray, shape (grid,)
-        How many items of the other class stand above each place.
-    along, across : float
-        How many items the other class has, and the class whose rates they are.
-    level : float
+    `rates` are those of one class, of `across` items, increasing along the grid; `replicates` has shape (resamples,
+    grid); `passed` is how many of the `along` items of the other class are above each place.
     """
     inner = (passed >= TOP_OR_BOTTOM) & (along - passed >= TOP_OR_BOTTOM)
     inner &= ~np.isnan(rates) & ~np.isnan(replicates).any(axis=0)
@@ -239,7 +222,7 @@ def rate_bands(
             band[inner, 1] = np.maximum(resampled[:, 1], exact[1])
     for band in (pointwise, simultaneous):
         _extend(band, inner)
-    # Where one band holds everywhere, so does what follows from it: the rates increase along the grid.
+    # Rates increase along the grid, so that a band that holds everywhere can be narrowed to increase, too.
     lower, upper = np.maximum.accumulate(simultaneous[:, 0]), np.minimum.accumulate(simultaneous[::-1, 1])[::-1]
     simultaneous[:, 0] = np.minimum(lower, pointwise[:, 0])
     simultaneous[:, 1] = np.maximum(upper, pointwise[:, 1])
@@ -255,7 +238,7 @@ def log_odds(rates: Floats, size: float) -> Floats:
 
 
 def _binomial_error(rates: Floats, size: float) -> Floats:
-    """Return the standard error of log odds at a known threshold: that of the class whose rate it is, alone."""
+    """Return the standard error of log odds of the rate of one class at a known threshold."""
     error: Floats = np.sqrt(1 / (rates * size + 0.5) + 1 / ((1 - rates) * size + 0.5))
     return error
 

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.curves.api import checked_grid, prepare_rankings
+from aucpr_dask.curves.api import checked_grid, prepare_curves
 from aucpr_dask.curves.band_math import CURVE, N_COLUMNS, POINTWISE, SIMULTANEOUS, band_rankings
 from aucpr_dask.curves.points import PRECISION_RECALL, ROC
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation.alignment import chunked_alike
 from aucpr_dask.evaluation.mapping import map_rankings
 from aucpr_dask.evaluation.random_streams import SCHEME, stream_keys
-from aucpr_dask.evaluation.request import IntervalPlan, checked_plan
-from aucpr_dask.schema.options import choose, fraction
+from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ITEM, MODEL
 
 KINDS = (PRECISION_RECALL, ROC)
@@ -102,28 +103,37 @@ def curve_bands(
     True
     """
     choose(KINDS, kind, "kind")
-    level = fraction(level, "level")
-    checked_plan(IntervalPlan(("bootstrap",), level, n_resamples, seed))
+    options = EvaluationOptions.of(
+        level=level,
+        n_resamples=n_resamples,
+        seed=seed,
+        prevalence=prevalence,
+        missing=missing,
+        unjudged=unjudged,
+        positive_from=positive_from,
+    )
+    resampling = options.resampling
     over, of = ("false_positive_rate", "recall") if kind == ROC else ("recall", "precision")
     places = checked_grid(np.linspace(0, 1, 101) if grid is None else grid, over)
-    given = {"score": score, "label": label, "n_positive": n_positive}
-    inputs, request = prepare_rankings(given, prevalence, missing, unjudged, positive_from, dim)
-    if MODEL in inputs["label"].dims:
+    prepared = prepare_curves({"score": score, "label": label, "n_positive": n_positive}, options, dim)
+    arrays = prepared.arrays
+    if MODEL in arrays["label"].dims:
         raise InvalidInputError(
             "items cannot be resampled: each model has its own list of them",
             received="'label' has the dimension 'model'",
             remedy="curves without bands: curve(score, label, grid=...)",
         )
-    columns = map_rankings(
+    key = xr.DataArray(stream_keys(arrays["score"], resampling.seed, dataset))
+    columns: xr.DataArray = map_rankings(
         band_rankings,
-        inputs | {"key": xr.DataArray(stream_keys(inputs["score"], seed, dataset))},
-        request,
+        chunked_alike(arrays | {"key": key}),
         {over: places.size, _COLUMN: N_COLUMNS},
         dim,
+        options=options,
         kind=kind,
         grid=places,
-        level=level,
-        n_resamples=n_resamples,
+        level=resampling.level,
+        n_resamples=resampling.n_resamples,
     )
     columns = columns.assign_coords({over: places})
 
@@ -142,11 +152,11 @@ def curve_bands(
     bands["simultaneous_band"].attrs["description"] = "Band that holds the curve at all places at the level."
     bands.attrs = {
         "kind": kind,
-        "level": level,
+        "level": resampling.level,
         "method": METHOD,
         "resampled": "items, positives and negatives apart",
-        "n_resamples": n_resamples,
-        "seed": seed,
+        "n_resamples": resampling.n_resamples,
+        "seed": resampling.seed,
         "random_scheme": SCHEME,
-    } | ({} if prevalence is None else {"prevalence": prevalence})
+    } | ({} if prevalence is None else {"prevalence": options.prevalence})
     return bands

@@ -1,7 +1,6 @@
 """Operating points, curves on a grid and confusion matrices of the rankings of a NumPy block.
 
-Like the functions of `blocks`, those at the head of this module enter graphs by name; the rest is the plain
-mathematics of one ranking.
+The functions at the top of this module enter graphs by name; the rest is the mathematics of a single ranking.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.evaluation.rankings import Rows, check_rows, class_weights
-from aucpr_dask.evaluation.request import Request
+from aucpr_dask.evaluation.rankings import Rows, check_rows, class_weights, negative_scale
 from aucpr_dask.schema.labels import check_labels
+from aucpr_dask.schema.options import EvaluationOptions
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -37,7 +36,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Points:
-    """The operating points of one ranking, from point 0 downwards, and the totals behind its rates."""
+    """The operating points of one ranking, from point 0 downwards, and the totals in the denominators of its rates."""
 
     threshold: Floats
     true_positives: Floats
@@ -47,13 +46,17 @@ class Points:
     n_missing: int = 0
     n_unseen: float = 0.0
 
+    def scale(self, prevalence: float | None) -> float:
+        """Return by what to multiply counts of negatives for precision at another prevalence."""
+        return negative_scale(prevalence, self.n_positive, self.n_negative)
+
     def at(self, index: Array) -> Points:
         """Keep some of the points."""
         kept = self.threshold[index], self.true_positives[index], self.false_positives[index]
         return Points(*kept, self.n_positive, self.n_negative, self.n_missing, self.n_unseen)
 
 
-def curve_points(*arrays: Array, roles: tuple[str, ...], request: Request, kind: str) -> tuple[Array, ...]:
+def curve_points(*arrays: Array, roles: tuple[str, ...], options: EvaluationOptions, kind: str) -> tuple[Array, ...]:
     """Return the points of every ranking of a block: `COORDINATES`, padded with NaN, then `TOTALS`.
 
     A generalized function, ``(item), (item), ... -> (point) x 6, () x 3``; the leading dimensions broadcast.
@@ -62,12 +65,12 @@ def curve_points(*arrays: Array, roles: tuple[str, ...], request: Request, kind:
     def columns(points: Points) -> tuple[Floats, ...]:
         if kind == ACHIEVABLE:
             points = points.at(hull_vertices(points))
-        return coordinates_of(points, negative_scale(points, request.prevalence))
+        return coordinates_of(points, points.scale(options.prevalence))
 
     def describe(points: Points) -> tuple[tuple[Floats, ...], float, float]:
         return columns(points), points.n_positive, points.n_negative
 
-    rows, described = _each_ranking(arrays, roles, request, describe)
+    rows, described = _each_ranking(arrays, roles, options, describe)
     n_points = np.array([coordinates[0].size for coordinates, _, _ in described], dtype=np.int64)
     padded = np.full((len(COORDINATES), len(described), n_points.max(initial=0)), np.nan)
     for row, (coordinates, _, _) in enumerate(described):
@@ -78,7 +81,9 @@ def curve_points(*arrays: Array, roles: tuple[str, ...], request: Request, kind:
     return (*padded.reshape(len(COORDINATES), *rows.lead, padded.shape[-1]), *totals)
 
 
-def curve_on_grid(*arrays: Array, roles: tuple[str, ...], request: Request, kind: str, grid: Floats) -> Floats:
+def curve_on_grid(
+    *arrays: Array, roles: tuple[str, ...], options: EvaluationOptions, kind: str, grid: Floats
+) -> Floats:
     """Evaluate the curve of every ranking of a block on a grid: ``(item), (item), ... -> (grid)``."""
 
     def evaluate(points: Points) -> Floats:
@@ -86,17 +91,17 @@ def curve_on_grid(*arrays: Array, roles: tuple[str, ...], request: Request, kind
             return recall_on(points, grid)
         if kind == ACHIEVABLE:
             points = points.at(hull_vertices(points))
-        return precision_on(points, grid, negative_scale(points, request.prevalence))
+        return precision_on(points, grid, points.scale(options.prevalence))
 
-    rows, values = _each_ranking(arrays, roles, request, evaluate)
+    rows, values = _each_ranking(arrays, roles, options, evaluate)
     return np.array(values).reshape(*rows.lead, grid.size)
 
 
-def confusion_counts(*arrays: Array, roles: tuple[str, ...], request: Request, thresholds: Floats) -> Floats:
+def confusion_counts(*arrays: Array, roles: tuple[str, ...], options: EvaluationOptions, thresholds: Floats) -> Floats:
     """Count `CELLS` at thresholds for every ranking of a block: ``(item), (item), ... -> (threshold, cell)``."""
     given = dict(zip(roles, arrays, strict=True))
     thresholds = thresholds.astype(given["score"].dtype).astype(np.float64)
-    rows, cells = _each_ranking(arrays, roles, request, lambda points: confusion_at(points, thresholds))
+    rows, cells = _each_ranking(arrays, roles, options, lambda points: confusion_at(points, thresholds))
     return np.array(cells).reshape(*rows.lead, thresholds.size, len(CELLS))
 
 
@@ -110,7 +115,7 @@ def compare_curves(
     *,
     space: str,
 ) -> NDArray[np.int8]:
-    """Say by position in `VERDICTS` which of two curves dominates.
+    """Return the position in `VERDICTS` for two curves.
 
     A generalized function, ``(first), (first), (second), (second), (), () -> ()``.
     """
@@ -128,39 +133,33 @@ def compare_curves(
 
 
 def _each_ranking(
-    arrays: tuple[Array, ...], roles: tuple[str, ...], request: Request, use: Callable[[Points], _Result]
+    arrays: tuple[Array, ...], roles: tuple[str, ...], options: EvaluationOptions, use: Callable[[Points], _Result]
 ) -> tuple[Rows, list[_Result]]:
-    """Apply a function to the operating points of each ranking, one at a time, and check what came in."""
+    """Check the rankings of a block, and apply a function to the operating points of each, one at a time."""
     named = dict(zip(roles, arrays, strict=True))
     rows = Rows(named)
     score = rows.full(named["score"])
     n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
     if "label" in named:
-        check_labels(named["label"], request.positive_from, "label")
-    positive, negative, weight_row = class_weights(rows, {"weight": np.ones(1), **named}, request)
+        check_labels(named["label"], options.positive_from, "label")
+    positive, negative, weight_row = class_weights(rows, named, options)
     facts = {"n_missing": np.zeros(len(score)), "n_unseen": np.zeros(len(score))}
     results = []
     for row, weights in enumerate(weight_row):
-        points = operating_points(score[row], positive[weights], negative[weights], request.missing, n_given[row])
+        points = operating_points(score[row], positive[weights], negative[weights], options.missing, n_given[row])
         facts["n_missing"][row], facts["n_unseen"][row] = points.n_missing, points.n_unseen
         results.append(use(points))
-    check_rows(facts, rows, request)
+    check_rows(facts, rows, options)
     return rows, results
 
 
 def operating_points(
     score: Array, positive: Floats, negative: Floats, missing: str = "raise", n_given: float = math.nan
 ) -> Points:
-    """Return one point for each block of tied scores, from the highest, after point 0.
+    """Return point 0 and one point for each tie group, from the highest score.
 
-    Parameters
-    ----------
-    score, positive, negative : ndarray, shape (item)
-        Scores, and the weight of each item in the two classes; an item of no weight is left out.
-    missing : str
-        What NaN scores mean.
-    n_given : float
-        All positives there are, or NaN for those among the items.
+    `positive` and `negative` are the weights of each item in the two classes; items without weight are left out.
+    `n_given` is the number of all positives, or NaN if all of them are items.
     """
     carried = (positive > 0) | (negative > 0)
     scored = ~np.isnan(score)
@@ -192,15 +191,8 @@ def running_sum(values: Floats) -> Floats:
     before = np.append(0.0, sums[:-1])
     added = sums - before
     lost = (before - (sums - added)) + (values - added)
-    # Rounding may not make the sums go down: the searches below rely on their order.
+    # Rounding must not make the sums decrease: the searches below rely on their order.
     return np.maximum.accumulate(sums + np.cumsum(lost))
-
-
-def negative_scale(points: Points, prevalence: float | None) -> float:
-    """Return what multiplies counts of negatives to move precision to another prevalence."""
-    if prevalence is None or not (points.n_positive > 0 and points.n_negative > 0):
-        return 1.0
-    return points.n_positive * (1 - prevalence) / (points.n_negative * prevalence)
 
 
 def coordinates_of(points: Points, scale: float) -> tuple[Floats, ...]:
@@ -259,12 +251,12 @@ def _on_segment(x: Floats, y: Floats, end: NDArray[np.int64], target: Floats) ->
 
 
 def hull_vertices(points: Points) -> NDArray[np.int64]:
-    """Return which points are vertices of the upper convex hull in ROC space; the first and the last always are."""
+    """Return which points are vertices of the upper convex hull in ROC space, the first and the last included."""
     found, wrong = _near_one(points.true_positives), _near_one(points.false_positives)
     moves = (found[1:] != found[:-1]) | (wrong[1:] != wrong[:-1])
     kept = np.append(0, np.flatnonzero(moves) + 1)
-    # A point that is not above the line between its neighbours is no vertex, whatever becomes of the neighbours.
-    # So one pass may remove many; where passes remove few, the chain goes through the rest.
+    # A point that is not above the line between its neighbours is no vertex of the hull, so that one pass of NumPy may
+    # remove many. When passes remove few, the slower monotone chain finishes the rest.
     while kept.size > 2:
         rise, run = np.diff(found[kept]), np.diff(wrong[kept])
         above = rise[:-1] * run[1:] > rise[1:] * run[:-1]
@@ -312,19 +304,19 @@ def _complete(found: Floats, wrong: Floats, n_positive: float, n_negative: float
 
 
 def is_above(upper: Curve, lower: Curve, space: str) -> bool:
-    """Say whether a curve is nowhere below another.
+    """Whether a curve is nowhere below another.
 
-    It is, if no vertex of the lower one lies above it and none of its own lies below the lower one. A vertex is
-    compared with a segment by products of differences: exactly, as long as those are below 2**53.
+    That is so if no vertex of the lower curve is above the upper one, and no vertex of the upper curve is below the
+    lower one. Vertices are compared with segments by products of differences, which are exact up to 2**53.
     """
     if space == ROC:  # recall at the false positive rate of the vertex
-        return bool(np.all(_beside(lower, upper) <= 0) and np.all(_beside(upper, lower, at_last=False) >= 0))
+        return bool(np.all(_signs(lower, upper) <= 0) and np.all(_signs(upper, lower, at_last=False) >= 0))
     # False positives at the recall of the vertex: the fewer, the higher is precision.
     upper, lower = upper[::-1], lower[::-1]
-    return bool(np.all(_beside(lower, upper, at_last=False) >= 0) and np.all(_beside(upper, lower) <= 0))
+    return bool(np.all(_signs(lower, upper, at_last=False) >= 0) and np.all(_signs(upper, lower) <= 0))
 
 
-def _beside(vertices: Curve, curve: Curve, at_last: bool = True) -> Floats:
+def _signs(vertices: Curve, curve: Curve, at_last: bool = True) -> Floats:
     """Return the sign of y(vertex) - y(curve) at the vertex's x, with the last or the first of several y."""
     (y, x), (curve_y, curve_x) = vertices, curve
     if at_last:

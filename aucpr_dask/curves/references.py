@@ -10,6 +10,7 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.api import estimate
+from aucpr_dask.evaluation.rankings import negative_scale
 from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.variables import ESTIMATOR, ITEM
 
@@ -180,9 +181,7 @@ def _expected(n_positive: int, n_negative: int, *, name: str, prevalence: float 
 
     if name not in STEPS:
         return np.nan
-    scale = 1.0
-    if prevalence is not None and n_negative > 0:
-        scale = n_positive * (1 - prevalence) / (n_negative * prevalence)
+    scale = negative_scale(prevalence, n_positive, n_negative)
     return expected_area(name, int(n_positive), int(n_negative), scale)
 
 

@@ -1,4 +1,4 @@
-"""What a call is given, checked: options against each other, arrays against each other by label."""
+"""Arrays of a call: their types, their labels against those of the scores, and their chunks."""
 
 from __future__ import annotations
 
@@ -10,41 +10,36 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.request import Request
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import GRADE, ITEM, ITEM_ROLES, MODEL, QUERY
-from aucpr_dask.scores.validate import check_one_chunk, check_same_labels, check_unique
+from aucpr_dask.scores.validate import check_same_labels, check_unique
 
 EXACT_INTEGERS = 2**53
 Labelled = TypeVar("Labelled", xr.DataArray, xr.Variable)
 
 
-def aligned(
-    inputs: dict[str, xr.DataArray], request: Request, dim: str, *, whole_items: bool = True
-) -> dict[str, xr.DataArray]:
-    """Check labels and chunks against those of the scores, and add what the blocks need beside.
+def aligned(inputs: dict[str, xr.DataArray], options: EvaluationOptions, dim: str) -> dict[str, xr.DataArray]:
+    """Check labels against those of the scores, and add the arrays that follow from labels.
 
-    That is the order of tied items from document ids, and the names of the rankings for messages about missing
-    scores. In-memory arrays beside Dask-backed scores are chunked alike.
+    These are the order of tied items by document id, and the names of rankings for messages about missing scores.
     """
     score = inputs["score"]
     for name, array in inputs.items():
         if name != "score":
             check_same_labels(score, array, ("score", name))
-        if whole_items and array.chunks is not None and dim in array.dims:
-            check_one_chunk(array.chunks[array.get_axis_num(dim)], dim, f"variable {name!r}")
-    if request.ties == "trec_eval" and "tie_order" not in inputs:
+    if options.ties == "trec_eval" and "tie_order" not in inputs:
         inputs = inputs | {"tie_order": _tie_order_of(score, dim)}
-    names = {
-        name: xr.DataArray(np.array([str(label) for label in score.indexes[name]]), dims=name)
-        for name in (MODEL, QUERY)
-        if name in score.indexes
-    }
-    inputs = inputs | names if request.missing == "raise" else inputs
-    return chunked_alike(inputs)
+    if options.missing == "raise":
+        inputs = inputs | {
+            name: xr.DataArray(np.array([str(label) for label in score.indexes[name]]), dims=name)
+            for name in (MODEL, QUERY)
+            if name in score.indexes
+        }
+    return inputs
 
 
 def chunked_alike(inputs: dict[str, Labelled]) -> dict[str, Labelled]:
-    """Chunk what is in memory as the scores are, lest Dask cut its item axis or choose other blocks."""
+    """Chunk arrays in memory like the scores, so that Dask neither cuts their item axis nor chooses other blocks."""
     lengths = inputs["score"].chunksizes
     if not lengths:
         return inputs
@@ -57,10 +52,9 @@ def chunked_alike(inputs: dict[str, Labelled]) -> dict[str, Labelled]:
 def _tie_order_of(score: xr.DataArray, dim: str) -> xr.DataArray:
     """Return the order of document ids by descending bytes, as trec_eval breaks ties."""
     if dim not in score.indexes:
-        raise InvalidInputError(
-            "ties='trec_eval' needs to know the order of tied items",
-            received=f"neither a variable 'tie_order' nor labels on {dim!r}",
-            remedy=f"add 'tie_order', or a coordinate {dim!r} with the document ids",
+        raise without_tie_order(
+            f"neither a variable 'tie_order' nor labels on {dim!r}",
+            f"add 'tie_order', or a coordinate {dim!r} with the document ids",
         )
     documents = [str(document).encode() for document in score.indexes[dim]]
     order = sorted(range(len(documents)), key=documents.__getitem__, reverse=True)
@@ -69,8 +63,18 @@ def _tie_order_of(score: xr.DataArray, dim: str) -> xr.DataArray:
     return xr.DataArray(place, dims=dim)
 
 
+def without_tie_order(received: str, remedy: str) -> InvalidInputError:
+    """Return the error that nothing tells how to break ties."""
+    return InvalidInputError("ties='trec_eval' needs to know the order of tied items", received=received, remedy=remedy)
+
+
+def where_of(path: str) -> str | None:
+    """Return the data set that an error names; None if there is only one."""
+    return f"data set {path!r}" if path else None
+
+
 def score_inputs(dataset: xr.Dataset, positive_from: int | None, path: str) -> dict[str, xr.DataArray]:
-    """Return the variables of a score data set that an evaluation reads."""
+    """Return the variables of a score data set that an evaluation reads, without other coordinates."""
     names = ("score", "label", "weight", "positive_weight", "negative_weight", "tie_order", "n_positive")
     inputs = {name: dataset[name] for name in names if name in dataset}
     total = inputs.get("n_positive")
@@ -79,7 +83,7 @@ def score_inputs(dataset: xr.Dataset, positive_from: int | None, path: str) -> d
         if grade not in total.indexes.get(GRADE, ()):
             raise InvalidInputError(
                 "n_positive is not known at this grade",
-                where=f"data set {path!r}" if path else "variable 'n_positive'",
+                where=where_of(path) or "variable 'n_positive'",
                 received=f"positive_from={grade}",
                 allowed=f"grades {list(total.indexes.get(GRADE, ()))}",
             )
@@ -87,12 +91,21 @@ def score_inputs(dataset: xr.Dataset, positive_from: int | None, path: str) -> d
     return {name: array.drop_vars([c for c in array.coords if c not in array.dims]) for name, array in inputs.items()}
 
 
-def clusters_of(dataset: xr.Dataset) -> xr.DataArray | None:
-    """Return the number of each item's cluster, in the order of appearance; None if items have none."""
-    if "cluster" not in dataset or dataset["cluster"].dims != (ITEM,):
-        return None
-    check_same_labels(dataset["score"], dataset["cluster"], ("score", "cluster"))
-    codes, _ = pd.factorize(np.asarray(dataset["cluster"]), use_na_sentinel=False)
+def clusters_of(dataset: xr.Dataset, path: str) -> xr.DataArray:
+    """Return the number of each item's cluster, in the order of appearance."""
+    cluster = dataset.get("cluster")
+    if cluster is None or cluster.dims != (ITEM,):
+        received = (
+            "no variable 'cluster'" if cluster is None else f"'cluster' over ({', '.join(map(str, cluster.dims))})"
+        )
+        raise InvalidInputError(
+            "unit='clusters' needs to know the cluster of every item",
+            where=where_of(path),
+            received=received,
+            remedy="add a variable 'cluster' over 'item'",
+        )
+    check_same_labels(dataset["score"], cluster, ("score", "cluster"))
+    codes, _ = pd.factorize(np.asarray(cluster), use_na_sentinel=False)
     return xr.DataArray(codes.astype(np.int64), dims=ITEM)
 
 
@@ -115,7 +128,7 @@ def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]
     for name, index in labelled["score"].indexes.items():
         check_unique(index, str(name), "variable 'score'")
     _refuse_inexact(labelled["score"].data)
-    labelled["score"] = labelled["score"].astype(_float_type(labelled["score"].dtype))
+    labelled["score"] = labelled["score"].astype(_float_type(labelled["score"].dtype), copy=False)
     return labelled
 
 
@@ -125,7 +138,7 @@ def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
         name: value if isinstance(value, np.ndarray | da.Array) else np.asarray(value) for name, value in inputs.items()
     }
     _refuse_inexact(arrays["score"])
-    arrays["score"] = arrays["score"].astype(_float_type(arrays["score"].dtype))
+    arrays["score"] = arrays["score"].astype(_float_type(arrays["score"].dtype), copy=False)
     for name, array in arrays.items():
         if isinstance(array, np.ma.MaskedArray):
             raise InvalidInputError(
@@ -142,7 +155,7 @@ def _refuse_inexact(score: Any) -> None:
     wide = isinstance(score, np.ndarray) and score.dtype.kind in "iu" and score.dtype.itemsize == 8 and score.size > 0
     if wide and max(abs(int(score.min())), abs(int(score.max()))) > EXACT_INTEGERS:
         raise InvalidInputError(
-            "integer scores beyond 2**53 cannot be told apart in float64",
+            "integer scores beyond 2**53 may become equal in float64",
             where="'score'",
             received=f"scores from {score.min()} to {score.max()}",
             remedy="pass their ranks, or subtract a constant first",

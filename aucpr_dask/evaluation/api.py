@@ -1,9 +1,12 @@
-"""Labelled evaluation: NumPy, Dask or xarray in, the same kind out; lazy on Dask."""
+"""Labelled evaluation: NumPy, Dask or xarray in, the same kind out; lazy on Dask.
+
+Every call is prepared (:mod:`~aucpr_dask.evaluation.request`: all checks, one frozen record), mapped over its rankings
+(:mod:`~aucpr_dask.evaluation.mapping`) and annotated (:mod:`~aucpr_dask.evaluation.results`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import dask
@@ -11,25 +14,16 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, MissingScoresError
-from aucpr_dask.evaluation.alignment import aligned, labelled_inputs, plain_inputs, score_inputs
-from aucpr_dask.evaluation.in_chunks import evaluate_in_chunks, has_chunked_items
-from aucpr_dask.evaluation.intervals import extras_of, refuse_impossible, with_intervals
-from aucpr_dask.evaluation.mapping import map_rankings, map_variables
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation.intervals import with_intervals
+from aucpr_dask.evaluation.mapping import map_plain, map_rankings
 from aucpr_dask.evaluation.rankings import evaluate_intervals, evaluate_rankings
-from aucpr_dask.evaluation.request import (
-    IntervalPlan,
-    Request,
-    checked_plan,
-    checked_request,
-    estimator_names,
-    plan_for,
-)
-from aucpr_dask.evaluation.results import annotate
-from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import fraction, lookup
-from aucpr_dask.schema.variables import BOUND, BOUNDS, COLUMNS, ESTIMATOR, ITEM, ITEM_ROLES, METHOD, RESULT_VARIABLES
-from aucpr_dask.schema.variables import QUANTITY as _QUANTITY
+from aucpr_dask.evaluation.request import PreparedDataset, prepare, prepare_dataset
+from aucpr_dask.evaluation.results import annotate, interval_labels
+from aucpr_dask.schema.checks import fraction
+from aucpr_dask.schema.intervals import INTERVALS, interval_names
+from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.variables import BOUND, BOUNDS, COLUMNS, ESTIMATOR, ITEM, METHOD, QUANTITY, RESULT_VARIABLES
 from aucpr_dask.scores.store import item_chunk
 from aucpr_dask.scores.validate import validate_scores
 from aucpr_dask.storage.stores import Scores, map_nodes
@@ -122,7 +116,6 @@ def estimate(
     array([[1.        , 1.        ],
            [0.33333333, 0.16666667]])
     """
-    names = estimator_names(estimator)
     given = {
         "score": score,
         "label": label,
@@ -132,22 +125,25 @@ def estimate(
         "negative_weight": negative_weight,
         "n_positive": n_positive,
     }
-    inputs = {name: value for name, value in given.items() if value is not None}
-    request = checked_request(names, prevalence, missing, ties, unjudged, positive_from, set(inputs), recall_range)
+    options = EvaluationOptions.of(
+        estimators=estimator,
+        prevalence=prevalence,
+        recall_range=recall_range,
+        missing=missing,
+        ties=ties,
+        unjudged=unjudged,
+        positive_from=positive_from,
+    )
+    prepared = prepare(given, options, dim)
+    n = len(options.estimators)
     if isinstance(score, xr.DataArray):
-        stacked = map_rankings(evaluate_rankings, labelled_inputs(inputs, dim), request, _sizes_of(request), dim)
-        estimates = stacked.isel({_QUANTITY: slice(len(names))}).rename({_QUANTITY: ESTIMATOR})
-        estimates = estimates.assign_coords({ESTIMATOR: list(names)}).rename("estimate")
+        sizes = {QUANTITY: n + len(COLUMNS)}
+        stacked = map_rankings(evaluate_rankings, prepared.arrays, sizes, dim, options=options)
+        estimates = stacked.isel({QUANTITY: slice(n)}).rename({QUANTITY: ESTIMATOR}).rename("estimate")
+        estimates = estimates.assign_coords({ESTIMATOR: list(options.estimators)})
         return estimates.isel({ESTIMATOR: 0}) if isinstance(estimator, str) else estimates
-    arrays = plain_inputs(inputs)
-    if ties == "trec_eval" and "tie_order" not in arrays:
-        raise InvalidInputError(
-            "ties='trec_eval' needs to know the order of tied items",
-            received="arrays without item labels",
-            remedy="pass tie_order=, or a DataArray whose item coordinate holds the document ids",
-        )
-    columns = _rank_arrays(arrays, request)
-    chosen = columns[..., 0] if isinstance(estimator, str) else columns[..., : len(names)]
+    columns = map_plain(prepared.arrays, n + len(COLUMNS), options=options)
+    chosen = columns[..., 0] if isinstance(estimator, str) else columns[..., :n]
     return float(chosen) if isinstance(chosen, np.ndarray) and chosen.ndim == 0 else chosen
 
 
@@ -188,25 +184,30 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
     >>> interval(0.8, 50).round(4)
     array([0.6667, 0.8889])
     """
-    methods = _formula_methods(method)
-    level = fraction(level, "level")
+    methods = _formula_intervals(method)
+    kwargs: dict[str, Any] = {"methods": methods, "level": fraction(level, "level")}
+    arrays, sizes = (estimate, n_positive), {METHOD: len(methods), BOUND: len(BOUNDS)}
     bounds: Any
-    if isinstance(estimate, xr.DataArray) or isinstance(n_positive, xr.DataArray):
-        bounds = _intervals_labelled(xr.DataArray(estimate), xr.DataArray(n_positive), methods, level)
-        return bounds.isel({METHOD: 0}) if isinstance(method, str) else bounds
-    if isinstance(estimate, da.Array) or isinstance(n_positive, da.Array):
-        bounds = da.apply_gufunc(
+    if any(isinstance(array, xr.DataArray) for array in arrays):
+        bounds = xr.apply_ufunc(
             evaluate_intervals,
-            f"(),()->({METHOD},{BOUND})",
-            da.asarray(estimate),
-            da.asarray(n_positive),
-            output_dtypes=np.float64,
-            output_sizes={METHOD: len(methods), BOUND: 2},
-            methods=methods,
-            level=level,
+            *map(xr.DataArray, arrays),
+            output_core_dims=[list(sizes)],
+            kwargs=kwargs,
+            dask="parallelized",
+            output_dtypes=[np.float64],
+            dask_gufunc_kwargs={"output_sizes": sizes},
+            keep_attrs=False,
+        ).assign_coords(interval_labels(**kwargs))
+        return bounds.isel({METHOD: 0}) if isinstance(method, str) else bounds
+    if any(isinstance(array, da.Array) for array in arrays):
+        signature, lazy = f"(),()->({METHOD},{BOUND})", map(da.asarray, arrays)
+        dtype = np.float64
+        bounds = da.apply_gufunc(
+            evaluate_intervals, signature, *lazy, output_dtypes=dtype, output_sizes=sizes, **kwargs
         )
     else:
-        bounds = evaluate_intervals(np.asarray(estimate), np.asarray(n_positive), methods=methods, level=level)
+        bounds = evaluate_intervals(*map(np.asarray, arrays), **kwargs)
     return bounds[..., 0, :] if isinstance(method, str) else bounds
 
 
@@ -284,155 +285,71 @@ def evaluate(
     >>> result["estimate"].sel(estimator="average_precision").values.round(4)
     array([1.    , 0.4167])
     """
-    options = {name: value for name, value in locals().items() if name != "scores"}
-    validate_scores(scores, positive_from=positive_from)
+    options = EvaluationOptions.of(
+        estimators=estimators,
+        intervals=intervals,
+        level=level,
+        prevalence=prevalence,
+        recall_range=recall_range,
+        missing=missing,
+        ties=ties,
+        unjudged=unjudged,
+        positive_from=positive_from,
+        n_resamples=n_resamples,
+        seed=seed,
+        unit=unit,
+        keep_replicates=keep_replicates,
+        prevalence_design=prevalence_design,
+        n_folds=n_folds,
+    )
+    return evaluate_scores(scores, options)
+
+
+def evaluate_scores(scores: Scores, options: EvaluationOptions) -> Scores:
+    """Evaluate one data set, or a tree of data sets."""
+    validate_scores(scores, positive_from=options.positive_from)
     scores = map_nodes(scores, lambda path, dataset: dataset if dataset["score"].size else dataset.compute())
-    return map_nodes(scores, lambda path, dataset: evaluate_dataset(dataset, path, **options))
+    return map_nodes(scores, lambda path, dataset: evaluate_dataset(dataset, path, options))
 
 
-def evaluate_dataset(dataset: xr.Dataset, path: str, **options: Any) -> xr.Dataset:
-    """Evaluate one data set under the name by which its resamples are drawn."""
-    variables, request, plan = evaluate_variables(dataset, path, **options)
-    kept = {str(dim) for variable in variables.values() for dim in variable.dims}
-    labels = {name: dataset.coords[name].variable for name in map(str, dataset.indexes) if name in kept}
-    whole = xr.Dataset(variables, labels | plan.labels() | {ESTIMATOR: _strings(request.estimators)})
-    return annotate(whole, request, plan, dataset.attrs)
+def evaluate_dataset(dataset: xr.Dataset, path: str, options: EvaluationOptions) -> xr.Dataset:
+    """Evaluate one validated data set; `path` is the name by which its resamples are drawn."""
+    prepared = prepare_dataset(dataset, path, options)
+    return annotate(evaluate_variables(prepared), prepared, dataset)
 
 
-def evaluate_variables(
-    dataset: xr.Dataset,
-    path: str,
-    estimators: str | Sequence[str] = ("average_precision",),
-    intervals: str | Sequence[str] = ("logit",),
-    level: float = 0.95,
-    *,
-    prevalence: float | None = None,
-    recall_range: tuple[float, float] = (0.0, 1.0),
-    missing: str = "raise",
-    ties: str = "block",
-    unjudged: str = "negative",
-    positive_from: int | None = None,
-    **resampling: Any,
-) -> tuple[dict[str, xr.Variable], Request, IntervalPlan]:
-    """Evaluate one data set without labelling the result; return also what was asked for, checked."""
-    plan = checked_plan(IntervalPlan(_methods(intervals), fraction(level, "level"), **resampling))
-    labelled = score_inputs(dataset, positive_from, path)
-    plan = plan_for(dataset, labelled, plan)
-    names = estimator_names(estimators)
-    request = checked_request(names, prevalence, missing, ties, unjudged, positive_from, set(labelled), recall_range)
-    _refuse_known_missing(dataset, request, path)
-    refuse_impossible(labelled, dataset, request, plan, path)
-    labelled = aligned(labelled, request, ITEM, whole_items=False)
-    inputs = {name: array.variable for name, array in labelled.items()}
-    ranked = replace(request, extras=extras_of(request, plan, inputs))
-    stacked = map_variables(evaluate_rankings, inputs, ranked, _sizes_of(ranked), ITEM)
-    result = _estimates(stacked, request, len(ranked.extras))
-    extras = {name: stacked.isel({_QUANTITY: len(names) + i}) for i, name in enumerate(ranked.extras)}
-    result |= with_intervals(result, extras, inputs, dataset, request, plan, path)
-    return {name: result[name] for name in RESULT_VARIABLES if name in result}, request, plan
-
-
-def evaluate_part(dataset: xr.Dataset, path: str, **options: Any) -> dict[str, xr.Variable]:
+def evaluate_part(
+    dataset: xr.Dataset, path: str, options: EvaluationOptions, first_resample: int = 0
+) -> dict[str, xr.Variable]:
     """Read and evaluate a part of an open store: at once, or chunk after chunk if its items are stored in several."""
     chunk = item_chunk(dataset)
     if chunk is None:
-        return evaluate_variables(dataset.load(), path, **options)[0]
-    variables, _, _ = evaluate_variables(dataset.chunk({ITEM: chunk}), path, **options)
+        return evaluate_variables(prepare_dataset(dataset.load(), path, options, first_resample))
+    variables = evaluate_variables(prepare_dataset(dataset.chunk({ITEM: chunk}), path, options, first_resample))
     return dask.compute(variables, scheduler="synchronous")[0]  # type: ignore[no-any-return]
 
 
-def _estimates(stacked: xr.Variable, request: Request, n_extras: int) -> dict[str, xr.Variable]:
-    n_estimators = len(request.estimators)
-    estimates = stacked.isel({_QUANTITY: slice(n_estimators)})
-    first = n_estimators + n_extras
-    column = {name: stacked.isel({_QUANTITY: first + position}) for position, name in enumerate(COLUMNS)}
-    return {
+def evaluate_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
+    """Evaluate the rankings of a data set once, and their intervals from that."""
+    options, extras = prepared.options, prepared.extras
+    n, first = len(options.estimators), len(options.estimators) + len(extras)
+    sizes = {QUANTITY: first + len(COLUMNS)}
+    stacked = map_rankings(evaluate_rankings, prepared.arrays, sizes, options=options, extras=extras)
+    estimates = stacked.isel({QUANTITY: slice(n)})
+    column = {name: stacked.isel({QUANTITY: first + position}) for position, name in enumerate(COLUMNS)}
+    result = column | {
         "estimate": xr.Variable((*estimates.dims[:-1], ESTIMATOR), estimates.data),
-        "n_positive": column["n_positive"],
-        "n_negative": column["n_negative"],
         "n_missing": column["n_missing"].astype(np.int64),
-        "prevalence": column["prevalence"],
         "flags": column["flags"].astype(np.int32),
     }
+    of_extras = {name: stacked.isel({QUANTITY: n + position}) for position, name in enumerate(extras)}
+    found = with_intervals(result, of_extras, prepared)
+    return {name: found[name] for name in RESULT_VARIABLES if name in found}
 
 
-def _sizes_of(request: Request) -> dict[str, int]:
-    return {_QUANTITY: len(request.estimators) + len(request.extras) + len(COLUMNS)}
-
-
-def _rank_arrays(arrays: dict[str, Any], request: Request) -> Any:
-    roles = tuple(arrays)
-    if not any(isinstance(array, da.Array) for array in arrays.values()):
-        return evaluate_rankings(*arrays.values(), roles=roles, request=request)
-    lazy = [a if isinstance(a, da.Array) else da.from_array(a, chunks=-1) for a in arrays.values()]
-    if any(role in ITEM_ROLES and has_chunked_items(array) for role, array in zip(roles, lazy, strict=True)):
-        return evaluate_in_chunks(*lazy, roles=roles, request=request)
-    signature = ",".join(f"({ITEM})" if role in ITEM_ROLES else "()" for role in roles) + f"->({_QUANTITY})"
-    return da.apply_gufunc(
-        evaluate_rankings,
-        signature,
-        *lazy,
-        output_dtypes=np.float64,
-        output_sizes=_sizes_of(request),
-        roles=roles,
-        request=request,
-    )
-
-
-def _intervals_labelled(
-    estimates: xr.DataArray, n_positive: xr.DataArray, methods: tuple[str, ...], level: float
-) -> xr.DataArray:
-    bounds = xr.apply_ufunc(
-        evaluate_intervals,
-        estimates,
-        n_positive,
-        output_core_dims=[[METHOD, BOUND]],
-        kwargs={"methods": methods, "level": level},
-        dask="parallelized",
-        output_dtypes=[np.float64],
-        dask_gufunc_kwargs={"output_sizes": {METHOD: len(methods), BOUND: len(BOUNDS)}},
-        keep_attrs=False,
-    )
-    return bounds.assign_coords(IntervalPlan(methods, level).labels())  # type: ignore[no-any-return]
-
-
-def _strings(values: Sequence[str]) -> np.ndarray:
-    return np.array(values, dtype=object)
-
-
-def _refuse_known_missing(dataset: xr.Dataset, request: Request, path: str) -> None:
-    counts = dataset.get("n_missing")
-    if request.missing != "raise" or counts is None or not isinstance(counts.data, np.ndarray) or not counts.any():
-        return
-    if request.unjudged == "drop" or {"weight", "positive_weight"} & set(dataset.data_vars):
-        return  # the counts include items that may be left out: the blocks will tell
-    worst = counts.data.ravel().argsort(kind="stable")[::-1][:5]
-    parts = []
-    for flat in worst[counts.data.ravel()[worst] > 0]:
-        index = np.unravel_index(flat, counts.shape)
-        names = [
-            f"{dim} {str(dataset.indexes[dim][i]) if dim in dataset.indexes else i!r}"
-            for dim, i in zip(counts.dims, index, strict=True)
-        ]
-        parts.append(f"{', '.join(names)}: {int(counts.data[index])}")
-    raise MissingScoresError(
-        "missing scores (NaN)",
-        where=(f"data set {path!r}, " if path else "") + "variable 'score'",
-        received=f"NaN scores in {int((counts > 0).sum())} rankings, most in {'; '.join(parts)}",
-        allowed="no NaN under missing='raise'",
-        remedy="choose what a missing score means: missing='drop', 'last' or 'unretrieved' (--missing)",
-    )
-
-
-def _methods(method: str | Sequence[str]) -> tuple[str, ...]:
-    methods = (method,) if isinstance(method, str) else tuple(method)
-    if len(set(methods)) < len(methods):
-        raise InvalidInputError("name each interval once", received=repr(method))
-    return tuple(lookup(INTERVALS, name, "interval method").name for name in methods)
-
-
-def _formula_methods(method: str | Sequence[str]) -> tuple[str, ...]:
-    methods = _methods(method)
+def _formula_intervals(method: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of intervals that follow from the estimate and the positives alone."""
+    methods = interval_names(method)
     for name in methods:
         if not INTERVALS[name].is_formula:
             raise InvalidInputError(

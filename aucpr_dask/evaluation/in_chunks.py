@@ -1,7 +1,7 @@
 """Rankings whose items are in several chunks, evaluated exactly in two passes over them; nothing is gathered.
 
-In the first pass every chunk returns the scores of its positives, which are merged in a tree. In the second one they go
-to every chunk, which counts its negatives between them; counts are added in a tree, and the areas follow from them.
+In the first pass every chunk returns the scores of its positives, which are merged in a tree. In the second pass these
+go to every chunk, which counts its negatives between them. The counts are added in a tree, and yield the areas.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from aucpr_dask.evaluation.chunk_passes import (
     merge_positives,
     tally_negatives,
 )
-from aucpr_dask.evaluation.request import Request
 from aucpr_dask.schema.estimators import parse_estimator
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import COLUMNS, ITEM, ITEM_ROLES
 
 WHOLE_ONLY = ("binormal", "interpolated_mean", "interpolated_median")  # they need more than counts between positives
@@ -31,25 +31,24 @@ MERGED_AT_ONCE = 4
 
 
 def has_chunked_items(array: Any, axis: int = -1) -> bool:
-    """Tell whether an array is a Dask one whose item axis is in several chunks."""
+    """Whether an array is a Dask one whose item axis is in several chunks."""
     chunks: tuple[tuple[int, ...], ...] = getattr(array, "chunks", None) or ()
     return bool(chunks) and len(chunks[axis]) > 1
 
 
-def refuse_whole_only(roles: set[str], request: Request) -> None:
-    """Raise if these rankings can be evaluated only with all their items in one place."""
-    whole_only = [name for name in request.estimators if parse_estimator(name)[0].name in WHOLE_ONLY]
-    for clash, what in (
-        (bool(whole_only), ", ".join(whole_only)),
-        (bool(roles & {"weight", "positive_weight", "negative_weight"}), "weights and soft labels"),
-        (request.ties == "trec_eval", "ties='trec_eval'"),
-    ):
-        if clash:
-            raise needs_whole_rankings(what)
+def refuse_whole_only(roles: set[str], options: EvaluationOptions) -> None:
+    """Raise if these rankings can be evaluated only with all their items in one chunk."""
+    whole_only = [name for name in options.estimators if parse_estimator(name)[0].name in WHOLE_ONLY]
+    if whole_only:
+        raise needs_whole_rankings(", ".join(whole_only))
+    if roles & {"weight", "positive_weight", "negative_weight"}:
+        raise needs_whole_rankings("weights and soft labels")
+    if options.ties == "trec_eval":
+        raise needs_whole_rankings("ties='trec_eval'")
 
 
 def needs_whole_rankings(what: str, dim: str = ITEM) -> ChunkError:
-    """Return the error that something cannot be had of items in several chunks."""
+    """Return the error that something cannot be computed from items in several chunks."""
     return ChunkError(
         f"this needs all items of a ranking in one place, and the dimension {dim!r} is in several chunks",
         received=what,
@@ -59,40 +58,25 @@ def needs_whole_rankings(what: str, dim: str = ITEM) -> ChunkError:
     )
 
 
-def evaluate_in_chunks(*arrays: Any, roles: tuple[str, ...], request: Request) -> da.Array:
-    """Evaluate rankings as `blocks.evaluate_rankings` does, lazily, whatever the chunks of their items.
-
-    Parameters
-    ----------
-    *arrays : array
-        One for each of `roles`; leading dimensions broadcast, and the last axis of scores and labels is that of items.
-    roles : tuple of str
-    request : Request
-
-    Returns
-    -------
-    dask.array.Array of float64, shape (..., estimators + extras + 4)
-
-    Raises
-    ------
-    ChunkError
-        If this needs whole rankings.
-    """
-    refuse_whole_only(set(roles), request)
+def evaluate_in_chunks(
+    *arrays: Any, roles: tuple[str, ...], options: EvaluationOptions, extras: tuple[str, ...] = ()
+) -> da.Array:
+    """Evaluate rankings as :func:`~aucpr_dask.evaluation.rankings.evaluate_rankings` does, lazily, in any chunks."""
+    refuse_whole_only(set(roles), options)
     named = {role: _lazy(array) for role, array in zip(roles, arrays, strict=True)}
     n_lead = max(array.ndim - (role in ITEM_ROLES) for role, array in named.items())
     items = {role: named.pop(role) for role in ("score", "label")}
-    # Under names of its own, what the second pass reads is read again; else the first pass would leave it in memory.
+    # Under other names, the second pass reads its input again; else the first pass would leave it in memory.
     items_again = dict(zip(items, clone(*items.values(), seed="second pass"), strict=True))
 
-    parts = map_items(collect_positives, items, n_lead, request=request)
+    parts = map_items(collect_positives, items, n_lead, options=options)
     positives = reduce_items(parts, merge_positives)
     known = {"positives": positives} | named
-    checked = _map(check_positives, known, n_lead, roles=tuple(known), request=request)
-    tallies = map_items(tally_negatives, items_again | {"positives": checked}, n_lead, request=request)
+    checked = _map(check_positives, known, n_lead, roles=tuple(known), options=options)
+    tallies = map_items(tally_negatives, items_again | {"positives": checked}, n_lead, options=options)
     counted = {"positives": checked, "tally": reduce_items(tallies, add_tallies)} | named
-    n_quantities = len(request.estimators) + len(request.extras) + len(COLUMNS)
-    return _map(finish_rankings, counted, n_lead, n_quantities, roles=tuple(counted), request=request)
+    n_quantities = len(options.estimators) + len(extras) + len(COLUMNS)
+    return _map(finish_rankings, counted, n_lead, n_quantities, roles=tuple(counted), options=options, extras=extras)
 
 
 def _lazy(array: Any) -> da.Array:
@@ -100,9 +84,9 @@ def _lazy(array: Any) -> da.Array:
 
 
 def _indexed(named: dict[str, da.Array], n_lead: int) -> tuple[list[Any], tuple[int, ...]]:
-    """Return arrays, each with the numbers of its axes, and the leading ones of all; those of items have `n_lead`.
+    """Return arrays, each with the numbers of its axes, and the leading axes of all; axis `n_lead` is that of items.
 
-    Leading axes are counted from the last, as broadcasting does.
+    Leading axes are counted from the last, as in broadcasting.
     """
     pairs: list[Any] = []
     lead: set[int] = set()
@@ -117,9 +101,9 @@ def _indexed(named: dict[str, da.Array], n_lead: int) -> tuple[list[Any], tuple[
 def map_items(
     function: Callable[..., Any], named: dict[str, da.Array], n_lead: int, *for_all: da.Array, **kwargs: Any
 ) -> da.Array:
-    """Map a block function over chunks of items; along their axis, what it returns stands for one element.
+    """Map a block function over chunks of items; its result is one element along their axis.
 
-    Vectors `for_all`, in one chunk, go to every call as they are.
+    Vectors `for_all`, in one chunk, are passed to every call.
     """
     pairs, lead = _indexed(named, n_lead)
     for number, vector in enumerate(for_all, start=n_lead + 1):
@@ -136,7 +120,7 @@ def _map(
     n_quantities: int | None = None,
     **kwargs: Any,
 ) -> da.Array:
-    """Map a block function over what is known of rankings: to something for each block, or to a row of numbers each."""
+    """Map a block function over facts about rankings: to an object for each block, or to a row of numbers for each."""
     pairs, lead = _indexed(named, n_lead)
     if n_quantities is None:
         return da.blockwise(function, lead, *pairs, dtype=object, meta=np.empty((0,) * len(lead), object), **kwargs)  # type: ignore[no-any-return]
@@ -147,10 +131,10 @@ def _map(
 def reduce_items(parts: da.Array, merge: Callable[..., Any]) -> da.Array:
     """Merge along the axis of items, in a tree."""
     meta = np.empty((0,) * (parts.ndim - 1), object)
-    options = {"axis": -1, "concatenate": False, "split_every": MERGED_AT_ONCE, "dtype": object, "meta": meta}
-    return da.reduction(parts, as_it_is, merge, **options)  # type: ignore[no-any-return]
+    settings = {"axis": -1, "concatenate": False, "split_every": MERGED_AT_ONCE, "dtype": object, "meta": meta}
+    return da.reduction(parts, unchanged, merge, **settings)  # type: ignore[no-any-return]
 
 
-def as_it_is(part: Any, axis: Any, keepdims: Any) -> Any:
-    """Return what a chunk has said: the first step of a reduction, which has nothing to do."""
+def unchanged(part: Any, axis: Any, keepdims: Any) -> Any:
+    """Return the result of a chunk: the first step of a reduction, which has nothing to do."""
     return part

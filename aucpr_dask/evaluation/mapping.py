@@ -1,56 +1,62 @@
-"""Map a function of NumPy blocks over labelled or lazy inputs."""
+"""Map a function of NumPy blocks over rankings: at once on NumPy, lazily on Dask, with dimensions on xarray."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.evaluation.alignment import Labelled, aligned, chunked_alike
+from aucpr_dask.evaluation.alignment import Labelled
 from aucpr_dask.evaluation.in_chunks import evaluate_in_chunks, has_chunked_items, needs_whole_rankings
 from aucpr_dask.evaluation.rankings import evaluate_rankings
-from aucpr_dask.evaluation.request import Request
-from aucpr_dask.schema.variables import (
-    ITEM_ROLES,
-)
+from aucpr_dask.schema.variables import ITEM, ITEM_ROLES
 
 
 def map_rankings(
     function: Callable[..., Any],
-    inputs: dict[str, xr.DataArray],
-    request: Request,
-    sizes: dict[str, int],
-    dim: str,
-    **kwargs: Any,
-) -> xr.DataArray:
-    """Map a block function over the leading dimensions of inputs whose labels are checked first."""
-    return map_variables(function, aligned(inputs, request, dim, whole_items=False), request, sizes, dim, **kwargs)
-
-
-def map_variables(
-    function: Callable[..., Any],
-    inputs: dict[str, Labelled],
-    request: Request,
-    sizes: dict[str, int],
-    dim: str,
+    arrays: Mapping[str, Labelled],
+    sizes: Mapping[str, int],
+    dim: str = ITEM,
     **kwargs: Any,
 ) -> Labelled:
-    """Map a block function over inputs that are aligned; of variables, there are no labels to compare at every step."""
-    inputs = chunked_alike(inputs)
-    in_chunks = any(has_chunked_items(a, a.get_axis_num(dim)) for a in inputs.values() if dim in a.dims)
+    """Map a function over the leading dimensions of prepared arrays; its results have the dimensions of `sizes`.
+
+    Of variables, there are no labels to compare again at every step.
+    """
+    in_chunks = any(dim in a.dims and has_chunked_items(a, a.get_axis_num(dim)) for a in arrays.values())
     if in_chunks and function is not evaluate_rankings:
         raise needs_whole_rankings(function.__name__.replace("_", " "), dim)
-    roles = tuple(inputs)
     return xr.apply_ufunc(  # type: ignore[no-any-return]
         evaluate_in_chunks if in_chunks else function,
-        *inputs.values(),
-        input_core_dims=[[dim] if role in ITEM_ROLES else [] for role in roles],
+        *arrays.values(),
+        input_core_dims=core_dims(arrays, dim),
         output_core_dims=[list(sizes)],
-        kwargs={"roles": roles, "request": request, **kwargs},
+        kwargs={"roles": tuple(arrays), **kwargs},
         dask="allowed" if in_chunks else "parallelized",
         output_dtypes=[np.float64],
-        dask_gufunc_kwargs={"output_sizes": sizes},
+        dask_gufunc_kwargs={"output_sizes": dict(sizes)},
         keep_attrs=False,
+    )
+
+
+def core_dims(arrays: Mapping[str, Labelled], dim: str) -> list[list[str]]:
+    """Return which arrays have an item axis, as `xarray.apply_ufunc` takes it."""
+    return [[dim] if role in ITEM_ROLES else [] for role in arrays]
+
+
+def map_plain(arrays: Mapping[str, Any], n_quantities: int, **kwargs: Any) -> Any:
+    """Evaluate the rankings of NumPy or Dask arrays; quantities are on the last axis."""
+    roles = tuple(arrays)
+    if not any(isinstance(array, da.Array) for array in arrays.values()):
+        return evaluate_rankings(*arrays.values(), roles=roles, **kwargs)
+    lazy = [a if isinstance(a, da.Array) else da.from_array(a, chunks=-1) for a in arrays.values()]
+    if any(role in ITEM_ROLES and has_chunked_items(array) for role, array in zip(roles, lazy, strict=True)):
+        return evaluate_in_chunks(*lazy, roles=roles, **kwargs)
+    signature = ",".join(f"({ITEM})" if role in ITEM_ROLES else "()" for role in roles) + "->(quantity)"
+    sizes = {"quantity": n_quantities}
+    return da.apply_gufunc(
+        evaluate_rankings, signature, *lazy, output_dtypes=np.float64, output_sizes=sizes, roles=roles, **kwargs
     )

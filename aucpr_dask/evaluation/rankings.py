@@ -1,22 +1,22 @@
-"""Functions on NumPy blocks: the only callables that enter a graph.
+"""Functions on the NumPy blocks of a graph: estimates and flags of every ranking.
 
-They are module-level functions, so they travel to workers by name; the compiled kernels are imported
-where they are first needed and never leave their process.
+They are module-level functions, which are pickled by name; compiled kernels are imported where they are first needed
+and never leave their process.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, InvalidInputError, MissingScoresError
-from aucpr_dask.evaluation.request import Request
 from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.labels import check_labels, check_weights
-from aucpr_dask.schema.options import MISSING
+from aucpr_dask.schema.options import MISSING, EvaluationOptions
 from aucpr_dask.schema.variables import COLUMNS, FLAG_BITS, ITEM_ROLES
 
 if TYPE_CHECKING:
@@ -29,90 +29,88 @@ HEAVY_TIES = 0.1
 INVERTED_BY = 3.0
 
 
-def evaluate_rankings(*arrays: Array, roles: tuple[str, ...], request: Request) -> NDArray[np.float64]:
-    """Evaluate every ranking of a block.
+def evaluate_rankings(
+    *arrays: Array, roles: tuple[str, ...], options: EvaluationOptions, extras: tuple[str, ...] = ()
+) -> NDArray[np.float64]:
+    """Evaluate every ranking of a block: estimates, then `extras` of average precision, then `COLUMNS`.
 
-    A generalized function: ``(item), (item), ... -> (quantity)``; the leading dimensions broadcast.
-
-    Parameters
-    ----------
-    *arrays : ndarray
-        One for each of `roles`.
-    roles : tuple of str
-        ``score``, ``label``, ``tie_order``, ``weight``, ``positive_weight``, ``negative_weight`` (their last
-        axis is the item axis), ``n_positive``, and the names of the rankings, ``model`` and ``query``.
-    request : Request
-
-    Returns
-    -------
-    ndarray of float64, shape (..., estimators + extras + 5)
-        The estimates, the extras, then `COLUMNS`.
-
-    Raises
-    ------
-    MissingScoresError
-        If a score is NaN under ``missing="raise"``.
-    InvalidInputError
-        If a label or weight is outside its domain, or `n_positive` is less than the positives there are.
+    A generalized function, ``(item), (item), ... -> (quantity)``, whose leading dimensions broadcast. The roles of
+    arrays are ``score``, ``label``, ``tie_order``, ``weight``, ``positive_weight`` and ``negative_weight``, whose last
+    axis is that of the items; ``n_positive``; and the names of rankings, ``model`` and ``query``.
     """
     named = dict(zip(roles, arrays, strict=True))
     rows = Rows(named)
-    targets = targets_of(request)
+    targets = targets_of(options, extras)
     codes = targets.codes
-    options = options_of(request)
+    reading = reading_of(options)
     score = rows.full(named["score"])
     if "label" in named:
-        check_labels(named["label"], request.positive_from, "label")
-    if "weight" in named or "positive_weight" in named:
-        out = _evaluate_weighted(rows, named, request, options, targets)
+        check_labels(named["label"], options.positive_from, "label")
+    if is_weighted(named):
+        out = _evaluate_weighted(rows, named, options, reading, targets)
     else:
         label, label_row = rows.distinct(named["label"].astype(np.int8, copy=False))
         n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
-        out = _evaluate_hard(score, label, label_row, n_given, options, targets)
-        if request.ties == "trec_eval":
+        out = _evaluate_hard(score, label, label_row, n_given, reading, targets)
+        if options.ties == "trec_eval":
             tie_order, tie_row = rows.distinct(named["tie_order"])
-            for row in np.flatnonzero(_order_matters(out, targets, request.missing)):
-                strict = ranks(score[row], tie_order[tie_row[row]], request.missing)
+            for row in np.flatnonzero(_order_matters(out, targets, options.missing)):
+                strict = ranks(score[row], tie_order[tie_row[row]], options.missing)
                 again = _evaluate_hard(
-                    strict[None], label, label_row[row : row + 1], n_given[row : row + 1], options, targets
+                    strict[None], label, label_row[row : row + 1], n_given[row : row + 1], reading, targets
                 )
                 out[row, : codes.size] = again[0, : codes.size]
-    return finished(out, codes.size, rows, request)
+    return finished(out, codes.size, rows, options)
 
 
-def finished(out: NDArray[np.float64], n_codes: int, rows: Rows, request: Request) -> NDArray[np.float64]:
+def finished(out: NDArray[np.float64], n_codes: int, rows: Rows, options: EvaluationOptions) -> NDArray[np.float64]:
+    """Check the facts that the kernels found, and return `COLUMNS` in their place."""
     """Check what the kernels say of every ranking, and put `COLUMNS` in its place behind the numbers asked for."""
     from aucpr_dask import kernels
 
     facts = dict(zip(kernels.COLUMNS, out[:, n_codes:].T, strict=True))
-    check_rows(facts, rows, request)
+    check_rows(facts, rows, options)
     n_items = facts["n_positive"] + facts["n_negative"]
     prevalence = facts["n_positive"] / np.where(n_items > 0, n_items, np.nan)
     columns = [facts["n_positive"], facts["n_negative"], facts["n_missing"], prevalence, _flags(facts)]
     return np.column_stack([out[:, :n_codes], *columns]).reshape(*rows.lead, n_codes + len(COLUMNS))
 
 
-def options_of(request: Request) -> Options:
-    """Return what labels, missing scores and ties mean, by code."""
+def is_weighted(named: Container[Any]) -> bool:
+    """Whether items have weights, or soft labels."""
+    return "weight" in named or "positive_weight" in named
+
+
+def reading_of(options: EvaluationOptions) -> Options:
+    """Return how kernels read labels, missing scores and ties."""
     from aucpr_dask import kernels
 
     return kernels.Options(
-        positive_from=request.positive_from or 1,
-        drop_unjudged=int(request.unjudged == "drop"),
-        missing=MISSING.index(request.missing),
-        expect_ties=int(request.ties == "expectation"),
-        prevalence=np.nan if request.prevalence is None else request.prevalence,
+        positive_from=options.positive_from or 1,
+        drop_unjudged=int(options.unjudged == "drop"),
+        missing=MISSING.index(options.missing),
+        expect_ties=int(options.ties == "expectation"),
+        prevalence=np.nan if options.prevalence is None else options.prevalence,
     )
 
 
-def targets_of(request: Request) -> Targets:
-    """Return the estimators by code and parameter, the extras behind them, and the range of recall."""
+def targets_of(options: EvaluationOptions, extras: tuple[str, ...] = ()) -> Targets:
+    """Return what kernels compute: estimators by code and parameter, then extras; and the range of recall."""
     from aucpr_dask import kernels
+    from aucpr_dask.kernels import codes as code_of
 
-    parsed = [parse_estimator(name) for name in request.estimators]
-    codes = [spec.code for spec, _ in parsed] + [kernels.EXTRA_CODES[name] for name in request.extras]
-    parameters = [parameter for _, parameter in parsed] + [np.nan] * len(request.extras)
-    return kernels.targets_of(codes, parameters, request.recall_range)
+    parsed = [parse_estimator(name) for name in options.estimators]
+    codes = [getattr(code_of, spec.name.upper()) for spec, _ in parsed]
+    codes += [kernels.EXTRA_CODES[name] for name in extras]
+    parameters = [parameter for _, parameter in parsed] + [np.nan] * len(extras)
+    return kernels.targets_of(codes, parameters, options.recall_range)
+
+
+def negative_scale(prevalence: float | None, n_positive: float, n_negative: float) -> float:
+    """Return by what to multiply counts of negatives for precision at another prevalence, as the kernels do."""
+    if prevalence is None or not (n_positive > 0 and n_negative > 0):
+        return 1.0
+    return n_positive * (1.0 - prevalence) / (n_negative * prevalence)
 
 
 def _evaluate_hard(
@@ -120,19 +118,19 @@ def _evaluate_hard(
     label: Array,
     label_row: NDArray[np.int64],
     n_given: NDArray[np.float64],
-    options: Options,
+    reading: Options,
     targets: Targets,
 ) -> NDArray[np.float64]:
-    """Take the shorter way if the blocks of positives are all that the estimators need."""
+    """Sort only the positives where their tie groups are all that the estimators need."""
     from aucpr_dask import kernels
 
     if targets.are_basic:
-        return kernels.evaluate_rows(score, label, label_row, n_given, options, targets.codes)
-    return kernels.evaluate_all_rows(score, label, label_row, n_given, options, targets)
+        return kernels.evaluate_rows(score, label, label_row, n_given, reading, targets.codes)
+    return kernels.evaluate_all_rows(score, label, label_row, n_given, reading, targets)
 
 
 def _evaluate_weighted(
-    rows: Rows, named: dict[str, Array], request: Request, options: Options, targets: Targets
+    rows: Rows, named: dict[str, Array], options: EvaluationOptions, reading: Options, targets: Targets
 ) -> NDArray[np.float64]:
     """Evaluate items with weights; a soft label belongs to both classes."""
     from aucpr_dask import kernels
@@ -146,7 +144,7 @@ def _evaluate_weighted(
             allowed=f"up to {kernels.MOST_WEIGHTED}",
         )
     if "label" in named:
-        is_item, is_positive = _memberships(named["label"], request)
+        is_item, is_positive = memberships(named["label"], options)
         classes = is_item.astype(np.int8) + is_positive  # 0 left out, 1 negative, 2 positive
         positive = negative = named["weight"]
     else:
@@ -155,16 +153,16 @@ def _evaluate_weighted(
     positive, weight_row = rows.distinct(positive.astype(np.float64, copy=False))
     negative, _ = rows.distinct(negative.astype(np.float64, copy=False))
     items = rows.full(named["score"]), *rows.distinct(classes), positive, negative, weight_row
-    return kernels.evaluate_weighted_rows(*items, options, targets)
+    return kernels.evaluate_weighted_rows(*items, reading, targets)
 
 
-def _memberships(label: Array, request: Request) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Tell which labels make an item, and which a positive one."""
-    return label >= (0 if request.unjudged == "drop" else -1), label >= (request.positive_from or 1)
+def memberships(label: Array, options: EvaluationOptions) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which labels belong to items, and which to positive ones."""
+    return label >= (0 if options.unjudged == "drop" else -1), label >= (options.positive_from or 1)
 
 
 class Rows:
-    """How the leading dimensions of a block's arrays unfold into rows, one a ranking."""
+    """How the leading dimensions of a block's arrays unfold into rows, one for each ranking."""
 
     def __init__(self, named: dict[str, Array]) -> None:
         item_arrays = {name: array for name, array in named.items() if name in ITEM_ROLES}
@@ -190,7 +188,7 @@ class Rows:
         return np.ascontiguousarray(np.broadcast_to(array, (*self.lead, array.shape[-1])).reshape(shape))
 
     def distinct(self, array: Array) -> tuple[Array, NDArray[np.int64]]:
-        """Return the array's own rows, and for each ranking which of them is its."""
+        """Return the distinct rows of an array, and the number of the row that each ranking has."""
         own = array.shape[:-1]
         index = np.arange(np.prod(own, dtype=np.int64), dtype=np.int64).reshape(own)
         flat = np.ascontiguousarray(array.reshape(index.size, array.shape[-1]))
@@ -198,7 +196,7 @@ class Rows:
 
     def scalar(self, array: Array) -> NDArray[np.float64]:
         """Return one number for each ranking."""
-        return np.ascontiguousarray(np.broadcast_to(array, self.lead).ravel().astype(np.float64))
+        return self.broadcast(array).astype(np.float64)
 
     def broadcast(self, array: Array) -> Array:
         """Return one element for each ranking, of the array's own type."""
@@ -219,13 +217,13 @@ class Rows:
 
 
 def class_weights(
-    rows: Rows, named: dict[str, Array], request: Request
+    rows: Rows, named: dict[str, Array], options: EvaluationOptions
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Return each item's weight as a positive and as a negative, by distinct row."""
+    """Return each item's weight as a positive and as a negative, 0 and 1 without weights, by distinct row."""
     check_all_weights(named)
     if "label" in named:
-        weight = named["weight"].astype(np.float64, copy=False)
-        is_item, is_positive = _memberships(named["label"], request)
+        weight = named.get("weight", np.ones(1)).astype(np.float64, copy=False)
+        is_item, is_positive = memberships(named["label"], options)
         positive, negative = weight * is_positive, weight * (is_item & ~is_positive)
     else:
         positive, negative = np.broadcast_arrays(
@@ -244,10 +242,10 @@ def check_all_weights(named: dict[str, Array]) -> None:
 
 
 def _order_matters(out: NDArray[np.float64], targets: Targets, missing: str) -> NDArray[np.bool_]:
-    """Tell in which rankings another order of tied items could change an estimate."""
+    """Return in which rankings another order of tied items could change an estimate."""
     from aucpr_dask import kernels
 
-    if not targets.are_basic:  # the mean and median precision of a recall see ties among negatives, too
+    if not targets.are_basic:  # the mean and median precision at a recall depend on ties among negatives, too
         return np.ones(len(out), dtype=np.bool_)
     facts = dict(zip(kernels.COLUMNS, out[:, targets.codes.size :].T, strict=True))
     matters: NDArray[np.bool_] = facts["ties_matter"] > 0
@@ -257,7 +255,7 @@ def _order_matters(out: NDArray[np.float64], targets: Targets, missing: str) -> 
 
 
 def ranks(score: Array, tie_order: Array, missing: str) -> NDArray[np.float64]:
-    """Return distinct scores in the order of (score, then tie order): the first item gets the highest."""
+    """Return distinct scores in the order of score, then of `tie_order`: the first item gets the highest."""
     order = np.lexsort((tie_order, -score))
     ranks = np.empty(score.size)
     ranks[order] = -np.arange(score.size, dtype=np.float64)
@@ -266,16 +264,12 @@ def ranks(score: Array, tie_order: Array, missing: str) -> NDArray[np.float64]:
     return ranks
 
 
-def check_rows(facts: dict[str, NDArray[np.float64]], rows: Rows, request: Request) -> None:
-    """Raise if a score is missing that may not be, or if fewer positives were given than there are."""
+def check_rows(facts: dict[str, NDArray[np.float64]], rows: Rows, options: EvaluationOptions) -> None:
+    """Raise if scores are missing that may not be, or if `n_positive` is less than the number of positive items."""
     missing = facts["n_missing"]
-    if request.missing == "raise" and missing.any():
-        raise MissingScoresError(
-            "missing scores (NaN)",
-            where="variable 'score'",
-            received=f"NaN scores in {int((missing > 0).sum())} rankings ({rows.describe(missing > 0, missing)})",
-            allowed="no NaN under missing='raise'",
-            remedy="choose what a missing score means: missing='drop', 'last' or 'unretrieved' (--missing)",
+    if options.missing == "raise" and missing.any():
+        raise missing_scores(
+            "variable 'score'", f"{int((missing > 0).sum())} rankings ({rows.describe(missing > 0, missing)})"
         )
     unseen = facts["n_unseen"]
     if (unseen < 0).any():
@@ -285,6 +279,17 @@ def check_rows(facts: dict[str, NDArray[np.float64]], rows: Rows, request: Reque
             received=f"too few by: {rows.describe(unseen < 0, -unseen)}",
             remedy="n_positive counts all positives of a query, those among the items included",
         )
+
+
+def missing_scores(where: str, rankings: str) -> MissingScoresError:
+    """Return the error that scores of some rankings are missing."""
+    return MissingScoresError(
+        "missing scores (NaN)",
+        where=where,
+        received=f"NaN scores in {rankings}",
+        allowed="no NaN under missing='raise'",
+        remedy="choose what a missing score means: missing='drop', 'last' or 'unretrieved' (--missing)",
+    )
 
 
 def _flags(facts: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -315,20 +320,22 @@ def evaluate_intervals(
     """Return the bounds of formula intervals, shape (..., methods, 2)."""
     from aucpr_dask.kernels.intervals.formulas import bounds
 
-    for name, values, is_wrong, allowed in (
-        ("estimate", estimate, (estimate < 0) | (estimate > 1), "areas from 0 to 1, or NaN"),
-        ("n_positive", n_positive, n_positive < 0, "numbers from 0"),
-    ):
-        if np.any(is_wrong):
-            wrong = np.asarray(values)[np.asarray(is_wrong)]
-            raise InvalidInputError(
-                f"{name} is outside its range",
-                where=f"argument {name!r}",
-                received=f"{wrong.size} values, first {float(wrong.flat[0])!r}",
-                allowed=allowed,
-            )
+    _refuse("estimate", estimate, (estimate < 0) | (estimate > 1), "areas from 0 to 1, or NaN")
+    _refuse("n_positive", n_positive, n_positive < 0, "numbers from 0")
     if not methods:
         shape = np.broadcast_shapes(estimate.shape, n_positive.shape)
         return np.empty((*shape, 0, 2))
     columns = [bounds(estimate, n_positive, method, level) for method in methods]
     return np.stack(columns, axis=-2)
+
+
+def _refuse(name: str, values: Array, is_wrong: Array, allowed: str) -> None:
+    """Raise if some values are wrong."""
+    if np.any(is_wrong):
+        wrong = np.asarray(values)[np.asarray(is_wrong)]
+        raise InvalidInputError(
+            f"{name} is outside its range",
+            where=f"argument {name!r}",
+            received=f"{wrong.size} values, first {float(wrong.flat[0])!r}",
+            allowed=allowed,
+        )

@@ -1,200 +1,221 @@
-"""What is asked of every ranking, and of its intervals: checked once."""
+"""Preparing a call: its arrays are checked against its options and each other, once, and yield one frozen record."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.random_streams import SCHEME
-from aucpr_dask.schema.estimators import ESTIMATORS, parse_estimator
-from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import MISSING, PREVALENCE_DESIGNS, TIES, UNITS, UNJUDGED, choose, fraction
-from aucpr_dask.schema.variables import (
-    BOUND,
-    BOUNDS,
-    ITEM,
-    METHOD,
-    RESAMPLE,
+from aucpr_dask.evaluation.alignment import (
+    aligned,
+    chunked_alike,
+    clusters_of,
+    labelled_inputs,
+    plain_inputs,
+    score_inputs,
+    where_of,
+    without_tie_order,
 )
-
-if TYPE_CHECKING:
-    pass
-
-
-def checked_request(
-    names: tuple[str, ...],
-    prevalence: float | None,
-    missing: str,
-    ties: str,
-    unjudged: str,
-    positive_from: int | None,
-    given: set[str],
-    recall_range: tuple[float, float] = (0.0, 1.0),
-) -> Request:
-    """Check the options against each other and against the variables that are given."""
-    choose(MISSING, missing, "missing")
-    choose(TIES, ties, "ties")
-    choose(UNJUDGED, unjudged, "unjudged")
-    weights = given & {"weight", "positive_weight", "negative_weight"}
-    soft = weights - {"weight"}
-    specs = [parse_estimator(name)[0] for name in names]
-    for spec in specs:
-        choose(spec.ties, ties, f"ties for {spec.name!r}")
-    recall_range = _range(recall_range)
-    part = recall_range != (0.0, 1.0)
-    unweightable = [spec.name for spec in specs if not spec.weights]
-    whole_only = [spec.name for spec in specs if not spec.partial]
-    for clash, what in (
-        (len(soft) == 1, "soft labels need both positive_weight and negative_weight"),
-        (bool(soft) == ("label" in given), "give either a label, or positive_weight and negative_weight"),
-        (bool(soft) and "weight" in given, "weight and soft labels exclude each other: multiply them"),
-        (bool(weights) and ties != "block", "with weights, ties can only stand in blocks"),
-        (bool(weights) and "n_positive" in given, "n_positive has no meaning with weights: unseen ones have none"),
-        (bool(weights) and bool(unweightable), f"{', '.join(unweightable)}: no meaning with weights or soft labels"),
-        (part and bool(whole_only), f"{', '.join(whole_only)}: no meaning over a range of recall"),
-        (part and ties == "expectation", "ties in expectation have no area over a range of recall"),
-        (prevalence is not None and ties == "expectation", "ties in expectation have no other prevalence"),
-        (positive_from is not None and positive_from < 1, "positive_from must be at least 1"),
-    ):
-        if clash:
-            raise InvalidInputError(
-                what, received=f"{', '.join(sorted(given))}; ties={ties!r}, prevalence={prevalence!r}"
-            )
-    if prevalence is not None:
-        prevalence = fraction(prevalence, "prevalence")
-    return Request(names, missing, ties, unjudged, positive_from, prevalence, recall_range)
+from aucpr_dask.evaluation.random_streams import stream_keys
+from aucpr_dask.evaluation.rankings import is_weighted, missing_scores
+from aucpr_dask.schema.estimators import parse_estimator
+from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.variables import ITEM, MODEL
 
 
-def estimator_names(estimator: str | Sequence[str]) -> tuple[str, ...]:
-    """Return one or more names of estimators, each known and each once."""
-    names = (estimator,) if isinstance(estimator, str) else tuple(estimator)
-    if not names or len(set(names)) < len(names):
-        raise InvalidInputError(
-            "name one or more estimators, each once", received=repr(estimator), allowed=", ".join(ESTIMATORS)
-        )
-    for name in names:
-        parse_estimator(name)
-    return names
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Rankings that can be evaluated: arrays of one kind (NumPy, Dask or xarray) by role, checked and aligned."""
+
+    arrays: dict[str, Any]
+    options: EvaluationOptions
+    dim: str = ITEM
 
 
-def _range(recall_range: tuple[float, float]) -> tuple[float, float]:
-    try:
-        low, high = map(float, recall_range)
-    except (TypeError, ValueError):
-        low, high = 1.0, 0.0
-    if 0 <= low < high <= 1:
-        return low, high
-    raise InvalidInputError("recall_range is two recalls", received=repr(recall_range), allowed="0 <= low < high <= 1")
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PreparedDataset(Prepared):
+    """One data set, with all that its intervals need."""
 
-
-_RESAMPLED = ("bootstrap", "basic", "bca", "bootstrap_t")
-
-
-@dataclass(frozen=True)
-class IntervalPlan:
-    """Which intervals, and how the data are resampled for them.
-
-    Parameters
-    ----------
-    methods : tuple of str
-    level : float
-    n_resamples, seed : int
-    unit : {"items", "clusters"}
-        What is drawn.
-    keep_replicates : bool
-    prevalence_design : {"fixed", "random"}
-        Whether other samples would have the same numbers of positives and negatives.
-    n_folds : int
-    has_own_folds : bool
-        Whether the data set says which item is in which fold.
-    first_resample : int
-        The first one to evaluate; the data set brings those before it along, as ``replicate``.
-    """
-
-    methods: tuple[str, ...]
-    level: float
-    n_resamples: int = 1000
-    seed: int = 0
-    unit: str = "items"
-    keep_replicates: bool = False
-    prevalence_design: str = "fixed"
-    n_folds: int = 10
-    has_own_folds: bool = False
+    arrays: dict[str, xr.Variable]
+    extras: tuple[str, ...]  # quantities of average precision that its kernel returns with the estimates
+    is_stratified: bool  # whether the numbers of positives and negatives are held fixed
+    key: xr.Variable  # of the resamples of every query
+    units: dict[str, xr.Variable]  # `cluster`, if clusters are drawn in place of items
+    fold: xr.Variable | None  # of the data set itself
+    n_folds: int
     first_resample: int = 0
-
-    @property
-    def resamples(self) -> bool:
-        """Whether multiplicities of items or clusters are drawn."""
-        return self.keep_replicates or any(method in _RESAMPLED for method in self.methods)
-
-    @property
-    def folds(self) -> bool:
-        """Whether items are dealt to folds."""
-        return any("folds" in INTERVALS[method].needs for method in self.methods)
-
-    @property
-    def is_stratified(self) -> bool:
-        """Whether positives and negatives are drawn apart."""
-        return self.prevalence_design == "fixed"
-
-    def labels(self) -> dict[str, Any]:
-        """Return the coordinates of intervals and replicates."""
-        labels = {METHOD: np.array(self.methods, dtype=object), BOUND: np.array(BOUNDS, dtype=object)}
-        kept = {RESAMPLE: np.arange(self.n_resamples)} if self.keep_replicates else {}
-        return labels | {"level": self.level} | kept
-
-    def attributes(self) -> dict[str, Any]:
-        """Return what a result records of the resampling."""
-        kept: dict[str, Any] = {"prevalence_design": self.prevalence_design}
-        draws = self.resamples or "bayesian" in self.methods
-        if draws:
-            how = "positives and negatives apart" if self.is_stratified else "positives and negatives together"
-            kept |= {"resampled": f"{self.unit}, {how}" if self.unit == "items" else self.unit}
-            kept |= {"n_resamples": self.n_resamples}
-        if self.folds:
-            kept |= {"n_folds": self.n_folds, "folds": "of the data set" if self.has_own_folds else "stratified"}
-        if draws or (self.folds and not self.has_own_folds):
-            kept |= {"seed": self.seed, "random_scheme": SCHEME}
-        return kept
+    known_replicates: xr.Variable | None = None  # those of resamples before the first
 
 
-def plan_for(dataset: xr.Dataset, inputs: Mapping[str, Any], plan: IntervalPlan) -> IntervalPlan:
-    """Fit a plan to a data set: its own folds; and random numbers of positives where nothing can hold them fixed."""
-    if plan.folds and "fold" in dataset and dataset["fold"].dims == (ITEM,):
-        plan = replace(plan, n_folds=int(np.unique(dataset["fold"].values).size), has_own_folds=True)
-    if plan.unit == "clusters" or "positive_weight" in inputs:
-        plan = replace(plan, prevalence_design="random")
-    return plan
+def prepare(given: Mapping[str, Any], options: EvaluationOptions, dim: str = ITEM) -> Prepared:
+    """Prepare the arrays of a call, all labelled or all plain; those that are None were not given."""
+    inputs = {name: value for name, value in given.items() if value is not None}
+    if isinstance(inputs["score"], xr.DataArray):
+        return prepare_labelled(labelled_inputs(inputs, dim), options, dim)
+    _refuse_misfits(inputs, options)
+    arrays = plain_inputs(inputs)
+    if options.ties == "trec_eval" and "tie_order" not in arrays:
+        raise without_tie_order(
+            "arrays without item labels",
+            "pass tie_order=, or a DataArray whose item coordinate holds the document ids",
+        )
+    return Prepared(arrays, options, dim)
 
 
-def checked_plan(plan: IntervalPlan) -> IntervalPlan:
-    """Raise unless every option of a plan is allowed."""
-    choose(UNITS, plan.unit, "unit")
-    choose(PREVALENCE_DESIGNS, plan.prevalence_design, "prevalence_design")
-    for name, least in (("n_resamples", 2), ("seed", 0), ("n_folds", 2)):
-        value = getattr(plan, name)
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise InvalidInputError(f"{name} must be a whole number from {least}", received=repr(value))
-    return plan
+def prepare_labelled(inputs: dict[str, xr.DataArray], options: EvaluationOptions, dim: str = ITEM) -> Prepared:
+    """Prepare labelled arrays whose types are checked."""
+    _refuse_misfits(inputs, options)
+    return Prepared(chunked_alike(aligned(inputs, options, dim)), options, dim)
 
 
-@dataclass(frozen=True)
-class Request:
-    """What to compute of every ranking, and how labels, missing scores and ties are read."""
+def prepare_dataset(
+    dataset: xr.Dataset, path: str, options: EvaluationOptions, first_resample: int = 0
+) -> PreparedDataset:
+    """Prepare one validated data set; `path` is the name by which its resamples are drawn.
 
-    estimators: tuple[str, ...]
-    missing: str = "raise"
-    ties: str = "block"
-    unjudged: str = "negative"
-    positive_from: int | None = None
-    prevalence: float | None = None
-    recall_range: tuple[float, float] = (0.0, 1.0)
-    extras: tuple[str, ...] = ()  # of EXTRAS: what intervals of average precision are made from
+    If resamples before the first are known, the data set holds them in ``replicate``.
+    """
+    resampling = options.resampling
+    inputs = score_inputs(dataset, options.positive_from, path)
+    _refuse_misfits(inputs, options)
+    _refuse_known_missing(dataset, options, path)
+    _refuse_impossible(inputs, dataset, options, path)
+    units = {"cluster": clusters_of(dataset, path).variable} if resampling.unit == "clusters" else {}
+    fold, n_folds = _own_folds(dataset) if resampling.uses_folds and "fold" in dataset else (None, resampling.n_folds)
+    # Nothing can hold the numbers of positives and negatives fixed if clusters, or items of both classes, are drawn.
+    is_stratified = resampling.prevalence_design == "fixed" and not units and "positive_weight" not in inputs
+    read = {name: array.variable for name, array in aligned(inputs, options, ITEM).items()}
+    key = {"key": stream_keys(dataset["score"], resampling.seed, path)}
+    chunked = chunked_alike(read | units | key | ({} if fold is None else {"fold": fold}))
+    return PreparedDataset(
+        arrays={name: chunked[name] for name in read},
+        options=options,
+        extras=_extras(options, inputs, is_stratified=is_stratified),
+        is_stratified=is_stratified,
+        key=chunked["key"],
+        units={name: chunked[name] for name in units},
+        fold=chunked.get("fold"),
+        n_folds=n_folds,
+        first_resample=first_resample,
+        known_replicates=dataset["replicate"].variable if first_resample else None,
+    )
 
 
-EXTRAS = ("standard_error_fixed", "standard_error_random", "acceleration")
+def _extras(options: EvaluationOptions, inputs: Mapping[str, Any], *, is_stratified: bool) -> tuple[str, ...]:
+    """Return what the kernel of average precision finds next to the estimate: of unweighted items, drawn one by one."""
+    if not options.has_influence or is_weighted(inputs) or options.resampling.unit == "clusters":
+        return ()
+    error = "standard_error_fixed" if is_stratified else "standard_error_random"
+    is_alone = options.estimators == ("average_precision",)
+    return (error, "acceleration") if "bca" in options.resampling.intervals and is_alone and is_stratified else (error,)
+
+
+def _own_folds(dataset: xr.Dataset) -> tuple[xr.Variable, int]:
+    """Return the folds of a data set, numbered from 0, and how many they are."""
+    names, numbers = np.unique(dataset["fold"].values, return_inverse=True)
+    return xr.Variable(dataset["fold"].dims, numbers.reshape(dataset["fold"].shape)), names.size
+
+
+def _refuse_misfits(given: Mapping[str, Any], options: EvaluationOptions) -> None:
+    """Raise if arrays contradict each other, or the options."""
+    misfit = _misfit(given, options)
+    if misfit is not None:
+        raise InvalidInputError(
+            misfit,
+            received=f"{', '.join(sorted(given))}; ties={options.ties!r}, prevalence={options.prevalence!r}",
+        )
+
+
+def _misfit(given: Mapping[str, Any], options: EvaluationOptions) -> str | None:
+    """Return how arrays contradict each other, or the options, if they do."""
+    n_soft = ("positive_weight" in given) + ("negative_weight" in given)
+    if n_soft == 1:
+        return "soft labels need both positive_weight and negative_weight"
+    if (n_soft > 0) == ("label" in given):
+        return "give either a label, or positive_weight and negative_weight"
+    if n_soft and "weight" in given:
+        return "weight and soft labels exclude each other: multiply them"
+    if not is_weighted(given):
+        return None
+    if options.ties != "block":
+        return "with weights, tied items must share one threshold: ties='block'"
+    if "n_positive" in given:
+        return "n_positive has no meaning with weights: unseen positives have none"
+    unweightable = [spec.name for spec, _ in map(parse_estimator, options.estimators) if not spec.weights]
+    return f"{', '.join(unweightable)}: no meaning with weights or soft labels" if unweightable else None
+
+
+def _refuse_known_missing(dataset: xr.Dataset, options: EvaluationOptions, path: str) -> None:
+    """Raise before anything is read, if the data set says that scores are missing that may not be."""
+    counts = dataset.get("n_missing")
+    if options.missing != "raise" or counts is None or not isinstance(counts.data, np.ndarray) or not counts.any():
+        return
+    if options.unjudged == "drop" or is_weighted(dataset.data_vars):
+        return  # the counts include items that may be left out
+    worst = counts.data.ravel().argsort(kind="stable")[::-1][:5]
+    parts = []
+    for flat in worst[counts.data.ravel()[worst] > 0]:
+        index = np.unravel_index(flat, counts.shape)
+        names = [
+            f"{dim} {str(dataset.indexes[dim][i]) if dim in dataset.indexes else i!r}"
+            for dim, i in zip(counts.dims, index, strict=True)
+        ]
+        parts.append(f"{', '.join(names)}: {int(counts.data[index])}")
+    raise missing_scores(
+        (f"data set {path!r}, " if path else "") + "variable 'score'",
+        f"{int((counts > 0).sum())} rankings, most in {'; '.join(parts)}",
+    )
+
+
+def _refuse_impossible(
+    inputs: Mapping[str, xr.DataArray], dataset: xr.Dataset, options: EvaluationOptions, path: str
+) -> None:
+    """Raise if an interval cannot be computed for this data set."""
+    resampling = options.resampling
+
+    def impossible(what: str, received: str, remedy: str) -> InvalidInputError:
+        return InvalidInputError(what, where=where_of(path), received=received, remedy=remedy)
+
+    of_influence = [name for name in resampling.intervals if "error" in INTERVALS[name].needs]
+    if of_influence and not options.has_influence:
+        raise impossible(
+            "these intervals need the influence function, known for average_precision over all recalls",
+            f"{', '.join(of_influence)} with {', '.join(options.estimators)}; ties={options.ties!r}",
+            "'bootstrap' and 'basic' serve every estimator",
+        )
+    is_per_run = any(MODEL in array.dims for name, array in inputs.items() if name != "score")
+    if is_per_run and (resampling.draws or resampling.uses_folds):
+        raise impossible(
+            "items cannot be resampled: each model has its own list of them",
+            "a per-run layout ('label' has the dimension 'model')",
+            "resample queries (aggregate, compare), take an interval without resampling, or import a pooled layout",
+        )
+    if resampling.draws and options.ties == "expectation":
+        raise impossible(
+            "the expectation over ties is not known for replicates, which have more ties",
+            "ties='expectation'",
+            "ties='block'",
+        )
+    if resampling.intervals == ("bayesian",) and options.estimators == ("discrete",):
+        raise impossible(
+            "discrete: no meaning with the weights of the Bayesian bootstrap",
+            "intervals with 'bayesian'",
+            "'bootstrap'",
+        )
+    if "bootstrap_t" in resampling.intervals and (is_weighted(inputs) or resampling.unit == "clusters"):
+        raise impossible(
+            "the standard error of a replicate is known for unweighted items drawn one by one",
+            "weights" if is_weighted(inputs) else "unit='clusters'",
+            "'bootstrap', or 'influence_logit'",
+        )
+    if resampling.uses_folds and "fold" in dataset and ITEM not in dataset["fold"].dims:
+        raise impossible(
+            "cross-validation needs the fold of every item",
+            f"'fold' over ({', '.join(map(str, dataset['fold'].dims))})",
+            "a variable 'fold' over 'item', or none for stratified folds",
+        )

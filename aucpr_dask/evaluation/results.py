@@ -1,9 +1,9 @@
-"""What goes out: annotated results, and opening them."""
+"""Results: their labels and attributes, and opening them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.evaluation.request import IntervalPlan, Request
-from aucpr_dask.schema.options import lookup
-from aucpr_dask.schema.variables import FLAG_BITS, FLAGS, RESULT_VARIABLES
+from aucpr_dask.evaluation.random_streams import SCHEME
+from aucpr_dask.evaluation.request import PreparedDataset
+from aucpr_dask.schema.checks import lookup
+from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAG_BITS, FLAGS, METHOD, RESAMPLE, RESULT_VARIABLES
 from aucpr_dask.storage.stores import Scores, open_store
 
 KIND = "aucpr_dask.result"
@@ -25,7 +26,7 @@ def open_result(url: str | Path, *, chunks: Any = None) -> Scores:
     Parameters
     ----------
     url : str or Path
-        What :func:`aucpr_dask.run` or ``aucpr-dask evaluate`` wrote.
+        A store that :func:`aucpr_dask.run` or ``aucpr-dask evaluate`` wrote.
     chunks : None, "auto" or mapping
         Dask chunks; None opens without Dask.
 
@@ -41,26 +42,55 @@ def open_result(url: str | Path, *, chunks: Any = None) -> Scores:
     return open_store(url, KIND, chunks=chunks)
 
 
-def annotate(result: xr.Dataset, request: Request, plan: IntervalPlan, source: Mapping[Any, Any]) -> xr.Dataset:
-    """Describe every variable, and record in the attributes how the numbers came about."""
+def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, source: xr.Dataset) -> xr.Dataset:
+    """Label the variables of a result, describe each, and record in the attributes how the numbers came about."""
+    kept = {str(dim) for variable in variables.values() for dim in variable.dims}
+    labels: dict[str, Any] = {name: source.coords[name].variable for name in map(str, source.indexes) if name in kept}
+    options, resampling = prepared.options, prepared.options.resampling
+    labels |= interval_labels(resampling.intervals, resampling.level)
+    if resampling.keep_replicates:
+        labels |= {RESAMPLE: np.arange(resampling.n_resamples)}
+    result = xr.Dataset(variables, labels | {ESTIMATOR: np.array(options.estimators, dtype=object)})
     for name, variable in result.data_vars.items():
         variable.attrs["description"] = RESULT_VARIABLES[str(name)].description
         variable.attrs["units"] = "1"
-    result["interval"].attrs |= {"ci_kind": "confidence interval", "ci_prob": plan.level}
+    result["interval"].attrs |= {"ci_kind": "confidence interval", "ci_prob": resampling.level}
     result["flags"].attrs |= {
         "flag_masks": np.array([flag.bit for flag in FLAGS], dtype=np.int32).tolist(),
         "flag_meanings": " ".join(flag.name for flag in FLAGS),
     }
-    parameters = {name: value for name, value in asdict(request).items() if value not in (None, ())}
-    parameters["estimators"] = list(request.estimators)
-    kept = {name: value for name, value in source.items() if str(name).startswith("source")}
-    result.attrs = kept | parameters | {"level": plan.level} | plan.attributes() | {"versions": versions()}
+    result.attrs = {name: value for name, value in source.attrs.items() if str(name).startswith("source")}
+    given = {one.name: getattr(options, one.name) for one in fields(options) if one.name != "resampling"}
+    result.attrs |= {name: value for name, value in given.items() if value is not None}
+    result.attrs |= {"estimators": list(options.estimators), "level": resampling.level}
+    result.attrs |= _sampling(prepared) | {"versions": versions()}
     return result
+
+
+def interval_labels(methods: tuple[str, ...], level: float) -> dict[str, Any]:
+    """Return the coordinates of intervals."""
+    return {METHOD: np.array(methods, dtype=object), BOUND: np.array(BOUNDS, dtype=object), "level": level}
+
+
+def _sampling(prepared: PreparedDataset) -> dict[str, Any]:
+    """Return what a result records of its resamples and folds."""
+    resampling = prepared.options.resampling
+    kept: dict[str, Any] = {"prevalence_design": "fixed" if prepared.is_stratified else "random"}
+    if resampling.draws:
+        how = "positives and negatives apart" if prepared.is_stratified else "positives and negatives together"
+        kept |= {"resampled": f"{resampling.unit}, {how}" if resampling.unit == "items" else resampling.unit}
+        kept |= {"n_resamples": resampling.n_resamples}
+    has_own_folds = prepared.fold is not None
+    if resampling.uses_folds:
+        kept |= {"n_folds": prepared.n_folds, "folds": "of the data set" if has_own_folds else "stratified"}
+    if resampling.draws or (resampling.uses_folds and not has_own_folds):
+        kept |= {"seed": resampling.seed, "random_scheme": SCHEME}
+    return kept
 
 
 @cache
 def versions() -> str:
-    """Return the versions that a number depends on, as text: every file format keeps that."""
+    """Return the versions that the numbers depend on, as text, which every file format keeps."""
     from importlib.metadata import version
 
     from aucpr_dask._version import __version__

@@ -12,15 +12,11 @@ from scipy.special import ndtri, stdtrit
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.api import evaluate, interval
-from aucpr_dask.evaluation.request import estimator_names
 from aucpr_dask.evaluation.results import versions
-from aucpr_dask.inference.comparing import are_scores, require_results
 from aucpr_dask.inference.designs import (
     BOTH,
-    INCOMPLETE,
     ITEM_RESAMPLES,
     ITEMS,
-    OVER,
     UNIT_RESAMPLES,
     UNITS,
     Design,
@@ -31,6 +27,7 @@ from aucpr_dask.inference.designs import (
     settle,
 )
 from aucpr_dask.inference.families import Floats
+from aucpr_dask.inference.questions import are_scores, require_results
 from aucpr_dask.inference.samples import (
     DATASET,
     REPLICATE,
@@ -44,12 +41,12 @@ from aucpr_dask.inference.samples import (
     stack_data_sets,
     summarize,
 )
+from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import choose, fraction
+from aucpr_dask.schema.options import AggregationOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL, QUERY, RESAMPLE
 from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
-HOW = ("macro", "micro")
 METHODS = {UNITS: ("t", "bootstrap"), ITEMS: ("normal", "bootstrap"), BOTH: ("bootstrap",)}
 COUNTS = {QUERY: "n_queries", DATASET: "n_datasets"}
 _QUANTITY = "quantity"  # standard error, lower and upper bound
@@ -131,14 +128,19 @@ def aggregate(
     >>> mean.attrs["design"]
     'sample: queries with an estimate (n_queries of 3), each with its items; fixed: the model'
     """
-    level = fraction(level, "level")
-    choose(OVER, over, "over")
-    if incomplete is not None:
-        choose(INCOMPLETE, incomplete, "incomplete")
-    refuse_unknown_options(options, aggregate, evaluate)
-    if choose(HOW, how, "how") == "micro":
+    refuse_unknown_options(options, AggregationOptions)
+    ask = AggregationOptions(
+        over=over,
+        how=how,
+        sample=sample,
+        method=method,
+        level=level,
+        n_resamples=n_resamples,
+        seed=seed,
+        incomplete=incomplete,
+    ).checked()
+    if how == "micro":
         return _micro(data, over, level, {"n_resamples": n_resamples or ITEM_RESAMPLES, "seed": seed} | options)
-    ask = _Ask(sample, method, level, n_resamples, seed)
     if are_scores(data, options):
         data = _evaluated(data, over, ask, options)
     require_results(data)
@@ -154,17 +156,7 @@ def aggregate(
     return map_nodes(data, mean_of_node)
 
 
-class _Ask:
-    """The options of a macro mean."""
-
-    def __init__(
-        self, sample: str | None, method: str | None, level: float, n_resamples: int | None, seed: int
-    ) -> None:
-        self.sample, self.method, self.level = sample, method, level
-        self.n_resamples, self.seed = n_resamples, seed
-
-
-def _evaluated(scores: Scores, over: str, ask: _Ask, options: dict[str, Any]) -> Scores:
+def _evaluated(scores: Scores, over: str, ask: AggregationOptions, options: dict[str, Any]) -> Scores:
     """Evaluate scores, with replicates of the items where the mean rests on them."""
     needs: dict[str, Any] = {"level": ask.level}
     if ask.sample in (ITEMS, BOTH):
@@ -178,7 +170,7 @@ def _evaluated(scores: Scores, over: str, ask: _Ask, options: dict[str, Any]) ->
     return evaluate(scores, **(needs | options))
 
 
-def _as_it_is(result: xr.Dataset, ask: _Ask) -> xr.Dataset:
+def _as_it_is(result: xr.Dataset, ask: AggregationOptions) -> xr.Dataset:
     """Return the estimates of a data set without queries, with its first interval."""
     estimates = result.drop_vars("level", errors="ignore")  # that of the result's interval
     kept = {"estimate": estimates["estimate"], "n_queries": estimates["estimate"].notnull().astype("int64")}
@@ -209,7 +201,7 @@ def _interval_at(result: xr.Dataset, name: str, level: float) -> tuple[xr.DataAr
     return first.where(False), f"no interval at level {level:g}: {name} of the result has level {has}, evaluate again"
 
 
-def _attributes(result: xr.Dataset, sentence: str, ask: _Ask, facts: dict[str, Any]) -> dict[str, Any]:
+def _attributes(result: xr.Dataset, sentence: str, ask: AggregationOptions, facts: dict[str, Any]) -> dict[str, Any]:
     """Return what a mean records of how it came about."""
     kept = {name: value for name, value in result.attrs.items() if str(name).startswith("source")}
     estimators = [str(name) for name in result[ESTIMATOR].values] if ESTIMATOR in result.dims else None
@@ -218,7 +210,7 @@ def _attributes(result: xr.Dataset, sentence: str, ask: _Ask, facts: dict[str, A
     return {"design": sentence} | kept | known | {"versions": versions()}
 
 
-def _mean(result: xr.Dataset, dim: str | None, ask: _Ask) -> xr.Dataset:
+def _mean(result: xr.Dataset, dim: str | None, ask: AggregationOptions) -> xr.Dataset:
     method = ask.method
     if ask.sample == ITEMS and method is None:
         method = "normal" if "standard_error" in result else "bootstrap"
@@ -291,7 +283,7 @@ def _error_of_items(result: xr.Dataset, known: xr.DataArray, dim: str | None) ->
 
 
 def _bootstrap(
-    result: xr.Dataset, dim: str | None, design: Design, ask: _Ask, n_resamples: int
+    result: xr.Dataset, dim: str | None, design: Design, ask: AggregationOptions, n_resamples: int
 ) -> tuple[xr.DataArray, xr.DataArray]:
     """Return the standard deviation and the percentiles of the mean's replicates."""
     variable = result["estimate"] if design.sample == UNITS else result[REPLICATE]

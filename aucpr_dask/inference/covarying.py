@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.alignment import clusters_of, score_inputs
-from aucpr_dask.evaluation.intervals import without_clusters
 from aucpr_dask.evaluation.mapping import map_rankings
 from aucpr_dask.evaluation.rankings import Array
-from aucpr_dask.evaluation.request import Request, checked_request, estimator_names
+from aucpr_dask.evaluation.request import Prepared, prepare_labelled
 from aucpr_dask.evaluation.resampled_rankings import influence_columns
 from aucpr_dask.evaluation.results import versions
-from aucpr_dask.schema.options import PREVALENCE_DESIGNS, UNITS, choose
+from aucpr_dask.schema.estimators import estimator_names
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import ITEM, MODEL, QUERY
 from aucpr_dask.scores.validate import validate_scores
 from aucpr_dask.storage.stores import Scores, map_nodes
 
 OTHER_MODEL = "other_model"
 
+COVARIANCE_OPTIONS = ("missing", "positive_from", "unjudged", "unit", "prevalence_design")
 _UNIT = "unit"  # an item or a cluster, or what all positives that are no item add up to
 
 
@@ -101,19 +100,17 @@ def covariance(
             allowed="'average_precision'",
             remedy="compare other estimators by their bootstrap replicates",
         )
-    choose(PREVALENCE_DESIGNS, prevalence_design, "prevalence_design")
-    choose(UNITS, unit, "unit")
+    options = EvaluationOptions.of(
+        missing=missing, unjudged=unjudged, positive_from=positive_from, unit=unit, prevalence_design=prevalence_design
+    )
     validate_scores(scores, positive_from=positive_from)
 
     def covariance_of_node(path: str, dataset: xr.Dataset) -> xr.Dataset:
         inputs = score_inputs(dataset, positive_from, path)
         inputs.pop("tie_order", None)
         _refuse_unshared_items(inputs, path)
-        request = checked_request(names, None, missing, "block", unjudged, positive_from, set(inputs))
-        clusters = clusters_of(dataset) if unit == "clusters" else None
-        if unit == "clusters" and clusters is None:
-            raise without_clusters(dataset, path)
-        result = _covariance(inputs, request, None if clusters is None else clusters.values, prevalence_design)
+        clusters = clusters_of(dataset, path).values if unit == "clusters" else None
+        result = _covariance(prepare_labelled(inputs, options), clusters)
         result.attrs = {name: value for name, value in dataset.attrs.items() if str(name).startswith("source")}
         result.attrs |= {
             "estimator": names[0],
@@ -172,14 +169,19 @@ def _refuse_unshared_items(inputs: dict[str, xr.DataArray], path: str) -> None:
         )
 
 
-def _covariance(
-    inputs: dict[str, xr.DataArray], request: Request, clusters: NDArray[np.int64] | None, design: str
-) -> xr.Dataset:
-    n_units = inputs["score"].sizes[ITEM] if clusters is None else int(clusters.max(initial=-1)) + 1
-    order = [dim for dim in (QUERY, MODEL) if dim in inputs["score"].dims]
-    sizes = {_UNIT: n_units + 2}
-    kwargs: dict[str, Any] = {"clusters": clusters, "is_fixed": design == "fixed"}
-    columns = map_rankings(influence_columns, inputs, request, sizes, ITEM, **kwargs).transpose(*order, _UNIT)
+def _covariance(prepared: Prepared, clusters: NDArray[np.int64] | None) -> xr.Dataset:
+    arrays, options = prepared.arrays, prepared.options
+    n_units = arrays["score"].sizes[ITEM] if clusters is None else int(clusters.max(initial=-1)) + 1
+    order = [dim for dim in (QUERY, MODEL) if dim in arrays["score"].dims]
+    columns = map_rankings(
+        influence_columns,
+        arrays,
+        {_UNIT: n_units + 2},
+        options=options,
+        clusters=clusters,
+        is_fixed=options.resampling.prevalence_design == "fixed",
+    )
+    columns = columns.transpose(*order, _UNIT)
     values = columns.isel({_UNIT: slice(n_units + 1)})
     products = xr.apply_ufunc(
         products_of_pairs,

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import inspect
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.inference.samples import DATASET, REPLICATE, UNIT_NAMES
-from aucpr_dask.schema.options import choose
+from aucpr_dask.inference.samples import REPLICATE, UNIT_NAMES
+from aucpr_dask.schema.options import ADJUSTMENTS, SAMPLES, EvaluationOptions, Options, choose, option_names
 from aucpr_dask.schema.variables import MODEL, QUERY
 
-OVER = (QUERY, DATASET)
-UNITS, ITEMS, BOTH = SAMPLES = ("units", "items", "both")
-INCOMPLETE = ("raise", "drop")
-ADJUSTMENTS = ("romano_wolf", "max_t", "holm", "benjamini_hochberg", "none")
+UNITS, ITEMS, BOTH = SAMPLES
 BY_P_VALUE = ("holm", "benjamini_hochberg", "none")  # adjustments that need no joint replicates
 
 METHODS = {
@@ -111,12 +107,9 @@ def describe(
     return f"sample: {whole}; fixed: {models}"
 
 
-def refuse_unknown_options(
-    options: Iterable[str], *functions: Callable[..., object], without: Collection[str] = ()
-) -> None:
-    """Raise if an option is none of the functions', or one of those `without`; with the names that come close."""
-    names = [name for function in functions for name in inspect.signature(function).parameters]
-    known = set(names) - {"options", "scores", "data", *without}
+def refuse_unknown_options(options: Iterable[str], record: type[Options], without: Collection[str] = ()) -> None:
+    """Raise, naming close matches, if an option is neither of the record nor of an evaluation, or is in `without`."""
+    known = option_names(record, EvaluationOptions) - set(without)
     unknown = [name for name in options if name not in known]
     if unknown:
         close = [near for name in unknown for near in difflib.get_close_matches(name, sorted(known), n=3)]

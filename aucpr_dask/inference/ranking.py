@@ -9,19 +9,11 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference import families
-from aucpr_dask.inference.comparing import (
-    Prepared,
-    Question,
-    annotate,
-    ask,
-    checked_question,
-    naming,
-    prepare,
-    unit_dim,
-)
+from aucpr_dask.inference.describing import annotate
 from aucpr_dask.inference.designs import UNIT_RESAMPLES
 from aucpr_dask.inference.families import Floats, Indices, JointReplicates
 from aucpr_dask.inference.methods import Influence, Resampling, SignFlips, unit_replicates
+from aucpr_dask.inference.questions import Prepared, ask, naming, prepare, unit_dim
 from aucpr_dask.inference.rank_sets import (
     RankDistribution,
     indistinguishable_groups,
@@ -30,6 +22,7 @@ from aucpr_dask.inference.rank_sets import (
     ranks_from_intervals,
 )
 from aucpr_dask.inference.samples import DATASET
+from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.variables import BOUND, MODEL, QUERY
 from aucpr_dask.storage.stores import Scores, map_nodes
 
@@ -100,7 +93,7 @@ def rank(
             received=repr(method),
             allowed=", ".join(map(repr, RANKING_METHODS)),
         )
-    question = checked_question(
+    question = ComparisonOptions(
         estimator=estimator,
         over=over,
         sample=sample,
@@ -109,8 +102,8 @@ def rank(
         n_resamples=n_resamples,
         seed=seed,
         incomplete=incomplete,
-    )
-    answered = ask(data, question, options, rank)
+    ).checked()
+    answered = ask(data, question, options)
     if over == DATASET:
         return _rank(answered, DATASET, question)
 
@@ -121,7 +114,7 @@ def rank(
     return map_nodes(answered, rank_node)
 
 
-def _rank(node: xr.Dataset, dim: str | None, question: Question) -> xr.Dataset:
+def _rank(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> xr.Dataset:
     prepared = prepare(node, dim, question)
     method = prepared.method
     if isinstance(method, SignFlips | Influence):
@@ -145,9 +138,7 @@ def _rank(node: xr.Dataset, dim: str | None, question: Question) -> xr.Dataset:
         },
         coords={MODEL: prepared.plain_labels},
     )
-    ranks = annotate(ranks, node, prepared, question, {"n_groups": len(groups)})
-    del ranks.attrs["adjust"]
-    return ranks
+    return annotate(ranks, node, prepared, question, {"n_groups": len(groups)})
 
 
 def _mean_ranks(estimate: Floats) -> Floats:
@@ -157,7 +148,7 @@ def _mean_ranks(estimate: Floats) -> Floats:
     return np.asarray((before + until + 1) / 2, dtype=np.float64)
 
 
-def _replicates(prepared: Prepared, question: Question) -> JointReplicates:
+def _replicates(prepared: Prepared, question: ComparisonOptions) -> JointReplicates:
     """Return replicates around the estimates: those of the method, or the bootstrap of the same units."""
     if isinstance(prepared.method, SignFlips):
         estimates = prepared.estimates

@@ -26,6 +26,9 @@ N_COLUMNS = len(COLUMNS)
 MISSING_RAISE, MISSING_DROP, MISSING_LAST, MISSING_UNRETRIEVED = 0, 1, 2, 3
 
 
+REACH = 9.0  # standard deviations beyond which a normal tail is below rounding
+
+
 class Options(NamedTuple):
     """What the labels, the missing scores and the ties of a call mean."""
 
@@ -45,7 +48,7 @@ class Targets(NamedTuple):
 
     @property
     def are_basic(self) -> bool:
-        """Whether the blocks of positives are all that these estimators need."""
+        """Whether the tie groups of positives are all that these estimators need."""
         whole = self.recall_range[0] == 0 and self.recall_range[1] == 1
         basic = (self.codes <= UPPER_TRAPEZOID) | (self.codes >= ERROR_FIXED)
         return bool(whole and basic.all())

@@ -6,7 +6,7 @@ from typing import Any
 
 from numba import types
 
-from aucpr_dask.kernels.options import Options
+from aucpr_dask.kernels.options import Options, Targets
 
 I1, I8, U4, U8 = types.int8, types.int64, types.uint32, types.uint64
 F4, F8 = types.float32, types.float64
@@ -19,6 +19,7 @@ def row_of(real: Any) -> Any:
     return types.Array(real, 1, "C", readonly=True)
 
 
+TARGETS_TYPE = types.NamedTuple((row_of(I8), row_of(F8), row_of(F8)), Targets)
 OF_ITEMS = row_of(I1), row_of(F8), row_of(F8)  # the classes of weighted items, and their weights in each
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import bisect
 import hashlib
-import inspect
 import itertools
-import json
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -19,8 +17,9 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import ChunkError
-from aucpr_dask.evaluation.api import evaluate, evaluate_part
+from aucpr_dask.evaluation.api import evaluate_part, evaluate_scores
 from aucpr_dask.evaluation.random_streams import SCHEME
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY
 from aucpr_dask.scores import open_scores
 from aucpr_dask.scores.store import chunks_of, described, described_variable, item_chunk, open_unread, source_digest
@@ -192,11 +191,12 @@ def plan_run(source_url: str | Path, **options: Any) -> Plan:
     InvalidInputError, MissingScoresError
         See :func:`aucpr_dask.evaluate`; wherever the metadata tell.
     """
+    asked = EvaluationOptions.of(**options)
     source = absolute(source_url)
     unread = open_unread(source)
     scores = described(unread)
     digest = source_digest(source, unread)
-    lazy = evaluate(scores, **options)
+    lazy = evaluate_scores(scores, asked)
     sources, results = dict(nodes_of(scores)), dict(nodes_of(lazy))
     steps = {path: _chunk_lengths(dataset) for path, dataset in sources.items()}
     lengths = _block_lengths(sources, steps)
@@ -207,22 +207,12 @@ def plan_run(source_url: str | Path, **options: Any) -> Plan:
         _bytes_of_all(blocks, scores, lazy),
         sum(node.nbytes for node in sources.values()),
         sum(node.nbytes for node in results.values()),
-        {"options": _all_options(options), "source": public(source), "source_digest": digest, "random_scheme": SCHEME}
+        {"options": asked.as_parameters(), "source": public(source), "source_digest": digest, "random_scheme": SCHEME}
         | {"blocks": len(blocks), "blocks_digest": hashlib.sha256(repr(blocks).encode()).hexdigest()},
         unread,
         scores,
         map_nodes(lazy, lambda path, result: _template(result, lengths[path], source, digest)),
     )
-
-
-def _all_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of an evaluation, those not given included, as JSON keeps them."""
-    call = inspect.signature(evaluate).bind(None, **options)
-    call.apply_defaults()
-    named = {name: value for name, value in call.arguments.items() if name != "scores"}
-    for name in ("estimators", "intervals"):
-        named[name] = [named[name]] if isinstance(named[name], str) else list(named[name])
-    return dict(json.loads(json.dumps(named, default=float)))
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -253,12 +243,12 @@ def describe(plan: Plan) -> dict[str, Any]:
 
 def _try(plan: Plan, scores: Scores) -> float:
     """Return the seconds that all rankings will take one core, by as many of the first block as a moment allows."""
-    block, options = plan.blocks[0].parts()[0], plan.parameters["options"]
+    block, options = plan.blocks[0].parts()[0], EvaluationOptions.from_parameters(plan.parameters["options"])
     dataset = scores if isinstance(scores, xr.Dataset) else scores[block.path].to_dataset()
 
     def timed(slices: Mapping[str, slice]) -> float:
         started = time.perf_counter()
-        evaluate_part(dataset.isel(slices), block.path, **options)
+        evaluate_part(dataset.isel(slices), block.path, options)
         return time.perf_counter() - started
 
     one = {dim: slice(place.start, place.start + 1) for dim, place in block.slices.items()}

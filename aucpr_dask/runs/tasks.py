@@ -20,6 +20,7 @@ from aucpr_dask.errors import AucprError, OtherRunError, UnreachableError
 from aucpr_dask.evaluation.api import evaluate_part
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import Block
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import QUERY, RESAMPLE
 from aucpr_dask.scores.store import open_unread, opened_node
 from aucpr_dask.storage.stores import (
@@ -51,8 +52,9 @@ def evaluate_block(
     try:
         dataset = _source_node(source, block.path, run_id)
         first = options.get("first_resample", 0)
+        asked = EvaluationOptions.of(**{name: value for name, value in options.items() if name != "first_resample"})
         known = zarr.Array(_target_arrays(target, block.path, ("replicate",), run_id)["replicate"]) if first else None
-        result = _evaluated(dataset, _score_reader(source, block.path, run_id), block, options, known)
+        result = _evaluated(dataset, _score_reader(source, block.path, run_id), block, asked, first, known)
         _await_layout(target, run_id, token)
         ledger.check()  # at the last moment
         slices = block.slices | {RESAMPLE: slice(first, None)}
@@ -109,7 +111,12 @@ async def _end_all(writes: list[Coroutine[Any, Any, None]]) -> None:
 
 
 def _evaluated(
-    dataset: xr.Dataset, reader: ChunkReader, block: Block, options: dict[str, Any], known: Any = None
+    dataset: xr.Dataset,
+    reader: ChunkReader,
+    block: Block,
+    options: EvaluationOptions,
+    first_resample: int = 0,
+    known: Any = None,
 ) -> dict[str, xr.Variable]:
     """Evaluate a block, one of its parts after another; of replicates, perhaps the first are known."""
     whole: dict[str, xr.Variable] = {}
@@ -120,9 +127,9 @@ def _evaluated(
             here = here.assign(score=(here["score"].dims, chunk))
         if known is not None:
             dims = known.metadata.dimension_names
-            slices = part.slices | {RESAMPLE: slice(options["first_resample"])}
+            slices = part.slices | {RESAMPLE: slice(first_resample)}
             here = here.assign(replicate=(dims, known[tuple(slices.get(dim, slice(None)) for dim in dims)]))
-        result = evaluate_part(here, block.path, **options)
+        result = evaluate_part(here, block.path, options, first_resample)
         if part == block:
             return result
         place = block.place_of(part)

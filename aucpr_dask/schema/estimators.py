@@ -1,53 +1,33 @@
-"""One frozen record per estimator and per interval; documentation, validation and tests are made from them."""
+"""One frozen record per estimator; documentation, validation and tests are made from them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.options import TIES, lookup
+from aucpr_dask.schema.checks import lookup
+
+TIES = ("block", "trec_eval", "expectation")
 
 
 @dataclass(frozen=True)
 class EstimatorSpec:
-    """A point estimator of the area under the precision-recall curve.
+    """A point estimator of the area under the precision-recall curve."""
 
-    Parameters
-    ----------
-    name : str
-        The name users give.
-    code : int
-        The number by which the compiled kernels know it; never reused.
-    formula : str
-        The estimator in plain mathematics, over the blocks of tied scores in descending order.
-    ties : tuple of str
-        The tie conventions under which it has a meaning.
-    when : str
-        When to use it and what its bias is.
-    doi : str
-        Where it was defined.
-    weights : bool
-        Whether it has a meaning with sample weights and soft labels.
-    parameter : str or None
-        What the number in parentheses behind its name is, as in ``"precision_at_recall(0.8)"``.
-    partial : bool
-        Whether it has a meaning over a range of recall.
-    """
-
-    name: str
-    code: int
-    formula: str
-    ties: tuple[str, ...]
-    when: str
-    doi: str
-    weights: bool = True
-    parameter: str | None = None
-    partial: bool = True
+    name: str  # as users give it; in capitals, the name of its code in `kernels.codes`
+    formula: str  # in plain mathematics, over the tie groups in descending order of scores
+    ties: tuple[str, ...]  # the tie conventions under which it is defined
+    when: str  # to use it, and its bias
+    doi: str  # of its definition
+    weights: bool = True  # whether it is defined with sample weights and soft labels
+    parameter: str | None = None  # the meaning of the number in "precision_at_recall(0.8)"
+    partial: bool = True  # whether it is defined over a range of recall
 
 
 def usage(spec: EstimatorSpec) -> str:
-    """Return how to write the estimator's name: with its parameter, if it takes one."""
+    """Return the estimator's name with its parameter, if it takes one."""
     return spec.name if spec.parameter is None else f"{spec.name}({spec.parameter.upper()})"
 
 
@@ -77,32 +57,28 @@ ESTIMATORS = {
     for spec in (
         EstimatorSpec(
             "average_precision",
-            0,
-            "1/n sum over positives of TP/(TP+FP) at the positive's own block",
+            "1/n sum over positives of TP/(TP+FP) at the positive's own tie group",
             TIES,
             "The default: no interpolation, equals scikit-learn's; slightly biased upward at few positives.",
             BOYD,
         ),
         EstimatorSpec(
             "lower_trapezoid",
-            1,
             "sum over recalls of (pmin(r_i) + pmax(r_i+1))/2 (r_i+1 - r_i), from r_0 = 0",
             _RANKED,
             "Equals the trapezoid over scikit-learn's curve; straight lines are optimistic between distant points "
-            "and inflated when the top block is tied.",
+            "and inflated when the highest scores are tied.",
             BOYD,
         ),
         EstimatorSpec(
             "upper_trapezoid",
-            2,
             "sum over recalls of (pmax(r_i) + pmax(r_i+1))/2 (r_i+1 - r_i), from r_0 = 0",
             _RANKED,
-            "An optimistic bound on the lower trapezoid; biased upward, inflated when the top block is tied.",
+            "An optimistic bound on the lower trapezoid; biased upward, inflated when the highest scores are tied.",
             BOYD,
         ),
         EstimatorSpec(
             "interpolated_max",
-            3,
             "hyperbolic interpolation between the points of largest precision at each recall",
             _RANKED,
             "Joins the best threshold of each recall; biased upward at few positives.",
@@ -110,7 +86,6 @@ ESTIMATORS = {
         ),
         EstimatorSpec(
             "interpolated_mean",
-            4,
             "hyperbolic interpolation between the mean precisions of all thresholds at each recall",
             _RANKED,
             "Averages every threshold, the trailing negatives at recall 1 included: a perfect ranking is below 1.",
@@ -118,7 +93,6 @@ ESTIMATORS = {
         ),
         EstimatorSpec(
             "interpolated_median",
-            5,
             "hyperbolic interpolation between the median precisions of all thresholds at each recall",
             _RANKED,
             "As interpolated_mean, by the median: a perfect ranking is below 1.",
@@ -126,7 +100,6 @@ ESTIMATORS = {
         ),
         EstimatorSpec(
             "interpolated_convex",
-            6,
             "hyperbolic interpolation between the vertices of the ROC convex hull",
             _RANKED,
             "The achievable curve of randomly mixed thresholds; fitted to the sample, so biased upward.",
@@ -134,7 +107,6 @@ ESTIMATORS = {
         ),
         EstimatorSpec(
             "continuous",
-            7,
             "hyperbolic interpolation between consecutive points; TP and FP grow linearly together",
             _RANKED,
             "The interpolation of weighted and soft labels; equals PRROC's auc.integral.",
@@ -142,7 +114,6 @@ ESTIMATORS = {
         ),
         EstimatorSpec(
             "discrete",
-            8,
             "straight lines between interpolated points at every whole number of true positives",
             _RANKED,
             "Davis and Goadrich's own; close to continuous, for hard unweighted labels only.",
@@ -151,7 +122,6 @@ ESTIMATORS = {
         ),
         EstimatorSpec(
             "binormal",
-            9,
             "int pi t / (pi t + (1-pi) Phi((mu_- - mu_+)/sd_- + sd_+/sd_- Phi^-1(t))) dt",
             ("block",),
             "Smooth and precise if both classes are normal, wrong if they are not; NaN without spread.",
@@ -159,16 +129,14 @@ ESTIMATORS = {
         ),
         EstimatorSpec(
             "roc_area",
-            10,
             "share of pairs of a positive and a negative in the right order, ties one half",
             _RANKED,
-            "Beside the others: its baseline is 1/2 at any prevalence, and it weighs all mistakes alike.",
+            "For comparison: its baseline is 1/2 at any prevalence, and it weighs all mistakes alike.",
             _MCDERMOTT,
             partial=False,
         ),
         EstimatorSpec(
             "gain_area",
-            11,
             "trapezoids over precision gain 1 - FP n/(TP m) and recall gain 1 - (n-TP) n/(TP m), from gain 0",
             _RANKED,
             "The precision-recall-gain area: linear interpolation is right, the baseline is 0; may be negative.",
@@ -177,7 +145,6 @@ ESTIMATORS = {
         ),
         EstimatorSpec(
             "precision_at_recall",
-            12,
             "highest TP/(TP+FP) of the thresholds with TP/n at least the given recall",
             _RANKED,
             "One operating point, for a recall that the application fixes; 0 if it is never reached.",
@@ -187,7 +154,6 @@ ESTIMATORS = {
         ),
         EstimatorSpec(
             "recall_at_precision",
-            13,
             "highest TP/n of the thresholds with TP/(TP+FP) at least the given precision",
             _RANKED,
             "One operating point, for a precision that the application fixes; 0 if it is never kept.",
@@ -220,3 +186,15 @@ def parse_estimator(text: object) -> tuple[EstimatorSpec, float]:
         allowed = f"{name}({spec.parameter}), {spec.parameter} above 0 and up to 1" if spec.parameter else name
         raise InvalidInputError("the estimator's parameter is wrong", received=repr(text), allowed=allowed)
     return spec, value
+
+
+def estimator_names(estimator: str | Sequence[str], option: str = "estimator") -> tuple[str, ...]:
+    """Return one or more names of estimators, each known and each once."""
+    names = (estimator,) if isinstance(estimator, str) else tuple(estimator)
+    if not names or len(set(names)) < len(names):
+        raise InvalidInputError(
+            "name one or more estimators, each once", received=repr(estimator), allowed=", ".join(ESTIMATORS)
+        )
+    for name in names:
+        parse_estimator(name)
+    return names

@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.schema.checks import lookup
 from aucpr_dask.schema.estimators import AREAS, BOYD, ESTIMATORS
 
 
 @dataclass(frozen=True)
 class IntervalSpec:
-    """An interval around an estimate.
+    """An interval around an estimate."""
 
-    Parameters
-    ----------
-    name : str
-        The name users give.
-    formula : str
-        The bounds in plain mathematics, in the symbols of `INTERVAL_SYMBOLS`.
-    when : str
-        When to use it and what is known of its coverage.
-    doi : str
-        Where it was defined.
-    needs : tuple of str
-        What it is made from, beside the estimate: keys of `INTERVAL_NEEDS`.
-    estimators : tuple of str or None
-        The estimators that have it; None if all have.
-    """
-
-    name: str
-    formula: str
-    when: str
-    doi: str
-    needs: tuple[str, ...] = ("positives",)
-    estimators: tuple[str, ...] | None = None
+    name: str  # as users give it
+    formula: str  # the bounds in plain mathematics, in the symbols of `INTERVAL_SYMBOLS`
+    when: str  # to use it, and how well it covers
+    doi: str  # of its definition
+    needs: tuple[str, ...] = ("positives",)  # in addition to the estimate: keys of `INTERVAL_NEEDS`
+    estimators: tuple[str, ...] | None = None  # that have it; None if all have
 
     @property
     def is_formula(self) -> bool:
-        """Whether it follows from the estimate and the number of positives alone."""
+        """Whether it is a formula of the estimate and the number of positives alone."""
         return self.needs == ("positives",)
 
 
@@ -110,15 +97,15 @@ INTERVALS = {
             "bca",
             "Q(Phi(b + (b -+ z)/(1 - c(b -+ z)))), b = Phi^-1((#(t* < t) + #(t* <= t))/2B), c the acceleration",
             "The percentile interval corrected for bias and skewness; second-order accurate in large samples, but at "
-            "few positives as far below the level as bootstrap. It reads far tails: take 1000 resamples or more.",
+            "few positives as far below the level as bootstrap. It uses far tails: take 1000 resamples or more.",
             "10.1080/01621459.1987.10478410",
             ("replicates", "jackknife"),
         ),
         IntervalSpec(
             "bootstrap_t",
             "t - s Q_T(1-a), t - s Q_T(a), Q_T the quantile of (t* - t)/s* over replicates with s* > 0",
-            "Second-order accurate in large samples, and the nearest to the level of those that resample; may leave "
-            "[0, 1], is unsteady where s* is small, and NaN for a perfect ranking.",
+            "Second-order accurate in large samples, and closest to the level among those that resample; may leave "
+            "[0, 1], is unstable where s* is small, and NaN for a perfect ranking.",
             _DAVISON,
             ("replicates", "error"),
             _AVERAGE_PRECISION,
@@ -150,8 +137,8 @@ INTERVALS = {
         IntervalSpec(
             "influence_logit_t",
             "expit(logit t +- q s / (t(1-t))), q Student's with n-1 degrees of freedom; [0, 1] at t = 0 or 1, or n = 1",
-            "The widest of the three at few positives, and narrower than logit from some 50 on; it can fall a little "
-            "short of the level where logit does not.",
+            "The widest of the three at few positives, and narrower than logit from about 50 on; it can fall slightly "
+            "below the level where logit does not.",
             _HAMPEL,
             ("positives", "error"),
             _AVERAGE_PRECISION,
@@ -167,9 +154,17 @@ INTERVALS = {
         IntervalSpec(
             "cross_validation_t",
             "mean of k folds +- q sd/sqrt(k), q Student's with k-1 degrees of freedom",
-            "As cross_validation, and wider; not wide enough to make up for the bias.",
+            "As cross_validation, but wider; not wide enough to make up for the bias.",
             BOYD,
             ("folds",),
         ),
     )
 }
+
+
+def interval_names(interval: str | Sequence[str], option: str = "intervals") -> tuple[str, ...]:
+    """Return names of intervals, each known and each once."""
+    names = (interval,) if isinstance(interval, str) else tuple(interval)
+    if len(set(names)) < len(names):
+        raise InvalidInputError("name each interval once", received=repr(interval))
+    return tuple(lookup(INTERVALS, name, "interval method").name for name in names)

@@ -1,4 +1,4 @@
-"""What comes from others: names that stay inside a store, and stores of nothing but numbers and text."""
+"""Names of data sets, variables and labels: which of them a store may hold, and how errors quote them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,7 @@ RESERVED_NAMES = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmet
 
 
 def check_node_name(name: str, where: object) -> str:
-    """Return `name` if it can name a node of a store: one folder, inside it, that is nobody else's.
-
-    Raises
-    ------
-    InvalidInputError
-        If it is empty, consists of periods, begins with ``__`` (Zarr's own), is a file of Zarr or of ours, is longer
-        than file systems allow, or holds slashes, control characters or what is not Unicode.
-
-    Examples
-    --------
-    >>> check_node_name("clef tar, 2017", "dataset")
-    'clef tar, 2017'
-    """
+    """Return `name` if it is the name of one folder inside a store, and not reserved by Zarr or by this package."""
     is_inside = bool(name.strip(".")) and not any(char in "/\\" or not _is_text(char) for char in name)
     is_free = not name.startswith("__") and name not in RESERVED_NAMES
     if is_inside and is_free and len(name.encode()) <= LONGEST_NAME:
@@ -39,13 +27,7 @@ def check_node_name(name: str, where: object) -> str:
 
 
 def check_names(names: Iterable[object], where: str) -> None:
-    """Raise if a name is no text: it holds halves of surrogate pairs, as file names of other encodings do.
-
-    Raises
-    ------
-    InvalidInputError
-        Naming the first.
-    """
+    """Raise if a name contains halves of surrogate pairs, as file names in other encodings do."""
     for name in names:
         if isinstance(name, str) and not _is_unicode(name):
             raise InvalidInputError(
@@ -63,5 +45,5 @@ def _is_unicode(name: str) -> bool:
 
 
 def shortened_name(name: str, most: int = 100) -> str:
-    """Return a name as an error may quote it."""
+    """Return a name as errors quote it."""
     return repr(name) if len(name) <= most else f"{name[:most]!r}..., {len(name):,} characters"

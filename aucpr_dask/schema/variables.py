@@ -1,15 +1,11 @@
 """One frozen record per variable of a score data set and of a result.
 
-The same records validate what comes in, annotate what goes out and generate the reference page.
+The same records validate scores, annotate results and generate the reference page.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
 
 MODEL, QUERY, ITEM = "model", "query", "item"
 ESTIMATOR, METHOD, BOUND, GRADE = "estimator", "method", "ci_bound", "grade"
@@ -21,27 +17,12 @@ POSITIVE, NEGATIVE, UNJUDGED, PADDING = 1, 0, -1, -2
 
 @dataclass(frozen=True)
 class VariableSpec:
-    """What a variable is called, how it may be shaped and what it means.
-
-    Parameters
-    ----------
-    name : str
-        The variable's name.
-    dims : tuple of tuple of str
-        The allowed dimensions, one tuple per layout. In a result, ``"..."`` stands for
-        whichever of ``model`` and ``query`` are present.
-    kinds : str
-        The allowed NumPy dtype kinds.
-    description : str
-        One sentence, written to ``attrs["description"]``.
-    required : bool
-        Whether a data set is invalid without it.
-    """
+    """Name, shapes, types and meaning of a variable."""
 
     name: str
-    dims: tuple[tuple[str, ...], ...]
-    kinds: str
-    description: str
+    dims: tuple[tuple[str, ...], ...]  # one per layout; in a result, "..." means model and query, as far as present
+    kinds: str  # of NumPy dtypes
+    description: str  # one sentence, written to `attrs`
     required: bool = False
 
 
@@ -76,7 +57,7 @@ SCORE_VARIABLES = {
         VariableSpec("cluster", ((ITEM,), (QUERY,)), "iuOTU", "Group of dependent items or queries."),
         VariableSpec("fold", ((ITEM,), (QUERY,)), "iu", "Cross-validation fold."),
         VariableSpec("n_missing", ((MODEL,), (MODEL, QUERY)), "iu", "NaN scores of real (not padding) items."),
-        VariableSpec("digest", ((MODEL,), (MODEL, QUERY)), "u", "Of all that a ranking is made of; changes with it."),
+        VariableSpec("digest", ((MODEL,), (MODEL, QUERY)), "u", "Digest of all the data of a ranking."),
     )
 }
 
@@ -112,7 +93,7 @@ RESULT_VARIABLES = {
 
 @dataclass(frozen=True)
 class Flag:
-    """A warning that a result carries in one bit of ``flags``."""
+    """A warning, stored in one bit of ``flags``."""
 
     name: str
     bit: int

@@ -11,7 +11,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from aucpr_dask.clusters.connecting import Cluster, connect
 from aucpr_dask.errors import InvalidInputError, StoreError
 from aucpr_dask.evaluation.rankings import evaluate_intervals, evaluate_rankings
-from aucpr_dask.evaluation.request import Request, estimator_names
 from aucpr_dask.evaluation.resampled_rankings import evaluate_folds, evidence_bounds, replicate_rankings
 from aucpr_dask.evaluation.results import versions
 from aucpr_dask.progress.tracking import Progress, Tracker
 from aucpr_dask.runs.submitting import as_they_finish
+from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import fraction, lookup
+from aucpr_dask.schema.options import EvaluationOptions, fraction, lookup
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL
 from aucpr_dask.simulate.scenarios import Scenario, bibeta, binormal, offset_uniform
 from aucpr_dask.storage.stores import create_store, open_array, open_backend, read_root_attrs
@@ -316,8 +316,8 @@ def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[st
         ``estimate``, shape (simulation, estimator), and ``interval``, shape (simulation, estimator, method, 2).
     """
     score, label = cell.sample(start, stop)
-    request = Request(design.estimators, extras=("standard_error_fixed", "acceleration"))
-    columns = evaluate_rankings(score, label, roles=("score", "label"), request=request)
+    options, extras = EvaluationOptions(estimators=design.estimators), ("standard_error_fixed", "acceleration")
+    columns = evaluate_rankings(score, label, roles=("score", "label"), options=options, extras=extras)
     estimate, error, acceleration, _ = np.split(columns, np.cumsum([len(design.estimators), 1, 1]), axis=1)
     interval = np.full((*estimate.shape, len(design.methods), 2), np.nan)
     if design.methods and design.resampled:
@@ -334,24 +334,22 @@ def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[st
 def evidence(score: Array, label: NDArray[np.int8], key: NDArray[np.uint64], design: Design) -> dict[str, Array]:
     """Return what the intervals are made from, beside the estimates: replicates and folds, on the last axis."""
     known = {}
-    roles, request = ("score", "label", "key"), Request(design.resampled)
+    roles, options = ("score", "label", "key"), EvaluationOptions(estimators=design.resampled)
     needs = {need for method in design.methods if method != "bayesian" for need in INTERVALS[method].needs}
     if "bayesian" in design.methods:
         known["bayesian_replicates"] = replicate_rankings(
-            score, label, key, roles=roles, request=request, n_resamples=design.n_resamples, bayesian=True
+            score, label, key, roles=roles, options=options, n_resamples=design.n_resamples, bayesian=True
         )
     if "replicates" in needs:
         extras = ("standard_error_fixed",) if "bootstrap_t" in design.methods else ()
-        wanted = replace(request, extras=extras)
-        replicates = replicate_rankings(
-            score, label, key, roles=roles, request=wanted, n_resamples=design.n_resamples, bayesian=False
-        )
+        how: dict[str, Any] = {"roles": roles, "options": options, "extras": extras}
+        replicates = replicate_rankings(score, label, key, **how, n_resamples=design.n_resamples, bayesian=False)
         known["replicates"] = replicates[:, : len(design.resampled)]
         if extras:
             known["replicate_errors"] = replicates[:, len(design.resampled) :]
     if "folds" in needs:
         roles, fold = ("score", "label", "fold"), fold_of(label, design.folds)
-        known["folds"] = evaluate_folds(score, label, fold, roles=roles, request=request, n_folds=design.folds)
+        known["folds"] = evaluate_folds(score, label, fold, roles=roles, options=options, n_folds=design.folds)
     return known
 
 

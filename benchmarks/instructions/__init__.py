@@ -1,7 +1,5 @@
-"""Count the instructions of small fixed workloads: a number that repeats, where seconds do not.
+"""Count the instructions of small fixed workloads: unlike seconds, the counts are reproducible.
 
-``python -m benchmarks.instructions --help`` tells how. The counts come from Callgrind (valgrind), which runs the
-program on a processor of its own making, with vectors of 32 bytes (AVX2) at most: NumPy, and the kernels compiled for
-the count, take what serves that. So counts compare workloads and commits; beside times of a machine with wider vectors
-they say less.
+Callgrind (valgrind) simulates a processor with vectors of at most 32 bytes (AVX2), and NumPy and the kernels use code
+for that. Counts compare workloads and commits; they predict times on processors with wider vectors less well.
 """

@@ -1,8 +1,8 @@
 """The program that is counted: ``python -P program.py --package FOLDER --labels FILE [--only NAME ...]``.
 
-Every section ends with a call of ``getpgid``, which nothing else here calls: Callgrind writes the counts of the section
-before it. The labels of the sections, in order, go to a file. Run without Callgrind it fills the cache of compiled
-kernels, and writes the time of every workload, too.
+Every section ends with a call of ``getpgid``, which nothing else calls here: Callgrind then writes the counts of the
+section. The labels of the sections, in order, go to a file. Without Callgrind the program fills the cache of compiled
+kernels.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ import importlib.util
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-BETWEEN = ""  # the label of what is not counted
-WARM_UP = 4  # calls before those that count: the interpreter adapts to what it runs
+BETWEEN = ""  # the label of sections that are not counted
+WARM_UP = 4  # calls before those that count, since the interpreter specializes code that it runs
 
 
 def main() -> None:
@@ -38,7 +37,7 @@ def main() -> None:
 
     end("import aucpr_dask")
     _check_origin(aucpr_dask.__file__, options.package)
-    seconds, errors = {}, {}
+    errors = {}
     for name, workload in _workloads().items():
         if options.only and name not in options.only:
             continue
@@ -46,26 +45,22 @@ def main() -> None:
             call = workload.prepare()
             for _ in range(WARM_UP):
                 call()
-        except Exception as error:  # an older commit may lack what it calls
+        except Exception as error:  # an older commit may lack a function
             errors[name] = f"{type(error).__name__}: {error}".splitlines()[0]
             continue
         gc.collect()
-        times = []
         for _ in range(options.repeats):
             end(BETWEEN)
-            start = time.thread_time()
             call()
-            times.append(time.thread_time() - start)
             end(name)
-        seconds[name] = min(times)
-    options.labels.write_text(json.dumps({"labels": labels, "seconds": seconds, "errors": errors}))
+    options.labels.write_text(json.dumps({"labels": labels, "errors": errors}))
 
 
 def _workloads() -> dict[str, Any]:
-    """Return the workloads beside this file, whichever package `benchmarks` can be imported."""
+    """Return the workloads next to this file, independent of any package `benchmarks` on the path."""
     spec = importlib.util.spec_from_file_location("workloads", Path(__file__).with_name("workloads.py"))
     if spec is None or spec.loader is None:
-        raise ImportError("workloads.py is not beside this program")
+        raise ImportError("workloads.py is not next to this program")
     module = importlib.util.module_from_spec(spec)
     sys.modules["workloads"] = module  # where dataclasses look for it
     spec.loader.exec_module(module)
@@ -81,7 +76,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--package", type=Path, required=True, help="the folder that holds aucpr_dask")
     parser.add_argument("--labels", type=Path, required=True, help="the file for the labels of the sections")
-    parser.add_argument("--only", action="append", default=[], help="a workload to run; again for more; default all")
+    parser.add_argument("--only", action="append", default=[], help="a workload to run; repeatable; default all")
     parser.add_argument("--repeats", type=int, default=3, help="sections per workload")
     return parser.parse_args()
 

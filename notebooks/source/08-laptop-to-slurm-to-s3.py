@@ -247,6 +247,6 @@ server.stop()
 # %% [markdown]
 # ## Where next
 #
-# * [Clusters](../cluster/README.md): Kubernetes, SSH, clouds, TLS; and [what it costs](../cluster/cost.md).
+# * [Clusters](../cluster/README.md): Kubernetes, SSH, clouds, TLS, and costs.
 # * [Object storage](../docs/object-storage.md): credentials, servers that fail, and `icechunk+s3://`, where each
 #   finished run is one commit and readers never see a part of one.

@@ -35,40 +35,40 @@ def scale_to(prevalence, total, negatives):
 
 
 @helper
-def average_precision(blocks, n_blocks, total, scale):
-    """Sum of (recall gained) x (precision at the block)."""
+def average_precision(groups, n_groups, total, scale):
+    """Sum of (recall gained) x (precision at the tie group)."""
     area = error = before = 0.0
-    for k in range(n_blocks):
-        positives = blocks.positives[k]
-        precision = positives / (positives + scale * blocks.at[k])
+    for k in range(n_groups):
+        positives = groups.positives[k]
+        precision = positives / (positives + scale * groups.at[k])
         area, error = two_sum(area, error, (positives - before) * precision)
         before = positives
     return (area + error) / total
 
 
 @helper
-def lower_trapezoid(blocks, n_blocks, total, scale):
+def lower_trapezoid(groups, n_groups, total, scale):
     """Trapezoids from the smallest precision at the left recall to the largest at the right one."""
     area = error = before = 0.0
-    for k in range(n_blocks):
-        positives = blocks.positives[k]
-        above = scale * blocks.above[k]
+    for k in range(n_groups):
+        positives = groups.positives[k]
+        above = scale * groups.above[k]
         # At recall 0 stands the point (0, 1), or precision 0 if negatives come before the first positive.
         left = before / (before + above) if k > 0 else (1.0 if above == 0.0 else 0.0)
-        right = positives / (positives + scale * blocks.at[k])
+        right = positives / (positives + scale * groups.at[k])
         area, error = two_sum(area, error, 0.5 * (left + right) * (positives - before))
         before = positives
     return (area + error) / total
 
 
 @helper
-def upper_trapezoid(blocks, n_blocks, total, scale):
+def upper_trapezoid(groups, n_groups, total, scale):
     """Trapezoids from the largest precision at the left recall to the largest at the right one."""
     area = error = before = 0.0
     left = 1.0
-    for k in range(n_blocks):
-        positives = blocks.positives[k]
-        right = positives / (positives + scale * blocks.at[k])
+    for k in range(n_groups):
+        positives = groups.positives[k]
+        right = positives / (positives + scale * groups.at[k])
         area, error = two_sum(area, error, 0.5 * (left + right) * (positives - before))
         left = right
         before = positives
@@ -76,30 +76,30 @@ def upper_trapezoid(blocks, n_blocks, total, scale):
 
 
 @helper
-def expected_average_precision(blocks, n_blocks, total):
-    """Average precision in expectation over a random order of the items within each block.
+def expected_average_precision(groups, n_groups, total):
+    """Average precision in expectation over a random order of the items within each tie group.
 
-    The item at place i of a block of t items, c of them positive, is positive with probability c/t, and then
-    (i - 1)(c - 1)/(t - 1) positives of the block are expected before it.
+    The item at place i of a tie group of t items, c of them positive, is positive with probability c/t, and then
+    (i - 1)(c - 1)/(t - 1) positives of the tie group are expected before it.
     """
     area = error = before = 0.0
-    for k in range(n_blocks):
-        gained = blocks.positives[k] - before
-        size = gained + blocks.at[k] - blocks.above[k]
-        ahead = before + blocks.above[k]
+    for k in range(n_groups):
+        gained = groups.positives[k] - before
+        size = gained + groups.at[k] - groups.above[k]
+        ahead = before + groups.above[k]
         growth = (gained - 1.0) / (size - 1.0) if size > 1.0 else 0.0
         for i in range(np.int64(size)):
             precision = (before + i * growth + 1.0) / (ahead + i + 1.0)
             area, error = two_sum(area, error, gained / size * precision)
-        before = blocks.positives[k]
+        before = groups.positives[k]
     return (area + error) / total
 
 
 @helper
-def standard_error(blocks, n_blocks, total, negatives, prevalence, is_random):
+def standard_error(groups, n_groups, total, negatives, prevalence, is_random):
     """Return the standard error of average precision from its influence function; NaN if a class has one item or none.
 
-    With g = TP/D the precision at a block, D = TP + s FP, the derivative of the area with respect to the number
+    With g = TP/D the precision at a tie group, D = TP + s FP, the derivative of the area with respect to the number
     of times that an item is there is, times n,
 
         positive: g - area + (sum over positives at or below it of s FP/D^2),
@@ -113,8 +113,8 @@ def standard_error(blocks, n_blocks, total, negatives, prevalence, is_random):
         return np.nan
     scale = scale_to(prevalence, total, negatives)
     area = exchange = before = 0.0
-    for k in range(n_blocks):
-        positives, above = blocks.positives[k], scale * blocks.at[k]
+    for k in range(n_groups):
+        positives, above = groups.positives[k], scale * groups.at[k]
         precision = positives / (positives + above)
         area += (positives - before) * precision
         exchange += (positives - before) * precision * (above / (positives + above))
@@ -122,14 +122,14 @@ def standard_error(blocks, n_blocks, total, negatives, prevalence, is_random):
     positive_mean = (area + exchange) / total
     negative_mean = exchange / negatives
 
-    ranked_negatives = blocks.at[n_blocks - 1] if n_blocks > 0 else 0.0
+    ranked_negatives = groups.at[n_groups - 1] if n_groups > 0 else 0.0
     positive_squares = (total - before) * positive_mean**2
     negative_squares = (negatives - ranked_negatives) * negative_mean**2
     rise = fall = 0.0
-    for k in range(n_blocks - 1, -1, -1):
-        positives, above = blocks.positives[k], scale * blocks.at[k]
-        gained = positives - (blocks.positives[k - 1] if k > 0 else 0.0)
-        passed = blocks.at[k] - (blocks.at[k - 1] if k > 0 else 0.0)
+    for k in range(n_groups - 1, -1, -1):
+        positives, above = groups.positives[k], scale * groups.at[k]
+        gained = positives - (groups.positives[k - 1] if k > 0 else 0.0)
+        passed = groups.at[k] - (groups.at[k - 1] if k > 0 else 0.0)
         size = positives + above
         rise += gained * (above / size) / size
         fall += gained * scale * (positives / size) / size
@@ -142,21 +142,21 @@ def standard_error(blocks, n_blocks, total, negatives, prevalence, is_random):
 
 
 @helper
-def acceleration(blocks, n_blocks, total, negatives, prevalence):
+def acceleration(groups, n_groups, total, negatives, prevalence):
     """Return the acceleration of the BCa interval of average precision for resampling within each class.
 
     It is the skewness of the jackknife, (1/6) sum U^3/n_class^3 / (sum U^2/n_class^2)^(3/2) over the items of both
     classes, with U = (n_class - 1)(mean of the areas without one item of the class - area without this item). A
     class of one item contributes nothing; where no item matters, the acceleration is 0.
 
-    Without one positive of block k, precision falls by s FP/(D(D - 1)) at every block from k on; without one
+    Without one positive of tie group k, precision falls by s FP/(D(D - 1)) at every tie group from k on; without one
     negative that stands before or in it, it rises by s TP/(D(D - s)).
     """
     fewer_positives = scale_to(prevalence, max(total - 1.0, 1.0), negatives)
     fewer_negatives = scale_to(prevalence, total, max(negatives - 1.0, 1.0))
     positive_sum = negative_sum = before = 0.0
-    for k in range(n_blocks):
-        positives, at = blocks.positives[k], blocks.at[k]
+    for k in range(n_groups):
+        positives, at = groups.positives[k], groups.at[k]
         gained = positives - before
         precision, fall = without_positive(positives, at, fewer_positives)
         positive_sum += gained * (precision + (positives - 1.0) * fall)
@@ -165,16 +165,16 @@ def acceleration(blocks, n_blocks, total, negatives, prevalence):
     positive_mean = positive_sum / total
     negative_mean = negative_sum / max(negatives, 1.0)
 
-    ranked_negatives = blocks.at[n_blocks - 1] if n_blocks > 0 else 0.0
+    ranked_negatives = groups.at[n_groups - 1] if n_groups > 0 else 0.0
     positive_squares = (total - before) * positive_mean**2
     positive_cubes = -positive_squares * positive_mean
     negative_squares = (negatives - ranked_negatives) * negative_mean**2
     negative_cubes = negative_squares * negative_mean
     falls = rises = 0.0
-    for k in range(n_blocks - 1, -1, -1):
-        positives, at = blocks.positives[k], blocks.at[k]
-        gained = positives - (blocks.positives[k - 1] if k > 0 else 0.0)
-        passed = at - (blocks.at[k - 1] if k > 0 else 0.0)
+    for k in range(n_groups - 1, -1, -1):
+        positives, at = groups.positives[k], groups.at[k]
+        gained = positives - (groups.positives[k - 1] if k > 0 else 0.0)
+        passed = at - (groups.at[k - 1] if k > 0 else 0.0)
         precision, fall = without_positive(positives, at, fewer_positives)
         falls += gained * fall
         rises += gained * without_negative(positives, at, fewer_negatives)
@@ -194,75 +194,75 @@ def acceleration(blocks, n_blocks, total, negatives, prevalence):
 
 @helper
 def without_positive(positives, at, scale):
-    """Return the precision of a block, and by how much it falls without one of the positives at or above it."""
+    """Return the precision of a tie group, and by how much it falls without one of the positives at or above it."""
     size = positives + scale * at
-    # Without negatives it does not fall; and a first positive that is left out takes its block with it.
+    # Without negatives it does not fall; and a first positive that is left out takes its tie group with it.
     fall = scale * at / (size * (size - 1.0)) if at > 0.0 else 0.0
     return positives / size, fall
 
 
 @helper
 def without_negative(positives, at, scale):
-    """Return by how much the precision of a block rises without one of the negatives at or above it."""
+    """Return by how much the precision of a tie group rises without one of the negatives at or above it."""
     size = positives + scale * at
     return scale * positives / (size * (size - scale)) if at > 0.0 else 0.0
 
 
 @helper
 def is_basic(code):
-    """Whether this code asks for a number that the blocks give."""
+    """Whether this code asks for a number that the tie groups give."""
     return code <= UPPER_TRAPEZOID or code >= ERROR_FIXED
 
 
 @helper
-def area_of(code, blocks, n_blocks, total, negatives, prevalence):
-    """Return the area of the estimator with this code (or the error, or the acceleration), ties kept in blocks."""
+def area_of(code, groups, n_groups, total, negatives, prevalence):
+    """Return the area of the estimator with this code (or the error, or the acceleration), ties kept in tie groups."""
     scale = scale_to(prevalence, total, negatives)
     if code == AVERAGE_PRECISION:
-        return average_precision(blocks, n_blocks, total, scale)
+        return average_precision(groups, n_groups, total, scale)
     if code == LOWER_TRAPEZOID:
-        return lower_trapezoid(blocks, n_blocks, total, scale)
+        return lower_trapezoid(groups, n_groups, total, scale)
     if code == UPPER_TRAPEZOID:
-        return upper_trapezoid(blocks, n_blocks, total, scale)
+        return upper_trapezoid(groups, n_groups, total, scale)
     if code in (ERROR_FIXED, ERROR_RANDOM):
-        return standard_error(blocks, n_blocks, total, negatives, prevalence, code == ERROR_RANDOM)
+        return standard_error(groups, n_groups, total, negatives, prevalence, code == ERROR_RANDOM)
     if code == ACCELERATION:
-        return acceleration(blocks, n_blocks, total, negatives, prevalence)
+        return acceleration(groups, n_groups, total, negatives, prevalence)
     return np.nan
 
 
 @helper
-def roc_area(blocks, n_blocks, negatives):
+def roc_area(groups, n_groups, negatives):
     """Area under the ROC curve of the ranked items, ties counted one half; NaN if a class is empty."""
-    if n_blocks == 0 or negatives == 0.0:
+    if n_groups == 0 or negatives == 0.0:
         return np.nan
     pairs = before = 0.0
-    for k in range(n_blocks):
-        gained = blocks.positives[k] - before
-        pairs += gained * (negatives - 0.5 * (blocks.above[k] + blocks.at[k]))
-        before = blocks.positives[k]
+    for k in range(n_groups):
+        gained = groups.positives[k] - before
+        pairs += gained * (negatives - 0.5 * (groups.above[k] + groups.at[k]))
+        before = groups.positives[k]
     return pairs / (before * negatives)
 
 
 @helper
-def tied_share(blocks, n_blocks):
-    """Share of the ranked positives whose block also holds a negative."""
-    if n_blocks == 0:
+def tied_share(groups, n_groups):
+    """Share of the ranked positives whose tie group also holds a negative."""
+    if n_groups == 0:
         return 0.0
     tied = before = 0.0
-    for k in range(n_blocks):
-        if blocks.at[k] > blocks.above[k]:
-            tied += blocks.positives[k] - before
-        before = blocks.positives[k]
+    for k in range(n_groups):
+        if groups.at[k] > groups.above[k]:
+            tied += groups.positives[k] - before
+        before = groups.positives[k]
     return tied / before
 
 
 @helper
-def ties_matter(blocks, n_blocks):
-    """Whether a block holds a positive beside another item, so that an order within it would matter."""
+def ties_matter(groups, n_groups):
+    """Whether a tie group holds a positive beside another item, so that an order within it would matter."""
     before = 0.0
-    for k in range(n_blocks):
-        if blocks.positives[k] - before > 1.0 or blocks.at[k] > blocks.above[k]:
+    for k in range(n_groups):
+        if groups.positives[k] - before > 1.0 or groups.at[k] > groups.above[k]:
             return 1.0
-        before = blocks.positives[k]
+        before = groups.positives[k]
     return 0.0

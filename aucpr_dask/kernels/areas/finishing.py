@@ -1,4 +1,4 @@
-"""From the scores of one ranking to its classes, and from its blocks to a row of numbers."""
+"""From the scores of one ranking to its classes, and from its tie groups to a row of numbers."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def count_distinct(first, second):
 
 
 @helper
-def finish(ranking, blocks, n_blocks, options, codes, out):
+def finish(ranking, groups, n_groups, options, codes, out):
     """Write the estimates and the columns of one ranking."""
     classes = ranking.classes
     facts = out[codes.size :]
-    facts[5] = areas.tied_share(blocks, n_blocks)
-    facts[6] = areas.roc_area(blocks, n_blocks, classes.negatives)
+    facts[5] = areas.tied_share(groups, n_groups)
+    facts[6] = areas.roc_area(groups, n_groups, classes.negatives)
     if options.missing == MISSING_LAST:
-        n_blocks = append_missing(blocks, n_blocks, classes)
+        n_groups = append_missing(groups, n_groups, classes)
     total, negatives = totals(classes, ranking.n_unseen, options)
     facts[0] = total
     facts[1] = negatives
@@ -91,16 +91,16 @@ def finish(ranking, blocks, n_blocks, options, codes, out):
     facts[3] = ranking.n_ranked
     facts[4] = ranking.n_unseen
     facts[7] = ranking.n_distinct
-    facts[8] = areas.ties_matter(blocks, n_blocks)
+    facts[8] = areas.ties_matter(groups, n_groups)
 
     for e in range(codes.size):
         if not total > 0.0:
             area = np.nan
         elif options.expect_ties:
             is_area = codes[e] == AVERAGE_PRECISION
-            area = areas.expected_average_precision(blocks, n_blocks, total) if is_area else np.nan
+            area = areas.expected_average_precision(groups, n_groups, total) if is_area else np.nan
         else:
-            area = areas.area_of(codes[e], blocks, n_blocks, total, negatives, options.prevalence)
+            area = areas.area_of(codes[e], groups, n_groups, total, negatives, options.prevalence)
         out[e] = 1.0 if area > 1.0 else area
 
 

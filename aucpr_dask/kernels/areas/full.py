@@ -1,4 +1,4 @@
-"""One ranking, with every operating point: for the estimators and ranges that its blocks alone do not give."""
+"""One ranking, with every operating point: for the estimators and ranges that its tie groups alone do not give."""
 
 from typing import NamedTuple
 
@@ -27,9 +27,9 @@ from aucpr_dask.kernels.codes import (
 )
 from aucpr_dask.kernels.compiling import Cache, helper
 from aucpr_dask.kernels.options import MISSING_LAST, MISSING_UNRETRIEVED
-from aucpr_dask.kernels.rankings.keys import NEGATIVE_KEY, POSITIVE_KEY, blocks_of_keys, class_of_keys, weighted_ranking
-from aucpr_dask.kernels.rankings.tie_groups import Blocks, Classes, two_sum
-from aucpr_dask.kernels.signatures import F8, FLOATS, I1, I8, OPTIONS_TYPE, U8, row_of
+from aucpr_dask.kernels.rankings.keys import NEGATIVE_KEY, POSITIVE_KEY, class_of_keys, groups_of_keys, weighted_ranking
+from aucpr_dask.kernels.rankings.tie_groups import Classes, TieGroups, two_sum
+from aucpr_dask.kernels.signatures import F8, FLOATS, I1, OPTIONS_TYPE, TARGETS_TYPE, U8, row_of
 
 CACHE = Cache(__name__)
 
@@ -54,41 +54,41 @@ def points_of_classes(positive, negative, points):
 class Room(NamedTuple):
     """Work space with a place for each item and more; from NumPy, which asks for large pages if arrays are large."""
 
-    blocks: Blocks
-    first: np.ndarray  # of each block, the first point
+    groups: TieGroups
+    first: np.ndarray  # of each tie group, the first point
 
 
 @helper
 def room_of(space):
     """Return the part of a space that is not for points."""
-    return Room(Blocks(space[3], space[4], space[5]), space[6].view(np.int64))
+    return Room(TieGroups(space[3], space[4], space[5]), space[6].view(np.int64))
 
 
 @helper
 def new_room(n_points):
     """Return work space for so many points and one more."""
-    blocks = Blocks(np.empty(n_points + 1), np.empty(n_points + 1), np.empty(n_points + 1))
-    return Room(blocks, np.empty(n_points + 2, np.int64))
+    groups = TieGroups(np.empty(n_points + 1), np.empty(n_points + 1), np.empty(n_points + 1))
+    return Room(groups, np.empty(n_points + 2, np.int64))
 
 
 @helper
-def blocks_of_points(points, n_points, room):
-    """Fill the blocks that hold a positive, and the first point of each, followed by the number of points."""
-    blocks, first = room.blocks, room.first
+def groups_of_points(points, n_points, room):
+    """Fill the tie groups that hold a positive, and the first point of each, followed by the number of points."""
+    groups, first = room.groups, room.first
     n_kept = np.uint64(0)
     positives = 0.0
-    for point in range(n_points):  # each is written, and the first one of a block stays: without branches
+    for point in range(n_points):  # each is written, and the first one of a tie group stays: without branches
         first[n_kept] = point
         n_kept += np.uint64(points.positives[point] > positives)
         positives = points.positives[point]
-    n_blocks = np.int64(n_kept)
-    first[n_blocks] = n_points
-    for k in range(n_blocks):
+    n_groups = np.int64(n_kept)
+    first[n_groups] = n_points
+    for k in range(n_groups):
         point = first[k]
-        blocks.positives[k] = points.positives[point]
-        blocks.above[k] = points.negatives[point - 1] if point > 0 else 0.0
-        blocks.at[k] = points.negatives[point]
-    return n_blocks
+        groups.positives[k] = points.positives[point]
+        groups.above[k] = points.negatives[point - 1] if point > 0 else 0.0
+        groups.at[k] = points.negatives[point]
+    return n_groups
 
 
 @helper
@@ -113,35 +113,34 @@ def mean_and_deviation(score, weight):
     return mean * largest, np.sqrt((total + error) / (n - 1.0)) * largest
 
 
+class Curve(NamedTuple):
+    """The operating points of a ranking, and the tie groups among them."""
+
+    groups: TieGroups
+    n_groups: int
+    points: Points
+    first: np.ndarray  # of each tie group, the first point
+    moments: Moments
+
+
 @helper
-def finish_all(ranking, points, n_points, moments, grid, options, codes, parameters, recall_range, out):
+def finish_all(room, ranking, points, n_points, moments, options, targets, out):
     """Write the estimates and the columns of one ranking from its operating points."""
-    room = new_room(n_points)
-    finish_all_in(room, ranking, points, n_points, moments, grid, options, codes, parameters, recall_range, out)
-
-
-@helper
-def finish_all_in(room, ranking, points, n_points, moments, grid, options, codes, parameters, recall_range, out):
-    """Write the estimates and the columns of one ranking from its operating points, in the room given."""
-    blocks, first = room.blocks, room.first
-    n_blocks = blocks_of_points(points, n_points, room)
-    finish(ranking, blocks, n_blocks, options, codes, out)
+    n_groups = groups_of_points(points, n_points, room)
+    finish(ranking, room.groups, n_groups, options, targets.codes, out)
     classes = ranking.classes
     missing = classes.missing_positives + classes.missing_negatives
     if options.missing == MISSING_LAST and missing > 0.0:
         points.positives[n_points] = classes.positives + classes.missing_positives
         points.negatives[n_points] = classes.negatives + classes.missing_negatives
-        n_points += 1
-        n_blocks = blocks_of_points(points, n_points, room)
-    state = ranking, blocks, n_blocks, points, first, moments
-    finish_others(*state, grid, options, codes, parameters, recall_range, out)
+        n_groups = groups_of_points(points, n_points + 1, room)
+    finish_curve(ranking, Curve(room.groups, n_groups, points, room.first, moments), options, targets, out)
 
 
 @helper
-def finish_others(
-    ranking, blocks, n_blocks, points, first, moments, grid, options, codes, parameters, recall_range, out
-):
-    """Write the estimates that `finish` has not, missing items in `blocks` and `points` if they are ranked last."""
+def finish_curve(ranking, curve, options, targets, out):
+    """Write the estimates that need more than `finish`; items without a score are in `curve` if they rank last."""
+    groups, n_groups = curve.groups, curve.n_groups
     classes = ranking.classes
     total, negatives = totals(classes, ranking.n_unseen, options)
     missing = classes.missing_positives + classes.missing_negatives
@@ -152,72 +151,68 @@ def finish_others(
     prevalence = total / (total + negatives)
     if not np.isnan(options.prevalence) and negatives > 0.0:
         prevalence = options.prevalence
-    low, high = recall_range[0] * total, recall_range[1] * total
-    if recall_range[1] == 1.0:
-        high = np.inf
-    for e in range(codes.size):
-        code = codes[e]
+    lowest, highest, z_low, z_high = targets.recall_range
+    low, high = lowest * total, np.inf if highest == 1.0 else highest * total
+    for e in range(targets.codes.size):
+        code, parameter = targets.codes[e], targets.parameters[e]
         if code == BINORMAL:
             area = np.nan
             if is_ranked and ranking.n_unseen == 0.0:
-                area = more.binormal(moments, prevalence, recall_range[2], recall_range[3], grid[0], grid[1])
-                area = recall_range[1] - recall_range[0] if negatives == 0.0 else area
+                area = more.binormal(curve.moments, prevalence, z_low, z_high)
+                area = highest - lowest if negatives == 0.0 else area
         elif code == ROC_AREA:
-            area = more.roc_area_of_all(blocks, n_blocks, total, negatives)
+            area = more.roc_area_of_all(groups, n_groups, total, negatives)
             area = np.nan if options.missing == MISSING_UNRETRIEVED and missing > 0.0 else area
         elif code == GAIN_AREA:
-            area = more.gain_area(blocks, n_blocks, total, negatives, scale)
+            area = more.gain_area(groups, n_groups, total, negatives, scale)
         elif code == PRECISION_AT_RECALL:
-            area = more.precision_at_recall(blocks, n_blocks, total, scale, parameters[e])
+            area = more.precision_at_recall(groups, n_groups, total, scale, parameter)
         elif code == RECALL_AT_PRECISION:
-            area = more.recall_at_precision(blocks, n_blocks, total, scale, parameters[e])
+            area = more.recall_at_precision(groups, n_groups, total, scale, parameter)
         elif low == 0.0 and high == np.inf and is_basic(code):
             continue  # `finish` has written it
         else:
-            area = partial_area(code, blocks, n_blocks, points, first, scale, low, high) / total
+            area = partial_area(code, curve, scale, low, high) / total
         out[e] = 1.0 if area > 1.0 else area
 
 
 @helper
-def partial_area(code, blocks, n_blocks, points, first, scale, low, high):
+def partial_area(code, curve, scale, low, high):
     """Return the area of an estimator between two recalls, in units of positives."""
+    groups, n_groups = curve.groups, curve.n_groups
     if code == AVERAGE_PRECISION:
-        return more.partial_average_precision(blocks, n_blocks, scale, low, high)
+        return more.partial_average_precision(groups, n_groups, scale, low, high)
     if code in (LOWER_TRAPEZOID, UPPER_TRAPEZOID):
-        return more.partial_trapezoid(blocks, n_blocks, scale, low, high, code == LOWER_TRAPEZOID)
+        return more.partial_trapezoid(groups, n_groups, scale, low, high, code == LOWER_TRAPEZOID)
     if code == INTERPOLATED_MAX:
-        return more.interpolated(blocks.positives, scale * blocks.at[:n_blocks], n_blocks, low, high)
+        return more.interpolated(groups.positives, scale * groups.at[:n_groups], n_groups, low, high)
     if code in (INTERPOLATED_MEAN, INTERPOLATED_MEDIAN):
         median = code == INTERPOLATED_MEDIAN
-        negatives = more.negatives_of_aggregate(points, first, blocks, n_blocks, scale, median)
-        return more.interpolated(blocks.positives, negatives, n_blocks, low, high)
+        negatives = more.negatives_of_aggregate(curve.points, curve.first, groups, n_groups, scale, median)
+        return more.interpolated(groups.positives, negatives, n_groups, low, high)
     if code == INTERPOLATED_CONVEX:
-        positives, negatives, n = more.hull(blocks, n_blocks, scale)
+        positives, negatives, n = more.hull(groups, n_groups, scale)
         return more.interpolated(positives, negatives, n, low, high)
     if code == CONTINUOUS:
-        return more.continuous(blocks, n_blocks, scale, low, high)
+        return more.continuous(groups, n_groups, scale, low, high)
     if code == DISCRETE:
-        return more.discrete(blocks, n_blocks, scale, low, high)
+        return more.discrete(groups, n_groups, scale, low, high)
     return np.nan
 
 
-_ARGUMENTS = (F8[:, ::1], OPTIONS_TYPE, row_of(I8), row_of(F8), row_of(F8), F8[::1])
-
-
-@CACHE.kernel(types.void(F8[::1], F8[::1], F8[:, ::1], row_of(F8), F8, *_ARGUMENTS))
-def full_row(positive, negative, space, counts, n_given, grid, options, codes, parameters, recall_range, out):
+@CACHE.kernel(types.void(F8[::1], F8[::1], F8[:, ::1], row_of(F8), F8, OPTIONS_TYPE, TARGETS_TYPE, F8[::1]))
+def full_row(positive, negative, space, counts, n_given, options, targets, out):
     """Evaluate one ranking from the scores of both classes, each sorted in ascending order, in a space of 7 rows."""
     points = Points(space[0], space[1])
     n_points = points_of_classes(positive, negative, points)
     moments = Moments(np.nan, np.nan, np.nan, np.nan)
-    if np.any(codes == BINORMAL):
+    if np.any(targets.codes == BINORMAL):
         p_mean, p_deviation = mean_and_deviation(positive, np.broadcast_to(1.0, positive.shape))
         n_mean, n_deviation = mean_and_deviation(negative, np.broadcast_to(1.0, negative.shape))
         moments = Moments(p_mean, p_deviation, n_mean, n_deviation)
     classes = Classes(counts[0], counts[1], counts[2], counts[3])
     ranking = ranking_of(classes, n_given, count_distinct(negative, positive))
-    room = room_of(space)
-    finish_all_in(room, ranking, points, n_points, moments, grid, options, codes, parameters, recall_range, out)
+    finish_all(room_of(space), ranking, points, n_points, moments, options, targets, out)
 
 
 @CACHE.kernel(*(types.void(row_of(x), row_of(I1), OPTIONS_TYPE, x[::1], x[::1], F8[::1]) for x in FLOATS))
@@ -228,33 +223,23 @@ def split_classes(score, label, options, positive, negative, counts):
     counts[2], counts[3] = classes.missing_positives, classes.missing_negatives
 
 
-@CACHE.kernel(types.void(row_of(U8), row_of(F8), row_of(F8), row_of(F8), F8[:, ::1], row_of(F8), *_ARGUMENTS))
-def full_keys_row(
-    keys,
-    score,
-    positive_weight,
-    negative_weight,
-    space,
-    facts,
-    grid,
-    options,
-    codes,
-    parameters,
-    recall_range,
-    out,
-):
+@CACHE.kernel(
+    types.void(
+        row_of(U8), row_of(F8), row_of(F8), row_of(F8), F8[:, ::1], row_of(F8), OPTIONS_TYPE, TARGETS_TYPE, F8[::1]
+    )
+)
+def full_keys_row(keys, score, positive_weight, negative_weight, space, facts, options, targets, out):
     """Evaluate one weighted ranking from sorted keys, in a space of 7 rows."""
-    blocks = Blocks(space[0], space[1], space[2])
-    n_points, n_distinct, positives, negatives = blocks_of_keys(keys, positive_weight, negative_weight, True, blocks)
-    points = Points(blocks.positives, blocks.at)
+    groups = TieGroups(space[0], space[1], space[2])
+    n_points, n_distinct, positives, negatives = groups_of_keys(keys, positive_weight, negative_weight, True, groups)
+    points = Points(groups.positives, groups.at)
     moments = Moments(np.nan, np.nan, np.nan, np.nan)
-    if np.any(codes == BINORMAL):
+    if np.any(targets.codes == BINORMAL):
         p_mean, p_deviation = mean_and_deviation(*class_of_keys(keys, POSITIVE_KEY, score, positive_weight))
         n_mean, n_deviation = mean_and_deviation(*class_of_keys(keys, NEGATIVE_KEY, score, negative_weight))
         moments = Moments(p_mean, p_deviation, n_mean, n_deviation)
     ranking = weighted_ranking(facts, positives, negatives, min(n_distinct, 3))
-    room = room_of(space)
-    finish_all_in(room, ranking, points, n_points, moments, grid, options, codes, parameters, recall_range, out)
+    finish_all(room_of(space), ranking, points, n_points, moments, options, targets, out)
 
 
 CACHE.publish()

@@ -1,6 +1,6 @@
 """The influence of every item on the average precision of its ranking, and sums of products of influences.
 
-With g = TP/D the precision at a positive's own block, D = TP + s FP and n the weight of all positives, the
+With g = TP/D the precision at a positive's own tie group, D = TP + s FP and n the weight of all positives, the
 derivative of the area with respect to the number of times that an item is there is its weight as a positive times
 
     p = (g - area + sum over positives at or below it of s FP/D^2) / n
@@ -52,7 +52,7 @@ def influence_rows(
     prevalence_is_fixed: bool = False,
     is_corrected: bool = False,
 ) -> Influence:
-    """Compute the influence of every item on the average precision of rankings, ties in blocks.
+    """Compute the influence of every item on the average precision of rankings, ties in tie groups.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def sums_of_products(left: NDArray[np.float64], right: NDArray[np.float64]) -> N
 class Sample(NamedTuple):
     """One ranking's items by place, from the highest score, and what they weigh."""
 
-    n_placed: int  # places that belong to a block
+    n_placed: int  # places that belong to a tie group
     n_counted: int  # and those behind, never ranked
     positives: float  # sums of weights
     negatives: float
@@ -113,7 +113,7 @@ class Sample(NamedTuple):
 
 
 class WeightedBlocks(NamedTuple):
-    """Per block of tied scores, from the highest."""
+    """Per tie group of tied scores, from the highest."""
 
     end: np.ndarray  # the place behind its last item
     positives: np.ndarray  # weight of the positives at or above it
@@ -142,10 +142,10 @@ def sample_of(descending, order, positive_weight, negative_weight, options, n_un
 
 
 @helper
-def blocks_of_places(descending, order, positive_weight, negative_weight, n_placed, scale):
-    """Return the blocks of a ranking, those of negatives included, and how many there are; NaN ties with NaN."""
-    blocks = WeightedBlocks(np.empty(n_placed, np.int64), np.empty(n_placed), np.empty(n_placed), np.empty(n_placed))
-    n_blocks = place = 0
+def groups_of_places(descending, order, positive_weight, negative_weight, n_placed, scale):
+    """Return the tie groups of a ranking, those of negatives included, and how many there are; NaN ties with NaN."""
+    groups = WeightedBlocks(np.empty(n_placed, np.int64), np.empty(n_placed), np.empty(n_placed), np.empty(n_placed))
+    n_groups = place = 0
     positives = negatives = 0.0
     while place < n_placed:
         x = descending[order[place]]
@@ -158,23 +158,23 @@ def blocks_of_places(descending, order, positive_weight, negative_weight, n_plac
             negatives += negative_weight[i]
             place += 1
         positives += gained
-        blocks.end[n_blocks] = place
-        blocks.positives[n_blocks] = positives
-        blocks.negatives[n_blocks] = scale * negatives
-        blocks.gained[n_blocks] = gained
-        n_blocks += 1
-    return blocks, n_blocks
+        groups.end[n_groups] = place
+        groups.positives[n_groups] = positives
+        groups.negatives[n_groups] = scale * negatives
+        groups.gained[n_groups] = gained
+        n_groups += 1
+    return groups, n_groups
 
 
 @helper
-def area_and_exchange(blocks, n_blocks):
+def area_and_exchange(groups, n_groups):
     """Return, over the positives, the sums of precision and of s TP FP/D^2, which moves area between the classes."""
     area = exchange = 0.0
-    for k in range(n_blocks):
-        if blocks.gained[k] > 0.0:
-            size = blocks.positives[k] + blocks.negatives[k]
-            area += blocks.gained[k] * (blocks.positives[k] / size)
-            exchange += blocks.gained[k] * (blocks.positives[k] / size) * (blocks.negatives[k] / size)
+    for k in range(n_groups):
+        if groups.gained[k] > 0.0:
+            size = groups.positives[k] + groups.negatives[k]
+            area += groups.gained[k] * (groups.positives[k] / size)
+            exchange += groups.gained[k] * (groups.positives[k] / size) * (groups.negatives[k] / size)
     return area, exchange
 
 
@@ -202,8 +202,8 @@ def influence_row(
     sample = sample_of(descending, order, positive_weight, negative_weight, options, n_unseen)
     total, negatives = sample.positives, sample.negatives
     scale = scale_to(options.prevalence, total, negatives)
-    blocks, n_blocks = blocks_of_places(descending, order, positive_weight, negative_weight, sample.n_placed, scale)
-    area, exchange = area_and_exchange(blocks, n_blocks)
+    groups, n_groups = groups_of_places(descending, order, positive_weight, negative_weight, sample.n_placed, scale)
+    area, exchange = area_and_exchange(groups, n_groups)
     area /= total
     facts[1] = area
     if not total > 0.0 or (is_corrected and min(sample.n_positive, sample.n_negative) < 2.0):
@@ -221,17 +221,17 @@ def influence_row(
         i = order[place]
         values[i] = positive_weight[i] * missed + negative_weight[i] * behind
     rise = fall = 0.0
-    for k in range(n_blocks - 1, -1, -1):
+    for k in range(n_groups - 1, -1, -1):
         precision = 0.0
-        if blocks.gained[k] > 0.0:
-            size = blocks.positives[k] + blocks.negatives[k]
-            precision = blocks.positives[k] / size
-            rise += blocks.gained[k] * (blocks.negatives[k] / size) / size
-            fall += blocks.gained[k] * scale * precision / size
+        if groups.gained[k] > 0.0:
+            size = groups.positives[k] + groups.negatives[k]
+            precision = groups.positives[k] / size
+            rise += groups.gained[k] * (groups.negatives[k] / size) / size
+            fall += groups.gained[k] * scale * precision / size
         derivative = (precision - area + rise) / total
         positive = stretch(derivative, positive_mean, sample.n_positive, is_fixed, is_corrected)
         negative = stretch(-fall / total, negative_mean, sample.n_negative, is_fixed, is_corrected)
-        for place in range(blocks.end[k - 1] if k > 0 else 0, blocks.end[k]):
+        for place in range(groups.end[k - 1] if k > 0 else 0, groups.end[k]):
             i = order[place]
             values[i] = positive_weight[i] * positive + negative_weight[i] * negative
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aucpr_dask.kernels.compiling import helper
+from aucpr_dask.kernels.options import REACH
 from aucpr_dask.kernels.rankings.tie_groups import two_sum
 
 
@@ -97,26 +98,26 @@ def hyperbola(positives_a, negatives_a, positives_b, negatives_b):
 
 
 @helper
-def partial_average_precision(blocks, n_blocks, scale, low, high):
+def partial_average_precision(groups, n_groups, scale, low, high):
     """Add up steps of height precision."""
     area = error = before = 0.0
-    for k in range(n_blocks):
-        positives = blocks.positives[k]
-        precision = positives / (positives + scale * blocks.at[k])
+    for k in range(n_groups):
+        positives = groups.positives[k]
+        precision = positives / (positives + scale * groups.at[k])
         area, error = two_sum(area, error, clipped_step(before, positives, precision, low, high))
         before = positives
     return area + error
 
 
 @helper
-def partial_trapezoid(blocks, n_blocks, scale, low, high, lower):
+def partial_trapezoid(groups, n_groups, scale, low, high, lower):
     """Straight lines; from the smallest (lower) or the largest precision at the left recall."""
     area = error = before = 0.0
     highest = 1.0
-    for k in range(n_blocks):
-        positives = blocks.positives[k]
-        above = scale * blocks.above[k]
-        right = positives / (positives + scale * blocks.at[k])
+    for k in range(n_groups):
+        positives = groups.positives[k]
+        above = scale * groups.above[k]
+        right = positives / (positives + scale * groups.at[k])
         left = highest
         if lower:
             left = before / (before + above) if k > 0 else (1.0 if above == 0.0 else 0.0)
@@ -138,11 +139,11 @@ def interpolated(positives, negatives, n, low, high):
 
 
 @helper
-def negatives_of_aggregate(points, first, blocks, n_blocks, scale, median):
+def negatives_of_aggregate(points, first, groups, n_groups, scale, median):
     """Return per recall the false positives that give the mean, or median, precision of all points at it."""
-    negatives = np.empty(n_blocks)
-    for k in range(n_blocks):
-        positives = blocks.positives[k]
+    negatives = np.empty(n_groups)
+    for k in range(n_groups):
+        positives = groups.positives[k]
         if median:  # precision falls along a recall, so the points are in order
             size = positives + scale * points.negatives[(first[k] + first[k + 1] - 1) // 2]
             other_size = positives + scale * points.negatives[(first[k] + first[k + 1]) // 2]
@@ -157,13 +158,13 @@ def negatives_of_aggregate(points, first, blocks, n_blocks, scale, median):
 
 
 @helper
-def hull(blocks, n_blocks, scale):
+def hull(groups, n_groups, scale):
     """Return the vertices of the ROC convex hull after (0, 0), and their number."""
-    positives = np.empty(n_blocks)
-    negatives = np.empty(n_blocks)
+    positives = np.empty(n_groups)
+    negatives = np.empty(n_groups)
     n = 0
-    for k in range(n_blocks):
-        x, y = scale * blocks.at[k], blocks.positives[k]
+    for k in range(n_groups):
+        x, y = scale * groups.at[k], groups.positives[k]
         while n > 0:
             x_before = negatives[n - 2] if n > 1 else 0.0
             y_before = positives[n - 2] if n > 1 else 0.0
@@ -178,24 +179,24 @@ def hull(blocks, n_blocks, scale):
 
 
 @helper
-def continuous(blocks, n_blocks, scale, low, high):
+def continuous(groups, n_groups, scale, low, high):
     """Interpolation between consecutive points; where only negatives come, recall stands still."""
     area = error = before = 0.0
-    for k in range(n_blocks):
-        positives = blocks.positives[k]
-        part = clipped_curve(before, scale * blocks.above[k], positives, scale * blocks.at[k], low, high)
+    for k in range(n_groups):
+        positives = groups.positives[k]
+        part = clipped_curve(before, scale * groups.above[k], positives, scale * groups.at[k], low, high)
         area, error = two_sum(area, error, part)
         before = positives
     return area + error
 
 
 @helper
-def discrete(blocks, n_blocks, scale, low, high):
+def discrete(groups, n_groups, scale, low, high):
     """Straight lines between interpolated points at every whole number of true positives."""
     area = error = before = 0.0
-    for k in range(n_blocks):
-        above, gained = scale * blocks.above[k], blocks.positives[k] - before
-        per_positive = (scale * blocks.at[k] - above) / gained
+    for k in range(n_groups):
+        above, gained = scale * groups.above[k], groups.positives[k] - before
+        per_positive = (scale * groups.at[k] - above) / gained
         right = before / (before + above) if before > 0.0 else 0.0
         for i in range(1, np.int64(gained) + 1):
             left = right
@@ -204,12 +205,12 @@ def discrete(blocks, n_blocks, scale, low, high):
             if positives == 1.0 and above == 0.0:
                 left = right
             area, error = two_sum(area, error, clipped_line(positives - 1.0, positives, left, right, low, high))
-        before = blocks.positives[k]
+        before = groups.positives[k]
     return area + error
 
 
 N_PANELS = 16
-REACH = 9.0  # standard deviations beyond which a normal tail is below rounding
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 SQRT_TWO_PI = math.sqrt(2.0 * math.pi)
 
 
@@ -220,7 +221,7 @@ def normal_below(x):
 
 
 @helper
-def binormal(moments, prevalence, z_low, z_high, nodes, weights):
+def binormal(moments, prevalence, z_low, z_high):
     """Area under the curve of two normal distributions with these moments.
 
     ``int phi(z) pi Phi(z) / (pi Phi(z) + (1 - pi) Phi(a + b z)) dz`` over the normal quantile z of recall, by
@@ -243,45 +244,45 @@ def binormal(moments, prevalence, z_low, z_high, nodes, weights):
     area = 0.0
     for panel in range(edges.size - 1):
         half = 0.5 * (edges[panel + 1] - edges[panel])
-        for i in range(nodes.size if half > 0.0 else 0):
-            z = edges[panel] + half * (1.0 + nodes[i])
+        for i in range(NODES.size if half > 0.0 else 0):
+            z = edges[panel] + half * (1.0 + NODES[i])
             hit = prevalence * normal_below(z)
             both = hit + (1.0 - prevalence) * normal_below(b * (z - centre) if b > 1.0 else a + b * z)
             if both > 0.0:
-                area += half * weights[i] * math.exp(-0.5 * z * z) / SQRT_TWO_PI * hit / both
+                area += half * WEIGHTS[i] * math.exp(-0.5 * z * z) / SQRT_TWO_PI * hit / both
     return area
 
 
 @helper
-def roc_area_of_all(blocks, n_blocks, total, negatives):
+def roc_area_of_all(groups, n_groups, total, negatives):
     """Area under the ROC curve; NaN unless both classes are there and everything is ranked."""
-    ranked = blocks.positives[n_blocks - 1] if n_blocks > 0 else 0.0
+    ranked = groups.positives[n_groups - 1] if n_groups > 0 else 0.0
     if negatives == 0.0 or ranked < total:
         return np.nan
     pairs = error = before = 0.0
-    for k in range(n_blocks):
-        correct = negatives - 0.5 * (blocks.above[k] + blocks.at[k])
-        pairs, error = two_sum(pairs, error, (blocks.positives[k] - before) * correct)
-        before = blocks.positives[k]
+    for k in range(n_groups):
+        correct = negatives - 0.5 * (groups.above[k] + groups.at[k])
+        pairs, error = two_sum(pairs, error, (groups.positives[k] - before) * correct)
+        before = groups.positives[k]
     return (pairs + error) / (total * negatives)
 
 
 @helper
-def gain_area(blocks, n_blocks, total, negatives, scale):
+def gain_area(groups, n_groups, total, negatives, scale):
     """Area under the precision-recall-gain curve, in which the interpolation is a straight line."""
     if negatives == 0.0:
         return np.nan
     odds = total / (scale * negatives)
     start = total * odds / (1.0 + odds)  # recall equal to the prevalence: recall gain 0
     area = error = before = 0.0
-    for k in range(n_blocks):
-        positives = blocks.positives[k]
+    for k in range(n_groups):
+        positives = groups.positives[k]
         first = max(before, start)
         if positives > first:
-            slope = (blocks.at[k] - blocks.above[k]) / (positives - before)
-            here = blocks.above[k] + slope * (first - before)
+            slope = (groups.at[k] - groups.above[k]) / (positives - before)
+            here = groups.above[k] + slope * (first - before)
             left = 1.0 - total * here / (negatives * first)
-            right = 1.0 - total * blocks.at[k] / (negatives * positives)
+            right = 1.0 - total * groups.at[k] / (negatives * positives)
             width = odds * total * (1.0 / first - 1.0 / positives)
             area, error = two_sum(area, error, 0.5 * (left + right) * width)
         before = positives
@@ -289,21 +290,21 @@ def gain_area(blocks, n_blocks, total, negatives, scale):
 
 
 @helper
-def precision_at_recall(blocks, n_blocks, total, scale, recall):
+def precision_at_recall(groups, n_groups, total, scale, recall):
     """Highest precision of the thresholds that reach this recall; 0 if none does."""
     best = 0.0
-    for k in range(n_blocks):
-        positives = blocks.positives[k]
+    for k in range(n_groups):
+        positives = groups.positives[k]
         if positives / total >= recall:
-            best = max(best, positives / (positives + scale * blocks.at[k]))
+            best = max(best, positives / (positives + scale * groups.at[k]))
     return best
 
 
 @helper
-def recall_at_precision(blocks, n_blocks, total, scale, precision):
+def recall_at_precision(groups, n_groups, total, scale, precision):
     """Highest recall of the thresholds that keep this precision; 0 if none does."""
-    for k in range(n_blocks - 1, -1, -1):
-        positives = blocks.positives[k]
-        if positives / (positives + scale * blocks.at[k]) >= precision:
+    for k in range(n_groups - 1, -1, -1):
+        positives = groups.positives[k]
+        if positives / (positives + scale * groups.at[k]) >= precision:
             return positives / total
     return 0.0

@@ -1,11 +1,11 @@
-"""One long ranking: its classes; its blocks, from sorted positives or from two sorted classes; its areas."""
+"""One long ranking: its classes; its tie groups, from sorted positives or from two sorted classes; its areas."""
 
 import numpy as np
 from numba import types
 
 from aucpr_dask.kernels.areas.finishing import count_classes, count_distinct, finish, ranking_of, split
 from aucpr_dask.kernels.compiling import Cache
-from aucpr_dask.kernels.rankings.tie_groups import Blocks, Classes, blocks_by_gaps, blocks_by_merging, new_table
+from aucpr_dask.kernels.rankings.tie_groups import Classes, TieGroups, groups_by_gaps, groups_by_merging, new_table
 from aucpr_dask.kernels.signatures import F8, FLOATS, I1, I8, OPTIONS_TYPE, row_of
 
 CACHE = Cache(__name__)
@@ -38,29 +38,29 @@ def split_row(score, label, options, positive, negative, counts):
 
 @CACHE.kernel(*(types.int64(row_of(x), row_of(x), types.boolean, F8[:, ::1], F8[::1]) for x in FLOATS))
 def long_row(positive, other, is_sorted, space, counts):
-    """Fill the blocks in `space` from sorted positives and the negatives, `is_sorted` or not; return how many blocks.
+    """Fill the tie groups in `space` from sorted positives and the negatives; return how many there are.
 
     Or return -1 if the negatives have to be sorted first. If more items are given than negatives were counted, the
     positives are among them. The number of distinct scores, up to 3, is written to ``counts[4]``.
     """
-    blocks = Blocks(space[0], space[1], space[2])
+    groups = TieGroups(space[0], space[1], space[2])
     if is_sorted:
-        n_blocks = blocks_by_merging(positive, other, blocks)
+        n_groups = groups_by_merging(positive, other, groups)
     else:
         table = new_table(positive.size, positive)
-        n_blocks = blocks_by_gaps(positive, other, other.size > counts[1], table, blocks, True)
-    if n_blocks >= 0:
+        n_groups = groups_by_gaps(positive, other, other.size > counts[1], table, groups, True)
+    if n_groups >= 0:
         counts[4] = count_distinct(other, positive)
-    return n_blocks
+    return n_groups
 
 
 @CACHE.kernel(types.void(F8[:, ::1], I8, row_of(F8), F8, OPTIONS_TYPE, row_of(I8), F8[::1]))
-def finish_row(space, n_blocks, counts, n_given, options, codes, out):
-    """Evaluate one long ranking from its blocks."""
+def finish_row(space, n_groups, counts, n_given, options, codes, out):
+    """Evaluate one long ranking from its tie groups."""
     finish(
         ranking_of(Classes(counts[0], counts[1], counts[2], counts[3]), n_given, np.int64(counts[4])),
-        Blocks(space[0], space[1], space[2]),
-        n_blocks,
+        TieGroups(space[0], space[1], space[2]),
+        n_groups,
         options,
         codes,
         out,

@@ -9,25 +9,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from aucpr_dask.kernels.codes import ERROR_FIXED
-from aucpr_dask.kernels.options import N_COLUMNS, Options, Targets
+from aucpr_dask.kernels.options import N_COLUMNS, REACH, Options, Targets
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
-
-_PANEL = np.stack(np.polynomial.legendre.leggauss(20))
 
 SHORT = 8192  # items up to which a ranking goes through the compiled loop,
 SHORT_POSITIVES = 128  # if it has no more positives than this on average: NumPy sorts many several times faster
 WORTH_COMPILING = 1 << 19  # items in all from which that pays for compiling what long rankings need: seconds, once
 SHORT_WEIGHTED = 4096  # items up to which a weighted ranking is sorted whole
 CACHE_ITEMS = 1 << 16  # scores converted to float64 at a time, so that they are read from a core's own cache
-REACH = 9.0  # standard deviations beyond which a normal tail is below rounding
 FEW_POSITIVES = 1 / 16  # share of positives up to which a long ranking of float32 sorts only them; float64: twice
 FEW_WEIGHTED = 1 / 6  # the same, with weights
 MOST_WEIGHTED = 2**30  # items with weights in one ranking, whose places have to fit into 30 bits
@@ -73,8 +70,8 @@ def evaluate_rows(
 
     counts = np.empty(5)
     for row in range(len(score)):
-        space, n_blocks = _blocks_of_long(score[row], label[label_row[row]], options, counts)
-        finish_row(space, n_blocks, counts, n_given[row], options, codes, out[row])
+        space, n_groups = _groups_of_long(score[row], label[label_row[row]], options, counts)
+        finish_row(space, n_groups, counts, n_given[row], options, codes, out[row])
     return out
 
 
@@ -85,10 +82,10 @@ def _loops(score: Floats, label: NDArray[np.int8], options: Options) -> bool:
     return bool(np.count_nonzero(label >= options.positive_from) <= SHORT_POSITIVES * len(label))
 
 
-def _blocks_of_long(
+def _groups_of_long(
     score: Floats, label: NDArray[np.int8], options: Options, counts: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], int]:
-    """Return the blocks of a long ranking, how many they are, and in `counts` its classes and distinct scores."""
+    """Return the tie groups of a long ranking, how many they are, and in `counts` its classes and distinct scores."""
     from aucpr_dask.kernels.areas.long import long_row, split_row, survey_row
 
     few = min(TABLE_POSITIVES, _few(FEW_POSITIVES, score))
@@ -99,22 +96,22 @@ def _blocks_of_long(
         if n_positive <= few:
             positives = positive[:n_positive]
             positives.sort()
-            n_blocks = long_row(positives, score, False, space, counts)
-            if n_blocks >= 0:
-                return space, n_blocks
-        n_blocks = _pack(score, label, options, space, counts)
-        if n_blocks >= 0:
-            return space, n_blocks
+            n_groups = long_row(positives, score, False, space, counts)
+            if n_groups >= 0:
+                return space, n_groups
+        n_groups = _pack(score, label, options, space, counts)
+        if n_groups >= 0:
+            return space, n_groups
     negative = np.empty(score.size + 1, score.dtype)
     split_row(score, label, options, positive, negative, counts)
     positives, negatives = positive[: int(counts[0])], negative[: int(counts[1])]
     space = np.empty((3, positives.size + 1))
     positives.sort()
-    n_blocks = long_row(positives, negatives, False, space, counts) if positives.size <= few else -1
-    if n_blocks < 0:
+    n_groups = long_row(positives, negatives, False, space, counts) if positives.size <= few else -1
+    if n_groups < 0:
         negatives.sort()
-        n_blocks = long_row(positives, negatives, True, space, counts)
-    return space, n_blocks
+        n_groups = long_row(positives, negatives, True, space, counts)
+    return space, n_groups
 
 
 def _few(share: float, score: Floats) -> float:
@@ -129,23 +126,25 @@ def _pack(
     space: NDArray[np.float64],
     counts: NDArray[np.float64],
 ) -> int:
-    """Fill the blocks of a long ranking without missing scores by one sort; return -1 if its scores do not fit."""
-    from aucpr_dask.kernels.rankings.packed import pack_float32, pack_float64, packed_blocks
+    """Fill the tie groups of a long ranking without missing scores by one sort; return -1 if its scores do not fit."""
+    if score.dtype != np.float32:
+        return -1
+    from aucpr_dask.kernels.rankings.packed import pack, packed_groups
 
-    is_single = score.dtype == np.float32
-    keys: Any = np.empty(score.size, np.uint32 if is_single else np.uint64)
-    if not (pack_float32 if is_single else pack_float64)(score, label, options, keys):
+    keys = np.empty(score.size, np.uint32)
+    if not pack(score, label, options, keys):
         return -1
     keys.sort()
-    return int(packed_blocks(keys, space, counts))
+    return int(packed_groups(keys, space, counts))
 
 
 def targets_of(codes: Sequence[int], parameters: Sequence[float], recall_range: tuple[float, float]) -> Targets:
     """Return what to compute; recalls come with their normal quantiles."""
     quantiles = np.clip(ndtri(recall_range), -REACH, REACH)
-    return Targets(
-        np.array(codes, dtype=np.int64), np.array(parameters, np.float64), np.array([*recall_range, *quantiles])
-    )
+    arrays = np.array(codes, np.int64), np.array(parameters, np.float64), np.array([*recall_range, *quantiles])
+    for array in arrays:
+        array.setflags(write=False)  # the type that kernels are compiled for
+    return Targets(*arrays)
 
 
 def evaluate_all_rows(
@@ -180,7 +179,7 @@ def evaluate_all_rows(
         positives.sort()
         negatives.sort()
         classes = positives.astype(np.float64), negatives.astype(np.float64)
-        full_row(*classes, space, counts, n_given[row], _PANEL, options, *targets, out[row])
+        full_row(*classes, space, counts, n_given[row], options, targets, out[row])
     return out
 
 
@@ -194,7 +193,7 @@ def evaluate_weighted_rows(
     options: Options,
     targets: Targets,
 ) -> NDArray[np.float64]:
-    """Evaluate rankings whose items carry weights, ties in blocks.
+    """Evaluate rankings whose items carry weights, ties in tie groups.
 
     Parameters
     ----------
@@ -224,7 +223,7 @@ def evaluate_weighted_rows(
         count_items(*items, facts)
         if not _weigh_gaps(items, facts, options, targets, out[row]):
             _weigh_keys(items, facts, options, targets, out[row])
-    out[:, : targets.codes.size][:, targets.codes >= ERROR_FIXED] = np.nan  # of weights, blocks know the sums only
+    out[:, : targets.codes.size][:, targets.codes >= ERROR_FIXED] = np.nan  # of weights, tie groups know the sums only
     return out
 
 
@@ -250,10 +249,10 @@ def _weigh_gaps(
     copy_positives(*items, positive, gain)
     order = np.argsort(positive[:-1])
     space, sums = np.empty((3, n_positive + 1)), np.empty(3)
-    n_blocks = gaps_row(positive[order], gain[order], *items, space, sums)
-    if n_blocks >= 0:
-        finish_weighted(space, n_blocks, sums, facts, options, targets.codes, out)
-    return bool(n_blocks >= 0)
+    n_groups = gaps_row(positive[order], gain[order], *items, space, sums)
+    if n_groups >= 0:
+        finish_weighted(space, n_groups, sums, facts, options, targets.codes, out)
+    return bool(n_groups >= 0)
 
 
 def _weigh_keys(
@@ -272,11 +271,11 @@ def _weigh_keys(
     if targets.are_basic:
         from aucpr_dask.kernels.areas.weighted import finish_weighted, keys_row
 
-        blocks, sums = np.empty((3, int(facts[0]) + 1)), np.empty(3)
-        n_blocks = keys_row(keys, *weights, blocks, sums)
-        finish_weighted(blocks, n_blocks, sums, facts, options, targets.codes, out)
+        groups, sums = np.empty((3, int(facts[0]) + 1)), np.empty(3)
+        n_groups = keys_row(keys, *weights, groups, sums)
+        finish_weighted(groups, n_groups, sums, facts, options, targets.codes, out)
     else:
         from aucpr_dask.kernels.areas.full import full_keys_row
 
         space = np.empty((7, keys.size + 2))
-        full_keys_row(keys, score.astype(np.float64), *weights, space, facts, _PANEL, options, *targets, out)
+        full_keys_row(keys, score.astype(np.float64), *weights, space, facts, options, targets, out)

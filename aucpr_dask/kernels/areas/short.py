@@ -4,27 +4,11 @@ import numpy as np
 from numba import types
 
 from aucpr_dask.kernels.areas.finishing import count_distinct, finish, ranking_of, split
-from aucpr_dask.kernels.compiling import Cache, helper
-from aucpr_dask.kernels.rankings.tie_groups import blocks_by_gaps, new_blocks, new_table
+from aucpr_dask.kernels.compiling import Cache
+from aucpr_dask.kernels.rankings.tie_groups import groups_by_gaps, new_groups, new_table
 from aucpr_dask.kernels.signatures import F8, I1, I8, OPTIONS_TYPE, row_of, rows_of
 
-GAPS = np.array([3548, 1577, 701, 301, 132, 57, 23, 10, 4, 1])  # of a Shell sort (Ciura)
-
-
 CACHE = Cache(__name__)
-
-
-@helper
-def sort_few(values):
-    """Sort a short array in place (Shell sort): far quicker to compile than a general sort."""
-    for gap in GAPS:
-        for i in range(gap, values.size):
-            x = values[i]
-            j = i
-            while j >= gap and values[j - gap] > x:
-                values[j] = values[j - gap]
-                j -= gap
-            values[j] = x
 
 
 @CACHE.kernel(types.void(rows_of(F8), rows_of(I1), row_of(I8), row_of(F8), OPTIONS_TYPE, row_of(I8), F8[:, ::1]))
@@ -32,7 +16,7 @@ def short_rows(score, label, label_row, n_given, options, codes, out):
     """Evaluate every row of `score`, each by its row of labels."""
     n_rows, n_items = score.shape
     table = new_table(n_items, score)
-    blocks = new_blocks(n_items)
+    groups = new_groups(n_items)
     positive = np.empty(n_items + 1, score.dtype)
     negative = np.empty(n_items + 1, score.dtype)
     for row in range(n_rows):
@@ -40,10 +24,10 @@ def short_rows(score, label, label_row, n_given, options, codes, out):
         classes = split(score[row], labels, options, positive, negative)
         positives = positive[: np.int64(classes.positives)]
         negatives = negative[: np.int64(classes.negatives)]
-        sort_few(positives)
-        n_blocks = blocks_by_gaps(positives, negatives, False, table, blocks, False)
+        positives.sort()
+        n_groups = groups_by_gaps(positives, negatives, False, table, groups, False)
         ranking = ranking_of(classes, n_given[row], count_distinct(negatives, positives))
-        finish(ranking, blocks, n_blocks, options, codes, out[row])
+        finish(ranking, groups, n_groups, options, codes, out[row])
 
 
 CACHE.publish()

@@ -5,11 +5,11 @@ from numba import types
 
 from aucpr_dask.kernels.areas.finishing import finish
 from aucpr_dask.kernels.compiling import Cache, helper
-from aucpr_dask.kernels.rankings.keys import NEGATIVE, POSITIVE, blocks_of_keys, classes_of, weighted_ranking
+from aucpr_dask.kernels.rankings.keys import NEGATIVE, POSITIVE, classes_of, groups_of_keys, weighted_ranking
 from aucpr_dask.kernels.rankings.tie_groups import (
     CROWDED,
     SEGMENT,
-    Blocks,
+    TieGroups,
     bucket_scale,
     buckets_for,
     distinct,
@@ -25,14 +25,14 @@ CACHE = Cache(__name__)
 
 @CACHE.kernel(types.int64(row_of(U8), row_of(F8), row_of(F8), F8[:, ::1], F8[::1]))
 def keys_row(keys, positive_weight, negative_weight, space, sums):
-    """Fill the blocks in `space` from sorted keys; return how many blocks.
+    """Fill the tie groups in `space` from sorted keys; return how many tie groups.
 
     `sums` gets the weights of both classes, and the number of distinct scores, up to 3.
     """
-    blocks = Blocks(space[0], space[1], space[2])
-    n_blocks, n_distinct, sums[0], sums[1] = blocks_of_keys(keys, positive_weight, negative_weight, False, blocks)
+    groups = TieGroups(space[0], space[1], space[2])
+    n_groups, n_distinct, sums[0], sums[1] = groups_of_keys(keys, positive_weight, negative_weight, False, groups)
     sums[2] = min(n_distinct, 3)
-    return n_blocks
+    return n_groups
 
 
 @CACHE.kernel(*(types.void(row_of(x), *OF_ITEMS, x[::1], F8[::1]) for x in FLOATS))
@@ -86,11 +86,11 @@ def count_distinct_ranked(score, classes, positive_weight, negative_weight):
 
 @CACHE.kernel(*(types.int64(row_of(x), row_of(F8), row_of(x), *OF_ITEMS, F8[:, ::1], F8[::1]) for x in FLOATS))
 def gaps_row(positive, gain, score, classes, positive_weight, negative_weight, space, sums):
-    """Fill the blocks in `space`, as `keys_row`, from the positives in ascending order and all items.
+    """Fill the tie groups in `space`, as `keys_row`, from the positives in ascending order and all items.
 
     Return -1 if the positives crowd too much.
     """
-    blocks = Blocks(space[0], space[1], space[2])
+    groups = TieGroups(space[0], space[1], space[2])
     table = new_table(positive.size, positive)
     weight = np.empty(2 * positive.size + 2)
     n_values = distinct(positive, table.value)
@@ -106,15 +106,15 @@ def gaps_row(positive, gain, score, classes, positive_weight, negative_weight, s
     gained = gained_error = 0.0
     lost, lost_error = weight[2 * n_values] + weight[2 * n_values + 1], 0.0
     i = positive.size
-    for block in range(n_values):
-        k = n_values - 1 - block
+    for group in range(n_values):
+        k = n_values - 1 - group
         while i > 0 and positive[i - 1] == table.value[k]:
             i -= 1
             gained, gained_error = two_sum(gained, gained_error, gain[i])
-        blocks.positives[block] = gained + gained_error
-        blocks.above[block] = lost + lost_error
+        groups.positives[group] = gained + gained_error
+        groups.above[group] = lost + lost_error
         lost, lost_error = two_sum(lost, lost_error, weight[2 * k + 1])
-        blocks.at[block] = lost + lost_error
+        groups.at[group] = lost + lost_error
         lost, lost_error = two_sum(lost, lost_error, weight[2 * k])
     sums[0], sums[1] = gained + gained_error, lost + lost_error
     sums[2] = count_distinct_ranked(score, classes, positive_weight, negative_weight)
@@ -122,10 +122,10 @@ def gaps_row(positive, gain, score, classes, positive_weight, negative_weight, s
 
 
 @CACHE.kernel(types.void(F8[:, ::1], I8, row_of(F8), row_of(F8), OPTIONS_TYPE, row_of(I8), F8[::1]))
-def finish_weighted(space, n_blocks, sums, facts, options, codes, out):
-    """Evaluate one weighted ranking from its blocks."""
+def finish_weighted(space, n_groups, sums, facts, options, codes, out):
+    """Evaluate one weighted ranking from its tie groups."""
     ranking = weighted_ranking(facts, sums[0], sums[1], np.int64(sums[2]))
-    finish(ranking, Blocks(space[0], space[1], space[2]), n_blocks, options, codes, out)
+    finish(ranking, TieGroups(space[0], space[1], space[2]), n_groups, options, codes, out)
 
 
 CACHE.publish()

@@ -9,7 +9,7 @@ import numpy as np
 from numba import types
 
 from aucpr_dask.kernels.areas.finishing import finish
-from aucpr_dask.kernels.areas.full import finish_others
+from aucpr_dask.kernels.areas.full import Curve, finish_curve
 from aucpr_dask.kernels.areas.interpolated import Moments, Points
 from aucpr_dask.kernels.compiling import Cache, helper
 from aucpr_dask.kernels.options import MISSING_LAST
@@ -23,11 +23,11 @@ from aucpr_dask.kernels.rankings.tie_groups import (
     buckets_for,
     count_in_gaps,
     fill_buckets,
-    new_blocks,
+    new_groups,
     new_segment,
     two_sum,
 )
-from aucpr_dask.kernels.signatures import F4, F8, FLOATS, I8, OPTIONS_TYPE, U4, U8, row_of
+from aucpr_dask.kernels.signatures import F4, F8, FLOATS, I8, OPTIONS_TYPE, TARGETS_TYPE, U4, U8, row_of
 
 CACHE = Cache(__name__)
 
@@ -115,43 +115,39 @@ def tally_by_merging(value, negative, tally):
 
 
 @helper
-def blocks_of_tally(times, tally, blocks):
-    """Fill `blocks` from how many positives have each distinct score, and the tally of the negatives."""
+def groups_of_tally(times, tally, groups):
+    """Fill `groups` from how many positives have each distinct score, and the tally of the negatives."""
     n_values = times.size
     positives = 0.0
     negatives = float(tally[2 * n_values]) + float(tally[2 * n_values + 1])
-    for block in range(n_values):
-        k = n_values - 1 - block
+    for group in range(n_values):
+        k = n_values - 1 - group
         positives += float(times[k])
-        blocks.positives[block] = positives
-        blocks.above[block] = negatives
+        groups.positives[group] = positives
+        groups.above[group] = negatives
         negatives += float(tally[2 * k + 1])
-        blocks.at[block] = negatives
+        groups.at[group] = negatives
         negatives += float(tally[2 * k])
     return n_values
 
 
 @CACHE.kernel(
-    *(
-        types.void(row_of(n), row_of(n), row_of(F8), F8, I8, OPTIONS_TYPE, row_of(I8), row_of(F8), row_of(F8), F8[::1])
-        for n in COUNTS
-    )
+    *(types.void(row_of(n), row_of(n), row_of(F8), F8, I8, OPTIONS_TYPE, TARGETS_TYPE, F8[::1]) for n in COUNTS)
 )
-def tallied_row(times, tally, counts, n_given, n_distinct, options, codes, parameters, recall_range, out):
+def tallied_row(times, tally, counts, n_given, n_distinct, options, targets, out):
     """Evaluate one ranking from its tally; `counts` are those of `Classes`."""
-    blocks = new_blocks(times.size)
-    n_blocks = blocks_of_tally(times, tally, blocks)
+    groups = new_groups(times.size)
+    n_groups = groups_of_tally(times, tally, groups)
     classes = Classes(counts[0], counts[1], counts[2], counts[3])
     n_unseen = 0.0 if np.isnan(n_given) else n_given - (counts[0] + counts[2])
     ranking = Ranking(classes, n_unseen, counts[2] + counts[3], counts[0] + counts[1], n_distinct)
-    finish(ranking, blocks, n_blocks, options, codes, out)
+    finish(ranking, groups, n_groups, options, targets.codes, out)
     if options.missing == MISSING_LAST:
-        n_blocks = append_missing(blocks, n_blocks, classes)
-    none = Points(np.empty(0), np.empty(0))  # what lies between the blocks is not known
+        n_groups = append_missing(groups, n_groups, classes)
+    no_points = Points(np.empty(0), np.empty(0))  # those between the tie groups are not known
     unknown = Moments(np.nan, np.nan, np.nan, np.nan)
-    first = np.empty(0, np.int64)
-    state = ranking, blocks, n_blocks, none, first, unknown
-    finish_others(*state, np.zeros((2, 1)), options, codes, parameters, recall_range, out)
+    curve = Curve(groups, n_groups, no_points, np.empty(0, np.int64), unknown)
+    finish_curve(ranking, curve, options, targets, out)
 
 
 # Scores as keys: whole numbers that ascend as the scores do

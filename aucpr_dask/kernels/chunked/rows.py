@@ -99,7 +99,7 @@ def finish_tally(
     out = np.full(targets.codes.size + N_COLUMNS, np.nan)
     kind: Any = np.uint64 if np.uint64 in (times.dtype, tally.dtype) else np.uint32
     counts = times.astype(kind, copy=False), tally.astype(kind, copy=False)
-    tallied_row(*counts, classes, n_given, n_distinct, options, *targets, out)
+    tallied_row(*counts, classes, n_given, n_distinct, options, targets, out)
     return out
 
 

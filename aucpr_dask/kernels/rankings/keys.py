@@ -50,14 +50,14 @@ def first_kept(keys):
 
 
 @helper
-def blocks_of_keys(keys, positive_weight, negative_weight, all_blocks, blocks):
-    """Fill `blocks` from sorted keys; with `all_blocks`, also with those that hold no positive.
+def groups_of_keys(keys, positive_weight, negative_weight, all_groups, groups):
+    """Fill `groups` from sorted keys; with `all_groups`, also with those that hold no positive.
 
-    Return how many these are, how many blocks there are in all, and the weights of both classes.
+    Return how many these are, how many tie groups there are in all, and the weights of both classes.
     """
     gain, loss = np.empty(SEGMENT), np.empty(SEGMENT)
     n_kept = np.uint64(0)
-    n_blocks = 0
+    n_groups = 0
     gained = gained_error = lost = lost_error = 0.0
     positives = negatives = 0.0
     first = first_kept(keys)
@@ -76,14 +76,14 @@ def blocks_of_keys(keys, positive_weight, negative_weight, all_blocks, blocks):
             i = start + j
             if i == 0 or (keys[i - 1] ^ keys[i]) >> SCORE_BITS > 0:
                 before, positives = positives, gained + gained_error
-                blocks.positives[n_kept] = positives
-                blocks.above[n_kept] = negatives
+                groups.positives[n_kept] = positives
+                groups.above[n_kept] = negatives
                 negatives = lost + lost_error
-                blocks.at[n_kept] = negatives
-                n_kept += np.uint64(all_blocks | (positives > before))
-                n_blocks += 1
+                groups.at[n_kept] = negatives
+                n_kept += np.uint64(all_groups | (positives > before))
+                n_groups += 1
         end = start
-    return np.int64(n_kept), n_blocks, positives, negatives
+    return np.int64(n_kept), n_groups, positives, negatives
 
 
 @helper

@@ -1,7 +1,7 @@
 """The one ranking state that every estimator starts from.
 
-A *block* is a maximal set of items tied in score. The state lists the blocks that hold a positive, from
-the highest score down; blocks of negatives only are the differences between its columns. Counts are kept
+A *tie group* is a maximal set of items tied in score. The state lists the tie groups that hold a positive, from
+the highest score down; tie groups of negatives only are the differences between its columns. Counts are kept
 as float64, in which they are exact below 2**53.
 """
 
@@ -14,10 +14,10 @@ import numpy as np
 from aucpr_dask.kernels.compiling import helper
 
 
-class Blocks(NamedTuple):
-    """Per block that holds a positive, from the highest score: counts, or sums of weights."""
+class TieGroups(NamedTuple):
+    """Per tie group that holds a positive, from the highest score: counts, or sums of weights."""
 
-    positives: np.ndarray  # positives at or above this block
+    positives: np.ndarray  # positives at or above this tie group
     above: np.ndarray  # negatives strictly above it
     at: np.ndarray  # negatives at or above it
 
@@ -66,8 +66,8 @@ def two_sum(total, error, term):
 
 
 @helper
-def blocks_by_gaps(positive, other, has_both, table, blocks, may_refuse):
-    """Fill `blocks` by counting the negatives in each gap between two positives; only the positives are sorted.
+def groups_by_gaps(positive, other, has_both, table, groups, may_refuse):
+    """Fill `groups` by counting the negatives in each gap between two positives; only the positives are sorted.
 
     `positive` holds their scores in ascending order, `other` those of the negatives in any order; no NaN. With
     `has_both`, the positives are there, too: counting them and taking them off costs less than setting them apart.
@@ -90,15 +90,15 @@ def blocks_by_gaps(positive, other, has_both, table, blocks, may_refuse):
 
     negatives = np.int64(table.tally[2 * n_values]) + np.int64(table.tally[2 * n_values + 1])
     i = positive.size
-    for block in range(n_values):
-        k = n_values - 1 - block
+    for group in range(n_values):
+        k = n_values - 1 - group
         counted = i
         while i > 0 and positive[i - 1] == table.value[k]:
             i -= 1
-        blocks.positives[block] = positive.size - i
-        blocks.above[block] = negatives
+        groups.positives[group] = positive.size - i
+        groups.above[group] = negatives
         negatives += np.int64(table.tally[2 * k + 1]) - (counted - i if has_both else 0)
-        blocks.at[block] = negatives
+        groups.at[group] = negatives
         negatives += np.int64(table.tally[2 * k])
     return n_values
 
@@ -237,35 +237,35 @@ def first_not_below(value, start, end, x):
 
 
 @helper
-def blocks_by_merging(positive, negative, blocks):
-    """Fill `blocks` from the scores of both classes, each sorted in ascending order."""
-    n_blocks = 0
+def groups_by_merging(positive, negative, groups):
+    """Fill `groups` from the scores of both classes, each sorted in ascending order."""
+    n_groups = 0
     i = positive.size
     j = negative.size
     while i > 0:
         x = positive[i - 1]
         while j > 0 and negative[j - 1] > x:
             j -= 1
-        blocks.above[n_blocks] = negative.size - j
+        groups.above[n_groups] = negative.size - j
         while j > 0 and negative[j - 1] == x:
             j -= 1
-        blocks.at[n_blocks] = negative.size - j
+        groups.at[n_groups] = negative.size - j
         while i > 0 and positive[i - 1] == x:
             i -= 1
-        blocks.positives[n_blocks] = positive.size - i
-        n_blocks += 1
-    return n_blocks
+        groups.positives[n_groups] = positive.size - i
+        n_groups += 1
+    return n_groups
 
 
 @helper
-def append_missing(blocks, n_blocks, classes):
-    """Append the items without a score as one last block, tied below every score."""
+def append_missing(groups, n_groups, classes):
+    """Append the items without a score as one last tie group, tied below every score."""
     if classes.missing_positives > 0:
-        blocks.positives[n_blocks] = classes.positives + classes.missing_positives
-        blocks.above[n_blocks] = classes.negatives
-        blocks.at[n_blocks] = classes.negatives + classes.missing_negatives
-        n_blocks += 1
-    return n_blocks
+        groups.positives[n_groups] = classes.positives + classes.missing_positives
+        groups.above[n_groups] = classes.negatives
+        groups.at[n_groups] = classes.negatives + classes.missing_negatives
+        n_groups += 1
+    return n_groups
 
 
 @helper
@@ -287,13 +287,13 @@ def new_segment():
 
 
 @helper
-def new_blocks(n_positive):
-    """Return a ranking state with room for the blocks of `n_positive` positives and the missing ones."""
-    return Blocks(np.empty(n_positive + 1), np.empty(n_positive + 1), np.empty(n_positive + 1))
+def new_groups(n_positive):
+    """Return a ranking state with room for the tie groups of `n_positive` positives and the missing ones."""
+    return TieGroups(np.empty(n_positive + 1), np.empty(n_positive + 1), np.empty(n_positive + 1))
 
 
 class Ranking(NamedTuple):
-    """One ranking, beside its blocks."""
+    """One ranking, beside its tie groups."""
 
     classes: Classes
     n_unseen: float  # positives that are no item

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from aucpr_dask.kernels.areas.full import finish_all
+from aucpr_dask.kernels.areas.full import finish_all, new_room
 from aucpr_dask.kernels.areas.interpolated import Moments, Points
 from aucpr_dask.kernels.compiling import Cache, helper
 from aucpr_dask.kernels.rankings.tie_groups import Classes, Ranking
 from aucpr_dask.kernels.resampling.replicates import LANES, LAYOUT, U1
-from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, row_of, rows_of
+from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, TARGETS_TYPE, row_of, rows_of
 
 CACHE = Cache(__name__)
 
@@ -100,9 +100,7 @@ def fill_moments(layout, n_steps, count, moments):
                 moments[2 * side + 1, lane] = np.sqrt(square[lane] / (weight[lane] - 1.0)) * largest[lane]
 
 
-def evaluate_all_lanes(
-    layout, n_steps, missing, n_unseen, count, points, n_points, grid, options, codes, parameters, recalls, out
-):
+def evaluate_all_lanes(layout, n_steps, missing, n_unseen, count, points, n_points, options, targets, out):
     """Evaluate one ranking by any estimator in every lane, as many at a time as `points` has rows.
 
     `missing` holds the weights of items without a score in each lane: of positives, and of negatives.
@@ -120,12 +118,12 @@ def evaluate_all_lanes(
             ranking = Ranking(classes, n_unseen[lane], 0.0, 1.0, 3)
             spread = Moments(moments[0, lane], moments[1, lane], moments[2, lane], moments[3, lane])
             curve = Points(points[0, i], points[1, i])
-            finish_all(ranking, curve, n, spread, grid, options, codes, parameters, recalls, out[lane])
+            finish_all(new_room(n), ranking, curve, n, spread, options, targets, out[lane])
 
 
 def signature_of(real):
     """Return the signature of :func:`evaluate_all_lanes` for counts, or weights, of this type."""
-    arguments = (F8[:, ::1], OPTIONS_TYPE, row_of(I8), row_of(F8), row_of(F8), F8[:, ::1])
+    arguments = (OPTIONS_TYPE, TARGETS_TYPE, F8[:, ::1])
     return types.void(LAYOUT, I8, F8[:, ::1], row_of(F8), rows_of(real), F8[:, :, ::1], I8[::1], *arguments)
 
 

@@ -108,7 +108,7 @@ def lay_out(score, unit, positive, negative, detail, layout, sizes):
     """Fill a layout from items in ascending order of score; `sizes`: its steps and entries.
 
     An item whose class weights are both zero has no entry. Where only the points at positives matter, consecutive
-    blocks of negatives are one step.
+    tie groups of negatives are one step.
     """
     n_entries = n_steps = 0
     run_is_open = False

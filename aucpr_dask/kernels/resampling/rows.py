@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.kernels.areas.rows import _PANEL, Floats
+from aucpr_dask.kernels.areas.rows import Floats
 from aucpr_dask.kernels.codes import AVERAGE_PRECISION, BINORMAL, INTERPOLATED_MEAN, INTERPOLATED_MEDIAN
 from aucpr_dask.kernels.options import MISSING_DROP, N_COLUMNS, Options, Targets
 from aucpr_dask.kernels.rankings.tie_groups import BUCKETS_PER_POSITIVE, TABLE_BUCKETS
@@ -84,7 +84,7 @@ def replicate_rows(
     out = np.empty((len(score), targets.codes.size, n_resamples - first_resample))
     n_items = score.shape[1]
     panel = _rankings_at_once(n_items)
-    for group in _sharing(class_row, key, n_unseen):
+    for group in rows_sharing_draws(class_row, key, n_unseen):
         classes = positive[class_row[group[0]]], negative[class_row[group[0]]]
         units = units_of(*classes, cluster, int(n_unseen[group[0]]), is_stratified)
         if cluster is not None and units.size[0] < 2:
@@ -117,7 +117,7 @@ def _rankings_at_once(n_items: int) -> int:
     return max(1, LAYOUT_BYTES // (20 * max(1, n_items)))
 
 
-def _sharing(
+def rows_sharing_draws(
     class_row: NDArray[np.int64], key: NDArray[np.uint64], n_unseen: NDArray[np.float64]
 ) -> Iterator[NDArray[np.int64]]:
     """Yield the rows that share multiplicities."""
@@ -379,7 +379,7 @@ class _Ranking:
         else:
             from aucpr_dask.kernels.resampling.bayesian import evaluate_weighted_lanes as function
         missing = self._missing_in(count)
-        arguments = _unseen(count, units), count, points, n_points, _PANEL, options, *targets, out
+        arguments = _unseen(count, units), count, points, n_points, options, targets, out
         function(self._layout, self._n_steps, missing, *arguments)
         return out[:, : targets.codes.size]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, printable
 from aucpr_dask.inference import families
-from aucpr_dask.inference.comparing import interval_kind
+from aucpr_dask.inference.describing import interval_kind
 from aucpr_dask.inference.designs import ITEMS, UNIT_RESAMPLES, UNITS, Design, describe, settle
 from aucpr_dask.inference.samples import (
     REPLICATE,

@@ -11,7 +11,7 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, printable
 from aucpr_dask.inference import aggregate, compare
-from aucpr_dask.inference.comparing import require_results
+from aucpr_dask.inference.questions import require_results
 from aucpr_dask.inference.samples import DATASET, REPLICATE, labels_of, stack_data_sets
 from aucpr_dask.schema.options import choose
 from aucpr_dask.schema.variables import ESTIMATOR, METHOD, MODEL, QUERY

@@ -1,0 +1,115 @@
+"""What comparisons and ranks say of themselves: descriptions, designs, provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from aucpr_dask.evaluation.results import versions
+from aucpr_dask.inference.designs import (
+    ITEMS,
+    Design,
+    describe,
+)
+from aucpr_dask.inference.grids import (
+    DECISIONS,
+)
+from aucpr_dask.inference.questions import Prepared
+from aucpr_dask.schema.options import ComparisonOptions
+from aucpr_dask.schema.variables import BOUND, BOUNDS
+
+DESCRIPTIONS = {
+    "estimate": "Estimate of the model, the mean over units where there are any.",
+    "difference": "Estimate of the model minus that of the other.",
+    "standard_error": "Standard error of the difference.",
+    "interval": "Confidence interval of the difference, each at the level on its own.",
+    "simultaneous_interval": "Confidence intervals of the differences, all of the family at the level together.",
+    "p_value": "Two-sided p-value that the difference is 0, each on its own.",
+    "p_adjusted": "P-value adjusted for all comparisons of the family.",
+    "p_equivalence": "P-value of the two one-sided tests that the difference is beyond the margin, of each pair on "
+    "its own: not adjusted for the family.",
+    "share_inside": "Probability that the difference is within the margin.",
+    "decision": "Whether the two are equivalent, different by more than the margin, or neither is shown, of each pair "
+    "on its own: not adjusted for the family.",
+    "rank": "Rank of the estimate: 1 is best, equal estimates share their mean rank.",
+    "rank_interval": "Lowest and highest rank the model may have, each model at the level on its own.",
+    "simultaneous_rank_interval": "Lowest and highest rank, all models at the level together.",
+    "probability_best": "Share of the resamples in which the model is the best.",
+    "expected_rank": "Mean rank over the resamples.",
+    "first_group": "First group of indistinguishable models that the model belongs to; groups count from the best.",
+    "last_group": "Last group of indistinguishable models that the model belongs to.",
+    "n_units": "Units that the estimates are means over.",
+}
+
+
+def annotate(
+    dataset: xr.Dataset, node: xr.Dataset, prepared: Prepared, question: ComparisonOptions, more: Mapping[str, Any]
+) -> xr.Dataset:
+    """Add coordinates, counts, descriptions, and the attributes that say how the numbers came about."""
+    design, estimates = prepared.design, prepared.estimates
+    if BOUND in dataset.dims:
+        dataset = dataset.assign_coords({BOUND: np.array(BOUNDS, dtype=object), "level": question.level})
+    if design.dim is not None:
+        dataset["n_units"] = ((), np.int64(len(estimates.units)))
+    for name, variable in dataset.data_vars.items():
+        variable.attrs["description"] = DESCRIPTIONS[str(name)]
+        variable.attrs["units"] = "1"
+        if "interval" in str(name):
+            variable.attrs |= {"ci_kind": interval_kind(design), "ci_prob": question.level}
+    if "decision" in dataset:
+        dataset["decision"].attrs |= {
+            "flag_values": list(range(len(DECISIONS))),
+            "flag_meanings": " ".join(DECISIONS),
+        }
+    kept = {name: value for name, value in node.attrs.items() if str(name).startswith("source")}
+    sentence = describe(
+        design,
+        len(estimates.models),
+        len(estimates.units),
+        prepared.n_resamples,
+        node.attrs,
+        complete=prepared.complete,
+    )
+    facts = {
+        "estimator": estimator_name(node, question.estimator),
+        "over": design.dim,
+        "sample": design.sample,
+        "method": design.method,
+        "adjust": None if "rank" in dataset else design.adjust,
+        "level": question.level,
+        "equivalence": question.equivalence,
+        "n_resamples": prepared.n_resamples or None,
+        "seed": _seed_of(node, design, question) if prepared.n_resamples else None,
+        "left_out": list(estimates.left_out) or None,
+    }
+    known = {name: value for name, value in facts.items() if value is not None}
+    dataset.attrs = {"design": sentence} | kept | known | dict(more) | {"versions": versions()}
+    return dataset
+
+
+def _seed_of(node: xr.Dataset, design: Design, question: ComparisonOptions) -> Any:
+    """Return the seed of the random numbers: the items' is that of their evaluation."""
+    drawn_before = design.sample == ITEMS and design.method == "bootstrap"
+    return node.attrs.get("seed") if drawn_before else question.seed
+
+
+def interval_kind(design: Design) -> str:
+    """Name the intervals of a method."""
+    return {
+        "sign_flip": "Student statistic, quantile of flipped residuals",
+        "bootstrap": "symmetric bootstrap-t with a common error",
+        "t": "Student t (simultaneous: Bonferroni)",
+        "influence": "normal (simultaneous: largest of normal draws)",
+    }[design.method]
+
+
+def estimator_name(node: xr.Dataset, estimator: str | None) -> str | None:
+    """Return the name of the estimator that models are compared by."""
+    if estimator is not None:
+        return estimator
+    if "estimator" in node.coords:
+        return str(np.atleast_1d(node["estimator"].values)[0])
+    return node.attrs.get("estimator")

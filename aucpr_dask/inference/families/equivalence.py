@@ -1,0 +1,133 @@
+"""Whether two models are equivalent up to a margin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.inference.families.pairs import PANEL_BYTES, Floats, Indices
+from aucpr_dask.inference.families.parametric import upper_tail
+from aucpr_dask.inference.families.replicates import (
+    JointReplicates,
+    checked_pairs,
+    count,
+    panels,
+    require_bootstrap,
+    shares,
+)
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """Whether the models of P pairs are as good as each other, up to a margin.
+
+    Attributes
+    ----------
+    p_value : numpy.ndarray of float64, shape (P,)
+        The larger p-value of the two one-sided tests: small where the difference is shown to be within the margin.
+    share_inside : numpy.ndarray of float64, shape (P,)
+        Share of the replicates (or of the parametric law) within the margin.
+    decision : numpy.ndarray of str, shape (P,)
+        ``"equivalent"``, ``"different"`` or ``"undecided"``: the interval of level 1 - 2 alpha lies inside the
+        region, outside of it, or across its border.
+    """
+
+    p_value: Floats
+    share_inside: Floats
+    decision: NDArray[np.str_]
+
+
+def equivalence(
+    sample: JointReplicates,
+    first: Indices,
+    second: Indices,
+    margin: float,
+    *,
+    alpha: float = 0.05,
+    panel_bytes: int = PANEL_BYTES,
+) -> Equivalence:
+    r"""Whether differences lie within [-margin, margin], from bootstrap replicates.
+
+    With e* = d* - d, the two one-sided tests have p-values
+
+    .. math:: \frac{1 + \#\{e^* \ge d + \delta\}}{1 + R}, \qquad \frac{1 + \#\{e^* \le d - \delta\}}{1 + R},
+
+    and both are at most alpha exactly where the basic bootstrap interval of level 1 - 2 alpha lies inside the region.
+
+    References
+    ----------
+    Schuirmann (1987), doi:10.1007/BF01068419. Benavoli, Corani, Demšar and Zaffalon (2017), JMLR 18(77), on regions
+    of practical equivalence.
+
+    Examples
+    --------
+    >>> from aucpr_dask.inference.families import all_pairs, joint_replicates
+    >>> noise = np.linspace(-0.02, 0.02, 99)
+    >>> replicates = np.stack([0.5 + noise, np.full(99, 0.5), np.full(99, 0.4)], axis=1)
+    >>> verdict = equivalence(joint_replicates([0.5, 0.5, 0.4], replicates), *all_pairs(3), margin=0.03)
+    >>> verdict.decision.tolist(), verdict.p_value.tolist()
+    (['equivalent', 'different', 'different'], [0.01, 1.0, 1.0])
+    """
+    _check_equivalence(margin, alpha)
+    require_bootstrap(sample, "equivalence")
+    first, second = checked_pairs(sample, first, second)
+    tails = np.empty((4, first.size))
+    share_inside = np.empty(first.size)
+    for panel in panels(first.size, sample, panel_bytes):
+        j, k = first[panel], second[panel]
+        deviations = sample.centred[j] - sample.centred[k]
+        deviations += (sample.bias[j] - sample.bias[k])[:, np.newaxis]
+        difference = (sample.estimate[j] - sample.estimate[k])[:, np.newaxis]
+        slack = (sample.resolution[j] + sample.resolution[k])[:, np.newaxis]
+        reached = (
+            deviations >= difference + margin - slack,
+            deviations <= difference - margin + slack,
+            deviations >= difference - margin - slack,
+            deviations <= difference + margin + slack,
+        )
+        tails[:, panel] = [shares(count(mask), deviations, sample.complete) for mask in reached]
+        deviations += difference
+        share_inside[panel] = count(np.abs(deviations, out=deviations) <= margin + slack) / deviations.shape[1]
+    return _equivalence(tails, share_inside, alpha)
+
+
+def parametric_equivalence(
+    difference: Floats, error: Floats, margin: float, *, alpha: float = 0.05, degrees: float | None = None
+) -> Equivalence:
+    """Whether differences lie within [-margin, margin], under the normal law or Student's t.
+
+    References
+    ----------
+    Schuirmann (1987), doi:10.1007/BF01068419.
+
+    Examples
+    --------
+    >>> verdict = parametric_equivalence(np.array([0.0, 0.05, 0.01]), np.array([0.01, 0.01, 0.01]), margin=0.02)
+    >>> verdict.decision.tolist(), verdict.p_value.round(4).tolist()
+    (['equivalent', 'different', 'undecided'], [0.0228, 0.9987, 0.1587])
+    """
+    _check_equivalence(margin, alpha)
+    tails = [
+        upper_tail(value, error, degrees)
+        for value in (difference + margin, margin - difference, difference - margin, -difference - margin)
+    ]
+    return _equivalence(np.stack(tails), 1 - tails[0] - tails[1], alpha)
+
+
+def _equivalence(tails: Floats, share_inside: Floats, alpha: float) -> Equivalence:
+    """Decide from p-values (4, P): for lying above -margin, below margin, above margin, below -margin."""
+    above_lower, below_upper, above_upper, below_lower = tails
+    p_value = np.maximum(above_lower, below_upper)
+    different = np.minimum(above_upper, below_lower) <= alpha
+    decision = np.select([p_value <= alpha, different], ["equivalent", "different"], "undecided")
+    return Equivalence(p_value, share_inside, decision)
+
+
+def _check_equivalence(margin: float, alpha: float) -> None:
+    if not (margin > 0 and np.isfinite(margin)):
+        raise InvalidInputError("the margin of equivalence must be positive", received=repr(margin))
+    if not 0 < alpha < 0.5:
+        raise InvalidInputError("alpha must lie between 0 and 0.5", received=repr(alpha))

@@ -1,0 +1,152 @@
+"""Estimates of many models with joint replicates: the bootstrap's, or those of sign flips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.inference.families.pairs import ROUND_OFF, Floats, Indices, slices
+
+
+@dataclass(frozen=True)
+class JointReplicates:
+    """Estimates of M models and R joint replicates of them; :func:`joint_replicates` makes it.
+
+    Attributes
+    ----------
+    estimate : numpy.ndarray of float64, shape (M,)
+        Estimates.
+    centred : numpy.ndarray of float64, shape (M, R)
+        Replicates minus their mean, model by model.
+    bias : numpy.ndarray of float64, shape (M,)
+        Mean of the replicates minus what they are centred at.
+    resolution : numpy.ndarray of float64, shape (M,)
+        What round-off alone may make of a model's numbers; positive.
+    null : bool
+        The replicates are centred at 0 (sign flips), not at the estimate (bootstrap).
+    complete : bool
+        The replicates are a whole distribution that contains the observed data, not a random sample of it.
+    """
+
+    estimate: Floats
+    centred: Floats
+    bias: Floats
+    resolution: Floats
+    null: bool
+    complete: bool
+
+
+def joint_replicates(
+    estimate: ArrayLike, replicates: ArrayLike, *, null: bool = False, complete: bool = False
+) -> JointReplicates:
+    """Check estimates and their joint replicates, and arrange them model by model.
+
+    Examples
+    --------
+    >>> sample = joint_replicates([0.5, 0.25], [[0.5, 0.25], [0.75, 0.25], [0.25, 0.25]])
+    >>> sample.centred
+    array([[ 0.  ,  0.25, -0.25],
+           [ 0.  ,  0.  ,  0.  ]])
+    """
+    estimate = np.array(estimate, np.float64)
+    replicates = np.asarray(replicates, np.float64)
+    if estimate.ndim != 1 or replicates.ndim != 2 or replicates.shape[1] != estimate.size or len(replicates) < 2:
+        raise InvalidInputError(
+            "estimates and replicates do not fit together",
+            received=f"estimate {estimate.shape}, replicates {replicates.shape}",
+            allowed="estimate (models,), replicates (resamples, models), at least 2 resamples",
+        )
+    centred = np.array(replicates.T, order="C")
+    magnitude = np.maximum(np.abs(estimate), np.maximum(centred.max(axis=1), -centred.min(axis=1)))
+    unknown = np.flatnonzero(~np.isfinite(magnitude))
+    if unknown.size:
+        raise InvalidInputError(
+            "estimates or replicates that are not finite",
+            where=f"models at positions {unknown[:10].tolist()}",
+            remedy="leave these models out of the comparison",
+        )
+    mean = centred.mean(axis=1)
+    centred -= mean[:, np.newaxis]
+    return JointReplicates(
+        estimate=estimate,
+        centred=centred,
+        bias=mean if null else mean - estimate,
+        resolution=np.maximum(ROUND_OFF * magnitude, np.finfo(np.float64).tiny),
+        null=null,
+        complete=complete,
+    )
+
+
+def sign_flips(
+    n_units: int, n_resamples: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None
+) -> tuple[Floats, bool]:
+    """Signs for a test by sign flips over units (queries, data sets): all of them if that is few, else random ones.
+
+    If two models are equally good, the sign of their difference on a unit is as good as random. The replicates of
+    the means of `values` (M, Q) under that null hypothesis are ``signs @ values.T / Q``, jointly for all models.
+    The signs of a unit depend on the seed and its key alone, and more resamples go on where fewer stopped.
+
+    Examples
+    --------
+    >>> sign_flips(2, 1000)
+    (array([[ 1.,  1.],
+           [-1.,  1.],
+           [ 1., -1.],
+           [-1., -1.]]), True)
+    >>> signs, complete = sign_flips(43, 1000)
+    >>> signs.shape, complete
+    ((1000, 43), False)
+    """
+    if 0 < n_units < 63 and 2**n_units <= n_resamples:
+        bits = np.arange(2**n_units)[:, np.newaxis] >> np.arange(n_units) & 1
+        return np.where(bits, -1.0, 1.0), True
+    signs = np.empty((n_resamples, n_units))
+    for unit, key in enumerate(range(n_units) if keys is None else keys.tolist()):
+        words = np.random.Philox(key=np.array([seed, key], np.uint64)).random_raw(-(-n_resamples // 64))
+        drawn = np.unpackbits(words.astype("<u8").view(np.uint8), bitorder="little", count=n_resamples)
+        signs[:, unit] = np.where(drawn, -1.0, 1.0)
+    return signs, False
+
+
+def require_bootstrap(sample: JointReplicates, purpose: str) -> None:
+    """Refuse replicates that are centred at 0 where replicates around the estimate are needed."""
+    if sample.null:
+        raise InvalidInputError(
+            f"{purpose} needs replicates around the estimates",
+            received="replicates centred at 0 (sign flips)",
+            remedy="resample with the bootstrap",
+        )
+
+
+def shares(count: NDArray[np.int64], replicates: Floats, complete: bool) -> Floats:
+    """Share of replicates (last axis) that count, the observed data counted in."""
+    extra = 0 if complete else 1
+    return np.asarray((count + extra) / (replicates.shape[-1] + extra), np.float64)
+
+
+def count(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Count what is true in each row; NumPy counts one row at a time much faster than along an axis."""
+    return np.fromiter((np.count_nonzero(row) for row in mask), np.int64, len(mask))
+
+
+def panels(n_pairs: int, sample: JointReplicates, panel_bytes: int) -> Iterator[slice]:
+    """Cut pairs into panels of so many bytes."""
+    return slices(n_pairs, 8 * sample.centred.shape[1], panel_bytes)
+
+
+def checked_pairs(sample: JointReplicates, first: Indices, second: Indices) -> tuple[Indices, Indices]:
+    """Return the pairs as arrays, or raise unless all of them are positions of models."""
+    first, second = np.asarray(first, np.int64), np.asarray(second, np.int64)
+    n_models = sample.estimate.size
+    inside = all(index.ndim == 1 and np.all((index >= 0) & (index < n_models)) for index in (first, second))
+    if not inside or first.size != second.size:
+        raise InvalidInputError(
+            "pairs that are not pairs of models",
+            received=f"first {first.shape}, second {second.shape}",
+            allowed=f"two vectors, equally long, of positions 0 to {n_models - 1}",
+        )
+    return first, second

@@ -1,0 +1,272 @@
+"""From a question to a method that is filled with the estimates it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from aucpr_dask.errors import InvalidInputError, few
+from aucpr_dask.evaluation.api import evaluate_dataset
+from aucpr_dask.inference.covarying import COVARIANCE_OPTIONS, OTHER_MODEL, covariance
+from aucpr_dask.inference.designs import (
+    BOTH,
+    ITEM_RESAMPLES,
+    ITEMS,
+    UNIT_RESAMPLES,
+    UNITS,
+    Design,
+    refuse_dependent_queries,
+    refuse_unknown_options,
+    require_replicates,
+    settle,
+)
+from aucpr_dask.inference.families import Floats
+from aucpr_dask.inference.methods import (
+    Goal,
+    Influence,
+    Method,
+    Resampling,
+    SignFlips,
+    Student,
+    Wilcoxon,
+    unit_replicates,
+)
+from aucpr_dask.inference.samples import (
+    DATASET,
+    REPLICATE,
+    Estimates,
+    mean_of_units,
+    read_estimates,
+    read_replicates,
+    stack_data_sets,
+)
+from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions
+from aucpr_dask.schema.variables import MODEL, QUERY, RESAMPLE
+from aucpr_dask.scores.validate import validate_scores
+from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
+
+SET_HERE = ("estimators", "intervals", "keep_replicates")  # options of an evaluation that a comparison decides on
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Add the name of the data set, if it has one, to what is wrong with it."""
+    try:
+        yield
+    except InvalidInputError as error:
+        if not path:
+            raise
+        raise error.with_part("data set", repr(path)) from error
+
+
+def unit_dim(node: xr.Dataset) -> str | None:
+    """Return the dimension of the units of one data set: its queries, if it has any."""
+    return QUERY if QUERY in node["estimate"].dims else None
+
+
+def ask(data: Scores, question: ComparisonOptions, options: Mapping[str, Any]) -> Any:
+    """Return results that hold what the question needs, data sets stacked if they are the units.
+
+    Scores are evaluated with these options, and with replicates or the covariance of the models if needed.
+    """
+    refuse_unknown_options(options, ComparisonOptions, without=SET_HERE)
+    is_scores = are_scores(data, options)
+    if is_scores and question.over != DATASET and question.sample != ITEMS:
+        for path, node in nodes_of(data):
+            refuse_dependent_queries(node, path)
+    if question.method == "influence":
+        return _with_covariance(data, question, options, is_scores=is_scores)
+    if is_scores:
+        data = _evaluated(data, question, options)
+    require_results(data)
+    return stack_data_sets(data, question.incomplete) if question.over == DATASET else data
+
+
+def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:
+    """Whether the data are still to be evaluated, with these options: those of an evaluation go with scores only."""
+    if not isinstance(data, xr.Dataset | xr.DataTree) or not list(nodes_of(data)):
+        raise InvalidInputError(
+            "there is nothing here", received=type(data).__name__, allowed="a Dataset or DataTree with data"
+        )
+    is_scores = all("score" in node and "estimate" not in node for _, node in nodes_of(data))
+    if options and not is_scores:
+        raise InvalidInputError(
+            "these are options of an evaluation, and this result is evaluated already",
+            received=", ".join(options),
+            remedy="pass the scores to evaluate them with these options",
+        )
+    return is_scores
+
+
+def require_results(data: Scores) -> None:
+    """Raise unless every data set has estimates."""
+    missing = [path for path, node in nodes_of(data) if "estimate" not in node]
+    if missing:
+        raise InvalidInputError(
+            "this is neither a result nor scores: it has no variable 'estimate'",
+            where=", ".join(f"data set {path!r}" for path in missing if path) or None,
+            remedy="pass what aucpr_dask.evaluate returns",
+        )
+
+
+def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str, Any]) -> Scores:
+    """Evaluate scores, with replicates of the items where the items are the sample."""
+    validate_scores(scores, positive_from=options.get("positive_from"))
+    estimators = (question.estimator or "average_precision",)
+    plain = {"estimators": estimators, "intervals": (), **options}
+    resampled = plain | {"keep_replicates": True, "seed": question.seed}
+    resampled["n_resamples"] = question.n_resamples or ITEM_RESAMPLES
+
+    def evaluate_node(path: str, node: xr.Dataset) -> xr.Dataset:
+        has_units = question.over == DATASET or QUERY in node["score"].dims
+        items = question.sample in (ITEMS, BOTH) or (question.sample is None and not has_units)
+        return evaluate_dataset(node, path, EvaluationOptions.of(**(resampled if items else plain)))
+
+    return map_nodes(scores, evaluate_node)
+
+
+def _with_covariance(
+    data: Scores, question: ComparisonOptions, options: Mapping[str, Any], *, is_scores: bool
+) -> Scores:
+    if not is_scores and not all("covariance" in node for _, node in nodes_of(data)):
+        raise InvalidInputError(
+            "method='influence' needs the scores, or what aucpr_dask.covariance returns",
+            received="a result without the variable 'covariance'",
+            remedy="pass the scores in place of the result",
+        )
+    if question.over == DATASET:
+        raise InvalidInputError(
+            "method='influence' compares models within a data set",
+            received="over='dataset'",
+            remedy="with the data sets fixed, sample='items' and method='bootstrap'",
+        )
+    if not is_scores:
+        return data
+    unused = [name for name in options if name not in COVARIANCE_OPTIONS]
+    if unused:
+        raise InvalidInputError(
+            "method='influence' knows no such option",
+            received=", ".join(map(repr, unused)),
+            allowed=", ".join(COVARIANCE_OPTIONS),
+            remedy="method='bootstrap' takes all options of an evaluation",
+        )
+    return covariance(data, question.estimator or "average_precision", **options)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A method, filled with the estimates it works on, and what to say of it."""
+
+    method: Method
+    estimates: Estimates
+    design: Design
+    n_resamples: int
+    complete: bool
+
+    @property
+    def plain_labels(self) -> NDArray[Any]:
+        """The models' labels; strings as objects, which every store can hold."""
+        labels = self.estimates.models
+        return np.array(labels, dtype=object if labels.dtype.kind in "OUT" else None)
+
+
+def prepare(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> Prepared:
+    """Read what the question needs from one result and fill the method with it."""
+    design = settle(dim, question.sample, question.method, question.adjust)
+    estimates = read_estimates(node, dim, question.estimator, question.incomplete)
+    if len(estimates.models) < 2:
+        raise InvalidInputError(
+            "there is only one model", received=few(map(repr, estimates.names)), allowed="two or more"
+        )
+    if design.sample != ITEMS and len(estimates.units) < 2:
+        raise InvalidInputError(
+            "one unit says nothing of others",
+            received=f"{dim} {few(map(repr, estimates.units))}",
+            remedy="sample='items' takes the items as the sample, and the units as fixed",
+        )
+    goal = Goal(question.level, question.equivalence)
+    n_resamples = question.n_resamples or UNIT_RESAMPLES
+    method: Method
+    if design.method == "influence":
+        matrix = _covariance_of_means(node, estimates)
+        method = Influence(estimates.mean, matrix, estimates.names, goal, n_resamples, question.seed)
+    elif design.sample != UNITS:
+        replicates = _item_replicates(node, estimates, design, question)
+        n_resamples = replicates.shape[1]
+        method = Resampling(estimates.mean, replicates, goal)
+    elif design.method == "bootstrap":
+        replicates = unit_replicates(estimates.values, estimates.units, n_resamples, question.seed)
+        method = Resampling(estimates.mean, replicates, goal)
+    elif design.method == "sign_flip":
+        method = SignFlips(estimates.values, estimates.units, goal, n_resamples, question.seed)
+        n_resamples = method.sample.centred.shape[1]
+    else:
+        method = Student(estimates.values, goal) if design.method == "t" else Wilcoxon(estimates.values)
+        n_resamples = 0
+    complete = method.sample is not None and method.sample.complete
+    return Prepared(method, estimates, design, n_resamples, complete)
+
+
+def _item_replicates(node: xr.Dataset, estimates: Estimates, design: Design, question: ComparisonOptions) -> Floats:
+    """Return the replicates (M, R) of the means over units, from those of the items."""
+    require_replicates(node, f"sample={design.sample!r}")
+    kept = node.sizes[RESAMPLE]
+    wanted = question.n_resamples or kept
+    if wanted > kept:
+        raise InvalidInputError(
+            "the result keeps fewer resamples",
+            received=f"n_resamples={wanted}",
+            allowed=f"up to {kept}",
+            remedy=f"evaluate(scores, ..., keep_replicates=True, n_resamples={wanted})",
+        )
+    node = node[[REPLICATE]].isel({RESAMPLE: slice(wanted)})
+    seed = question.seed if design.sample == BOTH else None
+    replicates = read_replicates(node, estimates, question.estimator, seed)
+    _refuse_undefined_replicates(replicates, estimates)
+    return replicates
+
+
+def _refuse_undefined_replicates(replicates: Floats, estimates: Estimates) -> None:
+    """Raise if a replicate is not a number, with how many are not, model by model."""
+    undefined = np.count_nonzero(~np.isfinite(replicates), axis=1)
+    if undefined.any():
+        counts = [f"{name!r}: {number:,}" for name, number in zip(estimates.names, undefined, strict=True) if number]
+        raise InvalidInputError(
+            "some resamples have no estimate: no positive was drawn, or scores without the spread that it needs",
+            received=f"of {replicates.shape[1]:,} resamples without an estimate {few(counts)}",
+            remedy="another estimator (average_precision needs no spread); unit='items' and "
+            "prevalence_design='fixed', which draw as many positives as there are; or data with more positives",
+        )
+
+
+def _covariance_of_means(node: xr.Dataset, estimates: Estimates) -> Floats:
+    """Return the covariance (M, M) of the means over units that are fixed: each has items of its own."""
+    matrix = node["covariance"].transpose(..., MODEL, OTHER_MODEL)
+    names = [str(label) for label in (matrix.indexes[MODEL] if MODEL in matrix.indexes else range(matrix.sizes[MODEL]))]
+    rows = [names.index(name) for name in estimates.names]
+    matrix = matrix.isel({MODEL: rows, OTHER_MODEL: rows})
+    if estimates.dim is not None:
+        labels = matrix.indexes.get(estimates.dim, range(matrix.sizes[estimates.dim]))
+        places = {str(label): place for place, label in enumerate(labels)}
+        matrix = xr.apply_ufunc(
+            mean_of_units,
+            matrix.isel({estimates.dim: [places[unit] for unit in estimates.units]}),
+            input_core_dims=[[estimates.dim]],
+            dask="parallelized",
+            output_dtypes=[np.float64],
+            dask_gufunc_kwargs={"allow_rechunk": True},
+        )
+    values = np.asarray(matrix.values) / len(estimates.units)
+    if np.isnan(values).any():
+        raise InvalidInputError(
+            "the influence of items on some estimates is not defined",
+            received="a ranking with fewer than two positives or two negatives",
+            remedy="method='bootstrap', or queries as the sample",
+        )
+    return values

@@ -1,0 +1,1 @@
+"""Time suites in turns, keep the figures, and write them into pages."""

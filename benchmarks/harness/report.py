@@ -1,0 +1,159 @@
+"""Figures as text: lines for a terminal, tables for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from benchmarks.harness.figures import Figures, noise
+from benchmarks.harness.measure import Timing
+
+TIMES, TO = "\N{MULTIPLICATION SIGN}", "\N{EN DASH}"
+MIB = 2**20
+
+LEGEND = (
+    f"In brackets: the time relative to the first line, median and range over the rounds (41{TIMES}, 40{TO}42), each "
+    "measured right after a run of the first line. Floors are parts of the work that no method can avoid; they compute "
+    "no estimate, and their brackets say how many times as long the first line takes. Peak memory is the largest "
+    "increase, over the cases, of the resident memory of the processes that work for one call; inputs, imported "
+    "libraries and memory kept from earlier calls do not count."
+)
+
+
+def as_line(timing: Timing) -> str:
+    """Return one contender of one case as a line of text."""
+    name = row_name(timing)
+    if timing.skipped:
+        return f"  {name:<34} skipped, {timing.skipped}"
+    columns = f"{seconds(timing.median):>9}  {memory([timing]):>9}   {comparison(timing):<28}"
+    return f"  {name:<34} {columns} {_agreement(timing)}".rstrip()
+
+
+def calls(timings: Iterable[Timing]) -> list[str]:
+    """Return each contender's call, with the versions it used."""
+    lines = (f"* {row_name(t)}: `{t.call}`{f' ({t.versions})' if t.versions else ''}" for t in timings)
+    return list(dict.fromkeys(lines))
+
+
+def section(figures: Figures) -> str:
+    """Return the explanation of a suite, its table, the call of each line, and the findings."""
+    said = [*calls(figures.timings), *(f"* {finding}" for finding in figures.findings), *_disagreements(figures)]
+    if figures.no_memory:
+        said.append(f"* Peak memory is not measured here: {figures.no_memory}.")
+    return "\n".join([figures.explanation, "", table(figures), "", *said])
+
+
+def table(figures: Figures, names: Sequence[str] = ()) -> str:
+    """Return the times of some contenders; of all, with peak memory and agreement, if none is named."""
+    rows = figures.rows
+    grid = [[figures.title, *figures.cases]]
+    for name in names or rows:
+        by_case = {timing.case: timing for timing in rows[name]}
+        cells = [_cell(by_case[case]) if case in by_case else "" for case in figures.cases]
+        grid.append([row_name(rows[name][0]), *cells])
+    if not names:
+        grid[0] += ["peak memory", "differs by"]
+        for line, row in zip(grid[1:], rows.values(), strict=True):
+            line += [memory(row), _largest_difference(row)]
+        grid = _without_empty_columns(grid)
+    header, *lines = (f"| {' | '.join(line)} |" for line in grid)
+    return "\n".join([header, f"|---|{'---:|' * (len(grid[0]) - 1)}", *lines])
+
+
+def machine(suites: Iterable[Figures]) -> str:
+    """Return the origin of the figures: one sentence each for machine, versions and noise."""
+    suites = list(suites)
+    rounds = sorted({figures.rounds for figures in suites})
+    days = sorted({figures.machine["date"][:10] for figures in suites if "date" in figures.machine})
+    systems = _distinct(figures.machine.get("system", "") for figures in suites)
+    ours = _distinct(version for figures in suites for version in figures.machine.get("versions", "").split(", "))
+    peers = _distinct(version for figures in suites for t in figures.timings for version in t.versions.split(", "))
+    versions = _distinct([*ours, *peers])
+    varied = max((noise(figures.timings) for figures in suites), default=1.0)
+    places = " and ".join(_distinct(figures.machine.get("processor", "") for figures in suites))
+    return (
+        f"Medians of {_range(rounds)} rounds on {places}, {_range(days)}, {', '.join(systems)}. "
+        f"Versions: {', '.join(versions)}. The same call varied by a factor of up to {varied:.2g}."
+    )
+
+
+def row_name(timing: Timing) -> str:
+    """Return the name of a contender in the tables."""
+    return f"floor: {timing.name}" if timing.is_floor else timing.name
+
+
+def comparison(timing: Timing) -> str:
+    """Return the ratio to the first line and its range; for a floor, the ratio of the first line to it."""
+    values, prefix = (timing.distances, "ours ") if timing.is_floor else (timing.ratios, "")
+    if not values:
+        return ""
+    values = sorted(values)
+    middle = (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
+    return f"{prefix}{three_digits(middle)}{TIMES}, {three_digits(values[0])}{TO}{three_digits(values[-1])}"
+
+
+def seconds(value: float) -> str:
+    """Return a time to three digits in a suitable unit."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if value >= size:
+            return f"{three_digits(value / size)} {unit}"
+    return f"{three_digits(value / 1e-9)} ns"
+
+
+def memory(row: Iterable[Timing]) -> str:
+    """Return the largest peak memory of a contender."""
+    peaks = [timing.peak for timing in row if timing.peak is not None]
+    if not peaks:
+        return ""
+    mib = max(peaks) / MIB
+    return f"{three_digits(mib)} MiB" if mib >= 1 else "< 1 MiB"
+
+
+def three_digits(value: float) -> str:
+    """Return a number to three digits, never in scientific notation."""
+    return f"{value:.3g}" if value < 999.5 else f"{float(f'{value:.3g}'):,.0f}"
+
+
+def _cell(timing: Timing) -> str:
+    if timing.skipped:
+        return timing.skipped.partition(":")[0]
+    relative = comparison(timing)
+    return seconds(timing.median) + (f" ({relative})" if relative else "")
+
+
+def _agreement(timing: Timing) -> str:
+    if timing.difference is None:
+        return ""
+    if timing.tolerance is None:
+        return f"approximates: differs by {timing.difference:.1e}"
+    verdict = "agrees" if timing.agrees else "DISAGREES"
+    return f"{verdict}: differs by {timing.difference:.1e}, allowed {timing.tolerance:.0e}"
+
+
+def _largest_difference(row: Iterable[Timing]) -> str:
+    differences = [timing.difference for timing in row if timing.difference is not None]
+    return f"{max(differences):.1e}" if differences else ""
+
+
+def _disagreements(figures: Figures) -> Iterator[str]:
+    compared = [timing for timing in figures.timings if timing.agrees is not None]
+    for timing in compared:
+        if not timing.agrees:
+            yield f"* **{timing.name} differs at {timing.case}**: {_agreement(timing)}"
+    if compared and all(timing.agrees for timing in compared):
+        largest = max(timing.difference or 0.0 for timing in compared)
+        yield f"* All contenders that compute the same number agree; the largest difference is {largest:.1e}."
+
+
+def _without_empty_columns(grid: list[list[str]]) -> list[list[str]]:
+    columns = [column for column in zip(*grid, strict=True) if any(column[1:])]
+    return [list(line) for line in zip(*columns, strict=True)]
+
+
+def _distinct(values: Iterable[str]) -> list[str]:
+    return [value for value in dict.fromkeys(values) if value]
+
+
+def _range(values: Sequence[object]) -> str:
+    if len(values) < 2:
+        return str(values[0]) if values else "?"
+    return f"{values[0]} to {values[-1]}"
