@@ -23,6 +23,7 @@ from aucpr_dask.cli import main
 from aucpr_dask.errors import StoreError
 from aucpr_dask.runs.planning import plan_run
 from aucpr_dask.storage import icechunk as versioned
+from aucpr_dask.storage import stores
 from aucpr_dask.storage.icechunk import history
 from aucpr_dask.storage.stores import open_backend
 
@@ -156,7 +157,7 @@ def test_a_failure_at_any_step_of_publishing(place: str, monkeypatch: pytest.Mon
     ):
         monkeypatch.setattr(owner, name, failing(getattr(owner, name)))
     pending: list[Any] = []
-    commit = ap.stores.PendingStore.commit  # type: ignore[attr-defined]
+    commit = stores.PendingStore.commit
 
     def kept(self: Any) -> None:
         pending.append(self)
@@ -172,7 +173,7 @@ def test_a_failure_at_any_step_of_publishing(place: str, monkeypatch: pytest.Mon
     is_publishing, left = False, sys.maxsize
     seen = ap.evaluate(ap.open_scores(place))
     assert_same_bits(seen, new if len(history(place)) == 2 else old)
-    commit(pending[0])  # the same once more, as a run that goes on does
+    commit(pending[0])  # the same once more, as a resumed run does
     assert len(history(place)) == 2
     assert_same_bits(ap.evaluate(ap.open_scores(place)), new)
     ap.save_scores(pooled(4), place, overwrite=True)
@@ -212,7 +213,7 @@ def test_the_old_store_is_visible_until_it_is_replaced(place: str) -> None:
     assert ap.open_scores(place).sizes["model"] == 5
 
 
-def test_somebody_else_commits_meanwhile(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_process_commits_meanwhile(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ap.save_scores(pooled(), place)
     copying = versioned.VersionedStore._copy_stage
 

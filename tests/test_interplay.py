@@ -111,7 +111,7 @@ def test_frames_of_selections_means_and_lazy_results(result: xr.DataTree, forest
     assert lazy["estimate"].chunks is not None, "the user's own result was computed in place"
 
 
-def test_a_comparison_and_ranks_are_no_results() -> None:
+def test_comparisons_and_ranks_are_not_results() -> None:
     result = ap.evaluate(queried())
     for other, kind in ((ap.compare(result), "comparison"), (ap.rank(result), "ranks")):
         with pytest.raises(InvalidInputError, match="a comparison or ranks"):
@@ -741,7 +741,7 @@ def test_every_example_works_after_the_demo(tmp_path: Path) -> None:
         assert done.returncode == 0, f"{line}\n{done.stderr}"
 
 
-def test_comparisons_and_ranks_show_their_tables_and_parts_of_them_a_line() -> None:
+def test_comparisons_and_ranks_show_tables_and_their_parts_a_line() -> None:
     result = ap.evaluate(queried())
     for answer, kind, word in ((ap.compare(result), "comparison", "to next"), (ap.rank(result), "ranks", "rank set")):
         text = repr(answer.aucpr)

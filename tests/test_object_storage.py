@@ -1,5 +1,6 @@
 """Stores elsewhere: a real server of the S3 protocol, a web server, credentials, secrets, and servers that fail."""
 
+import json
 import os
 import pickle
 import re
@@ -112,6 +113,7 @@ def test_secrets_of_urls_are_not_shown(url: str, shown: str, secret: str) -> Non
     assert has_secret(url)
     for text in (str(hidden), repr(hidden), f"{hidden}", "%s" % hidden, f"{[hidden]}", f"{absolute(url)}"):  # noqa: UP031
         assert secret not in text
+    assert secret not in json.dumps([hidden]) + "".join([hidden]) + hidden.upper().lower()
     for again in (absolute(hidden), absolute(absolute(hidden)), pickle.loads(pickle.dumps(absolute(url)))):
         assert secret in revealed(again)
         assert secret not in str(again)
@@ -120,7 +122,7 @@ def test_secrets_of_urls_are_not_shown(url: str, shown: str, secret: str) -> Non
 @pytest.mark.parametrize(
     "url", ["s3://bucket/a", "abfs://container@account.dfs.core.windows.net/a", "/tmp/a@b:c?d", "a"]
 )
-def test_urls_without_secrets_stay_as_they_are(url: str) -> None:
+def test_urls_without_secrets_are_unchanged(url: str) -> None:
     assert type(concealed(url)) is str
     assert concealed(url) == public(url) == url
 
@@ -243,10 +245,10 @@ def test_credentials_of_a_profile(folder: str, storage: Proxy, tmp_path: Path, m
     monkeypatch.setenv("AWS_PROFILE", "lab")
     opened = ap.open_scores(folder)
     assert_same_bits(ap.evaluate(opened), ap.evaluate(pooled()))
-    travelling = pickle.dumps(opened)
-    assert KEY.encode() not in travelling
-    assert SECRET.encode() not in travelling
-    assert_same_bits(ap.evaluate(pickle.loads(travelling)), ap.evaluate(pooled()))
+    pickled = pickle.dumps(opened)
+    assert KEY.encode() not in pickled
+    assert SECRET.encode() not in pickled
+    assert_same_bits(ap.evaluate(pickle.loads(pickled)), ap.evaluate(pooled()))
 
 
 def test_without_credentials_public_data_are_read(
@@ -266,7 +268,11 @@ def test_without_credentials_public_data_are_read(
 
 
 def test_keys_in_a_url_are_refused(folder: str) -> None:
-    for url in (f"s3://{KEY}:{SECRET}@{BUCKET}/a", f"{folder}?X-Amz-Signature={SECRET}"):
+    for url in (
+        f"s3://{KEY}:{SECRET}@{BUCKET}/a",
+        f"{folder}?X-Amz-Signature={SECRET}",
+        f"icechunk+s3://{KEY}:{SECRET}@{BUCKET}/a",
+    ):
         with pytest.raises(StoreError, match="cannot carry a password") as caught:
             ap.open_scores(url)
         assert SECRET not in str(caught.value)

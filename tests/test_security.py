@@ -1,4 +1,4 @@
-"""What strangers may send: names, stores and files that must neither break anything nor do anything."""
+"""Hostile input: names, stores and files that must neither break anything nor run anything."""
 
 import gzip
 import io
@@ -152,7 +152,7 @@ def test_any_text_can_name_models_and_queries(
         assert strings_in(json.loads(call("compare", source, *of_items, "--json"))) >= set(NAMES)
 
 
-def test_a_name_that_is_no_unicode_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_a_name_that_is_not_unicode_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     for dim, names in (("model", ["caf\udce9", "a"]), ("item", ["caf\udce9", *"abcd"])):
         scores = pooled(2, 5).assign_coords({dim: names})
         with pytest.raises(InvalidInputError, match=r"(?s)not Unicode.*caf\\+udce9"):
@@ -188,7 +188,7 @@ def test_a_data_set_that_would_not_have_its_own_folder_is_refused(tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "..", "zarr.json"])
-def test_neither_can_coordinates_lead_elsewhere(tmp_path: Path, name: str) -> None:
+def test_coordinates_cannot_lead_elsewhere(tmp_path: Path, name: str) -> None:
     scores = pooled(2, 5).assign_coords({name: ("item", np.arange(5))})
     with pytest.raises(InvalidInputError, match="this cannot name"):
         ap.save_scores(scores, tmp_path / "scores.zarr")
@@ -345,7 +345,7 @@ def with_metadata(place: Path, change: Any) -> None:
 
 
 @pytest.mark.usefixtures("careless")
-def test_neither_are_pickles_in_a_store_that_says_it_is_ours(client: Client, tmp_path: Path, mark: Path) -> None:
+def test_pickles_in_one_of_our_own_stores_are_not_read(client: Client, tmp_path: Path, mark: Path) -> None:
     ap.save_scores(pooled().drop_vars("item"), tmp_path / "scores.zarr")
     ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client)
     ap.save_comparison(
@@ -503,7 +503,7 @@ def test_links_out_of_a_folder_are_refused_and_those_that_are_named_followed(tmp
     import_trec(unpacked / "sub" / "*", tmp_path / "qrels", tmp_path / "scores.zarr")
 
 
-def test_pipes_and_devices_are_no_files(tmp_path: Path, unpacked: Path) -> None:
+def test_pipes_and_devices_are_refused(tmp_path: Path, unpacked: Path) -> None:
     os.mkfifo(unpacked / "pipe.run")
     import_trec(unpacked, tmp_path / "qrels", tmp_path / "fine.zarr")  # what is no file is none of the folder's
     for place in (unpacked / "pipe.run", Path("/dev/zero")):

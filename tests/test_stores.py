@@ -162,7 +162,7 @@ def test_odd_names_of_data_sets_come_back(place: Path) -> None:
     assert set(ap.open_scores(place).children) == set(names)
 
 
-def test_lazy_scores_are_saved_block_by_block(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lazy_scores_are_saved_chunk_by_chunk(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 60 * 8 * 2)
     scores = pooled(7, 60)
     steps: list[tuple[int, int]] = []
@@ -269,14 +269,14 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "model,score\n", "{}"])
-def test_a_file_is_no_store(tmp_path: Path, content: str) -> None:
+def test_a_file_is_not_a_store(tmp_path: Path, content: str) -> None:
     path = tmp_path / "scores.csv"
     path.write_text(content)
     with pytest.raises(StoreError):
         ap.open_scores(path)
 
 
-def test_an_empty_folder_is_no_store(tmp_path: Path) -> None:
+def test_an_empty_folder_is_not_a_store(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no store"):
         ap.open_scores(tmp_path)
 
@@ -487,7 +487,7 @@ def test_an_error_is_quick(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tree", [False, True])
-def test_a_store_is_not_replaced_by_what_is_read_from_it(tmp_path, tree):
+def test_lazy_scores_do_not_replace_their_own_store(tmp_path, tree):
     one = xr.Dataset(
         {"score": (("model", "item"), [[0.2, 0.7, 0.1]]), "label": ("item", [0, 1, 0])}, coords={"model": ["m"]}
     )

@@ -1,4 +1,4 @@
-"""The demonstration: real scores that travel with the package, imported, evaluated and ranked.
+"""The demonstration: bundled real scores, imported, evaluated and ranked.
 
 The folders under ``data`` say where each came from (``SOURCE.md``) and under which licence (``LICENSE``).
 """

@@ -97,7 +97,7 @@ def from_dataframe(
     positive: object = None,
     dtype: str = "float64",
 ) -> Scores:
-    """Return the score data sets of a data frame of pandas, polars, or whatever hands over its columns as Arrow does.
+    """Return the score data sets of a data frame of pandas, polars, or another with the Arrow interface.
 
     A *wide* frame has a row for each item and a column of scores for each model. A *tidy* frame has a row for each
     model and item: then `model` and `item` are needed. A null or NaN is a missing score, and so is, in a tidy frame,

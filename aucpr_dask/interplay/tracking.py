@@ -14,7 +14,7 @@ from aucpr_dask.interplay.naming import LONGEST_METRIC, distinct, metric_name
 from aucpr_dask.schema.variables import QUERY
 from aucpr_dask.storage.stores import Scores, nodes_of
 
-LONGEST_PART = 60  # of a metric's name, so that what it is a metric of is never cut off
+LONGEST_PART = 60  # of a metric's name, so that the quantity is never cut off
 LONGEST_PARAMETER = 500  # characters that every version of MLflow takes
 _NOT_METRICS = frozenset({*KEYS, "level", "flags"})
 
@@ -22,9 +22,9 @@ _NOT_METRICS = frozenset({*KEYS, "level", "flags"})
 def to_metrics(result: Scores, *, per_query: bool = False) -> dict[str, float]:
     """Return the numbers of a result by flat names, as ``mlflow.log_metrics`` takes them.
 
-    A name is data set, model, query (those that there are) and estimator with slashes between, then a period and what
-    the number is, unless it is the estimate: ``"clef/bm25/average_precision.t_lower"``. What MLflow does not allow in
-    names is replaced by ``_``; names that would come to be the same get a digest. Undefined numbers are left out.
+    A name consists of data set, model, query (if present) and estimator, with slashes between, then a period and the
+    quantity, unless that is the estimate: ``"clef/bm25/average_precision.t_lower"``. Characters that MLflow does not
+    allow become ``_``; names that would become the same get a digest. Undefined numbers are left out.
 
     Parameters
     ----------
@@ -36,15 +36,6 @@ def to_metrics(result: Scores, *, per_query: bool = False) -> dict[str, float]:
     Returns
     -------
     dict of float
-
-    Raises
-    ------
-    InvalidInputError
-        If this is not a result.
-
-    Notes
-    -----
-    MLflow takes a thousand metrics at a time in some of its stores.
 
     Examples
     --------
@@ -68,12 +59,12 @@ def to_metrics(result: Scores, *, per_query: bool = False) -> dict[str, float]:
 
 
 def _parts(names: Iterable[str]) -> dict[str, str]:
-    """Return what each name becomes within a metric's."""
+    """Return what each name becomes inside the name of a metric."""
     return {"": ""} | distinct(filter(None, dict.fromkeys(names)), metric_name, LONGEST_PART)
 
 
 def _means(result: Scores) -> Scores:
-    """Return the means over queries, and what has no queries as it is."""
+    """Return the means over queries; a result without queries is unchanged."""
     from aucpr_dask.inference import aggregate
 
     if not any(QUERY in node.dims for _, node in nodes_of(result)):
@@ -83,7 +74,7 @@ def _means(result: Scores) -> Scores:
 
 
 def to_params(result: Scores) -> dict[str, str]:
-    """Return how a result came about, as ``mlflow.log_params`` takes it: the attributes that all its data sets share.
+    """Return the attributes that all data sets of a result share, as ``mlflow.log_params`` takes them.
 
     Returns
     -------

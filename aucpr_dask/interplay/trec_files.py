@@ -116,7 +116,7 @@ def _blocks_of_models(node: xr.Dataset) -> Iterator[tuple[int, xr.Dataset]]:
 
 
 def _documents(node: xr.Dataset) -> np.ndarray:
-    """Return the names of the documents of each query; higher ones stand first among equal scores."""
+    """Return the names of the documents of each query; higher ones come first among equal scores."""
     shape = (node.sizes[QUERY], node.sizes[ITEM])
     if ITEM in node.coords:
         return np.broadcast_to(np.array(_words(node[ITEM].values), object), shape)
@@ -133,7 +133,7 @@ def _run_lines(run: xr.Dataset, documents: np.ndarray, tag: str) -> Iterator[str
         retrieved = np.flatnonzero((label != PADDING) & ~np.isnan(score))
         by_name = retrieved[np.argsort(names[retrieved].astype(str), kind="stable")[::-1]]
         order = by_name[np.argsort(-score[by_name], kind="stable")]
-        # As text, a float32 is shortest where it is still told apart from every other float32.
+        # As text, a float32 has just enough digits to differ from every other float32.
         for rank, (name, value) in enumerate(zip(names[order], score[order].astype(str), strict=True), start=1):
             yield f"{query} Q0 {name} {rank} {value} {tag}\n"
 

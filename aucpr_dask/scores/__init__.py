@@ -1,4 +1,4 @@
-"""What comes in: score data sets, validated, from stores and from other people's files."""
+"""Score data sets: validated, read from and written to stores, and imported from other formats."""
 
 from aucpr_dask.scores.store import open_scores, save_scores
 from aucpr_dask.scores.validate import validate_scores

@@ -1,1 +1,1 @@
-"""Where bytes are: URLs, object stores, Icechunk, Zarr stores and their chunks."""
+"""Storage: URLs, object stores, Icechunk, Zarr stores and their chunks."""

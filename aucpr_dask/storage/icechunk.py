@@ -1,8 +1,8 @@
-"""Stores in an Icechunk repository: each finished store is one commit, and an unfinished one is nowhere to be seen.
+"""Stores in an Icechunk repository: each finished store is one commit, and an unfinished one is invisible.
 
-What is written is *staged* in a folder of its own inside the repository, as an ordinary Zarr store with its ledger, so
-that any number of workers can write it and an interrupted run goes on. Writing the root document publishes it: all that
-is staged becomes one commit on the branch ``main``. Until then readers see the last finished snapshot.
+Data are first *staged* in a separate folder inside the repository, as an ordinary Zarr store with its ledger, so that
+any number of workers can write them and an interrupted run can resume. Writing the root document publishes the stage
+as one commit on the branch ``main``. Until then readers see the last finished snapshot.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from aucpr_dask.errors import StoreError
-from aucpr_dask.storage.remote import explained, open_plain, s3_options
+from aucpr_dask.storage.remote import explained, open_plain, refuse_secret, s3_options
 from aucpr_dask.storage.urls import ICECHUNK, absolute, is_remote, is_versioned, scheme_of
 
 BRANCH = "main"
-STAGE = "stage"  # the folder inside the repository; Icechunk leaves what it does not know alone
-LEDGER = "ledger/"  # what a run notes about itself is no part of a snapshot
-REPLACES = "replaces"  # stands in the stage if what is staged takes the place of all that was there
-PUBLICATION = "publication"  # tells the stage from others, so that a commit is not made twice
+STAGE = "stage"  # a folder inside the repository; Icechunk leaves unknown folders alone
+LEDGER = "ledger/"  # a run's own notes are not part of a snapshot
+REPLACES = "replaces"  # marks a stage that replaces everything finished
+PUBLICATION = "publication"  # identifies the stage, so that it is not committed twice
 ROOT_DOCUMENT = "zarr.json"
-REMOVED = "removed/"  # keys of the last snapshot that the next one shall not have
+REMOVED = "removed/"  # keys of the last snapshot that the next one will not have
 COPIES_AT_ONCE = 16
 
 Buffers = list[Buffer | None]
-Keys = list[str]  # names for types: a store has a method that is called list
+Keys = list[str]  # stores have a method called list, which hides the type
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,7 @@ class _Place:
             raise StoreError(
                 "this is no URL of an Icechunk repository", where=url, allowed=f"{ICECHUNK}file:///path, ..."
             )
+        refuse_secret(url)
         inner, _, snapshot = url.removeprefix(ICECHUNK).partition("#")
         return cls(url, absolute(inner), snapshot)
 
@@ -123,7 +124,7 @@ class _Place:
     def repository(self, *, create: bool = False) -> Any:
         """Open the repository; None if there is none and it is not to be created."""
         if not create and not is_remote(self.inner) and not Path(self.inner).is_dir():
-            return None  # looking for one would make the folder
+            return None  # looking for one would create the folder
         icechunk = self._icechunk()
         with explained("the Icechunk repository cannot be opened", self.url):
             storage = self._storage(icechunk)
@@ -141,7 +142,7 @@ class _Place:
                 received=str(error),
                 remedy='pip install "aucpr-dask[icechunk]"',
             ) from error
-        # It warns of commits at the same time to a local folder: one process commits, and a second one is refused.
+        # It warns of simultaneous commits to a local folder; only one process commits, and a second one is refused.
         icechunk.set_logs_filter("error")
         return icechunk
 
@@ -221,12 +222,12 @@ class VersionedStore(Store):
     def __init__(self, place: _Place, *, read_only: bool) -> None:
         if place.snapshot and not read_only:
             raise StoreError(
-                "an older snapshot can only be read", where=place.url, remedy="leave out what follows the #"
+                "an older snapshot can only be read", where=place.url, remedy="leave out the # and what follows it"
             )
         super().__init__(read_only=read_only)
         self._place = place
         self._stage = place.stage(read_only=read_only)
-        self._is_there = read_only  # the repository: icechunk makes one in an empty place only, so before the stage
+        self._is_there = read_only  # Icechunk creates a repository only in an empty place, so before the stage
         self._replaces: bool | None = None
 
     def __eq__(self, value: object) -> bool:
@@ -407,7 +408,7 @@ class VersionedStore(Store):
         repository = self._place.repository(create=True)
         with explained("the snapshot cannot be committed", self._place.url):
             newest = next(iter(repository.ancestry(branch=BRANCH)))
-            is_done = newest.metadata.get(PUBLICATION) == identity  # interrupted right after the commit, or later
+            is_done = newest.metadata.get(PUBLICATION) == identity  # then it was interrupted after the commit
             if not is_done and (
                 await self._is_staged() or newest.metadata.get(ROOT_DOCUMENT) != root_document.decode()
             ):
@@ -430,7 +431,7 @@ class VersionedStore(Store):
                 await snapshot.delete(key.removeprefix(REMOVED))
         await snapshot.set(ROOT_DOCUMENT, default_buffer_prototype().buffer.from_bytes(root_document))
         nodes = json.loads(root_document)["consolidated_metadata"]["metadata"]
-        # What was staged for something else, and given up, is no part of it.
+        # Keys that were staged for another store and given up are not part of it.
         keys = [key for key in await self._staged_keys("") if not key.startswith(LEDGER) and _is_within(key, nodes)]
         documents = sorted((key for key in keys if _is_document(key)), key=lambda key: key.count("/"))
         limit = asyncio.Semaphore(COPIES_AT_ONCE)

@@ -6,14 +6,13 @@ import asyncio
 import base64
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from functools import lru_cache
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from zarr.abc.store import ByteRequest, Store
-from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.abc.store import Store
 from zarr.storage import LocalStore
 
 from aucpr_dask.errors import StoreError, UnreachableError
@@ -42,7 +41,8 @@ def check_writable(url: str | Path) -> None:
         )
 
 
-def _refuse_secret(url: str) -> None:
+def refuse_secret(url: str) -> None:
+    """Raise if a URL has a secret, for schemes that take credentials from elsewhere."""
     if has_secret(url):
         raise StoreError(
             "a URL of this kind cannot carry a password, a key or a query string",
@@ -150,7 +150,7 @@ def fetch(url: str | Path, folder: Path) -> Path:
     parent, _, name = path.rpartition("/")
     copy = folder / (name or "file")
     if scheme_of(place) not in WEB:
-        _refuse_secret(place)
+        refuse_secret(place)
     with _needing(place), explained("the file cannot be read", place), copy.open("wb") as stream:
         try:
             for part in _parts_of(place, name, _client_of(f"{parent}{question}{query}")):
@@ -171,6 +171,38 @@ def _parts_of(url: str, name: str, client: Any) -> Iterator[bytes]:
     with fsspec.open(url, "rb") as stream:
         while part := stream.read(1 << 22):
             yield part
+
+
+def _explaining(doing: str, method: str, *, is_repeated: bool = False) -> Any:
+    """Return a method of :class:`RemoteStore` that calls the store's own, and explains its failures."""
+
+    async def call(self: RemoteStore, *arguments: Any, **options: Any) -> Any:
+        own = partial(getattr(self._store, method), *arguments, **options)
+        with explained(f"the store cannot be {doing}", self._url):
+            return await (_persistently(own) if is_repeated else own())
+
+    return call
+
+
+def _explaining_list(method: str) -> Any:
+    async def keys(self: RemoteStore, *arguments: str, **options: str) -> AsyncIterator[str]:
+        with explained("the store cannot be listed", self._url):
+            async for key in getattr(self._store, method)(*arguments, **options):
+                yield key
+
+    return keys
+
+
+async def _persistently(remove: Callable[[], Awaitable[None]]) -> None:
+    """Remove something, and try again if that fails: clients do not, because S3 removes by POST."""
+    for pause in (0.1, 0.4, 1.6):
+        try:
+            return await remove()
+        except FileNotFoundError:
+            raise
+        except Exception:
+            await asyncio.sleep(pause)
+    await remove()
 
 
 class RemoteStore(Store):
@@ -213,85 +245,18 @@ class RemoteStore(Store):
         """Whether keys can be listed: web servers have no list that programs can rely on."""
         return scheme_of(self._url) not in WEB
 
-    def _explained(self, doing: str) -> AbstractContextManager[None]:
-        return explained(f"the store cannot be {doing}", self._url)
-
-    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
-        """Return the value of a key, None if there is none."""
-        with self._explained("read"):
-            return await self._store.get(key, prototype, byte_range)
-
-    async def get_partial_values(
-        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
-    ) -> list[Buffer | None]:
-        """Return parts of the values of keys."""
-        with self._explained("read"):
-            return await self._store.get_partial_values(prototype, key_ranges)
-
-    async def exists(self, key: str) -> bool:
-        """Whether there is such a key."""
-        with self._explained("read"):
-            return await self._store.exists(key)
-
-    async def set(self, key: str, value: Buffer) -> None:
-        """Write the value of a key."""
-        with self._explained("written"):
-            await self._store.set(key, value)
-
-    async def set_if_not_exists(self, key: str, value: Buffer) -> None:
-        """Write the value of a key that is not there yet."""
-        with self._explained("written"):
-            await self._store.set_if_not_exists(key, value)
-
-    async def delete(self, key: str) -> None:
-        """Remove a key."""
-        with self._explained("written"):
-            await _persistently(self._store.delete, key)
-
-    async def delete_dir(self, prefix: str) -> None:
-        """Remove all keys in a folder."""
-        with self._explained("written"):
-            await _persistently(self._store.delete_dir, prefix)
-
-    async def clear(self) -> None:
-        """Remove all keys."""
-        with self._explained("written"):
-            await _persistently(self._store.clear)
-
-    async def is_empty(self, prefix: str) -> bool:
-        """Whether there is no key."""
-        with self._explained("listed"):
-            return await self._store.is_empty(prefix)
-
-    async def list(self) -> AsyncIterator[str]:
-        """List all keys."""
-        with self._explained("listed"):
-            async for key in self._store.list():
-                yield key
-
-    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        """List the keys that begin with `prefix`."""
-        with self._explained("listed"):
-            async for key in self._store.list_prefix(prefix):
-                yield key
-
-    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """List what is in a folder."""
-        with self._explained("listed"):
-            async for key in self._store.list_dir(prefix):
-                yield key
-
-
-async def _persistently(remove: Callable[..., Awaitable[None]], *arguments: str) -> None:
-    """Remove something, and try again if that fails: clients do not, because S3 removes by POST."""
-    for pause in (0.1, 0.4, 1.6):
-        try:
-            return await remove(*arguments)
-        except FileNotFoundError:
-            raise
-        except Exception:
-            await asyncio.sleep(pause)
-    await remove(*arguments)
+    get = _explaining("read", "get")
+    get_partial_values = _explaining("read", "get_partial_values")
+    exists = _explaining("read", "exists")
+    set = _explaining("written", "set")
+    set_if_not_exists = _explaining("written", "set_if_not_exists")
+    delete = _explaining("written", "delete", is_repeated=True)
+    delete_dir = _explaining("written", "delete_dir", is_repeated=True)
+    clear = _explaining("written", "clear", is_repeated=True)
+    is_empty = _explaining("listed", "is_empty")
+    list = _explaining_list("list")
+    list_prefix = _explaining_list("list_prefix")
+    list_dir = _explaining_list("list_dir")
 
 
 def open_plain(url: str, *, read_only: bool = False) -> Store:
@@ -300,7 +265,7 @@ def open_plain(url: str, *, read_only: bool = False) -> Store:
         return LocalStore(Path(url), read_only=read_only)
     scheme = scheme_of(url)
     if scheme not in WEB:
-        _refuse_secret(url)
+        refuse_secret(url)
     elif not read_only:
         check_writable(url)
     with _needing(url):

@@ -1,4 +1,4 @@
-"""What the importers share: finding and opening files, a spool on disk, and the summary they return."""
+"""Shared by all importers: finding and opening files, a spool on disk, and the summary they return."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, AnyStr, cast
+from typing import IO, Any, AnyStr
 
 import numpy as np
 import xarray as xr
@@ -218,20 +218,22 @@ def named_files(files: Sequence[Path], suffixes: Sequence[str], what: str) -> di
 def reading(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for reading, decompressed according to its first bytes; turn a broken one into a clear error."""
     try:
-        with _decompressed(path) as stream:
+        with _OPENERS[compression_of(path)](path) as stream:
             yield stream
     except AucprError:
         raise
-    except EOFError as error:
-        raise _truncated(path) from error
-    except (lzma.LZMAError, zlib.error) as error:
-        raise _corrupt(path, error) from error
-    except OSError as error:
-        if error.errno is not None:
+    except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno is not None:
             raise InvalidInputError(
                 "the file cannot be read", where=path, received=error.strerror, remedy="check the path"
             ) from error
-        raise (_truncated(path) if "truncated" in str(error).lower() else _corrupt(path, error)) from error
+        is_truncated = isinstance(error, EOFError) or "truncated" in str(error).lower()
+        raise FileFormatError(
+            f"the compressed file is {'truncated' if is_truncated else 'corrupt'}",
+            where=path,
+            received=None if is_truncated else error,
+            remedy="copy or download it again",
+        ) from error
 
 
 def lines_of(stream: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
@@ -254,28 +256,18 @@ def line_too_long(where: str) -> FileFormatError:
     )
 
 
-def _truncated(path: Path) -> FileFormatError:
-    return FileFormatError("the compressed file is truncated", where=path, remedy="copy or download it again, whole")
+def _open_zstd(path: Path) -> IO[bytes]:
+    arrow = require_pyarrow(path)
+    return io.BufferedReader(arrow.CompressedInputStream(arrow.OSFile(str(path)), "zstd"))
 
 
-def _corrupt(path: Path, error: Exception) -> FileFormatError:
-    return FileFormatError(
-        "the compressed file is corrupt", where=path, received=error, remedy="copy or download it again"
-    )
-
-
-def _decompressed(path: Path) -> IO[bytes]:
-    compression = compression_of(path)
-    if compression == "gzip":
-        return cast("IO[bytes]", gzip.open(path, "rb"))
-    if compression == "xz":
-        return lzma.open(path, "rb")
-    if compression == "bz2":
-        return bz2.open(path, "rb")
-    if compression == "zstd":
-        arrow = require_pyarrow(path)
-        return io.BufferedReader(arrow.CompressedInputStream(arrow.OSFile(str(path)), "zstd"))
-    return path.open("rb")
+_OPENERS: dict[str | None, Callable[[Path], Any]] = {
+    None: partial(open, mode="rb"),
+    "gzip": gzip.open,
+    "xz": lzma.open,
+    "bz2": bz2.open,
+    "zstd": _open_zstd,
+}
 
 
 def compression_of(path: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""Other people's netCDF, HDF5 and Zarr: what they are, and that they hold their own numbers and text, nothing else."""
+"""Checks of foreign netCDF, HDF5 and Zarr: their kind, and that they hold only their own numbers and text."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _check_hdf5(path: FilePath) -> None:
                         where=f"{os.fspath(path)}, {group.name.rstrip('/')}/{name}",
                         received=found,
                         allowed="groups, and data sets of numbers and text",
-                        remedy="write it again without, with the program it comes from",
+                        remedy="write it again without, with the program that made it",
                     )
                 node = group.get(name)
                 if isinstance(node, h5py.Group):
@@ -92,11 +92,11 @@ def _problem(h5py: Any, group: Any, name: str, seen: set[Any]) -> str | None:
         return "a link to another file"
     node = group.get(name)
     if isinstance(node, h5py.Group) and node.id in seen:  # readers would walk in circles
-        return "a group that stands in two places"
+        return "a group that occurs in two places"
     if not isinstance(node, h5py.Dataset):
         return None
     if node.external or node.is_virtual:
-        return "data that lie in another file"
+        return "data in another file"
     return "references to objects" if any(map(h5py.check_ref_dtype, _types_in(node.dtype))) else None
 
 

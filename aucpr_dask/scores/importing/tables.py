@@ -83,7 +83,8 @@ def import_table(
     r"""Write a wide table, or several with the same columns, to a score store.
 
     Rows are items and columns are models. An empty cell, ``NA`` or ``NaN`` is a missing score. In `models`, `exclude`
-    and `negate`, a pattern such as ``"group: *"`` names every column it matches.
+    and `negate`, a pattern such as ``"group: *"`` names every column it matches. A table is read once, in batches; its
+    scores wait in a temporary file, so that memory holds a batch, one block of the store and a few numbers per row.
 
     Parameters
     ----------
@@ -131,11 +132,6 @@ def import_table(
         If a column is unknown or no column holds scores.
     StoreError
         If the store exists or cannot be written.
-
-    Notes
-    -----
-    A table is read once, in batches; scores wait in a temporary file until they are written model by model.
-    Memory holds a batch, one block of the store, and a few numbers per row.
 
     Examples
     --------
