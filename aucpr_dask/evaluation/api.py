@@ -20,14 +20,14 @@ from aucpr_dask.evaluation.rankings import evaluate_intervals, evaluate_rankings
 from aucpr_dask.evaluation.request import (
     IntervalPlan,
     Request,
-    checked_plan,
     checked_request,
-    estimator_names,
     plan_for,
 )
 from aucpr_dask.evaluation.results import annotate
-from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import fraction, lookup
+from aucpr_dask.schema.checks import fraction
+from aucpr_dask.schema.estimators import estimator_names
+from aucpr_dask.schema.intervals import INTERVALS, interval_names
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, COLUMNS, ESTIMATOR, ITEM, ITEM_ROLES, METHOD, RESULT_VARIABLES
 from aucpr_dask.schema.variables import QUANTITY as _QUANTITY
 from aucpr_dask.scores.store import item_chunk
@@ -284,15 +284,36 @@ def evaluate(
     >>> result["estimate"].sel(estimator="average_precision").values.round(4)
     array([1.    , 0.4167])
     """
-    options = {name: value for name, value in locals().items() if name != "scores"}
-    validate_scores(scores, positive_from=positive_from)
+    options = EvaluationOptions.of(
+        estimators=estimators,
+        intervals=intervals,
+        level=level,
+        prevalence=prevalence,
+        recall_range=recall_range,
+        missing=missing,
+        ties=ties,
+        unjudged=unjudged,
+        positive_from=positive_from,
+        n_resamples=n_resamples,
+        seed=seed,
+        unit=unit,
+        keep_replicates=keep_replicates,
+        prevalence_design=prevalence_design,
+        n_folds=n_folds,
+    )
+    return evaluate_scores(scores, options)
+
+
+def evaluate_scores(scores: Scores, options: EvaluationOptions) -> Scores:
+    """Evaluate one data set, or a tree of data sets."""
+    validate_scores(scores, positive_from=options.positive_from)
     scores = map_nodes(scores, lambda path, dataset: dataset if dataset["score"].size else dataset.compute())
-    return map_nodes(scores, lambda path, dataset: evaluate_dataset(dataset, path, **options))
+    return map_nodes(scores, lambda path, dataset: evaluate_dataset(dataset, path, options))
 
 
-def evaluate_dataset(dataset: xr.Dataset, path: str, **options: Any) -> xr.Dataset:
+def evaluate_dataset(dataset: xr.Dataset, path: str, options: EvaluationOptions) -> xr.Dataset:
     """Evaluate one data set under the name by which its resamples are drawn."""
-    variables, request, plan = evaluate_variables(dataset, path, **options)
+    variables, request, plan = evaluate_variables(dataset, path, options)
     kept = {str(dim) for variable in variables.values() for dim in variable.dims}
     labels = {name: dataset.coords[name].variable for name in map(str, dataset.indexes) if name in kept}
     whole = xr.Dataset(variables, labels | plan.labels() | {ESTIMATOR: _strings(request.estimators)})
@@ -300,25 +321,25 @@ def evaluate_dataset(dataset: xr.Dataset, path: str, **options: Any) -> xr.Datas
 
 
 def evaluate_variables(
-    dataset: xr.Dataset,
-    path: str,
-    estimators: str | Sequence[str] = ("average_precision",),
-    intervals: str | Sequence[str] = ("logit",),
-    level: float = 0.95,
-    *,
-    prevalence: float | None = None,
-    recall_range: tuple[float, float] = (0.0, 1.0),
-    missing: str = "raise",
-    ties: str = "block",
-    unjudged: str = "negative",
-    positive_from: int | None = None,
-    **resampling: Any,
+    dataset: xr.Dataset, path: str, options: EvaluationOptions, first_resample: int = 0
 ) -> tuple[dict[str, xr.Variable], Request, IntervalPlan]:
     """Evaluate one data set without labelling the result; return also what was asked for, checked."""
-    plan = checked_plan(IntervalPlan(_methods(intervals), fraction(level, "level"), **resampling))
+    asked = options.resampling
+    plan = IntervalPlan(
+        asked.intervals,
+        asked.level,
+        asked.n_resamples,
+        asked.seed,
+        asked.unit,
+        asked.keep_replicates,
+        asked.prevalence_design,
+        asked.n_folds,
+        first_resample=first_resample,
+    )
+    names, prevalence, missing, ties = options.estimators, options.prevalence, options.missing, options.ties
+    unjudged, positive_from, recall_range = options.unjudged, options.positive_from, options.recall_range
     labelled = score_inputs(dataset, positive_from, path)
     plan = plan_for(dataset, labelled, plan)
-    names = estimator_names(estimators)
     request = checked_request(names, prevalence, missing, ties, unjudged, positive_from, set(labelled), recall_range)
     _refuse_known_missing(dataset, request, path)
     refuse_impossible(labelled, dataset, request, plan, path)
@@ -332,12 +353,14 @@ def evaluate_variables(
     return {name: result[name] for name in RESULT_VARIABLES if name in result}, request, plan
 
 
-def evaluate_part(dataset: xr.Dataset, path: str, **options: Any) -> dict[str, xr.Variable]:
+def evaluate_part(
+    dataset: xr.Dataset, path: str, options: EvaluationOptions, first_resample: int = 0
+) -> dict[str, xr.Variable]:
     """Read and evaluate a part of an open store: at once, or chunk after chunk if its items are stored in several."""
     chunk = item_chunk(dataset)
     if chunk is None:
-        return evaluate_variables(dataset.load(), path, **options)[0]
-    variables, _, _ = evaluate_variables(dataset.chunk({ITEM: chunk}), path, **options)
+        return evaluate_variables(dataset.load(), path, options, first_resample)[0]
+    variables, _, _ = evaluate_variables(dataset.chunk({ITEM: chunk}), path, options, first_resample)
     return dask.compute(variables, scheduler="synchronous")[0]  # type: ignore[no-any-return]
 
 
@@ -424,15 +447,8 @@ def _refuse_known_missing(dataset: xr.Dataset, request: Request, path: str) -> N
     )
 
 
-def _methods(method: str | Sequence[str]) -> tuple[str, ...]:
-    methods = (method,) if isinstance(method, str) else tuple(method)
-    if len(set(methods)) < len(methods):
-        raise InvalidInputError("name each interval once", received=repr(method))
-    return tuple(lookup(INTERVALS, name, "interval method").name for name in methods)
-
-
 def _formula_methods(method: str | Sequence[str]) -> tuple[str, ...]:
-    methods = _methods(method)
+    methods = interval_names(method)
     for name in methods:
         if not INTERVALS[name].is_formula:
             raise InvalidInputError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,9 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.random_streams import SCHEME
-from aucpr_dask.schema.estimators import ESTIMATORS, parse_estimator
+from aucpr_dask.schema.estimators import TIES, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import MISSING, PREVALENCE_DESIGNS, TIES, UNITS, UNJUDGED, choose, fraction
+from aucpr_dask.schema.options import MISSING, PREVALENCE_DESIGNS, UNITS, UNJUDGED, choose, fraction
 from aucpr_dask.schema.variables import (
     BOUND,
     BOUNDS,
@@ -68,18 +68,6 @@ def checked_request(
     if prevalence is not None:
         prevalence = fraction(prevalence, "prevalence")
     return Request(names, missing, ties, unjudged, positive_from, prevalence, recall_range)
-
-
-def estimator_names(estimator: str | Sequence[str]) -> tuple[str, ...]:
-    """Return one or more names of estimators, each known and each once."""
-    names = (estimator,) if isinstance(estimator, str) else tuple(estimator)
-    if not names or len(set(names)) < len(names):
-        raise InvalidInputError(
-            "name one or more estimators, each once", received=repr(estimator), allowed=", ".join(ESTIMATORS)
-        )
-    for name in names:
-        parse_estimator(name)
-    return names
 
 
 def _range(recall_range: tuple[float, float]) -> tuple[float, float]:

@@ -12,7 +12,6 @@ from scipy.special import ndtri, stdtrit
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.api import evaluate, interval
-from aucpr_dask.evaluation.request import estimator_names
 from aucpr_dask.evaluation.results import versions
 from aucpr_dask.inference.comparing import are_scores, require_results
 from aucpr_dask.inference.designs import (
@@ -44,6 +43,7 @@ from aucpr_dask.inference.samples import (
     stack_data_sets,
     summarize,
 )
+from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import choose, fraction
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL, QUERY, RESAMPLE

@@ -60,7 +60,7 @@ from aucpr_dask.inference.samples import (
     read_replicates,
     stack_data_sets,
 )
-from aucpr_dask.schema.options import choose, fraction
+from aucpr_dask.schema.options import EvaluationOptions, choose, fraction
 from aucpr_dask.schema.variables import BOUND, BOUNDS, MODEL, QUERY, RESAMPLE
 from aucpr_dask.scores.validate import validate_scores
 from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
@@ -319,7 +319,7 @@ def _evaluated(scores: Scores, question: Question, options: Mapping[str, Any]) -
     def evaluate_node(path: str, node: xr.Dataset) -> xr.Dataset:
         has_units = question.over == DATASET or QUERY in node["score"].dims
         items = question.sample in (ITEMS, BOTH) or (question.sample is None and not has_units)
-        return evaluate_dataset(node, path, **(resampled if items else plain))
+        return evaluate_dataset(node, path, EvaluationOptions.of(**(resampled if items else plain)))
 
     return map_nodes(scores, evaluate_node)
 

@@ -13,9 +13,10 @@ from aucpr_dask.evaluation.alignment import clusters_of, score_inputs
 from aucpr_dask.evaluation.intervals import without_clusters
 from aucpr_dask.evaluation.mapping import map_rankings
 from aucpr_dask.evaluation.rankings import Array
-from aucpr_dask.evaluation.request import Request, checked_request, estimator_names
+from aucpr_dask.evaluation.request import Request, checked_request
 from aucpr_dask.evaluation.resampled_rankings import influence_columns
 from aucpr_dask.evaluation.results import versions
+from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.options import PREVALENCE_DESIGNS, UNITS, choose
 from aucpr_dask.schema.variables import ITEM, MODEL, QUERY
 from aucpr_dask.scores.validate import validate_scores

@@ -14,7 +14,7 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, few
 from aucpr_dask.evaluation.api import estimate
-from aucpr_dask.evaluation.request import estimator_names
+from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.options import choose
 from aucpr_dask.schema.variables import ITEM, MODEL

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.options import TIES, lookup
+from aucpr_dask.schema.checks import lookup
+
+TIES = ("block", "trec_eval", "expectation")
 
 
 @dataclass(frozen=True)
@@ -220,3 +223,15 @@ def parse_estimator(text: object) -> tuple[EstimatorSpec, float]:
         allowed = f"{name}({spec.parameter}), {spec.parameter} above 0 and up to 1" if spec.parameter else name
         raise InvalidInputError("the estimator's parameter is wrong", received=repr(text), allowed=allowed)
     return spec, value
+
+
+def estimator_names(estimator: str | Sequence[str], option: str = "estimator") -> tuple[str, ...]:
+    """Return one or more names of estimators, each known and each once."""
+    names = (estimator,) if isinstance(estimator, str) else tuple(estimator)
+    if not names or len(set(names)) < len(names):
+        raise InvalidInputError(
+            "name one or more estimators, each once", received=repr(estimator), allowed=", ".join(ESTIMATORS)
+        )
+    for name in names:
+        parse_estimator(name)
+    return names

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.schema.checks import lookup
 from aucpr_dask.schema.estimators import AREAS, BOYD, ESTIMATORS
 
 
@@ -173,3 +176,11 @@ INTERVALS = {
         ),
     )
 }
+
+
+def interval_names(interval: str | Sequence[str], option: str = "intervals") -> tuple[str, ...]:
+    """Return names of intervals, each known and each once."""
+    names = (interval,) if isinstance(interval, str) else tuple(interval)
+    if len(set(names)) < len(names):
+        raise InvalidInputError("name each interval once", received=repr(interval))
+    return tuple(lookup(INTERVALS, name, "interval method").name for name in names)

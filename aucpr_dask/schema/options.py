@@ -5,23 +5,54 @@ Validation, the parameters that a run records, the command line and the referenc
 
 from __future__ import annotations
 
-from dataclasses import Field, dataclass, field, fields
-from typing import Any, Self, TypeVar
-
-import numpy as np
+from collections.abc import Callable, Mapping
+from dataclasses import Field, asdict, dataclass, field, fields, replace
+from typing import Any, Self
 
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.schema.checks import choose as choose
+from aucpr_dask.schema.checks import fraction as fraction
+from aucpr_dask.schema.checks import lookup as lookup
+from aucpr_dask.schema.checks import recall_range, whole_number
+from aucpr_dask.schema.estimators import TIES as TIES
+from aucpr_dask.schema.estimators import EstimatorSpec, estimator_names, parse_estimator
+from aucpr_dask.schema.intervals import INTERVALS, interval_names
 
-TIES = ("block", "trec_eval", "expectation")
 MISSING = ("raise", "drop", "last", "unretrieved")
 UNJUDGED = ("negative", "drop")
 UNITS = ("items", "clusters")
 PREVALENCE_DESIGNS = ("fixed", "random")
 
+ALL_RECALLS = (0.0, 1.0)
 
-def option(default: Any, description: str, *, allowed: tuple[str, ...] | None = None, least: int | None = None) -> Any:
-    """Declare an option: its default, its meaning in one sentence, and the values it allows."""
-    return field(default=default, metadata={"description": description, "allowed": allowed, "least": least})
+
+def option(
+    default: Any,
+    description: str,
+    *,
+    allowed: tuple[str, ...] | None = None,
+    least: int | None = None,
+    check: Callable[[Any, str], Any] | None = None,
+) -> Any:
+    """Declare an option: its default, its meaning in one sentence, and the values it allows.
+
+    Those are the strings `allowed`, whole numbers from `least`, or what `check`, called with a value and the option's
+    name, returns.
+    """
+    metadata = {"description": description, "allowed": allowed, "least": least, "check": check}
+    return field(default=default, metadata=metadata)
+
+
+def checked_value(one: Field[Any], value: Any) -> Any:
+    """Return the value of an option, converted to its type; raise unless it is allowed."""
+    allowed, least, check = (one.metadata.get(name) for name in ("allowed", "least", "check"))
+    if value is None and one.default is None:
+        return None
+    if allowed is not None:
+        return choose(allowed, value, one.name)
+    if least is not None:
+        return whole_number(value, one.name, least)
+    return value if check is None else check(value, one.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,29 +60,16 @@ class Options:
     """A record of options, whose fields are declared by :func:`option`."""
 
     def checked(self) -> Self:
-        """Raise unless every value is allowed by itself; options are checked against the data elsewhere."""
-        for one in fields(self):
-            check_option(one, getattr(self, one.name))
-        return self
-
-
-def check_option(one: Field[Any], value: Any) -> None:
-    """Raise unless a value is among the allowed ones, or a whole number that is large enough."""
-    allowed, least = one.metadata.get("allowed"), one.metadata.get("least")
-    if allowed is not None:
-        choose(allowed, value, one.name)
-    if least is not None and not (value is None and one.default is None):
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or value < least:
-            raise InvalidInputError(f"{one.name} must be a whole number from {least}", received=repr(value))
+        """Return the record with its values converted; raise unless each is allowed, and all of them together."""
+        return replace(self, **{one.name: checked_value(one, getattr(self, one.name)) for one in fields(self)})
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResamplingOptions(Options):
     """Which intervals, and how the data are resampled for them."""
 
-    intervals: tuple[str, ...] = option(("logit",), "Intervals around each estimate.")
-    level: float = option(0.95, "Confidence level of the intervals.")
+    intervals: tuple[str, ...] = option(("logit",), "Intervals around each estimate.", check=interval_names)
+    level: float = option(0.95, "Confidence level of the intervals.", check=fraction)
     n_resamples: int = option(1000, "Resamples of bootstrap intervals.", least=2)
     seed: int = option(0, "Seed of resamples and folds.", least=0)
     unit: str = option("items", "What a resample draws: items, or whole clusters of items.", allowed=UNITS)
@@ -63,40 +81,81 @@ class ResamplingOptions(Options):
     )
     n_folds: int = option(10, "Folds of cross-validation intervals.", least=2)
 
+    @property
+    def draws_counts(self) -> bool:
+        """Whether a bootstrap draws how often each item or cluster counts."""
+        resampled = ("bootstrap", "basic", "bca", "bootstrap_t")
+        return self.keep_replicates or any(name in resampled for name in self.intervals)
+
+    @property
+    def draws(self) -> bool:
+        """Whether anything is resampled: by counts, or by the weights of the Bayesian bootstrap."""
+        return self.draws_counts or "bayesian" in self.intervals
+
+    @property
+    def uses_folds(self) -> bool:
+        """Whether an interval needs a cross-validation."""
+        return any("folds" in INTERVALS[name].needs for name in self.intervals)
+
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationOptions(Options):
     """What is estimated of every ranking, and how labels, missing scores and ties are read."""
 
-    estimators: tuple[str, ...] = option(("average_precision",), "What to estimate.")
-    prevalence: float | None = option(None, "Reweight to this share of positives.")
-    recall_range: tuple[float, float] = option((0.0, 1.0), "Take the area between two recalls only.")
+    estimators: tuple[str, ...] = option(("average_precision",), "What to estimate.", check=estimator_names)
+    prevalence: float | None = option(None, "Reweight to this share of positives.", check=fraction)
+    recall_range: tuple[float, float] = option(
+        ALL_RECALLS, "Take the area between two recalls only.", check=recall_range
+    )
     missing: str = option("raise", "What a missing score means.", allowed=MISSING)
     ties: str = option("block", "How equal scores count.", allowed=TIES)
     unjudged: str = option("negative", "What an unjudged item counts as.", allowed=UNJUDGED)
     positive_from: int | None = option(None, "Lowest grade that counts as positive, for graded labels.", least=1)
     resampling: ResamplingOptions = ResamplingOptions()
 
+    @classmethod
+    def of(cls, **options: Any) -> Self:
+        """Check keyword arguments, those of the resampling among them, and return the record."""
+        names = [one.name for one in fields(ResamplingOptions)]
+        resampling = {name: options.pop(name) for name in names if name in options}
+        return cls(**options, resampling=ResamplingOptions(**resampling)).checked()
 
-_Spec = TypeVar("_Spec")
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
+        """Return the record that :meth:`as_parameters` described."""
+        return cls.of(**parameters)
 
+    def as_parameters(self) -> dict[str, Any]:
+        """Return all options in one flat dict, as JSON keeps them."""
+        named = asdict(self)
+        named |= named.pop("resampling")
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in named.items()}
 
-def lookup(specs: dict[str, _Spec], name: object, what: str) -> _Spec:
-    """Return the record called `name`, or raise an error that lists the names there are."""
-    if isinstance(name, str) and name in specs:
-        return specs[name]
-    raise InvalidInputError(f"unknown {what}", received=repr(name), allowed=", ".join(specs))
+    def checked(self) -> Self:
+        """Raise, too, if two options contradict each other."""
+        options = replace(super().checked(), resampling=self.resampling.checked())
+        specs = [parse_estimator(name)[0] for name in options.estimators]
+        for spec in specs:
+            choose(spec.ties, options.ties, f"ties for {spec.name!r}")
+        clash = options._clash(specs)
+        if clash is not None:
+            raise InvalidInputError(clash, received=f"ties={options.ties!r}, prevalence={options.prevalence!r}")
+        return options
 
+    def _clash(self, specs: list[EstimatorSpec]) -> str | None:
+        """Return which two options contradict each other, if any do."""
+        is_part = self.recall_range != ALL_RECALLS
+        if is_part and not all(spec.partial for spec in specs):
+            names = ", ".join(spec.name for spec in specs if not spec.partial)
+            return f"{names}: no meaning over a range of recall"
+        if is_part and self.ties == "expectation":
+            return "ties in expectation have no area over a range of recall"
+        if self.prevalence is not None and self.ties == "expectation":
+            return "ties in expectation have no other prevalence"
+        return None
 
-def choose(allowed: tuple[str, ...], value: object, option: str) -> str:
-    """Return `value` if it is one of the `allowed` strings, or raise an error that lists them."""
-    if isinstance(value, str) and value in allowed:
-        return value
-    raise InvalidInputError(f"unknown {option}", received=repr(value), allowed=", ".join(map(repr, allowed)))
-
-
-def fraction(value: float, option: str) -> float:
-    """Return a number between 0 and 1, both excluded."""
-    if isinstance(value, int | float | np.number) and 0 < value < 1:
-        return float(value)
-    raise InvalidInputError(f"{option} must lie between 0 and 1", received=repr(value))
+    @property
+    def has_influence(self) -> bool:
+        """Whether the influence function gives standard errors, as it does of average precision over all recalls."""
+        is_whole = self.recall_range == ALL_RECALLS
+        return "average_precision" in self.estimators and is_whole and self.ties != "expectation"

@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 from aucpr_dask.clusters.connecting import Cluster, connect
 from aucpr_dask.errors import InvalidInputError, StoreError
 from aucpr_dask.evaluation.rankings import evaluate_intervals, evaluate_rankings
-from aucpr_dask.evaluation.request import Request, estimator_names
+from aucpr_dask.evaluation.request import Request
 from aucpr_dask.evaluation.resampled_rankings import evaluate_folds, evidence_bounds, replicate_rankings
 from aucpr_dask.evaluation.results import versions
 from aucpr_dask.progress.tracking import Progress, Tracker
 from aucpr_dask.runs.submitting import as_they_finish
+from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import fraction, lookup
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL
