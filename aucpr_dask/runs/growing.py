@@ -375,9 +375,7 @@ def _labels(
         yield path, str(name), slices, values.astype(DATES) if values.dtype.kind == "M" else values
 
 
-def _documents(
-    root: Document, plan: Plan, contents: Contents, where: str
-) -> tuple[dict[str, Buffer], Document]:
+def _documents(root: Document, plan: Plan, contents: Contents, where: str) -> tuple[dict[str, Buffer], Document]:
     """Return the documents of all arrays that are new or grow, and the root document that makes them visible."""
     names = contents.names
     fresh, root_buffer = laid_out(_only(plan.template, names), KIND, where)

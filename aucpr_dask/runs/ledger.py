@@ -61,9 +61,10 @@ class Ledger:
             If a run with another plan was first.
         """
         sync(self._backend.set_if_not_exists(TOKEN, _buffer(f"{uuid4().hex}-{identity}".encode())))
-        if not self.is_claimed_for(identity):
+        token = self.token()
+        if not token.endswith(f"-{identity}"):
             raise self._other_run()
-        self._token = self.token()
+        self._token = token
 
     def is_claimed_for(self, identity: str) -> bool:
         """Return whether runs of this plan have the place."""

@@ -132,7 +132,9 @@ class Plan:
     template: Scores = field(repr=False, compare=False)
 
     def with_tasks(self, tasks: Sequence[Task]) -> Plan:
-        """Return the plan to evaluate other parts of the same data sets."""
+        """Return the plan to evaluate these parts of the same data sets."""
+        if tasks is self.tasks:
+            return self
         return replace(self, tasks=tuple(tasks), task_bytes=_bytes_of_all(tasks, self.scores, self.template))
 
     @cached_property
