@@ -1,7 +1,7 @@
 """Faults that are put into runs on purpose, at times drawn by a seed; and what became of the runs.
 
-Every function runs evaluations, injects one fault into each, repeats the same call, and compares the result with
-that of a run left in peace, bit by bit. The tests ask that all survive; the page of faults shows the figures.
+Every function runs evaluations, injects one fault into each, lets the same call go on, and compares the result with
+that of an undisturbed run, bit by bit. The tests ask that all survive; the page of faults shows the figures.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Trial:
 
     @property
     def n_blocks(self) -> int:
-        return len(self.plan.blocks)
+        return len(self.plan.tasks)
 
     def new_target(self) -> Path:
         self._n_targets += 1
@@ -150,25 +150,25 @@ class Watch(WorkerPlugin):
         self.lethal_rename = lethal_rename
 
     def setup(self, worker: Any = None) -> None:
-        from aucpr_dask.runs import run as execution
+        from aucpr_dask.runs import tasks
 
-        if not hasattr(execution, "_watched"):
-            execution._watched = execution.evaluate_block, execution.evaluate_part
-        block, dataset = execution._watched
+        if not hasattr(tasks, "_watched"):
+            tasks._watched = tasks.evaluate_task, tasks.evaluate_part
+        task, part = tasks._watched
         log = os.open(self.log, os.O_WRONLY | os.O_APPEND)
 
-        @functools.wraps(block)
-        def evaluate_block(*args: Any) -> Any:
+        @functools.wraps(task)
+        def evaluate_task(*args: Any) -> Any:
             os.write(log, b".")
-            return block(*args)
+            return task(*args)
 
-        @functools.wraps(dataset)
+        @functools.wraps(part)
         def evaluate_part(scores: Any, *args: Any, **kwargs: Any) -> Any:
             if self.on_poison is not None and bool((scores["score"] >= POISON).any()):
                 self.on_poison()
-            return dataset(scores, *args, **kwargs)
+            return part(scores, *args, **kwargs)
 
-        execution.evaluate_block, execution.evaluate_part = evaluate_block, evaluate_part
+        tasks.evaluate_task, tasks.evaluate_part = evaluate_task, evaluate_part
         signal.signal(signal.SIGUSR1, lambda *_: os._exit(1))
         signal.signal(signal.SIGUSR2, lambda *_: ctypes.string_at(0))
         faulthandler.disable()
@@ -545,7 +545,7 @@ def fill_disk(trial: Trial, client: Client) -> Tally:
 
 
 def wait_for(client: Client) -> None:
-    """Wait for the tasks that were under way when a run stopped: they may write their own blocks still."""
+    """Wait for the tasks that were under way when a run stopped: they may still write their results."""
     workers = client.scheduler_info(n_workers=-1)["workers"]
     client.gather([client.submit(abs, -1, workers=[address], pure=False) for address in workers])  # one thread each
 
@@ -561,9 +561,9 @@ def until(is_so: Callable[[], bool], otherwise: str) -> None:
 @contextmanager
 def poisoned(trial: Trial, number: int) -> Iterator[None]:
     """Put a value on disk that makes workers ill, into the scores of one block, while this lasts."""
-    block = trial.plan.blocks[number]
+    task = trial.plan.tasks[number]
     scores = queried(11, 5, 40)
-    scores["score"][block.slices] = POISON
+    scores["score"][task.slices] = POISON
     ill = trial.folder / "poisoned.zarr"
     with small_chunks():
         ap.save_scores(scores, ill, overwrite=True)
@@ -579,7 +579,7 @@ def poisoned(trial: Trial, number: int) -> Iterator[None]:
 
 
 def poison_block(trial: Trial, client: Client, illness: Callable[[], object]) -> Tally:
-    """Let one block of a run fail at every attempt; the others are kept, and after the fix only this one remains."""
+    """Let one task of a run fail at every try; the others are kept, and only it is left once it is fixed."""
     client.register_plugin(Watch(trial.log, on_poison=illness))
     with trial.tally() as tally:
         for _ in range(trial.times):
@@ -588,7 +588,7 @@ def poison_block(trial: Trial, client: Client, illness: Callable[[], object]) ->
                 try:
                     trial.run(target, client)
                 except RunError as error:
-                    tally.injected += f"1 of {trial.n_blocks} blocks failed" in str(error)
+                    tally.injected += f"1 of {trial.n_blocks} tasks failed" in str(error)
                     tally.note(f"ended with RunError, of a {type(error.__cause__).__name__}")
             failures = Ledger(open_backend(target)).failures()
             assert list(failures) == [number]

@@ -30,7 +30,8 @@ from faults import until
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
-from aucpr_dask.clusters import descriptions as clusters
+from aucpr_dask.clusters import connecting, descriptions, workers
+from aucpr_dask.clusters.connecting import class_of
 from aucpr_dask.clusters.descriptions import KINDS, Description, read
 from aucpr_dask.errors import ClusterError, InvalidInputError
 
@@ -63,7 +64,7 @@ def filled_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 # The descriptions in the folder
 
 
-def test_every_kind_that_the_folder_describes_is_one() -> None:
+def test_every_file_in_the_folder_is_named_after_its_kind() -> None:
     kinds = {path.stem: yaml.safe_load(path.read_text())["kind"] for path in DESCRIPTIONS}
     assert kinds == {name: name for name in kinds}
     assert set(KINDS) - set(kinds) == {"lsf", "htcondor"}
@@ -95,7 +96,7 @@ def test_a_description_names_parameters_of_the_class(path: Path, filled_in: Path
     if description.kind not in ("local", "address", "ssh"):
         pytest.importorskip(KINDS[description.kind].needs)
     try:
-        constructor = description.constructor()
+        constructor = class_of(description)
     except ClusterError as error:
         pytest.skip(str(error))
     arguments = description.arguments()
@@ -137,7 +138,7 @@ def test_the_script_of_a_job(kind: str, filled_in: Path) -> None:
     assert cores in script
 
 
-# What a description may say
+# Reading a description
 
 
 @pytest.mark.parametrize(
@@ -151,17 +152,17 @@ def test_the_script_of_a_job(kind: str, filled_in: Path) -> None:
             r"unknown keys in the description[\s\S]*'worker'[\s\S]*allowed: kind, options",
         ),
         ({"kind": "local", "options": [1]}, "options should map names to values"),
-        ({"kind": "local", "workers": -1}, "is no number"),
-        ({"kind": "local", "workers": "many"}, "is no number"),
-        ({"kind": "local", "workers": True}, "is no number"),
-        ({"kind": "local", "workers": None}, "is no number"),
-        ({"kind": "local", "adapt": {"minimum": 3, "maximum": 1}}, "is no number"),
-        ({"kind": "local", "adapt": {"maximum": 1}}, "is no number"),
-        ({"kind": "local", "adapt": 3}, "is no number"),
+        ({"kind": "local", "workers": -1}, "is not a number"),
+        ({"kind": "local", "workers": "many"}, "is not a number"),
+        ({"kind": "local", "workers": True}, "is not a number"),
+        ({"kind": "local", "workers": None}, "is not a number"),
+        ({"kind": "local", "adapt": {"minimum": 3, "maximum": 1}}, "is not a number"),
+        ({"kind": "local", "adapt": {"maximum": 1}}, "is not a number"),
+        ({"kind": "local", "adapt": 3}, "is not a number"),
         ({"kind": "local", "adapt": {"minimum": 1, "maximum": 2, "jobs": 1}}, r"unknown keys in adapt[\s\S]*'jobs'"),
-        ({"kind": "local", "workers": 1, "adapt": {"minimum": 1, "maximum": 2}}, "said twice"),
-        ({"kind": "ssh", "workers": 3}, "cannot be said for this kind"),
-        ({"kind": "local", "patience": "soon"}, r"no length of time[\s\S]*12 hours"),
+        ({"kind": "local", "workers": 1, "adapt": {"minimum": 1, "maximum": 2}}, "given twice"),
+        ({"kind": "ssh", "workers": 3}, "does not take a number of workers"),
+        ({"kind": "local", "patience": "soon"}, r"not a length of time[\s\S]*12 hours"),
         ({"kind": "local", "tls": {"ca_file": "a", "cert": "b"}}, r"certificates are missing[\s\S]*key: None"),
         ({"kind": "local", "tls": {"ca": "a"}}, r"unknown keys in tls[\s\S]*allowed: ca_file, cert, key"),
         ({"kind": "coiled", "tls": {}}, r"brings its own certificates[\s\S]*allowed: local, address, ssh"),
@@ -169,7 +170,7 @@ def test_the_script_of_a_job(kind: str, filled_in: Path) -> None:
     ],
     ids=str,
 )
-def test_invalid_descriptions_are_refused(tmp_path: Path, document: dict[str, Any], message: str) -> None:
+def test_invalid_descriptions(tmp_path: Path, document: dict[str, Any], message: str) -> None:
     path = written(tmp_path, **document)
     with pytest.raises(InvalidInputError, match=message) as caught:
         read(path)
@@ -179,7 +180,7 @@ def test_invalid_descriptions_are_refused(tmp_path: Path, document: dict[str, An
 @pytest.mark.parametrize(
     "text", [None, "- a list", "kind: [", "", "\x00", "1: 2", "!!python/object/apply:os.getcwd []"]
 )
-def test_a_file_that_describes_nothing(tmp_path: Path, text: str | None) -> None:
+def test_files_that_are_not_descriptions(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "cluster.yaml"
     if text is not None:
         path.write_text(text)
@@ -205,12 +206,12 @@ def test_the_number_of_workers_becomes_the_argument(tmp_path: Path) -> None:
     assert read(path, workers=0).arguments() == {"n_workers": 0}
     assert read(path, workers=0).adapt is None
     assert read(written(tmp_path, kind="slurm", workers=3)).arguments() == {"n_workers": 3}
-    assert read(written(tmp_path, kind="local")).arguments()["n_workers"] == clusters.CPU_COUNT
+    assert read(written(tmp_path, kind="local")).arguments()["n_workers"] == descriptions.CPU_COUNT
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind].extra])
 def test_a_missing_package_is_named(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clusters, "find_spec", lambda name: None)
+    monkeypatch.setattr(connecting, "find_spec", lambda name: None)
     with pytest.raises(ClusterError, match=rf'pip install "aucpr-dask\[{KINDS[kind].extra}\]"'):
         Description(kind).start()
 
@@ -241,7 +242,7 @@ def test_the_command_line_takes_a_file(tmp_path: Path) -> None:
     assert not (tmp_path / "r.zarr").exists()
 
 
-# What every worker gets
+# Workers
 
 
 @pytest.fixture
@@ -255,7 +256,7 @@ def test_workers_are_prepared_once_and_those_that_join_later_too(
     running: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepared: list[int] = []
-    monkeypatch.setattr(clusters, "load_kernels", lambda: prepared.append(1))
+    monkeypatch.setattr(workers, "load_kernels", lambda: prepared.append(1))
     with Client(running) as given:
         for cluster in (given, given, running.scheduler_address):
             with ap.connect(cluster) as client:
@@ -269,7 +270,7 @@ def test_workers_are_prepared_once_and_those_that_join_later_too(
     assert prepared == [1, 1]
 
 
-def test_a_worker_that_leaves_says_nothing_of_its_heartbeat(running: LocalCluster) -> None:
+def test_a_worker_that_leaves_does_not_complain_about_its_heartbeat(running: LocalCluster) -> None:
     """What Dask's worker logs if its scheduler is gone first; while it works, that is worth knowing."""
     (worker,) = running.workers.values()
     log = logging.getLogger("distributed.worker")
@@ -286,7 +287,7 @@ def test_a_worker_that_leaves_says_nothing_of_its_heartbeat(running: LocalCluste
 
 
 @pytest.mark.slow
-def test_dask_polls_its_local_processes_rarely_unless_configured() -> None:
+def test_dask_monitors_local_processes_rarely_unless_configured() -> None:
     name = "distributed.admin.tick.interval"
     before = dask.config.get(name)
     for wanted, found in ((before, "500 ms"), ("30 ms", "30 ms")):
@@ -322,7 +323,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 @pytest.mark.skipif(
     "glibc" not in os.confstr("CS_GNU_LIBC_VERSION") if sys.platform == "linux" else True, reason="glibc"
 )
-def test_memory_is_kept_regardless_of_the_environment() -> None:
+def test_memory_is_kept_despite_the_environment() -> None:
     environment = os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536"}  # what Dask gives to workers
     environment["NUMPY_MADVISE_HUGEPAGE"] = "0"  # pages of 4 KiB, to be counted
 
@@ -351,10 +352,10 @@ def test_a_worker_loads_what_was_compiled_and_compiles_nothing(tmp_path: Path, m
     assert [path.name.split("-")[0] for path in tmp_path.iterdir()] == ["short"]
     with ap.connect(written(tmp_path, kind="local", adapt={"minimum": 1, "maximum": 1})) as client:
         assert compiled(client) == [["short"]]
-        assert client.run(clusters.load_kernels) == {address: ["short"] for address in client.nthreads()}
+        assert client.run(workers.load_kernels) == {address: ["short"] for address in client.nthreads()}
 
 
-def test_a_worker_imports_what_it_will_need_without_being_asked_in_the_thread_that_unpickles_tasks() -> None:
+def test_a_worker_imports_the_package_early_in_the_thread_that_unpickles_tasks() -> None:
     def watch() -> int:
         class Watch:
             def find_spec(self, name: str, *_: object) -> None:
@@ -366,11 +367,11 @@ def test_a_worker_imports_what_it_will_need_without_being_asked_in_the_thread_th
         return threading.get_ident()
 
     def threads_that_import() -> dict[int, str] | None:
-        return sys.threads_that_import if "aucpr_dask.runs.run" in sys.modules else None  # type: ignore[attr-defined]
+        return sys.threads_that_import if "aucpr_dask.runs.tasks" in sys.modules else None  # type: ignore[attr-defined]
 
     with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
         [unpickling] = client.run(watch).values()
-        clusters.prepare_workers(client)
+        workers.prepare_workers(client)
         until(lambda: None not in client.run(threads_that_import).values(), "nothing was imported")
         [threads] = client.run(threads_that_import).values()
         assert threads == {unpickling: threads[unpickling]}
@@ -378,7 +379,7 @@ def test_a_worker_imports_what_it_will_need_without_being_asked_in_the_thread_th
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="no masks of signals here")
-def test_local_workers_leave_ctrl_c_to_the_client() -> None:
+def test_local_workers_ignore_ctrl_c() -> None:
     """In a new process, in which no other helper of multiprocessing has started yet."""
     code = """
 import signal

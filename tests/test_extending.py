@@ -1,4 +1,4 @@
-"""Finished results to which models, queries, data sets or resamples are added: only what is new is computed."""
+"""Add models, queries, data sets or resamples to finished results: only what is new is computed."""
 
 import shutil
 import warnings
@@ -28,7 +28,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(client: Client, scores: Any, folder: Path, on_progress: Any = None, **options: Any) -> Any:
-    """Save scores in the place of those that were there, and evaluate them into the same result."""
+    """Replace the stored scores, and evaluate them into the same result."""
     ap.save_scores(scores, folder / "scores.zarr", overwrite=True)
     return ap.run(
         folder / "scores.zarr", folder / "result.zarr", cluster=client, on_progress=on_progress, **OPTIONS | options
@@ -36,7 +36,7 @@ def run(client: Client, scores: Any, folder: Path, on_progress: Any = None, **op
 
 
 def rankings(events: list[Any]) -> int:
-    """Return how many rankings were evaluated in all, stage after stage."""
+    """Return how many rankings were evaluated in all extensions."""
     return sum(
         a.rankings_done for a, b in zip(events, [*events[1:], None], strict=True) if b is None or b.blocks_done == 1
     )
@@ -69,7 +69,7 @@ def test_only_new_rankings_are_computed(client: Client, tmp_path: Path, before: 
     assert not ledger_of(tmp_path / "result.zarr").done()
 
 
-def test_finished_blocks_stay_as_they_are(client: Client, tmp_path: Path) -> None:
+def test_finished_chunks_are_not_written_again(client: Client, tmp_path: Path) -> None:
     run(client, WHOLE.isel(model=slice(6)), tmp_path)
     before = state_of(tmp_path / "result.zarr")
     run(client, WHOLE, tmp_path)
@@ -80,7 +80,7 @@ def test_finished_blocks_stay_as_they_are(client: Client, tmp_path: Path) -> Non
 
 
 def test_a_result_keeps_its_layout(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder for each row of chunks, and all of them compressed: so results were stored before version 0.1."""
+    """Before version 0.1, each row of chunks had a folder, and all chunks were compressed."""
     with monkeypatch.context() as before:
         before.setattr("aucpr_dask.runs.planning.FLAT", {"name": "default", "separator": "/"})
         before.setattr("aucpr_dask.runs.planning.SMALL_CHUNK", 0)
@@ -94,7 +94,7 @@ def test_a_result_keeps_its_layout(client: Client, tmp_path: Path, monkeypatch: 
 
 
 def test_a_result_of_few_grows_to_many(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its blocks keep their size, and are more than those of a new run."""
+    """Its tasks keep their size, so there are more of them than in a new run."""
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 2**20)
     run(client, WHOLE.isel(model=slice(2)), tmp_path)
     events: list[Any] = []
@@ -127,7 +127,7 @@ def test_labels_of_another_type_are_refused(client: Client, tmp_path: Path) -> N
     assert ap.open_result(tmp_path / "result.zarr").load().identical(first)
 
 
-def test_a_longer_query_leaves_the_others_as_they_are(client: Client, tmp_path: Path) -> None:
+def test_a_longer_query_leaves_the_others_unchanged(client: Client, tmp_path: Path) -> None:
     run(client, WHOLE, tmp_path)
     padded = WHOLE.pad(item=(0, 15), constant_values={"score": np.nan, "label": -2}).astype(WHOLE.dtypes)
     longer = queried(11, 1, 55).assign_coords(query=["long"])
@@ -137,7 +137,7 @@ def test_a_longer_query_leaves_the_others_as_they_are(client: Client, tmp_path: 
     assert rankings(events) == 11
 
 
-def test_lists_of_each_model_may_get_longer(client: Client, tmp_path: Path) -> None:
+def test_per_run_lists_may_get_longer(client: Client, tmp_path: Path) -> None:
     options = OPTIONS | {"intervals": ["logit"], "keep_replicates": False}
     label = WHOLE["label"].broadcast_like(WHOLE["score"]).transpose("model", "query", "item")
     runs = WHOLE.assign(label=label, n_positive=("query", np.arange(30, 35)))
@@ -193,7 +193,7 @@ def test_resamples_of_a_result_without_replicates_are_refused(client: Client, tm
         run(client, WHOLE, tmp_path, keep_replicates=False, n_resamples=200)
 
 
-def test_an_interrupted_extension_leaves_the_result_as_it_was(client: Client, tmp_path: Path) -> None:
+def test_an_interrupted_extension_leaves_the_result_unchanged(client: Client, tmp_path: Path) -> None:
     target = tmp_path / "result.zarr"
     first = run(client, WHOLE.isel(model=slice(4)), tmp_path).load()
     with pytest.raises(Stop):
@@ -232,26 +232,29 @@ def test_while_resamples_are_added_the_result_does_not_open(client: Client, tmp_
 
 @pytest.mark.slow
 def test_a_result_between_two_numbers_of_resamples_gets_the_larger_one(client: Client, tmp_path: Path) -> None:
-    """Some of its intervals rest on more resamples than others: it may not open before all do."""
+    """Some of its intervals rest on more resamples than others: it must not open before all do."""
     target, some = tmp_path / "result.zarr", WHOLE.isel(model=slice(6))
     run(client, some, tmp_path)
     with pytest.raises(Stop):
         run(client, some, tmp_path, stop_after(3), n_resamples=230)
     wait_for(client)
     for scores in (some, WHOLE):
-        with pytest.raises(StoreError, match=r"(?s)being given more resamples.*n_resamples=100.*more than 100"):
+        with pytest.raises(StoreError, match=r"(?s)given more resamples.*n_resamples=100.*more than 100"):
             run(client, scores, tmp_path)
-    seen: list[bool] = []
-    result = run(client, WHOLE, tmp_path, lambda event: seen.append((target / "zarr.json").exists()), n_resamples=230)
-    assert seen
-    assert not any(seen)
+    seen: list[tuple[int, bool]] = []
+
+    def look(event: Any) -> None:
+        seen.append((event.rankings_total, (target / "zarr.json").exists()))
+
+    result = run(client, WHOLE, tmp_path, look, n_resamples=230)
+    assert {(6 * 5, False), (5 * 5, True)} == set(seen), "it opens while the other models are added"
     assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS | {"n_resamples": 230}))
     assert not ledger_of(target).kept_root()
 
 
 @pytest.mark.parametrize("options", [OPTIONS, OPTIONS | {"ties": "trec_eval", "estimators": ["average_precision"]}])
-def test_names_that_have_changed_places_are_noticed(client: Client, tmp_path: Path, options: dict[str, Any]) -> None:
-    """No byte of the scores differs; but whose they are does, and by which names ties are broken."""
+def test_swapped_names_are_noticed(client: Client, tmp_path: Path, options: dict[str, Any]) -> None:
+    """The bytes of the scores are the same, but their models differ, or the names that break ties."""
     scores = pooled(4, 40)
     run(client, scores, tmp_path, **options)
     for dim in ("model", "item"):
@@ -279,7 +282,7 @@ def test_changes_are_named(client: Client, tmp_path: Path) -> None:
     assert state_of(tmp_path / "result.zarr") == before
 
 
-def test_scores_that_are_stored_again_or_moved_are_still_the_same(client: Client, tmp_path: Path) -> None:
+def test_scores_that_were_moved_and_reordered_are_the_same(client: Client, tmp_path: Path) -> None:
     first = run(client, WHOLE, tmp_path)
     ap.save_scores(WHOLE.isel(model=slice(None, None, -1)), tmp_path / "moved.zarr")
     result = ap.run(

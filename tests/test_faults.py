@@ -1,4 +1,4 @@
-"""Nothing is lost: faults of every kind, put into runs at random times; the result is that of a run left in peace."""
+"""Nothing is lost: faults of every kind at random times; the result is that of an undisturbed run."""
 
 import json
 import resource
@@ -22,12 +22,12 @@ from zarr.storage import LocalStore
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import OtherRunError, RunError, StoreError
-from aucpr_dask.runs import run as execution
+from aucpr_dask.runs.beginning import Beginning
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.submitting import as_they_finish
 
-N_BLOCKS = 2500  # the page of faults has ten thousand
-GROWTH = 20.0  # MiB of any process, after the first fifth of the blocks
+N_TASKS = 2500  # the page of faults has ten thousand
+GROWTH = 20.0  # MiB of any process, after the first fifth of the tasks
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +59,14 @@ def several(trial: Trial, times: int) -> Trial:
 # Quickly
 
 
-def test_a_killed_worker_costs_only_what_it_had_begun(tmp_path: Path, client: Client) -> None:
+def test_a_killed_worker_costs_only_the_tasks_it_had_begun(tmp_path: Path, client: Client) -> None:
     tally = faults.kill_workers(Trial(tmp_path, seed=1, times=1), client, "SIGKILL")
     assert_nothing_lost(tally, 1)
     assert tally.recomputed <= 2
 
 
-def test_files_without_a_name_and_half_written_chunks_are_no_results(tmp_path: Path, client: Client) -> None:
-    """What a machine leaves that stops in the middle of a write; and what it might have left, had names come first."""
+def test_partial_files_and_half_written_chunks_are_not_results(tmp_path: Path, client: Client) -> None:
+    """What a machine leaves when it stops in the middle of a write, and what it would leave without renaming."""
     trial = Trial(tmp_path)
     target = trial.new_target()
 
@@ -91,7 +91,7 @@ def test_files_without_a_name_and_half_written_chunks_are_no_results(tmp_path: P
     assert_same_bits(trial.run(target, client), trial.expected)
 
 
-def test_a_run_without_disk_space_says_so_and_resumes_later(tmp_path: Path, client: Client) -> None:
+def test_a_run_without_room_says_so_and_resumes_later(tmp_path: Path, client: Client) -> None:
     trial = Trial(tmp_path)
     target = trial.new_target()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -110,67 +110,53 @@ def test_a_run_without_disk_space_says_so_and_resumes_later(tmp_path: Path, clie
     assert_same_bits(trial.run(target, client), trial.expected)
 
 
-def executing(dask_worker: Any) -> list[int]:
-    """Return the busy threads of a worker, even if their task is gone."""
-    return list(dask_worker.active_threads)
-
-
-def test_the_first_blocks_are_evaluated_while_the_result_is_laid_out(
-    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trial = Trial(tmp_path)
-    lay_out = execution._lay_out
-    under_way = 0
-
-    def lay_out_late(*arguments: Any, **options: Any) -> None:
-        nonlocal under_way
-        faults.until(lambda: all(client.run(executing).values()), "a worker has no block")
-        under_way = len(client.futures)
-        lay_out(*arguments, **options)
-
-    monkeypatch.setattr(execution, "_lay_out", lay_out_late)
-    assert_same_bits(trial.run(trial.new_target(), client), trial.expected)
-    assert under_way > 2
-
-
-def test_blocks_that_wait_for_a_layout_that_fails_end(
-    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trial = Trial(tmp_path)
-    target = trial.new_target()
-
-    def fail(*arguments: Any, **options: Any) -> None:
-        faults.until(lambda: all(client.run(executing).values()), "a worker has no block")
-        raise StoreError("no layout")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(execution, "_lay_out", fail)
-        with pytest.raises(StoreError, match="no layout"):
-            trial.run(target, client)
-    faults.until(lambda: not any(client.run(executing).values()), "a worker still waits")
-    assert not any(path.is_file() for path in target.rglob("*"))
-    assert_same_bits(trial.run(target, client), trial.expected)
-
-
 def test_a_place_that_another_run_takes_first_is_left_to_it(
     tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both find the place empty and hand out blocks: only those of one may be written."""
+    """Both find the place empty: only the tasks of one may be written."""
     trial = Trial(tmp_path)
     target = trial.new_target()
-    lay_out = execution._lay_out
+    lay_out = Beginning.lay_out
 
-    def lay_out_second(*arguments: Any, **options: Any) -> None:
-        monkeypatch.setattr(execution, "_lay_out", lay_out)
+    def lay_out_second(*arguments: Any) -> None:
+        monkeypatch.setattr(Beginning, "lay_out", lay_out)
         ap.run(trial.source, target, estimators="lower_trapezoid", cluster=client)
-        lay_out(*arguments, **options)
+        lay_out(*arguments)
 
-    monkeypatch.setattr(execution, "_lay_out", lay_out_second)
+    monkeypatch.setattr(Beginning, "lay_out", lay_out_second)
     with pytest.raises(StoreError, match="something at this place"):
         trial.run(target, client)
-    faults.wait_for(client)
     expected = ap.evaluate(ap.open_scores(trial.source), estimators="lower_trapezoid")
     np.testing.assert_array_equal(ap.open_result(target)["estimate"], expected["estimate"])
+
+
+@pytest.mark.parametrize("stage", ["lay_out", "finish"])
+def test_runs_of_one_plan_that_lay_out_or_finish_at_once_agree(
+    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    trial = Trial(tmp_path)
+    target = trial.new_target()
+    original = getattr(Beginning, stage)
+
+    def both(*arguments: Any) -> None:
+        """Let another run do all of its work first."""
+        monkeypatch.setattr(Beginning, stage, original)
+        if stage == "lay_out":
+            with monkeypatch.context() as patch:
+                patch.setattr(Ledger, "open", interrupt)
+                with pytest.raises(KeyboardInterrupt):
+                    trial.run(target, client)
+        else:
+            trial.run(target, client)
+        original(*arguments)
+
+    monkeypatch.setattr(Beginning, stage, both)
+    assert_same_bits(trial.run(target, client), trial.expected)
+    assert not Ledger(LocalStore(target)).token()
+
+
+def interrupt(*arguments: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def test_exit_codes_say_what_to_do(tmp_path: Path, client: Client) -> None:
@@ -183,8 +169,8 @@ def test_exit_codes_say_what_to_do(tmp_path: Path, client: Client) -> None:
     words += ["--cluster", client.scheduler.address]
     failed = CliRunner().invoke(main, words)
     assert failed.exit_code == 1, failed.output
-    assert "blocks could not be computed" in failed.stderr
-    assert "the same call goes on from there" in failed.stderr
+    assert "tasks could not be computed" in failed.stderr
+    assert "the same call resumes from there" in failed.stderr
     assert list(Ledger(LocalStore(tmp_path / "result.zarr")).failures()) == [0]
     refused = CliRunner().invoke(main, [*words, "--level", "0.5"])
     assert refused.exit_code == 2, refused.output
@@ -195,29 +181,29 @@ def test_exit_codes_say_what_to_do(tmp_path: Path, client: Client) -> None:
 
 
 def fall(number: int) -> int:
-    """Stand for a call whose neighbours suffer: the third one kills every worker that tries it."""
+    """Kill every worker that tries the third call."""
     if number == 3:
         faults.segfault()
     return number
 
 
 @pytest.mark.slow
-def test_calls_that_waited_with_a_poisoned_call_are_not_blamed(client: Client) -> None:
+def test_calls_next_to_a_poisoned_one_are_not_blamed(client: Client) -> None:
     found = dict(as_they_finish(client, fall, [(number,) for number in range(8)], keep_going=True))
     assert type(found.pop(3)).__name__ == "KilledWorker"
     assert found == {number: number for number in range(8) if number != 3}
 
 
-def test_records_count_in_their_own_ledger_only(tmp_path: Path) -> None:
+def test_records_count_only_in_their_own_ledger(tmp_path: Path) -> None:
     first, other = Ledger(LocalStore(tmp_path)), Ledger(LocalStore(tmp_path))
-    first.claim()
-    with pytest.raises(OtherRunError, match="belongs to another run by now"):
-        other.claim()
+    first.claim("one plan")
+    with pytest.raises(OtherRunError, match="now belongs to another run"):
+        other.claim("another plan")
     first.record_done(1, {})
     late = Ledger(LocalStore(tmp_path), first.join())
     Ledger(LocalStore(tmp_path)).retire()
     second = Ledger(LocalStore(tmp_path))
-    second.claim()
+    second.claim("one plan")
     assert second.done() == set()
     for record in (late.record_done, late.record_failure):
         with pytest.raises(OtherRunError):
@@ -229,25 +215,25 @@ def test_records_count_in_their_own_ledger_only(tmp_path: Path) -> None:
     assert not any(path.name.startswith("2-") for path in tmp_path.rglob("*"))
 
 
-def test_of_runs_that_claim_a_place_at_once_one_gets_it(tmp_path: Path) -> None:
+def test_of_plans_that_claim_a_place_at_once_one_gets_it(tmp_path: Path) -> None:
     start, won = threading.Barrier(8), []
 
-    def claim() -> None:
+    def claim(plan: str) -> None:
         ledger = Ledger(LocalStore(tmp_path))
         start.wait()
         try:
-            ledger.claim()
+            ledger.claim(plan)
         except OtherRunError:
             return
-        won.append(ledger)
+        won.append((plan, ledger.join()))
 
-    threads = [threading.Thread(target=claim) for _ in range(8)]
+    threads = [threading.Thread(target=claim, args=(f"plan {number // 2}",)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(won) == 1
-    won[0].check()
+    assert len(won) == 2, "both runs of one plan"
+    assert won[0] == won[1]
 
 
 def test_the_page_shows_what_was_measured() -> None:
@@ -310,7 +296,7 @@ def test_full_disks(trial: Trial, client: Client) -> None:
 
 
 @pytest.mark.slow
-def test_poisoned_blocks(folder: Path, client: Client) -> None:
+def test_poisoned_tasks(folder: Path, client: Client) -> None:
     (folder / "poison").mkdir()
     trial = Trial(folder / "poison", times=5)
     assert_nothing_lost(faults.poison_block(trial, client, faults.take_too_much), 5)
@@ -319,7 +305,7 @@ def test_poisoned_blocks(folder: Path, client: Client) -> None:
 
 
 @pytest.mark.slow
-def test_blocks_that_outgrow_their_worker(folder: Path) -> None:
+def test_tasks_that_outgrow_their_worker(folder: Path) -> None:
     (folder / "greedy").mkdir()
     trial = Trial(folder / "greedy", times=1)
     with faults.local_cluster(folder, memory_limit=faults.memory_of_a_worker() + (1 << 28)) as client:
@@ -341,16 +327,16 @@ def test_a_run_that_takes_the_place_of_another(trial: Trial, client: Client) -> 
 
 
 @pytest.mark.slow
-def test_two_runs_with_different_options_at_once(trial: Trial, client: Client) -> None:
+def test_a_run_with_other_options_during_another(trial: Trial, client: Client) -> None:
     tally = faults.run_twice(several(trial, 5), client, seed=5)
     assert_nothing_lost(tally, 5)
     assert tally.remarks == {"first finished, second ended with StoreError": 5}
 
 
 @pytest.mark.slow
-def test_memory_is_flat_over_thousands_of_blocks(tmp_path: Path) -> None:
-    samples = faults.endure(tmp_path, N_BLOCKS, every=N_BLOCKS // 10)
-    assert samples[-1].blocks == N_BLOCKS
-    early = next(sample for sample in samples if sample.blocks >= N_BLOCKS // 5)
+def test_memory_is_flat_over_thousands_of_tasks(tmp_path: Path) -> None:
+    samples = faults.endure(tmp_path, N_TASKS, every=N_TASKS // 10)
+    assert samples[-1].blocks == N_TASKS
+    early = next(sample for sample in samples if sample.blocks >= N_TASKS // 5)
     for name, before in early.mebibytes.items():
         assert max(sample.mebibytes[name] for sample in samples) - before < GROWTH, name

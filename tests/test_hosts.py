@@ -34,7 +34,7 @@ with Client(address) as client:
     client.wait_for_workers(2, timeout=60)
     with get_task_stream(client) as stream:
         ap.run(source, target, cluster=client, on_progress=lambda now: print(now.blocks_done, flush=True), **options)
-    blocks = collections.Counter(task["worker"] for task in stream.data if task["key"].startswith("evaluate_block"))
+    blocks = collections.Counter(task["worker"] for task in stream.data if task["key"].startswith("evaluate_task"))
     print(json.dumps({"blocks": blocks, "workers": list(client.nthreads())}))
 """
 

@@ -263,7 +263,7 @@ def test_the_life_of_a_result(client: Client, storage: Any, place: str, tmp_path
     events: list[Any] = []
     result = ap.run(source, target, cluster=client, on_progress=events.append, **OPTIONS)
     assert_same_bits(result, ap.evaluate(some, **OPTIONS))
-    assert len(events) < len(plan_run(source, **OPTIONS).blocks)
+    assert len(events) < len(plan_run(source, **OPTIONS).tasks)
     assert messages_of(target) == [f"result of {source}"]
     ap.run(source, target, cluster=client, on_progress=stop_after(0), **OPTIONS)
     assert len(history(target)) == 1

@@ -383,7 +383,7 @@ def test_the_life_of_a_result(client: Client, folder: str, storage: Proxy) -> No
         ap.run(source, target, cluster=client, on_progress=stop_after(2), **OPTIONS)
     with pytest.raises(StoreError, match="never finished"):
         ap.open_result(target)
-    total = len(plan_run(source, **OPTIONS).blocks)
+    total = len(plan_run(source, **OPTIONS).tasks)
     client.gather([client.submit(abs, -1, workers=[address], pure=False) for address in client.nthreads()])
     done = len(Ledger(open_backend(target)).done())
     assert 2 <= done < total
@@ -401,7 +401,7 @@ def test_the_life_of_a_result(client: Client, folder: str, storage: Proxy) -> No
     storage.requests.clear()
     result = ap.run(source, target, cluster=client, overwrite=True, **OPTIONS)
     assert_same_bits(result, ap.evaluate(scores, **OPTIONS))
-    n_blocks = len(plan_run(source, **OPTIONS).blocks)
+    n_blocks = len(plan_run(source, **OPTIONS).tasks)
     counts = Counter(_kind_of_request(*request, set(result.data_vars)) for request in storage.requests)
     print(f"\nrequests of a run of {n_blocks} blocks: {dict(counts)}")
     assert counts["read a chunk"] == counts["record a block"] == n_blocks
@@ -566,7 +566,7 @@ def test_twenty_patterns_of_faults(
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
     ap.save_scores(scores, source)
     expected = ap.evaluate(scores, **FEW)
-    n_blocks = len(plan_run(source, **FEW).blocks)
+    n_blocks = len(plan_run(source, **FEW).tasks)
     random = np.random.default_rng(5)
     injected: Counter[str] = Counter()
     ends: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Runs that are stopped, killed or refused, and resume: the final store is that of an undisturbed run."""
+"""Runs that are stopped, killed or refused, and resumed: the final store is that of an undisturbed run."""
 
 import os
 import re
@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,7 @@ def state_of(target: Path) -> dict[Path, tuple[int, int]]:
 
 
 def wait_for(client: Client) -> None:
-    """Wait for the tasks that were under way when a run stopped: they may write their own blocks still."""
+    """Wait for the tasks that were under way when a run stopped: they may still write their results."""
     workers = client.scheduler_info()["workers"]
     client.gather([client.submit(abs, -1, workers=[address], pure=False) for address in workers])  # one thread each
 
@@ -75,11 +74,11 @@ def test_a_stopped_run_resumes_where_it_stopped(client: Client, source: Path, tm
     wait_for(client)
     done, before = ledger_of(target).done(), state_of(target)
     plan = plan_run(source, **OPTIONS)
-    assert n_done <= len(done) < len(plan.blocks)
+    assert n_done <= len(done) < len(plan.tasks)
     events: list[Any] = []
     result = ap.run(source, target, cluster=client, on_progress=events.append, **OPTIONS)
     assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
-    assert [event.blocks_done for event in events] == list(range(len(done) + 1, len(plan.blocks) + 1))
+    assert [event.blocks_done for event in events] == list(range(len(done) + 1, len(plan.tasks) + 1))
     assert events[-1].rankings_done == plan.n_rankings == 55
     after = state_of(target)
     untouched = [path for path, state in before.items() if after[path] == state]
@@ -116,7 +115,7 @@ def test_other_options_are_refused_by_name(client: Client, source: Path, tmp_pat
     assert_same_bits(ap.run(source, target, cluster=client, overwrite=True, **OPTIONS), ap.evaluate(scores, **OPTIONS))
 
 
-def test_a_block_that_fails_for_good_is_recorded_and_the_rest_continues(
+def test_a_task_that_fails_for_good_is_recorded_and_the_others_are_kept(
     client: Client, source: Path, tmp_path: Path
 ) -> None:
     target = tmp_path / "result.zarr"
@@ -124,7 +123,7 @@ def test_a_block_that_fails_for_good_is_recorded_and_the_rest_continues(
     chunk = sorted(path for path in (source / "score").rglob("*") if path.is_file() and path.name != "zarr.json")[3]
     content = chunk.read_bytes()
     chunk.write_bytes(b"no chunk at all")
-    with pytest.raises(RunError, match=rf"(?s)blocks could not be computed.*model \d.*1 of {len(plan.blocks)} blocks"):
+    with pytest.raises(RunError, match=rf"(?s)tasks could not be computed.*model \d.*1 of {len(plan.tasks)} tasks"):
         ap.run(source, target, cluster=client, **OPTIONS)
     assert_does_not_open(target)
     failures = ledger_of(target).failures()
@@ -143,7 +142,7 @@ def test_a_run_that_does_not_fit_is_refused_before_its_first_task(tmp_path: Path
     with (
         LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", memory_limit="500MB") as cluster,
         Client(cluster) as client,
-        pytest.raises(ChunkError, match=r"(?s)would not fit.*MiB for a block, 477 MiB of memory"),
+        pytest.raises(ChunkError, match=r"(?s)would not fit.*MiB for a task, 477 MiB of memory"),
     ):
         ap.run(tmp_path / "scores.zarr", target, cluster=client, n_resamples=30_000_000, intervals="bootstrap")
     assert not target.exists()
@@ -163,56 +162,51 @@ def test_the_chunks_that_a_refusal_names_would_do(monkeypatch: pytest.MonkeyPatc
     plan_run(source, **options).check_memory(limit)
 
 
-def stop_while_laying_out(client: Client, source: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop after the place was claimed and all documents were written, but before there was a plan."""
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_run_that_was_stopped_while_it_laid_out_resumes(
+    client: Client, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overwrite: bool
+) -> None:
+    target = tmp_path / "result.zarr"
+    if overwrite:
+        ap.run(source, target, cluster=client, estimators="lower_trapezoid")
+
+    def stop(*arguments: Any) -> None:
+        raise Stop
+
     with monkeypatch.context() as patch:
-
-        def stop(*arguments: Any) -> None:
-            raise Stop
-
         patch.setattr(Ledger, "open", stop)
         with pytest.raises(Stop):
-            ap.run(source, target, cluster=client, **OPTIONS)
-    assert ledger_of(target).token()
-    assert ledger_of(target).plan() is None
-
-
-def test_a_run_that_was_stopped_during_layout_lays_out_again(
-    client: Client, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("aucpr_dask.runs.run.SECONDS_TO_LAY_OUT", 0.2)
-    target = tmp_path / "result.zarr"
-    stop_while_laying_out(client, source, target, monkeypatch)
+            ap.run(source, target, cluster=client, overwrite=overwrite, **OPTIONS)
     assert_does_not_open(target)
     token = ledger_of(target).token()
-    (target / "estimate" / "notes.txt").write_text("mine")
-    with pytest.raises(StoreError, match="not a Zarr store"):
-        ap.run(source, target, cluster=client, **OPTIONS)
+    assert token
+    before = state_of(target)
+    with pytest.raises(StoreError, match="something at this place already"):
+        ap.run(source, target, cluster=client, **OPTIONS | {"seed": 8})
+    assert state_of(target) == before
+    with pytest.raises(Stop):
+        ap.run(source, target, cluster=client, on_progress=stop_after(1), **OPTIONS)
     assert ledger_of(target).token() == token
-    (target / "estimate" / "notes.txt").unlink()
+    wait_for(client)
     result = ap.run(source, target, cluster=client, **OPTIONS)
     assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
 
 
-def test_a_run_that_still_lays_out_is_waited_for(
+def test_the_result_is_laid_out_before_the_first_task(
     client: Client, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aucpr_dask.runs.run.SECONDS_TO_LAY_OUT", 1.0)
     target = tmp_path / "result.zarr"
-    stop_while_laying_out(client, source, target, monkeypatch)
 
-    def lay_out() -> None:
-        for number in range(4):  # slower than the patience for one task, but it makes progress
-            time.sleep(0.5)
-            (target / "estimate").mkdir(parents=True, exist_ok=True)
-            (target / "estimate" / f"c.{number}.0").write_bytes(b"")
-        ledger_of(target).change_plan({"options": {"seed": 8}})
+    def stop(*arguments: Any, **options: Any) -> None:
+        raise Stop
 
-    with ThreadPoolExecutor() as pool:
-        laying_out = pool.submit(lay_out)
-        with pytest.raises(StoreError, match="another evaluation"):
-            ap.run(source, target, cluster=client, **OPTIONS)
-        laying_out.result()
+    monkeypatch.setattr("aucpr_dask.runs.run.as_they_finish", stop)
+    with pytest.raises(Stop):
+        ap.run(source, target, cluster=client, **OPTIONS)
+    plan = plan_run(source, **OPTIONS)
+    assert ledger_of(target).plan() == plan.parameters
+    assert {path.parent.name for path in target.glob("*/zarr.json")} == set(plan.template.variables)
+    assert not (target / "zarr.json").exists()
 
 
 def test_a_finished_store_of_another_kind_stays(client: Client, source: Path, tmp_path: Path) -> None:
@@ -237,20 +231,20 @@ if __name__ == "__main__":
 """
 
 
-def kill_client_after(n_blocks: int, seconds: float, source: Path, target: Path) -> None:
-    """Run in a separate process group, and kill all of it, workers included, in the middle."""
+def kill_client_after(n_tasks: int, seconds: float, source: Path, target: Path) -> None:
+    """Run in a new process group, and kill all of it, workers included, in the middle."""
     command = [sys.executable, "-c", CLIENT, str(source), str(target)]
     options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     with subprocess.Popen(command, start_new_session=True, **options) as process:
         for line in process.stdout or ():
-            if int(line) >= n_blocks:
+            if int(line) >= n_tasks:
                 break
         time.sleep(seconds)
         os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_the_middle_of_long_blocks_is_one_line_and_leaves_nobody(
+def test_ctrl_c_in_the_middle_of_long_tasks_prints_one_line_and_leaves_no_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A terminal sends it to all processes of the command."""

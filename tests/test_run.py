@@ -15,7 +15,7 @@ from distributed import Client, LocalCluster
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, StoreError
 from aucpr_dask.progress.tracking import Progress
-from aucpr_dask.runs import run as execution
+from aucpr_dask.runs import submitting
 from aucpr_dask.storage.stores import nodes_of
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
@@ -24,7 +24,7 @@ METHODS = ["logit", "wilson", "clopper_pearson", "binomial"]
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cut the small stores of these tests into many blocks."""
+    """Cut the small stores of these tests into many tasks."""
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
 
 
@@ -49,7 +49,7 @@ def assert_holds_no_futures(client: Client) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("make", [lambda: pooled(23, 60), lambda: queried(7, 5, 40)])
-def test_a_run_is_evaluate_bit_by_bit(client: Client, tmp_path: Path, make: Any) -> None:
+def test_a_run_gives_the_numbers_of_evaluate(client: Client, tmp_path: Path, make: Any) -> None:
     scores = make()
     ap.save_scores(scores, tmp_path / "scores.zarr")
     events: list[Progress] = []
@@ -98,7 +98,7 @@ def test_every_option_reaches_the_workers(client: Client, tmp_path: Path, option
     assert_same_bits(result, ap.evaluate(scores, **options))
 
 
-def test_weights_and_separate_lists_reach_the_workers(client: Client, tmp_path: Path) -> None:
+def test_weights_and_per_run_lists(client: Client, tmp_path: Path) -> None:
     scores = queried(6, 4, 30)
     label = scores["label"].broadcast_like(scores["score"]).transpose("model", "query", "item")
     own = scores.assign(label=label, weight=abs(label) * 0.1)
@@ -122,7 +122,7 @@ def test_the_result_says_where_it_comes_from(client: Client, tmp_path: Path) -> 
 
 
 def test_a_replaced_store_is_read_again(client: Client, tmp_path: Path) -> None:
-    """Workers keep stores open between the blocks of a run, not between runs."""
+    """Workers keep stores open between the tasks of a run, not between runs."""
     source, target = tmp_path / "scores.zarr", tmp_path / "result.zarr"
     for seed in (0, 1):
         ap.save_scores(pooled(seed=seed), source, overwrite=True)
@@ -167,7 +167,7 @@ def test_bad_input_is_refused_before_anything_is_written(client: Client, tmp_pat
 
 
 @pytest.mark.parametrize("replacing", [False, True])
-def test_a_failing_block_raises_and_leaves_no_result(client: Client, tmp_path: Path, replacing: bool) -> None:
+def test_a_failing_task_raises_and_leaves_no_result(client: Client, tmp_path: Path, replacing: bool) -> None:
     source, target = tmp_path / "scores.zarr", tmp_path / "result.zarr"
     if replacing:
         ap.save_scores(pooled(20), tmp_path / "good.zarr")
@@ -185,7 +185,7 @@ def test_a_failing_block_raises_and_leaves_no_result(client: Client, tmp_path: P
 
 
 def _forget_the_counts(source: Path) -> None:
-    """Take the counts of missing scores out of a store, so that only the blocks can tell."""
+    """Take the counts of missing scores out of a store, so that only the tasks find them."""
     import json
 
     shutil.rmtree(source / "n_missing")
@@ -201,7 +201,7 @@ def test_zero_models(client: Client, tmp_path: Path) -> None:
     assert_same_bits(result, ap.evaluate(scores))
 
 
-def test_an_all_nan_block_is_a_result(client: Client, tmp_path: Path) -> None:
+def test_a_task_of_nans_only_is_a_result(client: Client, tmp_path: Path) -> None:
     scores = pooled()
     scores["label"][:] = 0
     ap.save_scores(scores, tmp_path / "scores.zarr")
@@ -215,7 +215,7 @@ def test_a_scheduler_by_its_address(client: Client, tmp_path: Path) -> None:
     address = client.scheduler.address
     result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=address)
     assert_same_bits(result, ap.evaluate(pooled()))
-    assert client.submit(sum, [1, 2]).result() == 3  # whoever was there before is still there
+    assert client.submit(sum, [1, 2]).result() == 3  # the other client still works
 
 
 def test_the_client_that_is_given_stays_open(client: Client, tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_a_finished_run_cancels_nothing(client: Client, tmp_path: Path) -> None:
 
 
 def test_relative_paths(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The workers may run in another folder than the caller."""
+    """The workers may have another working folder than the caller."""
     monkeypatch.chdir(tmp_path)
     ap.save_scores(pooled(), "scores.zarr")
     assert_same_bits(ap.run("scores.zarr", "result.zarr", cluster=client), ap.evaluate(pooled()))
@@ -243,7 +243,7 @@ def test_relative_paths(client: Client, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_its_own_cluster_is_bit_identical(tmp_path: Path) -> None:
+def test_a_cluster_started_for_the_run_gives_the_same_numbers(tmp_path: Path) -> None:
     ap.save_scores(pooled(), tmp_path / "scores.zarr")
     for cluster in (1, 2):
         result = ap.run(tmp_path / "scores.zarr", tmp_path / f"result-{cluster}.zarr", cluster=cluster)
@@ -251,7 +251,7 @@ def test_its_own_cluster_is_bit_identical(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["the same", "inside", "around"])
-def test_a_result_may_not_replace_its_scores(client: Client, tmp_path: Path, place: str) -> None:
+def test_a_result_may_not_overlap_its_scores(client: Client, tmp_path: Path, place: str) -> None:
     source = tmp_path / "folder" / "scores.zarr"
     ap.save_scores(pooled(), source)
     target = {"the same": source, "inside": source / "result.zarr", "around": source.parent}[place]
@@ -260,26 +260,28 @@ def test_a_result_may_not_replace_its_scores(client: Client, tmp_path: Path, pla
     np.testing.assert_array_equal(ap.open_scores(source)["score"].values, pooled()["score"].values)
 
 
-def test_tasks_under_way_follow_the_number_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers of a batch system come one by one, long after the first blocks were handed out."""
-    monkeypatch.setattr(execution, "LEAST_AHEAD", 1)
-    monkeypatch.setattr(execution, "SECONDS_BETWEEN_COUNTS", 0)
+def test_more_workers_get_more_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of a batch system come one by one, long after the first calls were submitted."""
+    monkeypatch.setattr(submitting, "LEAST_IN_FLIGHT", 1)
+    monkeypatch.setattr(submitting, "SECONDS_BETWEEN_COUNTS", 0)
     with (
         LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         under_way = []
-        for number, _ in execution.as_they_finish(client, abs, [(-n,) for n in range(100)]):
+        for number, _ in submitting.as_they_finish(client, abs, [(-n,) for n in range(100)]):
             if number == 0:
                 cluster.scale(3)
                 client.wait_for_workers(3)
             under_way.append(len(client.futures))
-    assert under_way[0] <= execution.BLOCKS_AHEAD + 1
-    assert 2 * execution.BLOCKS_AHEAD < max(under_way) <= 3 * execution.BLOCKS_AHEAD + 1
+    assert under_way[0] <= submitting.CALLS_PER_THREAD + 1
+    assert 2 * submitting.CALLS_PER_THREAD < max(under_way) <= 3 * submitting.CALLS_PER_THREAD + 1
     assert len(under_way) == 100
 
 
-def test_a_run_uses_its_own_client_only(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_uses_only_the_client_it_is_given(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def nobody() -> Client:
         raise AssertionError("another client's loop would share a connection with this one's")
 

@@ -1,4 +1,4 @@
-"""Plans, tasks and memory stay small however large the store."""
+"""Plans, tasks and memory stay small, however large the store."""
 
 from __future__ import annotations
 
@@ -23,14 +23,12 @@ from test_run import assert_same_bits
 
 import aucpr_dask as ap
 from aucpr_dask.errors import MissingScoresError
-from aucpr_dask.runs import planning
-from aucpr_dask.runs import run as execution
-from aucpr_dask.runs.planning import MOST_BLOCKS, Block, describe, plan_run
-from aucpr_dask.runs.submitting import BLOCKS_AHEAD, LEAST_AHEAD, as_they_finish
+from aucpr_dask.runs import planning, tasks
+from aucpr_dask.runs.planning import MOST_TASKS, Task, describe, plan_run
+from aucpr_dask.runs.submitting import CALLS_PER_THREAD, LEAST_IN_FLIGHT, as_they_finish
 from aucpr_dask.scores.store import ScoreWriter
 from aucpr_dask.storage.stores import nodes_of
 
-MOST_TASKS = 10**5
 OPTIONS: dict[str, Any] = {"intervals": ["logit", "bootstrap"], "n_resamples": 20, "keep_replicates": True}
 
 
@@ -53,14 +51,14 @@ def described(place: Path, n_models: int, n_queries: int, n_items: int) -> Path:
     return place
 
 
-def assert_tiles(blocks: list[Block], sizes: dict[str, int]) -> None:
-    """Check that blocks are a grid that covers everything once."""
-    ranges = [sorted({block.region[axis][1:] for block in blocks}) for axis in range(len(sizes))]
+def assert_tiles(tasks: list[Task], sizes: dict[str, int]) -> None:
+    """Check that tasks are a grid that covers everything once."""
+    ranges = [sorted({task.region[axis][1:] for task in tasks}) for axis in range(len(sizes))]
     for one, size in zip(ranges, sizes.values(), strict=True):
         edges = [0, *(stop for _, stop in one)]
         assert one == list(itertools.pairwise(edges))
         assert edges[-1] == size
-    assert len({block.region for block in blocks}) == len(blocks) == math.prod(map(len, ranges))
+    assert len({task.region for task in tasks}) == len(tasks) == math.prod(map(len, ranges))
 
 
 # The plan
@@ -81,9 +79,9 @@ def test_a_plan_of_any_size_takes_seconds_and_few_tasks(
     started = time.process_time()
     plan = plan_run(place)
     assert time.process_time() - started < 20  # 1 to 2 on an idle core; it took 20, and more than 250, before
-    assert len(plan.blocks) <= MOST_BLOCKS < MOST_TASKS
+    assert len(plan.tasks) <= MOST_TASKS < 10**5
     assert plan.n_rankings == n_models * n_queries
-    assert_tiles(list(plan.blocks), {"model": n_models, "query": n_queries})
+    assert_tiles(list(plan.tasks), {"model": n_models, "query": n_queries})
     assert plan.largest < 2**28
     smallest = min(
         math.prod(v.encoding["chunks"]) * v.dtype.itemsize for v in plan.template.data_vars.values() if v.ndim > 1
@@ -97,16 +95,16 @@ def test_many_chunks_are_taken_together_along_the_queries_first(
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 2000)
     place = described(tmp_path / "scores.zarr", 12, 17, 100)  # chunks of 1 x 5: 4 x 12 of them
     whole = plan_run(place)
-    assert len(whole.blocks) == 48
-    assert all(block.parts() == [block] for block in whole.blocks)
+    assert len(whole.tasks) == 48
+    assert all(task.parts() == [task] for task in whole.tasks)
     for most, shape in [(48, (1, 5)), (30, (1, 10)), (12, (1, 17)), (5, (4, 17)), (1, (12, 17))]:
-        monkeypatch.setattr("aucpr_dask.runs.planning.MOST_BLOCKS", most)
+        monkeypatch.setattr("aucpr_dask.runs.planning.MOST_TASKS", most)
         plan = plan_run(place)
-        assert tuple(plan.blocks[0].sizes.values()) == shape
-        assert len(plan.blocks) <= most
-        assert_tiles(list(plan.blocks), {"model": 12, "query": 17})
-        assert_tiles([part for block in plan.blocks for part in block.parts()], {"model": 12, "query": 17})
-        assert {tuple(part.sizes.values()) for block in plan.blocks for part in block.parts()} == {(1, 5), (1, 2)}
+        assert tuple(plan.tasks[0].sizes.values()) == shape
+        assert len(plan.tasks) <= most
+        assert_tiles(list(plan.tasks), {"model": 12, "query": 17})
+        assert_tiles([part for task in plan.tasks for part in task.parts()], {"model": 12, "query": 17})
+        assert {tuple(part.sizes.values()) for task in plan.tasks for part in task.parts()} == {(1, 5), (1, 2)}
         assert plan.template["n_positive"].encoding["chunks"] == shape
         extra = plan.largest - whole.largest
         assert extra <= plan.result_bytes, "of the scores, memory holds one part at a time"
@@ -115,24 +113,24 @@ def test_many_chunks_are_taken_together_along_the_queries_first(
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9), st.integers(1, 4)), min_size=1, max_size=2),
 )
-def test_parts_tile_their_block(dims: list[tuple[int, int, int]]) -> None:
+def test_parts_tile_their_task(dims: list[tuple[int, int, int]]) -> None:
     region = tuple((f"dim{i}", start, start + length) for i, (start, length, _) in enumerate(dims))
-    block = Block("a", region, tuple(step for _, _, step in dims))
-    covered = np.zeros(tuple(block.sizes.values()), int)
-    for part in block.parts():
-        covered[tuple(block.place_of(part).values())] += 1
+    task = Task("a", region, tuple(step for _, _, step in dims))
+    covered = np.zeros(tuple(task.sizes.values()), int)
+    for part in task.parts():
+        covered[tuple(task.place_of(part).values())] += 1
         assert all(size <= step for size, (_, _, step) in zip(part.sizes.values(), dims, strict=True))
     assert (covered == 1).all()
-    assert sum(part.n_rankings for part in block.parts()) == block.n_rankings
+    assert sum(part.n_rankings for part in task.parts()) == task.n_rankings
 
 
-def test_more_data_sets_than_blocks_are_still_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No block holds two data sets, so that many it takes."""
+def test_more_data_sets_than_tasks_are_still_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No task holds two data sets, so each data set takes one."""
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 300)
-    monkeypatch.setattr("aucpr_dask.runs.planning.MOST_BLOCKS", 2)
+    monkeypatch.setattr("aucpr_dask.runs.planning.MOST_TASKS", 2)
     ap.save_scores(xr.DataTree.from_dict({f"set{i}": pooled(6, 40) for i in range(4)}), tmp_path / "scores.zarr")
     plan = plan_run(tmp_path / "scores.zarr")
-    assert [block.path for block in plan.blocks] == [f"set{i}" for i in range(4)]
+    assert [task.path for task in plan.tasks] == [f"set{i}" for i in range(4)]
 
 
 def test_counts_of_missing_scores_too_many_for_memory_are_still_known(
@@ -149,26 +147,26 @@ def test_counts_of_missing_scores_too_many_for_memory_are_still_known(
         plan_run(tmp_path / "holed")
 
 
-# Blocks of many chunks
+# Tasks of many chunks
 
 
 @pytest.mark.parametrize("most", [1, 3, 7])
 @pytest.mark.parametrize("make", [lambda: pooled(23, 60), lambda: queried(7, 5, 40)])
-def test_blocks_of_many_chunks_are_bit_identical(
+def test_tasks_of_many_chunks_give_the_same_numbers(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Any, most: int
 ) -> None:
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 700)
-    monkeypatch.setattr("aucpr_dask.runs.planning.MOST_BLOCKS", most)
+    monkeypatch.setattr("aucpr_dask.runs.planning.MOST_TASKS", most)
     scores = make()
     ap.save_scores(scores, tmp_path / "scores.zarr")
     plan = plan_run(tmp_path / "scores.zarr", **OPTIONS)
-    assert len(plan.blocks) <= most
-    assert max(len(block.parts()) for block in plan.blocks) > 1
+    assert len(plan.tasks) <= most
+    assert max(len(task.parts()) for task in plan.tasks) > 1
     assert "blocks" in describe(plan)
     result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client, **OPTIONS)
     assert_same_bits(result, ap.evaluate(scores, **OPTIONS))
     chunks = list((tmp_path / "result.zarr" / "estimate").glob("c.*"))
-    assert len(chunks) == len(plan.blocks)
+    assert len(chunks) == len(plan.tasks)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +188,9 @@ def test_a_plan_tries_as_many_rankings_as_a_moment_allows(
 
     monkeypatch.setattr(planning, "evaluate_part", evaluate_part)
     monkeypatch.setattr(planning, "time", SimpleNamespace(perf_counter=lambda: now))
-    assert planning._try(plan, ap.open_scores(tmp_path / "scores.zarr")) == pytest.approx(55 * seconds_of_one)
+    assert planning._seconds_on_one_core(plan, ap.open_scores(tmp_path / "scores.zarr")) == pytest.approx(
+        55 * seconds_of_one
+    )
     assert sizes == tried
 
 
@@ -201,11 +201,9 @@ def test_a_process_opens_a_tree_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     tree = xr.DataTree.from_dict({f"set{i:02d}": pooled(2, 30, seed=i) for i in range(12)})
     ap.save_scores(tree, tmp_path / "scores.zarr")
     opened: list[Any] = []
-    monkeypatch.setattr(
-        execution, "open_unread", lambda url, real=execution.open_unread: opened.append(url) or real(url)
-    )
+    monkeypatch.setattr(tasks, "open_unread", lambda url, real=tasks.open_unread: opened.append(url) or real(url))
     for path, node in nodes_of(tree):
-        ours = execution._source_node(str(tmp_path / "scores.zarr"), path, "this run")
+        ours = tasks._source_node(str(tmp_path / "scores.zarr"), path, "this run")
         np.testing.assert_array_equal(ours["score"].values, node["score"].values)
         np.testing.assert_array_equal(ours["label"].values, node["label"].values)
     assert len(opened) == 1
@@ -220,8 +218,8 @@ def process_of(number: int, *arguments: Any) -> int:
 
 
 def test_the_scheduler_never_knows_more_tasks_than_the_window_holds(client: Client) -> None:
-    window = max(LEAST_AHEAD, BLOCKS_AHEAD * sum(client.nthreads().values()))
-    calls = [(number, Block("", (("model", number, number + 1),)), "more") for number in range(5 * window)]
+    window = max(LEAST_IN_FLIGHT, CALLS_PER_THREAD * sum(client.nthreads().values()))
+    calls = [(number, Task("", (("model", number, number + 1),)), "more") for number in range(5 * window)]
     seen: list[int] = []
     finished: list[int] = []
     for number, pid in as_they_finish(client, process_of, calls, keep_going=True):

@@ -97,7 +97,7 @@ class Jobs:
 
     def count(self, tasks: list[dict[str, Any]]) -> Counter[int]:
         """Return how many blocks each job computed."""
-        workers = [task["worker"] for task in tasks if task["key"].startswith("evaluate_block")]
+        workers = [task["worker"] for task in tasks if task["key"].startswith("evaluate_task")]
         return Counter(self._job_of_worker[worker] for worker in workers if worker in self._job_of_worker)
 
 

@@ -1,4 +1,4 @@
-"""The simulation study: its records against the package's other ways, its summary against plain counting."""
+"""The simulation study: its records agree with the public functions, its summary with plain counting."""
 
 import json
 import math
@@ -19,7 +19,7 @@ from distributed import Client, LocalCluster
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
-from aucpr_dask.clusters import descriptions as clusters
+from aucpr_dask.clusters import local
 from aucpr_dask.errors import AucprError, ClusterError, InvalidInputError, StoreError
 from aucpr_dask.simulate import studies as module
 from aucpr_dask.simulate.scenarios import bibeta, binormal, offset_uniform
@@ -61,7 +61,7 @@ def assert_same(ours: xr.Dataset, theirs: xr.Dataset) -> None:
 # Records
 
 
-def test_a_record_is_what_the_package_says_of_the_sample(client: Client, tmp_path: Path) -> None:
+def test_records_agree_with_the_public_functions(client: Client, tmp_path: Path) -> None:
     study(**SMALL, n_simulations=10, url=tmp_path / "s.zarr", cluster=client)
     records = xr.open_zarr(tmp_path / "s.zarr", chunks=None)
     assert records["is_done"].all()
@@ -109,7 +109,7 @@ def test_every_simulation_has_its_own_streams() -> None:
     assert len(firsts) == 3 * len(cells)
 
 
-# Going on
+# Resuming
 
 
 def test_more_simulations_extend_a_study(client: Client, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_an_interrupted_study_resumes(client: Client, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_any_workers_give_the_same(client: Client) -> None:
+def test_any_workers_give_the_same_numbers(client: Client) -> None:
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as pair:
         two = study(**SMALL, n_simulations=17, cluster=pair)
     assert_same(two, study(**SMALL, n_simulations=17, cluster=client))
@@ -238,7 +238,7 @@ def test_shares_add_up(client: Client) -> None:
 
 
 @pytest.mark.slow
-def test_coverage_agrees_with_an_independent_simulation(client: Client) -> None:
+def test_coverage_agrees_with_another_simulation(client: Client) -> None:
     """Scores by NumPy's generator, average precision by its definition, the interval by its formula."""
     options: dict[str, Any] = {"estimators": ["average_precision"], "intervals": ["logit", "binomial"]}
     found = study(["binormal"], [100], [0.1], **options, n_simulations=1500, cluster=client).squeeze()
@@ -329,7 +329,7 @@ def test_only_estimators_of_the_study_are_resampled() -> None:
 
 
 @pytest.mark.parametrize("scenario", ["binormal", binormal(2.0)], ids=str)
-def test_one_of_a_kind_needs_no_sequence(client: Client, scenario: Any) -> None:
+def test_single_values_need_no_sequence(client: Client, scenario: Any) -> None:
     options = TINY | {"cluster": client}
     bare = study(scenario, 50, 0.2, "average_precision", "bootstrap", resampled="average_precision", **options)
     lists = [[scenario], [50], [0.2], ["average_precision"], ["bootstrap"]]
@@ -342,7 +342,7 @@ def test_one_of_a_kind_needs_no_sequence(client: Client, scenario: Any) -> None:
     ("n_items", "prevalence", "lacking"),
     [(5, 0.1, "no positives"), (5, 0.95, "no negatives"), (2, 0.2, "no positives")],
 )
-def test_a_cell_of_one_class_is_refused_before_all_else(
+def test_a_cell_of_one_class_is_refused_first(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, n_items: int, prevalence: float, lacking: str
 ) -> None:
     monkeypatch.setattr(module, "connect", lambda cluster: pytest.fail("a cluster was asked for"))
@@ -372,7 +372,7 @@ import aucpr_dask as ap
 
 
 @pytest.mark.slow
-def test_a_script_without_a_main_guard_is_an_error_that_says_so(tmp_path: Path) -> None:
+def test_a_script_without_guard_gets_an_explanation(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT.format(guard="if True:"))
     done = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False)
     last = done.stderr[done.stderr.rindex("aucpr_dask.errors.ClusterError") :]
@@ -394,8 +394,8 @@ def test_workers_that_do_not_start_raise_the_package_error(monkeypatch: pytest.M
     def fail(**options: Any) -> None:
         raise error
 
-    monkeypatch.setattr(clusters, "LocalCluster", fail)
-    with pytest.raises(ClusterError, match=re.escape(str(error))) as caught, clusters.connect(2):
+    monkeypatch.setattr(local, "LocalCluster", fail)
+    with pytest.raises(ClusterError, match=re.escape(str(error))) as caught, ap.connect(2):
         pass
     assert isinstance(caught.value, AucprError)
     assert isinstance(caught.value, RuntimeError)
@@ -418,8 +418,8 @@ def test_the_example_of_the_page_is_guarded_and_runs(
 
 def test_study_is_found_in_simulate() -> None:
     assert ap.simulate.study is study
-    with pytest.raises(AttributeError, match="studies"):
-        ap.simulate.studies  # noqa: B018
+    with pytest.raises(AttributeError, match="no_such_name"):
+        ap.simulate.no_such_name  # noqa: B018
 
 
 def _cell(kind: ap.simulate.Scenario, n_items: int) -> Cell:

@@ -1,4 +1,4 @@
-"""Whole chunks, read into reused memory and written unchanged: the same as by Zarr, or left to Zarr."""
+"""Whole chunks are read into reused memory, and written without copies, as Zarr would; the rest is left to Zarr."""
 
 from pathlib import Path
 from threading import Thread
@@ -17,7 +17,7 @@ from zarr.storage import MemoryStore, WrapperStore
 
 import aucpr_dask as ap
 from aucpr_dask.runs.planning import plan_run
-from aucpr_dask.runs.tasks import _evaluated, _score_reader
+from aucpr_dask.runs.tasks import Assignment, _evaluated, _score_reader
 from aucpr_dask.storage.stores import nodes_of
 from aucpr_dask.storage.whole_chunks import ChunkReader, write_chunk
 
@@ -96,7 +96,7 @@ def test_every_whole_chunk_is_the_file_that_zarr_writes(
     assert files_of(folder / "ours") == files_of(folder / "zarrs")
 
 
-def test_only_whole_unchanged_chunks_are_written(tmp_path: Path) -> None:
+def test_parts_of_chunks_and_encoded_chunks_are_not_written(tmp_path: Path) -> None:
     values = np.arange(1.0, 21).reshape(4, 5)
     array = plain_array(tmp_path / "array", values, (2, 5))
     before = files_of(tmp_path / "array")
@@ -172,7 +172,7 @@ def test_a_chunk_that_is_not_there_is_left_to_zarr() -> None:
     assert ChunkReader(array).read([slice(0, 2), slice(0, 5)]) is None
 
 
-def test_a_chunk_of_another_length_never_shows_what_was_read_before(tmp_path: Path) -> None:
+def test_a_chunk_of_another_length_never_shows_an_earlier_chunk(tmp_path: Path) -> None:
     array = zarr.create_array(tmp_path / "a", shape=(4, 5), dtype="f8", chunks=(2, 5), compressors=BLOSC)
     array[...] = np.arange(1.0, 21).reshape(4, 5)
     shorter = zarr.create_array(tmp_path / "b", shape=(1, 5), dtype="f8", chunks=(1, 5), compressors=BLOSC)
@@ -199,17 +199,17 @@ def test_threads_do_not_share_the_memory() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: pooled(23, 60), lambda: queried(7, 5, 40)])
-def test_blocks_read_whole_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Any) -> None:
-    """Without it, every block would still be right, and nobody would notice."""
+def test_tasks_read_whole_chunks_this_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Any) -> None:
+    """Without it, every task would still be right, and nobody would notice."""
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
     ap.save_scores(make(), tmp_path / "scores.zarr")
     plan = plan_run(tmp_path / "scores.zarr")
-    dataset = dict(nodes_of(plan.unread))[""]
+    sizes = dict(nodes_of(plan.unread))[""]["score"].sizes
     expected = ap.evaluate(make())
     assert isinstance(expected, xr.Dataset)
-    for block in plan.blocks:
-        reader = _score_reader(plan.source, "", "this test")
-        region = [block.slices.get(str(dim), slice(0, size)) for dim, size in dataset["score"].sizes.items()]
-        assert reader.read(region) is not None
-        found = _evaluated(dataset, reader, block, {})
-        np.testing.assert_array_equal(found["estimate"], expected["estimate"].isel(block.slices))
+    assignment = Assignment(plan.source, "", "this test", "", plan.options, 0)
+    for task in plan.tasks:
+        region = [task.slices.get(str(dim), slice(0, size)) for dim, size in sizes.items()]
+        assert _score_reader(plan.source, "", "this test").read(region) is not None
+        found = _evaluated(task, assignment)
+        np.testing.assert_array_equal(found["estimate"], expected["estimate"].isel(task.slices))

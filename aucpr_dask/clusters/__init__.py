@@ -1,4 +1,4 @@
-"""Where work is done: clusters as files describe them, connected to and prepared."""
+"""Describe clusters, connect to them, and prepare their workers."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

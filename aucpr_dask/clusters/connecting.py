@@ -1,16 +1,23 @@
-"""Connect to a cluster, or start one."""
+"""Connect to a cluster, or start one from its description."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import dask
 from dask.system import CPU_COUNT
 from distributed import Client
 
-from aucpr_dask.clusters.descriptions import SUFFIXES, Description, read
-from aucpr_dask.clusters.workers import prepare_workers
+from aucpr_dask.clusters.descriptions import KINDS, SUFFIXES, TLS_KEYS, Description, read
+from aucpr_dask.clusters.jobs import submit
+from aucpr_dask.clusters.local import start_processes
+from aucpr_dask.clusters.workers import address_of, prepare_workers
+from aucpr_dask.errors import ClusterError
 
 Cluster = None | int | str | Path | Client
 
@@ -19,27 +26,27 @@ Cluster = None | int | str | Path | Client
 def connect(cluster: Cluster = None) -> Iterator[Client]:
     """Connect to a cluster, or start one, and prepare its workers.
 
-    Workers keep freed memory for the next replicate, load the machine code of the kernels, if there is any in the
-    cache, before their first task, and import the rest meanwhile. That holds for workers that join later, too.
+    Workers, including those that join later, reuse freed memory, load compiled kernels from the cache before their
+    first task, and import the package in the background.
 
     Parameters
     ----------
     cluster : None, int, str, Path or distributed.Client
         None: a local cluster with one single-threaded process per core; a number: that many processes;
-        a path that ends in ``.yaml`` or ``.yml``: a cluster as it is described there; another string: the address of a
+        a path that ends in ``.yaml`` or ``.yml``: the cluster described there; another string: the address of a
         scheduler; or a client.
 
     Yields
     ------
     distributed.Client
-        With at least one worker. What was started here is closed again.
+        With at least one worker. A cluster that was started here is closed again.
 
     Raises
     ------
     ClusterError
         If workers do not start, or a package that starts them is not installed.
     InvalidInputError
-        If the file is absent, or says what it cannot say.
+        If the file is missing, or is not a valid description.
 
     Examples
     --------
@@ -51,7 +58,7 @@ def connect(cluster: Cluster = None) -> Iterator[Client]:
         prepare_workers(cluster)
         yield cluster
         return
-    with _described(cluster).open() as client:
+    with _opened(_described(cluster)) as client:
         yield client
 
 
@@ -61,3 +68,95 @@ def _described(cluster: int | str | Path | None) -> Description:
     if isinstance(cluster, str):
         return Description("address", {"address": cluster})
     return Description("local", workers=cluster or CPU_COUNT)
+
+
+@contextmanager
+def _opened(description: Description) -> Iterator[Client]:
+    """Yield a client of the cluster once it has a worker; a cluster that is started here is closed again."""
+    with ExitStack() as stack:
+        client = stack.enter_context(_client(description, stack))
+        prepare_workers(client)
+        waiting = client.submit(abs, 0, pure=False)  # an adaptive cluster starts workers only for tasks
+        try:
+            client.wait_for_workers(1, timeout=description.patience)
+        except TimeoutError as error:
+            raise ClusterError(
+                f"no worker came within {description.patience:.0f} s",
+                where=description.where or address_of(client),
+                remedy="look at the logs of the workers' jobs; where queues are long, raise `patience:`",
+            ) from error
+        del waiting
+        yield client
+
+
+@contextmanager
+def _client(description: Description, stack: ExitStack) -> Iterator[Client]:
+    if description.kind == "address":
+        with Client(**description.arguments()) as client:
+            yield client
+        return
+    if description.kind == "ssh" and description.tls is not None:  # hosts take certificates from the settings only
+        stack.enter_context(dask.config.set(_tls_settings(description.tls)))
+    with start(description) as cluster, Client(cluster) as client:
+        yield client
+
+
+def _tls_settings(tls: Mapping[str, str]) -> dict[str, Any]:
+    roles = {f"{role}.{part}": tls[part] for role in ("client", "scheduler", "worker") for part in TLS_KEYS[1:]}
+    settings = {f"distributed.comm.tls.{name}": value for name, value in {"ca-file": tls["ca_file"], **roles}.items()}
+    return settings | {"distributed.comm.default-scheme": "tls", "distributed.comm.require-encryption": True}
+
+
+def start(description: Description) -> Any:
+    """Start a cluster, as an instance of the class of its kind; close it after use."""
+    is_batch_system = KINDS[description.kind].is_batch_system
+    build, arguments = class_of(description), description.arguments()
+    if description.kind == "local":
+        cluster = start_processes(**arguments)
+    else:
+        try:
+            cluster = _start_jobs(build, arguments, description) if is_batch_system else build(**arguments)
+        except Exception as error:  # other packages and systems may raise anything
+            raise ClusterError(
+                f"the {description.kind} cluster could not be started",
+                where=description.where,
+                received=f"{type(error).__name__}: {error}",
+            ) from error
+    if description.adapt is not None and not is_batch_system:
+        cluster.adapt(**description.adapt)
+    return cluster
+
+
+def _start_jobs(build: Callable[..., Any], arguments: dict[str, Any], description: Description) -> Any:
+    """Start a scheduler here and submit jobs for its workers; jobs that end are replaced."""
+    n_workers = arguments.pop("n_workers", 0)
+    cluster = build(**arguments)
+    try:
+        submit(cluster, **{"minimum": n_workers, "maximum": n_workers, **(description.adapt or {})})
+    except Exception:
+        cluster.close()
+        raise
+    return cluster
+
+
+def class_of(description: Description) -> Callable[..., Any]:
+    """Return the class that starts this kind of cluster.
+
+    Raises
+    ------
+    ClusterError
+        If its package is not installed.
+    """
+    kind = KINDS[description.kind]
+    try:
+        if find_spec(kind.needs) is None:
+            raise ModuleNotFoundError(f"No module named {kind.needs!r}", name=kind.needs)
+        found: Callable[..., Any] = getattr(importlib.import_module(kind.module), kind.name)
+    except ImportError as error:
+        raise ClusterError(
+            f"a {description.kind} cluster needs a package that is not installed here",
+            where=description.where,
+            received=str(error),
+            remedy=f'pip install "aucpr-dask[{kind.extra}]"',
+        ) from error
+    return found

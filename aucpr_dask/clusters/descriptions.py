@@ -1,32 +1,23 @@
-"""Where the work is done: local processes, a scheduler by its address, a batch system, a cloud.
+"""Descriptions of clusters: local processes, the address of a scheduler, a batch system, a cloud.
 
-A cluster is described by a small YAML file; the folder ``cluster`` of the repository has a commented one per kind.
-Whatever the cluster is, its workers are prepared in the same way, those that join later, too.
+A small YAML file describes a cluster; the folder ``cluster`` of the repository has a commented one for each kind.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import dask
 import yaml
 from dask.system import CPU_COUNT
 from dask.utils import parse_timedelta
-from distributed import Client
 from distributed.security import Security
 
-from aucpr_dask.clusters.jobs import submit
-from aucpr_dask.clusters.local import start_processes
-from aucpr_dask.clusters.workers import _address, prepare_workers
-from aucpr_dask.errors import ClusterError, InvalidInputError
+from aucpr_dask.errors import InvalidInputError
 
 SUFFIXES = (".yaml", ".yml")
 PATIENCE = 600.0  # seconds to wait for the first worker, unless a file says otherwise
@@ -34,14 +25,19 @@ PATIENCE = 600.0  # seconds to wait for the first worker, unless a file says oth
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of cluster: the class that starts it, and what has to be installed for that."""
+    """A kind of cluster: the class that starts it, and the package to install for that."""
 
     module: str
     name: str
-    needs: str = "distributed"  # the module that is absent where the extra is
+    needs: str = "distributed"  # a module of the extra
     extra: str | None = None
-    scales: bool = True  # or else its hosts say how many workers there are
-    takes_tls: bool = True  # or else it brings its own
+    scales: bool = True  # to a number of workers; otherwise its hosts determine it
+    takes_tls: bool = True  # otherwise it brings its own certificates
+
+    @property
+    def is_batch_system(self) -> bool:
+        """Whether workers are jobs of a batch system."""
+        return self.needs == "dask_jobqueue"
 
 
 def _batch_system(name: str) -> Kind:
@@ -74,7 +70,7 @@ ADAPT_KEYS = ("minimum", "maximum", "interval", "wait_count")
 
 @dataclass(frozen=True)
 class Description:
-    """What a file says about a cluster."""
+    """A cluster as a file describes it."""
 
     kind: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -84,24 +80,6 @@ class Description:
     patience: float = PATIENCE
     where: str | None = None
 
-    @contextmanager
-    def open(self) -> Iterator[Client]:
-        """Yield a client of the cluster once it has a worker; what is started here is closed again."""
-        with ExitStack() as stack:
-            client = stack.enter_context(self._client(stack))
-            prepare_workers(client)
-            waiting = client.submit(abs, 0, pure=False)  # for nothing to do, a cluster that adapts starts no worker
-            try:
-                client.wait_for_workers(1, timeout=self.patience)
-            except TimeoutError as error:
-                raise ClusterError(
-                    f"no worker came within {self.patience:.0f} s",
-                    where=self.where or _address(client),
-                    remedy="look at the logs of the workers' jobs; where queues are long, raise `patience:`",
-                ) from error
-            del waiting
-            yield client
-
     def start(self) -> Any:
         """Start the cluster, as an instance of the class of its kind; close it after use.
 
@@ -110,54 +88,12 @@ class Description:
         >>> with read("cluster/slurm.yaml", workers=0).start() as cluster:  # doctest: +SKIP
         ...     print(cluster.job_script())
         """
-        build, arguments = self.constructor(), self.arguments()
-        if self.kind == "local":
-            cluster = start_processes(**arguments)
-        else:
-            try:
-                cluster = self._start_jobs(build, arguments) if self._is_batch() else build(**arguments)
-            except Exception as error:  # whatever a foreign class and a foreign system may raise
-                raise ClusterError(
-                    f"the {self.kind} cluster could not be started",
-                    where=self.where,
-                    received=f"{type(error).__name__}: {error}",
-                ) from error
-        if self.adapt is not None and not self._is_batch():
-            cluster.adapt(**self.adapt)
-        return cluster
+        from aucpr_dask.clusters.connecting import start  # which needs descriptions
 
-    def _is_batch(self) -> bool:
-        return KINDS[self.kind].needs == "dask_jobqueue"
-
-    def _start_jobs(self, build: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-        """Start a scheduler here and submit jobs for its workers; a number of workers is kept, whatever jobs end."""
-        n_workers = arguments.pop("n_workers", 0)
-        cluster = build(**arguments)
-        try:
-            submit(cluster, **{"minimum": n_workers, "maximum": n_workers, **(self.adapt or {})})
-        except Exception:
-            cluster.close()
-            raise
-        return cluster
-
-    def constructor(self) -> Callable[..., Any]:
-        """Return the class that starts this kind of cluster; it may have to be installed."""
-        kind = KINDS[self.kind]
-        try:
-            if find_spec(kind.needs) is None:
-                raise ModuleNotFoundError(f"No module named {kind.needs!r}", name=kind.needs)
-            constructor: Callable[..., Any] = getattr(importlib.import_module(kind.module), kind.name)
-        except ImportError as error:
-            raise ClusterError(
-                f"a {self.kind} cluster needs a package that is not installed here",
-                where=self.where,
-                received=str(error),
-                remedy=f'pip install "aucpr-dask[{kind.extra}]"',
-            ) from error
-        return constructor
+        return start(self)
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of that class."""
+        """Return the arguments for the class of its kind."""
         arguments = dict(self.options)
         if self.kind == "local":
             arguments = {"threads_per_worker": 1, "dashboard_address": ":0", "n_workers": CPU_COUNT} | arguments
@@ -172,27 +108,10 @@ class Description:
         return arguments
 
     def security(self) -> Security:
-        """Return the certificates for every role: an encrypted connection is then the only one there is."""
+        """Return the certificates for every role; connections without encryption are refused."""
         tls = self.tls or {}
         roles = {f"tls_{role}_{part}": tls[part] for role in ("client", "scheduler", "worker") for part in TLS_KEYS[1:]}
         return Security(tls_ca_file=tls["ca_file"], require_encryption=True, **roles)
-
-    @contextmanager
-    def _client(self, stack: ExitStack) -> Iterator[Client]:
-        if self.kind == "address":
-            with Client(**self.arguments()) as client:
-                yield client
-            return
-        if self.kind == "ssh" and self.tls is not None:  # hosts inherit the settings, they are given no certificates
-            stack.enter_context(dask.config.set(_tls_settings(self.tls)))
-        with self.start() as cluster, Client(cluster) as client:
-            yield client
-
-
-def _tls_settings(tls: Mapping[str, str]) -> dict[str, Any]:
-    roles = {f"{role}.{part}": tls[part] for role in ("client", "scheduler", "worker") for part in TLS_KEYS[1:]}
-    settings = {f"distributed.comm.tls.{name}": value for name, value in {"ca-file": tls["ca_file"], **roles}.items()}
-    return settings | {"distributed.comm.default-scheme": "tls", "distributed.comm.require-encryption": True}
 
 
 # Reading a description
@@ -209,7 +128,7 @@ def read(path: str | Path, *, workers: int | None = None) -> Description:
     path : str or Path
         A YAML file with the keys ``kind``, ``options``, ``workers`` or ``adapt``, ``tls`` and ``patience``.
     workers : int, optional
-        In place of what the file says about the number of workers.
+        Replaces the number of workers in the file.
 
     Returns
     -------
@@ -218,7 +137,7 @@ def read(path: str | Path, *, workers: int | None = None) -> Description:
     Raises
     ------
     InvalidInputError
-        If there is no such file, or it says what it cannot say.
+        If there is no such file, or it is not a valid description.
     """
     where = str(path)
     try:
@@ -247,7 +166,7 @@ def read(path: str | Path, *, workers: int | None = None) -> Description:
 
 
 def _mapping(value: Any, what: str, where: str, allowed: tuple[str, ...] | None = None) -> dict[str, Any]:
-    """Return a mapping from names; other keys than those allowed are refused."""
+    """Return a mapping from names; raise if a key is not allowed."""
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise InvalidInputError(f"{what} should map names to values", where=where, received=repr(value))
     unknown = [key for key in value if allowed is not None and key not in allowed]
@@ -273,24 +192,24 @@ def _expanded(value: Any, where: str) -> Any:
             "an environment variable that the description of a cluster names is not set",
             where=where,
             received=value,
-            remedy=f"export {absent[0]}=...; what the shell of a job shall replace is written $NAME",
+            remedy=f"export {absent[0]}=...; write $NAME for variables that the shell of a job replaces",
         )
     return re.sub(r"\$\{(\w+)\}", lambda match: os.environ[match[1]], value)
 
 
 def _check_scaling(document: Mapping[str, Any], kind: Kind, where: str) -> None:
-    """Refuse a number of workers that is none, that is said twice, or that the kind cannot be told."""
+    """Raise if the number of workers is not a number, is given twice, or does not apply to the kind."""
     keys = [key for key in ("workers", "adapt") if key in document]
     adapt = document.get("adapt")
     adapt = adapt if isinstance(adapt, dict) else {"minimum": adapt}
     counts = [document["workers"]] if "workers" in document else []
     counts += [adapt.get("minimum"), adapt.get("maximum")] if "adapt" in document else []
     if any(type(count) is not int or count < 0 for count in counts) or counts != sorted(counts):
-        what, allowed = "the number of workers is no number", "workers: N, or adapt: {minimum: N, maximum: N}"
+        what, allowed = "the number of workers is not a number", "workers: N, or adapt: {minimum: N, maximum: N}"
     elif len(keys) == 2:
-        what, allowed = "the number of workers is said twice", "workers or adapt"
+        what, allowed = "the number of workers is given twice", "workers or adapt"
     elif keys and not kind.scales:
-        what, allowed = "the number of workers cannot be said for this kind of cluster", "kind, options, tls, patience"
+        what, allowed = "this kind of cluster does not take a number of workers", "kind, options, tls, patience"
     else:
         return
     received = ", ".join(f"{key}: {document[key]}" for key in keys)
@@ -298,7 +217,7 @@ def _check_scaling(document: Mapping[str, Any], kind: Kind, where: str) -> None:
 
 
 def _read_tls(value: Any, kind: str, where: str) -> dict[str, str]:
-    """Return the paths of the certificates; each of them is there."""
+    """Return the paths of the certificates; raise if one is missing."""
     if not KINDS[kind].takes_tls:
         able = ", ".join(name for name, other in KINDS.items() if other.takes_tls)
         raise InvalidInputError(
@@ -320,8 +239,5 @@ def _read_patience(value: Any, where: str) -> float:
         return float(parse_timedelta(value))
     except (TypeError, ValueError, KeyError) as error:
         raise InvalidInputError(
-            "no length of time", where=where, received=f"patience: {value}", allowed="12 hours, 30 minutes, 90"
+            "not a length of time", where=where, received=f"patience: {value}", allowed="12 hours, 30 minutes, 90"
         ) from error
-
-
-# Starting processes, and what every worker gets

@@ -1,7 +1,7 @@
-"""Jobs of a batch system: submitted so that a refusal is seen, and replaced when they end.
+"""Submit jobs to a batch system, report refusals, and replace jobs when they end.
 
-A job ends before the work does: at its workers' lifetime, at its walltime, or because somebody took it away. Dask asks
-for another one only where it adapts and where each job is one process; here there is another one in every case.
+A job may end before the work: at its workers' lifetime, at its walltime, or because someone cancels it. Dask replaces
+jobs only in adaptive clusters with one process per job; here, every job is replaced.
 """
 
 from __future__ import annotations
@@ -19,21 +19,10 @@ MILLISECONDS_BETWEEN_LOOKS = 500
 
 
 def submit(cluster: Any, *, minimum: int, maximum: int, **adapt: Any) -> None:
-    """Submit the first jobs of a cluster, and have them replaced as long as it lives.
+    """Submit the first jobs of a cluster without workers, and replace jobs until the cluster is closed.
 
-    Parameters
-    ----------
-    cluster : dask_jobqueue.JobQueueCluster
-        Without workers so far.
-    minimum, maximum : int
-        Number of worker processes; the first jobs have the least number.
-    **adapt
-        More arguments of ``cluster.adapt``.
-
-    Raises
-    ------
-    RuntimeError
-        If the batch system refuses a job, with what it said.
+    `minimum` and `maximum` are numbers of worker processes; `adapt` are more arguments of ``cluster.adapt``. A refusal
+    of the batch system raises RuntimeError with its message.
     """
 
     async def submitted() -> None:
@@ -50,14 +39,14 @@ def submit(cluster: Any, *, minimum: int, maximum: int, **adapt: Any) -> None:
 
 
 def keep_looking(cluster: Any, name: str, look: Callable[[], Awaitable[None]]) -> None:
-    """Look after a cluster twice a second, as long as it lives."""
+    """Call a function twice a second until the cluster is closed."""
     looking = PeriodicCallback(look, MILLISECONDS_BETWEEN_LOOKS)
     cluster.periodic_callbacks[name] = looking  # stopped with the others when the cluster closes
     cluster.loop.add_callback(looking.start)
 
 
 def _refused(cluster: Any) -> set[str]:
-    """Return the names of the jobs that were not accepted, marked as failed: else Dask does not close the cluster."""
+    """Return the names of refused jobs, and mark them as failed: otherwise Dask does not close the cluster."""
     refused = {name: job for name, job in cluster.workers.items() if job.job_id is None}
     for job in refused.values():
         job.status = Status.failed
@@ -65,13 +54,13 @@ def _refused(cluster: Any) -> set[str]:
 
 
 class _Absences:
-    """Lets a cluster forget the jobs whose workers have all left, or that were refused: then it asks for new ones."""
+    """Make a cluster forget jobs whose workers have all left, and refused jobs, so that it asks for new ones."""
 
     def __init__(self, cluster: Any) -> None:
         self._cluster = cluster
         self._came: set[str] = set()
         self._since: dict[str, float] = {}
-        # What a worker may take that only starts again.
+        # A worker that restarts may take this long.
         self._patience = float(parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout")))
 
     async def look(self) -> None:

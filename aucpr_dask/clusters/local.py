@@ -14,11 +14,11 @@ from distributed import LocalCluster, Status
 from aucpr_dask.clusters.jobs import keep_looking
 from aucpr_dask.errors import ClusterError
 
-WITHOUT_WORKERS = "2 minutes"  # that a task waits where workers are processes; a process that may start will have
+WITHOUT_WORKERS = "2 minutes"  # for which tasks wait; by then, local processes have started or never will
 
-# How often Dask looks at its own processes: by default 50 and 100 times a second, which takes 4.5 % of a core for every
-# worker and 6.6 % for the scheduler with its client; so, 1 % and 3 %. Where gilknocker is installed, it also looks at
-# Python's lock, a thousand times a second, and warns where that takes too long.
+# How often Dask looks at its own processes. By default, 50 and 100 times a second, which takes 4.5 % of a core for
+# every worker and 6.6 % for the scheduler with its client; with these settings, 1 % and 3 %. If gilknocker is
+# installed, Dask also looks at Python's lock a thousand times a second, and warns if that takes too long.
 SELDOM = {
     "distributed.admin.tick.interval": "500 ms",
     "distributed.worker.profile.interval": "100 ms",
@@ -27,10 +27,10 @@ SELDOM = {
 
 
 def start_processes(**options: Any) -> LocalCluster:
-    """Start local worker processes that leave Ctrl-C to this process, which ends them in order."""
-    block_signals = getattr(signal, "pthread_sigmask", None)  # absent on Windows; the mask is inherited
+    """Start local worker processes; they ignore Ctrl-C, because this process ends them in order."""
+    block_signals = getattr(signal, "pthread_sigmask", None)  # not on Windows; children inherit the mask
     if block_signals:
-        resource_tracker.ensure_running()  # or else it starts with the first worker, and lets signals through again
+        resource_tracker.ensure_running()  # otherwise it starts with the first worker, and unblocks signals
     before = block_signals(signal.SIG_BLOCK, {signal.SIGINT}) if block_signals else None
     patience = dask.config.get("distributed.scheduler.no-workers-timeout") or WITHOUT_WORKERS
     try:
@@ -41,7 +41,7 @@ def start_processes(**options: Any) -> LocalCluster:
             "worker processes could not be started",
             received=str(error),
             remedy='put the call under `if __name__ == "__main__":` in a script file, because every worker imports '
-            "that file anew; or pass a running client: cluster=...",
+            "that file; or pass a running client: cluster=...",
         ) from error
     finally:
         if block_signals:
@@ -51,10 +51,10 @@ def start_processes(**options: Any) -> LocalCluster:
 
 
 def _replace_processes(cluster: Any) -> None:
-    """Keep the number of workers, where Dask gives a worker up for good.
+    """Replace workers that Dask gives up.
 
-    It does so if a worker dies before it has said that it is there, as by a block that kills whoever reads it; and if
-    one happens to start again 15 seconds after it was lost before.
+    It gives up a worker that dies before it has registered, for instance by a task that kills its worker, and one that
+    happens to restart 15 seconds after it was last lost.
     """
 
     async def look() -> None:
@@ -62,7 +62,7 @@ def _replace_processes(cluster: Any) -> None:
             if nanny.status in (Status.closed, Status.failed):
                 del cluster.workers[name]
         if set(cluster.worker_spec) - set(cluster.workers):
-            with suppress(RuntimeError, TimeoutError):  # said by Dask, and tried again at the next look
+            with suppress(RuntimeError, TimeoutError):  # Dask logs it, and the next look tries again
                 await cluster
 
     keep_looking(cluster, "replace-processes", look)

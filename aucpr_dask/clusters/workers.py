@@ -1,4 +1,4 @@
-"""What every worker gets before its first task."""
+"""Prepare workers before their first task."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ SECONDS_OF_PROFILES = 60
 
 PLUGIN = "aucpr-dask"
 
-LAST_WORDS = ("heartbeat", "Async instruction for <Task cancelled")  # in what Dask logs of a worker that leaves
+LAST_WORDS = ("heartbeat", "Async instruction for <Task cancelled")  # in messages that Dask logs when a worker leaves
 
 _workers_here: WeakSet[Any] = WeakSet()  # in this process
 
-# Parameters of glibc's mallopt, at the values that it comes to by itself where nobody interferes.
-# Dask starts workers with MALLOC_TRIM_THRESHOLD_ set, by which they hand memory back as soon as it is free, and ask the
-# system for the same pages again at the next replicate.
+# Parameters of glibc's mallopt, at the values that glibc adapts to by default. Dask starts workers with
+# MALLOC_TRIM_THRESHOLD_ set, so they return memory to the system as soon as it is free, and ask for the same pages at
+# the next replicate.
 KEEP_MEMORY = {"M_MMAP_THRESHOLD": (-3, 32 << 20), "M_TRIM_THRESHOLD": (-1, 64 << 20)}
 
 
 class Preparation(WorkerPlugin):
-    """What a worker does before its first task, and only once."""
+    """Prepare a worker, once, before its first task."""
 
     idempotent = True
 
     async def setup(self, worker: Any) -> None:
-        """Keep memory, load kernels; the worker answers others meanwhile."""
+        """Keep memory and load kernels; meanwhile the worker answers others."""
         keep_memory()
         keep_few_profiles(worker)
         end_quietly(worker)
         await asyncio.to_thread(load_kernels)
-        # The rest, half a second of imports, while the client plans; in this thread, which unpickles tasks, because two
-        # threads that import packages with circles in them may each see half of what the other imports.
+        # The other imports take half a second, while the client plans. They stay in this thread, which unpickles tasks:
+        # two threads that import packages with circular imports may each see half of the other's modules.
         asyncio.get_running_loop().call_soon(importlib.import_module, "aucpr_dask.runs.tasks")
 
 
 def prepare_workers(client: Client) -> None:
-    """Prepare all workers of a cluster, and those to come; a second time, nothing happens.
+    """Prepare all workers of a cluster, including those that join later; a second call does nothing.
 
     Raises
     ------
@@ -58,13 +58,14 @@ def prepare_workers(client: Client) -> None:
     except ImportError as error:
         raise ClusterError(
             "the workers cannot import this package",
-            where=_address(client),
+            where=address_of(client),
             received=str(error),
             remedy="install the same version of aucpr-dask where the workers run",
         ) from error
 
 
-def _address(client: Client) -> str:
+def address_of(client: Client) -> str:
+    """Return the address of a client's scheduler."""
     return str(client.scheduler_info(n_workers=0)["address"])
 
 
@@ -76,7 +77,7 @@ def keep_few_profiles(worker: Any) -> None:
 
 
 def end_quietly(worker: Any) -> None:
-    """Let a worker that leaves not complain that nobody answers its last heartbeat, or that it leaves a task behind."""
+    """Silence a worker that leaves: its last heartbeat is not answered, and tasks are left behind."""
     _workers_here.add(worker)
     for name in ("distributed.worker", "distributed.worker.state_machine"):
         logging.getLogger(name).addFilter(_is_of_interest)
@@ -88,26 +89,23 @@ def _is_of_interest(record: logging.LogRecord) -> bool:
 
 
 def keep_memory() -> bool:
-    """Let the process keep freed memory for its next allocation, whatever its environment says; tell whether it does.
+    """Let the process keep freed memory for its next allocation, and return whether it does.
 
-    References
-    ----------
-    GNU C Library manual, "Malloc Tunable Parameters": setting a threshold by the environment switches off its
-    adaptation to the sizes that a program frees.
+    A threshold in the environment switches off glibc's adaptation to the sizes that a program frees; this restores it.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None  # glibc's own
     return mallopt is not None and all(mallopt(*parameter) == 1 for parameter in KEEP_MEMORY.values())
 
 
 def load_kernels() -> list[str]:
-    """Load the machine code that is in the cache; return the names of its groups. Nothing is compiled."""
+    """Load compiled kernels from the cache, and return the names of their groups; nothing is compiled."""
     from aucpr_dask.kernels.compiling import load_published
 
     return load_published()
 
 
 def compile_kernels() -> list[str]:
-    """Compile every kernel into the cache, as when an image is built; return the names of the groups."""
+    """Compile every kernel into the cache, for instance in an image, and return the names of their groups."""
     from aucpr_dask.kernels.compiling import compile_all
 
     return compile_all()

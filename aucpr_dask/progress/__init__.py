@@ -1,4 +1,4 @@
-"""How far a run is: tracked where it is computed, shown where people look."""
+"""Track the progress of a run, and show it."""
 
 from aucpr_dask.progress.tracking import Progress as Progress
 

@@ -13,9 +13,9 @@ WIDEST = 100
 
 
 def console_for(*, stderr: bool = False, text_only: bool = False) -> Console:
-    """Return a console that prints names as they are and is never wider than people read.
+    """Return a console that prints names literally and is never too wide to read.
 
-    If `text_only`, it neither styles what it prints nor, in a notebook, displays it.
+    If `text_only`, it does not style its output, nor display it in a notebook.
     """
     console = _Console(
         stderr=stderr,
@@ -31,7 +31,7 @@ def console_for(*, stderr: bool = False, text_only: bool = False) -> Console:
 
 
 class _Console(Console):
-    """A console on which no text, whoever wrote it, can move the cursor, change colours or turn the line around."""
+    """A console on which no text can move the cursor, change colours or reverse the line."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

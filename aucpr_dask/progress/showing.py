@@ -1,4 +1,4 @@
-"""Progress of long work: bars that move in a terminal or a notebook, a plain line every few seconds in a log."""
+"""Show progress: moving bars in a terminal or a notebook, a plain line every few seconds in a log."""
 
 from __future__ import annotations
 
@@ -16,31 +16,25 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_LINES = 3.0
 SECONDS_BETWEEN_UPDATES = 0.2  # of a notebook's cell, each of which is a message to the browser
-SILENT_SECONDS = 2.0  # if nobody asked for progress: what is over by then needs none
+SILENT_SECONDS = 2.0  # unless progress was asked for: shorter work shows none
 
 
 class Report(Protocol):
-    """Something that can be told how far the work is."""
+    """A callback that shows progress."""
 
     def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
-        """Say that `done` of `total` steps of the work called `what` are behind us; 0 of 0 if nobody knows yet."""
+        """Show that `done` of `total` steps of the work called `what` are done; 0 of 0 if that is not known yet."""
 
     def note(self, text: str) -> None:
-        """Say something that stays, once."""
+        """Show a line that stays."""
 
 
 @contextmanager
 def reporting(console: Console, *, after: float = 0.0) -> Iterator[Report]:
-    """Yield a callable that shows progress on `console`.
+    """Yield a callback that shows progress on `console`.
 
-    Parameters
-    ----------
-    console : rich.console.Console
-        If it is a terminal there is one moving bar for each kind of work, gone when the work is done; in a notebook,
-        bars below the cell, which stay; otherwise a plain line every few seconds, and none for work that is done
-        before the first.
-    after : float
-        Seconds to stay silent: work that ends before leaves no trace.
+    In a terminal, each kind of work has a moving bar, which disappears at the end; in a notebook, the bars stay below
+    the cell. Elsewhere a plain line is printed every few seconds. Work that ends within `after` seconds shows nothing.
     """
     display = _display_for(console, after)
     try:
@@ -53,14 +47,10 @@ def reporting(console: Console, *, after: float = 0.0) -> Iterator[Report]:
 
 @contextmanager
 def watching(progress: bool | Report | None, on_progress: Callable[[Progress], None] | None) -> Iterator[RunWatcher]:
-    """Yield what a run tells of its progress, which shows it and passes it on.
+    """Yield a progress callback for a run.
 
-    Parameters
-    ----------
-    progress : bool or Report or None
-        Where to show it: True, on stderr or in the notebook; None, the same if somebody watches it for long enough.
-    on_progress : callable or None
-        Whom else to tell.
+    It shows progress on stderr or in the notebook if `progress` is true, or if it is None and someone watches for long
+    enough; or calls a given report. It also calls `on_progress`.
     """
     console = console_for(stderr=True)
     is_watched = console.is_jupyter or _can_move(console)
@@ -74,7 +64,7 @@ def watching(progress: bool | Report | None, on_progress: Callable[[Progress], N
 
 
 class RunWatcher:
-    """Is told of a run's progress: shows it, names the dashboard once, and tells whoever else wants to know."""
+    """Progress callback of a run: shows the progress, names the dashboard once, and calls another callback."""
 
     def __init__(self, report: Report | None, on_progress: Callable[[Progress], None] | None = None) -> None:
         self._report, self._on_progress = report, on_progress
@@ -83,13 +73,13 @@ class RunWatcher:
             report("evaluating", 0, 0, "starting")
 
     def started(self, dashboard: str | None) -> None:
-        """Say where Dask's dashboard is."""
+        """Show the address of Dask's dashboard."""
         if self._report is not None and dashboard and dashboard != self._named:
             self._named = dashboard
             self._report.note(f"dashboard: {dashboard}")
 
     def __call__(self, progress: Progress) -> None:
-        """Say how far the run is."""
+        """Show progress, and pass it on."""
         if self._report is not None:
             self.started(progress.dashboard)
             self._report("evaluating", progress.blocks_done, progress.blocks_total, in_words(progress))
@@ -98,7 +88,7 @@ class RunWatcher:
 
 
 def in_words(progress: Progress) -> str:
-    """Say how fast a run goes, how long the rest will take, and what failed.
+    """Describe the speed of a run, the time left, and the number of failures.
 
     Examples
     --------
@@ -115,7 +105,7 @@ def in_words(progress: Progress) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as one number with its unit.
+    """Format a time as one number with its unit.
 
     Examples
     --------
@@ -130,7 +120,7 @@ def duration(seconds: float) -> str:
 
 
 def _can_move(console: Console) -> bool:
-    """Whether the cursor can go back to a line that is written already."""
+    """Return whether lines on a console can be overwritten."""
     return console.is_terminal and not console.is_dumb_terminal
 
 
@@ -140,15 +130,34 @@ def _display_for(console: Console, after: float) -> _Bars | _Cell | _Lines:
     return _Bars(console, after) if _can_move(console) else _Lines(console, after)
 
 
-class _Bars:
+class _Notes:
+    """Lines that stay on a console, and wait until progress is shown."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._notes: list[str] = []
+        self._is_silent = True
+
+    def note(self, text: str) -> None:
+        self._notes.append(text)
+        if not self._is_silent:
+            self._say_notes()
+
+    def _say_notes(self) -> None:
+        self._is_silent = False
+        for text in self._notes:
+            self._console.print(text, soft_wrap=True)
+        self._notes.clear()
+
+
+class _Bars(_Notes):
     """Moving bars, made when the first report arrives."""
 
     def __init__(self, console: Console, after: float) -> None:
-        self._console = console
+        super().__init__(console)
         self._visible_from = time.monotonic() + after
         self._progress: Any = None
         self._tasks: dict[str, Any] = {}
-        self._notes: list[str] = []
 
     def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
         if self._progress is None:
@@ -160,16 +169,6 @@ class _Bars:
         if what not in self._tasks:
             self._tasks[what] = self._progress.add_task(what, **state)
         self._progress.update(self._tasks[what], **state)
-
-    def note(self, text: str) -> None:
-        self._notes.append(text)
-        if self._progress is not None:
-            self._say_notes()
-
-    def _say_notes(self) -> None:
-        for text in self._notes:
-            self._console.print(text, soft_wrap=True)
-        self._notes.clear()
 
     def _start(self) -> Any:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -194,7 +193,7 @@ class _Bars:
 
 
 class _Cell:
-    """Bars below the cell of a notebook: one output that is replaced; needs nothing but IPython, which is there."""
+    """Bars below the cell of a notebook: one output that is updated."""
 
     def __init__(self, after: float) -> None:
         self._next = time.monotonic() + after
@@ -241,16 +240,15 @@ def _line(what: str, done: int, total: int, detail: str) -> str:
     return f"{what}: {', '.join(filter(None, (state, detail)))}"
 
 
-class _Lines:
-    """A line every few seconds, and the last state of work that took long enough for one."""
+class _Lines(_Notes):
+    """A line every few seconds, and a last one if there was a first."""
 
     def __init__(self, console: Console, after: float) -> None:
-        self._console = console
+        super().__init__(console)
         self._started = time.monotonic()
         self._next = self._started + max(after, SECONDS_BETWEEN_LINES)
         self._said_one = False
         self._unsaid: str | None = None
-        self._notes: list[str] = []
         self._is_silent = after > 0
 
     def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
@@ -258,19 +256,8 @@ class _Lines:
         if time.monotonic() >= self._next:
             self._say()
 
-    def note(self, text: str) -> None:
-        self._notes.append(text)
-        if not self._is_silent:
-            self._say_notes()
-
-    def _say_notes(self) -> None:
-        for text in self._notes:
-            self._console.print(text, soft_wrap=True)
-        self._notes.clear()
-
     def _say(self) -> None:
         if self._unsaid is not None:
-            self._is_silent = False
             self._say_notes()
             now = time.monotonic()
             self._console.print(f"{self._unsaid}, {now - self._started:.0f} s", soft_wrap=True)

@@ -1,16 +1,16 @@
-"""What a finished result still lacks of a plan: data sets, queries, models or resamples, and how they are added.
+"""Extend a finished result by the data sets, queries, models or resamples that it lacks of a plan.
 
-No number depends on what else is evaluated, so all that is there stays. Arrays grow along their dimensions, and what is
-new lies beyond their former ends, where nobody looks until the root document, written last, names the new shapes: a
-result stays open, as it was, while models, queries or data sets are added to it. Only more resamples change numbers
-that are there, the bounds of intervals; meanwhile the result does not open.
+No number depends on what else is evaluated, so everything in the result stays. Arrays grow along their dimensions, and
+new values lie beyond their former ends, where nobody looks until the root document, written last, names the new
+shapes: a result stays open while models, queries or data sets are added to it. Only more resamples change existing
+numbers, the bounds of intervals; until all are replaced, the result does not open.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,18 +21,26 @@ from zarr.abc.store import Store
 from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 
-from aucpr_dask.errors import StoreError
+from aucpr_dask.errors import StoreError, few
 from aucpr_dask.evaluation.results import KIND
 from aucpr_dask.runs.ledger import Ledger, differing
-from aucpr_dask.runs.planning import Block, Plan, Region, plan_run
+from aucpr_dask.runs.planning import Plan, Region, Task, digest_of
 from aucpr_dask.schema.variables import MODEL, QUERY, RESAMPLE
 from aucpr_dask.scores.store import stored_digests
-from aucpr_dask.storage.backends import delete_value, get_value, set_value
-from aucpr_dask.storage.stores import ROOT_DOCUMENT, PendingStore, laid_out, nodes_of, open_array, open_backend
+from aucpr_dask.storage.backends import delete_value, get_value
+from aucpr_dask.storage.stores import (
+    ROOT_DOCUMENT,
+    PendingStore,
+    Scores,
+    laid_out,
+    nodes_of,
+    open_array,
+    open_backend,
+    write_documents,
+)
 
-MOST_NAMED = 5
-DATES = "datetime64[ns]"  # whose integers are what a result keeps of labels that are dates
-NOT_KEPT = {"bootstrap_t", "bayesian"}  # intervals that rest on more than the replicates that are kept
+DATES = "datetime64[ns]"  # a result stores dates as the integers of this type
+NOT_KEPT = {"bootstrap_t", "bayesian"}  # intervals that need more than the kept replicates
 MAY_DIFFER = frozenset({"source", "source_digest", "blocks", "blocks_digest", "n_resamples"})
 
 Names = dict[str, tuple[Any, ...]]  # along each dimension of a data set
@@ -42,7 +50,7 @@ Label = tuple[str, str, tuple[slice, ...], NDArray[Any]]  # data set, variable, 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a result holds, or is to hold: the names along each data set's dimensions, digests, resamples."""
+    """The contents of a result: names along each data set's dimensions, digests of rankings, number of resamples."""
 
     names: Mapping[str, Names]
     digests: Mapping[str, NDArray[np.uint64]]
@@ -50,159 +58,137 @@ class Contents:
 
 
 @dataclass(frozen=True)
-class Stage:
-    """What is added to a result, and becomes visible, at once.
+class Extension:
+    """An addition to a finished result that becomes visible as a whole.
 
     Parameters
     ----------
-    blocks : tuple of Block
+    tasks : tuple of Task
     first_resample : int
-        The first resample that these blocks draw; those before it are there.
+        The first resample that these tasks draw; the result has the earlier ones.
     documents : mapping
-        Of new arrays, and of those that grow, by key.
+        The metadata of new arrays, and of those that grow, by key.
     labels : tuple
-        Names along what grows: data set, variable, where, values.
-    root_document : dict
-        What makes all of it visible.
-    digests : mapping
-        Of the rankings that the result holds then.
+        The new names along what grows.
+    root_before, root_document : dict
+        The root document of the result now, and the one that makes the extension visible.
+    contents : Contents
+        Of the result once it is extended.
+    options : mapping
+        The options of its evaluation then, as a ledger records them.
     """
 
-    blocks: tuple[Block, ...]
+    tasks: tuple[Task, ...]
     first_resample: int
     documents: Mapping[str, Buffer]
     labels: tuple[Label, ...]
+    root_before: Document
     root_document: Document
-    digests: Mapping[str, NDArray[np.uint64]]
-
-    @property
-    def stays_open(self) -> bool:
-        """Whether the result can be read meanwhile."""
-        return self.first_resample == 0
+    contents: Contents
+    options: Mapping[str, Any]
 
     @property
     def identity(self) -> str:
-        """What tells whether an unfinished stage is this one."""
-        return hashlib.sha256(repr((self.blocks, self.first_resample, self.root_document)).encode()).hexdigest()
+        """A digest that tells this extension from others."""
+        facts = digest_of(self.tasks), self.first_resample, self.root_document
+        return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+    def lay_out(self, target: str, ledger: Ledger) -> None:
+        """Write everything but the numbers, unless that was done before."""
+        if ledger.extension() == self.identity:
+            return
+        if not ledger.is_claimed_for(self.identity):
+            ledger.retire()
+            ledger.drop_records()
+        ledger.claim(self.identity)
+        backend = open_backend(target)
+        write_documents(backend, self.documents)
+        for path, name, where, values in self.labels:
+            open_array(backend, path, name)[where] = values
+        ledger.record_digests(self.contents.digests)
+        if self.first_resample:
+            ledger.keep_root(_as_buffer(self.root_before))
+            delete_value(backend, ROOT_DOCUMENT)
+        ledger.open_extension(self.identity)
+
+    def finish(self, target: str, ledger: Ledger) -> None:
+        """Make the extension visible."""
+        ledger.check()
+        PendingStore(target, open_backend(target), _as_buffer(self.root_document)).commit()
+        if self.first_resample:
+            ledger.change_plan((ledger.plan() or {}) | {"options": self.options})
+        ledger.close()
 
 
 def may_extend(before: Mapping[str, Any], plan: Plan) -> bool:
-    """Whether a finished result may grow into what is planned, if its rankings are still the same."""
+    """Return whether a finished result can grow into a plan, provided that its rankings have not changed."""
     names = set(differing(before, plan.parameters))
     if not names <= MAY_DIFFER:
         return False
-    return "n_resamples" not in names or _may_have_more_resamples(before["options"], plan)
+    return "n_resamples" not in names or _may_have_more_resamples(before["options"]["n_resamples"], plan)
 
 
-def _may_have_more_resamples(then: Mapping[str, Any], plan: Plan) -> bool:
-    now = plan.parameters["options"]
+def _may_have_more_resamples(n_before: int, plan: Plan) -> bool:
+    asked = plan.options.resampling
     if not any("n_resamples" in node.attrs for _, node in nodes_of(plan.template)):
         return True  # nothing is drawn
     is_kept = all("replicate" in node for _, node in nodes_of(plan.template))
-    return is_kept and then["n_resamples"] < now["n_resamples"] and not NOT_KEPT & set(now["intervals"])
+    return is_kept and n_before < asked.n_resamples and not NOT_KEPT & set(asked.intervals)
 
 
-def stages_of(plan: Plan, ledger: Ledger, target: str) -> Iterator[tuple[Stage, Plan]]:
-    """Yield what to add to a finished result, one stage after the other is finished, and by which plan.
+def extensions_of(target: str, ledger: Ledger, plan: Plan) -> list[Extension]:
+    """Return the extensions, each on top of the one before, by which a finished result grows into a plan.
+
+    More resamples come first, so that whatever is new is evaluated once. Then queries come before models: what is
+    added at a time is a box.
 
     Raises
     ------
     StoreError
-        If the result holds rankings that the source has no longer, or has changed; or if nothing tells. If more
-        resamples were begun to be added, and are not planned any more.
+        If the source has lost or changed rankings of the result, or nothing tells whether it has; or if more resamples
+        were partly added before and the plan does not ask for them.
     """
-    options = plan.parameters["options"]
-    before = ledger.plan()
-    if before is None:
-        return
+    if ledger.plan() == plan.parameters and ledger.extension() is None:
+        return []
     backend = open_backend(target)
-    n_before = before["options"]["n_resamples"]
-    if options["n_resamples"] <= n_before and _is_between(backend, ledger):
-        raise StoreError(
-            "this result was being given more resamples, and some of its intervals have them already",
-            where=target,
-            received=f"n_resamples={options['n_resamples']}",
-            allowed=f"more than {n_before}",
-            remedy="give the call that was interrupted, or pass overwrite=True (--overwrite) to evaluate all anew",
-        )
-    if before == plan.parameters:
-        return
-    plans = (
-        [plan]
-        if n_before == options["n_resamples"]
-        else [plan_run(plan.source, **options | {"n_resamples": n_before}), plan]
-    )
-    for planned in plans:
-        while (stage := _next_stage(backend, ledger, planned, target)) is not None:
-            yield stage, planned
-
-
-def _next_stage(backend: Store, ledger: Ledger, plan: Plan, where: str) -> Stage | None:
-    """Return what to add next to a finished result; None if it holds all that is planned."""
     root = _root_of(backend, ledger)
-    metadata = root["consolidated_metadata"]["metadata"]
-    now = _contents(backend, metadata, ledger, plan)
-    wanted = _wanted(plan)
-    _refuse_changes(now, wanted, where)
+    now, wanted = _contents(backend, root["consolidated_metadata"]["metadata"], ledger, plan), _wanted(plan)
+    is_between = not sync(backend.exists(ROOT_DOCUMENT))
+    if wanted.n_resamples < now.n_resamples + is_between:
+        raise StoreError(
+            "this result was given more resamples, and some of its intervals have them already",
+            where=target,
+            received=f"n_resamples={wanted.n_resamples}",
+            allowed=f"more than {now.n_resamples}" if is_between else f"{now.n_resamples} and more",
+            remedy="run the interrupted command again, or pass overwrite=True (--overwrite) to start over",
+        )
+    _refuse_changes(now, wanted, target)
+    extensions: list[Extension] = []
+    if now.n_resamples < wanted.n_resamples:
+        extensions.append(_more_resamples(root, plan, now, wanted, target))
+        root, now = extensions[-1].root_document, extensions[-1].contents
     for dims in ((QUERY,), (QUERY, MODEL)):
         names = _merged(now.names, wanted.names, dims)
         if names != now.names:
-            return _growth(root, plan, now, wanted, names, where)
-    return _more_resamples(root, plan, now, wanted, where) if now.n_resamples < wanted.n_resamples else None
+            extensions.append(_growth(root, plan, now, wanted, names, target))
+            root, now = extensions[-1].root_document, extensions[-1].contents
+    return extensions
 
 
 def _root_of(backend: Store, ledger: Ledger) -> Document:
-    """Return the root document of a finished result, one that does not open while it is extended included."""
+    """Return the root document of a finished result, even if it does not open while resamples are added."""
     document = get_value(backend, ROOT_DOCUMENT) or ledger.kept_root()
     return {} if document is None else dict(json.loads(document.to_bytes()))
 
 
-def _is_between(backend: Store, ledger: Ledger) -> bool:
-    """Whether a result does not open, because some of its intervals may have more resamples than others."""
-    return ledger.kept_root() is not None and not sync(backend.exists(ROOT_DOCUMENT))
-
-
-def begin(stage: Stage, target: str, ledger: Ledger) -> None:
-    """Lay out what a stage adds, unless it was begun before."""
-    if ledger.extension() == stage.identity:
-        return
-    backend = open_backend(target)
-    before = _as_buffer(_root_of(backend, ledger))
-    ledger.retire()
-    ledger.drop_records()
-    ledger.claim()
-    for key, document in stage.documents.items():
-        set_value(backend, key, document)
-    for path, name, where, values in stage.labels:
-        open_array(backend, path, name)[where] = values
-    ledger.record_digests(stage.digests)
-    if not stage.stays_open:
-        ledger.keep_root(before)
-        delete_value(backend, ROOT_DOCUMENT)
-    ledger.open_extension(stage.identity)
-
-
-def finish(stage: Stage, target: str, ledger: Ledger) -> None:
-    """Make visible what a stage has added; if the result does not open, once it has all its resamples."""
-    ledger.check()
-    backend, root_document = open_backend(target), _as_buffer(stage.root_document)
-    if stage.stays_open and _is_between(backend, ledger):
-        ledger.keep_root(root_document)
-        ledger.close(still_between=True)
-        return
-    PendingStore(target, backend, root_document).commit()
-    ledger.close()
-
-
 def _as_buffer(document: Document) -> Buffer:
-    """Return a metadata document as a store keeps it."""
     return default_buffer_prototype().buffer.from_bytes(json.dumps(document).encode())
 
 
 def _contents(backend: Store, metadata: Mapping[str, Document], ledger: Ledger, plan: Plan) -> Contents:
     names: dict[str, Names] = {}
     digests = {}
-    n_resamples = plan.parameters["options"]["n_resamples"]
+    n_resamples = plan.options.resampling.n_resamples
     for key, entry in metadata.items():
         path, _, name = key.rpartition("/")
         if name == "replicate":
@@ -211,7 +197,7 @@ def _contents(backend: Store, metadata: Mapping[str, Document], ledger: Ledger, 
             sizes = dict(zip(entry["dimension_names"], entry["shape"], strict=True))
             names[path] = {dim: _names(backend, metadata, path, dim, size) for dim, size in sizes.items()}
             recorded = ledger.digests(path)
-            if recorded is not None:  # perhaps those of a stage that was begun: what is there comes first
+            if recorded is not None:  # perhaps those of an extension that was begun: old rankings come first
                 digests[path] = recorded[tuple(map(slice, sizes.values()))]
     return Contents(names, digests, n_resamples)
 
@@ -237,12 +223,11 @@ def _wanted(plan: Plan) -> Contents:
         }
         for path, node in nodes.items()
     }
-    n_resamples = plan.parameters["options"]["n_resamples"]
-    return Contents(names, stored_digests(plan.unread), n_resamples)
+    return Contents(names, stored_digests(plan.unread), plan.options.resampling.n_resamples)
 
 
 def _merged(now: Mapping[str, Names], wanted: Mapping[str, Names], dims: Sequence[str]) -> dict[str, Names]:
-    """Return the names of a result once it has grown along some dimensions: what is there comes first."""
+    """Return the names of a result once it has grown along some dimensions: old names come first."""
     grown = {}
     for path, names in wanted.items():
         if path not in now:
@@ -255,7 +240,7 @@ def _merged(now: Mapping[str, Names], wanted: Mapping[str, Names], dims: Sequenc
 
 
 def _refuse_changes(now: Contents, wanted: Contents, where: str) -> None:
-    """Raise unless the source still has every ranking of the result, and every one as it was."""
+    """Raise unless the source still has every ranking of the result, unchanged."""
     changes = []
     for path, names in now.names.items():
         place = f"data set {path!r}: " if path else ""
@@ -265,9 +250,7 @@ def _refuse_changes(now: Contents, wanted: Contents, where: str) -> None:
             continue
         gone = {dim: [name for name in names[dim] if name not in set(new[dim])] for dim in names}
         if any(gone.values()):
-            changes += [
-                f"{place}{dim} gone: {_listed(list(map(repr, missing)))}" for dim, missing in gone.items() if missing
-            ]
+            changes += [f"{place}{dim} gone: {few(map(repr, lost))}" for dim, lost in gone.items() if lost]
             continue
         if path not in now.digests or path not in wanted.digests:
             changes.append(f"{place}stored without digests of its rankings, so nothing tells whether they are the same")
@@ -276,33 +259,27 @@ def _refuse_changes(now: Contents, wanted: Contents, where: str) -> None:
         differ = np.argwhere(wanted.digests[path][index] != now.digests[path])
         changed = [", ".join(f"{d} {names[d][i]!r}" for d, i in zip(names, at, strict=True)) for at in differ]
         if changed:
-            changes.append(f"{place}scores or labels changed of {_listed(changed)}")
+            changes.append(f"{place}scores or labels changed of {few(changed)}")
     if changes:
         raise StoreError(
             "there is something at this place already: an evaluation of other scores",
             where=where,
             received="source_digest: another; " + "; ".join(changes),
-            allowed="the scores that were evaluated, and new models, queries or data sets beside them",
-            remedy="name another place, or pass overwrite=True (--overwrite) to evaluate all anew",
+            allowed="the scores that were evaluated, and more models, queries or data sets",
+            remedy="name another place, or pass overwrite=True (--overwrite) to start over",
         )
 
 
 def _refuse_other_type(key: str, before: Any, now: Any) -> None:
-    """Raise if labels that are new would not keep their values among those that are there."""
+    """Raise if new labels would not keep their values among the old ones."""
     if before != now:
         raise StoreError(
-            "what is new is of another type than what the result holds, so it cannot be added",
+            "new labels are of another type than those of the result, so they cannot be added",
             where=f"array {key!r}",
             received=str(now),
             allowed=str(before),
-            remedy="store the scores with labels of one type, or pass overwrite=True (--overwrite) to evaluate all "
-            "anew",
+            remedy="store the scores with labels of one type, or pass overwrite=True (--overwrite) to start over",
         )
-
-
-def _listed(parts: Sequence[str]) -> str:
-    shown = ", ".join(parts[:MOST_NAMED])
-    return shown if len(parts) <= MOST_NAMED else f"{shown} and {len(parts) - MOST_NAMED} more"
 
 
 def _positions(names: Sequence[Any], chosen: Sequence[Any]) -> NDArray[np.int64]:
@@ -311,63 +288,70 @@ def _positions(names: Sequence[Any], chosen: Sequence[Any]) -> NDArray[np.int64]
 
 
 def _refuse_nested(names: Mapping[str, Names], where: str) -> None:
-    """Raise if one data set stands within another: what they have in common is written once, with the outer one."""
+    """Raise if a data set lies within another: the variables they share are stored once, with the outer one."""
     nested = [path for path in names if any(path.startswith(f"{other}/") for other in names)]
     if nested:
         raise StoreError(
-            "data sets that stand within others cannot be added to a finished result, nor grow in it",
+            "data sets within others cannot be added to a finished result, nor can they grow in it",
             where=where,
-            received=_listed(list(map(repr, nested))),
+            received=few(map(repr, nested)),
             allowed="data sets side by side",
-            remedy="name another place, or pass overwrite=True (--overwrite) to evaluate all anew",
+            remedy="name another place, or pass overwrite=True (--overwrite) to start over",
         )
 
 
-def _growth(root: Document, plan: Plan, now: Contents, wanted: Contents, names: dict[str, Names], where: str) -> Stage:
-    """Return the stage by which a result holds rankings of these names."""
+def _growth(
+    root: Document, plan: Plan, now: Contents, wanted: Contents, names: dict[str, Names], where: str
+) -> Extension:
+    """Return the extension after which a result has rankings of these names."""
     _refuse_nested(names, where)
-    blocks: list[Block] = [block for block in plan.blocks if block.path not in now.names]
+    tasks: list[Task] = [task for task in plan.tasks if task.path not in now.names]
     labels: list[Label] = []
     templates = dict(nodes_of(plan.template))
     for path, before in now.names.items():
         starts = {dim: len(before[dim]) if len(names[path][dim]) > len(before[dim]) else 0 for dim in before}
         grown = [dim for dim in starts if starts[dim]] or [dim for dim in before if names[path][dim] != before[dim]]
         if grown:
-            blocks += _blocks(root, plan, path, names[path], wanted.names[path], starts)
+            tasks += _tasks(root, plan, path, names[path], wanted.names[path], starts)
             labels += _labels(templates[path], path, names[path], wanted.names[path], starts, grown)
     digests = {
-        path: values[np.ix_(*(_positions(wanted.names[path][dim], names[path][dim]) for dim in names[path]))]
-        for path, values in wanted.digests.items()
+        path: wanted.digests[path][np.ix_(*(_positions(wanted.names[path][dim], one[dim]) for dim in one))]
+        for path, one in names.items()
+        if path in wanted.digests
     }
-    documents, new_root = _documents(root, plan, names, now.n_resamples, where)
-    return Stage(tuple(blocks), 0, documents, tuple(labels), new_root, digests)
+    contents = Contents(names, digests, now.n_resamples)
+    documents, new_root = _documents(root, plan, contents, where)
+    options = plan.parameters["options"]
+    return Extension(tuple(tasks), 0, documents, tuple(labels), root, new_root, contents, options)
 
 
-def _more_resamples(root: Document, plan: Plan, now: Contents, wanted: Contents, where: str) -> Stage:
-    """Return the stage by which every ranking has more resamples."""
-    blocks: list[Block] = []
+def _more_resamples(root: Document, plan: Plan, now: Contents, wanted: Contents, where: str) -> Extension:
+    """Return the extension after which every ranking has more resamples."""
+    tasks: list[Task] = []
     labels: list[Label] = []
     for path, names in now.names.items():
-        blocks += _blocks(root, plan, path, names, wanted.names[path], dict.fromkeys(names, 0))
+        tasks += _tasks(root, plan, path, names, wanted.names[path], dict.fromkeys(names, 0))
         labels.append((path, RESAMPLE, (slice(0, wanted.n_resamples),), np.arange(wanted.n_resamples)))
-    documents, new_root = _documents(root, plan, now.names, wanted.n_resamples, where)
-    return Stage(tuple(blocks), now.n_resamples, documents, tuple(labels), new_root, now.digests)
+    contents = Contents(now.names, now.digests, wanted.n_resamples)
+    documents, new_root = _documents(root, plan, contents, where)
+    options = plan.parameters["options"]
+    return Extension(tuple(tasks), now.n_resamples, documents, tuple(labels), root, new_root, contents, options)
 
 
-def _blocks(
+def _tasks(
     root: Document, plan: Plan, path: str, names: Names, source: Names, starts: Mapping[str, int]
-) -> Iterator[Block]:
-    """Yield the blocks from `starts` on, each within one chunk of the result, with their places in the source."""
+) -> Iterator[Task]:
+    """Yield the tasks from `starts` on, each within one chunk of the result, with their places in the source."""
     entry = root["consolidated_metadata"]["metadata"][f"{path}/n_positive".strip("/")]
     chunks = dict(zip(entry["dimension_names"], entry["chunk_grid"]["configuration"]["chunk_shape"], strict=True))
     places = {dim: _positions(source[dim], names[dim]) for dim in names}
-    steps = next((block.steps for block in plan.blocks if block.path == path), ())
+    steps = next((task.steps for task in plan.tasks if task.path == path), ())
     tiles = {dim: list(_tiles(starts[dim], len(names[dim]), chunks[dim])) for dim in names}
     for index in np.ndindex(*map(len, tiles.values())):
         region: Region = tuple((dim, *tiles[dim][i]) for dim, i in zip(tiles, index, strict=True))
         there = tuple(tuple(places[dim][start:stop].tolist()) for dim, start, stop in region)
         is_alike = all(place == tuple(range(a, b)) for place, (_, a, b) in zip(there, region, strict=True))
-        yield Block(path, region, steps, () if is_alike else there)
+        yield Task(path, region, steps, () if is_alike else there)
 
 
 def _tiles(start: int, stop: int, chunk: int) -> Iterator[tuple[int, int]]:
@@ -380,7 +364,7 @@ def _tiles(start: int, stop: int, chunk: int) -> Iterator[tuple[int, int]]:
 def _labels(
     template: xr.Dataset, path: str, names: Names, source: Names, starts: Mapping[str, int], grown: Sequence[str]
 ) -> Iterator[Label]:
-    """Yield what is written at once: the coordinates along what grows."""
+    """Yield the coordinates along the dimensions that grow."""
     for name, coordinate in template.coords.items():
         if not set(grown) & set(coordinate.dims):
             continue
@@ -391,11 +375,10 @@ def _labels(
         yield path, str(name), slices, values.astype(DATES) if values.dtype.kind == "M" else values
 
 
-def _documents(
-    root: Document, plan: Plan, names: Mapping[str, Names], n_resamples: int, where: str
-) -> tuple[dict[str, Buffer], Document]:
-    """Return the documents of all that is new or grows, and the root document that makes it visible."""
-    fresh, root_buffer = laid_out(plan.template, KIND, where)
+def _documents(root: Document, plan: Plan, contents: Contents, where: str) -> tuple[dict[str, Buffer], Document]:
+    """Return the documents of all arrays that are new or grow, and the root document that makes them visible."""
+    names = contents.names
+    fresh, root_buffer = laid_out(_only(plan.template, names), KIND, where)
     fresh_root = json.loads(root_buffer.to_bytes())
     before = root["consolidated_metadata"]["metadata"]
     metadata: dict[str, Document] = {}
@@ -404,15 +387,24 @@ def _documents(
         path = key.rpartition("/")[0]
         if key in before and entry["node_type"] == "array":
             _refuse_other_type(key, before[key]["data_type"], entry["data_type"])
-            sizes = {dim: len(values) for dim, values in names[path].items()} | {RESAMPLE: n_resamples}
+            sizes = {dim: len(values) for dim, values in names[path].items()} | {RESAMPLE: contents.n_resamples}
             dims = entry.get("dimension_names") or ()
             shape = [sizes.get(dim, n) for dim, n in zip(dims, before[key]["shape"], strict=True)]
             entry = before[key] | {"shape": shape}
         metadata[key] = entry
         if entry != before.get(key):
-            document = f"{key}/{ROOT_DOCUMENT}"  # of a group, what the root document repeats would hide its arrays
+            document = f"{key}/{ROOT_DOCUMENT}"  # a group's own document must not repeat the consolidated metadata
             documents[document] = fresh[document] if entry["node_type"] == "group" else _as_buffer(entry)
     new = tuple(f"{path}/" for path in names if f"{path}/n_positive".strip("/") not in before)
     documents |= {key: content for key, content in fresh.items() if key.startswith(new)}
     consolidated = fresh_root["consolidated_metadata"] | {"metadata": metadata}
     return documents, fresh_root | {"consolidated_metadata": consolidated}
+
+
+def _only(template: Scores, paths: Collection[str]) -> Scores:
+    """Return a template without the data sets that come with a later extension."""
+    if isinstance(template, xr.Dataset):
+        return template
+    kept = xr.DataTree.from_dict({path: node for path, node in nodes_of(template) if path in paths})
+    kept.attrs = template.attrs
+    return kept

@@ -1,16 +1,20 @@
-"""What a run has done so far: its plan, and one small record for every block that is done or has failed.
+"""The record of a run in its result store: its plan, and a small document for every task that is done or has failed.
 
-A record stands beside the blocks in the result store, written by whoever wrote the block once its last byte was there.
-So whatever is killed, what the ledger calls done is done, and a run goes on from there.
+The worker that writes a task's results records it once the last byte is there. So anything may be killed at any time:
+tasks that the ledger calls done are done, and the same call computes the others.
 
-Runs with the same plan may share a ledger: their blocks are the same, bit by bit. Another plan, or the same one from
-the beginning, is another ledger in the same place. So each has a random token. Every task compares it with its own
-before it writes a block and after it has recorded it; and records carry it in their names, so that none counts in
-another ledger.
+Runs with the same plan may share a ledger, because their results are bit-for-bit identical. Another plan, or the same
+plan started over, gets another ledger in the same place. So each ledger has a random token. Every task compares it
+with its own before it writes results and after it has recorded them; and the names of records contain it, so that no
+record counts in another ledger.
+
+The token also names the plan. A run claims an empty place by it before it lays out the result there, and if it is
+killed meanwhile, a run with the same plan lays out the same result again. The plan itself is written last.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import time
@@ -41,40 +45,39 @@ class Ledger:
     backend : zarr store
         The store of the result.
     token : str, optional
-        Of the ledger that a run started with; none: of the one that is there.
+        The token that a run started with; by default, the ledger is the one in the store.
     """
 
     def __init__(self, backend: Store, token: str | None = None) -> None:
         self._backend = backend
         self._token = token
 
-    def open(self, plan: Mapping[str, Any], root_document: Buffer) -> None:
-        """Start the ledger of a new run: its plan, last, says that all that stands beside it is complete."""
-        if self._token is None:
-            self.claim()
-        self.check()
-        set_value(self._backend, ROOT, root_document)
-        self._write(PLAN, plan)
-
-    def reserve(self) -> str:
-        """Return the token by which :meth:`claim` will take a place, for tasks that start before."""
-        self._token = uuid4().hex
-        return self._token
-
-    def claim(self) -> None:
-        """Take an empty place, before anything is laid out there: of runs that start at once, one.
+    def claim(self, identity: str) -> None:
+        """Take a place for runs of a plan, before anything is laid out there.
 
         Raises
         ------
         OtherRunError
-            If another run was first.
+            If a run with another plan was first.
         """
-        self._token = self._token or uuid4().hex
-        sync(self._backend.set_if_not_exists(TOKEN, _buffer(self._token.encode())))
+        sync(self._backend.set_if_not_exists(TOKEN, _buffer(f"{uuid4().hex}-{identity}".encode())))
+        token = self.token()
+        if not token.endswith(f"-{identity}"):
+            raise self._other_run()
+        self._token = token
+
+    def is_claimed_for(self, identity: str) -> bool:
+        """Return whether runs of this plan have the place."""
+        return self.token().endswith(f"-{identity}")
+
+    def open(self, plan: Mapping[str, Any], root_document: Buffer) -> None:
+        """Start the ledger of a result that is laid out."""
         self.check()
+        set_value(self._backend, ROOT, root_document)
+        self.change_plan(plan)
 
     def join(self) -> str:
-        """Return the token of this ledger, for the tasks of a run; what is read and recorded from now on is its own.
+        """Return the token of this ledger for the tasks of a run, and keep to it.
 
         Raises
         ------
@@ -86,7 +89,7 @@ class Ledger:
         return self._token
 
     def token(self) -> str:
-        """Return what tells this ledger from every other in the same place; empty once all is done."""
+        """Return the token in the store; empty once the run is finished."""
         document = self._read(TOKEN)
         return "" if document is None else document.to_bytes().decode()
 
@@ -96,49 +99,39 @@ class Ledger:
         Raises
         ------
         OtherRunError
-            If another run has finished it, or has started anew in its place.
+            If another run has finished it, or has started over in its place.
         """
         if self._token is not None and self.token() != self._token:
-            raise OtherRunError(
-                "this place belongs to another run by now, so this one writes nothing more",
-                where=str(self._backend),
-                remedy="let the other one finish, or stop it; then give the command again, with overwrite=True "
-                "(--overwrite) to start from the beginning",
-            )
+            raise self._other_run()
 
-    def is_open(self) -> bool:
-        """Whether all that stands beside a reserved ledger is complete.
-
-        Raises
-        ------
-        OtherRunError
-            If another run has taken the place, or has finished there.
-        """
-        is_complete = self.plan() is not None
-        if is_complete or self.token():
-            self.check()
-        return is_complete
+    def _other_run(self) -> OtherRunError:
+        return OtherRunError(
+            "this place now belongs to another run, so this one writes nothing more",
+            where=str(self._backend),
+            remedy="let the other run finish, or stop it; then run the same command again, with overwrite=True "
+            "(--overwrite) to start over",
+        )
 
     def plan(self) -> dict[str, Any] | None:
-        """Return the plan of the run that wrote, or is to write, this store; None if there is none."""
+        """Return the plan of the run that has written or is writing this store; None if there is none."""
         document = self._read(PLAN)
         return None if document is None else dict(json.loads(document.to_bytes()))
 
     def root_document(self) -> Buffer | None:
-        """Return the document that makes the store open, once all blocks are done."""
+        """Return the document that makes the store open once all tasks are done; None if they are."""
         return self._read(ROOT)
 
     def change_plan(self, plan: Mapping[str, Any]) -> None:
-        """Record by which plan the finished result would be what it has become."""
+        """Record the plan that a result has, or will have, when it is finished."""
         self._write(PLAN, plan)
 
     def extension(self) -> str | None:
-        """Return what tells which extension of a finished result is under way; None if none is."""
+        """Return the identity of the extension that is under way; None if none is."""
         document = self._read(EXTENSION)
         return None if document is None else document.to_bytes().decode()
 
     def open_extension(self, identity: str) -> None:
-        """Start to extend a finished result: all that an extension needs is in its place."""
+        """Start to extend a finished result, once the extension is laid out."""
         set_value(self._backend, EXTENSION, _buffer(identity.encode()))
 
     def keep_root(self, root_document: Buffer) -> None:
@@ -155,46 +148,43 @@ class Ledger:
         return None if document is None else np.load(io.BytesIO(document.to_bytes()), allow_pickle=False)
 
     def record_digests(self, digests: Mapping[str, NDArray[np.uint64]]) -> None:
-        """Record the digests of the rankings that the result is made, or to be made, of."""
+        """Record the digests of the rankings of a result."""
         for path, values in digests.items():
             content = io.BytesIO()
             np.save(content, values, allow_pickle=False)
             set_value(self._backend, _digests_key(path), _buffer(content.getvalue()))
 
-    def record_done(self, block: int, facts: Mapping[str, Any]) -> None:
-        """Record that a block is complete; raises as :meth:`check`."""
-        self._record(DONE, block, facts)
+    def record_done(self, task: int, facts: Mapping[str, Any]) -> None:
+        """Record that a task is done; raises as :meth:`check`."""
+        self._record(DONE, task, facts)
 
-    def record_failure(self, block: int, facts: Mapping[str, Any]) -> None:
-        """Record that a block could not be computed, and why; raises as :meth:`check`."""
-        self._record(FAILED, block, facts)
+    def record_failure(self, task: int, facts: Mapping[str, Any]) -> None:
+        """Record that a task has failed, and why; raises as :meth:`check`."""
+        self._record(FAILED, task, facts)
 
     def done(self) -> set[int]:
-        """Return the numbers of the blocks that are complete."""
-        return self._blocks(DONE)
+        """Return the numbers of the tasks that are done."""
+        return self._tasks(DONE)
 
     def failures(self) -> dict[int, dict[str, Any]]:
-        """Return the records of the blocks that have failed and were not done since."""
-        records = {n: self._read(self._key(FAILED, n)) for n in sorted(self._blocks(FAILED) - self.done())}
+        """Return the records of the tasks that have failed and were not done since."""
+        records = {n: self._read(self._key(FAILED, n)) for n in sorted(self._tasks(FAILED) - self.done())}
         return {number: json.loads(record.to_bytes()) for number, record in records.items() if record is not None}
 
     def retire(self) -> None:
-        """Stop the runs of this ledger: nothing that they write from now on counts."""
+        """Stop the runs of this ledger: anything that they write from now on does not count."""
         delete_value(self._backend, TOKEN)
         self._token = None
 
-    def close(self, *, still_between: bool = False) -> None:
-        """Drop the records of single blocks: the plan stays with the finished result.
-
-        So does the root document that is kept of a result that is still to be given more resamples.
-        """
-        for key in (ROOT, EXTENSION) if still_between else (ROOT, EXTENSION, BEFORE):  # first: then all is done
+    def close(self) -> None:
+        """Drop everything but the plan and the digests, which stay with the finished result."""
+        for key in (ROOT, EXTENSION, BEFORE):  # without them, the result counts as finished
             delete_value(self._backend, key)
         self.retire()
         self.drop_records()
 
     def drop_records(self) -> None:
-        """Drop the records of single blocks, unless others keep writing there: they count in no other ledger."""
+        """Drop the records of tasks; those that others keep writing there count in no other ledger."""
         for folder in (DONE, FAILED):
             for pause in (0.0, 0.01, 0.1):  # another run that has ended may be dropping them, too
                 time.sleep(pause)
@@ -202,24 +192,27 @@ class Ledger:
                     sync(self._backend.delete_dir(folder))
                     break
 
-    def _record(self, folder: str, block: int, facts: Mapping[str, Any]) -> None:
-        self._write(self._key(folder, block), facts)
+    def _record(self, folder: str, task: int, facts: Mapping[str, Any]) -> None:
+        self._write(self._key(folder, task), facts)
         try:
             self.check()
         except OtherRunError:
-            delete_value(self._backend, self._key(folder, block))  # whose ledger this is now will not
+            delete_value(self._backend, self._key(folder, task))  # the new owner of the place will not
             raise
 
-    def _key(self, folder: str, block: int) -> str:
-        return f"{folder}/{block}-{self.token() if self._token is None else self._token}"
+    def _key(self, folder: str, task: int) -> str:
+        return f"{folder}/{task}-{self._owner()}"
 
-    def _blocks(self, folder: str) -> set[int]:
-        owner = self.token() if self._token is None else self._token
+    def _tasks(self, folder: str) -> set[int]:
+        owner = self._owner()
         records = (name.partition("-") for name in self._names(folder))
         return {int(number) for number, _, token in records if token == owner}
 
+    def _owner(self) -> str:
+        return self.token() if self._token is None else self._token
+
     def _write(self, key: str, document: Mapping[str, Any]) -> None:
-        set_value(self._backend, key, _buffer(json.dumps(document, sort_keys=True).encode()))
+        set_value(self._backend, key, _buffer(_encoded(document)))
 
     def _read(self, key: str) -> Buffer | None:
         try:
@@ -241,19 +234,28 @@ def _digests_key(path: str) -> str:
     return f"{FOLDER}/digests/{path}.npy" if path else f"{FOLDER}/digests.npy"
 
 
+def identity_of(plan: Mapping[str, Any]) -> str:
+    """Return a digest that tells a plan from others."""
+    return hashlib.sha256(_encoded(plan)).hexdigest()
+
+
+def _encoded(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True).encode()
+
+
 def _buffer(content: bytes) -> Buffer:
     return default_buffer_prototype().buffer.from_bytes(content)
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Say in which entries two plans differ; of their options, in which."""
+    """Describe each difference between two plans and their options."""
     names = differing(before, now)
     before, now = _flat(before), _flat(now)
     return [f"{name}: {before.get(name)!r}, now {now.get(name)!r}" for name in names]
 
 
 def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return the names of the entries, options among them, in which two plans differ."""
+    """Return the names of the entries, options included, in which two plans differ."""
     before, now = _flat(before), _flat(now)
     return [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
 

@@ -1,4 +1,4 @@
-"""Hand out calls to workers, few at a time, and collect what they return."""
+"""Submit calls to workers, a few at a time, and collect what they return."""
 
 from __future__ import annotations
 
@@ -8,39 +8,19 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from distributed import Client, Future, KilledWorker, as_completed
 from distributed.scheduler import NoWorkerError
 
 from aucpr_dask.errors import ClusterError
 
-if TYPE_CHECKING:
-    pass
+CALLS_PER_THREAD = 4  # in flight
+LEAST_IN_FLIGHT = 64  # even for few workers: adaptive clusters ask for more workers when calls wait
+LEAST_REFILL = 1 / 4  # of the calls in flight: the scheduler takes several at once more cheaply
+SECONDS_BETWEEN_COUNTS = 1.0  # of the workers' threads
 
-BLOCKS_AHEAD = 4  # tasks in flight per worker thread
-
-LEAST_AHEAD = 64  # tasks in flight, however few the workers: by what waits, a cluster that adapts asks for more
-
-SENT_AT_ONCE = 1 / 4  # of the tasks in flight, at least
-
-SECONDS_BETWEEN_COUNTS = 1.0  # of the threads there are
-
-
-class _Threads:
-    """How many threads the workers have: asked again now and then, because workers come and go."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._count = 0
-        self._asked = -math.inf
-
-    def count(self) -> int:
-        """Return their number."""
-        if time.monotonic() > self._asked + SECONDS_BETWEEN_COUNTS:
-            self._count = sum(self._client.nthreads().values())
-            self._asked = time.monotonic()
-        return self._count
+Call = tuple[int, tuple[Any, ...]]  # number and arguments
 
 
 def as_they_finish(
@@ -50,82 +30,123 @@ def as_they_finish(
     *,
     retries: int = 0,
     keep_going: bool = False,
-    meanwhile: Callable[[], None] | None = None,
 ) -> Iterator[tuple[int, Any]]:
-    """Run calls of a function on the workers, few at a time, and yield the number of each call and its result.
+    """Run calls of a function on the workers, and yield the number of each call and its result as it finishes.
 
-    A call that raises is tried again so often; then its error is raised, or yielded in place of a result if the others
-    are to go on. Workers that die take all that waits on them along, so a call whose workers died, however often, is
-    tried once more when nothing else is under way: only if they die then, too, was it the call. What is to be done
-    meanwhile is done here, once the first calls are on their way.
+    A call that raises is tried again up to `retries` times. Then its error is raised, or yielded in place of a result
+    if `keep_going`.
     """
-    threads = _Threads(client)
-    waiting = enumerate(calls)
-    unfinished: dict[Future[Any], tuple[int, tuple[Any, ...]]] = {}
-    suspects: list[tuple[int, tuple[Any, ...]]] = []
-
-    def submit(batch: list[tuple[int, tuple[Any, ...]]]) -> list[Future[Any]]:
-        arguments = zip(*(call[1] for call in batch), strict=True)
-        futures = client.map(function, *arguments, pure=False, retries=retries) if batch else []
-        unfinished.update(zip(futures, batch, strict=True))
-        return futures
-
-    def fill() -> list[Future[Any]]:
-        """Fill up what is in flight, as workers come and go: several at a time, which costs the scheduler less."""
-        if client.status != "running":
-            return []  # what is in flight will tell
-        ahead = max(LEAST_AHEAD, BLOCKS_AHEAD * threads.count())
-        room = ahead - len(unfinished)
-        return submit(list(islice(waiting, room))) if room >= SENT_AT_ONCE * ahead else []
-
+    window = _Window(client, function, calls, retries=retries, keep_going=keep_going)
     try:
-        with explaining_losses(client):
-            running = as_completed(fill(), client.loop)
-        if meanwhile is not None:
-            meanwhile()
-        alone = False
-        while unfinished or suspects:
-            with explaining_losses(client):
-                if not unfinished:
-                    alone = True
-                    running.update(submit([suspects.pop(0)]))
-                future = next(running)
-                call = unfinished.pop(future)
-                try:
-                    result = _result_of(future)
-                except Exception as error:
-                    if future.status != "error" or isinstance(error, NoWorkerError):
-                        raise
-                    if isinstance(error, KilledWorker) and not alone:
-                        suspects.append(call)
-                        running.update(fill())
-                        continue
-                    if not keep_going:
-                        raise
-                    result = error
-                running.update(fill())
-            yield call[0], result
+        yield from window.outcomes()
     finally:
-        if unfinished:  # after a failure: someone else's client lives on
-            client.cancel(list(unfinished))  # of nothing, the scheduler would tell all, and trip over who just joins
+        window.cancel()
+
+
+class _Window:
+    """The calls in flight: enough for all workers, few enough for the scheduler.
+
+    Workers that die take down all calls that wait on them. A call whose workers died is therefore a suspect: it is
+    tried once more when nothing else is in flight, and only if the workers die again was it to blame.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        function: Callable[..., Any],
+        calls: Iterable[tuple[Any, ...]],
+        *,
+        retries: int,
+        keep_going: bool,
+    ) -> None:
+        self._client, self._function, self._retries, self._keep_going = client, function, retries, keep_going
+        self._waiting: Iterator[Call] = enumerate(calls)
+        self._in_flight: dict[Future[Any], Call] = {}
+        self._suspects: list[Call] = []
+        self._finished = as_completed([], client.loop)
+        self._n_threads, self._counted = 0, -math.inf
+
+    def outcomes(self) -> Iterator[tuple[int, Any]]:
+        """Yield the number and the result or error of each call."""
+        self._refill()
+        while self._in_flight:
+            call, outcome = self._next()
+            self._refill()
+            if isinstance(outcome, KilledWorker):
+                self._suspects.append(call)
+            else:
+                yield call[0], outcome
+        if next(self._waiting, None) is not None:
+            raise _lost(self._client, "the client is no longer running")
+        for suspect in self._suspects:
+            with explaining_losses(self._client):
+                self._submit([suspect])
+            _, outcome = self._next(is_alone=True)
+            yield suspect[0], outcome
+
+    def cancel(self) -> None:
+        """Cancel the calls in flight, after a failure: the client may belong to someone else."""
+        if self._in_flight:  # an empty cancellation would still be sent to all clients, and fail for one just joining
+            self._client.cancel(list(self._in_flight))
+
+    def _refill(self) -> None:
+        """Submit waiting calls as workers come and go, several at a time."""
+        if self._client.status != "running":
+            return  # the calls in flight tell why
+        with explaining_losses(self._client):
+            most = max(LEAST_IN_FLIGHT, CALLS_PER_THREAD * self._threads())
+            room = most - len(self._in_flight)
+            batch = list(islice(self._waiting, room)) if room >= LEAST_REFILL * most else []
+            if batch:
+                self._submit(batch)
+
+    def _submit(self, batch: list[Call]) -> None:
+        arguments = zip(*(arguments for _, arguments in batch), strict=True)
+        futures = self._client.map(self._function, *arguments, pure=False, retries=self._retries)
+        self._in_flight.update(zip(futures, batch, strict=True))
+        self._finished.update(futures)
+
+    def _next(self, *, is_alone: bool = False) -> tuple[Call, Any]:
+        """Wait for a call to finish, and return its result, or its error if that is not the end of all."""
+        with explaining_losses(self._client):
+            future = next(self._finished)
+            call = self._in_flight.pop(future)
+            try:
+                return call, _result_of(future)
+            except Exception as error:
+                is_suspect = isinstance(error, KilledWorker) and not is_alone
+                is_own = future.status == "error" and not isinstance(error, NoWorkerError)
+                if is_own and (is_suspect or self._keep_going):
+                    return call, error
+                raise
+
+    def _threads(self) -> int:
+        """Count the workers' threads, now and then."""
+        if time.monotonic() > self._counted + SECONDS_BETWEEN_COUNTS:
+            self._n_threads, self._counted = sum(self._client.nthreads().values()), time.monotonic()
+        return self._n_threads
 
 
 def _result_of(future: Future[Any]) -> Any:
-    """Return what a call returned, or raise its error; nothing need come from the worker to know that it is None."""
+    """Return the result of a call, or raise its error; a result of None is known without asking the worker."""
     return None if future.status == "finished" and future.type is type(None) else future.result()
 
 
 @contextmanager
 def explaining_losses(client: Client) -> Iterator[None]:
-    """Say what it means that the scheduler or the last worker is lost."""
+    """Explain errors that mean the loss of the scheduler or of the last worker."""
     try:
         yield
     except (CancelledError, NoWorkerError, OSError) as error:
         if isinstance(error, OSError) and client.status == "running":
             raise
-        raise ClusterError(
-            "no worker is left" if isinstance(error, NoWorkerError) else "the connection to the scheduler was lost",
-            where=getattr(client.scheduler, "address", None),
-            received=str(error),
-            remedy="what is done is kept: when there is a cluster again, give the same command",
-        ) from error
+        raise _lost(client, str(error), is_scheduler=not isinstance(error, NoWorkerError)) from error
+
+
+def _lost(client: Client, received: str, *, is_scheduler: bool = True) -> ClusterError:
+    return ClusterError(
+        "the connection to the scheduler was lost" if is_scheduler else "no worker is left",
+        where=getattr(client.scheduler, "address", None),
+        received=received,
+        remedy="finished tasks are kept: start a cluster and run the same command again",
+    )

@@ -1,64 +1,71 @@
-"""The tasks of a run: what workers do."""
+"""The work of one task, as a worker does it: read, evaluate, write, record."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Coroutine
-from concurrent.futures import CancelledError
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 import zarr
-from distributed import get_worker
+from zarr.abc.store import Store
 from zarr.core.sync import sync
 
 from aucpr_dask.errors import AucprError, OtherRunError, UnreachableError
 from aucpr_dask.evaluation.api import evaluate_part
 from aucpr_dask.runs.ledger import Ledger
-from aucpr_dask.runs.planning import Block
+from aucpr_dask.runs.planning import Task
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import QUERY, RESAMPLE
 from aucpr_dask.scores.store import open_unread, opened_node
-from aucpr_dask.storage.stores import (
-    Scores,
-    open_array,
-    open_arrays,
-    open_backend,
-)
+from aucpr_dask.storage.stores import Scores, open_array, open_arrays, open_backend
 from aucpr_dask.storage.whole_chunks import ChunkReader, write_chunk
 
-if TYPE_CHECKING:
-    pass
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.5  # seconds between looks whether it is laid out
+@dataclass(frozen=True)
+class Assignment:
+    """What all tasks submitted together have in common.
 
-PATIENCE = 600.0  # seconds to wait for that: of ten thousand data sets on slow storage, it takes minutes
+    Parameters
+    ----------
+    source, target : str
+        Where scores are read, and where results are written.
+    run_id : str
+        Workers keep stores open for the tasks of one run: between runs, a store may be replaced.
+    token : str
+        Of the ledger.
+    options : EvaluationOptions
+    first_resample : int
+        The first resample to draw; the replicates of earlier ones are in the result.
+    """
+
+    source: str
+    target: str
+    run_id: str
+    token: str
+    options: EvaluationOptions
+    first_resample: int
 
 
-def evaluate_block(
-    number: int, block: Block, source: str, target: str, run_id: str, token: str, options: dict[str, Any]
-) -> AucprError | None:
-    """Evaluate one block of a score store into its region of a result store, and record it: the task of a run.
+def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError | None:
+    """Evaluate one task into its region of the result, and record it.
 
-    What is wrong with the data, or that the result is another run's by now, is returned and not raised: trying again
-    would not help.
+    Errors that another try would not fix are returned, not raised: bad data, or a place that now belongs to another
+    run.
     """
     started = time.monotonic()
-    ledger = Ledger(_target_backend(target, run_id), token)
+    target, run_id, first = assignment.target, assignment.run_id, assignment.first_resample
+    ledger = Ledger(_target_backend(target, run_id), assignment.token)
     try:
-        dataset = _source_node(source, block.path, run_id)
-        first = options.get("first_resample", 0)
-        asked = EvaluationOptions.of(**{name: value for name, value in options.items() if name != "first_resample"})
-        known = zarr.Array(_target_arrays(target, block.path, ("replicate",), run_id)["replicate"]) if first else None
-        result = _evaluated(dataset, _score_reader(source, block.path, run_id), block, asked, first, known)
-        _await_layout(target, run_id, token)
+        result = _evaluated(task, assignment)
         ledger.check()  # at the last moment
-        slices = block.slices | {RESAMPLE: slice(first, None)}
-        arrays = _target_arrays(target, block.path, tuple(result), run_id)
+        slices = task.slices | {RESAMPLE: slice(first, None)}
+        arrays = _target_arrays(target, task.path, tuple(result), run_id)
         writes = []
         for name, variable in result.items():
             region = tuple(slices.get(str(dim), slice(None)) for dim in variable.dims)
@@ -74,82 +81,71 @@ def evaluate_block(
         raise
     except AucprError as error:
         with suppress(OtherRunError):
-            _await_layout(target, run_id, token)
             ledger.record_failure(number, {"error": str(error)})
         return error
     return None
 
 
-@lru_cache(maxsize=8)
-def _await_layout(target: str, run_id: str, token: str) -> None:
-    """Wait, once per process and run, until the result is laid out: the first blocks are handed out before.
-
-    Raises
-    ------
-    OtherRunError
-        If the place is another run's.
-    CancelledError
-        If nobody waits for the block any more.
-    """
-    ledger, worker = Ledger(_target_backend(target, run_id), token), get_worker()
-    task = worker.state.tasks[worker.get_current_task()]
-    pause, until = SHORTEST_PAUSE, time.monotonic() + PATIENCE
-    while not ledger.is_open():
-        if task.state == "cancelled":
-            raise CancelledError(task.key)
-        if time.monotonic() > until:
-            ledger.check()
-        time.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
-
-
 async def _end_all(writes: list[Coroutine[Any, Any, None]]) -> None:
-    """Write to several arrays at once: one after another, each waits for the storage. Returns when all have ended."""
+    """Write to several arrays at once, and return when all writes have ended, even if one fails."""
     for outcome in await asyncio.gather(*writes, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome
 
 
-def _evaluated(
-    dataset: xr.Dataset,
-    reader: ChunkReader,
-    block: Block,
-    options: EvaluationOptions,
-    first_resample: int = 0,
-    known: Any = None,
-) -> dict[str, xr.Variable]:
-    """Evaluate a block, one of its parts after another; of replicates, perhaps the first are known."""
+def _evaluated(task: Task, assignment: Assignment) -> dict[str, xr.Variable]:
+    """Evaluate the parts of a task one after another, and put their results together."""
+    source, target, run_id = assignment.source, assignment.target, assignment.run_id
+    dataset, reader = _source_node(source, task.path, run_id), _score_reader(source, task.path, run_id)
+    known = _target_arrays(target, task.path, ("replicate",), run_id) if assignment.first_resample else {}
     whole: dict[str, xr.Variable] = {}
-    for part in block.parts():
+    for part in task.parts():
         here = dataset.isel(part.in_source)
         region = [part.in_source.get(str(dim), slice(0, size)) for dim, size in dataset["score"].sizes.items()]
         if (chunk := reader.read(region)) is not None:
             here = here.assign(score=(here["score"].dims, chunk))
-        if known is not None:
-            dims = known.metadata.dimension_names
-            slices = part.slices | {RESAMPLE: slice(first_resample)}
-            here = here.assign(replicate=(dims, known[tuple(slices.get(dim, slice(None)) for dim in dims)]))
-        result = evaluate_part(here, block.path, options, first_resample)
-        if part == block:
+        if known:
+            here = here.assign(replicate=_read(known["replicate"], part, assignment.first_resample))
+        result = evaluate_part(here, task.path, assignment.options, assignment.first_resample)
+        if part == task:
             return result
-        place = block.place_of(part)
+        place = task.place_of(part)
         for name, array in result.items():
             if name not in whole:
-                shape = [block.sizes.get(str(dim), size) for dim, size in array.sizes.items()]
+                shape = [task.sizes.get(str(dim), size) for dim, size in array.sizes.items()]
                 whole[name] = xr.Variable(array.dims, np.empty(shape, array.dtype))
             whole[name][{dim: place[str(dim)] for dim in array.dims if dim in place}] = array
     return whole
 
 
+def _read(replicates: zarr.AsyncArray[Any], part: Task, n_resamples: int) -> tuple[Any, Any]:
+    """Read the first replicates of a part from the result."""
+    dims = replicates.metadata.dimension_names
+    slices = part.slices | {RESAMPLE: slice(n_resamples)}
+    return dims, zarr.Array(replicates)[tuple(slices.get(dim, slice(None)) for dim in dims)]
+
+
+# Opened once per process and run: between runs, a store may be replaced.
+
+
 @lru_cache(maxsize=8)
-def _target_backend(target: str, run_id: str) -> Any:
-    """Open the result once per process and run."""
+def _target_backend(target: str, run_id: str) -> Store:
     return open_backend(target)
+
+
+@lru_cache(maxsize=64)
+def _target_arrays(target: str, path: str, names: tuple[str, ...], run_id: str) -> dict[str, zarr.AsyncArray[Any]]:
+    return open_arrays(_target_backend(target, run_id), path, names)
+
+
+@lru_cache(maxsize=2)
+def _source_tree(source: str, run_id: str) -> Scores:
+    return open_unread(source)
 
 
 @lru_cache(maxsize=8)
 def _source_node(source: str, path: str, run_id: str) -> xr.Dataset:
-    """Open one data set of the source once per process and run: between runs a store may be replaced."""
+    """Open one data set: to find one of a thousand takes a second."""
     dataset = opened_node(_source_tree(source, run_id), path)
     if QUERY in dataset.dims and QUERY not in dataset.indexes:  # their numbers are names, by which they are resampled
         dataset = dataset.assign_coords({QUERY: np.arange(dataset.sizes[QUERY])})
@@ -158,17 +154,4 @@ def _source_node(source: str, path: str, run_id: str) -> xr.Dataset:
 
 @lru_cache(maxsize=8)
 def _score_reader(source: str, path: str, run_id: str) -> ChunkReader:
-    """Open the scores themselves once per process and run."""
     return ChunkReader(open_array(open_backend(source, read_only=True), path, "score"))
-
-
-@lru_cache(maxsize=2)
-def _source_tree(source: str, run_id: str) -> Scores:
-    """Open the source once per process and run: of a thousand data sets, to find one takes a second."""
-    return open_unread(source)
-
-
-@lru_cache(maxsize=64)
-def _target_arrays(target: str, path: str, names: tuple[str, ...], run_id: str) -> dict[str, zarr.AsyncArray[Any]]:
-    """Open the arrays of a data set of the result once per process and run."""
-    return open_arrays(_target_backend(target, run_id), path, names)

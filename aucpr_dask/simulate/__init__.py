@@ -1,4 +1,4 @@
-"""Simulated score data sets of known area, and studies of how estimators and intervals fare on them."""
+"""Simulate score data sets of known area, and try estimators and intervals on them."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Simulated score data sets whose true precision-recall curve and area are known.
+"""Simulate score data sets whose true precision-recall curve and area are known.
 
 A scenario is a pair of distributions, one of the scores of positives and one of the scores of
 negatives. Let a share ``t`` of the positives lie above a threshold, and a share ``f(t)`` of the
@@ -25,7 +25,7 @@ from scipy.integrate import quad
 from scipy.special import betainc, betaincc, betaincinv, betaln, expit, logit, ndtr, ndtri
 
 from aucpr_dask.errors import ChunkError, InvalidInputError
-from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.checks import choose, fraction, whole_number
 from aucpr_dask.schema.variables import ITEM, MODEL, SCORE_VARIABLES
 from aucpr_dask.storage.stores import chunk_shape
 
@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 N_POSITIVE = ("exact", "binomial")
 DTYPES = ("float32", "float64")
 
-_SCORES, _LABELS = 0, 1  # what a simulation's streams are drawn for
+_SCORES, _LABELS = 0, 1  # each simulation has a random stream for either
 
 # The area is integrated over the log odds of recall, on which tails of every kind decay exponentially.
 _END = 60.0  # recalls nearer to 0 or 1 hold less than 1e-26 of the area
@@ -80,8 +80,8 @@ class Scenario(ABC):
     ) -> xr.Dataset:
         """Sample score data sets, lazily: each model of the Dataset is one simulation.
 
-        Every simulation has streams of its own, keyed by (seed, number of the simulation). So the numbers
-        are the same to the bit for every chunking, and more simulations extend a run.
+        The random streams of a simulation are keyed by the seed and the number of the simulation. So the numbers are
+        bit-for-bit identical for every chunking, and do not depend on the number of simulations.
 
         Parameters
         ----------
@@ -92,27 +92,27 @@ class Scenario(ABC):
         n_simulations : int
             How many simulations.
         n_positive : {"exact", "binomial"}
-            Whether every simulation has ``round(n_items * prevalence)`` positives, which are then the same
-            items (the estimators do not mind); or every item is positive with probability `prevalence`.
+            Whether every simulation has ``round(n_items * prevalence)`` positives, always the same items; or every
+            item is positive with probability `prevalence`.
         seed : int
             Not negative.
         chunks : "auto", int or tuple of int
             Simulations in a Dask chunk; ``"auto"`` makes chunks of about 32 MiB.
         dtype : {"float64", "float32"}
-            Type of the scores; float32 scores are the float64 scores, rounded.
+            Type of the scores; float32 scores are rounded float64 scores.
         name : str, optional
-            Start of the labels of the simulations; the name of the scenario by default.
+            Prefix of the labels of the simulations; by default, the name of the scenario.
 
         Returns
         -------
         xarray.Dataset
-            ``score(model, item)``, Dask-backed; ``label(item)`` in memory if exact, ``label(model, item)``,
+            ``score(model, item)``, Dask-backed, and ``label(item)`` in memory if exact, or ``label(model, item)``,
             Dask-backed, if binomial.
 
         Raises
         ------
         InvalidInputError
-            If an argument is not allowed, or an exact sample would have items of one class only.
+            If an argument is not allowed, or an exact sample would lack positives or negatives.
         ChunkError
             If `chunks` do not fit `n_simulations`.
 
@@ -124,10 +124,10 @@ class Scenario(ABC):
         >>> print(f"{float(estimates.mean()):.2f}, truly {ap.simulate.binormal().area(0.1):.2f}")
         0.29, truly 0.29
         """
-        n_items = _whole(n_items, "n_items", at_least=1)
-        n_simulations = _whole(n_simulations, "n_simulations", at_least=1)
-        seed = _whole(seed, "seed", at_least=0)
-        prevalence = _fraction(prevalence, "prevalence")
+        n_items = whole_number(n_items, "n_items", 1)
+        n_simulations = whole_number(n_simulations, "n_simulations", 1)
+        seed = whole_number(seed, "seed", 0)
+        prevalence = fraction(prevalence, "prevalence")
         choose(N_POSITIVE, n_positive, "n_positive")
         kind = _float_type(dtype)
         name = type(self).__name__ if name is None else name
@@ -166,7 +166,7 @@ class Scenario(ABC):
         return scores
 
     def curve(self, recall: Any, prevalence: Any) -> Any:
-        """Compute the precision of the true curve, ``p t / (p t + (1 - p) f(t))``; its limit at recall 0.
+        """Compute the precision of the true curve, ``p t / (p t + (1 - p) f(t))``, or its limit at recall 0.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class Scenario(ABC):
         return _map(precision_at, recall, prevalence, scenario=self)
 
     def roc(self, false_positive_rate: Any) -> Any:
-        """Compute the recall of the true ROC curve; the highest where the curve is vertical.
+        """Compute the recall of the true ROC curve, the highest where the curve is vertical.
 
         Parameters
         ----------
@@ -228,7 +228,7 @@ class Scenario(ABC):
         Returns
         -------
         float
-            The area under the true precision-recall curve; the quadrature stops at an error of 1e-11 of it, or 1e-13.
+            The area under the true precision-recall curve, with a relative error of about 1e-11.
 
         Raises
         ------
@@ -240,7 +240,7 @@ class Scenario(ABC):
         >>> [round(scenario.area(0.1), 10) for scenario in (binormal(), bibeta(), offset_uniform())]
         [0.2928356435, 0.8095867743, 0.6579052873]
         """
-        prevalence = _fraction(prevalence, "prevalence")
+        prevalence = fraction(prevalence, "prevalence")
 
         def integrand(log_odds: float) -> float:
             recall = expit(log_odds)
@@ -293,7 +293,7 @@ class binormal(Scenario):
 
     def _negatives_per_positive_at_the_top(self) -> float:
         if self.sigma != 1:
-            return 0.0 if self.sigma > 1 else math.inf  # the wider distribution has the top to itself
+            return 0.0 if self.sigma > 1 else math.inf  # only the wider distribution reaches the top
         return 1.0 if self.mu == 0 else 0.0 if self.mu > 0 else math.inf
 
     def _draw(self, random: np.random.Generator, is_positive: NDArray[np.bool_]) -> Floats:
@@ -307,8 +307,7 @@ class bibeta(Scenario):
 
     With I the regularised incomplete beta function, the false positive rate at recall t is
     ``f(t) = 1 - I(s; negative_a, negative_b)`` at the score s where ``1 - I(s; positive_a, positive_b) = t``.
-    With shapes far below 1, scores stand nearer to 0 or 1 than floats can tell, and a sample has ties
-    that the true curve does not know.
+    With shapes far below 1, many scores round to 0 or 1, and a sample has ties that the true curve does not have.
 
     Parameters
     ----------
@@ -373,7 +372,7 @@ class offset_uniform(Scenario):
     Parameters
     ----------
     gamma : float
-        Shift of the positives; from 1 they are separate from the negatives, below -1 separate and last.
+        Shift of the positives; from 1 they all rank first, below -1 they all rank last.
 
     References
     ----------
@@ -455,7 +454,7 @@ def _precision(scenario: Scenario, recall: Any, prevalence: Any) -> Any:
 def _share_above(share: Any, source: tuple[float, float], target: tuple[float, float]) -> Any:
     """Return the share of a beta distribution above the score that `share` of another one exceed.
 
-    Near 1 the distance of the score from 1 is exact where the score itself is not; hence two branches.
+    For scores near 1, the distance from 1 is more accurate than the score; hence two branches.
     """
     (a, b), (target_a, target_b) = source, target
     score, distance = betaincinv(a, b, 1 - share), betaincinv(b, a, share)
@@ -467,7 +466,7 @@ def _stream(seed: int, simulation: int, purpose: int) -> np.random.Generator:
 
 
 def _exact_labels(n_items: int, prevalence: float, seed: int) -> NDArray[np.int8]:
-    """Return ``round(n_items * prevalence)`` positives in random places: folds of any kind then hold some."""
+    """Return ``round(n_items * prevalence)`` positives in random places, so that any kind of fold holds some."""
     n_positive = round(n_items * prevalence)
     if not 0 < n_positive < n_items:
         raise InvalidInputError(
@@ -482,7 +481,7 @@ def _exact_labels(n_items: int, prevalence: float, seed: int) -> NDArray[np.int8
 
 
 def _map(function: Any, *arrays: Any, scenario: Scenario) -> Any:
-    """Call a block function: DataArrays in, DataArrays out, lazy on Dask; otherwise NumPy, a float for a number."""
+    """Map a function over arrays: DataArrays yield DataArrays, lazy on Dask; others yield NumPy arrays or a float."""
     given = [array if isinstance(array, xr.DataArray) else np.asarray(array, dtype=np.float64) for array in arrays]
     result = xr.apply_ufunc(
         function, *given, kwargs={"scenario": scenario}, dask="parallelized", output_dtypes=[np.float64]
@@ -496,7 +495,7 @@ def _map(function: Any, *arrays: Any, scenario: Scenario) -> Any:
 
 
 def _check_parameters(scenario: Any, positive: tuple[str, ...] = ()) -> None:
-    """Make every parameter of a scenario a float; raise unless it is finite and, if it must be, positive."""
+    """Convert every parameter of a scenario to float; raise unless it is finite and, where required, positive."""
     for field in dataclasses.fields(scenario):
         value, least = getattr(scenario, field.name), 0.0 if field.name in positive else -math.inf
         if not (isinstance(value, int | float | np.number) and least < value < math.inf):
@@ -517,18 +516,6 @@ def _check_shares(values: Floats, name: str, *, open_ends: bool = False) -> None
             received=f"{int(np.sum(outside))} values, first {float(values[outside].flat[0])!r}",
             allowed="above 0 and below 1" if open_ends else "from 0 to 1",
         )
-
-
-def _fraction(value: object, name: str) -> float:
-    if isinstance(value, int | float | np.number) and 0 < value < 1:
-        return float(value)
-    raise InvalidInputError(f"{name} must lie between 0 and 1", received=repr(value))
-
-
-def _whole(value: object, name: str, *, at_least: int) -> int:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= at_least:
-        return int(value)
-    raise InvalidInputError(f"{name} must be a whole number from {at_least}", received=repr(value))
 
 
 def _float_type(dtype: object) -> np.dtype[Any]:

@@ -1,7 +1,7 @@
-"""How far estimators and intervals hold what they promise: tried on simulated data sets of known area.
+"""Try estimators and intervals on simulated data sets of known area.
 
-What every simulation gave is recorded, so that a study can be broken off, taken up again and made longer, and its
-summary is a function of the records alone.
+The results of every simulation are recorded, so that a study can be interrupted, resumed and extended. Its summary is a
+function of the records alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from aucpr_dask.evaluation.resampled_rankings import evaluate_folds, evidence_bo
 from aucpr_dask.evaluation.results import versions
 from aucpr_dask.progress.tracking import Progress, Tracker
 from aucpr_dask.runs.submitting import as_they_finish
-from aucpr_dask.schema.checks import fraction, lookup
+from aucpr_dask.schema.checks import fraction, lookup, whole_number
 from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import EvaluationOptions
@@ -45,7 +45,7 @@ KIND = "aucpr_dask.study"
 BATCH = 250  # simulations of a task, and of a chunk of the records
 
 SCENARIO, N_ITEMS, PREVALENCE, SIMULATION = "scenario", "n_items", "prevalence", "simulation"
-_RESAMPLES = 2  # a stream of a simulation, beside those of its scores and labels
+_RESAMPLES = 2  # a random stream of a simulation, next to those of its scores and labels
 CELL_DIMS = (SCENARIO, N_ITEMS, PREVALENCE)
 
 PAPER_ESTIMATORS = (
@@ -89,7 +89,7 @@ DESCRIPTIONS = {
 
 @dataclass(frozen=True)
 class Design:
-    """All that the numbers of a simulation depend on, beside its own number."""
+    """Everything that the numbers of a simulation depend on, except its own number."""
 
     scenarios: tuple[str, ...]
     n_items: tuple[int, ...]
@@ -152,32 +152,32 @@ def study(
 ) -> xr.Dataset:
     """Try estimators and intervals on simulated data sets whose true area is known.
 
-    Every cell (scenario, number of items, prevalence) has data sets of its own, and every data set has resamples of its
-    own: what 1000 resamples leave to chance averages out over the simulations. Simulation i of a cell depends on the
-    seed, the cell and i alone; so the numbers are the same to the bit for every number of workers, and do not depend on
-    the other cells of the study or on how many simulations follow.
+    Every cell (scenario, number of items, prevalence) has its own data sets, and every data set has its own resamples,
+    so that the randomness of 1000 resamples averages out over the simulations. Simulation i of a cell depends only on
+    the seed, the cell and i: the numbers are bit-for-bit identical for any number of workers, other cells and further
+    simulations.
 
-    Without `cluster` the simulations run in processes of their own, and each of these imports the calling script anew:
-    there, put the call under ``if __name__ == "__main__":``, or pass a running client. A notebook needs neither.
+    Without `cluster`, the simulations run in local processes, which import the calling script: put the call under
+    ``if __name__ == "__main__":`` there, or pass a running client. A notebook needs neither.
 
     Parameters
     ----------
     scenarios : str or Scenario, or sequence of them
-        Names of :mod:`aucpr_dask.simulate.scenarios`, with the parameters of the paper, or scenarios with others.
+        Names of :mod:`aucpr_dask.simulate.scenarios`, with the parameters of the paper, or scenarios.
     n_items : int or sequence of int
         Sizes of the data sets.
     prevalence : float or sequence of float
-        Shares of positives; a data set has ``round(n_items * prevalence)`` of them, which must be at least 1, and so
-        must be the rest.
+        Shares of positives; a data set has ``round(n_items * prevalence)`` positives, at least one, and at least one
+        negative.
     estimators : str or sequence of str
         Names from the registry; by default the eight of the paper.
     intervals : str or sequence of str
-        Names from the registry; by default the four of the paper. Formula intervals are taken of every estimator.
+        Names from the registry; by default the four of the paper. Every estimator gets the formula intervals.
     level : float
         Confidence level.
     resampled : str or sequence of str, optional
-        Those of `estimators` whose intervals may cost more than a formula: by default the ones that the paper
-        recommends (average_precision, lower_trapezoid, interpolated_median), or all if none of these is among them.
+        The `estimators` that get the other intervals, which cost more: by default those that the paper recommends
+        (average_precision, lower_trapezoid, interpolated_median), or all if it recommends none of them.
     n_simulations : int
         Simulations of every cell.
     n_resamples, folds : int
@@ -185,9 +185,9 @@ def study(
     seed : int
         Not negative.
     url : str or Path, optional
-        Where to record what every simulation gave. What is there already is not computed again: a study broken off
-        goes on, and one with more simulations goes further. Formula intervals may differ from call to call, because
-        they are not recorded. Anything else, more cells or estimators too, needs a store of its own.
+        Where to record the results of every simulation. Recorded simulations are not computed again: an interrupted
+        study resumes, and a larger `n_simulations` extends it. Formula intervals are not recorded and may change from
+        call to call. All other parameters must stay; another study needs another store.
     cluster : None, int, str or distributed.Client
         See :func:`aucpr_dask.run`.
     on_progress : callable, optional
@@ -196,8 +196,8 @@ def study(
     Returns
     -------
     xarray.Dataset
-        Over (scenario, n_items, prevalence), estimator and method; every variable says in ``attrs["description"]``
-        what it is. Errors are Monte Carlo standard errors: what another seed would change.
+        Over (scenario, n_items, prevalence), estimator and method; the ``attrs["description"]`` of every variable
+        explains it. Errors are Monte Carlo standard errors.
 
         ``true_area``, ``n_positive``; of each estimator ``mean``, ``bias``, ``bias_ratio``, ``standard_deviation``,
         ``spread``, ``n_estimates``; of each interval ``coverage``, ``miss_below``, ``miss_above``, ``undefined``,
@@ -209,7 +209,7 @@ def study(
     InvalidInputError
         If an argument is not allowed.
     StoreError
-        If what is recorded at `url` is no study, or one with other parameters, which are named.
+        If `url` holds something else, or a study with other parameters, which are named.
     ClusterError
         If worker processes do not start, as in a script without ``if __name__ == "__main__":``.
 
@@ -233,17 +233,17 @@ def study(
     names = estimator_names(estimators)
     design = Design(
         scenarios=_distinct(map(repr, kinds), "scenarios"),
-        n_items=tuple(_whole(n, "n_items", 2) for n in _distinct(n_items, "n_items")),
+        n_items=tuple(whole_number(n, "n_items", 2) for n in _distinct(n_items, "n_items")),
         prevalence=tuple(fraction(share, "prevalence") for share in _distinct(prevalence, "prevalence")),
         estimators=names,
         resampled=_resampled(resampled, names),
         methods=tuple(name for name in methods if not INTERVALS[name].is_formula),
         level=fraction(level, "level"),
-        n_resamples=_whole(n_resamples, "n_resamples", 1),
-        folds=_whole(folds, "folds", 2),
-        seed=_whole(seed, "seed", 0),
+        n_resamples=whole_number(n_resamples, "n_resamples", 1),
+        folds=whole_number(folds, "folds", 2),
+        seed=whole_number(seed, "seed", 0),
     )
-    n_simulations = _whole(n_simulations, "n_simulations", 2)
+    n_simulations = whole_number(n_simulations, "n_simulations", 2)
     cells = list(_cells(design, kinds))
     _refuse_one_class(cells)
     records = _open_records(design, n_simulations, url)
@@ -268,7 +268,7 @@ def _cells(design: Design, scenarios: Sequence[Scenario]) -> Iterator[Cell]:
         yield Cell(index, *facts, seed=int.from_bytes(digest[:7], "big"))
 
 
-# Running: the tasks, and who gets them
+# Running
 
 
 def _run(
@@ -279,7 +279,7 @@ def _run(
     cluster: Cluster,
     on_progress: Callable[[Progress], None] | None,
 ) -> None:
-    """Compute what is not recorded yet; only this process writes."""
+    """Compute the simulations that are not recorded yet; only this process writes records."""
     batches = list(_missing(cells, records["is_done"], n_simulations))
     if not batches:
         return
@@ -290,7 +290,7 @@ def _run(
         calls = [(*batch, design) for batch in batches]
         for number, result in as_they_finish(client, simulate_batch, calls):
             cell, start, stop = batches[number]
-            for name, values in (*result.items(), ("is_done", True)):  # done comes last: the others are there
+            for name, values in (*result.items(), ("is_done", True)):  # last, when the others are written
                 records[name][(*cell.index, slice(start, stop))] = values
             progress = tracker.finished(number)
             if on_progress is not None:
@@ -298,23 +298,21 @@ def _run(
 
 
 def _missing(cells: Sequence[Cell], is_done: Any, n_simulations: int) -> Iterator[tuple[Cell, int, int]]:
-    """Yield the simulations to do, cut at multiples of `BATCH`; large ones first, so that workers end together."""
+    """Yield batches of simulations to compute; large ones first, so that workers finish at the same time."""
     for cell in sorted(cells, key=lambda cell: -cell.n_items):
         done = is_done[cell.index][:n_simulations]
         for start in range(0, n_simulations, BATCH):
             stop = min(start + BATCH, n_simulations)
-            first = start + int(np.count_nonzero(done[start:stop]))  # what is done of a batch was done from its start
+            first = start + int(np.count_nonzero(done[start:stop]))  # a batch is done from its start
             if first < stop:
                 yield cell, first, stop
 
 
 def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[str, Array]:
-    """Evaluate simulations `start` to `stop` of a cell: the task of a study.
+    """Evaluate a batch of simulations of a cell.
 
-    Returns
-    -------
-    dict of ndarray of float64
-        ``estimate``, shape (simulation, estimator), and ``interval``, shape (simulation, estimator, method, 2).
+    The result holds ``estimate``, shape (simulation, estimator), and ``interval``, shape (simulation, estimator,
+    method, 2).
     """
     score, label = cell.sample(start, stop)
     options, extras = EvaluationOptions(estimators=design.estimators), ("standard_error_fixed", "acceleration")
@@ -333,7 +331,7 @@ def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[st
 
 
 def evidence(score: Array, label: NDArray[np.int8], key: NDArray[np.uint64], design: Design) -> dict[str, Array]:
-    """Return what the intervals are made from, beside the estimates: replicates and folds, on the last axis."""
+    """Return replicates and folds, on the last axis, from which intervals are made."""
     known = {}
     roles, options = ("score", "label", "key"), EvaluationOptions(estimators=design.resampled)
     needs = {need for method in design.methods if method != "bayesian" for need in INTERVALS[method].needs}
@@ -355,7 +353,7 @@ def evidence(score: Array, label: NDArray[np.int8], key: NDArray[np.uint64], des
 
 
 def fold_of(label: NDArray[np.int8], n_folds: int) -> NDArray[np.int64]:
-    """Deal the items of each class to the folds in turn: those of a simulation are alike, so any way is as good."""
+    """Deal the items of each class to the folds in turn; items are exchangeable, so no shuffling is needed."""
     fold = np.empty(label.size, dtype=np.int64)
     for value in (0, 1):
         members = np.flatnonzero(label == value)
@@ -364,9 +362,9 @@ def fold_of(label: NDArray[np.int8], n_folds: int) -> NDArray[np.int64]:
 
 
 def has_interval(design: Design) -> NDArray[np.bool_]:
-    """Tell which of the resampled estimators have which intervals here, shape (estimator, method).
+    """Return which of the resampled estimators have which intervals here, shape (estimator, method).
 
-    The jackknife of average precision has a closed form; leaving out items one by one would take longer than all else.
+    Only the jackknife of average precision has a closed form; others would take longer than everything else.
     """
     return np.array(
         [
@@ -377,24 +375,22 @@ def has_interval(design: Design) -> NDArray[np.bool_]:
 
 
 def serves(method: str, estimator: str) -> bool:
-    """Tell whether an estimator has this interval."""
+    """Return whether an estimator has this interval."""
     names = INTERVALS[method].estimators
     return names is None or estimator in names
 
 
-# Records: what every simulation gave
+# Records
 
 
 def _open_records(design: Design, n_simulations: int, url: str | Path | None) -> Mapping[str, Any]:
-    """Return the arrays of the records: new ones, or those at `url` with room for all simulations."""
+    """Return the arrays of the records, new or at `url`, with room for all simulations."""
     template = _template(design, n_simulations)
     if url is None:
         return {str(name): variable.values for name, variable in template.data_vars.items()}
     url = concealed(url)
     if is_versioned(url):
-        raise StoreError(
-            "records that grow cannot be kept in an Icechunk repository", where=url, remedy="name a folder"
-        )
+        raise StoreError("records cannot be kept in an Icechunk repository", where=url, remedy="name a folder")
     try:
         attrs = read_root_attrs(url)
     except StoreError:  # there is nothing, or something that `create_store` will not replace
@@ -464,13 +460,13 @@ def _refuse_other_study(attrs: Mapping[str, Any], design: Design, url: str) -> N
             "the study at this place has other parameters",
             where=url,
             received="; ".join(differences),
-            allowed="a study goes on with the same parameters; only n_simulations and formula intervals may change",
+            allowed="the same parameters; only n_simulations and formula intervals may change",
             remedy="name another place for this study",
         )
 
 
 def _difference(name: str, before: Any, now: Any) -> str:
-    """Say how a parameter differs; of lists, what came and what went."""
+    """Describe how a parameter differs; for lists, name new and missing values."""
     if not (isinstance(before, list) and isinstance(now, list)):
         return f"{name} {before!r}, now {now!r}"
     changes = {
@@ -487,7 +483,7 @@ def _difference(name: str, before: Any, now: Any) -> str:
 def _summarize(
     cells: Sequence[Cell], design: Design, methods: tuple[str, ...], records: Mapping[str, Any], n_simulations: int
 ) -> xr.Dataset:
-    """Return the summaries of all cells, side by side."""
+    """Return the summaries of all cells in one Dataset."""
     shape = (len(design.scenarios), len(design.n_items), len(design.prevalence))
     summaries = np.empty(shape, dtype=object)
     for cell in cells:
@@ -534,17 +530,8 @@ def _in_order(estimate: Array, interval: Array, n_positive: int, design: Design,
 def summarize_cell(area: float, estimate: Array, bounds: Array, level: float) -> dict[str, tuple[tuple[str, ...], Any]]:
     """Compare the estimates and bounds of many simulations with the true area.
 
-    Parameters
-    ----------
-    area : float
-    estimate : ndarray, shape (simulation, estimator)
-    bounds : ndarray, shape (simulation, estimator, method, 2)
-        NaN where there is none; a method without any is one that does not apply.
-    level : float
-
-    Returns
-    -------
-    dict of (dimensions, values)
+    `estimate` has the shape (simulation, estimator), and `bounds` (simulation, estimator, method, 2). Bounds may be
+    NaN; a method without any bounds does not apply. The result holds dimensions and values by name.
     """
     is_known = ~np.isnan(estimate)
     n_known = is_known.sum(axis=0)
@@ -603,17 +590,17 @@ def _scenario(scenario: str | Scenario) -> Scenario:
 
 
 def _distinct(values: Any, name: str) -> tuple[Any, ...]:
-    """Return one or more values as a tuple, or raise if there are none or some of them twice."""
+    """Return one or more values as a tuple; raise if there are none or duplicates."""
     found = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
     if found and len(set(found)) == len(found):
         return found
     raise InvalidInputError(
-        "a study needs different values to compare", where=f"argument {name!r}", received=repr(found)
+        "a study needs distinct values to compare", where=f"argument {name!r}", received=repr(found)
     )
 
 
 def _resampled(resampled: str | Sequence[str] | None, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the estimators that get more than formula intervals, in the order of `names`."""
+    """Return the estimators that get all intervals, in the order of `names`."""
     if resampled is None:
         return tuple(name for name in names if name in RECOMMENDED) or names
     chosen = (resampled,) if isinstance(resampled, str) else tuple(resampled)
@@ -639,9 +626,3 @@ def _refuse_one_class(cells: Sequence[Cell]) -> None:
                 allowed=f"1 to {cell.n_items - 1} positives",
                 remedy="more items, or another prevalence",
             )
-
-
-def _whole(value: object, name: str, at_least: int) -> int:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= at_least:
-        return int(value)
-    raise InvalidInputError(f"{name} must be a whole number from {at_least}", received=repr(value))

@@ -11,7 +11,8 @@ import asyncio
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -110,22 +111,25 @@ def create_store(
     kind: str,
     *,
     overwrite: bool = False,
-    claim: Callable[[], None] | None = None,
 ) -> PendingStore:
-    """Write everything of `template` but its Dask-backed data and the root document; call `claim` before, if given.
+    """Write everything of `template` but its Dask-backed data and the root document.
 
     Dask-backed variables are laid out with the chunks of their encoding.
     """
     url = concealed(url)
     documents, root_document = laid_out(template, kind, url)
-    try:
+    with explaining_writes(url):
+        make_room(url, overwrite=overwrite)
         backend = open_backend(url)
-        refuse_existing(url, overwrite=overwrite)
-        if not sync(backend.is_empty("")):
-            _clear(url, backend)
-        if claim is not None:
-            claim()
-        sync(_write_all(backend, documents))
+        write_documents(backend, documents)
+    return PendingStore(url, backend, root_document)
+
+
+@contextmanager
+def explaining_writes(url: str) -> Iterator[None]:
+    """Explain errors of storage that cannot be written."""
+    try:
+        yield
     except OSError as error:
         if isinstance(error, StoreError):
             raise
@@ -135,7 +139,23 @@ def create_store(
             received=f"{type(error).__name__}: {error}",
             remedy="name a folder that exists and that you may write to, on a disk with room left",
         ) from error
-    return PendingStore(url, backend, root_document)
+
+
+def make_room(url: str, *, overwrite: bool) -> None:
+    """Raise if there is something at `url` that may not be replaced, or else remove it."""
+    refuse_existing(url, overwrite=overwrite)
+    backend = open_backend(url)
+    if not sync(backend.is_empty("")):
+        _clear(url, backend)
+
+
+def write_documents(backend: Store, documents: Mapping[str, Buffer]) -> None:
+    """Write the documents that :func:`laid_out` returns, all at once."""
+
+    async def write_all() -> None:
+        await asyncio.gather(*(backend.set(key, value) for key, value in documents.items()))
+
+    sync(write_all())
 
 
 def laid_out(template: Scores, kind: str, url: str) -> tuple[dict[str, Buffer], Buffer]:
@@ -212,11 +232,6 @@ def refuse_existing(url: str | Path, *, overwrite: bool) -> None:
         )
 
 
-def remove_unfinished(url: str | Path) -> None:
-    """Remove the rest of an unfinished store; raise :class:`StoreError` if other files are there."""
-    _clear(concealed(url), open_backend(url))
-
-
 def _clear(url: str, backend: Store) -> None:
     if not _is_store(url, backend):
         raise StoreError(
@@ -264,10 +279,6 @@ def _attributes_of(document: bytes) -> dict[str, Any]:
         return dict(json.loads(document).get("attributes", {}))
     except ValueError:
         return {}
-
-
-async def _write_all(backend: Store, documents: dict[str, Buffer]) -> None:
-    await asyncio.gather(*(backend.set(key, value) for key, value in documents.items()))
 
 
 def _identity(kind: str) -> dict[str, Any]:

@@ -1,0 +1,73 @@
+"""Evaluate all of a plan into a new result, or the rest of it into an unfinished one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aucpr_dask.evaluation.results import KIND
+from aucpr_dask.runs.ledger import Ledger, identity_of
+from aucpr_dask.runs.planning import Plan, Task
+from aucpr_dask.scores.store import stored_digests
+from aucpr_dask.storage.backends import delete_value
+from aucpr_dask.storage.stores import (
+    ROOT_DOCUMENT,
+    PendingStore,
+    explaining_writes,
+    laid_out,
+    make_room,
+    open_backend,
+    write_documents,
+)
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A whole result, which becomes visible when all its tasks are done.
+
+    Parameters
+    ----------
+    plan : Plan
+    overwrite : bool
+        Whether to replace what is in the place.
+    """
+
+    plan: Plan
+    overwrite: bool = False
+
+    first_resample = 0
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """All tasks of the plan."""
+        return self.plan.tasks
+
+    def lay_out(self, target: str, ledger: Ledger) -> None:
+        """Write everything but the numbers, unless that was done before.
+
+        A run with the same plan may be doing the same, or may have been killed while it did: both write identical
+        documents. A run that is being overwritten stops.
+        """
+        identity = identity_of(self.plan.parameters)
+        if self.overwrite:
+            if ledger.plan() is not None:
+                ledger.retire()
+        elif ledger.root_document() is not None:
+            return
+        documents, root_document = laid_out(self.plan.template, KIND, target)
+        with explaining_writes(target):
+            if self.overwrite or not ledger.is_claimed_for(identity):
+                make_room(target, overwrite=self.overwrite)
+            ledger.claim(identity)
+            write_documents(open_backend(target), documents)
+        ledger.record_digests(stored_digests(self.plan.unread))
+        ledger.open(self.plan.parameters, root_document)
+        if self.overwrite:  # the run that was stopped may have been about to finish
+            delete_value(open_backend(target), ROOT_DOCUMENT)
+
+    def finish(self, target: str, ledger: Ledger) -> None:
+        """Make the result visible, unless another run with this plan did."""
+        root_document = ledger.root_document()
+        ledger.check()
+        if root_document is not None:
+            PendingStore(target, open_backend(target), root_document).commit()
+        ledger.close()
