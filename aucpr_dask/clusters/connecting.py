@@ -140,13 +140,7 @@ def _start_jobs(build: Callable[..., Any], arguments: dict[str, Any], descriptio
 
 
 def class_of(description: Description) -> Callable[..., Any]:
-    """Return the class that starts this kind of cluster.
-
-    Raises
-    ------
-    ClusterError
-        If its package is not installed.
-    """
+    """Return the class that starts this kind of cluster."""
     kind = KINDS[description.kind]
     try:
         if find_spec(kind.needs) is None:

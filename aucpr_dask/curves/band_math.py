@@ -61,11 +61,6 @@ def band_rankings(
 
     A generalized function: ``(item), (item), ..., () -> (grid, column)``; the leading dimensions broadcast. Roles are
     those of :func:`aucpr_dask.evaluation.resampled_rankings.replicate_rankings`.
-
-    Returns
-    -------
-    ndarray of float64, shape (..., grid, 5)
-        The curve, the lower and the upper end of the pointwise band, and those of the simultaneous one.
     """
     named = dict(zip(roles, arrays, strict=True))
     from aucpr_dask.kernels.resampling.rows import rows_sharing_draws

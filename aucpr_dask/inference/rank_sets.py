@@ -91,25 +91,6 @@ def rank_sets(sample: JointReplicates, level: float = 0.95, *, panel_bytes: int 
     are (8 M R bytes each) and the errors of all pairs (4 M**2 bytes); time grows as R M**2, about
     two seconds on one core for each million pairs and thousand replicates.
 
-    Parameters
-    ----------
-    sample : JointReplicates
-        Estimates and bootstrap replicates of M models.
-    level : float
-        Confidence level.
-    panel_bytes : int
-        Bytes of a panel of pairs x replicates.
-
-    Returns
-    -------
-    RankSets
-        Ranks, their confidence sets, and groups.
-
-    Raises
-    ------
-    InvalidInputError
-        If the level is not between 0 and 1, or too high for so few replicates, or these are centred at 0.
-
     References
     ----------
     Mogstad, Romano, Shaikh and Wilhelm (2024), doi:10.1093/restud/rdad006.
@@ -149,22 +130,6 @@ def rank_sets(sample: JointReplicates, level: float = 0.95, *, panel_bytes: int 
 def ranks_from_intervals(lower: Floats, upper: Floats) -> Indices:
     """Rank sets from bounds of all differences, of whatever origin.
 
-    Parameters
-    ----------
-    lower, upper : numpy.ndarray of float64, shape (M, M)
-        Bounds of the difference of the row's model minus the column's; the diagonal is not looked at.
-
-    Returns
-    -------
-    numpy.ndarray of int64, shape (M, 2)
-        Best and worst rank of each model: 1 plus the number of models shown to be better (upper bound below 0), and
-        M less the number shown to be worse (lower bound above 0).
-
-    Raises
-    ------
-    InvalidInputError
-        If the bounds are not two square matrices of one size.
-
     References
     ----------
     Mogstad, Romano, Shaikh and Wilhelm (2024), doi:10.1093/restud/rdad006.
@@ -192,16 +157,6 @@ def ranks_from_intervals(lower: Floats, upper: Floats) -> Indices:
 def indistinguishable_groups(first_different: Indices) -> Indices:
     """Maximal runs of models, from the best to the worst, in which no two differ.
 
-    Parameters
-    ----------
-    first_different : numpy.ndarray of int64, shape (M,)
-        For the model in each place, the first later place whose model differs from it; M if none does.
-
-    Returns
-    -------
-    numpy.ndarray of int64, shape (G, 2)
-        First and last place of each run, both included, from the best on. Runs may overlap, none contains another.
-
     Examples
     --------
     >>> indistinguishable_groups(np.array([2, 4, 4, 4, 5])).tolist()
@@ -219,25 +174,6 @@ def rank_distribution(
 
     These describe the bootstrap distribution of the ranks; they are not confidence sets, whose coverage only
     :func:`rank_sets` holds. Replicates that differ by no more than round-off tie, and ties share their mean rank.
-
-    Parameters
-    ----------
-    sample : JointReplicates
-        Estimates and bootstrap replicates of M models.
-    probabilities : sequence of float
-        The K probabilities of the quantiles.
-    panel_bytes : int
-        Bytes of a panel of models x replicates.
-
-    Returns
-    -------
-    RankDistribution
-        Vectors over models.
-
-    Raises
-    ------
-    InvalidInputError
-        If the replicates are centred at 0.
 
     Examples
     --------

@@ -72,19 +72,7 @@ def mean_of_units(values: NDArray[Any]) -> Floats:
 
 
 def means_under(weights: NDArray[Any], values: Floats) -> Floats:
-    """Return the weighted mean of the units of each model under each of R weightings.
-
-    Parameters
-    ----------
-    weights : ndarray, shape (R, Q)
-        Multiplicities or signs of the units.
-    values : ndarray of float64, shape (M, Q)
-
-    Returns
-    -------
-    ndarray of float64, shape (M, R)
-        The units are added one by one in their order, so every number depends on its own model and weights alone.
-    """
+    """Return the weighted mean of the units of each model under each of R weightings."""
     n_models, n_units = values.shape
     means = np.zeros((n_models, len(weights)))
     columns = np.ascontiguousarray(weights.T, dtype=np.float64)
@@ -103,13 +91,6 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
     A unit without an estimate of any model (a query without positives) is left out. One that only some models lack is
     an error under ``incomplete="raise"`` and left out, for all models, under ``incomplete="drop"``; without units,
     models without an estimate are.
-
-    Raises
-    ------
-    AlignmentError
-        If some models lack an estimate, or a label stands twice.
-    InvalidInputError
-        If the estimator is not in the result, or nothing is left.
     """
     estimate = chosen(result["estimate"], estimator)
     for name in (MODEL, QUERY):
@@ -220,23 +201,7 @@ def labels_of(variable: xr.DataArray | xr.Dataset, dim: str) -> pd.Index:
 
 
 def read_replicates(result: xr.Dataset, estimates: Estimates, estimator: str | None, seed: int | None = None) -> Floats:
-    """Read the items' replicates of each model's mean over the units.
-
-    Parameters
-    ----------
-    result : xarray.Dataset
-        With ``replicate(model, [unit,] [estimator,] resample)``.
-    estimates : Estimates
-        Which models and units.
-    estimator : str or None
-        The first one by default.
-    seed : int, optional
-        Draw units, too, and for each unit drawn a resample of its items; without, every unit is there once.
-
-    Returns
-    -------
-    ndarray of float64, shape (M, R)
-    """
+    """Read the items' replicates of each model's mean over the units."""
     replicate = chosen(result[REPLICATE], estimator)
     dims = (MODEL, RESAMPLE) if estimates.dim is None else (MODEL, estimates.dim, RESAMPLE)
     replicate = replicate.transpose(*dims)
@@ -283,11 +248,6 @@ def multiplicities(names: Sequence[str], n_resamples: int, seed: int) -> NDArray
 
     The units are drawn in the order of their names. The first resamples are the same whatever their number; all
     change when a unit is added, because they are drawn together.
-
-    Returns
-    -------
-    ndarray of int64, shape (R, Q)
-        Each row adds up to Q.
     """
     n_units = len(names)
     flat = draw_units(names, n_resamples, seed) + n_units * np.arange(n_resamples)[:, None]

@@ -20,13 +20,7 @@ _NUMBERS = ("estimate", "standard_error", *COUNTS, "flags")
 
 
 def tidy_table(result: Scores) -> pd.DataFrame:
-    """Return one row per data set, model, query and estimator; what a data set lacks is None or NaN.
-
-    Raises
-    ------
-    InvalidInputError
-        If this is not a result.
-    """
+    """Return one row per data set, model, query and estimator; what a data set lacks is None or NaN."""
     nodes = _nodes_of_result(result)
     names = {str(name) for _, node in nodes for name in node.data_vars}
     methods = dict.fromkeys(method for _, node in nodes for method in _methods(node))
@@ -37,15 +31,7 @@ def tidy_table(result: Scores) -> pd.DataFrame:
 
 
 def wide_table(result: Scores) -> tuple[list[str], pd.DataFrame]:
-    """Return the key columns, and a table of a row per data set, query and estimator and a column per model.
-
-    Raises
-    ------
-    InvalidInputError
-        If this is not a result.
-    AlignmentError
-        If a model is named like a key column.
-    """
+    """Return the key columns, and a table of a row per data set, query and estimator and a column per model."""
     nodes = _nodes_of_result(result)
     keys = [key for key in _keys(result, nodes) if key != MODEL]
     tables = [_tidy(path, node[["estimate"]]) for path, node in nodes]

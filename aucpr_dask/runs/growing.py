@@ -141,12 +141,6 @@ def extensions_of(target: str, ledger: Ledger, plan: Plan) -> list[Extension]:
 
     More resamples come first, so that whatever is new is evaluated once. Then queries come before models: what is
     added at a time is a box.
-
-    Raises
-    ------
-    StoreError
-        If the source has lost or changed rankings of the result, or nothing tells whether it has; or if more resamples
-        were partly added before and the plan does not ask for them.
     """
     if ledger.plan() == plan.parameters and ledger.extension() is None:
         return []

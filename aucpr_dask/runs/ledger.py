@@ -53,13 +53,7 @@ class Ledger:
         self._token = token
 
     def claim(self, identity: str) -> None:
-        """Take a place for runs of a plan, before anything is laid out there.
-
-        Raises
-        ------
-        OtherRunError
-            If a run with another plan was first.
-        """
+        """Take a place for runs of a plan, before anything is laid out there."""
         sync(self._backend.set_if_not_exists(TOKEN, _buffer(f"{uuid4().hex}-{identity}".encode())))
         token = self.token()
         if not token.endswith(f"-{identity}"):
@@ -77,13 +71,7 @@ class Ledger:
         self.change_plan(plan)
 
     def join(self) -> str:
-        """Return the token of this ledger for the tasks of a run, and keep to it.
-
-        Raises
-        ------
-        OtherRunError
-            If a run has finished it.
-        """
+        """Return the token of this ledger for the tasks of a run, and keep to it."""
         self._token = self._token or self.token() or "none"
         self.check()
         return self._token
@@ -94,13 +82,7 @@ class Ledger:
         return "" if document is None else document.to_bytes().decode()
 
     def check(self) -> None:
-        """Raise if this is no longer the ledger that the run started with.
-
-        Raises
-        ------
-        OtherRunError
-            If another run has finished it, or has started over in its place.
-        """
+        """Raise if this is no longer the ledger that the run started with."""
         if self._token is not None and self.token() != self._token:
             raise self._other_run()
 

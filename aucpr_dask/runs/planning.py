@@ -148,13 +148,7 @@ class Plan:
         return max(self.task_bytes, default=0)
 
     def check_memory(self, limit: float | None) -> None:
-        """Raise if a worker thread with `limit` bytes cannot hold a task.
-
-        Raises
-        ------
-        ChunkError
-            Naming both numbers, and how many models a chunk may hold.
-        """
+        """Raise if a worker thread with `limit` bytes cannot hold a task."""
         if limit is None or not limit > 0 or self.largest <= SHARE_OF_MEMORY * limit:
             return
         worst = self.tasks[int(np.argmax(self.task_bytes))]

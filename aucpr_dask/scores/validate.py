@@ -17,13 +17,6 @@ def validate_scores(scores: Scores, *, positive_from: int | None = None) -> None
     """Raise a clear error unless `scores` is a valid Dataset or DataTree of score data sets.
 
     Only metadata, coordinates and labels in memory are checked; no Dask array is computed.
-
-    Raises
-    ------
-    InvalidInputError
-        If a variable is missing, has a wrong type or shape, or a label is outside its domain.
-    AlignmentError
-        If a model, query or item label occurs twice.
     """
     if not isinstance(scores, xr.Dataset | xr.DataTree):
         raise InvalidInputError(

@@ -192,17 +192,7 @@ def summarize_scores(
     *,
     positive_from: int | None = None,
 ) -> ScoresSummary:
-    """Evaluate every ranking once, leaving missing scores out, and gather what a user should know before a run.
-
-    Parameters
-    ----------
-    scores : xarray.Dataset or xarray.DataTree
-        What :func:`aucpr_dask.open_scores` returns.
-    url : str
-        Where it lies; copied to the summary.
-    positive_from : int, optional
-        The lowest grade that counts as positive; 1 unless given.
-    """
+    """Evaluate every ranking once, leaving missing scores out, and gather what a user should know before a run."""
     import dask.base
 
     from aucpr_dask.evaluation.api import evaluate

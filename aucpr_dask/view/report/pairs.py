@@ -37,21 +37,7 @@ NO_OTHER_UNIT = "One {} says nothing of others, so models are not compared here.
 def comparisons(
     subject: Subject, estimator: str, blocks: Blocks, seed: int, share: float = 1.0
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Return what pairs of models can be compared by, the default first; or nothing, and why.
-
-    Parameters
-    ----------
-    subject : Subject
-        The section.
-    estimator : str
-        Whose estimates to compare.
-    blocks : Blocks
-        Keeps the arrays.
-    seed : int
-        Of the sign flips.
-    share : float
-        How much of what a page may hold of replicates is for these.
-    """
+    """Return what pairs of models can be compared by, the default first; or nothing, and why."""
     try:
         estimates = read_estimates(subject.node, subject.dim, estimator, "drop")
         if len(estimates.models) < 2:

@@ -22,24 +22,7 @@ OPTIONS = ("missing", "unjudged", "positive_from", "prevalence")
 
 
 def curves_of(subject: Subject, scores: dict[str, xr.Dataset], blocks: Blocks, top: int) -> dict[str, Any] | None:
-    """Return the curves of the best models of one data set, of each of its queries; None for means over data sets.
-
-    Parameters
-    ----------
-    subject : Subject
-        The section.
-    scores : dict
-        Score data sets by name.
-    blocks : Blocks
-        Keeps the arrays.
-    top : int
-        How many models.
-
-    Raises
-    ------
-    AlignmentError
-        If the scores lack the data set, or models or queries of it.
-    """
+    """Return the curves of the best models of one data set, of each of its queries; None for means over data sets."""
     if subject.dim not in (None, QUERY) or top < 1:
         return None
     node = _matched(subject, scores)
