@@ -203,7 +203,7 @@ def test_other_things_are_never_replaced(folder: str, storage: Proxy) -> None:
 def test_a_result_may_not_replace_its_scores(folder: str) -> None:
     ap.save_scores(pooled(), folder)
     for target in (f"{folder}/", f"{folder}/result.zarr", f"s3://{BUCKET}", f"icechunk+{folder}"):
-        with pytest.raises(StoreError, match=r"in the place of the scores"):
+        with pytest.raises(StoreError, match="the result and the scores would overlap"):
             ap.run(folder, target, overwrite=True)
     with pytest.raises(StoreError, match="still read from it"):
         ap.save_scores(ap.open_scores(folder), f"{folder}/", overwrite=True)

@@ -130,7 +130,7 @@ def test_a_run_writes_whole_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         written.append(write_chunk(array, region, values))
         return written[-1]
 
-    monkeypatch.setattr("aucpr_dask.runs.run.write_chunk", watched)
+    monkeypatch.setattr("aucpr_dask.runs.tasks.write_chunk", watched)
     with (
         LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
         Client(cluster) as client,

@@ -70,12 +70,12 @@ def unit_dim(node: xr.Dataset) -> str | None:
     return QUERY if QUERY in node["estimate"].dims else None
 
 
-def ask(data: Scores, question: ComparisonOptions, options: Mapping[str, Any]) -> Any:
+def ask(data: Scores, question: ComparisonOptions, options: Mapping[str, Any], *, without: tuple[str, ...] = ()) -> Any:
     """Return results that hold what the question needs, data sets stacked if they are the units.
 
     Scores are evaluated with these options, and with replicates or the covariance of the models if needed.
     """
-    refuse_unknown_options(options, ComparisonOptions, without=SET_HERE)
+    refuse_unknown_options(options, ComparisonOptions, without=(*SET_HERE, *without))
     is_scores = are_scores(data, options)
     if is_scores and question.over != DATASET and question.sample != ITEMS:
         for path, node in nodes_of(data):

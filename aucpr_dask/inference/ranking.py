@@ -26,6 +26,7 @@ from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.variables import BOUND, MODEL, QUERY
 from aucpr_dask.storage.stores import Scores, map_nodes
 
+ONLY_OF_COMPARISONS = ("adjust", "equivalence", "baseline", "chunk")
 RANKING_METHODS = ("sign_flip", "bootstrap", "influence")
 
 
@@ -103,7 +104,7 @@ def rank(
         seed=seed,
         incomplete=incomplete,
     ).checked()
-    answered = ask(data, question, options)
+    answered = ask(data, question, options, without=ONLY_OF_COMPARISONS)
     if over == DATASET:
         return _rank(answered, DATASET, question)
 
