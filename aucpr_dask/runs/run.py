@@ -129,8 +129,13 @@ def _stages(plan: Plan, target: str, *, overwrite: bool) -> Sequence[Stage]:
     ledger = Ledger(open_backend(target, read_only=True))
     before = ledger.plan()
     if before is None:
-        if not ledger.is_claimed_for(identity_of(plan.parameters)):
-            refuse_existing(target, overwrite=False)
+        identity = identity_of(plan.parameters)
+        try:
+            if not ledger.is_claimed_for(identity):
+                refuse_existing(target, overwrite=False)
+        except StoreError:  # unless a run with the same plan has claimed the place since
+            if not ledger.is_claimed_for(identity):
+                raise
         return [Beginning(plan)]
     is_finished = ledger.root_document() is None
     changed = differences(before, plan.parameters)
