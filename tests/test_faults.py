@@ -130,27 +130,32 @@ def test_a_place_that_another_run_takes_first_is_left_to_it(
     np.testing.assert_array_equal(ap.open_result(target)["estimate"], expected["estimate"])
 
 
-@pytest.mark.parametrize("stage", ["lay_out", "finish"])
+@pytest.mark.parametrize(("stage", "is_finished"), [("lay_out", False), ("lay_out", True), ("finish", True)])
+@pytest.mark.parametrize("is_resumed", [False, True])
 def test_runs_of_one_plan_that_lay_out_or_finish_at_once_agree(
-    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch, stage: str
+    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch, stage: str, is_finished: bool, is_resumed: bool
 ) -> None:
     trial = Trial(tmp_path)
     target = trial.new_target()
+    if is_resumed:
+        with pytest.raises(KeyboardInterrupt):
+            trial.run(target, client, on_progress=interrupt)
+        faults.wait_for(client)
     original = getattr(Beginning, stage)
 
-    def both(*arguments: Any) -> None:
-        """Let another run do all of its work first."""
+    def after_another(*arguments: Any) -> None:
+        """Let another run be interrupted while it lays out, or finish, first."""
         monkeypatch.setattr(Beginning, stage, original)
-        if stage == "lay_out":
+        if is_finished:
+            trial.run(target, client)
+        elif not is_resumed:
             with monkeypatch.context() as patch:
                 patch.setattr(Ledger, "open", interrupt)
                 with pytest.raises(KeyboardInterrupt):
                     trial.run(target, client)
-        else:
-            trial.run(target, client)
         original(*arguments)
 
-    monkeypatch.setattr(Beginning, stage, both)
+    monkeypatch.setattr(Beginning, stage, after_another)
     assert_same_bits(trial.run(target, client), trial.expected)
     assert not Ledger(LocalStore(target)).token()
 

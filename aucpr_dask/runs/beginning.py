@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from aucpr_dask.errors import StoreError
 from aucpr_dask.evaluation.results import KIND
 from aucpr_dask.runs.ledger import Ledger, identity_of
 from aucpr_dask.runs.planning import Plan, Task
@@ -16,8 +17,18 @@ from aucpr_dask.storage.stores import (
     laid_out,
     make_room,
     open_backend,
+    refuse_existing,
     write_documents,
 )
+
+
+def refuse_others(target: str, ledger: Ledger, plan: Plan) -> None:
+    """Raise if there is something in a place, unless runs with this plan have claimed it."""
+    try:
+        refuse_existing(target, overwrite=False)
+    except StoreError:
+        if not ledger.is_claimed_for(identity_of(plan.parameters)):
+            raise
 
 
 @dataclass(frozen=True)
@@ -46,18 +57,29 @@ class Beginning:
 
         A run with the same plan may be doing the same, or may have been killed while it did: both write identical
         documents. A run that is being overwritten stops.
+
+        Raises
+        ------
+        StoreError
+            If there is something else in the place by now.
+        OtherRunError
+            If another run with this plan has finished there by now.
         """
-        identity = identity_of(self.plan.parameters)
+        before = ledger.plan()
         if self.overwrite:
-            if ledger.plan() is not None:
+            if before is not None:
                 ledger.retire()
-        elif ledger.root_document() is not None:
+        elif before == self.plan.parameters:
+            if ledger.root_document() is None:
+                raise ledger.other_run()
             return
         documents, root_document = laid_out(self.plan.template, KIND, target)
         with explaining_writes(target):
-            if self.overwrite or not ledger.is_claimed_for(identity):
-                make_room(target, overwrite=self.overwrite)
-            ledger.claim(identity)
+            if self.overwrite:
+                make_room(target, overwrite=True)
+            else:
+                refuse_others(target, ledger, self.plan)
+            ledger.claim(identity_of(self.plan.parameters))
             write_documents(open_backend(target), documents)
         ledger.record_digests(stored_digests(self.plan.unread))
         ledger.open(self.plan.parameters, root_document)

@@ -57,7 +57,7 @@ class Ledger:
         sync(self._backend.set_if_not_exists(TOKEN, _buffer(f"{uuid4().hex}-{identity}".encode())))
         token = self.token()
         if not token.endswith(f"-{identity}"):
-            raise self._other_run()
+            raise self.other_run()
         self._token = token
 
     def is_claimed_for(self, identity: str) -> bool:
@@ -84,9 +84,10 @@ class Ledger:
     def check(self) -> None:
         """Raise if this is no longer the ledger that the run started with."""
         if self._token is not None and self.token() != self._token:
-            raise self._other_run()
+            raise self.other_run()
 
-    def _other_run(self) -> OtherRunError:
+    def other_run(self) -> OtherRunError:
+        """Return the error that the place belongs to another run."""
         return OtherRunError(
             "this place now belongs to another run, so this one writes nothing more",
             where=str(self._backend),

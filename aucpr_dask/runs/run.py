@@ -15,13 +15,13 @@ from aucpr_dask.clusters.connecting import Cluster, connect
 from aucpr_dask.errors import AucprError, OtherRunError, RunError, StoreError, UnreachableError
 from aucpr_dask.evaluation.results import open_result
 from aucpr_dask.progress.tracking import Progress, Tracker
-from aucpr_dask.runs.beginning import Beginning
+from aucpr_dask.runs.beginning import Beginning, refuse_others
 from aucpr_dask.runs.growing import Extension, extensions_of, may_extend
-from aucpr_dask.runs.ledger import Ledger, differences, identity_of
+from aucpr_dask.runs.ledger import Ledger, differences
 from aucpr_dask.runs.planning import Plan, plan_run
 from aucpr_dask.runs.submitting import as_they_finish
 from aucpr_dask.runs.tasks import Assignment, evaluate_task
-from aucpr_dask.storage.stores import Scores, open_backend, refuse_existing
+from aucpr_dask.storage.stores import Scores, open_backend
 from aucpr_dask.storage.urls import absolute, overlap
 
 if TYPE_CHECKING:
@@ -129,13 +129,7 @@ def _stages(plan: Plan, target: str, *, overwrite: bool) -> Sequence[Stage]:
     ledger = Ledger(open_backend(target, read_only=True))
     before = ledger.plan()
     if before is None:
-        identity = identity_of(plan.parameters)
-        try:
-            if not ledger.is_claimed_for(identity):
-                refuse_existing(target, overwrite=False)
-        except StoreError:  # unless a run with the same plan has claimed the place since
-            if not ledger.is_claimed_for(identity):
-                raise
+        refuse_others(target, ledger, plan)
         return [Beginning(plan)]
     is_finished = ledger.root_document() is None
     changed = differences(before, plan.parameters)
