@@ -26,82 +26,37 @@ from aucpr_dask.inference.families import (
 
 @dataclass(frozen=True)
 class RankSets:
-    """Confidence sets for the ranks of M models, and the groups of models that cannot be told apart.
+    """Confidence sets for the ranks of M models, and groups of models that are statistically indistinguishable."""
 
-    Attributes
-    ----------
-    rank : numpy.ndarray of float64, shape (M,)
-        Rank of each estimate; equal estimates share their mean rank.
-    marginal : numpy.ndarray of int64, shape (M, 2)
-        Best and worst rank of each model: a set for that model on its own.
-    simultaneous : numpy.ndarray of int64, shape (M, 2)
-        Best and worst rank of each model: sets that hold for all models at once.
-    marginal_quantile : numpy.ndarray of float64, shape (M,)
-        Quantile of the maximum statistic over the comparisons of one model.
-    quantile : float
-        Quantile of the maximum statistic over all pairs.
-    order : numpy.ndarray of int64, shape (M,)
-        Positions of the models from the best to the worst estimate.
-    groups : numpy.ndarray of int64, shape (G, 2)
-        First and last place in `order`, both included, of each maximal run of models no two of which differ
-        simultaneously. Groups overlap; a model that differs from all others is a group of its own.
-    """
-
-    rank: Floats
-    marginal: Indices
-    simultaneous: Indices
-    marginal_quantile: Floats
-    quantile: float
-    order: Indices
-    groups: Indices
+    rank: Floats  # of each estimate; equal estimates share their mean rank
+    marginal: Indices  # (M, 2): best and worst rank, a set for each model separately
+    simultaneous: Indices  # (M, 2): best and worst rank, sets that hold for all models at once
+    marginal_quantile: Floats  # of the maximum statistic over the pairs with one model
+    quantile: float  # of the maximum statistic over all pairs
+    order: Indices  # positions of the models from the best to the worst estimate
+    groups: Indices  # (G, 2): first and last place in `order` of each maximal run of indistinguishable models
 
 
 @dataclass(frozen=True)
 class RankDistribution:
-    """What the replicates say of the ranks of M models.
+    """The bootstrap distribution of the ranks of M models."""
 
-    Attributes
-    ----------
-    probability_best : numpy.ndarray of float64, shape (M,)
-        Share of the replicates in which the model is the best; models that tie for it share it equally. Adds up to 1.
-    expected_rank : numpy.ndarray of float64, shape (M,)
-        Mean rank over the replicates.
-    quantiles : numpy.ndarray of float64, shape (M, K)
-        Quantiles of the rank over the replicates, each a rank that occurred.
-    """
-
-    probability_best: Floats
+    probability_best: Floats  # models that tie for the best share it equally; adds up to 1
     expected_rank: Floats
-    quantiles: Floats
+    quantiles: Floats  # (M, K): each a rank that occurred
 
 
 def rank_sets(sample: JointReplicates, level: float = 0.95, *, panel_bytes: int = PANEL_BYTES) -> RankSets:
-    r"""Confidence sets for ranks from two-sided max-T intervals of the differences of all pairs.
+    """Compute confidence sets for ranks from two-sided max-T intervals of the differences of all pairs.
 
-    A model's best possible rank is 1 plus the number of models shown to be better, its worst is M less the number
-    shown to be worse, where model k is shown to be better than j if
+    Model k is shown to be better than j if theta_k - theta_j > q s_jk, with s_jk the standard deviation of the
+    replicates of the difference. The best possible rank is 1 plus the number of models shown to be better, the worst is
+    M less the number shown to be worse. For simultaneous sets and groups, q is the quantile at `level` of the largest
+    statistic over all pairs; for the marginal set of model j, over the pairs with j (Mogstad et al. 2024,
+    doi:10.1093/restud/rdad006).
 
-    .. math:: \hat\theta_k - \hat\theta_j > q\, s_{jk}
-
-    with s the standard deviation of the replicates of the difference. For the simultaneous sets and the groups, q is
-    the quantile at `level` of the largest statistic over all pairs; for the marginal set of model j, over the M - 1
-    pairs with j. As the intervals are two-sided, both ends of a set hold together at that level.
-
-    All pairs are passed through once, in panels. Beside the replicates, memory holds two more arrays as large as they
-    are (8 M R bytes each) and the errors of all pairs (4 M**2 bytes); time grows as R M**2, about
-    two seconds on one core for each million pairs and thousand replicates.
-
-    References
-    ----------
-    Mogstad, Romano, Shaikh and Wilhelm (2024), doi:10.1093/restud/rdad006.
-
-    Examples
-    --------
-    >>> from aucpr_dask.inference.families import joint_replicates
-    >>> noise = np.random.default_rng(0).normal(scale=0.01, size=(999, 3))
-    >>> sets = rank_sets(joint_replicates([0.50, 0.30, 0.51], [0.50, 0.30, 0.51] + noise))
-    >>> sets.simultaneous.tolist(), sets.order.tolist(), sets.groups.tolist()
-    ([[1, 2], [3, 3], [1, 2]], [2, 0, 1], [[0, 1], [2, 2]])
+    Memory holds two arrays of 8 M R bytes in addition to the replicates, and 4 M**2 bytes of errors; time grows as R
+    M**2, about two seconds on one core for each million pairs and thousand replicates.
     """
     from scipy.stats import rankdata
 
@@ -128,23 +83,12 @@ def rank_sets(sample: JointReplicates, level: float = 0.95, *, panel_bytes: int 
 
 
 def ranks_from_intervals(lower: Floats, upper: Floats) -> Indices:
-    """Rank sets from bounds of all differences, of whatever origin.
-
-    References
-    ----------
-    Mogstad, Romano, Shaikh and Wilhelm (2024), doi:10.1093/restud/rdad006.
-
-    Examples
-    --------
-    >>> difference = np.subtract.outer([0.5, 0.3, 0.51], [0.5, 0.3, 0.51])
-    >>> ranks_from_intervals(difference - 0.05, difference + 0.05).tolist()
-    [[1, 2], [3, 3], [1, 2]]
-    """
+    """Compute rank sets from any bounds of all differences (Mogstad et al. 2024)."""
     lower, upper = np.asarray(lower, np.float64), np.asarray(upper, np.float64)
     n_models = len(lower)
     if lower.shape != (n_models, n_models) or upper.shape != lower.shape:
         raise InvalidInputError(
-            "bounds that are not those of all differences",
+            "not the bounds of all differences",
             received=f"lower {lower.shape}, upper {upper.shape}",
             allowed="two square matrices (models, models)",
         )
@@ -155,13 +99,7 @@ def ranks_from_intervals(lower: Floats, upper: Floats) -> Indices:
 
 
 def indistinguishable_groups(first_different: Indices) -> Indices:
-    """Maximal runs of models, from the best to the worst, in which no two differ.
-
-    Examples
-    --------
-    >>> indistinguishable_groups(np.array([2, 4, 4, 4, 5])).tolist()
-    [[0, 1], [1, 3], [4, 4]]
-    """
+    """Return maximal runs of models, from the best to the worst, in which no two differ."""
     end = np.minimum.accumulate(first_different[::-1])[::-1]
     starts = np.flatnonzero(np.diff(end, prepend=0))
     return np.stack([starts, end[starts] - 1], axis=1).astype(np.int64)
@@ -170,18 +108,10 @@ def indistinguishable_groups(first_different: Indices) -> Indices:
 def rank_distribution(
     sample: JointReplicates, probabilities: Sequence[float] = (0.025, 0.5, 0.975), *, panel_bytes: int = PANEL_BYTES
 ) -> RankDistribution:
-    """Probability of being best, expected rank and quantiles of the rank, over the replicates.
+    """Compute the probability of being best, the expected rank and quantiles of the rank over the replicates.
 
-    These describe the bootstrap distribution of the ranks; they are not confidence sets, whose coverage only
-    :func:`rank_sets` holds. Replicates that differ by no more than round-off tie, and ties share their mean rank.
-
-    Examples
-    --------
-    >>> from aucpr_dask.inference.families import joint_replicates
-    >>> sample = joint_replicates([0.5, 0.4, 0.5], [[0.5, 0.4, 0.5], [0.6, 0.7, 0.6]])
-    >>> distribution = rank_distribution(sample, [0.5])
-    >>> distribution.probability_best.tolist(), distribution.expected_rank.tolist()
-    ([0.25, 0.5, 0.25], [2.0, 2.0, 2.0])
+    These are not confidence sets; those are :func:`rank_sets`. Replicates that differ only by rounding errors tie, and
+    ties share their mean rank.
     """
     from scipy.stats import rankdata
 
@@ -204,13 +134,13 @@ def rank_distribution(
 
 
 def _best_first(sample: JointReplicates) -> Indices:
-    """Order models by falling estimate; equal ones by their replicates, so that the order given does not matter."""
+    """Order models by descending estimate; ties by their replicates, so that the input order does not matter."""
     spread = np.einsum("mr,mr->m", sample.centred, sample.centred)
     return np.lexsort((sample.centred[:, 0], spread, -_resolved(sample.estimate, sample))).astype(np.int64)
 
 
 def _resolved(values: Floats, sample: JointReplicates) -> Floats:
-    """Round to what the numbers resolve, so that models equal but for round-off tie; in units of that resolution."""
+    """Round to multiples of the resolution, so that models equal up to rounding errors tie."""
     rounded: Floats = np.rint(values / sample.resolution.max(initial=ROUND_OFF**2))
     return rounded
 
@@ -227,9 +157,9 @@ def _reordered(sample: JointReplicates, order: Indices) -> JointReplicates:
 
 
 def _errors_and_maxima(sample: JointReplicates, panel_bytes: int) -> tuple[Floats, Floats]:
-    """Errors of all pairs, row by row, and the largest statistic of each replicate over the pairs of each model.
+    """Return the errors of all pairs, row by row, and each replicate's largest statistic over the pairs of each model.
 
-    The columns of a panel and their maxima stay in the cache while all rows above them pass by.
+    A panel of columns stays in the cache while all rows above it are processed.
     """
     n_models, n_replicates = sample.centred.shape
     error = np.empty(n_models * (n_models - 1) // 2)
@@ -253,7 +183,7 @@ def _place_of_row(j: int, n_models: int) -> int:
 
 
 def _rows(sample: JointReplicates, order: Indices, error: Floats) -> Iterator[tuple[int, Indices, Floats, Floats]]:
-    """Give for each place its model, the models below it, their differences from it, and the errors of these."""
+    """Yield each place, the models below it, their differences from its model, and the errors of these."""
     n_models = order.size
     for place, model in enumerate(order[:-1]):
         below = order[place + 1 :]

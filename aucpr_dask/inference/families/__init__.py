@@ -1,13 +1,12 @@
 """Families of comparisons: errors, p-values, adjustments, intervals, equivalence. NumPy only.
 
-A *pair* is two positions on the model axis, given by the index arrays `first` and `second`; its difference is
-``estimate[first] - estimate[second]`` and the replicates of its difference are those of the first model minus those
-of the second, which is why the replicates have to be joint: one resample for all models.
+A *pair* is two positions on the model axis, in the index arrays `first` and `second`. Its difference is
+``estimate[first] - estimate[second]``, and the replicates of its difference are those of the first model minus those
+of the second. So replicates must be joint: all models share each resample.
 
-Replicates of pairs are never all held at once. Pairs are taken in panels of `panel_bytes`, of which at most four live
-at a time; beyond them there are the replicates of the models and vectors as long as the family. What is computed
-for a pair depends on that pair alone, and maxima and counts are exact, so the size of the panels, the order of the
-pairs and the order of the models change no bit of a result.
+Pairs are processed in panels of `panel_bytes`, at most four of them in memory at once. Results for a pair depend on
+that pair alone, and maxima and counts are exact, so results are bit-for-bit identical for any size of the panels and
+any order of pairs and models.
 """
 
 from aucpr_dask.inference.families.adjustments import benjamini_hochberg as benjamini_hochberg

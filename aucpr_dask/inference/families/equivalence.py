@@ -1,4 +1,7 @@
-"""Whether two models are equivalent up to a margin."""
+"""Whether two models are equivalent up to a margin.
+
+Schuirmann (1987), doi:10.1007/BF01068419. Benavoli, Corani, Demšar and Zaffalon (2017), JMLR 18(77).
+"""
 
 from __future__ import annotations
 
@@ -22,22 +25,11 @@ from aucpr_dask.inference.families.replicates import (
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Whether the models of P pairs are as good as each other, up to a margin.
+    """Whether the models of P pairs are equivalent up to a margin."""
 
-    Attributes
-    ----------
-    p_value : numpy.ndarray of float64, shape (P,)
-        The larger p-value of the two one-sided tests: small where the difference is shown to be within the margin.
-    share_inside : numpy.ndarray of float64, shape (P,)
-        Share of the replicates (or of the parametric law) within the margin.
-    decision : numpy.ndarray of str, shape (P,)
-        ``"equivalent"``, ``"different"`` or ``"undecided"``: the interval of level 1 - 2 alpha lies inside the
-        region, outside of it, or across its border.
-    """
-
-    p_value: Floats
-    share_inside: Floats
-    decision: NDArray[np.str_]
+    p_value: Floats  # the larger of the two one-sided tests: small where the difference is within the margin
+    share_inside: Floats  # of the replicates, or of the parametric distribution
+    decision: NDArray[np.str_]  # where the interval of level 1 - 2 alpha lies: "equivalent", "different", "undecided"
 
 
 def equivalence(
@@ -49,27 +41,10 @@ def equivalence(
     alpha: float = 0.05,
     panel_bytes: int = PANEL_BYTES,
 ) -> Equivalence:
-    r"""Whether differences lie within [-margin, margin], from bootstrap replicates.
+    """Test whether differences lie within [-margin, margin], from bootstrap replicates.
 
-    With e* = d* - d, the two one-sided tests have p-values
-
-    .. math:: \frac{1 + \#\{e^* \ge d + \delta\}}{1 + R}, \qquad \frac{1 + \#\{e^* \le d - \delta\}}{1 + R},
-
-    and both are at most alpha exactly where the basic bootstrap interval of level 1 - 2 alpha lies inside the region.
-
-    References
-    ----------
-    Schuirmann (1987), doi:10.1007/BF01068419. Benavoli, Corani, Demšar and Zaffalon (2017), JMLR 18(77), on regions
-    of practical equivalence.
-
-    Examples
-    --------
-    >>> from aucpr_dask.inference.families import all_pairs, joint_replicates
-    >>> noise = np.linspace(-0.02, 0.02, 99)
-    >>> replicates = np.stack([0.5 + noise, np.full(99, 0.5), np.full(99, 0.4)], axis=1)
-    >>> verdict = equivalence(joint_replicates([0.5, 0.5, 0.4], replicates), *all_pairs(3), margin=0.03)
-    >>> verdict.decision.tolist(), verdict.p_value.tolist()
-    (['equivalent', 'different', 'different'], [0.01, 1.0, 1.0])
+    With e* = d* - d, the p-values (1 + #{e* >= d + margin}) / (1 + R) and (1 + #{e* <= d - margin}) / (1 + R) are both
+    at most alpha exactly where the basic bootstrap interval of level 1 - 2 alpha lies inside the region.
     """
     _check_equivalence(margin, alpha)
     require_bootstrap(sample, "equivalence")
@@ -97,18 +72,7 @@ def equivalence(
 def parametric_equivalence(
     difference: Floats, error: Floats, margin: float, *, alpha: float = 0.05, degrees: float | None = None
 ) -> Equivalence:
-    """Whether differences lie within [-margin, margin], under the normal law or Student's t.
-
-    References
-    ----------
-    Schuirmann (1987), doi:10.1007/BF01068419.
-
-    Examples
-    --------
-    >>> verdict = parametric_equivalence(np.array([0.0, 0.05, 0.01]), np.array([0.01, 0.01, 0.01]), margin=0.02)
-    >>> verdict.decision.tolist(), verdict.p_value.round(4).tolist()
-    (['equivalent', 'different', 'undecided'], [0.0228, 0.9987, 0.1587])
-    """
+    """Test whether differences lie within [-margin, margin], under the normal distribution or Student's t."""
     _check_equivalence(margin, alpha)
     tails = [
         upper_tail(value, error, degrees)

@@ -11,32 +11,18 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 # Bytes of one panel of pairs x replicates, by default: small enough to stay in a core's cache.
 PANEL_BYTES = 2**18
-# Differences and errors this small, relative to the estimates, are taken for round-off of equal numbers.
+# Differences and errors this small, relative to the estimates, count as rounding errors of equal numbers.
 ROUND_OFF = 1e-12
 
 
 def all_pairs(n_models: int) -> tuple[Indices, Indices]:
-    """Index arrays of all M (M - 1) / 2 pairs, first < second, row by row.
-
-    Examples
-    --------
-    >>> all_pairs(3)
-    (array([0, 0, 1]), array([1, 2, 2]))
-    """
+    """Index arrays of all M (M - 1) / 2 pairs, first < second, row by row."""
     first, second = np.triu_indices(n_models, 1)
     return first.astype(np.int64), second.astype(np.int64)
 
 
 def against(baselines: Sequence[int], n_models: int) -> tuple[Indices, Indices]:
-    """Index arrays of every model (first) against every baseline (second), baseline by baseline.
-
-    A pair of two baselines appears once, under the earlier of them.
-
-    Examples
-    --------
-    >>> against([1, 0], 3)
-    (array([0, 2, 2]), array([1, 1, 0]))
-    """
+    """Index arrays of every model (first) against every baseline (second); a pair of two baselines appears once."""
     done: list[int] = []
     first: list[Indices] = [np.empty(0, np.int64)]
     second: list[Indices] = [np.empty(0, np.int64)]

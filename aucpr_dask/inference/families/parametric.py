@@ -13,13 +13,7 @@ _ENUMERATED_UNITS = 13
 
 
 def parametric_quantile(level: float, degrees: float | None = None) -> float:
-    """Two-sided quantile of the normal law, or of Student's t.
-
-    Examples
-    --------
-    >>> round(parametric_quantile(0.95), 4), round(parametric_quantile(0.95, 9), 4)
-    (1.96, 2.2622)
-    """
+    """Two-sided quantile of the normal distribution, or of Student's t."""
     if not 0 < level < 1:
         raise InvalidInputError("level must lie between 0 and 1", received=repr(level))
     tail = (1 - level) / 2
@@ -27,28 +21,12 @@ def parametric_quantile(level: float, degrees: float | None = None) -> float:
 
 
 def parametric_p_values(difference: Floats, error: Floats, degrees: float | None = None) -> Floats:
-    """Two-sided p-values of ``difference / error`` under the normal law, or Student's t.
-
-    With :func:`errors_from_units` and Q - 1 degrees this is the paired t test. An error of 0 gives 1 where the
-    difference is 0, and 0 elsewhere.
-
-    Examples
-    --------
-    >>> parametric_p_values(np.array([0.196, 0.0]), np.array([0.1, 0.0])).round(4)
-    array([0.05, 1.  ])
-    """
+    """Two-sided p-values of ``difference / error`` under the normal distribution, or Student's t."""
     return 2 * upper_tail(np.abs(difference), error, degrees)
 
 
 def errors_from_covariance(covariance: Floats, first: Indices, second: Indices) -> Floats:
-    """Compute standard errors of differences from the covariance of the estimates.
-
-    Examples
-    --------
-    >>> from aucpr_dask.inference.families import all_pairs
-    >>> errors_from_covariance(np.array([[4.0, 1.5], [1.5, 3.0]]), *all_pairs(2))
-    array([2.])
-    """
+    """Compute standard errors of differences from the covariance of the estimates."""
     variance = np.diagonal(covariance)
     total = variance[first] + variance[second]
     squared = total - 2 * covariance[first, second]
@@ -56,14 +34,7 @@ def errors_from_covariance(covariance: Floats, first: Indices, second: Indices) 
 
 
 def errors_from_units(values: Floats, first: Indices, second: Indices, *, panel_bytes: int = PANEL_BYTES) -> Floats:
-    """Compute standard errors of mean differences from values per unit: ``sd / sqrt(Q)``.
-
-    Examples
-    --------
-    >>> from aucpr_dask.inference.families import all_pairs
-    >>> errors_from_units(np.array([[0.5, 0.75, 1.0], [0.25, 0.25, 0.25]]), *all_pairs(2)).round(4)
-    array([0.1443])
-    """
+    """Compute standard errors of mean differences from values per unit: ``sd / sqrt(Q)``."""
     values = _checked_units(values)
     n_units = values.shape[1]
     resolution = ROUND_OFF * np.abs(values).max(axis=1)
@@ -76,21 +47,10 @@ def errors_from_units(values: Floats, first: Indices, second: Indices, *, panel_
 
 
 def wilcoxon_p_values(values: Floats, first: Indices, second: Indices, *, panel_bytes: int = PANEL_BYTES) -> Floats:
-    """Two-sided p-values of Wilcoxon's signed-rank test over units.
+    """Two-sided p-values of Wilcoxon's signed-rank test over units (Wilcoxon 1945, doi:10.2307/3001968).
 
-    Units on which two models are equal are left out; p is 1 where they are equal on all. The null law is that of
-    :func:`scipy.stats.wilcoxon`: exact for up to 13 units, and for up to 50 if no two differences are of one size and
-    none is 0; normal otherwise.
-
-    References
-    ----------
-    Wilcoxon (1945), doi:10.2307/3001968.
-
-    Examples
-    --------
-    >>> from aucpr_dask.inference.families import all_pairs
-    >>> wilcoxon_p_values(np.array([[0.5, 0.7, 0.9], [0.4, 0.5, 0.6]]), *all_pairs(2))
-    array([0.25])
+    Units on which two models are equal are left out; p is 1 where they are equal on all. The null distribution is exact
+    for up to 13 units, and for up to 50 without ties and zeros; otherwise normal.
     """
     values = _checked_units(values)
     n_units = values.shape[1]
@@ -114,7 +74,7 @@ def _enumerated_wilcoxon(difference: Floats) -> Floats:
 
 
 def _scipy_wilcoxon(difference: Floats) -> Floats:
-    """P-values of rows. scipy picks one null law for all rows it is given, so rows with and without ties go apart."""
+    """P-values of rows. scipy uses one null distribution for all rows, so rows with ties are tested separately."""
     from scipy import stats
 
     sizes = np.sort(np.abs(difference), axis=1)

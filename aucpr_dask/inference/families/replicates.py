@@ -14,44 +14,20 @@ from aucpr_dask.inference.families.pairs import ROUND_OFF, Floats, Indices, slic
 
 @dataclass(frozen=True)
 class JointReplicates:
-    """Estimates of M models and R joint replicates of them; :func:`joint_replicates` makes it.
+    """Estimates of M models and R joint replicates of them; :func:`joint_replicates` makes it."""
 
-    Attributes
-    ----------
-    estimate : numpy.ndarray of float64, shape (M,)
-        Estimates.
-    centred : numpy.ndarray of float64, shape (M, R)
-        Replicates minus their mean, model by model.
-    bias : numpy.ndarray of float64, shape (M,)
-        Mean of the replicates minus what they are centred at.
-    resolution : numpy.ndarray of float64, shape (M,)
-        What round-off alone may make of a model's numbers; positive.
-    null : bool
-        The replicates are centred at 0 (sign flips), not at the estimate (bootstrap).
-    complete : bool
-        The replicates are a whole distribution that contains the observed data, not a random sample of it.
-    """
-
-    estimate: Floats
-    centred: Floats
-    bias: Floats
-    resolution: Floats
-    null: bool
-    complete: bool
+    estimate: Floats  # (M,)
+    centred: Floats  # (M, R): replicates minus their mean
+    bias: Floats  # (M,): mean of the replicates minus their centre
+    resolution: Floats  # (M,): how large rounding errors may be; positive
+    null: bool  # the centre is 0 (sign flips), not the estimate (bootstrap)
+    complete: bool  # the replicates are the whole distribution, observed data included, not a random sample
 
 
 def joint_replicates(
     estimate: ArrayLike, replicates: ArrayLike, *, null: bool = False, complete: bool = False
 ) -> JointReplicates:
-    """Check estimates and their joint replicates, and arrange them model by model.
-
-    Examples
-    --------
-    >>> sample = joint_replicates([0.5, 0.25], [[0.5, 0.25], [0.75, 0.25], [0.25, 0.25]])
-    >>> sample.centred
-    array([[ 0.  ,  0.25, -0.25],
-           [ 0.  ,  0.  ,  0.  ]])
-    """
+    """Check estimates and their joint replicates, and arrange them model by model."""
     estimate = np.array(estimate, np.float64)
     replicates = np.asarray(replicates, np.float64)
     if estimate.ndim != 1 or replicates.ndim != 2 or replicates.shape[1] != estimate.size or len(replicates) < 2:
@@ -84,22 +60,10 @@ def joint_replicates(
 def sign_flips(
     n_units: int, n_resamples: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None
 ) -> tuple[Floats, bool]:
-    """Signs for a test by sign flips over units (queries, data sets): all of them if that is few, else random ones.
+    """Return signs for a test by sign flips over units, and whether they are all rather than a random sample.
 
-    If two models are equally good, the sign of their difference on a unit is as good as random. The replicates of
-    the means of `values` (M, Q) under that null hypothesis are ``signs @ values.T / Q``, jointly for all models.
-    The signs of a unit depend on the seed and its key alone, and more resamples go on where fewer stopped.
-
-    Examples
-    --------
-    >>> sign_flips(2, 1000)
-    (array([[ 1.,  1.],
-           [-1.,  1.],
-           [ 1., -1.],
-           [-1., -1.]]), True)
-    >>> signs, complete = sign_flips(43, 1000)
-    >>> signs.shape, complete
-    ((1000, 43), False)
+    The replicates of the means of `values` (M, Q) under the null hypothesis are ``signs @ values.T / Q``. The signs of
+    a unit depend only on the seed and its key; with more resamples, the first ones stay the same.
     """
     if 0 < n_units < 63 and 2**n_units <= n_resamples:
         bits = np.arange(2**n_units)[:, np.newaxis] >> np.arange(n_units) & 1
@@ -123,18 +87,18 @@ def require_bootstrap(sample: JointReplicates, purpose: str) -> None:
 
 
 def shares(count: NDArray[np.int64], replicates: Floats, complete: bool) -> Floats:
-    """Share of replicates (last axis) that count, the observed data counted in."""
+    """Share of the replicates (last axis) that count, including the observed data."""
     extra = 0 if complete else 1
     return np.asarray((count + extra) / (replicates.shape[-1] + extra), np.float64)
 
 
 def count(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Count what is true in each row; NumPy counts one row at a time much faster than along an axis."""
+    """Count the true values of each row; NumPy is much faster row by row than along an axis."""
     return np.fromiter((np.count_nonzero(row) for row in mask), np.int64, len(mask))
 
 
 def panels(n_pairs: int, sample: JointReplicates, panel_bytes: int) -> Iterator[slice]:
-    """Cut pairs into panels of so many bytes."""
+    """Cut pairs into panels of `panel_bytes`."""
     return slices(n_pairs, 8 * sample.centred.shape[1], panel_bytes)
 
 
@@ -145,7 +109,7 @@ def checked_pairs(sample: JointReplicates, first: Indices, second: Indices) -> t
     inside = all(index.ndim == 1 and np.all((index >= 0) & (index < n_models)) for index in (first, second))
     if not inside or first.size != second.size:
         raise InvalidInputError(
-            "pairs that are not pairs of models",
+            "not pairs of models",
             received=f"first {first.shape}, second {second.shape}",
             allowed=f"two vectors, equally long, of positions 0 to {n_models - 1}",
         )
