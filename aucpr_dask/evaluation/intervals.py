@@ -1,4 +1,4 @@
-"""Standard errors and intervals of the estimates of one data set, lazily; all models share their resamples."""
+"""Standard errors and intervals of the estimates of one data set, lazily; all models share resamples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from aucpr_dask.evaluation.resampled_rankings import (
     influence_errors,
     replicate_rankings,
 )
-from aucpr_dask.schema.intervals import INTERVALS, IntervalSpec
+from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import ALL_RECALLS
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAG_BITS, FOLD, METHOD, RESAMPLE
 
@@ -40,7 +40,7 @@ class Evidence:
     folds: xr.Variable | None = None
 
     def given(self) -> dict[str, xr.Variable]:
-        """Return the variables that there are, by name."""
+        """Return the variables that are not None, by name."""
         named = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: variable for name, variable in named.items() if variable is not None}
 
@@ -48,11 +48,11 @@ class Evidence:
 def with_intervals(
     result: dict[str, xr.Variable], extras: dict[str, xr.Variable], prepared: PreparedDataset
 ) -> dict[str, xr.Variable]:
-    """Add standard errors, intervals, flags and, if wanted, replicates to estimates."""
+    """Add standard errors, intervals, flags and, if requested, replicates to estimates."""
     evidence = gather_evidence(result["estimate"], result["n_positive"], extras, prepared)
     found = result | {
         "standard_error": _standard_errors(evidence, prepared.options.estimators),
-        "interval": _bounds(evidence, prepared),
+        "interval": bounds_of(evidence, prepared),
         "flags": _flags(result["flags"], evidence, prepared),
     }
     if prepared.options.resampling.keep_replicates and evidence.replicates is not None:
@@ -175,12 +175,12 @@ def _flags(flags: xr.Variable, evidence: Evidence, prepared: PreparedDataset) ->
 
 
 def _with_flag(flags: xr.Variable, name: str, is_raised: xr.Variable) -> xr.Variable:
-    """Return flags of which one is raised exactly where it should be."""
+    """Set one flag where it is raised, and clear it elsewhere."""
     bit = FLAG_BITS[name]
     return (flags & ~bit) | (is_raised * bit).astype(flags.dtype)
 
 
-def _bounds(evidence: Evidence, prepared: PreparedDataset) -> xr.Variable:
+def bounds_of(evidence: Evidence, prepared: PreparedDataset) -> xr.Variable:
     """Return all intervals; NaN where an estimator has none."""
     options, methods = prepared.options, prepared.options.resampling.intervals
     given = evidence.given()
@@ -198,9 +198,5 @@ def _bounds(evidence: Evidence, prepared: PreparedDataset) -> xr.Variable:
     )
     is_whole = options.recall_range == ALL_RECALLS
     specs = [INTERVALS[method] for method in methods]
-    has = [[_serves(spec, name) and (is_whole or not spec.is_formula) for spec in specs] for name in options.estimators]
+    has = [[spec.serves(name) and (is_whole or not spec.is_formula) for spec in specs] for name in options.estimators]
     return bounds if np.all(has) else bounds.where(xr.Variable((ESTIMATOR, METHOD), has))
-
-
-def _serves(spec: IntervalSpec, estimator: str) -> bool:
-    return spec.estimators is None or estimator in spec.estimators

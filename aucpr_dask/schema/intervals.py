@@ -26,6 +26,10 @@ class IntervalSpec:
         """Whether it is a formula of the estimate and the number of positives alone."""
         return self.needs == ("positives",)
 
+    def serves(self, estimator: str) -> bool:
+        """Return whether an estimator has this interval."""
+        return self.estimators is None or estimator in self.estimators
+
 
 INTERVAL_SYMBOLS = (
     "t is the estimate, n the number of positives, z the normal quantile of the level, a = (1 - level)/2; s the "

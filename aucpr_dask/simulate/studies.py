@@ -23,15 +23,16 @@ from numpy.typing import NDArray
 
 from aucpr_dask.clusters.connecting import Cluster, connect
 from aucpr_dask.errors import InvalidInputError, StoreError
+from aucpr_dask.evaluation.intervals import bounds_of, gather_evidence
 from aucpr_dask.evaluation.rankings import evaluate_intervals, evaluate_rankings
-from aucpr_dask.evaluation.resampled_rankings import evaluate_folds, evidence_bounds, replicate_rankings
+from aucpr_dask.evaluation.request import PreparedDataset
 from aucpr_dask.evaluation.results import versions
 from aucpr_dask.progress.tracking import Progress, Tracker
 from aucpr_dask.runs.submitting import as_they_finish
 from aucpr_dask.schema.checks import fraction, lookup, whole_number
 from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL
 from aucpr_dask.simulate.scenarios import Scenario, bibeta, binormal, offset_uniform
 from aucpr_dask.storage.stores import create_store, open_array, open_backend, read_root_attrs
@@ -47,6 +48,7 @@ BATCH = 250  # simulations of a task, and of a chunk of the records
 SCENARIO, N_ITEMS, PREVALENCE, SIMULATION = "scenario", "n_items", "prevalence", "simulation"
 _RESAMPLES = 2  # a random stream of a simulation, next to those of its scores and labels
 CELL_DIMS = (SCENARIO, N_ITEMS, PREVALENCE)
+EXTRAS = ("standard_error_fixed", "acceleration")  # of average precision
 
 PAPER_ESTIMATORS = (
     "average_precision",
@@ -309,47 +311,40 @@ def _missing(cells: Sequence[Cell], is_done: Any, n_simulations: int) -> Iterato
 
 
 def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[str, Array]:
-    """Evaluate a batch of simulations of a cell.
-
-    The result holds ``estimate``, shape (simulation, estimator), and ``interval``, shape (simulation, estimator,
-    method, 2).
-    """
+    """Return ``estimate`` (simulation, estimator) and ``interval`` (simulation, estimator, method, 2) of a batch."""
     score, label = cell.sample(start, stop)
-    options, extras = EvaluationOptions(estimators=design.estimators), ("standard_error_fixed", "acceleration")
-    columns = evaluate_rankings(score, label, roles=("score", "label"), options=options, extras=extras)
-    estimate, error, acceleration, _ = np.split(columns, np.cumsum([len(design.estimators), 1, 1]), axis=1)
-    interval = np.full((*estimate.shape, len(design.methods), 2), np.nan)
+    options, n = EvaluationOptions(estimators=design.estimators), len(design.estimators)
+    columns = evaluate_rankings(score, label, roles=("score", "label"), options=options, extras=EXTRAS)
+    interval = np.full((len(score), n, len(design.methods), 2), np.nan)
     if design.methods and design.resampled:
         chosen = [design.estimators.index(name) for name in design.resampled]
-        known = {"estimate": estimate[:, chosen], "error": error, "acceleration": acceleration}
-        known["n_positive"] = np.array(float(cell.n_positive))
-        key = np.array([cell.key(number) for number in range(start, stop)], dtype=np.uint64)
-        known |= evidence(score, label, key, design)
-        bounds = evidence_bounds(*known.values(), names=tuple(known), methods=design.methods, level=design.level)
-        interval[:, chosen] = np.where(has_interval(design)[..., None], bounds, np.nan)
-    return {"estimate": estimate, "interval": interval}
+        extras = {name: xr.Variable(MODEL, columns[:, n + place]) for place, name in enumerate(EXTRAS)}
+        estimate = xr.Variable((MODEL, ESTIMATOR), columns[:, chosen])
+        keys = np.array([cell.key(number) for number in range(start, stop)], dtype=np.uint64)
+        prepared = _prepared(score, label, keys, design)
+        evidence = gather_evidence(estimate, xr.Variable((), float(cell.n_positive)), extras, prepared)
+        interval[:, chosen] = bounds_of(evidence, prepared).values
+        if "bca" in design.methods:  # only the jackknife of average precision has a closed form; others take too long
+            others = [place for place in chosen if design.estimators[place] != "average_precision"]
+            interval[:, others, design.methods.index("bca")] = np.nan
+    return {"estimate": columns[:, :n], "interval": interval}
 
 
-def evidence(score: Array, label: NDArray[np.int8], key: NDArray[np.uint64], design: Design) -> dict[str, Array]:
-    """Return replicates and folds, on the last axis, from which intervals are made."""
-    known = {}
-    roles, options = ("score", "label", "key"), EvaluationOptions(estimators=design.resampled)
-    needs = {need for method in design.methods if method != "bayesian" for need in INTERVALS[method].needs}
-    if "bayesian" in design.methods:
-        known["bayesian_replicates"] = replicate_rankings(
-            score, label, key, roles=roles, options=options, n_resamples=design.n_resamples, bayesian=True
-        )
-    if "replicates" in needs:
-        extras = ("standard_error_fixed",) if "bootstrap_t" in design.methods else ()
-        how: dict[str, Any] = {"roles": roles, "options": options, "extras": extras}
-        replicates = replicate_rankings(score, label, key, **how, n_resamples=design.n_resamples, bayesian=False)
-        known["replicates"] = replicates[:, : len(design.resampled)]
-        if extras:
-            known["replicate_errors"] = replicates[:, len(design.resampled) :]
-    if "folds" in needs:
-        roles, fold = ("score", "label", "fold"), fold_of(label, design.folds)
-        known["folds"] = evaluate_folds(score, label, fold, roles=roles, options=options, n_folds=design.folds)
-    return known
+def _prepared(score: Array, label: NDArray[np.int8], keys: NDArray[np.uint64], design: Design) -> PreparedDataset:
+    """Prepare simulations for intervals; each has its own resamples."""
+    resampling = ResamplingOptions(
+        intervals=design.methods, level=design.level, n_resamples=design.n_resamples, n_folds=design.folds
+    )
+    return PreparedDataset(
+        arrays={"score": xr.Variable((MODEL, ITEM), score), "label": xr.Variable(ITEM, label)},
+        options=EvaluationOptions(estimators=design.resampled, resampling=resampling),
+        extras=EXTRAS,
+        is_stratified=True,
+        key=xr.Variable(MODEL, keys),
+        units={},
+        fold=xr.Variable(ITEM, fold_of(label, design.folds)),
+        n_folds=design.folds,
+    )
 
 
 def fold_of(label: NDArray[np.int8], n_folds: int) -> NDArray[np.int64]:
@@ -359,25 +354,6 @@ def fold_of(label: NDArray[np.int8], n_folds: int) -> NDArray[np.int64]:
         members = np.flatnonzero(label == value)
         fold[members] = np.arange(members.size) % n_folds
     return fold
-
-
-def has_interval(design: Design) -> NDArray[np.bool_]:
-    """Return which of the resampled estimators have which intervals here, shape (estimator, method).
-
-    Only the jackknife of average precision has a closed form; others would take longer than everything else.
-    """
-    return np.array(
-        [
-            [serves(method, name) and (method != "bca" or name == "average_precision") for method in design.methods]
-            for name in design.resampled
-        ]
-    )
-
-
-def serves(method: str, estimator: str) -> bool:
-    """Return whether an estimator has this interval."""
-    names = INTERVALS[method].estimators
-    return names is None or estimator in names
 
 
 # Records
@@ -520,7 +496,7 @@ def _in_order(estimate: Array, interval: Array, n_positive: int, design: Design,
     for position, name in enumerate(methods):
         if INTERVALS[name].is_formula:
             formula = evaluate_intervals(estimate, np.array(n_positive), methods=(name,), level=design.level)
-            is_served = np.array([serves(name, estimator) for estimator in design.estimators])
+            is_served = np.array([INTERVALS[name].serves(estimator) for estimator in design.estimators])
             bounds[..., position, :] = np.where(is_served[:, None], formula[..., 0, :], np.nan)
         else:
             bounds[..., position, :] = interval[..., design.methods.index(name), :]
@@ -528,10 +504,10 @@ def _in_order(estimate: Array, interval: Array, n_positive: int, design: Design,
 
 
 def summarize_cell(area: float, estimate: Array, bounds: Array, level: float) -> dict[str, tuple[tuple[str, ...], Any]]:
-    """Compare the estimates and bounds of many simulations with the true area.
+    """Compare the estimates and bounds of many simulations with the true area; return dimensions and values by name.
 
     `estimate` has the shape (simulation, estimator), and `bounds` (simulation, estimator, method, 2). Bounds may be
-    NaN; a method without any bounds does not apply. The result holds dimensions and values by name.
+    NaN; a method without any bounds does not apply.
     """
     is_known = ~np.isnan(estimate)
     n_known = is_known.sum(axis=0)
