@@ -56,7 +56,7 @@ def test_parameters_give_the_options_again() -> None:
     parameters = options.as_parameters()
     assert parameters["estimators"] == ["roc_area"]
     assert (parameters["intervals"], parameters["seed"]) == (["bootstrap"], 3)
-    assert EvaluationOptions.from_parameters(json.loads(json.dumps(parameters))) == options
+    assert EvaluationOptions.of(**json.loads(json.dumps(parameters))) == options
     with pytest.raises(TypeError, match="colour"):
         EvaluationOptions.of(colour="red")
 

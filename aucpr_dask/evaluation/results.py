@@ -43,7 +43,7 @@ def open_result(url: str | Path, *, chunks: Any = None) -> Scores:
 
 
 def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, source: xr.Dataset) -> xr.Dataset:
-    """Label the variables of a result, describe each, and record in the attributes how the numbers came about."""
+    """Label and describe the variables of a result, and record in the attributes how they were computed."""
     kept = {str(dim) for variable in variables.values() for dim in variable.dims}
     labels: dict[str, Any] = {name: source.coords[name].variable for name in map(str, source.indexes) if name in kept}
     options, resampling = prepared.options, prepared.options.resampling
@@ -59,12 +59,16 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
         "flag_masks": np.array([flag.bit for flag in FLAGS], dtype=np.int32).tolist(),
         "flag_meanings": " ".join(flag.name for flag in FLAGS),
     }
-    result.attrs = {name: value for name, value in source.attrs.items() if str(name).startswith("source")}
     given = {one.name: getattr(options, one.name) for one in fields(options) if one.name != "resampling"}
-    result.attrs |= {name: value for name, value in given.items() if value is not None}
-    result.attrs |= {"estimators": list(options.estimators), "level": resampling.level}
-    result.attrs |= _sampling(prepared) | {"versions": versions()}
-    return result
+    given |= {"estimators": list(options.estimators), "level": resampling.level}
+    return result.assign_attrs(provenance(source, given, _sampling(prepared)))
+
+
+def provenance(source: xr.Dataset, *facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a result of `source`: its own sources, the facts that are not None, and versions."""
+    kept = {str(name): value for name, value in source.attrs.items() if str(name).startswith("source")}
+    known = {name: value for part in facts for name, value in part.items() if value is not None}
+    return kept | known | {"versions": versions()}
 
 
 def interval_labels(methods: tuple[str, ...], level: float) -> dict[str, Any]:
@@ -73,7 +77,7 @@ def interval_labels(methods: tuple[str, ...], level: float) -> dict[str, Any]:
 
 
 def _sampling(prepared: PreparedDataset) -> dict[str, Any]:
-    """Return what a result records of its resamples and folds."""
+    """Return the attributes that describe resamples and folds."""
     resampling = prepared.options.resampling
     kept: dict[str, Any] = {"prevalence_design": "fixed" if prepared.is_stratified else "random"}
     if resampling.draws:
@@ -90,7 +94,7 @@ def _sampling(prepared: PreparedDataset) -> dict[str, Any]:
 
 @cache
 def versions() -> str:
-    """Return the versions that the numbers depend on, as text, which every file format keeps."""
+    """Return the versions that the numbers depend on, as text that every file format can hold."""
     from importlib.metadata import version
 
     from aucpr_dask._version import __version__

@@ -1,4 +1,4 @@
-"""Means of estimates over queries or data sets, with intervals that say what was the sample."""
+"""Means of estimates over queries or data sets, with intervals that record what was sampled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.special import ndtri, stdtrit
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.api import evaluate, interval
-from aucpr_dask.evaluation.results import versions
+from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference.designs import (
     BOTH,
     ITEM_RESAMPLES,
@@ -31,6 +31,7 @@ from aucpr_dask.inference.questions import are_scores, require_results
 from aucpr_dask.inference.samples import (
     DATASET,
     REPLICATE,
+    UNIT_NAMES,
     complete_units,
     draw_units_and_items,
     error_of_mean,
@@ -68,8 +69,8 @@ def aggregate(
     """Average the estimates of each model over its queries, or over data sets, with an interval.
 
     By default queries are the sample and the interval is ``mean -+ t sd / sqrt(q)`` with Student's t of q - 1 degrees
-    of freedom, over the q queries whose estimate is not NaN: it says what to expect of other queries like these. The
-    spread of the queries holds the noise of their items already, so this respects both levels.
+    of freedom, over the q queries whose estimate is not NaN: it is about other queries like these. The
+    spread of the queries already includes the noise of their items.
 
     Parameters
     ----------
@@ -78,23 +79,23 @@ def aggregate(
         scores.
     over : {"query", "dataset"}
         What to average over: queries, within each data set; or the data sets of a tree, in which models are matched by
-        label (queries are averaged first). A data set without queries keeps the first interval it has, if that is
-        of this `level`; one of another level is made again if it is a formula, and NaN if not.
+        label (queries are averaged first). A data set without queries keeps its first interval if that has this
+        `level`; at another level a formula is computed again, and any other interval is NaN.
     how : {"macro", "micro"}
         Mean of the units' estimates; or the estimate of one ranking of all queries' items together, which needs
         scores that can be compared between queries.
     sample : {"units", "items", "both"}, optional
-        What is the sample: units (the default), as above; the items of each unit, with the units fixed, by their
+        What was sampled: units (the default), as above; the items of each unit, with the units fixed, by their
         standard errors or replicates; or both, nested, which counts the noise of items twice and is conservative.
     method : str, optional
         For units ``"t"`` (default) or ``"bootstrap"`` (percentile); for items ``"normal"`` (default: from the
         standard errors, whose squares add up) or ``"bootstrap"`` (from the replicates); for both ``"bootstrap"``.
-        NaN where the standard error of a unit is not known, or one of its resamples has no estimate.
+        NaN where the standard error of a unit is unknown, or one of its resamples has no estimate.
     level : float
         Confidence level of the interval.
     n_resamples, seed
         Of the bootstrap over units, 10,000 resamples by default, or over the items of scores, 1,000 by default; for
-        the items of a result its own are taken.
+        the items of a result, those it keeps.
     incomplete : {"raise", "drop"}, optional
         What to do if only some models lack a unit: an error that names them (the default over data sets), or leave out
         the unit for all models. By default over queries, each model is averaged over those it has, which
@@ -106,13 +107,13 @@ def aggregate(
     -------
     xarray.Dataset or xarray.DataTree
         ``estimate(model, estimator)``, ``standard_error(model, estimator)``, ``n_queries(model, estimator)`` (over data
-        sets ``n_datasets``) and ``interval(model, estimator, ci_bound)``. The attribute ``design`` says what was
-        resampled and what is fixed. With ``how="micro"``, what :func:`aucpr_dask.evaluate` returns.
+        sets ``n_datasets``) and ``interval(model, estimator, ci_bound)``. The attribute ``design`` describes what
+        was resampled and what is fixed. With ``how="micro"``, what :func:`aucpr_dask.evaluate` returns.
 
     Raises
     ------
     InvalidInputError
-        If an option is not allowed, or the result does not hold what the method needs.
+        If an option is not allowed, or the result lacks what the method needs.
     AlignmentError
         If models lack data sets, or have no labels to match them by.
 
@@ -157,7 +158,7 @@ def aggregate(
 
 
 def _evaluated(scores: Scores, over: str, ask: AggregationOptions, options: dict[str, Any]) -> Scores:
-    """Evaluate scores, with replicates of the items where the mean rests on them."""
+    """Evaluate scores, with replicates of the items if the mean needs them."""
     needs: dict[str, Any] = {"level": ask.level}
     if ask.sample in (ITEMS, BOTH):
         names = estimator_names(options.get("estimators", "average_precision"))
@@ -190,7 +191,7 @@ def _as_it_is(result: xr.Dataset, ask: AggregationOptions) -> xr.Dataset:
 
 
 def _interval_at(result: xr.Dataset, name: str, level: float) -> tuple[xr.DataArray, str]:
-    """Return a result's first interval at a level, and what was done for it: nothing, its formula again, or NaN."""
+    """Return a result's first interval at a level, and how: unchanged, recomputed by its formula, or NaN."""
     first = result["interval"].isel({METHOD: 0}, drop=True)
     has = float(first["level"]) if "level" in first.coords else result.attrs.get("level")
     if has == level:
@@ -202,12 +203,9 @@ def _interval_at(result: xr.Dataset, name: str, level: float) -> tuple[xr.DataAr
 
 
 def _attributes(result: xr.Dataset, sentence: str, ask: AggregationOptions, facts: dict[str, Any]) -> dict[str, Any]:
-    """Return what a mean records of how it came about."""
-    kept = {name: value for name, value in result.attrs.items() if str(name).startswith("source")}
+    """Return the attributes that record how a mean was computed."""
     estimators = [str(name) for name in result[ESTIMATOR].values] if ESTIMATOR in result.dims else None
-    facts = {"estimators": estimators} | facts | {"level": ask.level}
-    known = {name: value for name, value in facts.items() if value is not None}
-    return {"design": sentence} | kept | known | {"versions": versions()}
+    return {"design": sentence} | provenance(result, {"estimators": estimators}, facts, {"level": ask.level})
 
 
 def _mean(result: xr.Dataset, dim: str | None, ask: AggregationOptions) -> xr.Dataset:
@@ -234,7 +232,7 @@ def _mean(result: xr.Dataset, dim: str | None, ask: AggregationOptions) -> xr.Da
         reach = ndtri(0.5 + ask.level / 2) * error
         bounds = _bounds(mean - reach, mean + reach)
     else:
-        n_resamples = ask.n_resamples or UNIT_RESAMPLES if design.sample == UNITS else 0
+        n_resamples = ask.n_resamples or UNIT_RESAMPLES
         if design.sample != UNITS:
             require_replicates(result, f"sample={design.sample!r}")
             n_resamples = result.sizes[RESAMPLE]
@@ -264,11 +262,9 @@ def _bounds(lower: xr.DataArray, upper: xr.DataArray) -> xr.DataArray:
 
 def _kind(design: Design) -> str:
     """Name the interval of a mean."""
-    sampled = {QUERY: "queries", DATASET: "data sets", None: "items"}[design.dim if design.sample == UNITS else None]
-    sampled = "units and items" if design.sample == BOTH else sampled
-    return (
-        f"{ {'t': 'Student t', 'normal': 'normal', 'bootstrap': 'percentile bootstrap'}[design.method] } over {sampled}"
-    )
+    sampled = {ITEMS: "items", BOTH: "units and items"}.get(design.sample) or UNIT_NAMES[str(design.dim)][1]
+    how = {"t": "Student t", "normal": "normal", "bootstrap": "percentile bootstrap"}[design.method]
+    return f"{how} over {sampled}"
 
 
 def _error_of_items(result: xr.Dataset, known: xr.DataArray, dim: str | None) -> xr.DataArray:
@@ -325,8 +321,8 @@ def summarize_replicates(
 ) -> Floats:
     """Return standard deviation and percentile bounds of each row's mean over units.
 
-    A generalized function: ``(unit) -> (quantity)``, with replicates ``([unit,] resample) -> (quantity)``. Units that a
-    row does not know (NaN) are left out of its mean and of its draws, which follow the units' names.
+    A generalized function: ``(unit) -> (quantity)``, with replicates ``([unit,] resample) -> (quantity)``. Units that
+    are NaN in a row are left out of its mean and of its draws, which follow the order of the units' names.
     """
     shape = values.shape[: values.ndim - has_replicates - bool(names)]
     names = names or ("",)
@@ -337,7 +333,7 @@ def summarize_replicates(
     summary = np.full((len(rows), 3), np.nan)
     for pattern in np.unique(known, axis=0):
         units = [unit for unit in order if pattern[unit]]
-        if len(units) <= draws:  # one unit says nothing of others
+        if len(units) <= draws:  # one unit says nothing about others
             continue
         alike = np.flatnonzero((known == pattern).all(axis=1))
         of_units = rows[alike][:, units]
@@ -355,7 +351,7 @@ def summarize_replicates(
 def _micro(data: Scores, over: str, level: float, options: dict[str, Any]) -> Scores:
     if over != QUERY:
         raise InvalidInputError(
-            "scores of different data sets are not put in one ranking",
+            "scores of different data sets cannot share one ranking",
             received=f"how='micro', over={over!r}",
             allowed="over='query'",
         )
@@ -382,7 +378,7 @@ def _micro(data: Scores, over: str, level: float, options: dict[str, Any]) -> Sc
 
 
 def _design_of_one_ranking(n_queries: int | None, attrs: dict[Any, Any], options: dict[str, Any]) -> str:
-    """Say what was resampled, if anything was, and what is fixed."""
+    """Describe what was resampled, if anything, and what is fixed."""
     clusters = "clusters" if n_queries is None else "queries"
     sampled = f"the {clusters}, each with its items" if options.get("unit") == "clusters" else "the items"
     how = f"sample: {sampled}, nothing resampled"
@@ -398,7 +394,7 @@ def _design_of_one_ranking(n_queries: int | None, attrs: dict[Any, Any], options
 
 
 def pool_queries(scores: xr.Dataset) -> xr.Dataset:
-    """Return the items of all queries as those of one, each in the cluster of its query."""
+    """Return the items of all queries as one query, each in the cluster of its query."""
     if QUERY not in scores["score"].dims:
         return scores
     names = ("score", "label", "weight", "positive_weight", "negative_weight")

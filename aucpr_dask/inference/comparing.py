@@ -1,4 +1,4 @@
-"""Paired comparison of models: against baselines or all pairs, adjusted for how many they are."""
+"""Paired comparisons of models: against baselines or all pairs, adjusted for multiple comparisons."""
 
 from __future__ import annotations
 
@@ -14,19 +14,10 @@ from aucpr_dask.inference import families
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.describing import annotate
 from aucpr_dask.inference.families import Indices
-from aucpr_dask.inference.grids import (
-    compare_family,
-    lay_out,
-    lazy_all_pairs,
-    quantities_of,
-)
-from aucpr_dask.inference.methods import (
-    Wilcoxon,
-)
+from aucpr_dask.inference.grids import compare_family, lay_out, lazy_all_pairs, quantities_of
+from aucpr_dask.inference.methods import Wilcoxon
 from aucpr_dask.inference.questions import ask, naming, prepare, unit_dim
-from aucpr_dask.inference.samples import (
-    DATASET,
-)
+from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.variables import BOUND, MODEL, QUERY
 from aucpr_dask.storage.stores import Scores, map_nodes
@@ -55,7 +46,7 @@ def compare(
 ) -> Scores:
     """Compare models with each other or with baselines, on the same units or items.
 
-    Every comparison is paired: it rests on the differences of two models on the same queries, data sets or resampled
+    Every comparison is paired: it uses the differences of two models on the same queries, data sets or resampled
     items. The differences asked for are one *family*: adjusted p-values and simultaneous intervals hold for all
     of them together.
 
@@ -64,7 +55,7 @@ def compare(
     data : xarray.Dataset or xarray.DataTree
         A result of :func:`aucpr_dask.evaluate`, or score data sets, which are evaluated first.
     baseline : label or sequence of labels, optional
-        Models to compare all others with (where models have no labels, their numbers); without, all pairs of models
+        Models to compare all others with (their numbers if models have no labels); by default, all pairs of models
         are compared.
     estimator : str, optional
         Compare by this estimator; the first of the result by default.
@@ -72,34 +63,34 @@ def compare(
         What estimates are averaged over: the queries of each data set, if it has any; or the data sets of a tree, in
         which models are matched by label (queries are averaged first).
     sample : {"units", "items", "both"}, optional
-        What the statement takes as a sample. ``"units"`` (the default where there are units): queries or data
-        sets, each with its items: what to expect of other ones like these. Their spread holds the noise of
-        their items already. ``"items"`` (the default without units): items, the units fixed: what to expect of
-        these units with other items. ``"both"`` resamples units and the items of each: that counts the
-        noise of items twice, so it is conservative.
+        What is considered sampled. ``"units"`` (the default if there are units): queries or data sets, each with
+        its items; the results are about other units like these. The spread of units already includes the noise of
+        their items. ``"items"`` (the default without units): items, with the units fixed; the results are about
+        these units with other items. ``"both"`` resamples units and the items of each, which counts the noise of
+        items twice, so it is conservative.
     method : str, optional
         For units ``"sign_flip"`` (default: exact tests, intervals that flip the residuals), ``"bootstrap"``, ``"t"``
         or ``"wilcoxon"`` (p-values only); for items ``"bootstrap"`` (default; a result needs its `replicate`) or
-        ``"influence"`` (needs the scores); for both ``"bootstrap"``. The bootstrap over fewer than some forty units
-        claims too much.
+        ``"influence"`` (needs the scores); for both ``"bootstrap"``. The bootstrap over fewer than about forty
+        units is liberal.
     adjust : {"romano_wolf", "max_t", "holm", "benjamini_hochberg", "none"}, optional
-        Romano and Wolf's step-down is the default where there are joint replicates, Holm's with ``"t"`` and
-        ``"wilcoxon"``. All but the last two hold the probability of any false claim in the family.
+        Romano and Wolf's step-down is the default with joint replicates, Holm's with ``"t"`` and ``"wilcoxon"``.
+        All but the last two control the probability of any false claim in the family.
     level : float
         Confidence level of the intervals.
     equivalence : float, optional
-        A margin: differences up to it do not matter. Adds the two one-sided tests of equivalence and a decision,
-        of each pair on its own: neither is adjusted for how many pairs there are.
+        A margin: differences up to it do not matter. Adds the two one-sided tests of equivalence and a decision for
+        each pair; neither is adjusted for the number of pairs.
     n_resamples : int, optional
         Resamples; by default 10,000 of units, 1,000 of items, or as many as the result keeps.
     seed : int
-        Keys the random numbers: those of a query or data set depend on its name, never on the models.
+        Seed of the random numbers: those of a query or data set depend on its name, never on the models.
     incomplete : {"raise", "drop"}
-        What to do if some models lack the estimate of a unit: an error that names them, or leave out the unit for all
-        models (without units: the models). A unit that no model has an estimate of is left out and counted.
+        What to do if some models lack the estimate of a unit: raise an error that names them, or leave out the unit
+        for all models (without units: the models). A unit without an estimate of any model is left out and counted.
     chunk : int, optional
-        Lay out all pairs as Dask arrays in chunks of so many models; by default from 500 models on. The
-        numbers are the same bit by bit.
+        Lay out all pairs as Dask arrays in chunks of this many models; by default from 500 models on. The numbers
+        are bit-for-bit identical.
     **options
         Options of :func:`aucpr_dask.evaluate`, if `data` are scores.
 
@@ -108,15 +99,15 @@ def compare(
     xarray.Dataset or xarray.DataTree
         Over (model, other_model) or (model, baseline): ``difference``, ``standard_error``, ``interval`` and
         ``simultaneous_interval`` (with ci_bound), ``p_value``, ``p_adjusted``; with a margin ``p_equivalence``,
-        ``share_inside`` and ``decision``; beside them ``estimate(model)`` and ``n_units``. The attribute
-        ``design`` says what was resampled and what is fixed.
+        ``share_inside`` and ``decision``; also ``estimate(model)`` and ``n_units``. The attribute
+        ``design`` describes what was resampled and what is fixed.
 
     Raises
     ------
     InvalidInputError
-        If an option is not allowed, or the data do not hold what the method needs.
+        If an option is not allowed, or the data lack what the method needs.
     AlignmentError
-        If some models lack units, or labels stand twice.
+        If some models lack units, or labels are duplicated.
 
     References
     ----------
@@ -201,13 +192,13 @@ def _compare(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> 
 
 def _positions(baseline: Baseline, names: Sequence[str]) -> list[int]:
     """Return the positions of the baselines among the models."""
-    wanted = [str(label) for label in np.atleast_1d(np.asarray(baseline, dtype=object))]
-    unknown = [name for name in wanted if name not in names]
-    if unknown or not wanted or len(set(wanted)) < len(wanted):
+    given = [str(label) for label in np.atleast_1d(np.asarray(baseline, dtype=object))]
+    unknown = [name for name in given if name not in names]
+    if unknown or not given or len(set(given)) < len(given):
         close = [near for name in unknown for near in difflib.get_close_matches(name, names, n=3)]
         raise InvalidInputError(
             "there is no such model" if unknown else "name one or more baselines, each once",
-            received=", ".join(map(repr, unknown or wanted)) or "no baseline",
+            received=", ".join(map(repr, unknown or given)) or "no baseline",
             allowed=few(map(repr, close or names)),
         )
-    return [names.index(name) for name in wanted]
+    return [names.index(name) for name in given]

@@ -12,7 +12,7 @@ from aucpr_dask.evaluation.mapping import map_rankings
 from aucpr_dask.evaluation.rankings import Array
 from aucpr_dask.evaluation.request import Prepared, prepare_labelled
 from aucpr_dask.evaluation.resampled_rankings import influence_columns
-from aucpr_dask.evaluation.results import versions
+from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import ITEM, MODEL, QUERY
@@ -22,7 +22,7 @@ from aucpr_dask.storage.stores import Scores, map_nodes
 OTHER_MODEL = "other_model"
 
 COVARIANCE_OPTIONS = ("missing", "positive_from", "unjudged", "unit", "prevalence_design")
-_UNIT = "unit"  # an item or a cluster, or what all positives that are no item add up to
+_UNIT = "unit"  # an item, a cluster, or all positives that are not items together
 
 
 def covariance(
@@ -37,8 +37,8 @@ def covariance(
 ) -> Scores:
     """Estimate how the average precisions of all models of a data set vary together over samples of items.
 
-    With ``u_i(model)`` the influence of item i, the derivative of the estimate with respect to how often the item is
-    there, ``covariance(a, b) = sum_i u_i(a) u_i(b)``. The standard error of one model is the root of its variance,
+    With ``u_i(model)`` the influence of item i, the derivative of the estimate with respect to the multiplicity of the
+    item, ``covariance(a, b) = sum_i u_i(a) u_i(b)``. The standard error of one model is the root of its variance,
     and that of a difference of two models is ``sqrt(c(a, a) + c(b, b) - 2 c(a, b))``
     (:func:`standard_errors_of_differences`).
 
@@ -49,28 +49,28 @@ def covariance(
     estimator : str
         Only ``"average_precision"`` has an influence function.
     missing, positive_from, unjudged
-        See :func:`aucpr_dask.estimate`. Under ``missing="drop"`` an item counts for the models that scored it.
+        See :func:`aucpr_dask.estimate`. Under ``missing="drop"`` an item counts only for models that scored it.
     unit : {"items", "clusters"}
-        What is sampled. Of clusters, the groups of items in the variable ``cluster``, influences are added up within
-        each, and the sum over the C clusters is multiplied by C/(C - 1).
+        What is sampled. For clusters, the groups of items in the variable ``cluster``, influences are added up
+        within each, and the sum over the C clusters is multiplied by C/(C - 1).
     prevalence_design : {"fixed", "random"}
-        Whether positives and negatives are sampled apart, in fixed numbers, or together. Deviations from a class's
-        mean influence are stretched by ``sqrt(n / (n - 1))``, n its items. If "random", the class's mean is added,
-        by which the numbers of positives and negatives themselves vary.
+        Whether positives and negatives are sampled separately, in fixed numbers, or together. Deviations from the
+        mean influence of a class of n items are multiplied by ``sqrt(n / (n - 1))``. If "random", the mean of the
+        class is added, because the numbers of positives and negatives vary too.
 
     Returns
     -------
     xarray.Dataset or xarray.DataTree
         The same kind as `scores`, lazy if they are Dask-backed: ``estimate(model[, query])`` and
         ``covariance([query,] model, other_model)``, float64. NaN where a class has fewer than two items, or lies in
-        fewer than two clusters. Every number is bit-identical whatever other models there are and however they are
-        chunked. The influences, 8 bytes for each score, are held until all pairs of their chunk are done.
+        fewer than two clusters. Every number is bit-for-bit identical for any other models and chunks. The
+        influences, 8 bytes for each score, stay in memory until all pairs of their chunk are done.
 
     Raises
     ------
     InvalidInputError
         If the estimator has no influence function, labels or weights differ between models (per-run layout: ranked
-        lists that share no items), or there are clusters beside positives that are no item.
+        lists that share no items), or `n_positive` counts positives outside the clusters.
     MissingScoresError, AlignmentError, ChunkError
         See :func:`aucpr_dask.estimate`.
 
@@ -111,35 +111,21 @@ def covariance(
         _refuse_unshared_items(inputs, path)
         clusters = clusters_of(dataset, path).values if unit == "clusters" else None
         result = _covariance(prepare_labelled(inputs, options), clusters)
-        result.attrs = {name: value for name, value in dataset.attrs.items() if str(name).startswith("source")}
-        result.attrs |= {
+        facts = {
             "estimator": names[0],
             "missing": missing,
             "unjudged": unjudged,
             "prevalence_design": prevalence_design,
             "sampled": unit,
-            "versions": versions(),
+            "positive_from": positive_from,
         }
-        if positive_from is not None:
-            result.attrs["positive_from"] = positive_from
-        return result
+        return result.assign_attrs(provenance(dataset, facts))
 
     return map_nodes(scores, covariance_of_node)
 
 
 def standard_errors_of_differences(covariance: xr.DataArray) -> xr.DataArray:
-    """Return the standard error of the difference of every pair of models.
-
-    Parameters
-    ----------
-    covariance : xarray.DataArray, dims (..., model, other_model)
-        What :func:`covariance` returns under that name.
-
-    Returns
-    -------
-    xarray.DataArray
-        Of the same shape; exactly 0 for models that rank alike.
-    """
+    """Return the standard error of the difference of every pair of models; exactly 0 for models that rank alike."""
     variance = xr.apply_ufunc(
         _diagonal,
         covariance,
@@ -163,7 +149,7 @@ def _refuse_unshared_items(inputs: dict[str, xr.DataArray], path: str) -> None:
         raise InvalidInputError(
             "models share no items here, so their estimates have no covariance over items",
             where=f"data set {path!r}" if path else None,
-            received=f"{', '.join(own)} over the dimension 'model': every model has a ranked list of its own",
+            received=f"{', '.join(own)} over the dimension 'model': each model has its own ranked list",
             allowed="the pooled layout: one label for each item, the same for all models",
             remedy="compare the models over queries",
         )

@@ -1,4 +1,4 @@
-"""What comparisons and ranks say of themselves: descriptions, designs, provenance."""
+"""Descriptions and provenance of comparisons and ranks."""
 
 from __future__ import annotations
 
@@ -8,15 +8,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.evaluation.results import versions
-from aucpr_dask.inference.designs import (
-    ITEMS,
-    Design,
-    describe,
-)
-from aucpr_dask.inference.grids import (
-    DECISIONS,
-)
+from aucpr_dask.evaluation.results import provenance
+from aucpr_dask.inference.designs import ITEMS, Design, describe
+from aucpr_dask.inference.grids import DECISIONS
 from aucpr_dask.inference.questions import Prepared
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS
@@ -48,7 +42,7 @@ DESCRIPTIONS = {
 def annotate(
     dataset: xr.Dataset, node: xr.Dataset, prepared: Prepared, question: ComparisonOptions, more: Mapping[str, Any]
 ) -> xr.Dataset:
-    """Add coordinates, counts, descriptions, and the attributes that say how the numbers came about."""
+    """Add coordinates, counts, descriptions, and attributes that record how the numbers were computed."""
     design, estimates = prepared.design, prepared.estimates
     if BOUND in dataset.dims:
         dataset = dataset.assign_coords({BOUND: np.array(BOUNDS, dtype=object), "level": question.level})
@@ -60,11 +54,8 @@ def annotate(
         if "interval" in str(name):
             variable.attrs |= {"ci_kind": interval_kind(design), "ci_prob": question.level}
     if "decision" in dataset:
-        dataset["decision"].attrs |= {
-            "flag_values": list(range(len(DECISIONS))),
-            "flag_meanings": " ".join(DECISIONS),
-        }
-    kept = {name: value for name, value in node.attrs.items() if str(name).startswith("source")}
+        flags = {"flag_values": list(range(len(DECISIONS))), "flag_meanings": " ".join(DECISIONS)}
+        dataset["decision"].attrs |= flags
     sentence = describe(
         design,
         len(estimates.models),
@@ -85,13 +76,11 @@ def annotate(
         "seed": _seed_of(node, design, question) if prepared.n_resamples else None,
         "left_out": list(estimates.left_out) or None,
     }
-    known = {name: value for name, value in facts.items() if value is not None}
-    dataset.attrs = {"design": sentence} | kept | known | dict(more) | {"versions": versions()}
-    return dataset
+    return dataset.assign_attrs({"design": sentence} | provenance(node, facts, more))
 
 
 def _seed_of(node: xr.Dataset, design: Design, question: ComparisonOptions) -> Any:
-    """Return the seed of the random numbers: the items' is that of their evaluation."""
+    """Return the seed of the random numbers; for items, that of their evaluation."""
     drawn_before = design.sample == ITEMS and design.method == "bootstrap"
     return node.attrs.get("seed") if drawn_before else question.seed
 

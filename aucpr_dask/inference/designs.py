@@ -1,4 +1,4 @@
-"""What a comparison takes as its sample, and how it says so."""
+"""What a comparison samples, and how it describes that."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aucpr_dask.schema.options import ADJUSTMENTS, SAMPLES, EvaluationOptions, O
 from aucpr_dask.schema.variables import MODEL, QUERY
 
 UNITS, ITEMS, BOTH = SAMPLES
-BY_P_VALUE = ("holm", "benjamini_hochberg", "none")  # adjustments that need no joint replicates
+BY_P_VALUE = ("holm", "benjamini_hochberg", "none")  # adjustments without joint replicates
 
 METHODS = {
     UNITS: ("sign_flip", "bootstrap", "t", "wilcoxon"),
@@ -29,17 +29,12 @@ ROUND_OFF = 1e-9  # of sums of weights
 
 @dataclass(frozen=True)
 class Design:
-    """What is averaged over, what is the sample, and by which method."""
+    """What is averaged over, what is sampled, and by which method."""
 
     dim: str | None  # the units' dimension
     sample: str
     method: str
     adjust: str
-
-    @property
-    def draws_units(self) -> bool:
-        """Whether units are drawn or flipped, so that the number of resamples is free."""
-        return self.sample != ITEMS and self.method in ("sign_flip", "bootstrap")
 
 
 def settle(
@@ -49,11 +44,11 @@ def settle(
     adjust: str | None = None,
     methods: dict[str, tuple[str, ...]] = METHODS,
 ) -> Design:
-    """Fill in what is not given, and refuse what does not go together."""
+    """Fill in defaults, and refuse options that contradict each other."""
     sample = choose(SAMPLES, sample or (ITEMS if dim is None else UNITS), "sample")
     if dim is None and sample != ITEMS:
         raise InvalidInputError(
-            "there are no units to take as the sample: this data set has no queries",
+            "there are no units to sample: this data set has no queries",
             received=f"sample={sample!r}",
             allowed="sample='items'",
             remedy="for a DataTree, over='dataset' takes the data sets as units",
@@ -80,7 +75,7 @@ def describe(
     complete: bool = False,
     counted_by: str | None = None,
 ) -> str:
-    """Say in a sentence what was resampled, and what is fixed; `counted_by` holds how many of the units there are."""
+    """Describe what was resampled and what is fixed; `counted_by` names the variable that counts the units."""
     models = f"the {n_models:,} models" if n_models != 1 else "the model"
     units = ""
     if design.dim is not None:
@@ -122,10 +117,10 @@ def refuse_unknown_options(options: Iterable[str], record: type[Options], withou
 
 
 def refuse_dependent_queries(node: Any, path: str) -> None:
-    """Raise if queries, which are to be the sample, come in clusters: they are not drawn one by one."""
+    """Raise if queries that are to be sampled come in clusters."""
     if "cluster" in node and QUERY in node["cluster"].dims:
         raise InvalidInputError(
-            "queries that come in clusters are not independent, and here each would count as one unit",
+            "queries in clusters are not independent, but each would count as one unit here",
             where=f"data set {path!r}" if path else None,
             received="'cluster' over the dimension 'query'",
             remedy="evaluate the scores, average the queries of each cluster to one unit and pass that; "
@@ -134,26 +129,26 @@ def refuse_dependent_queries(node: Any, path: str) -> None:
 
 
 def require_replicates(result: Any, what: str) -> None:
-    """Raise unless a result keeps the replicates of its items."""
+    """Raise unless a result has the replicates of its items."""
     if REPLICATE not in result and _has_own_lists(result):
         raise InvalidInputError(
             f"{what} resamples items, which cannot be done here: each model has its own list of them",
             received="a result of a per-run layout: the models' rankings of a query differ in length",
-            remedy="take the queries as the sample: sample='units'; or import a pooled layout",
+            remedy="sample the queries: sample='units'; or import a pooled layout",
         )
     if REPLICATE not in result:
         raise InvalidInputError(
             f"{what} needs the replicates of the items",
             received="a result without the variable 'replicate'",
             remedy="evaluate(scores, ..., keep_replicates=True), or pass the scores in place of the result; "
-            "not where each model has a ranked list of its own (per-run layout): there the sample is queries",
+            "if each model has its own ranked list (per-run layout), sample queries instead",
         )
 
 
 def _has_own_lists(result: Any) -> bool:
-    """Whether the rankings of a query differ in length: then each model has a ranked list of its own.
+    """Return whether the rankings of a query differ in length, so that each model has its own ranked list.
 
-    Lists of one length look like those of a pooled layout, and under other conventions the lengths say nothing.
+    Lists of the same length look like a pooled layout, and under other conventions lengths say nothing.
     """
     counts = [result[name] for name in ("n_positive", "n_negative") if name in result]
     if len(counts) < 2 or result.attrs.get("missing") != "raise" or any(MODEL not in count.dims for count in counts):

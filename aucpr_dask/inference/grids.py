@@ -19,7 +19,7 @@ UNDECIDED, DIFFERENT, EQUIVALENT = range(3)
 
 @dataclass(frozen=True)
 class Quantity:
-    """One variable of a comparison: what it is of a model and itself, and what the other direction makes of it."""
+    """One variable of a comparison: its value for a model and itself, and how to reverse its direction."""
 
     itself: float
     dtype: type = np.float64
@@ -49,17 +49,14 @@ def quantities_of(*, has_intervals: bool, has_margin: bool) -> list[str]:
 
 def compare_family(method: Method, first: Indices, second: Indices, adjust: str) -> tuple[Pairs, Floats, float]:
     """Return a family's pairs, their adjusted p-values and the quantile of its simultaneous intervals."""
-    family = pairs_of(method, first, second)
+    family = method.pairs(first, second)
     return family, adjusted_p_values(method, family, adjust), method.simultaneous_quantile(family)
 
 
 def lay_out(
     names: list[str], family: Pairs, adjusted: Floats, quantile: float, rows: Indices, columns: Indices
 ) -> dict[str, NDArray[Any]]:
-    """Return the named quantities over (rows, columns), positions of models, from pairs that cover them.
-
-    A pair serves both directions; a model beside itself is filled in.
-    """
+    """Return quantities over (rows, columns), positions of models, from pairs that serve both directions."""
     return {name: _place(_values(name, family, adjusted, quantile), name, family, rows, columns) for name in names}
 
 
@@ -100,10 +97,10 @@ def _place(values: NDArray[Any], name: str, family: Pairs, rows: Indices, column
 
 
 def lazy_all_pairs(method: Method, n_models: int, adjust: str, names: list[str], chunk: int) -> dict[str, da.Array]:
-    """Return the quantities over (model, other model) as Dask arrays in square chunks.
+    """Return the quantities over (model, other model) as Dask arrays in square chunks, bit-for-bit as without chunks.
 
-    Every pair is looked at in one block; what concerns the whole family (adjusted p-values, the quantile of
-    the simultaneous intervals) waits for all blocks. The numbers are those of one block, bit by bit.
+    Adjusted p-values and the quantile of the simultaneous intervals, which concern the whole family, wait for all
+    chunks.
     """
     positions = [np.arange(start, min(start + chunk, n_models)) for start in range(0, n_models, chunk)]
     held = delayed(method, pure=True)
@@ -130,13 +127,8 @@ def lazy_all_pairs(method: Method, n_models: int, adjust: str, names: list[str],
     return {name: da.concatenate([da.concatenate(row, axis=1) for row in grid]) for name, grid in grids.items()}
 
 
-def pairs_of(method: Method, first: Indices, second: Indices) -> Pairs:
-    """Return what a method knows of pairs."""
-    return method.pairs(first, second)
-
-
 def pairs_of_block(method: Method, rows: Indices, columns: Indices) -> Pairs:
-    """Return what a method knows of the pairs of a block of the upper triangle."""
+    """Return the pairs of a block of the upper triangle."""
     first, second = np.repeat(rows, columns.size), np.tile(columns, rows.size)
     above = first < second
     return method.pairs(first[above], second[above])
@@ -156,7 +148,7 @@ def lay_out_part(
     columns: Indices,
     n_models: int,
 ) -> dict[str, NDArray[Any]]:
-    """Lay out a block from its part of the family; the adjusted p-values come in the order of all pairs."""
+    """Lay out a block from its part of the family; adjusted p-values are in the order of all pairs."""
     before = part.first * (2 * n_models - part.first - 1) // 2
     place = before + part.second - part.first - 1
     return lay_out(names, part, adjusted[place], quantile, rows, columns)

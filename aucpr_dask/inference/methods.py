@@ -1,4 +1,4 @@
-"""The methods of comparison, one class each: what is known of a pair, and of a family of pairs together."""
+"""The methods of comparison, one class each: results for pairs, and for a family of pairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from aucpr_dask.inference.samples import generator, keys_of, mean_of_units, mean
 
 @dataclass(frozen=True)
 class Pairs:
-    """What is known of P pairs of models, `first` minus `second`."""
+    """Results for P pairs of models, `first` minus `second`."""
 
     first: Indices
     second: Indices
@@ -32,21 +32,21 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Goal:
-    """What is asked of every pair: the level of its interval, and the margin of equivalence."""
+    """The level of intervals, and the margin of equivalence."""
 
     level: float
     margin: float | None
 
 
 class Resampling:
-    """Bootstrap: the replicates of a difference spread around it as it does around the truth."""
+    """Bootstrap: the replicates of a difference are spread around it as it is around the truth."""
 
     def __init__(self, estimate: Floats, replicates: Floats, goal: Goal) -> None:
         self.goal = goal
         self.sample: JointReplicates = families.joint_replicates(estimate, replicates.T)
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:
-        """Symmetric studentised intervals, and the p-values that answer to them."""
+        """Symmetric studentised intervals, and the p-values that match them."""
         level, margin = self.goal.level, self.goal.margin
         tests = families.pair_statistics(self.sample, first, second)
         quantile = families.marginal_quantiles(self.sample, first, second, level)
@@ -64,11 +64,11 @@ class Resampling:
 class SignFlips:
     """Sign flips over units: exact tests, and intervals from the flipped residuals.
 
-    If two models are equally good, a unit's difference could as well have had the other sign. The intervals flip the
-    deviations from the mean difference. A flipped mean m has the standard deviation of its own flipped units,
-    ``sqrt((A - m^2) / (Q - 1))`` with A the mean square, which turns the quantile c of ``m / sqrt(A / Q)`` into
-    that of a Student statistic, ``c sqrt((Q - 1) / (Q - c^2))``: with few units the intervals are as wide as t's. With
-    so few that no test could reject (2 of the 2^Q flips are as large as the observed one), they are infinite.
+    If two models are equally good, the sign of a unit's difference is random. The intervals flip the deviations from
+    the mean difference. A flipped mean m has the standard deviation ``sqrt((A - m^2) / (Q - 1))`` with A the mean
+    square, which turns the quantile c of ``m / sqrt(A / Q)`` into that of a Student statistic, ``c sqrt((Q - 1) / (Q -
+    c^2))``: with few units the intervals are as wide as t's, and infinite if no test could reject (2 of the 2^Q flips
+    are as large as the observed one).
     """
 
     def __init__(self, values: Floats, names: Sequence[str], goal: Goal, n_resamples: int, seed: int) -> None:
@@ -144,7 +144,7 @@ class Student:
         )
 
     def simultaneous_quantile(self, family: Pairs) -> float:
-        """Bonferroni: the error is shared out evenly among the pairs."""
+        """Bonferroni: divide the error rate by the number of pairs."""
         return families.parametric_quantile(_bonferroni(self.goal.level, family), self.degrees)
 
 
@@ -177,10 +177,7 @@ class Wilcoxon:
 
 
 class Influence:
-    """Normal law with the covariance of the models by their influence functions.
-
-    Families are adjusted by normal draws with that covariance.
-    """
+    """Normal approximation with the covariance by influence functions; families use normal draws."""
 
     def __init__(
         self, estimate: Floats, covariance: Floats, names: Sequence[str], goal: Goal, n_resamples: int, seed: int
@@ -216,7 +213,7 @@ class Influence:
         return families.errors_from_covariance(self.covariance, first, second)
 
     def reach(self, quantile: Floats) -> Floats:
-        """Return how many errors an interval reaches: quantiles of draws, but no fewer than for a single pair."""
+        """Return how many errors an interval reaches: quantiles of draws, but at least that of a single pair."""
         return np.maximum(quantile, families.parametric_quantile(self.goal.level))
 
 
@@ -226,10 +223,7 @@ Method = Resampling | SignFlips | Student | Wilcoxon | Influence
 
 
 def normal_draws(covariance: Floats, names: Sequence[str], n_resamples: int, seed: int) -> Floats:
-    """Draw R times from the normal law with a covariance (M, M) that may be singular; shape (R, M).
-
-    The models are drawn in the order of their names, so that the order they are given in changes no bit.
-    """
+    """Draw (R, M) from the normal distribution with a covariance that may be singular, models in the order of names."""
     order = sorted(range(len(names)), key=names.__getitem__)
     values, vectors = np.linalg.eigh(covariance[np.ix_(order, order)])
     factor = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -245,7 +239,7 @@ def unit_replicates(values: Floats, names: Sequence[str], n_resamples: int, seed
 
 
 def adjusted_p_values(method: Method, family: Pairs, adjust: str) -> Floats:
-    """Return the p-values of a family, adjusted for how many they are; never smaller than they are alone."""
+    """Return the p-values of a family, adjusted for multiple comparisons; never smaller than unadjusted."""
     if adjust == "holm":
         return families.holm(family.p_value)
     if adjust == "benjamini_hochberg":
@@ -260,7 +254,7 @@ def adjusted_p_values(method: Method, family: Pairs, adjust: str) -> Floats:
 
 
 def join(parts: Sequence[Pairs]) -> Pairs:
-    """Put parts of a family together, in the order of their models."""
+    """Join parts of a family, in the order of their models."""
     first, second = (np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "second"))
     order = np.lexsort((second, first))
 
@@ -300,7 +294,7 @@ def _known(value: _Replicates | None) -> _Replicates:
 
 
 def _intervals(difference: Floats, error: Floats, quantile: Floats) -> Floats:
-    """Return intervals in which an infinite quantile of no error is no width."""
+    """Return intervals whose width is 0 where the error is, even for an infinite quantile."""
     return families.intervals(difference, error, np.where(error > 0, quantile, 0.0))
 
 

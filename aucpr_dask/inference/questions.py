@@ -1,4 +1,4 @@
-"""From a question to a method that is filled with the estimates it needs."""
+"""From a question to a method filled with the estimates it needs."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ from aucpr_dask.schema.variables import MODEL, QUERY, RESAMPLE
 from aucpr_dask.scores.validate import validate_scores
 from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
-SET_HERE = ("estimators", "intervals", "keep_replicates")  # options of an evaluation that a comparison decides on
+SET_HERE = ("estimators", "intervals", "keep_replicates")  # options of an evaluation that a comparison sets
 
 
 @contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Add the name of the data set, if it has one, to what is wrong with it."""
+    """Add the name of the data set, if it has one, to an error."""
     try:
         yield
     except InvalidInputError as error:
@@ -71,10 +71,7 @@ def unit_dim(node: xr.Dataset) -> str | None:
 
 
 def ask(data: Scores, question: ComparisonOptions, options: Mapping[str, Any], *, without: tuple[str, ...] = ()) -> Any:
-    """Return results that hold what the question needs, data sets stacked if they are the units.
-
-    Scores are evaluated with these options, and with replicates or the covariance of the models if needed.
-    """
+    """Return results with all that the question needs; data sets are stacked if they are the units."""
     refuse_unknown_options(options, ComparisonOptions, without=(*SET_HERE, *without))
     is_scores = are_scores(data, options)
     if is_scores and question.over != DATASET and question.sample != ITEMS:
@@ -89,10 +86,10 @@ def ask(data: Scores, question: ComparisonOptions, options: Mapping[str, Any], *
 
 
 def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:
-    """Whether the data are still to be evaluated, with these options: those of an evaluation go with scores only."""
+    """Return whether the data must still be evaluated; refuse options of an evaluation otherwise."""
     if not isinstance(data, xr.Dataset | xr.DataTree) or not list(nodes_of(data)):
         raise InvalidInputError(
-            "there is nothing here", received=type(data).__name__, allowed="a Dataset or DataTree with data"
+            "there is no data", received=type(data).__name__, allowed="a Dataset or DataTree with data"
         )
     is_scores = all("score" in node and "estimate" not in node for _, node in nodes_of(data))
     if options and not is_scores:
@@ -116,7 +113,7 @@ def require_results(data: Scores) -> None:
 
 
 def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str, Any]) -> Scores:
-    """Evaluate scores, with replicates of the items where the items are the sample."""
+    """Evaluate scores, with replicates if the items are sampled."""
     validate_scores(scores, positive_from=options.get("positive_from"))
     estimators = (question.estimator or "average_precision",)
     plain = {"estimators": estimators, "intervals": (), **options}
@@ -151,7 +148,7 @@ def _with_covariance(
     unused = [name for name in options if name not in COVARIANCE_OPTIONS]
     if unused:
         raise InvalidInputError(
-            "method='influence' knows no such option",
+            "method='influence' has no such option",
             received=", ".join(map(repr, unused)),
             allowed=", ".join(COVARIANCE_OPTIONS),
             remedy="method='bootstrap' takes all options of an evaluation",
@@ -161,7 +158,7 @@ def _with_covariance(
 
 @dataclass(frozen=True)
 class Prepared:
-    """A method, filled with the estimates it works on, and what to say of it."""
+    """A method filled with its estimates, and what to report about it."""
 
     method: Method
     estimates: Estimates
@@ -177,7 +174,7 @@ class Prepared:
 
 
 def prepare(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> Prepared:
-    """Read what the question needs from one result and fill the method with it."""
+    """Read what the question needs from one result, and fill the method with it."""
     design = settle(dim, question.sample, question.method, question.adjust)
     estimates = read_estimates(node, dim, question.estimator, question.incomplete)
     if len(estimates.models) < 2:
@@ -186,9 +183,9 @@ def prepare(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> P
         )
     if design.sample != ITEMS and len(estimates.units) < 2:
         raise InvalidInputError(
-            "one unit says nothing of others",
+            "one unit says nothing about others",
             received=f"{dim} {few(map(repr, estimates.units))}",
-            remedy="sample='items' takes the items as the sample, and the units as fixed",
+            remedy="sample='items' samples the items, with the units fixed",
         )
     goal = Goal(question.level, question.equivalence)
     n_resamples = question.n_resamples or UNIT_RESAMPLES
@@ -217,15 +214,15 @@ def _item_replicates(node: xr.Dataset, estimates: Estimates, design: Design, que
     """Return the replicates (M, R) of the means over units, from those of the items."""
     require_replicates(node, f"sample={design.sample!r}")
     kept = node.sizes[RESAMPLE]
-    wanted = question.n_resamples or kept
-    if wanted > kept:
+    n_resamples = question.n_resamples or kept
+    if n_resamples > kept:
         raise InvalidInputError(
-            "the result keeps fewer resamples",
-            received=f"n_resamples={wanted}",
+            "the result has fewer resamples",
+            received=f"{n_resamples=}",
             allowed=f"up to {kept}",
-            remedy=f"evaluate(scores, ..., keep_replicates=True, n_resamples={wanted})",
+            remedy=f"evaluate(scores, ..., keep_replicates=True, {n_resamples=})",
         )
-    node = node[[REPLICATE]].isel({RESAMPLE: slice(wanted)})
+    node = node[[REPLICATE]].isel({RESAMPLE: slice(n_resamples)})
     seed = question.seed if design.sample == BOTH else None
     replicates = read_replicates(node, estimates, question.estimator, seed)
     _refuse_undefined_replicates(replicates, estimates)
@@ -233,7 +230,7 @@ def _item_replicates(node: xr.Dataset, estimates: Estimates, design: Design, que
 
 
 def _refuse_undefined_replicates(replicates: Floats, estimates: Estimates) -> None:
-    """Raise if a replicate is not a number, with how many are not, model by model."""
+    """Raise if a replicate is not finite, with counts by model."""
     undefined = np.count_nonzero(~np.isfinite(replicates), axis=1)
     if undefined.any():
         counts = [f"{name!r}: {number:,}" for name, number in zip(estimates.names, undefined, strict=True) if number]
@@ -246,7 +243,7 @@ def _refuse_undefined_replicates(replicates: Floats, estimates: Estimates) -> No
 
 
 def _covariance_of_means(node: xr.Dataset, estimates: Estimates) -> Floats:
-    """Return the covariance (M, M) of the means over units that are fixed: each has items of its own."""
+    """Return the covariance (M, M) of the means over fixed units, each with its own items."""
     matrix = node["covariance"].transpose(..., MODEL, OTHER_MODEL)
     names = [str(label) for label in (matrix.indexes[MODEL] if MODEL in matrix.indexes else range(matrix.sizes[MODEL]))]
     rows = [names.index(name) for name in estimates.names]

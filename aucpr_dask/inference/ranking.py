@@ -1,4 +1,4 @@
-"""Ranks of models, with confidence sets: how well the order of a leaderboard is known."""
+"""Ranks of models, with confidence sets."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def rank(
     incomplete: str = "raise",
     **options: Any,
 ) -> Scores:
-    """Rank models by their estimates and say how well each rank is known.
+    """Rank models by their estimates, with confidence sets for the ranks.
 
     The best rank that a model may have is 1 plus the number of models shown to be better, the worst is the number of
     models less the number shown to be worse; *shown* by the paired simultaneous intervals of
     :func:`compare`: over all pairs for the simultaneous sets, over the pairs with the model itself for its marginal
-    set. Models that stand next to each other and of which no two are shown to differ form a group; groups overlap.
+    set. Neighbouring models no two of which are shown to differ form a group; groups overlap.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def _rank(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> xr.
 
 
 def _mean_ranks(estimate: Floats) -> Floats:
-    """Rank from 1, the largest first; equal estimates share their mean rank."""
+    """Rank from 1 for the largest; equal estimates share their mean rank."""
     ordered = np.sort(-estimate)
     before, until = (np.searchsorted(ordered, -estimate, side=side) for side in ("left", "right"))
     return np.asarray((before + until + 1) / 2, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""What statements rest on: estimates of models over units (queries or data sets), aligned by label, and replicates."""
+"""Estimates of models over units (queries or data sets), aligned by label, and their replicates."""
 
 from __future__ import annotations
 
@@ -22,34 +22,20 @@ Floats = NDArray[np.float64]
 DATASET = "dataset"
 UNIT_NAMES = {QUERY: ("query", "queries"), DATASET: ("data set", "data sets")}
 REPLICATE = "replicate"
-SLAB_BYTES = 64 * 2**20  # of replicates that are read at a time
+SLAB_BYTES = 64 * 2**20  # of replicates read at a time
 _QUANTITY = "quantity"
-PANEL_BYTES = 2**20  # of replicates that are added up at a time: they stay in the cache
+PANEL_BYTES = 2**20  # of replicates added up at a time, which stay in the cache
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """Estimates of M models on Q units, in the order of the units' names; without units Q is 1.
+    """Estimates of M models on Q units, in the order of the units' names; without units Q is 1."""
 
-    Parameters
-    ----------
-    models : pandas.Index
-        The models' labels, or numbers where they have none.
-    dim : str or None
-        ``"query"``, ``"dataset"``, or None for one data set as it is.
-    units : tuple of str
-        The names of the Q units.
-    values : ndarray of float64, shape (M, Q)
-        No NaN among them.
-    left_out : tuple of str
-        Units (or, without units, models) that have no estimate and are left out.
-    """
-
-    models: pd.Index
-    dim: str | None
+    models: pd.Index  # labels, or numbers if there are none
+    dim: str | None  # "query" or "dataset"; None for a single data set without units
     units: tuple[str, ...]
-    values: Floats
-    left_out: tuple[str, ...]
+    values: Floats  # (M, Q), without NaN
+    left_out: tuple[str, ...]  # units (or, without units, models) without an estimate
 
     @property
     def mean(self) -> Floats:
@@ -63,7 +49,7 @@ class Estimates:
 
 
 def mean_of_units(values: NDArray[Any]) -> Floats:
-    """Return the mean over the last axis, added one by one, so that no other model or layout changes a bit of it."""
+    """Return the mean over the last axis, added one by one: bit-for-bit independent of other models and the layout."""
     total: Floats = np.zeros(values.shape[:-1])
     for unit in range(values.shape[-1]):
         total += values[..., unit]
@@ -86,10 +72,10 @@ def means_under(weights: NDArray[Any], values: Floats) -> Floats:
 
 
 def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, incomplete: str) -> Estimates:
-    """Read the estimates of one estimator over (model, unit); see :class:`Estimates`.
+    """Read the estimates of one estimator over (model, unit).
 
     A unit without an estimate of any model (a query without positives) is left out. One that only some models lack is
-    an error under ``incomplete="raise"`` and left out, for all models, under ``incomplete="drop"``; without units,
+    an error under ``incomplete="raise"``, and left out for all models under ``incomplete="drop"``; without units, the
     models without an estimate are.
     """
     estimate = chosen(result["estimate"], estimator)
@@ -116,7 +102,7 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
         raise InvalidInputError(
             "there is nothing to compare: no estimate is defined for every model",
             received=f"{len(models)} models; left out: {few(map(repr, left_out))}",
-            remedy="are there positives? the flags of the result say which rankings have none",
+            remedy="check for positives: the flags of the result mark rankings without any",
         )
     return Estimates(models, dim, units, np.ascontiguousarray(values), left_out)
 
@@ -139,7 +125,7 @@ def _incomplete(
     dim: str | None,
     where: str | None = None,
 ) -> AlignmentError:
-    """Return the error that says which models lack which units."""
+    """Return the error that lists which models lack which units."""
     lacking = np.flatnonzero(~known[:, partly].all(axis=1))
     if dim is None:
         return AlignmentError(
@@ -164,11 +150,11 @@ def _incomplete(
 
 
 def _nothing_left(plural: str, where: str | None) -> AlignmentError:
-    """Return the error that says that every unit is incomplete."""
+    """Return the error that every unit is incomplete."""
     return AlignmentError(
         f"all {plural} lack the estimate of some model, so incomplete='drop' leaves none",
         where=where,
-        remedy="leave out the models that lack most, or compare models that share some",
+        remedy="leave out the models that lack the most, or compare models that share some",
     )
 
 
@@ -189,7 +175,7 @@ def chosen(variable: xr.DataArray, estimator: str | None) -> xr.DataArray:
 
 
 def labels_of(variable: xr.DataArray | xr.Dataset, dim: str) -> pd.Index:
-    """Return the labels along `dim`; where it has none, numbers."""
+    """Return the labels along `dim`, or numbers if there are none."""
     if dim not in variable.dims:
         raise InvalidInputError(
             f"the estimates have no dimension {dim!r}",
@@ -234,7 +220,7 @@ def read_replicates(result: xr.Dataset, estimates: Estimates, estimator: str | N
 def means_of_replicates(
     replicates: NDArray[Any], drawn: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 ) -> Floats:
-    """Return the mean (..., R) over units of replicates (..., Q, R): of every unit once, or of those drawn."""
+    """Return the mean (..., R) over units of replicates (..., Q, R): of every unit once, or of the units drawn."""
     n_units = replicates.shape[-2]
     total = np.zeros((*replicates.shape[:-2], replicates.shape[-1]))
     for unit in range(n_units):
@@ -244,11 +230,7 @@ def means_of_replicates(
 
 
 def multiplicities(names: Sequence[str], n_resamples: int, seed: int) -> NDArray[np.int64]:
-    """Draw units with replacement: how often each is in each resample.
-
-    The units are drawn in the order of their names. The first resamples are the same whatever their number; all
-    change when a unit is added, because they are drawn together.
-    """
+    """Draw units with replacement, in the order of their names, and return how often each is in each resample."""
     n_units = len(names)
     flat = draw_units(names, n_resamples, seed) + n_units * np.arange(n_resamples)[:, None]
     counts = np.bincount(flat.ravel(), minlength=n_resamples * n_units)
@@ -263,13 +245,13 @@ def draw_units(names: Sequence[str], n_resamples: int, seed: int) -> NDArray[np.
 def draw_units_and_items(
     names: Sequence[str], n_resamples: int, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Draw units (R, Q) and, for each, which of the R resamples of its items it comes with."""
+    """Draw units (R, Q) and, for each, which of the R resamples of its items to use."""
     units = draw_units(names, n_resamples, seed)
     return units, generator(seed, "items of units").integers(n_resamples, size=units.shape)
 
 
 def generator(seed: int, purpose: str) -> np.random.Generator:
-    """Return the stream of random numbers for one purpose."""
+    """Return the random stream for one purpose."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, stable_hash(purpose)])))
 
 
@@ -284,10 +266,7 @@ def keys_of(names: Sequence[str]) -> NDArray[np.uint64]:
 
 
 def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
-    """Return the data sets of a tree as one Dataset over ``dataset``; queries are averaged first.
-
-    Models are matched by label; one that a data set lacks has NaN there.
-    """
+    """Stack the data sets of a tree, queries averaged, over ``dataset``; NaN where models are absent."""
     nodes = [(path, node) for path, node in nodes_of(tree)]
     if isinstance(tree, xr.Dataset) or not nodes:
         raise InvalidInputError(
@@ -300,7 +279,7 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
     for path, node in nodes:
         if MODEL not in node.indexes:
             raise AlignmentError(
-                "models are matched between data sets by label, and these have none",
+                "models are matched between data sets by label, and these have no labels",
                 where=f"data set {path!r}",
                 remedy=f"assign_coords({MODEL}=[...])",
             )
@@ -308,7 +287,7 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
         models.update(dict.fromkeys(node.indexes[MODEL]))
     if incomplete == "drop" and all(node.sizes[MODEL] < len(models) for _, node in nodes):
         raise AlignmentError(
-            "every data set lacks some model, so no data set is left over which all models could be averaged",
+            "every data set lacks some model, so none is left over which to average all models",
             received="; ".join(
                 f"{path!r} has {node.sizes[MODEL]:,} of {len(models):,} models" for path, node in nodes[:MOST_SHOWN]
             )
@@ -328,15 +307,15 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
         )
     except ValueError as error:
         raise AlignmentError(
-            "the data sets were not evaluated alike",
+            "the data sets were evaluated in different ways",
             received=str(error),
-            remedy="evaluate all of them with the same estimators and as many resamples",
+            remedy="evaluate all of them with the same estimators and number of resamples",
         ) from error
     return stacked
 
 
 def complete_units(node: xr.Dataset, dim: str, incomplete: str, path: str = "") -> xr.Dataset:
-    """Hide, from all models, what is known of units that some models lack; or raise an error that names them."""
+    """Hide, for all models, the units that some models lack; or raise an error that names them."""
     known = node["estimate"].notnull()
     partly = known.any(MODEL) & ~known.all(MODEL)
     if incomplete == "raise" and bool(partly.any()):
@@ -354,7 +333,7 @@ def complete_units(node: xr.Dataset, dim: str, incomplete: str, path: str = "") 
 
 
 def _mean_over_queries(node: xr.Dataset, path: str, incomplete: str) -> xr.Dataset:
-    """Average what a node holds over its queries; those without an estimate of any model are left out."""
+    """Average the variables of a node over its queries; those without any estimate are left out."""
     node = node[[name for name in ("estimate", "standard_error", REPLICATE) if name in node]]
     if QUERY not in node.dims:
         return node
@@ -362,7 +341,7 @@ def _mean_over_queries(node: xr.Dataset, path: str, incomplete: str) -> xr.Datas
     known = node["estimate"].notnull()
     means = xr.Dataset({"estimate": mean_of_known(node["estimate"], QUERY)})
     if REPLICATE in node:
-        undefined = (node[REPLICATE].isnull() & known).any(QUERY)  # else that mean would be over fewer queries
+        undefined = (node[REPLICATE].isnull() & known).any(QUERY)  # otherwise that mean would be over fewer queries
         means[REPLICATE] = mean_of_known(node[REPLICATE], QUERY).where(~undefined)
     if "standard_error" in node:
         means["standard_error"] = error_of_mean(node["standard_error"], known, QUERY)
@@ -370,7 +349,7 @@ def _mean_over_queries(node: xr.Dataset, path: str, incomplete: str) -> xr.Datas
 
 
 def mean_of_known(variable: xr.DataArray, dim: str) -> xr.DataArray:
-    """Return the mean over the units that are not NaN; the same bits in any order of the units, and any chunks."""
+    """Return the mean over the units that are not NaN: bit-for-bit identical for any order of units and any chunks."""
     names = tuple(str(label) for label in labels_of(variable, dim))
     mean: xr.DataArray = summarize(variable, dim, names).isel({_QUANTITY: 0})
     return mean
@@ -392,7 +371,7 @@ def summarize(variable: xr.DataArray, dim: str, names: tuple[str, ...]) -> xr.Da
 
 
 def summarize_units(values: NDArray[Any], *, names: tuple[str, ...]) -> Floats:
-    """Return mean, standard error and number of the known units: ``(unit) -> (quantity)``, units added by name."""
+    """Return mean, standard error and number of the known units, added by name: ``(unit) -> (quantity)``."""
     order = sorted(range(len(names)), key=names.__getitem__)
     known = ~np.isnan(values)
     number = known.sum(axis=-1).astype(np.float64)
@@ -408,8 +387,8 @@ def summarize_units(values: NDArray[Any], *, names: tuple[str, ...]) -> Floats:
 
 
 def error_of_mean(standard_error: xr.DataArray, known: xr.DataArray, dim: str) -> xr.DataArray:
-    """Return the standard error of a mean over fixed units, each with items of its own."""
-    # An unknown error of a known estimate is not 0: it makes that of the mean unknown, too.
+    """Return the standard error of a mean over fixed units, each with its own items."""
+    # An unknown error of a known estimate is not 0: it makes the error of the mean unknown.
     variance: xr.DataArray = (standard_error**2).where(known, 0.0).sum(dim, skipna=False)
     error: xr.DataArray = variance**0.5 / known.sum(dim)
     return error

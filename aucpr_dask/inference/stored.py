@@ -13,7 +13,7 @@ KIND = "aucpr_dask.comparison"
 
 
 def save_comparison(comparison: Scores, url: str | Path, *, overwrite: bool = False) -> None:
-    """Write what :func:`compare` or :func:`rank` returns to a Zarr store; chunks that are lazy one by one.
+    """Write the result of :func:`compare` or :func:`rank` to a Zarr store, lazy arrays chunk by chunk.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def save_comparison(comparison: Scores, url: str | Path, *, overwrite: bool = Fa
     Raises
     ------
     StoreError
-        If there is something at `url` already, or it cannot be written.
+        If there is already something at `url`, or it cannot be written.
     """
 
     def with_chunks(path: str, node: Any) -> Any:
@@ -56,7 +56,7 @@ def open_comparison(url: str | Path, *, chunks: Any = None) -> Scores:
     Parameters
     ----------
     url : str or Path
-        Where it lies.
+        Where to read.
     chunks : None, "auto" or mapping
         Dask chunks; None opens without Dask.
 

@@ -5,7 +5,7 @@ Validation, the parameters that a run records, the command line and the referenc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
@@ -123,11 +123,6 @@ class EvaluationOptions(Options):
         if names:
             options["resampling"] = ResamplingOptions(**{name: options.pop(name) for name in names})
         return cls(**options).checked()
-
-    @classmethod
-    def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
-        """Return the record that :meth:`as_parameters` described."""
-        return cls.of(**parameters)
 
     def as_parameters(self) -> dict[str, Any]:
         """Return all options in one flat dict, as JSON keeps them."""
