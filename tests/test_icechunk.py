@@ -87,7 +87,7 @@ def test_missing_stores_are_errors(place: str, tmp_path: Path) -> None:
         ap.open_scores(place)
     with pytest.raises(StoreError, match="no Icechunk repository"):
         history(place)
-    with pytest.raises(StoreError, match="no URL of an Icechunk"):
+    with pytest.raises(StoreError, match="not the URL of an Icechunk"):
         history(tmp_path)
     assert not list(tmp_path.iterdir())
     with pytest.raises(StoreError, match="cannot be there"):

@@ -239,7 +239,7 @@ class TestWrong:
             ("y,forest,b\n1,2,3\n", {"models": "forst"}, InvalidInputError, r"allowed: forest"),
             ("y,forest,b\n1,2,3\n", {"exclude": "g: *"}, InvalidInputError, r"no such column"),
             ("y,forest,b\n1,2,3\n", {"negate": ["y"]}, InvalidInputError, r"(?s)models to negate.*'y'.*forest"),
-            ("y,a\n1,2\n", {"models": ["y", "a"]}, InvalidInputError, "another job"),
+            ("y,a\n1,2\n", {"models": ["y", "a"]}, InvalidInputError, "both a model and something else"),
             ("y,a,w\n1,2,1\n0,1,-1\n", {"weight": "w"}, FileFormatError, r"(?s)not a weight.*line 3, column 'w'"),
             ("y,a,w\n1,2,1\n0,1,\n", {"weight": "w"}, FileFormatError, r"(?s)not a weight.*line 3, column 'w'"),
             ("y,a,i\n1,2,x\n0,1,\n", {"item": "i"}, FileFormatError, r"(?s)cell is empty.*line 3, column 'i'"),

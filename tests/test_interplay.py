@@ -123,7 +123,7 @@ def test_only_results_make_frames(forest: xr.DataTree) -> None:
     with pytest.raises(InvalidInputError, match="this is not a result"):
         forest.aucpr.to_dataframe()
     clash = ap.evaluate(pooled(2).assign_coords(model=["estimator", "b"]))
-    with pytest.raises(AlignmentError, match="named like a column"):
+    with pytest.raises(AlignmentError, match="name of a key column"):
         clash.aucpr.to_dataframe(tidy=False)
     assert len(clash.aucpr.to_dataframe()) == 2
 
@@ -180,7 +180,7 @@ def test_frames_that_do_not_fit_are_refused(scores: xr.Dataset) -> None:
     odd = tidy.assign(y=tidy["y"].where(tidy.index != 7, 1 - tidy["y"]))
     with pytest.raises(AlignmentError, match=r"models differ in the 'y' of an item[\s\S]*d0007"):
         ap.from_dataframe(odd, **options)
-    with pytest.raises(InvalidInputError, match="needs names of items"):
+    with pytest.raises(InvalidInputError, match="needs item names"):
         ap.from_dataframe(tidy, label="y", model="model")
     with pytest.raises(InvalidInputError, match="there is no such column"):
         ap.from_dataframe(tidy, label="z", model="model", item="item")
@@ -254,7 +254,7 @@ def test_exports_replace_only_what_they_may(result: xr.DataTree, tmp_path: Path)
 
 
 def test_exports_say_what_they_cannot_do(result: xr.DataTree, forest: xr.DataTree, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="suffix does not say"):
+    with pytest.raises(InvalidInputError, match="not clear from the suffix"):
         ap.export(result, tmp_path / "r.xlsx")
     with pytest.raises(InvalidInputError, match="made of scores"):
         ap.export(result, tmp_path / "runs", format="trec_run")
@@ -446,7 +446,7 @@ def test_scorer_of_named_classes_and_options() -> None:
     fitted = LogisticRegression().fit(X, words)
     expected = ap.estimate(-fitted.decision_function(X), y, prevalence=0.01)
     assert ap.scorer(positive="good", prevalence=0.01)(fitted, X, words) == expected
-    with pytest.raises(InvalidInputError, match="which class is positive"):
+    with pytest.raises(InvalidInputError, match="the positive class is not given"):
         ap.scorer()(fitted, X, words)
     with pytest.raises(InvalidInputError, match="unknown estimator"):
         ap.scorer("averag_precision")
@@ -530,7 +530,7 @@ def test_classifiers_and_data_that_do_not_fit_are_refused(tmp_path: Path) -> Non
     assert not (tmp_path / "s.zarr").exists()
     with pytest.raises(InvalidInputError, match="every item once"):
         ap.from_sklearn({"logistic": logistic}, (X, y), cv=ShuffleSplit(2, random_state=0))
-    with pytest.raises(InvalidInputError, match="which class is positive"):
+    with pytest.raises(InvalidInputError, match="the positive class is not given"):
         ap.from_sklearn({"logistic": logistic}, (X, np.where(y, "a", "b")), cv=3)
     with pytest.raises(InvalidInputError, match="does not know the positive class"):
         ap.from_sklearn({"logistic": logistic.fit(X, y)}, (X, y), positive=7)

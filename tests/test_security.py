@@ -197,7 +197,7 @@ def test_coordinates_cannot_lead_elsewhere(tmp_path: Path, name: str) -> None:
 
 def test_a_data_set_inside_another_cannot_be_named_like_its_results() -> None:
     tree = xr.DataTree.from_dict({"a": pooled(), "a/estimate": pooled()})
-    with pytest.raises(InvalidInputError, match="named like one of its variables"):
+    with pytest.raises(InvalidInputError, match="the name of one of its variables"):
         ap.evaluate(tree)
 
 
@@ -298,7 +298,7 @@ def test_arrays_are_never_unpickled(tmp_path: Path, mark: Path) -> None:
                 tmp_path / name, tmp_path / "scores.zarr", label=tmp_path / "c.npy" if name == "c.npy" else "y"
             )
     (tmp_path / "e.npz").write_bytes(pickle.dumps(Bomb(mark)))
-    with pytest.raises(FileFormatError, match="no file of NumPy arrays"):
+    with pytest.raises(FileFormatError, match="not a file of NumPy arrays"):
         import_arrays(tmp_path / "e.npz", tmp_path / "scores.zarr")
 
 

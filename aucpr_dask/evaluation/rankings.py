@@ -1,7 +1,7 @@
 """Functions on the NumPy blocks of a graph: estimates and flags of every ranking.
 
-They are module-level functions, which are pickled by name; compiled kernels are imported where they are first needed
-and never leave their process.
+Module-level functions are pickled by name. Compiled kernels are imported where they are first needed, and never leave
+their process.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, InvalidInputError, MissingScoresError
+from aucpr_dask.schema.checks import refuse_outside
 from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.labels import check_labels, check_weights
 from aucpr_dask.schema.options import MISSING, EvaluationOptions
@@ -35,8 +36,8 @@ def evaluate_rankings(
     """Evaluate every ranking of a block: estimates, then `extras` of average precision, then `COLUMNS`.
 
     A generalized function, ``(item), (item), ... -> (quantity)``, whose leading dimensions broadcast. The roles of
-    arrays are ``score``, ``label``, ``tie_order``, ``weight``, ``positive_weight`` and ``negative_weight``, whose last
-    axis is that of the items; ``n_positive``; and the names of rankings, ``model`` and ``query``.
+    arrays are `ITEM_ROLES`, with items on the last axis; ``n_positive``; and the names of rankings, ``model`` and
+    ``query``.
     """
     named = dict(zip(roles, arrays, strict=True))
     rows = Rows(named)
@@ -64,7 +65,7 @@ def evaluate_rankings(
 
 
 def finished(out: NDArray[np.float64], n_codes: int, rows: Rows, options: EvaluationOptions) -> NDArray[np.float64]:
-    """Check the facts that kernels return after their numbers, and replace them by `COLUMNS`."""
+    """Check the facts that kernels append to their numbers, and replace them by `COLUMNS`."""
     from aucpr_dask import kernels
 
     facts = dict(zip(kernels.COLUMNS, out[:, n_codes:].T, strict=True))
@@ -106,7 +107,7 @@ def targets_of(options: EvaluationOptions, extras: tuple[str, ...] = ()) -> Targ
 
 
 def negative_scale(prevalence: float | None, n_positive: float, n_negative: float) -> float:
-    """Return by what to multiply counts of negatives for precision at another prevalence, as the kernels do."""
+    """Return the factor for counts of negatives that gives precision at another prevalence, as the kernels do."""
     if prevalence is None or not (n_positive > 0 and n_negative > 0):
         return 1.0
     return n_positive * (1.0 - prevalence) / (n_negative * prevalence)
@@ -120,7 +121,7 @@ def _evaluate_hard(
     reading: Options,
     targets: Targets,
 ) -> NDArray[np.float64]:
-    """Sort only the positives where their tie groups are all that the estimators need."""
+    """Sort only the positives if the estimators need no more than their tie groups."""
     from aucpr_dask import kernels
 
     if targets.are_basic:
@@ -156,12 +157,12 @@ def _evaluate_weighted(
 
 
 def memberships(label: Array, options: EvaluationOptions) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which labels belong to items, and which to positive ones."""
+    """Return which labels belong to items, and which to positives."""
     return label >= (0 if options.unjudged == "drop" else -1), label >= (options.positive_from or 1)
 
 
 class Rows:
-    """How the leading dimensions of a block's arrays unfold into rows, one for each ranking."""
+    """How the leading dimensions of the arrays of a block unfold into rows, one for each ranking."""
 
     def __init__(self, named: dict[str, Array]) -> None:
         item_arrays = {name: array for name, array in named.items() if name in ITEM_ROLES}
@@ -187,7 +188,7 @@ class Rows:
         return np.ascontiguousarray(np.broadcast_to(array, (*self.lead, array.shape[-1])).reshape(shape))
 
     def distinct(self, array: Array) -> tuple[Array, NDArray[np.int64]]:
-        """Return the distinct rows of an array, and the number of the row that each ranking has."""
+        """Return the distinct rows of an array, and the number of each ranking's row."""
         own = array.shape[:-1]
         index = np.arange(np.prod(own, dtype=np.int64), dtype=np.int64).reshape(own)
         flat = np.ascontiguousarray(array.reshape(index.size, array.shape[-1]))
@@ -198,7 +199,7 @@ class Rows:
         return self.broadcast(array).astype(np.float64)
 
     def broadcast(self, array: Array) -> Array:
-        """Return one element for each ranking, of the array's own type."""
+        """Return one element for each ranking, of the array's type."""
         return np.ascontiguousarray(np.broadcast_to(array, self.lead).ravel())
 
     def describe(self, which: NDArray[np.bool_], counts: NDArray[np.float64]) -> str:
@@ -218,7 +219,7 @@ class Rows:
 def class_weights(
     rows: Rows, named: dict[str, Array], options: EvaluationOptions
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Return each item's weight as a positive and as a negative, 0 and 1 without weights, by distinct row."""
+    """Return the weights of each item as a positive and as a negative (0 and 1 without weights), by distinct row."""
     check_all_weights(named)
     if "label" in named:
         weight = named.get("weight", np.ones(1)).astype(np.float64, copy=False)
@@ -241,10 +242,10 @@ def check_all_weights(named: dict[str, Array]) -> None:
 
 
 def _order_matters(out: NDArray[np.float64], targets: Targets, missing: str) -> NDArray[np.bool_]:
-    """Return in which rankings another order of tied items could change an estimate."""
+    """Return the rankings in which another order of tied items could change an estimate."""
     from aucpr_dask import kernels
 
-    if not targets.are_basic:  # the mean and median precision at a recall depend on ties among negatives, too
+    if not targets.are_basic:  # mean and median precision at a recall depend on ties among negatives too
         return np.ones(len(out), dtype=np.bool_)
     facts = dict(zip(kernels.COLUMNS, out[:, targets.codes.size :].T, strict=True))
     matters: NDArray[np.bool_] = facts["ties_matter"] > 0
@@ -264,7 +265,7 @@ def ranks(score: Array, tie_order: Array, missing: str) -> NDArray[np.float64]:
 
 
 def check_rows(facts: dict[str, NDArray[np.float64]], rows: Rows, options: EvaluationOptions) -> None:
-    """Raise if scores are missing that may not be, or if `n_positive` is less than the number of positive items."""
+    """Raise if scores are missing that must not be, or `n_positive` is less than the number of positive items."""
     missing = facts["n_missing"]
     if options.missing == "raise" and missing.any():
         raise missing_scores(
@@ -276,7 +277,7 @@ def check_rows(facts: dict[str, NDArray[np.float64]], rows: Rows, options: Evalu
             "n_positive is less than the number of items labelled positive",
             where="variable 'n_positive'",
             received=f"too few by: {rows.describe(unseen < 0, -unseen)}",
-            remedy="n_positive counts all positives of a query, those among the items included",
+            remedy="n_positive counts all positives of a query, including those among the items",
         )
 
 
@@ -319,22 +320,10 @@ def evaluate_intervals(
     """Return the bounds of formula intervals, shape (..., methods, 2)."""
     from aucpr_dask.kernels.intervals.formulas import bounds
 
-    _refuse("estimate", estimate, (estimate < 0) | (estimate > 1), "areas from 0 to 1, or NaN")
-    _refuse("n_positive", n_positive, n_positive < 0, "numbers from 0")
+    refuse_outside("estimate", estimate, (estimate < 0) | (estimate > 1), "areas from 0 to 1, or NaN")
+    refuse_outside("n_positive", n_positive, n_positive < 0, "numbers from 0")
     if not methods:
         shape = np.broadcast_shapes(estimate.shape, n_positive.shape)
         return np.empty((*shape, 0, 2))
     columns = [bounds(estimate, n_positive, method, level) for method in methods]
     return np.stack(columns, axis=-2)
-
-
-def _refuse(name: str, values: Array, is_wrong: Array, allowed: str) -> None:
-    """Raise if some values are wrong."""
-    if np.any(is_wrong):
-        wrong = np.asarray(values)[np.asarray(is_wrong)]
-        raise InvalidInputError(
-            f"{name} is outside its range",
-            where=f"argument {name!r}",
-            received=f"{wrong.size} values, first {float(wrong.flat[0])!r}",
-            allowed=allowed,
-        )

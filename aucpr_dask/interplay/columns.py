@@ -1,4 +1,4 @@
-"""Results as tables of columns: what data frames and files of every kind are made of."""
+"""Results as tables, from which data frames and files are made."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NUMBERS = ("estimate", "standard_error", *COUNTS, "flags")
 
 
 def tidy_table(result: Scores) -> pd.DataFrame:
-    """Return one row per data set, model, query and estimator; what a data set lacks is None or NaN."""
+    """Return one row per data set, model, query and estimator; values that a data set lacks are None or NaN."""
     nodes = _nodes_of_result(result)
     names = {str(name) for _, node in nodes for name in node.data_vars}
     methods = dict.fromkeys(method for _, node in nodes for method in _methods(node))
@@ -38,9 +38,9 @@ def wide_table(result: Scores) -> tuple[list[str], pd.DataFrame]:
     models = dict.fromkeys(name for table in tables for name in _models(table))
     if both := [name for name in models if name in keys]:
         raise AlignmentError(
-            "a model is named like a column of keys",
+            "a model has the name of a key column",
             received=", ".join(map(repr, both)),
-            remedy="rename it, or take the tidy table: tidy=True",
+            remedy="rename it, or use the tidy table: tidy=True",
         )
     return keys, _joined([_wide(table, keys) for table in tables], [*keys, *models])
 
@@ -80,7 +80,7 @@ def _keys(result: Scores, nodes: Sequence[tuple[str, xr.Dataset]]) -> list[str]:
 
 
 def _methods(node: xr.Dataset) -> list[str]:
-    """Return the names of the intervals; one that has no name, as of a mean, is just an interval."""
+    """Return the names of the intervals; an unnamed one, as of a mean, is called interval."""
     if "interval" not in node:
         return []
     return [str(name) for name in np.atleast_1d(node[METHOD].values)] if METHOD in node.coords else ["interval"]
@@ -99,7 +99,7 @@ def _tidy(path: str, node: xr.Dataset) -> pd.DataFrame:
 
 
 def _labels(node: xr.Dataset) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Return the labels of the rows as text: numbered, where a dimension has none; of a selected one, its only one."""
+    """Return the labels of the rows as text: numbers for a dimension without labels."""
     labels = {}
     for dim in (MODEL, QUERY, ESTIMATOR):
         if dim in node.coords:

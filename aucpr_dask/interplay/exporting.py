@@ -18,8 +18,8 @@ from aucpr_dask.interplay.columns import tidy_table, wide_table
 from aucpr_dask.interplay.naming import cell
 from aucpr_dask.interplay.tracking import to_metrics, to_params
 from aucpr_dask.interplay.trec_files import write_evaluations, write_runs
-from aucpr_dask.schema.checks import choose
-from aucpr_dask.scores.importing.files import FilePath, require_pyarrow
+from aucpr_dask.schema.checks import choose, require
+from aucpr_dask.scores.importing.files import FilePath
 from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.storage.urls import concealed, is_remote
 
@@ -47,7 +47,7 @@ def export(
     path : path
         The file to write, or for the formats of TREC the folder.
     format : {"parquet", "csv", "json", "mlflow", "trec_eval", "trec_run"}, optional
-        By default what the suffix of `path` says. ``"parquet"``, ``"csv"`` and ``"json"`` (an array of records,
+        By default, by the suffix of `path`. ``"parquet"``, ``"csv"`` and ``"json"`` (an array of records,
         undefined numbers as null) are tables as of :func:`to_dataframe`; in CSV, a text that a spreadsheet would run as
         a formula gets an apostrophe before it. ``"mlflow"`` is JSON of ``metrics`` and ``params``, flat.
         ``"trec_eval"`` is a file for each model, as ``trec_eval -q`` prints it; ``"trec_run"`` are runs and judgments.
@@ -63,7 +63,7 @@ def export(
     InvalidInputError
         If the format is not known or cannot hold `data`.
     StoreError
-        If there is something at `path` already, or it cannot be written.
+        If there is already something at `path`, or it cannot be written.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def _local(path: FilePath) -> Path:
         raise InvalidInputError(
             "exports are written to this machine",
             received=concealed(os.fspath(path)),
-            remedy="name a local path, and copy what comes out",
+            remedy="name a local path, and copy the output",
         )
     return Path(path)
 
@@ -108,7 +108,7 @@ def _format_of(path: Path, format: str | None) -> str:
         return choose(FORMATS, format, "format")
     if path.suffix.lower() not in _BY_SUFFIX:
         raise InvalidInputError(
-            "the suffix does not say what to write",
+            "the format is not clear from the suffix",
             where=path,
             received=repr(path.suffix),
             allowed=", ".join(_BY_SUFFIX),
@@ -139,7 +139,7 @@ def _refuse_existing(place: Path, *, overwrite: bool) -> None:
 
 
 def _written_whole(write: Callable[[Path], object], place: Path, *, is_folder: bool) -> None:
-    """Write next to the place, and move there what is complete."""
+    """Write to a temporary place next to it, and move the complete file or folder there."""
     partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
     try:
         if is_folder:
@@ -171,15 +171,13 @@ def _write_csv(table: pd.DataFrame, file: Path) -> None:
 
 
 def _write_parquet(table: pd.DataFrame, file: Path) -> None:
-    arrow = require_pyarrow(file)
-    import pyarrow.parquet
-
+    arrow, parquet = (require(name, "parquet", file) for name in ("pyarrow", "pyarrow.parquet"))
     text = set(table.select_dtypes(exclude="number"))
     arrays = {
         name: arrow.array(values, type=arrow.string() if name in text else None, from_pandas=name in text)
         for name, values in table.items()
     }
-    pyarrow.parquet.write_table(arrow.table(arrays), file)
+    parquet.write_table(arrow.table(arrays), file)
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:

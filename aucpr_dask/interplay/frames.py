@@ -9,6 +9,7 @@ import pandas as pd
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, few
 from aucpr_dask.interplay.columns import tidy_table, wide_table
+from aucpr_dask.schema.checks import require
 from aucpr_dask.schema.variables import MODEL
 from aucpr_dask.scores.importing.files import closest
 from aucpr_dask.storage.stores import Scores
@@ -60,23 +61,20 @@ def to_dataframe(result: Scores, *, tidy: bool = True) -> pd.DataFrame:
 
 
 def to_polars(result: Scores, *, tidy: bool = True) -> pl.DataFrame:
-    """Return a result as a polars data frame; :func:`to_dataframe` says of what columns.
+    """Return a result as a polars data frame, with the columns of :func:`to_dataframe`.
 
-    An undefined number is NaN, a name that is absent is null.
+    An undefined number is NaN; an absent name is null.
 
     Raises
     ------
     InvalidInputError
         If this is not a result, or polars is not installed.
     """
-    try:
-        import polars as pl
-    except ImportError as error:
-        raise InvalidInputError("this data frame needs polars", remedy='pip install "aucpr-dask[polars]"') from error
+    pl = require("polars", "polars")
     table = tidy_table(result) if tidy else wide_table(result)[1]
     text = table.select_dtypes(exclude="number")
     names = {name: text[name].astype(object).where(text[name].notna(), None).tolist() for name in text}
-    return pl.DataFrame(
+    return pl.DataFrame(  # type: ignore[no-any-return]
         {name: pl.Series(names[name], dtype=pl.String) if name in names else table[name].to_numpy() for name in table}
     )
 
@@ -100,8 +98,8 @@ def from_dataframe(
     """Return the score data sets of a data frame of pandas, polars, or another with the Arrow interface.
 
     A *wide* frame has a row for each item and a column of scores for each model. A *tidy* frame has a row for each
-    model and item: then `model` and `item` are needed. A null or NaN is a missing score, and so is, in a tidy frame,
-    a row that is not there.
+    model and item: then `model` and `item` are needed. A null or NaN is a missing score; in a tidy frame, so is an
+    absent row.
 
     Parameters
     ----------
@@ -112,11 +110,11 @@ def from_dataframe(
     model, score : str, optional
         The columns of model names and of scores. Naming `model` says that the frame is tidy.
     models : str or sequence of str, optional
-        Of a wide frame, the columns of scores, or patterns; by default all numeric columns that have no other job. Of a
-        tidy frame, the models to take; by default all.
+        Of a wide frame, the columns of scores, or patterns; by default all other numeric columns. Of a tidy frame, the
+        models to take; by default all.
     item : str, optional
-        The column of item names, unique in a data set; in a tidy frame unique in a query, if there is one, and names
-        are not kept then. A pandas index counts as a column if it has a name.
+        The column of item names, unique in a data set; in a tidy frame unique in a query, if there is one, and then
+        not kept. A pandas index counts as a column if it has a name.
     query, dataset, weight : str, optional
         The columns of queries, of data sets (each becomes a node of a tree) and of sample weights.
     exclude, negate
@@ -134,7 +132,7 @@ def from_dataframe(
     Raises
     ------
     InvalidInputError
-        If a column is unknown, or a cell is not what it must be.
+        If a column is unknown, or a cell is not valid.
     AlignmentError
         If models of a tidy frame have different labels for the same item, or one scores an item twice.
 
@@ -155,7 +153,7 @@ def from_dataframe(
     if model is not None:
         if item is None:
             raise InvalidInputError(
-                "a tidy frame needs names of items, by which models are matched", remedy="name it: item=..."
+                "a tidy frame needs item names, by which models are matched", remedy="name it: item=..."
             )
         keys = [column for column in (dataset, query, item) if column is not None]
         values = [column for column in (label, weight) if column is not None]
@@ -180,12 +178,7 @@ def from_dataframe(
 
 
 def _arrow_table(frame: Any) -> Any:
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise InvalidInputError(
-            "reading data frames needs pyarrow", remedy='pip install "aucpr-dask[parquet]"'
-        ) from error
+    pyarrow = require("pyarrow", "parquet", FRAME)
     if not isinstance(frame, pyarrow.Table) and not hasattr(frame, "__arrow_c_stream__"):
         lazy = hasattr(frame, "collect")
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""Names of models, queries and data sets where others allow fewer characters: file names, words, metrics, cells."""
+"""Names of models, queries and data sets for formats that allow fewer characters: files, words, metrics, cells."""
 
 from __future__ import annotations
 
@@ -15,15 +15,10 @@ STARTS_OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－",
 def distinct(
     names: Iterable[str], changed: Callable[[str], str], longest: int, key: Callable[[str], str] = str.casefold
 ) -> dict[str, str]:
-    """Return what each of `names`, which differ, becomes when `changed`: shortened, and still unlike the others.
+    """Return a new name for each of `names`: `changed`, shortened, and still distinct.
 
     Two names are the same if their `key` is, because some file systems ignore case. Names that would become the same
     get a digest, except one that was not changed.
-
-    Examples
-    --------
-    >>> distinct(["b/c", "b_c"], file_name, 255)
-    {'b/c': 'b_c_b9e2beb9', 'b_c': 'b_c'}
     """
     result = {name: _shortened(changed(name), longest) for name in names}
     often = Counter(key(new) for new in result.values())
@@ -65,10 +60,5 @@ def metric_name(name: str) -> str:
 
 
 def cell(text: str) -> str:
-    """Return text that a spreadsheet shows and does not run: an apostrophe precedes the start of a formula.
-
-    References
-    ----------
-    OWASP, CSV Injection, https://owasp.org/www-community/attacks/CSV_Injection
-    """
+    """Return text that a spreadsheet does not run as a formula (OWASP, CSV Injection): an apostrophe precedes it."""
     return f"'{text}" if text.lstrip(" ").startswith(STARTS_OF_FORMULAS) else text

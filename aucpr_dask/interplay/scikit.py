@@ -14,7 +14,7 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, few
 from aucpr_dask.evaluation.api import estimate
-from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.checks import choose, require
 from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.variables import ITEM, MODEL
@@ -29,8 +29,8 @@ _PLAIN_CLASSES = ({0, 1}, {-1, 1})
 def scorer(estimator: str = "average_precision", *, positive: Any = None, **options: Any) -> Any:
     """Return a scikit-learn scorer, as `scoring` of ``cross_val_score``, ``GridSearchCV`` and others takes it.
 
-    Classifiers are asked for ``decision_function`` or, if they have none, for ``predict_proba``, as scikit-learn's own
-    scorers do; ``sample_weight`` is taken. More is better for every estimator.
+    It calls ``decision_function`` or, if there is none, ``predict_proba``, as scikit-learn's own scorers do, and
+    accepts ``sample_weight``. Larger is better for every estimator.
 
     Parameters
     ----------
@@ -75,13 +75,7 @@ def area(
     sample_weight: Any = None,
     **options: Any,
 ) -> float:
-    """Return an area as functions of ``sklearn.metrics`` do; NaN if no item is positive.
-
-    Examples
-    --------
-    >>> area(["spam", "ham", "spam"], [0.9, 0.5, 0.4], pos_label="spam")
-    0.8333333333333333
-    """
+    """Return an area as functions of ``sklearn.metrics`` do; NaN if no item is positive."""
     scores = np.asarray(y_score)
     if scores.ndim != 1:
         raise InvalidInputError(
@@ -107,7 +101,7 @@ def from_sklearn(
     overwrite: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Scores:
-    """Return the scores that classifiers give to data sets: of fitted ones, or out of fold by cross-validation.
+    """Return the scores of classifiers on data sets: as fitted, or out of fold by cross-validation.
 
     Parameters
     ----------
@@ -115,19 +109,19 @@ def from_sklearn(
         Models by name. Without `cv` they must be fitted, and `data` should be data they have not seen.
     data : tuple or mapping of str to tuple
         ``(X, y)`` or ``(X, y, weight)`` of one data set, or of several by name. X may be dense, sparse or a data
-        frame, whose index, if it is not just numbers in a row, names the items. Weights count in the evaluation; no
-        classifier is fitted by them.
+        frame, whose index, if it is not the default one, names the items. Weights are used in the evaluation, not to
+        fit classifiers.
     cv : int or splitter or iterable, optional
-        Cross-validate, as in scikit-learn: every item is scored by a copy of the classifier that was fitted to the
-        other folds. All classifiers share the folds, and the data set gets the variable ``fold``.
+        Cross-validate, as in scikit-learn: every item is scored by a copy of the classifier fitted to the other
+        folds. All classifiers share the folds, and the data set gets the variable ``fold``.
     groups : array, shape (item), or mapping of str to array, optional
         Groups of dependent items, which a splitter such as ``GroupKFold`` keeps together; they become the variable
         ``cluster``.
     positive : object, optional
         The positive class; by default 1 of {0, 1}, {-1, 1} or False and True. Of more classes, all others are negative.
     response : {"predict_proba", "decision_function"}, optional
-        What to ask the classifiers for; by default probabilities, which can be compared between folds, and decision
-        values of those that have none.
+        Which method to call; by default probabilities, which can be compared between folds, or decision values if
+        there are none.
     n_jobs : int, optional
         Folds that are fitted at the same time.
     url : str or Path, optional
@@ -145,8 +139,8 @@ def from_sklearn(
     Raises
     ------
     InvalidInputError
-        If a classifier has neither response, is not fitted, or the positive class is not known; if folds do not hold
-        every item once.
+        If a classifier has neither method or is not fitted, if the positive class is unknown, or if folds do not
+        contain every item once.
     AlignmentError
         If X, y, weights or groups differ in length.
     StoreError
@@ -239,7 +233,7 @@ class _DataSet:
     asked: _Asked
 
     def template(self) -> xr.Dataset:
-        """Return the data set; its scores are described, not yet there."""
+        """Return the data set, its scores described but not yet computed."""
         n_items, names = len(self.table.classes), list(self.asked.classifiers)
         score = da.zeros((len(names), n_items), dtype=np.float64, chunks=-1)
         variables: dict[str, Any] = {
@@ -277,7 +271,7 @@ class _DataSet:
         return {"score": np.stack([self._scores(name, classifier) for name, classifier in chosen])}
 
     def scored(self, described: xr.Dataset) -> xr.Dataset:
-        """Return the whole data set in memory."""
+        """Return the data set with its scores, in memory."""
         return described.assign(score=((MODEL, ITEM), self.block((slice(None),))["score"]))
 
     def _scores(self, name: str, classifier: Any) -> np.ndarray:
@@ -331,13 +325,13 @@ def _of_positive(values: np.ndarray, classes: np.ndarray, positive: Any, where: 
 
 
 def _positive_class(classes: np.ndarray, positive: Any, where: str) -> Any:
-    """Return the positive class: the one that was named, or 1 where that is what everyone means."""
+    """Return the positive class: the given one, or 1 if that is clear."""
     if positive is not None:
         return positive
     if classes.dtype.kind in "biuf" and any(set(classes.tolist()) <= plain for plain in _PLAIN_CLASSES):
         return 1
     raise InvalidInputError(
-        "it is not said which class is positive",
+        "the positive class is not given",
         where=where,
         received=f"classes {few(map(repr, classes.tolist()))}",
         allowed="0 and 1, -1 and 1, or False and True",
@@ -390,7 +384,7 @@ def _folds(splits: Sequence[tuple[np.ndarray, np.ndarray]], n_items: int, where:
             "folds must hold every item once",
             where=where,
             received=f"{int((times == 0).sum())} items in no fold, {int((times > 1).sum())} in several",
-            remedy="take a splitter without repetition: StratifiedKFold, GroupKFold",
+            remedy="use a splitter without repetition: StratifiedKFold, GroupKFold",
         )
     return fold
 
@@ -404,12 +398,4 @@ def _where(name: str) -> str:
 
 
 def _sklearn(module: str) -> Any:
-    """Return a module of scikit-learn."""
-    import importlib
-
-    try:
-        return importlib.import_module(f"sklearn.{module}")
-    except ImportError as error:
-        raise InvalidInputError(
-            "this needs scikit-learn", received=error, remedy='pip install "aucpr-dask[sklearn]"'
-        ) from error
+    return require(f"sklearn.{module}", "sklearn")

@@ -59,7 +59,7 @@ def to_metrics(result: Scores, *, per_query: bool = False) -> dict[str, float]:
 
 
 def _parts(names: Iterable[str]) -> dict[str, str]:
-    """Return what each name becomes inside the name of a metric."""
+    """Return each name as part of the name of a metric."""
     return {"": ""} | distinct(filter(None, dict.fromkeys(names)), metric_name, LONGEST_PART)
 
 

@@ -27,10 +27,9 @@ _LONGEST_STEM = LONGEST_NAME - len(".qrels")
 
 
 def write_evaluations(result: Scores, folder: Path) -> list[Path]:
-    r"""Write a result as ``trec_eval -q`` prints it: a file for each model, in a folder for each data set.
+    """Write a result as ``trec_eval -q`` prints it: a file for each model, in a folder for each data set.
 
-    A line is measure, query and value; the lines of ``all`` at the end are the number of queries and the means over
-    those whose estimate is defined. Average precision is called ``map``, as there; other estimators keep their names.
+    The lines of ``all`` at the end are the number of queries and the means over those whose estimate is defined.
     """
     files = []
     folders = _folders(result, folder)
@@ -65,10 +64,10 @@ def _line(measure: str, query: str, value: str) -> str:
 def write_runs(scores: Scores, folder: Path) -> list[Path]:
     """Write scores as TREC runs and judgments, from which trec_eval computes the same values.
 
-    Each data set gets ``runs/`` with a file for each model, and ``qrels.txt``; or a file of judgments for each model,
-    in ``qrels/``, where models have their own lists. Without names, items are numbered so that trec_eval breaks ties by
-    ``tie_order``, as ``ties="trec_eval"`` does. A missing score is a document that was not retrieved, an unjudged item
-    is not in the judgments, and positives that were never scored are there as ``not-retrieved``.
+    Each data set gets ``runs/`` with a file for each model, and ``qrels.txt``, or ``qrels/`` with a file for each model
+    if models have their own lists. Unnamed items are numbered so that trec_eval breaks ties by ``tie_order``. A missing
+    score is a document that was not retrieved, an unjudged item is not in the judgments, and positives that were never
+    scored are in them as ``not-retrieved``.
     """
     files = []
     folders = _folders(scores, folder)
@@ -108,7 +107,7 @@ def _write_data_set(node: xr.Dataset, place: Path) -> list[Path]:
 
 
 def _blocks_of_models(node: xr.Dataset) -> Iterator[tuple[int, xr.Dataset]]:
-    """Yield the models some at a time, in memory: those of one chunk are read together."""
+    """Yield the models of one chunk at a time, in memory."""
     first = 0
     for length in node["score"].chunksizes.get(MODEL, (node.sizes[MODEL],)):
         yield first, node.isel({MODEL: slice(first, first + length)}).compute()
@@ -116,7 +115,7 @@ def _blocks_of_models(node: xr.Dataset) -> Iterator[tuple[int, xr.Dataset]]:
 
 
 def _documents(node: xr.Dataset) -> np.ndarray:
-    """Return the names of the documents of each query; higher ones come first among equal scores."""
+    """Return the names of the documents of each query; among equal scores, higher names come first."""
     shape = (node.sizes[QUERY], node.sizes[ITEM])
     if ITEM in node.coords:
         return np.broadcast_to(np.array(_words(node[ITEM].values), object), shape)

@@ -1,7 +1,8 @@
-"""Checks of single values: each returns the value, or raises an error that says what is allowed."""
+"""Checks of single values and of optional packages: each returns what it checked, or raises a clear error."""
 
 from __future__ import annotations
 
+import importlib
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,10 +13,35 @@ _Spec = TypeVar("_Spec")
 
 
 def lookup(specs: dict[str, _Spec], name: object, what: str) -> _Spec:
-    """Return the record called `name`, or raise an error that lists the names there are."""
+    """Return the record called `name`, or raise an error that lists the known names."""
     if isinstance(name, str) and name in specs:
         return specs[name]
     raise InvalidInputError(f"unknown {what}", received=repr(name), allowed=", ".join(specs))
+
+
+def require(module: str, extra: str, where: object = None) -> Any:
+    """Return a module of an optional package, or raise an error that says how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise InvalidInputError(
+            f"this needs {module.partition('.')[0]}",
+            where=where,
+            received=error,
+            remedy=f'pip install "aucpr-dask[{extra}]"',
+        ) from error
+
+
+def refuse_outside(name: str, values: Any, is_outside: Any, allowed: str) -> None:
+    """Raise if values of an argument are outside its range."""
+    if np.any(is_outside):
+        outside = np.asarray(values)[np.asarray(is_outside)]
+        raise InvalidInputError(
+            f"{name} is outside its range",
+            where=f"argument {name!r}",
+            received=f"{outside.size} values, first {float(outside.flat[0])!r}",
+            allowed=allowed,
+        )
 
 
 def choose(allowed: tuple[str, ...], value: object, option: str) -> str:

@@ -40,11 +40,10 @@ class _Values:
 
 
 def ranking_digests(part: xr.Dataset) -> NDArray[np.uint64]:
-    """Digest every ranking of a part of a data set.
+    """Digest every ranking of a part of a data set that is in memory, with all variables and the labels of items.
 
-    The part holds whole rankings, with all variables and the labels of items, in memory. A digest is the first eight
-    bytes of a SHA-256 of the names, types and values of a ranking, without the padding at its end, which grows when a
-    longer ranking is added.
+    A digest is the first eight bytes of a SHA-256 of the names, types and values of a ranking, without the padding at
+    its end, which grows when a longer ranking is added.
     """
     lead = [dim for dim in (MODEL, QUERY) if dim in part["score"].dims]
     names = sorted({str(name) for name in part.data_vars if name not in DERIVED} | ({ITEM} & set(part.coords)))

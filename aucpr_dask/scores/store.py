@@ -62,7 +62,7 @@ def open_scores(url: str | Path, *, chunks: Any = "auto") -> Scores:
     StoreError
         If there is no finished score store at `url`.
     InvalidInputError
-        If what it holds is not valid.
+        If its contents are not valid.
     """
     scores = open_store(url, KIND, chunks={} if isinstance(chunks, str) else chunks)
     scores = map_nodes(scores, lambda path, dataset: _remember_source(_opened(dataset), url))
@@ -76,7 +76,7 @@ def open_unread(url: str | Path) -> Scores:
 
 
 def opened_node(unread: Scores, path: str) -> xr.Dataset:
-    """Return one data set of :func:`open_unread`, validated, with the labels and all else that is small in memory."""
+    """Return one data set of :func:`open_unread`, validated, with small variables in memory."""
     dataset = unread if isinstance(unread, xr.Dataset) else unread[path].to_dataset()
     dataset = _opened(dataset.drop_vars("n_missing", errors="ignore"))  # tasks count their own
     validate_scores(_described(dataset), positive_from=0)
@@ -86,7 +86,7 @@ def opened_node(unread: Scores, path: str) -> xr.Dataset:
 def described(unread: Scores) -> Scores:
     """Return the data sets of :func:`open_unread`, validated, with small variables in memory.
 
-    Large variables become Dask arrays without values, in one piece except along the items: a million chunks cost no
+    Large variables become Dask arrays without values, in one piece except along the items, so a million chunks cost no
     more than one.
     """
     scores = map_nodes(unread, lambda path, dataset: _described(_opened(dataset)))
@@ -125,7 +125,7 @@ def chunks_of(variable: xr.Variable, lengths: Mapping[str, int]) -> tuple[int, .
 def _load_small(dataset: xr.Dataset) -> xr.Dataset:
     dataset = dataset.drop_vars("digest", errors="ignore")  # of the stored scores, not of those derived from them
     large = _unloaded(dataset)
-    here = {"scheduler": "threads"}  # not on the workers of a client, which may not have any yet
+    here = {"scheduler": "threads"}  # not on the workers of a client, which may have none yet
     return dataset.assign({name: array.load(**here) for name, array in dataset.data_vars.items() if name not in large})
 
 
@@ -214,9 +214,9 @@ def save_scores(
     """Write a score data set, or a tree of them, to a Zarr store.
 
     The item axis is kept whole, unless a ranking is larger than a chunk and comes in several; then its chunks stay.
-    Models (and queries) are split into chunks of about 32 MiB. The store also holds the number of missing scores of
-    every ranking, which later runs check before they read, and a digest of every ranking, from which they know what
-    they have already evaluated. An interrupted write leaves a store that refuses to open.
+    Models (and queries) are split into chunks of about 32 MiB. The store also holds, for every ranking, the number of
+    missing scores, which later runs check before they read, and a digest, by which they recognise what they have
+    already evaluated. An interrupted write leaves a store that refuses to open.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def save_scores(
     overwrite : bool
         Whether to replace a store at `url`.
     models_per_chunk : int, optional
-        For chunks of less than 32 MiB: a run holds one in memory, with all replicates of its models.
+        For chunks of less than 32 MiB: a run holds one chunk in memory, with all replicates of its models.
     on_progress : callable, optional
         Called with (chunks written, chunks in total).
 
@@ -265,7 +265,7 @@ def save_scores(
 class ScoreWriter:
     """Writes a score store region by region; it opens only after :meth:`commit`.
 
-    Of variables over both model and item, the template gives only shape and type; all others are written from it.
+    For variables over both model and item, the template gives only shape and type; all others are written from it.
     """
 
     def __init__(
@@ -345,7 +345,7 @@ def _large(dataset: xr.Dataset) -> list[str]:
 
 
 def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
-    """Return known variables in portable types; those that are written later as lazy zeros."""
+    """Return known variables in portable types; large ones, which are written later, as lazy zeros."""
     dataset = dataset[[name for name in dataset.data_vars if name in SCORE_VARIABLES]].drop_encoding()
     for dim, index in dataset.indexes.items():
         if index.dtype.kind not in "iufbM":

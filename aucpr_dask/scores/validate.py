@@ -14,10 +14,7 @@ from aucpr_dask.storage.stores import Scores, nodes_of
 
 
 def validate_scores(scores: Scores, *, positive_from: int | None = None) -> None:
-    """Raise a clear error unless `scores` is a valid Dataset or DataTree of score data sets.
-
-    Only metadata, coordinates and labels in memory are checked; no Dask array is computed.
-    """
+    """Raise a clear error unless `scores` holds valid score data sets; Dask arrays are not computed."""
     if not isinstance(scores, xr.Dataset | xr.DataTree):
         raise InvalidInputError(
             "scores must be an xarray Dataset (one data set) or DataTree (many)",
@@ -69,7 +66,7 @@ def _validate_variable(variable: xr.DataArray, spec: VariableSpec, path: str) ->
     where = _where(path, spec.name)
     if variable.dtype.kind not in spec.kinds:
         raise InvalidInputError(
-            f"{spec.name!r} has a type it cannot have",
+            f"{spec.name!r} has an unsupported type",
             where=where,
             received=f"dtype {variable.dtype}",
             allowed=f"NumPy kinds {', '.join(spec.kinds)} ({spec.description})",
@@ -78,7 +75,7 @@ def _validate_variable(variable: xr.DataArray, spec: VariableSpec, path: str) ->
     if tuple(variable.dims) not in spec.dims:
         same = [dims for dims in spec.dims if set(dims) == set(variable.dims)]
         raise InvalidInputError(
-            f"{spec.name!r} has dimensions it cannot have",
+            f"{spec.name!r} has unsupported dimensions",
             where=where,
             received=f"({', '.join(map(str, variable.dims))})",
             allowed=_layouts(spec),

@@ -25,7 +25,7 @@ from scipy.integrate import quad
 from scipy.special import betainc, betaincc, betaincinv, betaln, expit, logit, ndtr, ndtri
 
 from aucpr_dask.errors import ChunkError, InvalidInputError
-from aucpr_dask.schema.checks import choose, fraction, whole_number
+from aucpr_dask.schema.checks import choose, fraction, refuse_outside, whole_number
 from aucpr_dask.schema.variables import ITEM, MODEL, SCORE_VARIABLES
 from aucpr_dask.storage.stores import chunk_shape
 
@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 N_POSITIVE = ("exact", "binomial")
 DTYPES = ("float32", "float64")
 
-_SCORES, _LABELS = 0, 1  # each simulation has a random stream for either
+_SCORES, _LABELS = 0, 1  # each simulation has a random stream for each
 
 # The area is integrated over the log odds of recall, on which tails of every kind decay exponentially.
 _END = 60.0  # recalls nearer to 0 or 1 hold less than 1e-26 of the area
@@ -80,8 +80,8 @@ class Scenario(ABC):
     ) -> xr.Dataset:
         """Sample score data sets, lazily: each model of the Dataset is one simulation.
 
-        The random streams of a simulation are keyed by the seed and the number of the simulation. So the numbers are
-        bit-for-bit identical for every chunking, and do not depend on the number of simulations.
+        The random streams of a simulation are keyed by the seed and the number of the simulation. The numbers are
+        bit-for-bit identical for any chunks and any number of simulations.
 
         Parameters
         ----------
@@ -452,11 +452,8 @@ def _precision(scenario: Scenario, recall: Any, prevalence: Any) -> Any:
 
 
 def _share_above(share: Any, source: tuple[float, float], target: tuple[float, float]) -> Any:
-    """Return the share of a beta distribution above the score that `share` of another one exceed.
-
-    For scores near 1, the distance from 1 is more accurate than the score; hence two branches.
-    """
-    (a, b), (target_a, target_b) = source, target
+    """Return the share of a beta distribution above the score that `share` of another one exceed."""
+    (a, b), (target_a, target_b) = source, target  # near 1, the distance from 1 is more accurate than the score
     score, distance = betaincinv(a, b, 1 - share), betaincinv(b, a, share)
     return np.where(distance < 0.5, betainc(target_b, target_a, distance), betaincc(target_a, target_b, score))
 
@@ -466,7 +463,7 @@ def _stream(seed: int, simulation: int, purpose: int) -> np.random.Generator:
 
 
 def _exact_labels(n_items: int, prevalence: float, seed: int) -> NDArray[np.int8]:
-    """Return ``round(n_items * prevalence)`` positives in random places, so that any kind of fold holds some."""
+    """Return ``round(n_items * prevalence)`` positives in random places, so that every fold has some."""
     n_positive = round(n_items * prevalence)
     if not 0 < n_positive < n_items:
         raise InvalidInputError(
@@ -509,13 +506,7 @@ def _check_parameters(scenario: Any, positive: tuple[str, ...] = ()) -> None:
 
 def _check_shares(values: Floats, name: str, *, open_ends: bool = False) -> None:
     outside = (values <= 0) | (values >= 1) if open_ends else (values < 0) | (values > 1)
-    if np.any(outside):
-        raise InvalidInputError(
-            f"{name} is outside its range",
-            where=f"argument {name!r}",
-            received=f"{int(np.sum(outside))} values, first {float(values[outside].flat[0])!r}",
-            allowed="above 0 and below 1" if open_ends else "from 0 to 1",
-        )
+    refuse_outside(name, values, outside, "above 0 and below 1" if open_ends else "from 0 to 1")
 
 
 def _float_type(dtype: object) -> np.dtype[Any]:
@@ -525,9 +516,9 @@ def _float_type(dtype: object) -> np.dtype[Any]:
 
 def _row_chunks(chunks: str | int | tuple[int, ...], shape: tuple[int, int], kind: np.dtype[Any]) -> tuple[int, ...]:
     """Return the chunks of the simulations."""
-    wanted = chunk_shape(shape, kind.itemsize, whole=1)[0] if chunks == "auto" else chunks
+    given = chunk_shape(shape, kind.itemsize, whole=1)[0] if chunks == "auto" else chunks
     try:
-        (rows,) = da.core.normalize_chunks((wanted,), shape=shape[:1])
+        (rows,) = da.core.normalize_chunks((given,), shape=shape[:1])
     except (TypeError, ValueError, ZeroDivisionError) as error:
         raise ChunkError(
             "chunks do not fit the simulations",

@@ -19,13 +19,13 @@ from aucpr_dask.storage.urls import absolute, is_versioned
 
 
 def open_backend(url: str | Path, *, read_only: bool = False) -> Store:
-    """Return the Zarr store behind a path or a URL; raise :class:`StoreError` if it is of no use."""
+    """Return the Zarr store behind a path or a URL; raise :class:`StoreError` if it cannot be used."""
     place = absolute(url)
     return (open_versioned if is_versioned(place) else open_plain)(place, read_only=read_only)
 
 
 def has_values_at_once(store: Store) -> bool:
-    """Whether a store works without an event loop, as newer versions of Zarr's LocalStore do."""
+    """Return whether a store works without an event loop, as newer versions of Zarr's LocalStore do."""
     return all(hasattr(store, name) for name in ("get_sync", "set_sync", "delete_sync"))
 
 

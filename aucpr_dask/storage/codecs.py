@@ -1,4 +1,4 @@
-"""Codecs that turn bytes into numbers and text, and nothing else."""
+"""Codecs that decode bytes to numbers and text only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from aucpr_dask.errors import FileFormatError
 from aucpr_dask.schema.names import shortened_name
 
-# Pickle, which can run code, is not one of them; unknown codecs are refused.
+# Pickle, which can run code, is not included; unknown codecs are refused.
 _LAYOUTS = ("bytes", "vlen-bytes", "vlen-utf8", "transpose", "sharding_indexed")
 
 _COMPRESSIONS = ("blosc", "bz2", "gzip", "lz4", "lzma", "pcodec", "zfpy", "zlib", "zstd")
@@ -33,8 +33,8 @@ def check_plain_arrays(documents: Mapping[str, Mapping[str, Any]], where: object
                 "an array holds Python objects, which are never unpickled, or is encoded in an unknown way",
                 where=f"{where}, array {path!r}",
                 received=f"codec {', '.join(map(repr, unknown))}",
-                allowed="numbers and text, compressed by codecs of Zarr",
-                remedy="write it again as such an array, with the program it comes from",
+                allowed="numbers and text, compressed by Zarr's codecs",
+                remedy="write it again as such an array, with the program that wrote it",
             )
 
 

@@ -28,7 +28,7 @@ from aucpr_dask.storage.urls import ICECHUNK, absolute, is_remote, is_versioned,
 
 BRANCH = "main"
 STAGE = "stage"  # a folder inside the repository; Icechunk leaves unknown folders alone
-LEDGER = "ledger/"  # a run's own notes are not part of a snapshot
+LEDGER = "ledger/"  # the notes of a run, not part of a snapshot
 REPLACES = "replaces"  # marks a stage that replaces everything finished
 PUBLICATION = "publication"  # identifies the stage, so that it is not committed twice
 ROOT_DOCUMENT = "zarr.json"
@@ -90,7 +90,7 @@ def history(url: str | Path) -> list[Snapshot]:
 
 
 def open_versioned(url: str, *, read_only: bool) -> Store:
-    """Return the finished store in a repository for reading, or its stage, in front of that, for writing."""
+    """Return the finished store of a repository for reading, or its stage, on top of that, for writing."""
     return VersionedStore(_Place.of(url), read_only=read_only)
 
 
@@ -112,7 +112,7 @@ class _Place:
     def of(cls, url: str) -> _Place:
         if not is_versioned(url):
             raise StoreError(
-                "this is no URL of an Icechunk repository", where=url, allowed=f"{ICECHUNK}file:///path, ..."
+                "this is not the URL of an Icechunk repository", where=url, allowed=f"{ICECHUNK}file:///path, ..."
             )
         refuse_secret(url)
         inner, _, snapshot = url.removeprefix(ICECHUNK).partition("#")
@@ -142,7 +142,7 @@ class _Place:
                 received=str(error),
                 remedy='pip install "aucpr-dask[icechunk]"',
             ) from error
-        # It warns of simultaneous commits to a local folder; only one process commits, and a second one is refused.
+        # It warns about simultaneous commits to a local folder, but only one process commits.
         icechunk.set_logs_filter("error")
         return icechunk
 
@@ -182,13 +182,13 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Finished:
-    """A snapshot: its keys, and the text of its root document, of which Icechunk keeps only the attributes."""
+    """A snapshot: its store, and the text of its root document, of which Icechunk keeps only the attributes."""
 
     store: Store
     root_document: str | None
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None) -> Buffer | None:
-        """Return the value of a key, None if there is none, or no array that it could belong to."""
+        """Return the value of a key; None if there is none, or no array that it could belong to."""
         if key == ROOT_DOCUMENT and self.root_document is not None:
             return prototype.buffer.from_bytes(self.root_document.encode())
         try:
@@ -200,7 +200,7 @@ class _Finished:
 
 
 def _s3_storage(icechunk: Any, bucket: str, prefix: str) -> Any:
-    """Return a bucket in Icechunk's terms, with credentials found as AWS's own tools find them."""
+    """Return an Icechunk storage for a bucket, with credentials found as by AWS's own tools."""
     options = s3_options()
     endpoint = options.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     region = options.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
@@ -219,10 +219,14 @@ def _s3_storage(icechunk: Any, bucket: str, prefix: str) -> Any:
 class VersionedStore(Store):
     """A Zarr store in an Icechunk repository: read from the last commit, written to the stage, published as a whole."""
 
+    supports_writes: bool = True
+    supports_deletes: bool = True
+    supports_listing: bool = True
+
     def __init__(self, place: _Place, *, read_only: bool) -> None:
         if place.snapshot and not read_only:
             raise StoreError(
-                "an older snapshot can only be read", where=place.url, remedy="leave out the # and what follows it"
+                "an older snapshot can only be read", where=place.url, remedy="leave out the # and everything after it"
             )
         super().__init__(read_only=read_only)
         self._place = place
@@ -246,21 +250,6 @@ class VersionedStore(Store):
     def with_read_only(self, read_only: bool = False) -> VersionedStore:
         """Return the same place for reading or for writing."""
         return VersionedStore(self._place, read_only=read_only)
-
-    @property
-    def supports_writes(self) -> bool:
-        """Whether there is anything to write to."""
-        return True
-
-    @property
-    def supports_deletes(self) -> bool:
-        """Whether keys can be removed."""
-        return True
-
-    @property
-    def supports_listing(self) -> bool:
-        """Whether keys can be listed."""
-        return True
 
     @cached_property
     def _finished(self) -> _Finished | None:
@@ -296,7 +285,7 @@ class VersionedStore(Store):
             return None
 
     async def _hides(self, key: str) -> bool:
-        """Whether the stage hides the finished value of this key."""
+        """Return whether the stage hides the finished value of this key."""
         if self._finished is None:
             return True
         if self._replaces is None:
@@ -342,7 +331,7 @@ class VersionedStore(Store):
             yield name
 
     async def is_empty(self, prefix: str) -> bool:
-        """Whether nothing is here, finished or begun."""
+        """Return whether nothing is here, neither finished nor staged."""
         if await self._staged_keys(prefix):
             return False
         return self._finished is None or await self._finished.store.is_empty(prefix)
@@ -370,18 +359,14 @@ class VersionedStore(Store):
         await self._stage.set_if_not_exists(key, value)
 
     async def _prepare(self) -> None:
-        self._refuse_writing()
+        self._check_writable()
         if not self._is_there:
             self._place.repository(create=True)
             self._is_there = True
 
-    def _refuse_writing(self) -> None:
-        if self.read_only:
-            raise ValueError("the store can only be read")
-
     async def delete(self, key: str) -> None:
         """Remove a key; a finished value is only hidden, until the next commit."""
-        self._refuse_writing()
+        self._check_writable()
         await self._stage.delete(key)
         if not key.startswith(LEDGER) and await self.exists(key):
             await self._stage.set(f"{REMOVED}{key}", _buffer(""))
@@ -463,7 +448,7 @@ def _is_document(key: str) -> bool:
 
 
 def _is_within(key: str, nodes: Mapping[str, Any]) -> bool:
-    """Whether a document or a chunk belongs to one of the nodes of a store, and lies within its shape."""
+    """Return whether a document or a chunk belongs to a node of a store, and lies within its shape."""
     if _is_document(key):
         return key.rpartition("/")[0] in nodes
     path, _, place = f"{key}/".rpartition("/c/")

@@ -60,7 +60,7 @@ def map_nodes(scores: Scores, transform: Any) -> Scores:
         return xr.DataTree.from_dict(nodes)
     except KeyError as error:
         raise InvalidInputError(
-            "a data set inside another is named like one of its variables",
+            "a data set inside another has the name of one of its variables",
             received=error.args[0],
             remedy="rename it",
         ) from error
@@ -112,10 +112,7 @@ def create_store(
     *,
     overwrite: bool = False,
 ) -> PendingStore:
-    """Write everything of `template` but its Dask-backed data and the root document.
-
-    Dask-backed variables are laid out with the chunks of their encoding.
-    """
+    """Write everything in `template`, in the chunks of its encoding, but Dask-backed data and the root document."""
     url = concealed(url)
     documents, root_document = laid_out(template, kind, url)
     with explaining_writes(url):
@@ -142,7 +139,7 @@ def explaining_writes(url: str) -> Iterator[None]:
 
 
 def make_room(url: str, *, overwrite: bool) -> None:
-    """Raise if there is something at `url` that may not be replaced, or else remove it."""
+    """Raise if there is something at `url` that must not be replaced; otherwise remove it."""
     refuse_existing(url, overwrite=overwrite)
     backend = open_backend(url)
     if not sync(backend.is_empty("")):
@@ -180,7 +177,7 @@ def laid_out(template: Scores, kind: str, url: str) -> tuple[dict[str, Buffer], 
 
 
 def _taken_out(tree: xr.DataTree) -> dict[str, xr.Variable]:
-    """Take the Dask-backed numbers out of a tree, for whose metadata alone xarray would build a graph of all chunks."""
+    """Remove the Dask-backed numbers from a tree; to write their metadata, xarray would build a graph of all chunks."""
     taken: dict[str, xr.Variable] = {}
     for node in tree.subtree:
         own = node.to_dataset(inherit=False)
@@ -195,7 +192,7 @@ def _taken_out(tree: xr.DataTree) -> dict[str, xr.Variable]:
 async def _describe_all(backend: Store, variables: dict[str, xr.Variable], *, has_folders: bool) -> None:
     """Write the metadata of arrays whose chunks follow later; absent numbers are read as NaN.
 
-    Names of chunks matter only where there are folders; Icechunk knows only the usual ones.
+    Chunk names matter only in folders; Icechunk supports only the default ones.
     """
     await asyncio.gather(
         *(
@@ -222,7 +219,7 @@ def _plain(value: Any) -> Any:
 
 
 def refuse_existing(url: str | Path, *, overwrite: bool) -> None:
-    """Raise if there is something at `url` that may not be replaced; worth checking before hours of reading."""
+    """Raise if there is something at `url` that must not be replaced."""
     check_writable(url)
     if not overwrite and not sync(open_backend(url, read_only=True).is_empty("")):
         raise StoreError(
@@ -237,11 +234,11 @@ def _clear(url: str, backend: Store) -> None:
         raise StoreError(
             "refusing to overwrite what is not a Zarr store",
             where=url,
-            remedy="remove it yourself if it may go, or name another place",
+            remedy="remove it yourself if you do not need it, or name another place",
         )
     # The root document goes first: a crash in the middle must not leave a store that opens.
     delete_value(backend, ROOT_DOCUMENT)
-    for pause in (0.01, 0.1, 0.5):  # a run that is stopping may still write its last chunk
+    for pause in (0.01, 0.1, 0.5):  # a run that is stopping may still be writing its last chunk
         try:
             return sync(backend.clear())
         except OSError:
@@ -250,14 +247,14 @@ def _clear(url: str, backend: Store) -> None:
 
 
 def _is_store(url: str, backend: Store) -> bool:
-    """Whether a place holds a Zarr store, or what is left of an unfinished one, and nothing else."""
+    """Return whether a place holds nothing but a Zarr store, finished or not."""
     if not is_remote(url) and not Path(url).is_dir():
         return False
 
     async def look() -> bool:
         if await backend.exists(ROOT_DOCUMENT):
             return True
-        # An unfinished store: nothing but metadata documents and chunks, and no finished store further down.
+        # An unfinished store has only metadata documents and chunks, and no finished store below.
         keys = [key async for key in backend.list_prefix("")]
         if not all(_is_ours(PurePosixPath(key)) for key in keys):
             return False
@@ -298,7 +295,7 @@ def open_store(url: str | Path, kind: str, *, chunks: Any = None) -> Scores:
             where=url,
             received=f"kind {attrs.get('kind')!r}",
             allowed=f"kind {kind!r}",
-            remedy="name the right store; `aucpr-dask info` says what a store holds",
+            remedy="name the right store; `aucpr-dask info` describes a store",
         )
     if int(attrs.get("format_version", 0)) > FORMAT_VERSION:
         raise StoreError(
@@ -341,7 +338,7 @@ def read_root_document(url: str) -> bytes:
     backend = open_backend(url, read_only=True)
     try:
         document = get_value(backend, ROOT_DOCUMENT)
-        # Without lists, as on a web server, nobody knows.
+        # Without listing, as on a web server, this is unknown.
         unfinished = document is None and backend.supports_listing and not sync(backend.is_empty(""))
     except FileNotFoundError:
         document, unfinished = None, False
@@ -357,13 +354,7 @@ def read_root_document(url: str) -> bytes:
 
 
 def chunk_shape(shape: tuple[int, ...], itemsize: int, whole: int) -> tuple[int, ...]:
-    """Return chunks of about 32 MiB that keep the last `whole` axes in one piece.
-
-    Examples
-    --------
-    >>> chunk_shape((1000, 100_000), 4, whole=1)
-    (83, 100000)
-    """
+    """Return chunks of about 32 MiB that keep the last `whole` axes in one piece."""
     kept = shape[len(shape) - whole :]
     room = max(1, CHUNK_BYTES // max(1, itemsize * int(np.prod(kept, dtype=np.int64))))
     chunks: list[int] = []

@@ -1,4 +1,4 @@
-"""Paths and URLs of stores, in one form, with their secrets kept out of sight."""
+"""Paths and URLs of stores in one form, with secrets concealed."""
 
 from __future__ import annotations
 
@@ -11,21 +11,12 @@ WEB = ("http", "https")  # read only
 
 
 class SecretUrl(str):
-    """A URL with a password or a signature: as a string it has neither; :func:`revealed` returns the whole.
-
-    Examples
-    --------
-    >>> url = absolute("https://ann:swordfish@example.org/scores.zarr?X-Amz-Signature=abc")
-    >>> print(url, [url])
-    https://example.org/scores.zarr ['https://example.org/scores.zarr']
-    >>> revealed(url)
-    'https://ann:swordfish@example.org/scores.zarr?X-Amz-Signature=abc'
-    """
+    """A URL with a password or a signature, which the string leaves out; :func:`revealed` returns the whole."""
 
     whole: str
 
     def __new__(cls, url: str) -> Self:
-        """Make a string of the public part, and keep the whole apart."""
+        """Make a string of the public part, and keep the whole separately."""
         self = super().__new__(cls, public(url))
         self.whole = url
         return self
@@ -47,13 +38,7 @@ def scheme_of(url: str) -> str:
 
 
 def absolute(url: str | Path) -> str:
-    """Return a path or URL in a form that means the same in every process.
-
-    Examples
-    --------
-    >>> absolute("S3://bucket/scores.zarr/"), absolute("file:///data/my%20scores.zarr")
-    ('s3://bucket/scores.zarr', '/data/my scores.zarr')
-    """
+    """Return a path or URL in a form that means the same in every process."""
     text = revealed(url)
     if not is_remote(text):
         return str(Path(text).absolute())
@@ -69,13 +54,7 @@ def absolute(url: str | Path) -> str:
 
 
 def public(url: str | Path) -> str:
-    """Return the part of a URL that may be shown and kept: without user, password and query string.
-
-    Examples
-    --------
-    >>> public("https://ann:swordfish@example.org/scores.zarr?X-Amz-Signature=abc")
-    'https://example.org/scores.zarr'
-    """
+    """Return the part of a URL that may be shown and stored: without user, password and query string."""
     text = str(url)
     scheme, separator, rest = text.partition("://")
     if not separator:
@@ -88,13 +67,7 @@ def public(url: str | Path) -> str:
 
 
 def user_of(url: str) -> tuple[str, str]:
-    """Return a URL without its user and password, still concealed if it has a signature; and ``user:password``.
-
-    Examples
-    --------
-    >>> user_of("https://ann:sword%40fish@example.org/scores.zarr")
-    ('https://example.org/scores.zarr', 'ann:sword@fish')
-    """
+    """Return a URL without its user and password, its signature still concealed; and ``user:password``."""
     scheme, separator, rest = revealed(url).partition("://")
     authority, slash, path = rest.partition("/")
     user, _, host = authority.rpartition("@")
@@ -112,7 +85,7 @@ def concealed(url: str | Path) -> str:
 
 
 def revealed(url: str | Path) -> str:
-    """Return the whole of a URL, secrets included: for those who connect."""
+    """Return the whole URL, including secrets, for connecting."""
     return url.whole if isinstance(url, SecretUrl) else str(url)
 
 
@@ -123,6 +96,6 @@ def overlap(first: str, second: str) -> bool:
 
 
 def _place(url: str) -> str:
-    """Return where the bytes are, without the means to read them."""
+    """Return where the bytes are, without credentials."""
     inner = str(url).removeprefix(ICECHUNK).partition("#")[0] if is_versioned(url) else public(url)
     return inner.removeprefix("file://").rstrip("/") + "/"

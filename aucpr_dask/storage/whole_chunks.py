@@ -42,13 +42,13 @@ class ChunkReader:
             return None
         encoded, chunk = content.as_numpy_array(), _reused(self._array.chunks, self._array.dtype)
         if int.from_bytes(encoded[_LENGTH].tobytes(), "little") != chunk.nbytes:
-            return None  # let Zarr say what is wrong
+            return None  # Zarr raises the error
         Blosc().decode(encoded, chunk)
         return chunk[tuple(slice(part.stop - part.start) for part in region)]
 
 
 def write_chunk(array: AnyArray, region: Sequence[Any], values: NDArray[Any]) -> bool:
-    """Write a whole, uncompressed chunk to a local folder; do nothing and return False if it is anything else."""
+    """Write a whole, uncompressed chunk to a local folder; otherwise do nothing and return False."""
     store = array.store_path.store
     is_plain = has_values_at_once(store) and _codecs(array) == (BytesCodec,)
     if not is_plain or values.shape != array.chunks or (key := _key_of(array, region)) is None:

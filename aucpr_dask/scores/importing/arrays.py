@@ -102,7 +102,7 @@ def import_arrays(
     Raises
     ------
     FileFormatError
-        If a file is broken, or an array is absent, of Python objects or of a type that it cannot have.
+        If a file is broken, or an array is absent, of Python objects or of an unsupported type.
     AlignmentError
         If the shapes of the arrays do not fit together.
     StoreError
@@ -122,11 +122,8 @@ def import_arrays(
     """
     refuse_existing(url, overwrite=overwrite)
     files = named_files(find_files(paths, "array file"), (".npz", ".npy"), "data set")
-    label, cluster, fold = (
-        _on_this_machine(label),
-        cluster and _on_this_machine(cluster),
-        fold and _on_this_machine(fold),
-    )
+    label = _on_this_machine(label)
+    cluster, fold = (name and _on_this_machine(name) for name in (cluster, fold))
     sources = {}
     for done, (name, file) in enumerate(files.items(), start=1):
         sources[check_node_name(name, file)] = _describe(file, score, label, models, dims, cluster, fold)
@@ -170,7 +167,7 @@ class _Npz:
             shape, _, dtype = read(stream)
             promised = math.prod(shape) * _check_plain(dtype, self.path, name).itemsize
             if (held := archive.getinfo(member).file_size - stream.tell()) < promised:
-                raise ValueError(f"array {str(name)!r} is to have {promised:,} bytes, and has {max(0, held):,}")
+                raise ValueError(f"array {str(name)!r} should have {promised:,} bytes, but has {max(0, held):,}")
         return shape, dtype
 
     def load(self, name: FilePath) -> np.ndarray:
@@ -251,7 +248,7 @@ def _open_arrays(path: Path) -> _Arrays:
 
 def _not_arrays(path: Path) -> FileFormatError:
     return FileFormatError(
-        "this is no file of NumPy arrays", where=path, allowed="what np.savez or np.save wrote: .npz or .npy"
+        "this is not a file of NumPy arrays", where=path, allowed="what np.savez or np.save wrote: .npz or .npy"
     )
 
 
@@ -347,7 +344,7 @@ class _Source:
         self, region: Region, scores: np.ndarray, labels: np.ndarray | None, negate: bool
     ) -> dict[str, np.ndarray]:
         block = as_scores(self.axes.take(scores, region))
-        # Unlike a change of sign, a difference makes no negative zeros.
+        # Unlike a change of sign, a difference has no negative zeros.
         blocks = {"score": 0 - block if negate else block}
         if labels is not None:
             blocks["label"] = as_labels(self.axes.take(labels, region))
@@ -407,7 +404,7 @@ def _check_dims(dims: str | Sequence[str] | None, shape: tuple[int, ...], path: 
     if len(named) == len(shape) and ITEM in named and len(set(named)) == len(named) and all(named):
         return named
     raise InvalidInputError(
-        "the axes of the scores are not named well",
+        "these are not names for the axes of the scores",
         where=path,
         received=f"dims ({', '.join(named)}) for an array of shape {shape}",
         allowed=f"{len(shape)} different names, one of them {ITEM!r}; {MODEL!r} and {QUERY!r} have their meaning, "
@@ -424,7 +421,7 @@ def _model_names(arrays: _Arrays, models: str | Sequence[str] | None, n_models: 
     names = _strings(arrays.load(models)) if isinstance(models, str) else [str(name) for name in models]
     if len(names) != n_models:
         raise AlignmentError(
-            "the names of the models do not fit the scores",
+            "the number of model names does not match the scores",
             where=arrays.path,
             received=f"{len(names)} names",
             allowed=f"{n_models} names, one for each place on the axis {MODEL!r}",
@@ -461,7 +458,7 @@ def _float_type(dtype: np.dtype, where: object = None) -> np.dtype:
     if dtype.kind in "iub":
         return np.dtype("f4" if dtype.itemsize <= 2 else "f8")
     raise FileFormatError(
-        "scores have a type they cannot have",
+        "scores have an unsupported type",
         where=where,
         received=f"dtype {dtype}",
         allowed="real numbers of up to 64 bits",
@@ -472,7 +469,7 @@ def as_scores(array: np.ndarray, where: object = None) -> np.ndarray:
     """Return scores as float32 or float64 without rounding, or raise."""
     scores = array.astype(_float_type(array.dtype, where), copy=False)
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
-        # Python compares an integer with a float exactly, and few are beyond float64's reach.
+        # Python compares an integer with a float exactly; few are too large for float64.
         large = array[np.abs(scores) >= 2**53]
         if bad := next((number for number in large.tolist() if number != float(number)), None):
             raise FileFormatError(
@@ -542,7 +539,7 @@ def import_xarray(
     Raises
     ------
     FileFormatError
-        If xarray cannot open the file, it is not what it says, or it holds pickled objects or points to other files.
+        If xarray cannot open the file, or it holds pickled objects or points to other files.
     InvalidInputError
         If no group has a variable ``score``, or a data set is not valid.
     StoreError
@@ -609,7 +606,7 @@ def _open_tree(path: str, engine: str) -> xr.DataTree:
     try:
         return xr.open_datatree(path, engine=engine, chunks={})
     except (NotImplementedError, ValueError):
-        # A format without groups, such as netCDF 3, has no way to be opened as a tree.
+        # A format without groups, such as netCDF 3, cannot be opened as a tree.
         return xr.DataTree(xr.open_dataset(path, engine=engine, chunks={}))
 
 

@@ -1,4 +1,4 @@
-"""Shared by all importers: finding and opening files, a spool on disk, and the summary they return."""
+"""Shared by all importers: finding and opening files, a spool on disk, and the summary."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few
+from aucpr_dask.schema.checks import require
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY
 from aucpr_dask.scores.store import Region, ScoreWriter
 from aucpr_dask.storage.remote import fetch
@@ -36,7 +37,6 @@ COMPRESSION_SUFFIXES = {".gz": "gzip", ".xz": "xz", ".bz2": "bz2", ".zst": "zstd
 _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 
 LONGEST_LINE = 2**26  # characters
-MOST_NAMES_SHOWN = 5
 MOST_SUGGESTIONS = 3
 
 
@@ -44,14 +44,8 @@ MOST_SUGGESTIONS = 3
 class ImportSummary:
     """The counts of an import, and notes on what was left out, repeated or missing.
 
-    `queries` are summed over the data sets, and `items`, without padding, over data sets and queries; where every model
-    has its own list, the items of all lists count.
-
-    Examples
-    --------
-    >>> print(ImportSummary(models=2, queries=1, items=1200, datasets=1, notes=("no scores in model 'b'",)))
-    2 models, 1 query, 1,200 items, 1 data set
-      note: no scores in model 'b'
+    `queries` are summed over the data sets, and `items`, without padding, over data sets and queries; if models have
+    their own lists, the items of all lists count.
     """
 
     models: int
@@ -88,18 +82,12 @@ def count_items(dataset: xr.Dataset) -> int:
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
-    """Return a count with its noun.
-
-    Examples
-    --------
-    >>> count(1, "query", "queries"), count(2000, "query", "queries")
-    ('1 query', '2,000 queries')
-    """
+    """Return a count with its noun."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def closest(name: str, names: Iterable[str]) -> str:
-    """Return the names most like `name`, or the first few if none is alike."""
+    """Return the names most similar to `name`, or the first few if none is similar."""
     listed = list(names)
     return few(difflib.get_close_matches(name, listed, n=MOST_SUGGESTIONS, cutoff=0.5) or listed)
 
@@ -169,7 +157,7 @@ def _files_at(path: FilePath, what: str) -> list[Path]:
 
 
 def _refuse_links_out(files: Iterable[Path], folder: Path) -> None:
-    """Raise if a file in an unpacked folder is a link to one outside it, which nobody named."""
+    """Raise if a file in an unpacked folder is a link to one outside it."""
     for file in files:
         if not (target := file.resolve()).is_relative_to(folder.resolve()):
             raise InvalidInputError(
@@ -185,13 +173,7 @@ def _is_hidden(file: Path, folder: Path) -> bool:
 
 
 def bare_name(path: Path, suffixes: Sequence[str]) -> str:
-    """Return the file's name without one compression suffix and one of `suffixes`.
-
-    Examples
-    --------
-    >>> bare_name(Path("runs/bm25.v2.txt.xz"), (".txt", ".run"))
-    'bm25.v2'
-    """
+    """Return the file's name without one compression suffix and one of `suffixes`."""
     name = path.name
     for endings in (tuple(COMPRESSION_SUFFIXES), tuple(suffixes)):
         ending = next((ending for ending in endings if name.lower().endswith(ending)), "")
@@ -216,7 +198,7 @@ def named_files(files: Sequence[Path], suffixes: Sequence[str], what: str) -> di
 
 @contextmanager
 def reading(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading, decompressed according to its first bytes; turn a broken one into a clear error."""
+    """Open a file, decompressed according to its first bytes; raise a clear error if it is broken."""
     try:
         with _OPENERS[compression_of(path)](path) as stream:
             yield stream
@@ -237,7 +219,7 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
 
 
 def lines_of(stream: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
-    """Yield the lines of a file; refuse one that is longer than any table's, which would fill the memory."""
+    """Yield the lines of a file; refuse a line so long that it would fill the memory."""
     number = 1
     while line := stream.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE:
@@ -247,7 +229,7 @@ def lines_of(stream: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
 
 
 def line_too_long(where: str) -> FileFormatError:
-    """Return the error to raise; compressed, a line of any length is a small file."""
+    """Return the error for a line that is too long: compressed, it may be a small file."""
     return FileFormatError(
         "the line is too long",
         where=where,
@@ -257,7 +239,7 @@ def line_too_long(where: str) -> FileFormatError:
 
 
 def _open_zstd(path: Path) -> IO[bytes]:
-    arrow = require_pyarrow(path)
+    arrow = require("pyarrow", "parquet", path)
     return io.BufferedReader(arrow.CompressedInputStream(arrow.OSFile(str(path)), "zstd"))
 
 
@@ -271,8 +253,8 @@ _OPENERS: dict[str | None, Callable[[Path], Any]] = {
 
 
 def compression_of(path: Path) -> str | None:
-    """Return how a file is compressed, by its first bytes; its suffix must not promise more."""
-    if path.exists() and not path.is_file():  # reading it may never end, and a pipe is read once only
+    """Return how a file is compressed, by its first bytes; refuse a suffix that promises a compression it lacks."""
+    if path.exists() and not path.is_file():  # reading it may never end, and a pipe can be read only once
         raise InvalidInputError("this is not a file", where=path, remedy="write it to a file first")
     with path.open("rb") as stream:
         head = stream.read(8)
@@ -290,17 +272,6 @@ def compression_of(path: Path) -> str | None:
     return found
 
 
-def require_pyarrow(path: Path) -> Any:
-    """Return the pyarrow module, which Parquet and Zstandard files need."""
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise InvalidInputError(
-            "this file needs pyarrow", where=path, remedy='pip install "aucpr-dask[parquet]"'
-        ) from error
-    return pyarrow
-
-
 @dataclass(frozen=True)
 class Spooled:
     """The place of an array in a :class:`Spool`."""
@@ -311,7 +282,7 @@ class Spooled:
 
 
 class Spool:
-    """Arrays in a temporary file: read once, and kept out of memory until they are written."""
+    """Arrays in a temporary file, out of memory until they are written."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by __exit__)

@@ -1,6 +1,6 @@
 """Files that hold tables, read in batches of rows: CSV, TSV and Parquet.
 
-Text is read by the csv module: pandas fills a row of too few cells with missing values, where a scores table is broken.
+Text is read by the csv module, because pandas fills short rows with missing values instead of refusing them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from aucpr_dask.errors import FileFormatError, few
-from aucpr_dask.scores.importing.files import bare_name, lines_of, reading, require_pyarrow
+from aucpr_dask.schema.checks import require
+from aucpr_dask.scores.importing.files import bare_name, lines_of, reading
 
 MISSING_CELLS = frozenset({"", "NA", "NaN", "nan"})
 SEPARATORS = ",\t;|"
@@ -152,7 +153,7 @@ class TextBatch:
 
 def _parse(cells: Sequence[str]) -> np.ndarray:
     """Parse numbers, correctly rounded to float64."""
-    # Python reads "1_000" as a number; no table means it.
+    # Python reads "1_000" as a number, but in a table it is a mistake.
     if "_" in "".join(cells):
         raise ValueError("underscore in a number")
     try:
@@ -183,11 +184,9 @@ class ArrowTable:
     @classmethod
     def of_parquet(cls, path: Path) -> ArrowTable:
         """Open a Parquet file."""
-        arrow = require_pyarrow(path)
-        import pyarrow.parquet
-
+        arrow, parquet = (require(name, "parquet", path) for name in ("pyarrow", "pyarrow.parquet"))
         try:
-            file = pyarrow.parquet.ParquetFile(path)
+            file = parquet.ParquetFile(path)
         except (arrow.ArrowInvalid, OSError) as error:
             raise FileFormatError("the Parquet file cannot be read", where=path, received=error) from error
         return cls(path, file.schema_arrow, lambda columns, size: file.iter_batches(batch_size=size, columns=columns))

@@ -84,7 +84,7 @@ def import_table(
 
     Rows are items and columns are models. An empty cell, ``NA`` or ``NaN`` is a missing score. In `models`, `exclude`
     and `negate`, a pattern such as ``"group: *"`` names every column it matches. A table is read once, in batches; its
-    scores wait in a temporary file, so that memory holds a batch, one block of the store and a few numbers per row.
+    scores go to a temporary file, so that memory holds a batch, one block of the store and a few numbers per row.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def _read_tables(
     choose(DTYPES, options.dtype, "dtype")
     if options.item is not None and options.query is not None:
         raise InvalidInputError(
-            "items of several queries cannot be named: each query has its own",
+            "item names cannot be combined with queries, which have their own items",
             received=f"item={options.item!r} and query={options.query!r}",
             remedy="leave out item",
         )
@@ -233,7 +233,7 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
         models = [name for name in _matching(options.models, table.columns, table.path) if name not in excluded]
         if both := [name for name in models if name in others]:
             raise InvalidInputError(
-                "a column cannot be a model and have another job", where=table.path, received=few(both)
+                "a column cannot be both a model and something else", where=table.path, received=few(both)
             )
         left_out = []
     else:
@@ -288,7 +288,7 @@ def _scores_of(batch: Batch, models: Sequence[str], negated: np.ndarray, dtype: 
     with np.errstate(over="ignore"):
         for model, name in enumerate(models):
             scores[model] = batch.numbers(name)
-    # Unlike a change of sign, a difference makes no negative zeros.
+    # Unlike a change of sign, a difference has no negative zeros.
     scores[negated] = 0 - scores[negated]
     return scores
 
@@ -390,7 +390,7 @@ def _weights_of(batch: Batch, column: str) -> np.ndarray:
 def _share_out(
     batch: Batch, scores: np.ndarray, options: TableOptions, labels: _LabelReader, nodes: dict[str, _Node]
 ) -> None:
-    """Give the rows of a batch to their data sets."""
+    """Distribute the rows of a batch among their data sets."""
     cells = {"label": labels.read(batch)}
     if options.weight is not None:
         cells["weight"] = _weights_of(batch, options.weight)

@@ -65,7 +65,7 @@ def import_trec(
 
     Every run is one model, named like its file without ``.txt``, ``.run``, ``.res`` or ``.trec`` and without a
     compression suffix; the queries are the topics of the qrels. The rank column is ignored, as in trec_eval: a
-    list is ordered by score, and documents of equal score by name, in descending order of its bytes.
+    list is ordered by score, and documents of equal score by name, in descending byte order.
 
     Parameters
     ----------
@@ -109,8 +109,8 @@ def import_trec(
 
     Notes
     -----
-    Every file is read once. Memory holds one run and one block of the store; the runs already read wait in
-    a temporary file. In the pooled layout memory also holds the names of all documents in the pool.
+    Every file is read once. Memory holds one run and one block of the store; other runs are in a temporary file. In
+    the pooled layout, memory also holds the names of all documents in the pool.
 
     Examples
     --------
@@ -218,7 +218,7 @@ def _scores_of(tokens: list[bytes], numbers: np.ndarray, path: Path) -> np.ndarr
     """Parse scores, correctly rounded to float64."""
     try:
         scores = np.fromiter(map(float, tokens), np.float64, len(tokens))
-        # Python reads "1_000" as a number; no run means it.
+        # Python reads "1_000" as a number, but in a run it is a mistake.
         if not np.isnan(scores).any() and not any(b"_" in token for token in tokens):
             return scores
     except ValueError:
@@ -328,7 +328,7 @@ def _grades_of(tokens: list[bytes], numbers: np.ndarray, path: Path) -> np.ndarr
     if None in labels.values():
         bad = next(index for index, token in enumerate(tokens) if labels[token] is None)
         raise FileFormatError(
-            "the grade is not one",
+            "the grade is not a whole number in range",
             where=f"{path}, line {numbers[bad]}",
             received=_shown(tokens[bad]),
             allowed=f"an integer up to {HIGHEST_GRADE} in the fourth column",
@@ -358,9 +358,9 @@ def _decoded(topic: bytes, path: Path) -> str:
 
 @dataclass(frozen=True)
 class _Run:
-    """One run in the spool: sorted by topic (as in the qrels), then by document in ascending order of its bytes.
+    """One run in the spool, sorted by topic (as in the qrels), then by document in ascending byte order.
 
-    The list of topic ``t`` are the lines from ``bounds[t]`` to ``bounds[t + 1]``.
+    The list of topic ``t`` is the lines from ``bounds[t]`` to ``bounds[t + 1]``.
     """
 
     name: str
@@ -389,7 +389,7 @@ def _read_run(name: str, path: Path, judgments: _Judgments, duplicates: str, spo
     order = np.lexsort((document, topic))
     topic, document, score, line = topic[order], document[order], score[order], line[order]
     repeated = _repeats(topic, document)
-    # Topics that the qrels do not have share one negative code, so that their documents may well meet.
+    # Topics that are not in the qrels share one negative code, so their documents may coincide.
     repeated &= topic >= 0
     if repeated.any() and duplicates == "error":
         places = np.flatnonzero(repeated)
@@ -530,7 +530,7 @@ def _lists(run: _Run, topics: range, spool: Spool, dtype: np.dtype) -> Iterator[
     bounds = run.bounds[topics.start : topics.stop + 1]
     rows = slice(int(bounds[0]), int(bounds[-1]))
     documents = spool.read(run.documents, rows)
-    # Beyond float32's range trec_eval has infinities too.
+    # Beyond the range of float32, trec_eval has infinities too.
     with np.errstate(over="ignore"):
         scores = spool.read(run.scores, rows).astype(dtype)
     inner = bounds[1:-1] - bounds[0]
