@@ -1,6 +1,6 @@
-"""Kernels: NumPy arrays in, NumPy arrays out. They know nothing of labels, xarray or Dask.
+"""Kernels: NumPy arrays in, NumPy arrays out. No labels, xarray or Dask.
 
-Importing this package imports numba, so the rest of the package does it only when a number is asked for.
+Importing this package imports numba, so the rest of the package does it only to compute.
 """
 
 from aucpr_dask.kernels.areas.rows import (

@@ -1,4 +1,4 @@
-"""The numbers by which kernels know estimators; those of the registry are the same."""
+"""The codes of estimators in kernels, named as in the registry."""
 
 AVERAGE_PRECISION, LOWER_TRAPEZOID, UPPER_TRAPEZOID = 0, 1, 2
 INTERPOLATED_MAX, INTERPOLATED_MEAN, INTERPOLATED_MEDIAN, INTERPOLATED_CONVEX = 3, 4, 5, 6

@@ -1,8 +1,8 @@
-"""The one place that knows how kernels are compiled and where their machine code is kept.
+"""How kernels are compiled, and where their machine code is kept.
 
-Numba's own cache breaks when several processes fill one folder at once. Here a folder is filled in
-private and published by one atomic rename; its name is a digest of everything the code depends on, so
-a published folder is complete, and only ever read.
+Numba's own cache breaks when several processes fill one folder at once. Here a folder is filled in private and
+published by one atomic rename. Its name is a digest of everything the code depends on, so a published folder is
+complete, and only read.
 """
 
 from __future__ import annotations
@@ -45,15 +45,7 @@ def helper(function: Function) -> Function:
 
 
 class Cache:
-    """The machine code of one group of entry points.
-
-    Its folder is published already, or being filled in private, or not to be had.
-
-    Parameters
-    ----------
-    module : str
-        The module of the group, a ``__name__``.
-    """
+    """The machine code of one group of entry points, a module: published, being filled in private, or unavailable."""
 
     def __init__(self, module: str) -> None:
         home = _home()
@@ -92,17 +84,17 @@ class Cache:
                 _NUMBA.CACHE_DIR = previous
 
     def publish(self) -> None:
-        """Make what was compiled visible to other processes, all at once."""
+        """Make compiled code visible to other processes, all at once."""
         if self._private is None:
             return
         try:
             self._private.rename(self._published)
-        except OSError:  # another process was first: its folder is as good
+        except OSError:  # another process was first, with an equivalent folder
             shutil.rmtree(self._private, ignore_errors=True)
 
 
 def load_published() -> list[str]:
-    """Load the machine code that is in the cache; return the names of its groups. Nothing is compiled."""
+    """Load the cached machine code without compiling; return the names of its groups."""
     groups = _published()
     for group in groups:
         importlib.import_module(f"{_PACKAGE}.{group}")
@@ -139,7 +131,7 @@ def _digest() -> str:
 
 
 def _processor() -> list[str]:
-    """Return what the code is made for: this processor, unless numba is told another, as for a container."""
+    """Return what the code is compiled for: this processor, or another that numba is configured for."""
     if "NUMBA_CPU_NAME" in os.environ and "NUMBA_CPU_FEATURES" in os.environ:
         return []  # both are among the variables
     return [

@@ -1,4 +1,4 @@
-"""What a call asks of the kernels, and the columns of facts that they return with the numbers."""
+"""The options of kernels, and the columns of facts that they return with the numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = (
     "n_negative",
     "n_missing",  # items without a score
     "n_ranked",  # items with a score
-    "n_unseen",  # positives that are no item at all; negative if n_positive was given too small
+    "n_unseen",  # positives that are not items; negative if n_positive is too small
     "tied_share",  # share of the ranked positives that share their score with a negative
     "roc_area",
     "n_distinct",  # distinct scores, counted up to 3

@@ -1,11 +1,11 @@
 """The estimators: one small function each, from the ranking state to an area.
 
-`scale` multiplies every count of negatives: 1, or what moves the sample to another prevalence.
-`total` is the number (or weight) of all positives, those never ranked included.
+`scale` multiplies every count of negatives: 1, or the factor that moves the sample to another prevalence.
+`total` is the number (or weight) of all positives, including those never ranked.
 
-Beside the estimators stand three numbers of average precision that the same state gives for items without
-weights: its standard error with the classes' sizes fixed, with the prevalence random, and the acceleration of its
-BCa interval. They are asked for by code only and are no estimators of the registry.
+The same state also gives three more numbers for average precision of unweighted items: its standard error with fixed
+class sizes, that with a random prevalence, and the acceleration of its BCa interval. They have codes, but are not in
+the registry of estimators.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROUNDING = 1e-13  # an item's influence, in units of precision, below which it i
 
 @helper
 def scale_to(prevalence, total, negatives):
-    """Return what moves the sample to this prevalence (NaN: its own) if it multiplies every count of negatives."""
+    """Return the factor for negatives that moves the sample to this prevalence (NaN: the sample's own)."""
     if np.isnan(prevalence) or negatives == 0.0:
         return 1.0
     return total * (1.0 - prevalence) / (negatives * prevalence)
@@ -53,7 +53,7 @@ def lower_trapezoid(groups, n_groups, total, scale):
     for k in range(n_groups):
         positives = groups.positives[k]
         above = scale * groups.above[k]
-        # At recall 0 stands the point (0, 1), or precision 0 if negatives come before the first positive.
+        # At recall 0, the point is (0, 1), or precision 0 if negatives come before the first positive.
         left = before / (before + above) if k > 0 else (1.0 if above == 0.0 else 0.0)
         right = positives / (positives + scale * groups.at[k])
         area, error = two_sum(area, error, 0.5 * (left + right) * (positives - before))
@@ -79,8 +79,8 @@ def upper_trapezoid(groups, n_groups, total, scale):
 def expected_average_precision(groups, n_groups, total):
     """Average precision in expectation over a random order of the items within each tie group.
 
-    The item at place i of a tie group of t items, c of them positive, is positive with probability c/t, and then
-    (i - 1)(c - 1)/(t - 1) positives of the tie group are expected before it.
+    The item at place i of a tie group of t items, c of them positive, is positive with probability c/t, and then (i -
+    1)(c - 1)/(t - 1) positives of the tie group are expected before it.
     """
     area = error = before = 0.0
     for k in range(n_groups):
@@ -99,15 +99,15 @@ def expected_average_precision(groups, n_groups, total):
 def standard_error(groups, n_groups, total, negatives, prevalence, is_random):
     """Return the standard error of average precision from its influence function; NaN if a class has one item or none.
 
-    With g = TP/D the precision at a tie group, D = TP + s FP, the derivative of the area with respect to the number
-    of times that an item is there is, times n,
+    With g = TP/D the precision at a tie group, D = TP + s FP, the derivative of the area with respect to the
+    multiplicity of an item is, times n,
 
-        positive: g - area + (sum over positives at or below it of s FP/D^2),
-        negative: -(sum over positives at or below it of s TP/D^2).
+        positive: g - area + (sum over positives at or below it of s FP/D^2),     negative: -(sum over positives at or
+    below it of s TP/D^2).
 
-    The classes are two strata: the squared deviations from a class's mean are summed and corrected by n/(n - 1).
-    If the prevalence is random, and no other is asked for, the two means vary with the sizes of the classes; they
-    are a/n and -a/m with a = sum over positives of s TP FP/D^2, which adds (a/n)^2 (1/n + 1/m).
+    The classes are two strata: the squared deviations from the mean of a class are summed and corrected by n/(n - 1).
+    If the prevalence is random, and no other is given, the two means vary with the sizes of the classes; they are a/n
+    and -a/m with a = sum over positives of s TP FP/D^2, which adds (a/n)^2 (1/n + 1/m).
     """
     if total < 2.0 or negatives < 2.0:
         return np.nan
@@ -146,11 +146,11 @@ def acceleration(groups, n_groups, total, negatives, prevalence):
     """Return the acceleration of the BCa interval of average precision for resampling within each class.
 
     It is the skewness of the jackknife, (1/6) sum U^3/n_class^3 / (sum U^2/n_class^2)^(3/2) over the items of both
-    classes, with U = (n_class - 1)(mean of the areas without one item of the class - area without this item). A
-    class of one item contributes nothing; where no item matters, the acceleration is 0.
+    classes, with U = (n_class - 1)(mean of the areas without one item of the class - area without this item). A class
+    of one item contributes nothing; if no item matters, the acceleration is 0.
 
     Without one positive of tie group k, precision falls by s FP/(D(D - 1)) at every tie group from k on; without one
-    negative that stands before or in it, it rises by s TP/(D(D - s)).
+    negative before or in it, it rises by s TP/(D(D - s)).
     """
     fewer_positives = scale_to(prevalence, max(total - 1.0, 1.0), negatives)
     fewer_negatives = scale_to(prevalence, total, max(negatives - 1.0, 1.0))
@@ -210,7 +210,7 @@ def without_negative(positives, at, scale):
 
 @helper
 def is_basic(code):
-    """Whether this code asks for a number that the tie groups give."""
+    """Return whether this code can be computed from the tie groups."""
     return code <= UPPER_TRAPEZOID or code >= ERROR_FIXED
 
 
@@ -259,7 +259,7 @@ def tied_share(groups, n_groups):
 
 @helper
 def ties_matter(groups, n_groups):
-    """Whether a tie group holds a positive beside another item, so that an order within it would matter."""
+    """Return whether a tie group holds a positive and another item, so that an order within it would matter."""
     before = 0.0
     for k in range(n_groups):
         if groups.positives[k] - before > 1.0 or groups.at[k] > groups.above[k]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Step = Callable[[Array, int, int, float], Array]
 
-NEGLIGIBLE = 10.0  # standard deviations from the mean, and 40 / sqrt(k) more, beyond which probabilities are nothing
+NEGLIGIBLE = 10.0  # standard deviations from the mean, and 40 / sqrt(k) more, beyond which probabilities are negligible
 
 
 def _precision(negatives: Array, k: int, n: int, m: float) -> Array:
@@ -53,29 +53,10 @@ STEPS: dict[str, Step] = {
 
 
 def expected_area(name: str, n: int, m: int, scale: float = 1.0) -> float:
-    """Return the mean area over all orders of n positives and m negatives.
+    """Return the mean area over all orders of n positives and m negatives; NaN without positives.
 
-    The negatives before the k-th positive have the negative hypergeometric distribution; an estimator in `STEPS`
-    is 1/n times the sum over k of a function of k and this number.
-
-    Parameters
-    ----------
-    name : str
-        A key of `STEPS`.
-    n, m : int
-        Positives and negatives.
-    scale : float
-        What multiplies every number of negatives, to move the sample to another prevalence.
-
-    Returns
-    -------
-    float
-        NaN without positives.
-
-    Examples
-    --------
-    >>> round(expected_area("average_precision", 2, 2), 6)
-    0.680556
+    The negatives before the k-th positive have the negative hypergeometric distribution; an estimator in `STEPS` is 1/n
+    times the sum over k of a function of k and this number. `scale` multiplies every number of negatives.
     """
     if n == 0:
         return np.nan

@@ -27,7 +27,7 @@ def count_classes(score, label, options):
 
 @helper
 def split(score, label, options, positive, negative):
-    """Copy the scores of the two classes, NaN and ignored items left out, and count them."""
+    """Copy the scores of the two classes without NaN and ignored items, and count them."""
     lowest = np.int8(options.drop_unjudged - 1)
     positive_from = np.int8(options.positive_from)
     all_items, all_positive, missing = count_classes(score, label, options)
@@ -106,7 +106,7 @@ def finish(ranking, groups, n_groups, options, codes, out):
 
 @helper
 def totals(classes, n_unseen, options):
-    """Return the positives that the areas divide by, and the negatives of the sample."""
+    """Return the number of positives by which areas are divided, and the negatives of the sample."""
     positives = classes.positives + n_unseen
     negatives = classes.negatives
     if options.missing != MISSING_DROP:
@@ -117,7 +117,7 @@ def totals(classes, n_unseen, options):
 
 @helper
 def ranking_of(classes, n_given, n_distinct):
-    """Gather what is known of one ranking; `n_given` is NaN or the positives there are in all."""
+    """Gather the facts of one ranking; `n_given` is the number of all positives, or NaN."""
     labelled = classes.positives + classes.missing_positives
     return Ranking(
         classes,

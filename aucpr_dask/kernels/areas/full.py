@@ -1,4 +1,4 @@
-"""One ranking, with every operating point: for the estimators and ranges that its tie groups alone do not give."""
+"""One ranking, with every operating point: for estimators and ranges that need more than its tie groups."""
 
 from typing import NamedTuple
 
@@ -52,7 +52,7 @@ def points_of_classes(positive, negative, points):
 
 
 class Room(NamedTuple):
-    """Work space with a place for each item and more; from NumPy, which asks for large pages if arrays are large."""
+    """Work space with more than one place per item; from NumPy, which requests large pages for large arrays."""
 
     groups: TieGroups
     first: np.ndarray  # of each tie group, the first point
@@ -60,13 +60,13 @@ class Room(NamedTuple):
 
 @helper
 def room_of(space):
-    """Return the part of a space that is not for points."""
+    """Return the part of a space that is not used for points."""
     return Room(TieGroups(space[3], space[4], space[5]), space[6].view(np.int64))
 
 
 @helper
 def new_room(n_points):
-    """Return work space for so many points and one more."""
+    """Return work space for one more than this many points."""
     groups = TieGroups(np.empty(n_points + 1), np.empty(n_points + 1), np.empty(n_points + 1))
     return Room(groups, np.empty(n_points + 2, np.int64))
 

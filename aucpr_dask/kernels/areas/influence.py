@@ -1,7 +1,7 @@
 """The influence of every item on the average precision of its ranking, and sums of products of influences.
 
 With g = TP/D the precision at a positive's own tie group, D = TP + s FP and n the weight of all positives, the
-derivative of the area with respect to the number of times that an item is there is its weight as a positive times
+derivative of the area with respect to the multiplicity of an item is its weight as a positive times
 
     p = (g - area + sum over positives at or below it of s FP/D^2) / n
 
@@ -9,8 +9,8 @@ plus its weight as a negative times
 
     q = -(sum over positives at or below it of s TP/D^2) / n.
 
-Over all items these derivatives add up to 0. With the prevalence held fixed each class has its own sum of 0: the
-class's mean of p, or q, is taken from it.
+These derivatives add up to 0 over all items. With a fixed prevalence they do so within each class: the mean of p, or
+q, over the class is subtracted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, row_of
 
 CACHE = Cache(__name__)
 
-PANEL, TILE, STEP = 256, 64, 4  # columns summed at a time, rows beside each other, columns per step
+PANEL, TILE, STEP = 256, 64, 4  # columns summed at a time, adjacent rows, columns per step
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
 
@@ -37,7 +37,7 @@ class Influence(NamedTuple):
     """The influence of items on areas."""
 
     values: NDArray[np.float64]  # (rows, items)
-    unseen: NDArray[np.float64]  # (rows,): that of one positive that is no item
+    unseen: NDArray[np.float64]  # (rows,): that of one positive that is not an item
     estimate: NDArray[np.float64]  # (rows,): the average precision
 
 
@@ -54,28 +54,11 @@ def influence_rows(
 ) -> Influence:
     """Compute the influence of every item on the average precision of rankings, ties in tie groups.
 
-    Parameters
-    ----------
-    score : ndarray, shape (rows, items), float32 or float64
-        NaN is read by ``options.missing``: an item left out has influence 0.
-    positive_weight, negative_weight : ndarray, shape (weight rows, items), float64
-        Of hard labels one is 1 and the other 0; items with two zero weights have influence 0.
-    weight_row : ndarray of int64, shape (rows,)
-        Which row of the weights belongs to each row of `score`.
-    options : Options
-        With a prevalence, precision is taken at it, and it is fixed.
-    n_unseen : ndarray of float64, shape (rows,), optional
-        How many positives of weight 1 are no item.
-    prevalence_is_fixed : bool
-        Whether the total weights of the two classes are held fixed.
-    is_corrected : bool
-        Whether deviations from the mean of a class are stretched by ``sqrt(n / (n - 1))``, n its number of items,
-        so that the products of two rows add up to a covariance. All is NaN if a class has fewer than two items.
-
-    Returns
-    -------
-    Influence
-        All NaN where there is no positive.
+    `score` has the shape (rows, items), and row i has the class weights in row ``weight_row[i]`` of `positive_weight`
+    and `negative_weight`; an item that is left out, or has no weight, has influence 0. `n_unseen` counts positives that
+    are not items, with weight 1. If `prevalence_is_fixed`, so are the total weights of the classes. If `is_corrected`,
+    deviations from the mean of a class of n items are multiplied by ``sqrt(n / (n - 1))``, so that products of two rows
+    add up to a covariance, and all is NaN if a class has fewer than two items. All is NaN without positives.
     """
     n_rows, n_items = score.shape
     values = np.empty((n_rows, n_items))
@@ -94,7 +77,7 @@ def influence_rows(
 def sums_of_products(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the sums of products of every row of `left` with every row of `right`: ``left @ right.T``.
 
-    No bit of a sum depends on which other rows there are, as it does in a library's matrix product.
+    Unlike in a library's matrix product, a sum is bit-for-bit independent of the other rows.
     """
     out = np.zeros((len(left), len(right)))
     add_products(left, right, out)
@@ -102,10 +85,10 @@ def sums_of_products(left: NDArray[np.float64], right: NDArray[np.float64]) -> N
 
 
 class Sample(NamedTuple):
-    """One ranking's items by place, from the highest score, and what they weigh."""
+    """One ranking's items by place, from the highest score, and their weights."""
 
     n_placed: int  # places that belong to a tie group
-    n_counted: int  # and those behind, never ranked
+    n_counted: int  # and those after it, never ranked
     positives: float  # sums of weights
     negatives: float
     n_positive: float  # items of a weight above 0
@@ -115,15 +98,15 @@ class Sample(NamedTuple):
 class WeightedBlocks(NamedTuple):
     """Per tie group of tied scores, from the highest."""
 
-    end: np.ndarray  # the place behind its last item
+    end: np.ndarray  # the place after its last item
     positives: np.ndarray  # weight of the positives at or above it
     negatives: np.ndarray  # `scale` times that of the negatives
-    gained: np.ndarray  # weight of its own positives
+    gained: np.ndarray  # weight of the positives in it
 
 
 @helper
 def sample_of(descending, order, positive_weight, negative_weight, options, n_unseen):
-    """Count and weigh the items of one ranking, by what a missing score means."""
+    """Count and weigh the items of one ranking, with missing scores as the options say."""
     n_placed = order.size
     while n_placed > 0 and np.isnan(descending[order[n_placed - 1]]):
         n_placed -= 1
@@ -143,7 +126,7 @@ def sample_of(descending, order, positive_weight, negative_weight, options, n_un
 
 @helper
 def groups_of_places(descending, order, positive_weight, negative_weight, n_placed, scale):
-    """Return the tie groups of a ranking, those of negatives included, and how many there are; NaN ties with NaN."""
+    """Return the tie groups of a ranking, including those of negatives, and their number; NaN ties with NaN."""
     groups = WeightedBlocks(np.empty(n_placed, np.int64), np.empty(n_placed), np.empty(n_placed), np.empty(n_placed))
     n_groups = place = 0
     positives = negatives = 0.0
@@ -168,7 +151,7 @@ def groups_of_places(descending, order, positive_weight, negative_weight, n_plac
 
 @helper
 def area_and_exchange(groups, n_groups):
-    """Return, over the positives, the sums of precision and of s TP FP/D^2, which moves area between the classes."""
+    """Return the sums over positives of precision and of s TP FP/D^2, which moves area between the classes."""
     area = exchange = 0.0
     for k in range(n_groups):
         if groups.gained[k] > 0.0:
@@ -180,7 +163,7 @@ def area_and_exchange(groups, n_groups):
 
 @helper
 def stretch(derivative, mean, n_items, is_fixed, is_corrected):
-    """Move a derivative to what the design asks for; `mean` is that of its class, `n_items` the size."""
+    """Adjust a derivative to the design; `mean` is that of its class, `n_items` the size."""
     deviation = derivative - mean
     if is_corrected:
         deviation *= np.sqrt(n_items / (n_items - 1.0))
@@ -195,10 +178,7 @@ def stretch(derivative, mean, n_items, is_fixed, is_corrected):
 def influence_row(
     descending, order, positive_weight, negative_weight, options, n_unseen, is_fixed, is_corrected, values, facts
 ):
-    """Write the influence of every item to `values`, that of an unseen positive and the area to `facts`.
-
-    `descending` holds the negated scores, and `order` sorts them, NaN last.
-    """
+    """Write the influences of items to `values`, that of an unseen positive and the area to `facts`; NaN come last."""
     sample = sample_of(descending, order, positive_weight, negative_weight, options, n_unseen)
     total, negatives = sample.positives, sample.negatives
     scale = scale_to(options.prevalence, total, negatives)
@@ -241,8 +221,8 @@ def add_products(left, right, out):
     """Add to `out` the sums of products of every row of `left` with every row of `right`.
 
     Each sum runs over panels of `PANEL` columns, and within a panel from left to right, one rounded product after the
-    other, whichever other rows there are. The innermost loop runs over rows of `right`, so it compiles to vector
-    instructions without any sum changing its order.
+    other, for any other rows. The innermost loop runs over rows of `right`, so it compiles to vector instructions
+    without changing the order of any sum.
     """
     n_columns = left.shape[1]
     sums = np.empty(TILE)

@@ -85,8 +85,8 @@ def log_ratio(x):
 def hyperbola(positives_a, negatives_a, positives_b, negatives_b):
     """Area under the interpolated curve between two points, in units of positives (recall times n).
 
-    With dTP positives and d items between the points, TP and S at the first, and x = d/S, the area is
-    dTP/S [dTP (1 - L)/x + TP L], L = log1p(x)/x: a sum of positive terms, so that nothing cancels at any precision.
+    With dTP positives and d items between the points, TP and S at the first, and x = d/S, the area is dTP/S [dTP (1 -
+    L)/x + TP L], L = log1p(x)/x: a sum of positive terms, without cancellation.
     """
     gained = positives_b - positives_a
     items = gained + (negatives_b - negatives_a)
@@ -140,7 +140,7 @@ def interpolated(positives, negatives, n, low, high):
 
 @helper
 def negatives_of_aggregate(points, first, groups, n_groups, scale, median):
-    """Return per recall the false positives that give the mean, or median, precision of all points at it."""
+    """Return for each recall the false positives that give the mean, or median, precision of all its points."""
     negatives = np.empty(n_groups)
     for k in range(n_groups):
         positives = groups.positives[k]
@@ -180,7 +180,7 @@ def hull(groups, n_groups, scale):
 
 @helper
 def continuous(groups, n_groups, scale, low, high):
-    """Interpolation between consecutive points; where only negatives come, recall stands still."""
+    """Interpolation between consecutive points; recall does not change where only negatives follow."""
     area = error = before = 0.0
     for k in range(n_groups):
         positives = groups.positives[k]
@@ -255,7 +255,7 @@ def binormal(moments, prevalence, z_low, z_high):
 
 @helper
 def roc_area_of_all(groups, n_groups, total, negatives):
-    """Area under the ROC curve; NaN unless both classes are there and everything is ranked."""
+    """Area under the ROC curve; NaN unless both classes exist and everything is ranked."""
     ranked = groups.positives[n_groups - 1] if n_groups > 0 else 0.0
     if negatives == 0.0 or ranked < total:
         return np.nan

@@ -13,10 +13,7 @@ CACHE = Cache(__name__)
 
 @CACHE.kernel(*(types.boolean(row_of(x), row_of(I1), OPTIONS_TYPE, F8, x[::1], F8[::1]) for x in FLOATS))
 def survey_row(score, label, options, few, positive, counts):
-    """Write the counts of the classes if every item is ranked; copy the positives' scores if they are `few`, too.
-
-    Return False if an item is not ranked.
-    """
+    """Count the classes, and copy the positives' scores if `few`; return False if an item is not ranked."""
     n_items, n_positive, n_missing = count_classes(score, label, options)
     counts[0], counts[1] = n_positive, score.size - n_positive
     counts[2] = counts[3] = 0.0
@@ -40,8 +37,8 @@ def split_row(score, label, options, positive, negative, counts):
 def long_row(positive, other, is_sorted, space, counts):
     """Fill the tie groups in `space` from sorted positives and the negatives; return how many there are.
 
-    Or return -1 if the negatives have to be sorted first. If more items are given than negatives were counted, the
-    positives are among them. The number of distinct scores, up to 3, is written to ``counts[4]``.
+    Return -1 if the negatives must be sorted first. If there are more items than counted negatives, they include the
+    positives. The number of distinct scores, up to 3, is written to ``counts[4]``.
     """
     groups = TieGroups(space[0], space[1], space[2])
     if is_sorted:

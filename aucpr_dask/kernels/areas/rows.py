@@ -1,8 +1,8 @@
 """Which of the compiled entry points serves which ranking.
 
-Short rankings go through one compiled loop. Long ones come one by one, so that NumPy's vectorised sort can be
-used: where positives are few only they are sorted, otherwise both classes are, apart. Each entry point is
-compiled, or loaded from the cache, when a ranking first needs it.
+Short rankings go through one compiled loop. Long ones come one by one, to use NumPy's vectorised sort: if positives are
+few, only they are sorted, otherwise both classes separately. Each entry point is compiled, or loaded from the cache,
+when a ranking first needs it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ SHORT = 8192  # items up to which a ranking goes through the compiled loop,
 SHORT_POSITIVES = 128  # if it has no more positives than this on average: NumPy sorts many several times faster
 WORTH_COMPILING = 1 << 19  # items in all from which that pays for compiling what long rankings need: seconds, once
 SHORT_WEIGHTED = 4096  # items up to which a weighted ranking is sorted whole
-CACHE_ITEMS = 1 << 16  # scores converted to float64 at a time, so that they are read from a core's own cache
+CACHE_ITEMS = 1 << 16  # scores converted to float64 at a time, so that they stay in a core's cache
 FEW_POSITIVES = 1 / 16  # share of positives up to which a long ranking of float32 sorts only them; float64: twice
 FEW_WEIGHTED = 1 / 6  # the same, with weights
-MOST_WEIGHTED = 2**30  # items with weights in one ranking, whose places have to fit into 30 bits
+MOST_WEIGHTED = 2**30  # items with weights in one ranking: places must fit into 30 bits
 TABLE_POSITIVES = 1 << 18  # positives from which the table of gaps is too large for the caches
 
 
@@ -39,22 +39,10 @@ def evaluate_rows(
     options: Options,
     codes: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Evaluate rankings with hard labels.
+    """Evaluate rankings with hard labels; the result has the shape (rows, estimators + len(COLUMNS)).
 
-    Parameters
-    ----------
-    score : ndarray, shape (rows, items), float32 or float64
-    label : ndarray, shape (label rows, items), int8
-    label_row : ndarray of int64, shape (rows,)
-        Which row of `label` belongs to each row of `score`.
-    n_given : ndarray of float64, shape (rows,)
-        All positives there are, or NaN for those among the items.
-    options : Options
-    codes : ndarray of int64, shape (estimators,)
-
-    Returns
-    -------
-    ndarray of float64, shape (rows, estimators + len(COLUMNS))
+    `score` (rows, items) is float32 or float64, and row i has the labels ``label[label_row[i]]``, int8. `n_given`
+    (rows,) is the number of all positives, or NaN for those among the items.
     """
     out = np.full((len(score), codes.size + N_COLUMNS), np.nan)
     n_items = score.shape[1]
@@ -76,7 +64,7 @@ def evaluate_rows(
 
 
 def _loops(score: Floats, label: NDArray[np.int8], options: Options) -> bool:
-    """Whether short rankings are to go through the compiled loop."""
+    """Return whether short rankings go through the compiled loop."""
     if score.size < WORTH_COMPILING and "aucpr_dask.kernels.areas.long" not in sys.modules:
         return True
     return bool(np.count_nonzero(label >= options.positive_from) <= SHORT_POSITIVES * len(label))
@@ -85,7 +73,7 @@ def _loops(score: Floats, label: NDArray[np.int8], options: Options) -> bool:
 def _groups_of_long(
     score: Floats, label: NDArray[np.int8], options: Options, counts: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], int]:
-    """Return the tie groups of a long ranking, how many they are, and in `counts` its classes and distinct scores."""
+    """Return the tie groups of a long ranking and their number, with its classes and distinct scores in `counts`."""
     from aucpr_dask.kernels.areas.long import long_row, split_row, survey_row
 
     few = min(TABLE_POSITIVES, _few(FEW_POSITIVES, score))
@@ -115,7 +103,7 @@ def _groups_of_long(
 
 
 def _few(share: float, score: Floats) -> float:
-    """Return up to how many positives only they are sorted: sorting takes as much longer as scores are wider."""
+    """Return the largest number of positives to sort alone: sorting takes longer for wider scores."""
     return share * score.nbytes / 4
 
 
@@ -155,18 +143,7 @@ def evaluate_all_rows(
     options: Options,
     targets: Targets,
 ) -> NDArray[np.float64]:
-    """Evaluate rankings with hard labels by any estimator, over any range of recall.
-
-    Parameters
-    ----------
-    score, label, label_row, n_given, options
-        See :func:`evaluate_rows`.
-    targets : Targets
-
-    Returns
-    -------
-    ndarray of float64, shape (rows, estimators + len(COLUMNS))
-    """
+    """Evaluate rankings as :func:`evaluate_rows` does, by any estimator, over any range of recall."""
     from aucpr_dask.kernels.areas.full import full_row, split_classes
 
     out = np.full((len(score), targets.codes.size + N_COLUMNS), np.nan)
@@ -193,25 +170,10 @@ def evaluate_weighted_rows(
     options: Options,
     targets: Targets,
 ) -> NDArray[np.float64]:
-    """Evaluate rankings whose items carry weights, ties in tie groups.
+    """Evaluate rankings whose items have weights, ties in tie groups; the result is that of :func:`evaluate_rows`.
 
-    Parameters
-    ----------
-    score : ndarray, shape (rows, items), float32 or float64
-        Up to `MOST_WEIGHTED` items.
-    classes : ndarray, shape (class rows, items), int8
-        1 for a negative, 2 for a positive, 3 for an item of both classes, 0 for one that is left out.
-    class_row : ndarray of int64, shape (rows,)
-        Which row of `classes` belongs to each row of `score`.
-    positive_weight, negative_weight : ndarray, shape (weight rows, items), float64
-        The weights of the items in their classes; of weight 0, they are left out.
-    weight_row : ndarray of int64, shape (rows,)
-    options : Options
-    targets : Targets
-
-    Returns
-    -------
-    ndarray of float64, shape (rows, estimators + len(COLUMNS))
+    Rows have up to `MOST_WEIGHTED` items. Row i of the scores has the classes ``classes[class_row[i]]`` (1 negative, 2
+    positive, 3 both, 0 left out) and the class weights in row ``weight_row[i]``; items of weight 0 are left out.
     """
     from aucpr_dask.kernels.rankings.ordering import count_items
 
@@ -223,7 +185,7 @@ def evaluate_weighted_rows(
         count_items(*items, facts)
         if not _weigh_gaps(items, facts, options, targets, out[row]):
             _weigh_keys(items, facts, options, targets, out[row])
-    out[:, : targets.codes.size][:, targets.codes >= ERROR_FIXED] = np.nan  # of weights, tie groups know the sums only
+    out[:, : targets.codes.size][:, targets.codes >= ERROR_FIXED] = np.nan  # tie groups hold only sums of weights
     return out
 
 
@@ -239,7 +201,7 @@ class Items(NamedTuple):
 def _weigh_gaps(
     items: Items, facts: NDArray[np.float64], options: Options, targets: Targets, out: NDArray[np.float64]
 ) -> bool:
-    """Evaluate one long weighted ranking if its positives are few, by sorting only them; tell whether it was done."""
+    """Evaluate one long weighted ranking by sorting only its positives, if these are few; return whether it did."""
     n_positive = int(facts[0])
     if items.score.size <= SHORT_WEIGHTED or n_positive > _few(FEW_WEIGHTED, items.score) or not targets.are_basic:
         return False

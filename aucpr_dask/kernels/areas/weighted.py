@@ -1,4 +1,4 @@
-"""One weighted ranking: from sorted keys; or, where positives are few, these sorted and the others' weights in gaps."""
+"""One weighted ranking: from sorted keys; or, if positives are few, from sorted positives and weights in gaps."""
 
 import numpy as np
 from numba import types
@@ -25,10 +25,7 @@ CACHE = Cache(__name__)
 
 @CACHE.kernel(types.int64(row_of(U8), row_of(F8), row_of(F8), F8[:, ::1], F8[::1]))
 def keys_row(keys, positive_weight, negative_weight, space, sums):
-    """Fill the tie groups in `space` from sorted keys; return how many tie groups.
-
-    `sums` gets the weights of both classes, and the number of distinct scores, up to 3.
-    """
+    """Fill the tie groups in `space`, and `sums` (weights, distinct scores), from sorted keys; return their number."""
     groups = TieGroups(space[0], space[1], space[2])
     n_groups, n_distinct, sums[0], sums[1] = groups_of_keys(keys, positive_weight, negative_weight, False, groups)
     sums[2] = min(n_distinct, 3)
@@ -49,7 +46,7 @@ def copy_positives(score, classes, positive_weight, negative_weight, positive, g
 def weigh_gaps(score, classes, negative_weight, table, weight, n_values, low, scale, last, fullest):
     """Add each negative's weight to its gap between two positives, or to the positive it ties with.
 
-    What is no negative, or has no score, adds 0: it costs less than to set the negatives apart.
+    Other items, or those without a score, add 0, which costs less than separating the negatives.
     """
     place, loss = table.segment.place, np.empty(SEGMENT)
     for k in range(2 * n_values + 2):
@@ -86,10 +83,7 @@ def count_distinct_ranked(score, classes, positive_weight, negative_weight):
 
 @CACHE.kernel(*(types.int64(row_of(x), row_of(F8), row_of(x), *OF_ITEMS, F8[:, ::1], F8[::1]) for x in FLOATS))
 def gaps_row(positive, gain, score, classes, positive_weight, negative_weight, space, sums):
-    """Fill the tie groups in `space`, as `keys_row`, from the positives in ascending order and all items.
-
-    Return -1 if the positives crowd too much.
-    """
+    """Fill the tie groups in `space`, as `keys_row`, from ascending positives and all items; -1 if they crowd."""
     groups = TieGroups(space[0], space[1], space[2])
     table = new_table(positive.size, positive)
     weight = np.empty(2 * positive.size + 2)

@@ -1,8 +1,8 @@
-"""A ranking whose items come in chunks: what each chunk tells, and the areas from all that was told.
+"""A ranking whose items come in chunks: counts of each chunk, and areas from all counts.
 
 Positives travel as their distinct scores, ascending and followed by +inf, and how many there are of each. The negatives
-of a chunk are told by a *tally* of two numbers per distinct score: how many lie below it, above the one before, and how
-many tie with it; two more numbers stand for those above all. Tallies of chunks add up to that of the ranking.
+of a chunk are described by a *tally* of two numbers per distinct score: how many lie below it and above the one before,
+and how many tie with it; two more numbers count those above all. Tallies of chunks add up to that of the ranking.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ KEYS = (U4, U8)
 
 @CACHE.kernel(*(types.int64(row_of(x), x[::1], U4[::1]) for x in FLOATS))
 def count_distinct_scores(ascending, value, times):
-    """Write the distinct values of a sorted array and how often each is there; return how many they are."""
+    """Write the distinct values of a sorted array and their counts; return how many there are."""
     n = 0
     for i in range(ascending.size):
         if i == 0 or ascending[i] != ascending[i - 1]:
@@ -71,7 +71,7 @@ def merge_counts(first, first_times, second, second_times, value, times):
 
 @CACHE.kernel(*(types.int64(row_of(x), row_of(x), F8[::1]) for x in FLOATS))
 def find_distinct(first, second, found):
-    """Write up to 3 distinct scores of two arrays; return how many they are."""
+    """Write up to 3 distinct scores of two arrays; return how many there are."""
     n = 0
     for scores in (first, second):
         for i in range(scores.size):
@@ -144,7 +144,7 @@ def tallied_row(times, tally, counts, n_given, n_distinct, options, targets, out
     finish(ranking, groups, n_groups, options, targets.codes, out)
     if options.missing == MISSING_LAST:
         n_groups = append_missing(groups, n_groups, classes)
-    no_points = Points(np.empty(0), np.empty(0))  # those between the tie groups are not known
+    no_points = Points(np.empty(0), np.empty(0))  # those between the tie groups are unknown
     unknown = Moments(np.nan, np.nan, np.nan, np.nan)
     curve = Curve(groups, n_groups, no_points, np.empty(0, np.int64), unknown)
     finish_curve(ranking, curve, options, targets, out)
@@ -192,9 +192,9 @@ def count_in_bins(ascending, edges, counts):
 
 @CACHE.kernel(*(types.void(row_of(k), row_of(k), F8, F8[::1]) for k in KEYS))
 def add_steps(positive, negative, scale, state):
-    """Go on adding up the steps of average precision through a range of keys, each class in ascending order.
+    """Continue the sum of the steps of average precision through a range of keys, each class in ascending order.
 
-    `state` holds the sum, what rounding lost, and the positives and negatives above the range. Terms are added in the
+    `state` holds the sum, its rounding error, and the positives and negatives above the range. Terms are added in the
     order of `areas.average_precision`.
     """
     area, error, before, above = state[0], state[1], state[2], state[3]

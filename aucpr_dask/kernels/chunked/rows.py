@@ -1,4 +1,4 @@
-"""What the items of one chunk say of a ranking, and the numbers that follow from what all chunks say."""
+"""Counts of the items of one chunk, and the numbers that follow from the counts of all chunks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FEW_SCORES = 1 << 17  # distinct scores of positives up to which negatives are c
 
 
 def split_items(score: Floats, label: NDArray[np.int8], options: Options) -> tuple[Floats, Floats, NDArray[np.float64]]:
-    """Return the scores of positives and negatives, and how many of each have a score, and how many have none."""
+    """Return the scores of positives and negatives, and the numbers of each with and without a score."""
     from aucpr_dask.kernels.areas.long import split_row
 
     positive, negative = np.empty(score.size + 1, score.dtype), np.empty(score.size + 1, score.dtype)
@@ -60,7 +60,7 @@ def merge_scores(score: Floats, times: Counts, other: Floats, other_times: Count
 
 
 def _ended(value: Floats, size: int) -> Floats:
-    """Return so many values, and +inf behind them, in an array of their own size."""
+    """Return this many values, followed by +inf, in a new array."""
     value = value[: size + 1].copy()
     value[size] = np.inf
     return value
@@ -128,10 +128,7 @@ def count_bins(ascending: Keys, start: Keys) -> Counts:
 
 
 def add_range(positive: Keys, negative: Keys, scale: float, state: tuple[float, ...]) -> tuple[float, ...]:
-    """Go on adding up the steps of average precision through a range of keys, each class ascending.
-
-    The state is the sum, what rounding lost of it, and the positives and negatives above.
-    """
+    """Continue the sum of the steps of average precision through a range of ascending keys; see `add_steps`."""
     from aucpr_dask.kernels.chunked.passes import add_steps
 
     after = np.array(state)
@@ -140,7 +137,7 @@ def add_range(positive: Keys, negative: Keys, scale: float, state: tuple[float, 
 
 
 def add_tied(positives: float, negatives: float, scale: float, state: tuple[float, ...]) -> tuple[float, ...]:
-    """Go on past items of one score, or past negatives alone."""
+    """Continue the sum past items of one score, or past negatives alone."""
     area, error, before, above = state
     after, at = before + positives, above + negatives
     if positives == 0:

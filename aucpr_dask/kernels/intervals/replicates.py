@@ -1,6 +1,6 @@
-"""Intervals from replicates, standard errors and folds: from what is known of each row to a lower and an upper bound.
+"""Intervals from replicates, standard errors and folds: a lower and an upper bound for each row.
 
-Rows lie on the leading dimensions; replicates and folds on the last axis. A replicate that is NaN (a resample without
+Rows are on the leading dimensions, replicates and folds on the last axis. A replicate that is NaN (a resample without
 positives) is left out of its row. A row whose estimate is NaN, or that has fewer than two replicates, has NaN bounds.
 """
 
@@ -17,24 +17,16 @@ from scipy.special import expit, logit, ndtr, ndtri, stdtrit
 Array = NDArray[np.float64]
 Bounds = tuple[Array, Array]
 
-# A replicate whose standard error is this small beside the estimate's has no spread but round-off.
+# A replicate whose standard error is this small relative to the estimate's has only rounding errors.
 _NO_SPREAD = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class SortedReplicates:
-    """Replicates in ascending order: sorted once, for every interval that is read from them.
+    """Replicates in ascending order, NaN last: sorted once for all intervals."""
 
-    Parameters
-    ----------
-    values : ndarray of float64, shape (..., resample)
-        Ascending on the last axis, NaN last.
-    count : ndarray of int64, shape (...)
-        Replicates of each row that are not NaN.
-    """
-
-    values: Array
-    count: NDArray[np.int64]
+    values: Array  # (..., resample), ascending on the last axis
+    count: NDArray[np.int64]  # (...): replicates that are not NaN
 
     @classmethod
     def of(cls, replicates: Array) -> SortedReplicates:
@@ -79,10 +71,10 @@ def basic(estimate: Array, replicates: SortedReplicates, level: float) -> Bounds
 def bca(estimate: Array, replicates: SortedReplicates, acceleration: Array, level: float) -> Bounds:
     """Quantiles of the replicates at shares that are corrected for bias and acceleration.
 
-    The bias is that of the share of replicates below the estimate, ties counted one half. Where all replicates lie
-    on one side of the estimate the bias is beyond what they can tell, and where they all equal it there is nothing to
-    correct: the interval is the percentile one. An acceleration of NaN has NaN bounds, unless all replicates equal the
-    estimate. Past the pole of the correction the share is its limit, 0 or 1.
+    The bias is that of the share of replicates below the estimate, ties counted one half. If all replicates are on one
+    side of the estimate, or equal to it, there is no correction: the interval is the percentile one. An acceleration of
+    NaN has NaN bounds, unless all replicates equal the estimate. Past the pole of the correction the share is its
+    limit, 0 or 1.
     """
     point = estimate[..., None]
     n_below = np.count_nonzero(replicates.values < point, axis=-1)
@@ -104,10 +96,7 @@ def bca(estimate: Array, replicates: SortedReplicates, acceleration: Array, leve
 
 
 def bootstrap_t(estimate: Array, error: Array, replicates: Array, replicate_errors: Array, level: float) -> Bounds:
-    """Estimate less its standard error times quantiles of the studentised replicates; may leave [0, 1].
-
-    A replicate without spread (standard error 0) cannot be studentised and is left out.
-    """
+    """Estimate less its error times quantiles of studentised replicates, without those of error 0; may leave [0, 1]."""
     spread = np.where(replicate_errors > _NO_SPREAD * error[..., None], replicate_errors, np.nan)
     studentised = SortedReplicates.of((replicates - estimate[..., None]) / spread)
     lower, upper = percentile(studentised, level)
@@ -131,10 +120,7 @@ def influence_logit_t(estimate: Array, error: Array, n_positive: Array, level: f
 
 
 def cross_validation(fold_estimates: Array, level: float, student: bool) -> Bounds:
-    """Mean of the folds' estimates -+ q sd / sqrt(k), q normal or Student's t with k - 1 degrees of freedom.
-
-    A fold without an estimate (no positive) leaves the mean, and so the bounds, NaN.
-    """
+    """Mean of the folds' estimates -+ q sd / sqrt(k); NaN if a fold has no estimate."""
     folds = np.ascontiguousarray(fold_estimates, np.float64)  # one order of summation whatever the layout
     k = folds.shape[-1]
     if k < 2:
@@ -168,37 +154,19 @@ def _student(freedom: Array, level: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the intervals of some rows are made from; each method reads its own part.
-
-    Parameters
-    ----------
-    estimate : ndarray, shape (...)
-        The estimates; NaN where undefined.
-    n_positive : ndarray, broadcastable to (...)
-        Positives behind each.
-    error : ndarray, broadcastable to (...)
-        Influence standard errors.
-    acceleration : ndarray, broadcastable to (...)
-        Accelerations of the estimates, as in BCa.
-    replicates, replicate_errors : ndarray, shape (..., resample)
-        Bootstrap replicates, and the influence standard error of each.
-    bayesian_replicates : ndarray, shape (..., resample)
-        Replicates with Dirichlet weights.
-    folds : ndarray, shape (..., fold)
-        Estimates of the folds of a cross-validation.
-    """
+    """The arrays from which the intervals of some rows are made; each method reads those it needs."""
 
     estimate: Array
     n_positive: Array | None = None
-    error: Array | None = None
+    error: Array | None = None  # by influence functions
     acceleration: Array | None = None
-    replicates: Array | None = None
-    replicate_errors: Array | None = None
+    replicates: Array | None = None  # (..., resample)
+    replicate_errors: Array | None = None  # by influence functions
     bayesian_replicates: Array | None = None
-    folds: Array | None = None
+    folds: Array | None = None  # (..., fold)
 
     def get(self, name: str) -> Array:
-        """Return one of the arrays as float64; raise a LookupError if it is not there."""
+        """Return one of the arrays as float64; raise a LookupError if it is absent."""
         value = getattr(self, name)
         if value is None:
             raise LookupError(f"the interval is made from {name}, which was not given")
@@ -229,32 +197,10 @@ METHODS: dict[str, Callable[[Evidence, float], Bounds]] = {
 
 
 def replicate_bounds(known: Evidence, method: str, level: float) -> Array:
-    """Compute the bounds of one method.
+    """Compute the bounds (..., 2) of one method of `METHODS`; NaN where the estimate or the interval is undefined.
 
-    Parameters
-    ----------
-    known : Evidence
-        What the method needs, at least. Rows broadcast. Keep the record for several methods: they share one sort.
-    method : str
-        A key of `METHODS`.
-    level : float
-        Confidence level between 0 and 1.
-
-    Returns
-    -------
-    ndarray of float64, shape (..., 2)
-        Lower and upper; NaN where the estimate or the interval is undefined.
-
-    Raises
-    ------
-    LookupError
-        If the record lacks an array that the method reads.
-
-    Examples
-    --------
-    >>> known = Evidence(np.array(0.7), replicates=np.linspace(0.5, 0.9, 41))
-    >>> replicate_bounds(known, "bootstrap", 0.9).round(3)
-    array([0.52, 0.88])
+    Rows broadcast. Reuse the record for several methods: they share one sort. Raises LookupError if it lacks an array
+    that the method reads.
     """
     lower, upper = METHODS[method](known, level)
     bounds = np.stack([lower, upper], axis=-1)

@@ -18,7 +18,7 @@ NEGATIVE_KEY, POSITIVE_KEY = np.uint64(NEGATIVE << 30), np.uint64(POSITIVE << 30
 
 @helper
 def weighted_ranking(facts, positives, negatives, n_distinct):
-    """Gather what is known of one ranking: the facts of its items, and the weights of both classes."""
+    """Gather the facts of one ranking, and the weights of both classes."""
     return Ranking(Classes(positives, negatives, facts[4], facts[5]), 0.0, facts[3], facts[2], n_distinct)
 
 
@@ -53,7 +53,7 @@ def first_kept(keys):
 def groups_of_keys(keys, positive_weight, negative_weight, all_groups, groups):
     """Fill `groups` from sorted keys; with `all_groups`, also with those that hold no positive.
 
-    Return how many these are, how many tie groups there are in all, and the weights of both classes.
+    Return their number, that of all tie groups, and the weights of both classes.
     """
     gain, loss = np.empty(SEGMENT), np.empty(SEGMENT)
     n_kept = np.uint64(0)

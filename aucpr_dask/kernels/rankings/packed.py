@@ -60,10 +60,7 @@ def count_orders(keys):
 
 @CACHE.kernel(types.int64(row_of(U4), F8[:, ::1], F8[::1]))
 def packed_groups(keys, space, counts):
-    """Fill the tie groups in `space` from sorted keys; return how many there are, and count distinct scores.
-
-    Keys of tied items differ in the lowest bit only: the negatives stand just below the positives that they tie with.
-    """
+    """Fill the tie groups in `space` from sorted keys; negatives come just below positives that they tie with."""
     groups = TieGroups(space[0], space[1], space[2])
     place = np.empty(SEGMENT, np.uint32)
     n_groups = n_positive = 0

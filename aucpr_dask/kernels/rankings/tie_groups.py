@@ -1,4 +1,4 @@
-"""The one ranking state that every estimator starts from.
+"""The ranking state that every estimator starts from.
 
 A *tie group* is a maximal set of items tied in score. The state lists the tie groups that hold a positive, from
 the highest score down; tie groups of negatives only are the differences between its columns. Counts are kept
@@ -42,7 +42,7 @@ class GapTable(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Of some negatives, as many as stay in a core's innermost cache."""
+    """Some negatives: as many as fit the innermost cache of a core."""
 
     bucket: np.ndarray
     place: np.ndarray  # where in the tally each one counts
@@ -59,7 +59,7 @@ LINEAR = np.uint64(4)  # positives in a bucket up to which they are compared one
 
 @helper
 def two_sum(total, error, term):
-    """Add `term` to `total`, and what rounding lost to `error`."""
+    """Add `term` to `total`, and the rounding error to `error`."""
     new = total + term
     back = new - total
     return new, error + ((total - (new - back)) + (term - back))
@@ -70,11 +70,10 @@ def groups_by_gaps(positive, other, has_both, table, groups, may_refuse):
     """Fill `groups` by counting the negatives in each gap between two positives; only the positives are sorted.
 
     `positive` holds their scores in ascending order, `other` those of the negatives in any order; no NaN. With
-    `has_both`, the positives are there, too: counting them and taking them off costs less than setting them apart.
-    A score falls into a table of equal buckets over the positives' range. A bucket is a monotone function of
-    the score, so a score is compared with the positives of its own bucket only, and rounding in the bucket
-    cannot change a count. With `may_refuse`, return -1 if the positives crowd in few buckets or share few scores:
-    then most items have to be compared, and many wait for a count of their own place.
+    `has_both`, `other` includes the positives: counting and subtracting them costs less than separating them. A table
+    divides the range of the positives into equal buckets. A bucket is a monotone function of the score, so a score is
+    compared only with the positives of its bucket, and rounding in the bucket cannot change a count. With `may_refuse`,
+    return -1 if the positives crowd in few buckets or share few scores, so that most items would have to be compared.
     """
     n_values = distinct(positive, table.value)
     if n_values == 0:
@@ -139,7 +138,7 @@ def bucket_scale(value, n_values, n_buckets):
 @helper
 def bucket_of(x, low, scale, last):
     """Return the bucket of a score, from 0 to `last`; monotone in the score."""
-    zero = last - last  # of the type of the score: vector instructions convert nothing
+    zero = last - last  # of the type of the score, so that nothing is converted
     position = (x - low) * scale
     position = position if position > zero else zero
     position = position if position < last else last
@@ -169,12 +168,12 @@ def fill_buckets(table, n_values, n_buckets, low, scale, last):
 def find_places(scores, table, low, scale, last, fullest):
     """Write where in the tally each score of a segment counts.
 
-    In a bucket without a value all scores have one place. The others are set apart and compared, by steps without
-    branches: which of two ways such a score goes is as good as random.
+    In a bucket without a value all scores have one place. The others are separated and compared, by steps without
+    branches, because which way such a score goes is nearly random.
     """
     value, entry = table.value, table.entry
     bucket, place, shared = table.segment.bucket, table.segment.place, table.segment.shared
-    for i in range(scores.size):  # a loop of its own, so that it compiles to vector instructions
+    for i in range(scores.size):  # a separate loop, which compiles to vector instructions
         bucket[i] = bucket_of(scores[i], low, scale, last)
     n_shared = np.uint64(0)
     for i in range(scores.size):
@@ -198,8 +197,7 @@ def find_places(scores, table, low, scale, last, fullest):
 def count_in_gaps(negative, table, n_values, low, scale, last, fullest):
     """Fill ``tally`` from the score of every negative.
 
-    Where most are below all positives these are counted at once: one after another, each count in the one place would
-    wait for the one before.
+    If most are below all positives, these are counted at once: otherwise each count would wait for the one before.
     """
     tally, place, kept, lowest = table.tally, table.segment.place, table.kept, table.value[0]
     for k in range(2 * n_values + 2):
@@ -226,7 +224,7 @@ def count_in_gaps(negative, table, n_values, low, scale, last, fullest):
 
 @helper
 def first_not_below(value, start, end, x):
-    """Narrow [start, end) by bisection to few ascending values, the first of them that is not below `x` included."""
+    """Narrow [start, end) by bisection to few ascending values that include the first one not below `x`."""
     while end - start > LINEAR:
         middle = (start + end) // np.uint64(2)
         if value[middle] < x:
@@ -293,10 +291,10 @@ def new_groups(n_positive):
 
 
 class Ranking(NamedTuple):
-    """One ranking, beside its tie groups."""
+    """The facts of one ranking, in addition to its tie groups."""
 
     classes: Classes
-    n_unseen: float  # positives that are no item
+    n_unseen: float  # positives that are not items
     n_missing: float
     n_ranked: float
     n_distinct: int

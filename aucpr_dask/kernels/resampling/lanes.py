@@ -21,7 +21,7 @@ TILE = 32  # steps whose sums stand in a core's own cache
 def fill_points(layout, n_steps, first, count, points, n_points):
     """Fill the operating points of one ranking in as many lanes as `points` has rows, from lane `first` on.
 
-    Sums run over all lanes a tile of steps at a time; then each lane keeps the steps at which it gains something.
+    Sums run over all lanes for a tile of steps at a time; then each lane keeps the steps at which its counts change.
     """
     negatives = np.zeros(LANES)
     positives = np.zeros(LANES)
@@ -101,10 +101,7 @@ def fill_moments(layout, n_steps, count, moments):
 
 
 def evaluate_all_lanes(layout, n_steps, missing, n_unseen, count, points, n_points, options, targets, out):
-    """Evaluate one ranking by any estimator in every lane, as many at a time as `points` has rows.
-
-    `missing` holds the weights of items without a score in each lane: of positives, and of negatives.
-    """
+    """Evaluate one ranking by any estimator in every lane; `missing` holds the weights of items without a score."""
     moments = np.full((4, LANES), np.nan)
     if layout.value.size > 0:
         fill_moments(layout, n_steps, count, moments)

@@ -1,6 +1,6 @@
 """Replicates of rankings: each item counts as often as a resample drew it; nothing is sorted again.
 
-Replicates stand side by side in *lanes*: one row of multiplicities holds those of one unit (an item or a cluster) in
+Replicates are side by side in *lanes*: one row of multiplicities holds those of one unit (an item or a cluster) in
 `LANES` consecutive resamples, so that one vector instruction serves many of them. Rankings that share the units
 share the multiplicities.
 """
@@ -24,7 +24,7 @@ from aucpr_dask.kernels.signatures import F8, I8, row_of, rows_of
 CACHE = Cache(__name__)
 
 LANES = 64
-DRAWN_TOGETHER = 8  # resamples whose counts stand in a core's own cache before they go to their lanes: bytes of a word
+DRAWN_TOGETHER = 8  # resamples whose counts stay in a core's cache before they go to their lanes: bytes of a word
 TURNED = 512  # words of eight counts of each of them that are turned at a time
 IN_A_BYTE = 8  # rows of counts whose sums fit into bytes: that one of them exceeds 31 has a probability of 1 / 32!
 
@@ -107,8 +107,8 @@ def draw_counts(key, first, size, stratum, count):
 def lay_out(score, unit, positive, negative, detail, layout, sizes):
     """Fill a layout from items in ascending order of score; `sizes`: its steps and entries.
 
-    An item whose class weights are both zero has no entry. Where only the points at positives matter, consecutive
-    tie groups of negatives are one step.
+    An item without weights has no entry. If only the points at positives matter, consecutive tie groups of negatives
+    are one step.
     """
     n_entries = n_steps = 0
     run_is_open = False
@@ -152,10 +152,9 @@ def lay_out(score, unit, positive, negative, detail, layout, sizes):
 def lay_out_precision(ascending, score, unit, classes, may_refuse, entries, n_negatives, n_positives):
     """Lay a ranking out for average precision, in steps that end with the positives of one score; return their number.
 
-    `ascending` are the scores of the positives; bit 0 of `classes` tells the negatives, bit 1 the positives. Only the
-    positives have to be sorted: each item falls into the step of the highest positive that is not above it. Items below
-    all of them change no precision and have no entry. The order within a class and step does not matter. With
-    `may_refuse`, return -1 if the positives crowd in few buckets.
+    `ascending` are the scores of the positives; bit 0 of `classes` marks negatives, bit 1 positives. Only the positives
+    must be sorted: each item belongs to the step of the highest positive that is not above it. Items below all of them
+    do not change precision and have no entry. With `may_refuse`, return -1 if the positives crowd in few buckets.
     """
     table = gaps.new_table(ascending.size, score)
     n_steps = gaps.distinct(ascending, table.value)
@@ -200,8 +199,8 @@ def lay_out_precision(ascending, score, unit, classes, may_refuse, entries, n_ne
 def add_counts(typing_context, count, unit, first, last, total):
     """Add the counts of entries `first` to `last` - 1 to the totals, of int32, of the lanes.
 
-    Up to `IN_A_BYTE` rows are added as bytes: one instruction for a row of 64 lanes. The compiler finds no such form of
-    a loop: it widens each count first, or asks at every row whether it overlaps the totals.
+    Up to `IN_A_BYTE` rows are added as bytes, with one instruction for 64 lanes, which the compiler does not find in a
+    plain loop.
     """
     signature = types.void(count, unit, types.int64, types.int64, total)
 
@@ -240,7 +239,7 @@ _STEPS = rows_of(I4), rows_of(I4), row_of(I8)
 def average_precision_lanes(unit, n_negatives, n_positives, n_steps, n_unseen, count, out):
     """Average precision of every ranking in every lane; counts are whole, and so are all sums.
 
-    The first four are layouts, one in each row; `n_unseen` is how much the positives that are no item count in a lane.
+    The first four are layouts, one in each row; `n_unseen` is the count of positives that are not items in each lane.
     """
     negatives, positives, gained = np.empty((3, LANES), np.int32)
     area, error = np.empty((2, LANES))

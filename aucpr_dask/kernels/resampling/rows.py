@@ -1,4 +1,4 @@
-"""From rankings to their replicates: who shares multiplicities with whom, and how much memory that takes."""
+"""From rankings to their replicates: which rankings share multiplicities, and how much memory that needs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ NEED_EVERY_POINT = (INTERPOLATED_MEAN, INTERPOLATED_MEDIAN, BINORMAL)
 
 
 class Units(NamedTuple):
-    """What is resampled: the units of every stratum, for each item its unit (-1: it is no item), and the unseen ones.
+    """What is resampled: the units of every stratum, the unit of each item (-1: not an item), and unseen positives.
 
-    A positive that is no item is drawn like the others: it is one that every model has missed.
+    A positive that is not an item is drawn like the others: every model has missed it.
     """
 
     size: NDArray[np.int64]
@@ -50,36 +50,15 @@ def replicate_rows(
     is_stratified: bool = True,
     first_resample: int = 0,
 ) -> NDArray[np.float64]:
-    """Evaluate resamples of rankings.
+    """Evaluate resamples of rankings; the result has the shape (rows, estimators, n_resamples - first_resample).
 
-    Resample r of a ranking depends on its key and r alone. Rankings of equal key, classes and clusters share it.
-    Positives and negatives are drawn apart, each as many as there are, if that is asked for; clusters, and items that
-    belong to both classes, are drawn from all. From a single cluster nothing can be drawn: its replicates are NaN.
+    Resample r of a ranking depends on its key and r alone. Rankings of equal key, classes and clusters share it. With
+    `is_stratified`, positives and negatives are drawn separately, in fixed numbers; clusters, and items of both
+    classes, are drawn from all. A single cluster cannot be resampled: its replicates are NaN.
 
-    Parameters
-    ----------
-    score : ndarray, shape (rows, items), float32 or float64
-    positive, negative : ndarray of float64, shape (class rows, items)
-        Weight of every item in each class; 0 and 1 without weights.
-    class_row : ndarray of int64, shape (rows,)
-    cluster : ndarray of int64, shape (items,), or None
-        Numbers of the clusters to draw in place of items; those of items without weights do not matter.
-    key : ndarray of uint64, shape (rows,)
-    n_unseen : ndarray of float64, shape (rows,)
-        Positives that are no item; none of them with clusters.
-    options : Options
-    targets : Targets
-    n_resamples : int
-    bayesian : bool
-        Dirichlet weights in place of multiplicities.
-    is_stratified : bool
-        Whether positives and negatives are drawn apart.
-    first_resample : int
-        The first one to evaluate; those before it are known.
-
-    Returns
-    -------
-    ndarray of float64, shape (rows, estimators, n_resamples - first_resample)
+    Row i of `score` has the class weights in row ``class_row[i]`` of `positive` and `negative`. `cluster` (items,)
+    numbers the clusters to draw in place of items. `n_unseen` counts positives that are not items. `bayesian` draws
+    Dirichlet weights in place of multiplicities. Resamples before `first_resample` are skipped.
     """
     out = np.empty((len(score), targets.codes.size, n_resamples - first_resample))
     n_items = score.shape[1]
@@ -98,10 +77,10 @@ def replicate_rows(
 
 
 def planned_bytes(n_rows: int, n_items: int, n_estimators: int, n_resamples: int, bayesian: bool = False) -> int:
-    """Return how many bytes the replicates of rankings take at most, their scores aside.
+    """Return how many bytes the replicates of rankings need at most, without their scores.
 
-    That is the multiplicities of `LANES` resamples, the layouts of the rankings that share them, operating
-    points, and the replicates; never items times resamples times rankings.
+    These are the multiplicities of `LANES` resamples, the layouts of the rankings that share them, operating points,
+    and the replicates; never items times resamples times rankings.
     """
     from aucpr_dask.kernels.resampling.replicates import DRAWN_TOGETHER, LANES
 
@@ -135,7 +114,7 @@ def units_of(
     n_unseen: int = 0,
     is_stratified: bool = True,
 ) -> Units:
-    """Return the units to draw: clusters; or items, by class if that is asked for and none belongs to both."""
+    """Return the units to draw: clusters; or items, by class if requested and no item belongs to both."""
     from aucpr_dask.kernels.resampling.streams import NEGATIVES, POSITIVES, UNITS
 
     is_positive, is_negative = positive > 0, negative > 0
@@ -166,20 +145,12 @@ def accelerations(
     targets: Targets,
     is_stratified: bool = True,
 ) -> NDArray[np.float64]:
-    """Compute the acceleration of the BCa interval of every estimator from its exact jackknife.
+    """Compute the acceleration (rows, estimators) of BCa intervals from the exact jackknife.
 
     With U = (n - 1)(mean of the estimates without one unit of the stratum - estimate without this unit), n the units of
     the stratum, it is ``(1/6) sum U^3/n^3 / (sum U^2/n^2)^(3/2)`` over all units. Without weights and clusters, items
-    of a class that stand in one step are alike, and one of them is left out for all.
-
-    Parameters
-    ----------
-    score, positive, negative, class_row, cluster, n_unseen, options, targets, is_stratified
-        See :func:`replicate_rows`.
-
-    Returns
-    -------
-    ndarray of float64, shape (rows, estimators)
+    of a class in the same step are interchangeable, and one of them is left out for all. For the arguments, see
+    `replicate_rows`.
     """
     out = np.empty((len(score), targets.codes.size))
     for row, items in enumerate(score):
@@ -193,7 +164,7 @@ def accelerations(
 def _acceleration(
     ranking: _Ranking, units: Units, alike: tuple[NDArray[np.int64], NDArray[np.int64]]
 ) -> NDArray[np.float64]:
-    """Leave out one unit of each kind, as many at a time as there are lanes."""
+    """Leave out one unit of each kind, one in each lane."""
     from aucpr_dask.kernels.resampling.replicates import LANES
 
     unit, number = alike
@@ -228,7 +199,7 @@ def _replicate_group(
     options: Options,
     targets: Targets,
 ) -> NDArray[np.float64]:
-    """Evaluate rankings that share multiplicities: those of units, by a key, in these resamples, Bayesian or not."""
+    """Evaluate rankings that share multiplicities in these resamples."""
     from aucpr_dask.kernels.resampling import replicates as kernel
 
     units, key, resamples, bayesian = drawn
@@ -257,7 +228,7 @@ def _replicate_group(
 
 
 def _rows_of_lanes(n: int, dtype: Any) -> NDArray[Any]:
-    """Return room for rows of lanes, none of which begins within a line of the cache: it would be read from two."""
+    """Return space for rows of lanes that are aligned to cache lines."""
     from aucpr_dask.kernels.resampling.replicates import LANES
 
     n_bytes = n * LANES * np.dtype(dtype).itemsize
@@ -270,7 +241,7 @@ def _rows_of_lanes(n: int, dtype: Any) -> NDArray[Any]:
 def _only_average_precision(
     score: Floats, positive: NDArray[np.float64], negative: NDArray[np.float64], options: Options, targets: Targets
 ) -> bool:
-    """Tell whether plain counts of items give all that is asked for."""
+    """Return whether plain counts of items suffice for these targets."""
     return bool(
         np.all(targets.codes == AVERAGE_PRECISION)
         and targets.are_basic
@@ -281,7 +252,7 @@ def _only_average_precision(
 
 
 def _unseen(count: NDArray[Any], units: Units) -> NDArray[np.float64]:
-    """Return how much the positives that are no item count in every lane."""
+    """Return the count, in every lane, of the positives that are not items."""
     unseen: NDArray[np.float64] = count[units.unseen].sum(axis=0, dtype=np.float64)
     return unseen
 
@@ -384,7 +355,7 @@ class _Ranking:
         return out[:, : targets.codes.size]
 
     def alike(self, units: Units, *, are_units_items: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return units, and for how many each stands: without it, the estimates are those without any of these."""
+        """Return one unit of each kind of interchangeable units, and how many there are of each."""
         if not are_units_items or self._layout.factor.size > 0 or self._layout.value.size > 0 or self._missing.size > 0:
             n = int(units.size.sum())
             return np.arange(n), np.ones(n, np.int64)

@@ -1,7 +1,7 @@
 """Random numbers without state: each is a function of a key and a counter.
 
-The generator is Philox4x32 with ten rounds (Salmon et al. 2011, doi:10.1145/2063384.2063405). Its key names a ranking's
-data, its counter a resample and a place in it, so that no number depends on what was drawn before it, or where.
+The generator is Philox4x32 with ten rounds (Salmon et al. 2011, doi:10.1145/2063384.2063405). Its key identifies a
+ranking's data, its counter a resample and a place in it, so no number depends on what was drawn before it, or where.
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ _WEYL = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 
 @helper
 def fill_words(key, resample, stratum, first, n_counters, words):
-    """Fill `words` with 32 random bits each, from counter `first` on; the four quarters hold a counter's four words.
-
-    Each quarter is filled up to its word `n_counters`.
-    """
+    """Fill the quarters of `words`, each up to `n_counters`, with the four random words of counters from `first` on."""
     quarter = np.uint64(words.size // 4)
     key_0, key_1 = key & _LOW, key >> _HALF
     for counter in range(n_counters):
@@ -53,7 +50,7 @@ def fill_words(key, resample, stratum, first, n_counters, words):
 def draw_with_replacement(key, resample, stratum, words, count):
     """Draw as many units as `count` has, with replacement, and add 1 to the count of each.
 
-    A word w becomes the unit floor(w n / 2^32); the few words that would favour a unit are passed over (Lemire 2019,
+    A word w becomes the unit floor(w n / 2^32); the few words that would favour a unit are skipped (Lemire 2019,
     doi:10.1145/3230636), so that every unit is equally likely.
     """
     n = np.uint64(count.size)
@@ -78,7 +75,7 @@ def draw_with_replacement(key, resample, stratum, words, count):
 
 @helper
 def _favours(words, n_words, n, favoured):
-    """Tell whether one of the words is to be passed over; a loop of its own, so that it compiles to vectors."""
+    """Return whether one of the words must be skipped; a separate loop, which compiles to vector instructions."""
     passed_over = 0
     for i in range(n_words):
         passed_over += ((np.uint64(words[i]) * n) & _LOW) < favoured
