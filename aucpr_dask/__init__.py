@@ -93,11 +93,11 @@ if TYPE_CHECKING:
 
 @wrapt.when_imported("xarray")
 def _register_accessor(module: ModuleType) -> None:
-    """Let ``.aucpr`` be there whenever xarray is, without importing xarray for it."""
+    """Register ``.aucpr`` when xarray is imported."""
     importlib.import_module("aucpr_dask.accessor")
 
 
-# Modules of version 0.1 that the documentation named, and where they are now. To be removed with version 0.3.
+# Documented modules of version 0.1, and their new names. To be removed in version 0.3.
 _MOVED = {
     "bands": "curves.bands",
     "bounding": "evaluation.area_bounds",
@@ -118,7 +118,7 @@ _MOVED = {
 
 
 class _MovedModules(MetaPathFinder, Loader):
-    """Import modules by the names that they had in version 0.1, with a warning."""
+    """Import modules by their names in version 0.1, with a warning."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -128,7 +128,7 @@ class _MovedModules(MetaPathFinder, Loader):
         return ModuleSpec(fullname, self) if is_moved else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Return the module from its new place."""
+        """Return the module under its new name."""
         place = f"{__name__}.{_MOVED[spec.name.removeprefix(f'{__name__}.')]}"
         message = f"{spec.name} has moved to {place}; the old name will be removed in version 0.3"
         warnings.warn(message, DeprecationWarning, stacklevel=2)

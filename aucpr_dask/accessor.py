@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Public:
-    """A public function as a method of an accessor, imported when it is looked up.
-
-    The bound method takes the data as the first argument and has the function's own signature and docstring, so that
-    completion and ``help`` show its options.
-    """
+    """A public function as a method of an accessor, imported when it is looked up, with its signature and docstring."""
 
     def __init__(self, module: str, name: str | None = None) -> None:
         self._module, self._name = f"{__package__}.{module}", name
@@ -55,7 +51,7 @@ class Plots:
 
 
 class _Accessor:
-    """What can be done with score data sets, and with results."""
+    """Methods of score data sets and results."""
 
     def __init__(self, data: Scores) -> None:
         self._data = data
@@ -76,7 +72,7 @@ class _Accessor:
     export = _Public("interplay.exporting")
 
     def __repr__(self) -> str:
-        """Return what there is, and of a result the ranked table."""
+        """Return a summary; for a result, the ranked table."""
         from aucpr_dask.view.reprs import as_text
 
         return as_text(self._data)

@@ -1,4 +1,4 @@
-"""The package's exceptions, and the one shape of their messages."""
+"""The package's exceptions, and the format of their messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _Error = TypeVar("_Error", bound="AucprError")
 
 
 class AucprError(Exception):
-    """Base of every error this package raises on purpose.
+    """Base class of all errors that this package raises on purpose.
 
     Parameters
     ----------
@@ -80,19 +80,19 @@ class FileFormatError(InvalidInputError):
 
 
 class StoreError(AucprError, OSError):
-    """A store that is absent, unfinished, of another kind, or in the way."""
+    """A store that is absent, unfinished, of another kind, or must not be replaced."""
 
 
 class UnreachableError(StoreError):
-    """A store elsewhere that does not answer, or answers with an error: trying again may help."""
+    """A remote store that does not answer, or answers with an error: retrying may help."""
 
 
 class OtherRunError(StoreError):
-    """A result store that another run has finished, or taken for itself, while this one was under way."""
+    """A result store that another run finished, or claimed, while this one was running."""
 
 
 class RunError(AucprError, RuntimeError):
-    """Blocks of a run that could not be computed; the others are kept."""
+    """Tasks of a run that failed; the results of others are kept."""
 
 
 class ClusterError(AucprError, RuntimeError):
@@ -100,13 +100,7 @@ class ClusterError(AucprError, RuntimeError):
 
 
 def printable(text: str) -> str:
-    r"""Return text as a terminal may show it, on one line: any character that does not print is escaped.
-
-    Examples
-    --------
-    >>> print(printable("naïve\x1b[31m\n"))
-    naïve\x1b[31m\n
-    """
+    """Return text on one line, with every character escaped that a terminal does not print."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -300,7 +300,7 @@ def test_dask_monitors_local_processes_rarely_unless_configured() -> None:
 def test_no_worker_in_time(tmp_path: Path) -> None:
     with LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster:
         path = written(tmp_path, kind="address", options={"address": cluster.scheduler_address}, patience="0.1s")
-        with pytest.raises(ClusterError, match=r"no worker came within[\s\S]*patience"), ap.connect(path):
+        with pytest.raises(ClusterError, match=r"no worker started within[\s\S]*patience"), ap.connect(path):
             pass
 
 

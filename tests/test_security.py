@@ -180,7 +180,7 @@ HOSTILE = ["\0", "new\nline", "x" * 256, "\x1b[31m", "back\\slash", "\udce9", "y
 def test_a_data_set_that_would_not_have_its_own_folder_is_refused(tmp_path: Path, name: str) -> None:
     tree = xr.DataTree.from_dict({name: pooled(), "other": pooled()})
     for use in (lambda: ap.save_scores(tree, tmp_path / "scores.zarr"), lambda: ap.evaluate(tree)):
-        with pytest.raises(InvalidInputError, match="this cannot name a data set") as caught:
+        with pytest.raises(InvalidInputError, match="this is not a valid name for a data set") as caught:
             use()
         assert len(str(caught.value)) < 700
         assert all(line.isprintable() for line in str(caught.value).splitlines())
@@ -517,7 +517,7 @@ def test_names_of_files_do_not_lead_out_of_the_store(tmp_path: Path, name: str) 
     folder.mkdir()
     np.savez(folder / "fine.npz", scores=np.zeros((1, 2)), y=np.array([0, 1]))
     shutil.copy(folder / "fine.npz", folder / name)
-    with pytest.raises(InvalidInputError, match="this cannot name a data set"):
+    with pytest.raises(InvalidInputError, match="this is not a valid name for a data set"):
         import_arrays([folder / name, folder / "fine.npz"], tmp_path / "scores.zarr")
     assert [path.name for path in tmp_path.iterdir()] == ["arrays"]
 
@@ -532,7 +532,7 @@ def test_members_of_an_archive_are_never_unpacked(tmp_path: Path) -> None:
 
 def test_names_of_cells_do_not_lead_out_of_the_store(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("d,y,forest\n../../x,1,0.5\n../../x,0,0.1\n")
-    with pytest.raises(InvalidInputError, match=r"(?s)this cannot name a data set.*line 2, column 'd'"):
+    with pytest.raises(InvalidInputError, match=r"(?s)this is not a valid name for a data set.*line 2, column 'd'"):
         import_table(tmp_path / "a.csv", tmp_path / "scores.zarr", label="y", dataset="d")
 
 

@@ -81,7 +81,7 @@ def _opened(description: Description) -> Iterator[Client]:
             client.wait_for_workers(1, timeout=description.patience)
         except TimeoutError as error:
             raise ClusterError(
-                f"no worker came within {description.patience:.0f} s",
+                f"no worker started within {description.patience:.0f} s",
                 where=description.where or address_of(client),
                 remedy="look at the logs of the workers' jobs; where queues are long, raise `patience:`",
             ) from error

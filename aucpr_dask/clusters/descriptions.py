@@ -120,7 +120,7 @@ class Description:
 def read(path: str | Path, *, workers: int | None = None) -> Description:
     """Read the description of a cluster.
 
-    ``${NAME}`` in any of its strings is replaced by the environment variable; ``$NAME`` is left to the shell of a job.
+    ``${NAME}`` in a string is replaced by the environment variable; ``$NAME`` is left to the shell of a job.
     Paths of certificates are relative to the file.
 
     Parameters
@@ -189,7 +189,7 @@ def _expanded(value: Any, where: str) -> Any:
     absent = [name for name in re.findall(r"\$\{(\w+)\}", value) if name not in os.environ]
     if absent:
         raise InvalidInputError(
-            "an environment variable that the description of a cluster names is not set",
+            "the description of a cluster uses an environment variable that is not set",
             where=where,
             received=value,
             remedy=f"export {absent[0]}=...; write $NAME for variables that the shell of a job replaces",

@@ -53,8 +53,7 @@ def start_processes(**options: Any) -> LocalCluster:
 def _replace_processes(cluster: Any) -> None:
     """Replace workers that Dask gives up.
 
-    It gives up a worker that dies before it has registered, for instance by a task that kills its worker, and one that
-    happens to restart 15 seconds after it was last lost.
+    It gives up a worker that dies before it has registered, and one that restarts 15 seconds after it was last lost.
     """
 
     async def look() -> None:

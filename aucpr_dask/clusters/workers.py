@@ -35,7 +35,7 @@ class Preparation(WorkerPlugin):
     idempotent = True
 
     async def setup(self, worker: Any) -> None:
-        """Keep memory and load kernels; meanwhile the worker answers others."""
+        """Keep memory and load kernels, while the worker stays responsive."""
         keep_memory()
         keep_few_profiles(worker)
         end_quietly(worker)
@@ -46,13 +46,7 @@ class Preparation(WorkerPlugin):
 
 
 def prepare_workers(client: Client) -> None:
-    """Prepare all workers of a cluster, including those that join later; a second call does nothing.
-
-    Raises
-    ------
-    ClusterError
-        If this package cannot be imported on a worker.
-    """
+    """Prepare all workers of a cluster, including those that join later; a second call does nothing."""
     try:
         client.register_plugin(Preparation(), name=PLUGIN)
     except ImportError as error:
@@ -77,7 +71,7 @@ def keep_few_profiles(worker: Any) -> None:
 
 
 def end_quietly(worker: Any) -> None:
-    """Silence a worker that leaves: its last heartbeat is not answered, and tasks are left behind."""
+    """Silence a worker that leaves: its last heartbeat is not answered, and tasks remain."""
     _workers_here.add(worker)
     for name in ("distributed.worker", "distributed.worker.state_machine"):
         logging.getLogger(name).addFilter(_is_of_interest)

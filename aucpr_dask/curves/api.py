@@ -154,10 +154,10 @@ def _points(prepared: Prepared, kind: str) -> xr.Dataset:
     arrays = prepared.arrays
     if any(array.chunks is not None for array in arrays.values()):
         raise InvalidInputError(
-            "the number of operating points is not known before a Dask array is computed",
+            "the number of operating points is unknown before a Dask array is computed",
             where="variable 'score'",
             received="Dask arrays and no grid",
-            remedy="pass grid= for the curve at given places, or compute the arrays first: .compute()",
+            remedy="pass grid= for the curve on a grid, or compute the arrays first: .compute()",
         )
     columns = xr.apply_ufunc(
         curve_points,
@@ -356,7 +356,7 @@ def dominates(first: xr.Dataset, second: xr.Dataset, space: str = "precision_rec
     for name, points in (("first", first), ("second", second)):
         if not isinstance(points, xr.Dataset) or POINT not in points.dims or not set(points.data_vars) >= _COMPARED:
             raise InvalidInputError(
-                f"{name!r} is no set of operating points",
+                f"{name!r} is not a set of operating points",
                 received=type(points).__name__,
                 allowed=f"a Dataset over {POINT!r} with {', '.join(sorted(_COMPARED))}",
                 remedy="compute it with curve(score, label), without grid=",
@@ -392,7 +392,7 @@ def _range(totals: xr.DataArray) -> str:
 
 
 def prepare_curves(given: dict[str, Any], options: EvaluationOptions, dim: str) -> Prepared:
-    """Prepare rankings for curves, whose items must be in one chunk; plain arrays get dimensions."""
+    """Prepare rankings for curves, with all items in one chunk; plain arrays get dimensions."""
     if not isinstance(given["score"], xr.DataArray):
         given = _name_axes(plain_inputs({name: value for name, value in given.items() if value is not None}), dim)
     prepared = prepare(given, options, dim)

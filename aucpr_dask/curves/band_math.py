@@ -1,7 +1,4 @@
-"""Confidence bands of the curves of a NumPy block, from resamples of items that all rankings share.
-
-The function at the top of this module enters graphs by name; the rest is the mathematics of a single ranking.
-"""
+"""Confidence bands of the curves of a NumPy block, from resamples of items that all rankings share."""
 
 from __future__ import annotations
 
@@ -57,10 +54,9 @@ def band_rankings(
     level: float,
     n_resamples: int,
 ) -> Floats:
-    """Compute the curve of every ranking of a block on a grid, with bands.
+    """Compute the curve of every ranking of a block on a grid, with bands: ``(item), ..., () -> (grid, column)``.
 
-    A generalized function: ``(item), (item), ..., () -> (grid, column)``; the leading dimensions broadcast. Roles are
-    those of :func:`aucpr_dask.evaluation.resampled_rankings.replicate_rankings`.
+    Roles are those of :func:`aucpr_dask.evaluation.resampled_rankings.replicate_rankings`.
     """
     named = dict(zip(roles, arrays, strict=True))
     from aucpr_dask.kernels.resampling.rows import rows_sharing_draws
@@ -196,7 +192,7 @@ def rate_bands(
 ) -> tuple[Floats, Floats]:
     """Return pointwise and simultaneous bands of rates, shape (grid, 2) each.
 
-    `rates` are those of one class, of `across` items, increasing along the grid; `replicates` has shape (resamples,
+    `rates` are those of a class of `across` items, increasing along the grid; `replicates` has the shape (resamples,
     grid); `passed` is how many of the `along` items of the other class are above each place.
     """
     inner = (passed >= TOP_OR_BOTTOM) & (along - passed >= TOP_OR_BOTTOM)
@@ -217,7 +213,7 @@ def rate_bands(
             band[inner, 1] = np.maximum(resampled[:, 1], exact[1])
     for band in (pointwise, simultaneous):
         _extend(band, inner)
-    # Rates increase along the grid, so that a band that holds everywhere can be narrowed to increase, too.
+    # Rates increase along the grid, so a simultaneous band can be narrowed to increase as well.
     lower, upper = np.maximum.accumulate(simultaneous[:, 0]), np.minimum.accumulate(simultaneous[::-1, 1])[::-1]
     simultaneous[:, 0] = np.minimum(lower, pointwise[:, 0])
     simultaneous[:, 1] = np.maximum(upper, pointwise[:, 1])
@@ -227,7 +223,7 @@ def rate_bands(
 
 
 def log_odds(rates: Floats, size: float) -> Floats:
-    """Return the log odds of rates of a class, half an item added on either side."""
+    """Return the log odds of rates of a class, with half an item added on each side."""
     odds: Floats = np.log((rates * size + 0.5) / ((1 - rates) * size + 0.5))
     return odds
 
@@ -248,7 +244,7 @@ def _exact_bounds(rates: Floats, size: float, tail: float) -> tuple[Floats, Floa
 
 
 def _extend(band: Floats, inner: NDArray[np.bool_]) -> None:
-    """Bound rates near the ends by the nearest inner ones: rates increase along the grid, from 0 to 1."""
+    """Bound rates near the ends by the nearest inner ones, because rates increase along the grid."""
     first, last = (np.flatnonzero(inner)[[0, -1]]) if inner.any() else (len(band), -1)
     band[:first, 0] = 0.0
     band[last + 1 :, 1] = 1.0

@@ -45,7 +45,7 @@ def curve_bands(
     A pointwise band contains the true curve at any single place with the given probability; a simultaneous band
     contains the whole curve. Both use the resamples of :func:`aucpr_dask.evaluate`: positives and negatives are drawn
     separately, and are the same for every model. Let z be the log odds of the false positive rate F at a recall (for
-    ROC curves, of the recall at a false positive rate), with half an item added on either side, and s the standard
+    ROC curves, of the recall at a false positive rate), with half an item added on each side, and s the standard
     deviation of z over the resamples, or that of a binomial share if it is larger. The pointwise band is ``z -+ q s``
     with q the normal quantile, the simultaneous one ``z -+ c s`` with c the quantile of the largest ``|z* - z| / s``
     along the curve of a resample; neither is narrower than Clopper and Pearson's interval at a known threshold.

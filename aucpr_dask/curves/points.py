@@ -1,7 +1,4 @@
-"""Operating points, curves on a grid and confusion matrices of the rankings of a NumPy block.
-
-The functions at the top of this module enter graphs by name; the rest is the mathematics of a single ranking.
-"""
+"""Operating points, curves on a grid and confusion matrices of the rankings of a NumPy block."""
 
 from __future__ import annotations
 
@@ -28,8 +25,8 @@ VERDICTS = ("neither", "first", "second", "both")
 
 # A grid such as np.linspace(0, 1, 11) holds 0.30000000000000004: within a few ulps, it means the recall 3/10.
 _SAME = 1 - 2.0**-48
-SAME_TOTAL = 1e-12  # relative difference of two sums of the same weights, added in another order
-_MANY = 0.1  # share of points that a pass over all of them must remove to be worth another
+SAME_TOTAL = 1e-12  # relative difference of two sums of the same weights in another order
+_MANY = 0.1  # share of points that a pass must remove to be worth another
 
 _Result = TypeVar("_Result")
 
@@ -47,7 +44,7 @@ class Points:
     n_unseen: float = 0.0
 
     def scale(self, prevalence: float | None) -> float:
-        """Return by what to multiply counts of negatives for precision at another prevalence."""
+        """Return the factor for counts of negatives that gives precision at another prevalence."""
         return negative_scale(prevalence, self.n_positive, self.n_negative)
 
     def at(self, index: Array) -> Points:
@@ -57,10 +54,7 @@ class Points:
 
 
 def curve_points(*arrays: Array, roles: tuple[str, ...], options: EvaluationOptions, kind: str) -> tuple[Array, ...]:
-    """Return the points of every ranking of a block: `COORDINATES`, padded with NaN, then `TOTALS`.
-
-    A generalized function, ``(item), (item), ... -> (point) x 6, () x 3``; the leading dimensions broadcast.
-    """
+    """Return `COORDINATES`, padded with NaN, then `TOTALS`: ``(item), (item), ... -> (point) x 6, () x 3``."""
 
     def columns(points: Points) -> tuple[Floats, ...]:
         if kind == ACHIEVABLE:
@@ -115,10 +109,7 @@ def compare_curves(
     *,
     space: str,
 ) -> NDArray[np.int8]:
-    """Return the position in `VERDICTS` for two curves.
-
-    A generalized function, ``(first), (first), (second), (second), (), () -> ()``.
-    """
+    """Return the position in `VERDICTS`: ``(first), (first), (second), (second), (), () -> ()``."""
     given = first_positives, first_negatives, second_positives, second_negatives
     lead = np.broadcast_shapes(*(array.shape[:-1] for array in given), n_positive.shape, n_negative.shape)
     curves = [np.broadcast_to(array, (*lead, array.shape[-1])) for array in given]
@@ -158,8 +149,8 @@ def operating_points(
 ) -> Points:
     """Return point 0 and one point for each tie group, from the highest score.
 
-    `positive` and `negative` are the weights of each item in the two classes; items without weight are left out.
-    `n_given` is the number of all positives, or NaN if all of them are items.
+    `positive` and `negative` are the class weights of items; items without weight are left out. `n_given` is the number
+    of all positives, or NaN if all of them are items.
     """
     carried = (positive > 0) | (negative > 0)
     scored = ~np.isnan(score)
@@ -186,7 +177,7 @@ def operating_points(
 
 
 def running_sum(values: Floats) -> Floats:
-    """Return cumulative sums of numbers that are not negative, nearly as if computed exactly and then rounded."""
+    """Return cumulative sums of nonnegative numbers, compensated for rounding errors."""
     sums = np.cumsum(values)
     before = np.append(0.0, sums[:-1])
     added = sums - before
@@ -208,8 +199,8 @@ def coordinates_of(points: Points, scale: float) -> tuple[Floats, ...]:
 def precision_on(points: Points, recalls: Floats, scale: float = 1.0) -> Floats:
     """Return the precision at given recalls; between points, false positives grow linearly with true ones.
 
-    Where a curve drops at one recall, the precision is that at the top. Towards recall 0 it is the limit. It is
-    NaN beyond the largest recall.
+    Where a curve drops at one recall, the precision is that at the top; at recall 0 it is the limit, and beyond the
+    largest recall NaN.
     """
     found, wrong = points.true_positives, points.false_positives
     precision = np.full(recalls.size, np.nan)
@@ -251,12 +242,12 @@ def _on_segment(x: Floats, y: Floats, end: NDArray[np.int64], target: Floats) ->
 
 
 def hull_vertices(points: Points) -> NDArray[np.int64]:
-    """Return which points are vertices of the upper convex hull in ROC space, the first and the last included."""
+    """Return the vertices of the upper convex hull in ROC space, including the first and the last point."""
     found, wrong = _near_one(points.true_positives), _near_one(points.false_positives)
     moves = (found[1:] != found[:-1]) | (wrong[1:] != wrong[:-1])
     kept = np.append(0, np.flatnonzero(moves) + 1)
-    # A point that is not above the line between its neighbours is no vertex of the hull, so that one pass of NumPy may
-    # remove many. When passes remove few, the slower monotone chain finishes the rest.
+    # A point that is not above the line between its neighbours is not a vertex, so one pass of NumPy may remove many.
+    # When passes remove few, the slower monotone chain finishes the rest.
     while kept.size > 2:
         rise, run = np.diff(found[kept]), np.diff(wrong[kept])
         above = rise[:-1] * run[1:] > rise[1:] * run[:-1]
@@ -279,7 +270,7 @@ def _chain(found: list[float], wrong: list[float]) -> list[int]:
 
 
 def _near_one(counts: Floats) -> Floats:
-    """Scale by a power of two, which changes no digit, so that products neither overflow nor vanish."""
+    """Scale by a power of two, which is exact, so that products neither overflow nor underflow."""
     _, exponent = np.frexp(counts[-1])
     scaled: Floats = np.ldexp(counts, -exponent)
     return scaled
@@ -304,10 +295,9 @@ def _complete(found: Floats, wrong: Floats, n_positive: float, n_negative: float
 
 
 def is_above(upper: Curve, lower: Curve, space: str) -> bool:
-    """Whether a curve is nowhere below another.
+    """Return whether a curve is nowhere below another: no vertex of one is on the wrong side of the other.
 
-    That is so if no vertex of the lower curve is above the upper one, and no vertex of the upper curve is below the
-    lower one. Vertices are compared with segments by products of differences, which are exact up to 2**53.
+    Vertices are compared with segments by products of differences, which are exact up to 2**53.
     """
     if space == ROC:  # recall at the false positive rate of the vertex
         return bool(np.all(_signs(lower, upper) <= 0) and np.all(_signs(upper, lower, at_last=False) >= 0))

@@ -1,4 +1,4 @@
-"""References for areas: the attainable extremes, a random ranking, and the unachievable region."""
+"""Reference levels for areas: the attainable extremes, a random ranking, and the unachievable region."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays of a call: their types, their labels against those of the scores, and their chunks."""
+"""Check the types, labels and chunks of the arrays of a call."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ Labelled = TypeVar("Labelled", xr.DataArray, xr.Variable)
 
 
 def aligned(inputs: dict[str, xr.DataArray], options: EvaluationOptions, dim: str) -> dict[str, xr.DataArray]:
-    """Check labels against those of the scores, and add the arrays that follow from labels.
-
-    These are the order of tied items by document id, and the names of rankings for messages about missing scores.
-    """
+    """Check labels against those of the scores; add the order of tied items, and names for error messages."""
     score = inputs["score"]
     for name, array in inputs.items():
         if name != "score":
@@ -39,7 +36,7 @@ def aligned(inputs: dict[str, xr.DataArray], options: EvaluationOptions, dim: st
 
 
 def chunked_alike(inputs: dict[str, Labelled]) -> dict[str, Labelled]:
-    """Chunk arrays in memory like the scores, so that Dask neither cuts their item axis nor chooses other blocks."""
+    """Chunk arrays in memory like the scores, so that Dask neither cuts their item axis nor changes the chunks."""
     lengths = inputs["score"].chunksizes
     if not lengths:
         return inputs
@@ -64,12 +61,12 @@ def _tie_order_of(score: xr.DataArray, dim: str) -> xr.DataArray:
 
 
 def without_tie_order(received: str, remedy: str) -> InvalidInputError:
-    """Return the error that the order of tied items is unknown."""
+    """Return the error for an unknown order of tied items."""
     return InvalidInputError("ties='trec_eval' needs to know the order of tied items", received=received, remedy=remedy)
 
 
 def where_of(path: str) -> str | None:
-    """Return the data set that an error names; None if there is only one."""
+    """Return the data set for an error message; None if there is only one."""
     return f"data set {path!r}" if path else None
 
 

@@ -232,8 +232,8 @@ def evaluate(
 ) -> Scores:
     """Evaluate every model of one data set, or of a tree of data sets.
 
-    Resample r of a query depends on ``(seed, data set, query, r)`` alone and is the same for all models. So models can
-    be compared in pairs, and more resamples, other models, chunks or workers change none of the earlier numbers.
+    Resample r of a query depends only on ``(seed, data set, query, r)`` and is the same for all models. So models can
+    be compared in pairs, and more resamples, other models, chunks or workers do not change existing numbers.
 
     Parameters
     ----------
@@ -270,8 +270,8 @@ def evaluate(
     Raises
     ------
     InvalidInputError, MissingScoresError, AlignmentError, ChunkError
-        See :func:`estimate`. Missing scores are named by model and query; before anything is read if the data set
-        counts them in ``n_missing``, as stores do.
+        See :func:`estimate`. Missing scores are reported by model and query, and before anything is read if the data
+        set counts them in ``n_missing``, as stores do.
 
     Examples
     --------

@@ -25,7 +25,7 @@ from aucpr_dask.schema.variables import BOUND, BOUNDS, ITEM
 FIRST_BITS = 16  # of a key: the bins of the first pass over the data
 MOST_BINS = 2**23  # in one pass, and in memory
 FINEST = 1e-12  # for narrower bounds than this, the exact area is faster
-RANGE_ITEMS = 2**25  # gathered in one place at a time for the exact area
+RANGE_ITEMS = 2**25  # gathered at a time for the exact area
 FEW_BINS = 2**20
 LARGE_BITS = 8  # by which bins of too many items are divided
 MOST_PASSES = 8  # over the data for bounds; beyond that, the exact area is faster
@@ -53,8 +53,7 @@ def area_bounds(
     Positives and negatives are counted in bins of scores. The bounds are the lowest and the highest area for any order
     of the items within each bin, and any ties. The bins with the widest gap are divided, and counted in another pass
     over the data, until the bounds are close enough. With ``tolerance=0`` both are the area itself, bit-for-bit
-    identical to that of :func:`aucpr_dask.estimate`: items are gathered in one place, one range of scores after
-    another.
+    identical to that of :func:`aucpr_dask.estimate`: items are gathered one range of scores after another.
 
     Unlike the other functions it computes at once, on Dask's current scheduler or client, because each pass depends on
     the counts of the one before.
@@ -200,7 +199,7 @@ def _bound(ranking: HugeRanking, tolerance: float) -> tuple[float, float]:
         bounds = _outward(lower.sum(), upper.sum(), bins, whole)
         if bounds[1] - bounds[0] <= tolerance:
             return bounds
-        parts = _parts_wanted(upper - lower, bins, tolerance * whole.total) if tolerance > FINEST else None
+        parts = _finer_parts(upper - lower, bins, tolerance * whole.total) if tolerance > FINEST else None
         if parts is None:
             break
         bins = _divided(ranking, bins, parts)
@@ -236,7 +235,7 @@ def _first_pass(ranking: HugeRanking) -> tuple[Bins, Whole]:
 def _terms(bins: Bins, whole: Whole) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the least and the most that each bin can add to the area, in units of positives.
 
-    With TP and FP above a bin of p positives and m negatives, each of them has at most the precision of all positives
+    With TP and FP above a bin of p positives and m negatives, each positive has at most the precision of all positives
     tied above all negatives, (TP + p)/(TP + p + FP). At least, the i-th has x/(x + FP + m) at x = TP + i; that is
     concave in x, so their sum is at least p times the mean of the first and the last. A single key is known exactly.
     """
@@ -252,7 +251,7 @@ def _terms(bins: Bins, whole: Whole) -> tuple[NDArray[np.float64], NDArray[np.fl
 
 
 def _outward(lower: float, upper: float, bins: Bins, whole: Whole) -> tuple[float, float]:
-    """Return bounds of the area from those of the bins, rounding included."""
+    """Return bounds of the area from those of the bins, widened by rounding errors."""
     missing_positives, missing_negatives = whole.missing
     tail = 0.0
     if missing_positives > 0:
@@ -263,7 +262,7 @@ def _outward(lower: float, upper: float, bins: Bins, whole: Whole) -> tuple[floa
     return max(0.0, low * (1.0 - ROUNDING)), min(1.0, high * (1.0 + ROUNDING))
 
 
-def _parts_wanted(gap: NDArray[np.float64], bins: Bins, wanted: float) -> NDArray[np.int64] | None:
+def _finer_parts(gap: NDArray[np.float64], bins: Bins, target: float) -> NDArray[np.int64] | None:
     """Return the powers of 2 by which to divide bins; None if the bounds would need too many bins.
 
     Dividing a bin into k parts leaves about 1/k of its gap. For a given number of parts, the sum of the gaps is least
@@ -271,7 +270,7 @@ def _parts_wanted(gap: NDArray[np.float64], bins: Bins, wanted: float) -> NDArra
     """
     root = np.sqrt(np.maximum(gap, 0.0))
     with np.errstate(divide="ignore"):
-        parts = np.ceil(np.log2(root * (root.sum() / wanted)))
+        parts = np.ceil(np.log2(root * (root.sum() / target)))
     parts = np.where(gap > 0, np.clip(parts, 0, bins.bits), 0).astype(np.int64)
     if not parts.any() or _count(parts) > MOST_BINS:
         return None
@@ -288,9 +287,8 @@ def _divided(ranking: HugeRanking, bins: Bins, parts: NDArray[np.int64]) -> Bins
     """Divide each bin into a power of 2 of equal parts, and count these in a pass over the data."""
     kind = bins.start.dtype
     n_parts = np.int64(1) << parts
-    width = ((bins.last - bins.start) >> parts.astype(kind)) + kind.type(
-        1
-    )  # 0 for the whole 64 bits, which never occurs
+    # 0 for all 64 bits, which never occurs
+    width = ((bins.last - bins.start) >> parts.astype(kind)) + kind.type(1)
     first = np.cumsum(n_parts) - n_parts
     place = (np.arange(n_parts.sum()) - np.repeat(first, n_parts)).astype(kind)
     start = np.repeat(bins.start, n_parts) + place * np.repeat(width, n_parts)
@@ -317,7 +315,7 @@ def _exact(ranking: HugeRanking, bins: Bins, whole: Whole) -> float:
 
 
 def _readable(ranking: HugeRanking, bins: Bins) -> Bins:
-    """Divide bins until all that must be read are small enough to be gathered in one place."""
+    """Divide bins until all that must be read are small enough to gather."""
     while True:
         is_large = (bins.positives + bins.negatives > RANGE_ITEMS) & (bins.positives > 0) & ~bins.is_tied
         if not is_large.any():
@@ -346,6 +344,6 @@ def _ranges(bins: Bins) -> Iterator[tuple[int, int]]:
 
 
 def _computed(*lazy: Any) -> tuple[Any, ...]:
-    """Compute without Dask's warning about large graphs: millions of bins make one."""
+    """Compute without Dask's warning about large graphs, which millions of bins cause."""
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GiB"}):
         return dask.compute(*lazy)  # type: ignore[no-any-return]

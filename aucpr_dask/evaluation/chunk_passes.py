@@ -19,9 +19,9 @@ from aucpr_dask.evaluation.rankings import Array, Rows, check_rows, finished, re
 from aucpr_dask.schema.labels import check_labels
 from aucpr_dask.schema.options import EvaluationOptions
 
-Counts = NDArray[Any]  # whole numbers from 0, of the narrowest type that holds the largest of them
+Counts = NDArray[Any]  # whole numbers from 0, of the narrowest type that holds the largest
 Ranges = tuple[list[Array], list[Array]]
-Steps = tuple[float, ...]  # sum of steps, what rounding lost of it, positives and negatives above
+Steps = tuple[float, ...]  # sum of steps, its rounding error, positives and negatives above
 
 MOST_SCORES = 2**25  # distinct scores of positives in one ranking: they and their counts pass through each worker
 
@@ -74,7 +74,7 @@ def collect_positives(score: Array, label: Array, *, options: EvaluationOptions)
 
 
 def merge_positives(parts: Any, axis: Any = None, keepdims: Any = None) -> Positives:
-    """Merge several chunks; `axis` and `keepdims`, which a reduction passes, mean nothing here."""
+    """Merge several chunks; `axis` and `keepdims`, which a reduction passes, are ignored."""
     together: Positives = reduce(_merge_two, _listed(parts))
     return together
 
@@ -87,7 +87,7 @@ def _merge_two(first: Positives, second: Positives) -> Positives:
     most = max((times.size for _, times in merged), default=0)
     if most > MOST_SCORES:
         raise ChunkError(
-            "one ranking has more distinct scores of positives than a worker can be expected to hold",
+            "one ranking has more distinct scores of positives than a worker can hold",
             received=f"{most} or more of them, in a ranking whose items are in several chunks",
             allowed=f"up to {MOST_SCORES}",
             remedy="area_bounds(score, label, tolerance=...) needs little memory; with 0, it gives the exact area",
@@ -105,7 +105,7 @@ def _listed(parts: Any) -> list[Any]:
 
 
 def check_positives(*arrays: Any, roles: tuple[str, ...], options: EvaluationOptions) -> Positives:
-    """Raise if the first pass found an error, so that no second one follows."""
+    """Raise if the first pass found an error, before the second pass starts."""
     positives, rows, which, n_given = _unfolded(dict(zip(roles, arrays, strict=True)))
     counted = positives.classes[which]
     labelled, missing = counted[:, 0] + counted[:, 2], counted[:, 2] + counted[:, 3]

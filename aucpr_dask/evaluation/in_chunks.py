@@ -1,4 +1,4 @@
-"""Rankings whose items are in several chunks, evaluated exactly in two passes over them; nothing is gathered.
+"""Rankings whose items are in several chunks, evaluated exactly in two passes, without gathering them.
 
 In the first pass every chunk returns the scores of its positives, which are merged in a tree. In the second pass these
 go to every chunk, which counts its negatives between them. The counts are added in a tree, and yield the areas.
@@ -48,7 +48,7 @@ def refuse_whole_only(roles: set[str], options: EvaluationOptions) -> None:
 
 
 def needs_whole_rankings(what: str, dim: str = ITEM) -> ChunkError:
-    """Return the error that something cannot be computed from items in several chunks."""
+    """Return the error for something that cannot be computed from items in several chunks."""
     return ChunkError(
         f"this needs all items of a ranking in one place, and the dimension {dim!r} is in several chunks",
         received=what,
@@ -66,7 +66,7 @@ def evaluate_in_chunks(
     named = {role: _lazy(array) for role, array in zip(roles, arrays, strict=True)}
     n_lead = max(array.ndim - (role in ITEM_ROLES) for role, array in named.items())
     items = {role: named.pop(role) for role in ("score", "label")}
-    # Under other names, the second pass reads its input again; else the first pass would leave it in memory.
+    # Under other names, the second pass reads its input again; otherwise it would stay in memory.
     items_again = dict(zip(items, clone(*items.values(), seed="second pass"), strict=True))
 
     parts = map_items(collect_positives, items, n_lead, options=options)
@@ -84,10 +84,7 @@ def _lazy(array: Any) -> da.Array:
 
 
 def _indexed(named: dict[str, da.Array], n_lead: int) -> tuple[list[Any], tuple[int, ...]]:
-    """Return arrays, each with the numbers of its axes, and the leading axes of all; axis `n_lead` is that of items.
-
-    Leading axes are counted from the last, as in broadcasting.
-    """
+    """Return arrays with the numbers of their axes, counted from the last, and all leading axes; items: `n_lead`."""
     pairs: list[Any] = []
     lead: set[int] = set()
     for role, array in named.items():
@@ -101,10 +98,7 @@ def _indexed(named: dict[str, da.Array], n_lead: int) -> tuple[list[Any], tuple[
 def map_items(
     function: Callable[..., Any], named: dict[str, da.Array], n_lead: int, *for_all: da.Array, **kwargs: Any
 ) -> da.Array:
-    """Map a block function over chunks of items; its result is one element along their axis.
-
-    Vectors `for_all`, in one chunk, are passed to every call.
-    """
+    """Map a block function over chunks of items to one element each; vectors `for_all` are passed to every call."""
     pairs, lead = _indexed(named, n_lead)
     for number, vector in enumerate(for_all, start=n_lead + 1):
         pairs += [vector, (number,)]
@@ -136,5 +130,5 @@ def reduce_items(parts: da.Array, merge: Callable[..., Any]) -> da.Array:
 
 
 def unchanged(part: Any, axis: Any, keepdims: Any) -> Any:
-    """Return the result of a chunk: the first step of a reduction, which has nothing to do."""
+    """Return the result of a chunk unchanged: the first step of a reduction."""
     return part

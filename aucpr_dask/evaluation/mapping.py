@@ -22,10 +22,7 @@ def map_rankings(
     dim: str = ITEM,
     **kwargs: Any,
 ) -> Labelled:
-    """Map a function over the leading dimensions of prepared arrays; its results have the dimensions of `sizes`.
-
-    Of variables, there are no labels to compare again at every step.
-    """
+    """Map a function over the leading dimensions of prepared arrays; its results have the dimensions of `sizes`."""
     lazy = (array for array in arrays.values() if array.chunks is not None and dim in array.dims)
     in_chunks = any(has_chunked_items(array, array.get_axis_num(dim)) for array in lazy)
     if in_chunks and function is not evaluate_rankings:

@@ -1,4 +1,4 @@
-"""The keys by which resamples are drawn: digests of names, never of positions."""
+"""Keys of the random streams of resamples."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import json
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.schema.variables import (
-    QUERY,
-)
+from aucpr_dask.schema.variables import QUERY
 
 SCHEME = "philox4x32-10 1"  # a change of any random number changes this name
 
@@ -22,7 +20,7 @@ def stream_key(seed: int, dataset: str, query: str) -> int:
 
 
 def stream_keys(score: xr.DataArray, seed: int, path: str) -> xr.Variable:
-    """Return the key of each query of a data set; queries without names go by their number."""
+    """Return the key of each query of a data set; queries without names are numbered."""
     if QUERY not in score.dims:
         return xr.Variable((), np.uint64(stream_key(seed, path, "")))
     names = score.indexes.get(QUERY, range(score.sizes[QUERY]))

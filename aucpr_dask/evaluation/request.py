@@ -1,4 +1,4 @@
-"""Preparing a call: its arrays are checked against its options and each other, once, and yield one frozen record."""
+"""Prepare a call: check its arrays against its options and each other, once, and return one frozen record."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PreparedDataset(Prepared):
     arrays: dict[str, xr.Variable]
     extras: tuple[str, ...]  # quantities of average precision that its kernel returns with the estimates
     is_stratified: bool  # whether the numbers of positives and negatives are held fixed
-    key: xr.Variable  # of the resamples of every query
+    key: xr.Variable  # of the resamples of each query
     units: dict[str, xr.Variable]  # `cluster`, if clusters are drawn in place of items
     fold: xr.Variable | None  # of the data set itself
     n_folds: int
@@ -78,7 +78,7 @@ def prepare_dataset(
 ) -> PreparedDataset:
     """Prepare one validated data set; `path` is the name by which its resamples are drawn.
 
-    If resamples before the first are known, the data set holds them in ``replicate``.
+    If earlier resamples are known, the data set holds them in ``replicate``.
     """
     resampling = options.resampling
     inputs = score_inputs(dataset, options.positive_from, path)
@@ -87,7 +87,7 @@ def prepare_dataset(
     _refuse_impossible(inputs, dataset, options, path)
     units = {"cluster": clusters_of(dataset, path).variable} if resampling.unit == "clusters" else {}
     fold, n_folds = _own_folds(dataset) if resampling.uses_folds and "fold" in dataset else (None, resampling.n_folds)
-    # Nothing can hold the numbers of positives and negatives fixed if clusters, or items of both classes, are drawn.
+    # If clusters, or items of both classes, are drawn, the numbers of positives and negatives cannot be fixed.
     is_stratified = resampling.prevalence_design == "fixed" and not units and "positive_weight" not in inputs
     read = {name: array.variable for name, array in aligned(inputs, options, ITEM).items()}
     key = {"key": stream_keys(dataset["score"], resampling.seed, path)}
@@ -107,7 +107,7 @@ def prepare_dataset(
 
 
 def _extras(options: EvaluationOptions, inputs: Mapping[str, Any], *, is_stratified: bool) -> tuple[str, ...]:
-    """Return what the kernel of average precision finds next to the estimate: of unweighted items, drawn one by one."""
+    """Return what the kernel of average precision returns with the estimate, for unweighted items drawn one by one."""
     if not options.has_influence or is_weighted(inputs) or options.resampling.unit == "clusters":
         return ()
     error = "standard_error_fixed" if is_stratified else "standard_error_random"
@@ -116,7 +116,7 @@ def _extras(options: EvaluationOptions, inputs: Mapping[str, Any], *, is_stratif
 
 
 def _own_folds(dataset: xr.Dataset) -> tuple[xr.Variable, int]:
-    """Return the folds of a data set, numbered from 0, and how many they are."""
+    """Return the folds of a data set, numbered from 0, and their number."""
     names, numbers = np.unique(dataset["fold"].values, return_inverse=True)
     return xr.Variable(dataset["fold"].dims, numbers.reshape(dataset["fold"].shape)), names.size
 
@@ -151,7 +151,7 @@ def _misfit(given: Mapping[str, Any], options: EvaluationOptions) -> str | None:
 
 
 def _refuse_known_missing(dataset: xr.Dataset, options: EvaluationOptions, path: str) -> None:
-    """Raise before anything is read if the data set counts missing scores, and there may be none."""
+    """Raise before anything is read if the data set counts missing scores that are not allowed."""
     counts = dataset.get("n_missing")
     if options.missing != "raise" or counts is None or not isinstance(counts.data, np.ndarray) or not counts.any():
         return
@@ -193,11 +193,11 @@ def _refuse_impossible(
         raise impossible(
             "items cannot be resampled: each model has its own list of them",
             "a per-run layout ('label' has the dimension 'model')",
-            "resample queries (aggregate, compare), take an interval without resampling, or import a pooled layout",
+            "resample queries (aggregate, compare), use an interval without resampling, or import a pooled layout",
         )
     if resampling.draws and options.ties == "expectation":
         raise impossible(
-            "the expectation over ties is not known for replicates, which have more ties",
+            "the expectation over ties is unknown for replicates, which have more ties",
             "ties='expectation'",
             "ties='block'",
         )

@@ -22,7 +22,7 @@ from aucpr_dask.evaluation.rankings import (
 )
 from aucpr_dask.schema.options import EvaluationOptions
 
-FOLDS = 1  # number of a random stream, different from those of resampling
+FOLDS = 1  # a random stream different from those of resampling
 
 
 def replicate_rankings(
@@ -37,10 +37,9 @@ def replicate_rankings(
 ) -> NDArray[np.float64]:
     """Evaluate resamples of every ranking of a block, from `first_resample` on.
 
-    A generalized function, ``(item), (item), ..., () -> (quantity, resample)``. More roles than those of
-    :func:`evaluate_rankings` are ``key`` (uint64: of the resamples of a ranking) and, to draw clusters, ``cluster``
-    (int64, on the item axis). `bayesian` draws Dirichlet weights in place of counts, `is_stratified` positives and
-    negatives separately.
+    A generalized function, ``(item), (item), ..., () -> (quantity, resample)``. In addition to those of
+    :func:`evaluate_rankings`, roles are ``key`` (uint64: of the resamples of a ranking) and, to draw clusters,
+    ``cluster`` (int64, on the item axis). `bayesian` draws Dirichlet weights in place of counts.
     """
     from aucpr_dask import kernels
 
@@ -91,7 +90,7 @@ def estimate_accelerations(
 
 
 def effective_positives(*arrays: Array, roles: tuple[str, ...], options: EvaluationOptions) -> NDArray[np.float64]:
-    """Count positives with weights as Kish does: (sum of weights)^2 / sum of their squares; ``(item), ... -> ()``."""
+    """Return the effective number of weighted positives, (sum of weights)^2 / sum of squares: ``(item), ... -> ()``."""
     named = dict(zip(roles, arrays, strict=True))
     rows = Rows(named)
     positive, _, class_row = class_weights(rows, named, options)
@@ -105,7 +104,7 @@ def effective_positives(*arrays: Array, roles: tuple[str, ...], options: Evaluat
 
 
 class Items(NamedTuple):
-    """The items to resample: scores by ranking, class weights by class row, clusters, positives that are no item."""
+    """The items to resample: scores by ranking, class weights by class row, clusters, positives that are not items."""
 
     score: Array
     positive: NDArray[np.float64]
@@ -136,7 +135,7 @@ def checked_items(named: dict[str, Array], options: EvaluationOptions) -> tuple[
 def _refuse_unseen(rows: Rows, unseen: NDArray[np.float64]) -> None:
     if unseen.any():
         raise InvalidInputError(
-            "positives that are no item belong to no cluster",
+            "positives that are not items belong to no cluster",
             where="variables 'n_positive' and 'cluster'",
             received=f"positives beyond the items: {rows.describe(unseen > 0, unseen)}",
             remedy="drop 'cluster' to sample items, or 'n_positive' to leave them out",
@@ -146,7 +145,7 @@ def _refuse_unseen(rows: Rows, unseen: NDArray[np.float64]) -> None:
 def _unseen(
     rows: Rows, named: dict[str, Array], positive: NDArray[np.float64], class_row: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return for each ranking how many positives are no item."""
+    """Return the number of positives of each ranking that are not items."""
     if "n_positive" not in named:
         return np.zeros(class_row.size)
     unseen: NDArray[np.float64] = rows.scalar(named["n_positive"]) - positive.sum(axis=1)[class_row]
@@ -158,7 +157,7 @@ def evaluate_folds(
 ) -> NDArray[np.float64]:
     """Evaluate every fold of every ranking of a block: ``(item), (item), ... -> (estimator, fold)``.
 
-    One more role is ``fold`` (integers from 0, on the item axis) or ``key`` (uint64: of stratified folds).
+    Another role is ``fold`` (integers from 0, on the item axis) or ``key`` (uint64: of stratified folds).
     """
     named = dict(zip(roles, arrays, strict=True))
     key, fold = named.pop("key", None), named.pop("fold", None)
@@ -167,7 +166,7 @@ def evaluate_folds(
     columns = []
     for number in range(n_folds):
         part = named | {name: np.where(fold == number, named[name], off) for name, off in LEFT_OUT if name in named}
-        if "n_positive" in named:  # positives that are no item are shared out
+        if "n_positive" in named:  # positives that are not items are divided among the folds
             here, everywhere = ((x["label"] >= (options.positive_from or 1)).sum(axis=-1) for x in (part, named))
             part["n_positive"] = here + (named["n_positive"] - everywhere) / n_folds
         values = evaluate_rankings(*part.values(), roles=tuple(part), options=options)
@@ -181,7 +180,7 @@ LEFT_OUT = (("label", -2), ("positive_weight", 0.0), ("negative_weight", 0.0))
 def stratified_folds(
     named: dict[str, Array], key: Array | None, options: EvaluationOptions, n_folds: int
 ) -> NDArray[np.int64]:
-    """Deal the items of each class to folds in random order: folds differ by one item of a class at most."""
+    """Deal the items of each class to folds in random order, so that their sizes differ by at most one."""
     if "label" in named:
         is_item, is_positive = memberships(named["label"], options)
     else:
@@ -210,7 +209,7 @@ def influence_columns(
     """Compute the influences of every ranking of a block, scaled so that their products add up to covariances.
 
     A generalized function, ``(item), (item), ... -> (unit)``: the influences of items, or of `clusters`; that of all
-    positives that are no item; and the estimate.
+    positives that are not items; and the estimate.
     """
     from aucpr_dask.kernels.areas.influence import influence_rows
 
@@ -268,7 +267,7 @@ def influence_errors(
 
 
 def errors_where_known(estimate: Array, error: Array, is_known: Array) -> NDArray[np.float64]:
-    """Return standard errors where both the estimate and its error are known, else NaN."""
+    """Return standard errors where both the estimate and its error are known, otherwise NaN."""
     return np.where(is_known & ~np.isnan(estimate), error, np.nan)
 
 

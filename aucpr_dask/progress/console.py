@@ -13,10 +13,7 @@ WIDEST = 100
 
 
 def console_for(*, stderr: bool = False, text_only: bool = False) -> Console:
-    """Return a console that prints names literally and is never too wide to read.
-
-    If `text_only`, it does not style its output, nor display it in a notebook.
-    """
+    """Return a console that prints names literally; if `text_only`, without styles and notebook output."""
     console = _Console(
         stderr=stderr,
         markup=False,

@@ -1,4 +1,4 @@
-"""Show progress: moving bars in a terminal or a notebook, a plain line every few seconds in a log."""
+"""Show progress: bars in a terminal or a notebook, a line every few seconds in a log."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SECONDS_BETWEEN_LINES = 3.0
-SECONDS_BETWEEN_UPDATES = 0.2  # of a notebook's cell, each of which is a message to the browser
-SILENT_SECONDS = 2.0  # unless progress was asked for: shorter work shows none
+SECONDS_BETWEEN_UPDATES = 0.2  # of a notebook's cell
+SILENT_SECONDS = 2.0  # shorter work shows no progress unless requested
 
 
 class Report(Protocol):
     """A callback that shows progress."""
 
     def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
-        """Show that `done` of `total` steps of the work called `what` are done; 0 of 0 if that is not known yet."""
+        """Show that `done` of `total` steps of the work called `what` are done; 0 of 0 if that is unknown."""
 
     def note(self, text: str) -> None:
         """Show a line that stays."""
@@ -33,8 +33,8 @@ class Report(Protocol):
 def reporting(console: Console, *, after: float = 0.0) -> Iterator[Report]:
     """Yield a callback that shows progress on `console`.
 
-    In a terminal, each kind of work has a moving bar, which disappears at the end; in a notebook, the bars stay below
-    the cell. Elsewhere a plain line is printed every few seconds. Work that ends within `after` seconds shows nothing.
+    In a terminal, each kind of work has a bar, which disappears at the end; in a notebook, the bars stay below the
+    cell. Otherwise a line is printed every few seconds. Work that ends within `after` seconds shows nothing.
     """
     display = _display_for(console, after)
     try:
@@ -47,10 +47,10 @@ def reporting(console: Console, *, after: float = 0.0) -> Iterator[Report]:
 
 @contextmanager
 def watching(progress: bool | Report | None, on_progress: Callable[[Progress], None] | None) -> Iterator[RunWatcher]:
-    """Yield a progress callback for a run.
+    """Yield a progress callback for a run, which also calls `on_progress`.
 
-    It shows progress on stderr or in the notebook if `progress` is true, or if it is None and someone watches for long
-    enough; or calls a given report. It also calls `on_progress`.
+    It shows progress if `progress` is true, or if it is None and stderr is a terminal or a notebook; or calls a given
+    report.
     """
     console = console_for(stderr=True)
     is_watched = console.is_jupyter or _can_move(console)
@@ -88,13 +88,7 @@ class RunWatcher:
 
 
 def in_words(progress: Progress) -> str:
-    """Describe the speed of a run, the time left, and the number of failures.
-
-    Examples
-    --------
-    >>> in_words(Progress(5, 10, 50, 100, 2.0, None, blocks_failed=1, rankings_per_second=25, seconds_left=200))
-    '25 rankings/s, 3 min left, 1 failed'
-    """
+    """Describe the speed of a run, the time left, and the number of failures."""
     speed = progress.rankings_per_second
     parts = [f"{speed:,.0f} rankings/s" if speed >= 10 else f"{speed:.2g} rankings/s"] if speed > 0 else []
     if progress.seconds_left is not None and progress.blocks_done < progress.blocks_total:
@@ -105,13 +99,7 @@ def in_words(progress: Progress) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format a time as one number with its unit.
-
-    Examples
-    --------
-    >>> [duration(seconds) for seconds in (0.2, 89, 91, 5400, 200_000)]
-    ['0 s', '89 s', '2 min', '1.5 h', '2.3 d']
-    """
+    """Format a time as one number with its unit."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:

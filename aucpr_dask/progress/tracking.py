@@ -13,49 +13,24 @@ SHARE_OF_WINDOW = 0.2  # of the time since the start, if that is longer: tasks o
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a run.
+    """The progress of a run."""
 
-    Parameters
-    ----------
-    blocks_done, blocks_total : int
-        The number of tasks that are done, now or by an interrupted run, or that have failed; and of all tasks.
-    rankings_done, rankings_total : int
-        The same in rankings.
-    seconds : float
-        Since this run started its first task.
-    dashboard : str or None
-        The address of Dask's dashboard.
-    blocks_failed : int
-        The number of tasks that failed for good.
-    rankings_per_second : float
-        Recent speed; rankings of an interrupted run do not count.
-    seconds_left : float or None
-        Time left at this speed; None if it is not known yet.
-    """
-
-    blocks_done: int
+    blocks_done: int  # tasks done, now or by an interrupted run, or failed
     blocks_total: int
     rankings_done: int
     rankings_total: int
-    seconds: float
-    dashboard: str | None
-    blocks_failed: int = 0
-    rankings_per_second: float = 0.0
-    seconds_left: float | None = None
+    seconds: float  # since this run started its first task
+    dashboard: str | None  # the address of Dask's dashboard
+    blocks_failed: int = 0  # tasks that failed for good
+    rankings_per_second: float = 0.0  # recent speed, without rankings of an interrupted run
+    seconds_left: float | None = None  # at this speed; None if unknown
 
 
 class Tracker:
     """Counts tasks as they finish, and measures their speed.
 
-    Tasks are numbered; `rankings` and `costs` give the rankings and the cost, in any unit, of each. The time left is
-    estimated from costs. Tasks in `done` were done by an interrupted run.
-
-    Examples
-    --------
-    >>> tracker = Tracker([2, 2, 3], [1, 1, 1], done=[0])
-    >>> progress = tracker.finished(2)
-    >>> progress.blocks_done, progress.rankings_done, progress.rankings_total
-    (2, 5, 7)
+    `rankings` and `costs` give the number of rankings and the cost of each task, from which the time left is estimated.
+    Tasks in `done` were done by an interrupted run.
     """
 
     def __init__(

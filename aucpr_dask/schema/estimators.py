@@ -166,14 +166,7 @@ ESTIMATORS = {
 
 
 def parse_estimator(text: object) -> tuple[EstimatorSpec, float]:
-    """Return the record and the parameter (NaN if it takes none) of ``"name"`` or ``"name(number)"``.
-
-    Examples
-    --------
-    >>> spec, recall = parse_estimator("precision_at_recall(0.8)")
-    >>> spec.name, recall
-    ('precision_at_recall', 0.8)
-    """
+    """Return the record and the parameter (NaN if it takes none) of ``"name"`` or ``"name(number)"``."""
     name, parenthesis, rest = str(text).partition("(")
     spec = lookup(ESTIMATORS, name if isinstance(text, str) else text, "estimator")
     if spec.parameter is None and not parenthesis:

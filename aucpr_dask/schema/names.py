@@ -1,4 +1,4 @@
-"""Names of data sets, variables and labels: which of them a store may hold, and how errors quote them."""
+"""Names of data sets, variables and labels: which are valid in a store, and how errors quote them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_node_name(name: str, where: object) -> str:
     if is_inside and is_free and len(name.encode()) <= LONGEST_NAME:
         return name
     raise InvalidInputError(
-        "this cannot name a data set or a variable of a store",
+        "this is not a valid name for a data set or a variable of a store",
         where=where,
         received=shortened_name(name),
         allowed=f"up to {LONGEST_NAME} bytes of text without slashes, backslashes and control characters; not only "

@@ -35,10 +35,7 @@ def option(
     least: int | None = None,
     check: Callable[[Any, str], Any] | None = None,
 ) -> Any:
-    """Declare an option: its default, its meaning in one sentence, and its values.
-
-    Values are the strings `allowed`, whole numbers from `least`, or those that `check(value, name)` returns.
-    """
+    """Declare an option: its default, its meaning, and its values: `allowed`, from `least`, or what `check` returns."""
     metadata = {"description": description, "allowed": allowed, "least": least, "check": check}
     return field(default=default, metadata=metadata)
 
@@ -60,7 +57,7 @@ class Options:
     """A record of options, whose fields are declared by :func:`option`."""
 
     def checked(self) -> Self:
-        """Return the record with its values converted; raise unless each is allowed, and all of them together."""
+        """Return the record with its values converted; raise unless all are allowed, also together."""
         given = [one for one in fields(self) if getattr(self, one.name) is not one.default]
         return replace(self, **{one.name: checked_value(one, getattr(self, one.name)) for one in given})
 
@@ -131,7 +128,7 @@ class EvaluationOptions(Options):
         return {name: list(value) if isinstance(value, tuple) else value for name, value in named.items()}
 
     def checked(self) -> Self:
-        """Raise also if two options contradict each other."""
+        """Also raise if two options contradict each other."""
         options = super().checked()
         specs = [parse_estimator(name)[0] for name in options.estimators]
         for spec in specs:
@@ -142,7 +139,7 @@ class EvaluationOptions(Options):
         return options
 
     def _clash(self, specs: list[EstimatorSpec]) -> str | None:
-        """Return which two options contradict each other, if any do."""
+        """Return which two options contradict each other, if any."""
         is_part = self.recall_range != ALL_RECALLS
         if is_part and not all(spec.partial for spec in specs):
             names = ", ".join(spec.name for spec in specs if not spec.partial)
@@ -162,7 +159,7 @@ class EvaluationOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class SampleOptions(Options):
-    """What a statement takes as its sample, and how it resamples it."""
+    """What a statement samples, and how it resamples."""
 
     over: str = option(QUERY, "What estimates are averaged over: queries, or data sets.", allowed=OVER)
     sample: str | None = option(None, "What the statement takes as a sample: units, items or both.", allowed=SAMPLES)
@@ -174,7 +171,7 @@ class SampleOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonOptions(SampleOptions):
-    """What is asked of a result by comparisons and ranks."""
+    """Options of comparisons and ranks."""
 
     estimator: str | None = option(None, "Compare by this estimator; by default the first of the result.")
     adjust: str | None = option(None, "Adjustment for many comparisons.", allowed=ADJUSTMENTS)
@@ -195,7 +192,7 @@ class AggregationOptions(SampleOptions):
 
 
 def option_names(*records: type[Options]) -> set[str]:
-    """Return the names of the options of records, those of nested records included."""
+    """Return the names of the options of records, including nested ones."""
     names: set[str] = set()
     for record in records:
         for one in fields(record):
