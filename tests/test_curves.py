@@ -657,7 +657,7 @@ def test_only_comparable_curves_are_compared() -> None:
     few, many = ap.curve([2, 1], [1, 0]), ap.curve([3, 2, 1], [1, 0, 0])
     with pytest.raises(InvalidInputError, match=r"different n_negative(.|\n)*received: 1 and 2"):
         ap.dominates(few, many)
-    with pytest.raises(InvalidInputError, match="no set of operating points"):
+    with pytest.raises(InvalidInputError, match="not a set of operating points"):
         ap.dominates(few, ap.curve([2, 1], [1, 0], grid=[0.5]))  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="unknown space"):
         ap.dominates(few, few, "gain")

@@ -244,7 +244,7 @@ class TestWrong:
             ("y,a,w\n1,2,1\n0,1,\n", {"weight": "w"}, FileFormatError, r"(?s)not a weight.*line 3, column 'w'"),
             ("y,a,i\n1,2,x\n0,1,\n", {"item": "i"}, FileFormatError, r"(?s)cell is empty.*line 3, column 'i'"),
             ("y,a,i\n1,2,x\n0,1,x\n", {"item": "i"}, AlignmentError, r"(?s)must be unique.*'x'"),
-            ("y,a,i\n1,2,x/y\n", {"dataset": "i"}, InvalidInputError, r"(?s)not a valid name for a data set.*line 2.*'x/y'"),
+            ("y,a,i\n1,2,x/y\n", {"dataset": "i"}, InvalidInputError, r"(?s)not a valid name.*line 2.*'x/y'"),
             ("y,a,i\n1,2,x\n", {"item": "i", "query": "i"}, InvalidInputError, "leave out item"),
             ("y,a\n1,2\n", {"dtype": "int8"}, InvalidInputError, "unknown dtype"),
         ],

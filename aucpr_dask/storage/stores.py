@@ -295,7 +295,7 @@ def open_store(url: str | Path, kind: str, *, chunks: Any = None) -> Scores:
             where=url,
             received=f"kind {attrs.get('kind')!r}",
             allowed=f"kind {kind!r}",
-            remedy="name the right store; `aucpr-dask info` describes a store",
+            remedy="name the right store; `aucpr-dask info` says what a store holds",
         )
     if int(attrs.get("format_version", 0)) > FORMAT_VERSION:
         raise StoreError(
