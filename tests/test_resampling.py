@@ -1005,7 +1005,7 @@ UNWEIGHTED = r"known for unweighted items drawn one by one[\s\S]*"
         (
             pooled(),
             {"intervals": "bootstrap", "ties": "expectation"},
-            r"not known for replicates[\s\S]*ties='expectation'[\s\S]*ties='block'",
+            r"unknown for replicates[\s\S]*ties='expectation'[\s\S]*ties='block'",
         ),
         (pooled(), {"intervals": "influence", "ties": "expectation"}, INFLUENCE + "ties='expectation'"),
         (pooled(), {"intervals": "bootstrap_t", "estimators": "continuous"}, INFLUENCE + "bootstrap_t with continuous"),
