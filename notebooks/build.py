@@ -102,10 +102,10 @@ def build(path: Path) -> Path:
     return written
 
 
-def main(wanted: list[str]) -> None:
-    """Build the notebooks whose names begin with one of the wanted, or all."""
+def main(names: list[str]) -> None:
+    """Build the notebooks whose names begin with one of `names`, or all."""
     for path in sorted(SOURCES.glob("*.py")):
-        if not wanted or path.stem.startswith(tuple(wanted)):
+        if not names or path.stem.startswith(tuple(names)):
             written = build(path)
             print(f"{written.name}: {written.stat().st_size / 1000:,.0f} kB")
 

@@ -1,6 +1,6 @@
 """Faults that are put into runs on purpose, at times drawn by a seed; and what became of the runs.
 
-Every function runs evaluations, injects one fault into each, lets the same call go on, and compares the result with
+Every function runs evaluations, injects one fault into each, lets the same call resume, and compares the result with
 that of an undisturbed run, bit by bit. The tests ask that all survive; the page of faults shows the figures.
 """
 
@@ -421,7 +421,7 @@ def workers(client: Client) -> list[int]:
 
 
 def kill_scheduler(trial: Trial) -> Tally:
-    """Kill the scheduler in the middle of a run; the same call goes on with another one."""
+    """Kill the scheduler in the middle of a run; the same call resumes with another one."""
     site = Site(trial.folder, Watch(trial.log))
     try:
         with trial.tally() as tally:
@@ -443,7 +443,7 @@ def kill_scheduler(trial: Trial) -> Tally:
 
 
 def kill_client(trial: Trial) -> Tally:
-    """Kill the client alone, in the middle of a run; the same call goes on with the same scheduler."""
+    """Kill the client alone, in the middle of a run; the same call resumes with the same scheduler."""
     with trial.tally() as tally, Site(trial.folder, Watch(trial.log)) as site:
         for _ in range(trial.times):
             target = trial.new_target()
@@ -457,7 +457,7 @@ def kill_client(trial: Trial) -> Tally:
 
 
 def stop_machine(trial: Trial, client: Client, *, within_a_write: bool) -> Tally:
-    """Kill scheduler, workers and client at once, in the middle of a run; it goes on elsewhere."""
+    """Kill scheduler, workers and client at once, in the middle of a run; it resumes elsewhere."""
     client.register_plugin(Watch(trial.log))
     with trial.tally() as tally:
         for _ in range(trial.times):
@@ -519,7 +519,7 @@ def small_disk(place: Path) -> Iterator[Callable[[int], None]]:
 
 
 def fill_disk(trial: Trial, client: Client) -> Tally:
-    """Let the disk run full in the middle of a run; the same call goes on once there is room."""
+    """Let the disk run full in the middle of a run; the same call resumes once there is room."""
     client.register_plugin(Watch(trial.log))
     with trial.tally() as tally, small_disk(trial.folder / "disk") as resize:
         target = trial.folder / "disk" / "result.zarr"

@@ -183,7 +183,7 @@ class Proxy:
 def static_server(folder: Path, *, user: str = "", signature: str = "") -> Iterator[tuple[str, list[str]]]:
     """Serve the files of a folder as a plain web server does, without lists of what there is.
 
-    Yields the address and what was asked for. Perhaps a user with a password, or a signature in the query, is wanted.
+    Yields the address and the requests; may require a user with a password, or a signature in the query.
     """
     asked: list[str] = []
 
@@ -193,8 +193,8 @@ def static_server(folder: Path, *, user: str = "", signature: str = "") -> Itera
 
         def do_GET(self) -> None:
             asked.append(self.path)
-            wanted = "Basic " + base64.b64encode(user.encode()).decode()
-            if (user and self.headers.get("Authorization") != wanted) or (
+            expected = "Basic " + base64.b64encode(user.encode()).decode()
+            if (user and self.headers.get("Authorization") != expected) or (
                 signature and parse_qs(urlsplit(self.path).query).get("X-Amz-Signature") != [signature]
             ):
                 self.send_error(401)

@@ -290,11 +290,11 @@ def test_a_worker_that_leaves_does_not_complain_about_its_heartbeat(running: Loc
 def test_dask_monitors_local_processes_rarely_unless_configured() -> None:
     name = "distributed.admin.tick.interval"
     before = dask.config.get(name)
-    for wanted, found in ((before, "500 ms"), ("30 ms", "30 ms")):
-        with dask.config.set({name: wanted}), ap.connect(1) as client:
+    for given, found in ((before, "500 ms"), ("30 ms", "30 ms")):
+        with dask.config.set({name: given}), ap.connect(1) as client:
             assert list(client.run(dask.config.get, name).values()) == [found]
             assert list(client.run(dask.config.get, "distributed.admin.system-monitor.gil.enabled").values()) == [False]
-            assert dask.config.get(name) == wanted
+            assert dask.config.get(name) == given
 
 
 def test_no_worker_in_time(tmp_path: Path) -> None:

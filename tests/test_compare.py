@@ -824,11 +824,11 @@ def test_items_of_own_lists_cannot_be_resampled() -> None:
 @pytest.mark.parametrize("labels", [[7, 10, 12, 13, 20, 21], None])
 def test_baselines_may_be_numbers(result: xr.Dataset, labels: list[int] | None) -> None:
     numbered = result.assign_coords(model=labels) if labels else result.drop_vars("model")
-    wanted = 10 if labels else 1
+    given = 10 if labels else 1
     expected = ap.compare(result, "m1", method="t")
-    for baseline in (wanted, np.int64(wanted), [wanted], np.array([wanted]), str(wanted)):
+    for baseline in (given, np.int64(given), [given], np.array([given]), str(given)):
         comparison = ap.compare(numbered, baseline, method="t")
-        assert comparison["baseline"].values.tolist() == [wanted]
+        assert comparison["baseline"].values.tolist() == [given]
         np.testing.assert_array_equal(comparison["p_adjusted"], expected["p_adjusted"])
 
 

@@ -381,7 +381,7 @@ def test_a_grid_hits_the_points_it_means(kind: str, make: Any) -> None:
 @pytest.mark.smoke
 def test_grid_at_the_ends() -> None:
     label = np.array([0, 1, 0, 1])
-    assert ap.curve([4, 3, 2, 1], label, grid=[0.0]).values == 0  # a negative stands above: the limit is 0
+    assert ap.curve([4, 3, 2, 1], label, grid=[0.0]).values == 0  # a negative ranks above: the limit is 0
     assert ap.curve([3, 3, 2, 1], label, grid=[0, 0.25, 0.5]).values.tolist() == [0.5, 0.5, 0.5]
     assert ap.curve([2, 4, 3, 1], label, "roc", grid=[0, 1]).values.tolist() == [0.5, 1]
     reached = ap.curve([4, 3, 2, NAN], label, grid=[0.5, 0.500001, 1], missing="unretrieved").values

@@ -100,7 +100,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 
 
 def assert_nothing_is_fetched(site: Path) -> None:
-    """Only links lead elsewhere; a browser loads nothing but files of the site."""
+    """Only links lead elsewhere; a browser loads only files of the site."""
     loaded = re.compile(
         r'<(?:script|img|iframe)[^>]+src="(https?:[^"]+)|<link[^>]+rel="stylesheet"[^>]+href="(https?:[^"]+)'
     )

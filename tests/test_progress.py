@@ -106,7 +106,7 @@ EVENTS = [Progress(done, 9, 5 * done, 45, done, LINK, 0, 5.0, 9.0 - done) for do
 
 
 @pytest.mark.parametrize(
-    ("wanted", "is_terminal", "is_told", "is_shown"),
+    ("progress", "is_terminal", "has_callback", "is_shown"),
     [
         (None, True, False, True),
         (None, False, False, False),
@@ -119,21 +119,21 @@ EVENTS = [Progress(done, 9, 5 * done, 45, done, LINK, 0, 5.0, 9.0 - done) for do
 def test_progress_is_shown_to_who_watches_or_asks(
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
-    wanted: bool | None,
+    progress: bool | None,
     is_terminal: bool,
-    is_told: bool,
+    has_callback: bool,
     is_shown: bool,
 ) -> None:
     console = log(is_terminal=is_terminal)
     monkeypatch.setattr(view, "console_for", lambda **_: console)
     heard: list[Progress] = []
-    with watching(wanted, heard.append if is_told else None) as watcher:
+    with watching(progress, heard.append if has_callback else None) as watcher:
         for event in EVENTS:
             clock.now += 1
             watcher(event)
     assert ("evaluating" in text_of(console)) == is_shown
     assert text_of(console).count(LINK) == is_shown
-    assert heard == (EVENTS if is_told else [])
+    assert heard == (EVENTS if has_callback else [])
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

@@ -30,7 +30,7 @@ TAIL = (1 - LEVEL) / 2
 
 
 def evidence(shape: tuple[int, ...] = (3, 4), n_resamples: int = 200, seed: int = 0) -> Evidence:
-    """Everything of some rows, of which some lack replicates, one all of them, and one its estimate."""
+    """All arrays of some rows; some lack replicates, one lacks all of them, and one its estimate."""
     random = np.random.default_rng(seed)
     estimate = random.uniform(0.2, 0.9, shape)
     replicates = (estimate[..., None] + random.normal(0.02, 0.05, (*shape, n_resamples))).round(2).clip(0, 1)

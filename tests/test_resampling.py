@@ -896,7 +896,7 @@ def test_memory_stays_within_the_plan(kind: str, bayesian: bool, monkeypatch: py
 
 
 def test_crowded_positives_change_nothing() -> None:
-    """Scores of which one bucket of a table would hold nearly all have the replicates of their logarithms."""
+    """Scores that are nearly all in one bucket of a table have the replicates of their logarithms."""
     random = np.random.default_rng(1)
     score = random.normal(size=(3, 700)).round(2)
     score[0, :30] = np.nan
@@ -1102,8 +1102,8 @@ def test_the_acceleration_of_every_estimator_is_that_of_the_jackknife(kind: str)
 def test_one_estimator_has_the_same_acceleration_in_closed_form_and_by_leaving_out() -> None:
     options: dict[str, Any] = {"intervals": "bca", "n_resamples": 200}
     alone = ap.evaluate(pooled(), "average_precision", **options)["interval"]
-    beside = ap.evaluate(pooled(), ["average_precision", "continuous"], **options)["interval"]
-    np.testing.assert_allclose(alone, beside.sel(estimator=["average_precision"]), rtol=1e-9)
+    together = ap.evaluate(pooled(), ["average_precision", "continuous"], **options)["interval"]
+    np.testing.assert_allclose(alone, together.sel(estimator=["average_precision"]), rtol=1e-9)
 
 
 def test_weights_of_any_size_have_the_intervals_of_their_items() -> None:

@@ -42,7 +42,7 @@ def client() -> Iterator[Client]:
 
 
 def described(place: Path, n_models: int, n_queries: int, n_items: int) -> Path:
-    """Write a score store of which every chunk is absent: only what describes it is there."""
+    """Write a score store without chunks: only its metadata."""
     score = da.empty((n_models, n_queries, n_items), dtype="float32", chunks=-1)
     label = np.tile((np.arange(n_items) % 10 == 0).astype("int8"), (n_queries, 1))
     names = {"model": np.arange(n_models), "query": np.arange(n_queries)}

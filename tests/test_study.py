@@ -354,7 +354,7 @@ def test_a_cell_of_one_class_is_refused_first(
 
 
 def test_few_positives_have_fewer_intervals_but_no_error(client: Client) -> None:
-    """Ten folds of four positives have no estimates, and so no interval, of which the summary is NaN."""
+    """Ten folds of four positives have no estimates, so there is no interval, and its summary is NaN."""
     methods = ("logit", "bootstrap", "cross_validation")
     found = study("binormal", 40, 0.1, "average_precision", methods, **TINY, cluster=client).squeeze()
     assert found["coverage"].isnull().values.tolist() == [False, False, True]

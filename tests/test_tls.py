@@ -79,7 +79,7 @@ def test_every_role_shows_a_certificate_and_nothing_is_sent_in_the_clear(house: 
     assert security.require_encryption
     for role in ("client", "scheduler", "worker"):
         config = security.get_tls_config_for_role(role)
-        assert config["ca_file"] == str(house / "ca.pem")  # relative to the file, wherever one stands
+        assert config["ca_file"] == str(house / "ca.pem")  # relative to the file, not the working directory
         assert (config["cert"], config["key"]) == (str(house / "node.pem"), str(house / "node.key"))
     assert "security" not in read(described(house, None, kind="slurm")).arguments()
 

@@ -81,8 +81,8 @@ def count(package: Path, folder: Path, only: Iterable[str] = (), repeats: int = 
     sections: dict[str, list[int]] = {}
     for part, label in enumerate(written["labels"], start=1):
         sections.setdefault(label, []).append(read_total(Path(f"{dumps}.{part}").read_text(errors="replace")))
-    wanted = {name: min(counts) for name, counts in sections.items() if name and (not only or name in only)}
-    return Counts(wanted, written["errors"])
+    chosen = {name: min(counts) for name, counts in sections.items() if name and (not only or name in only)}
+    return Counts(chosen, written["errors"])
 
 
 def read_total(dump: str) -> int:

@@ -112,13 +112,13 @@ ax = comparison.aucpr.plot.differences(top=12)
 
 # %%
 p = comparison["p_adjusted"].sel(baseline="svm_lin_C0.1").drop_sel(model="svm_lin_C0.1")
-print(f"{int((p > 0.05).sum())} of {p.size} models cannot be told apart from the best at 5 %:")
+print(f"{int((p > 0.05).sum())} of {p.size} models do not differ significantly from the best at 5 %:")
 ", ".join(str(name) for name in p["model"].values[p.values > 0.05])
 
 # %% [markdown]
 # That baseline was picked because it came first on these very patients, which the 24 tests do not know. `rank` looks at
-# all pairs and needs no baseline: "rank 1 of 25" becomes the set of ranks that the data allow. Models beside one line
-# at the right cannot be told apart.
+# all pairs and needs no baseline: "rank 1 of 25" becomes the set of ranks that the data allow. Models next to one
+# line at the right are statistically indistinguishable.
 
 # %%
 ranking = result.aucpr.rank()
@@ -151,9 +151,9 @@ ax = ranking.aucpr.plot.ranks()
 # ## At scale
 #
 # `evaluate` above worked in this process. `run` goes from store to store on a cluster: a few processes on this machine
-# by default, or Slurm, Kubernetes, a cloud. It plans its memory before the first task, and the same call goes on after
-# whatever stopped it: `ap.run("scores.zarr", "result.zarr")`. Here, so that nothing has to start, its worker is a
-# thread of this notebook. The numbers have the same bits.
+# by default, or Slurm, Kubernetes, a cloud. It plans its memory before the first task, and if it is interrupted, the
+# same call resumes it: `ap.run("scores.zarr", "result.zarr")`. Here, so that nothing has to start, its worker is a
+# thread of this notebook. The numbers are bit-for-bit identical.
 
 # %%
 with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:

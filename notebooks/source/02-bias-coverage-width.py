@@ -9,7 +9,7 @@
 # `docs/study/estimates.csv` and `docs/study/intervals.csv`: the summary of 10,000 simulations of each cell (a scenario,
 # a number of items and a prevalence), which took an hour in two processes. A row of the first is the mean and spread of
 # one estimator in one cell, a row of the second what became of 10,000 intervals; 1000 of the one method `bayesian`,
-# which is not the paper's. Section *A cell again* computes one cell anew and compares. All tables, and how they were
+# which is not the paper's. Section *A cell again* computes one cell again and compares. All tables, and how they were
 # made, are in [the simulation study](../docs/simulation-study.md). We know the paper's figures by what they show and
 # not to the letter: axes may differ from those in print.
 
@@ -241,7 +241,7 @@ _ = axes[0].set_ylabel("width / spread of estimates")
 # %% [markdown]
 # The formulas are 7 to 31 % too wide and stay so: they take the variance of a proportion, which is more than that of
 # the area. `bootstrap` gets the width right from 50 positives on. `cross_validation` is then less than 10 % too narrow:
-# it fails because it stands in the wrong place.
+# it fails because it is in the wrong place.
 #
 # ## Figure 8: location
 #
@@ -279,8 +279,8 @@ ax = plots.coverage(
 #
 # ## A cell again
 #
-# Such a table is made by `ap.simulate.study(..., url="study.zarr")`, which may be stopped and goes on. Here is one of
-# its cells without it, from other random numbers. The last column is the distance from what is stored in Monte Carlo
+# Such a table is made by `ap.simulate.study(..., url="study.zarr")`, which resumes after an interruption. Here is one
+# of its cells without it, from other random numbers. The last column is the distance from what is stored in Monte Carlo
 # standard errors: it should rarely be above 2.
 
 # %%
@@ -293,7 +293,7 @@ truth = scenario.area(0.1)
 holds = (fresh["interval"].sel(ci_bound="lower") <= truth) & (truth <= fresh["interval"].sel(ci_bound="upper"))
 
 
-def beside(stored, error, values):
+def against(stored, error, values):
     """Compare a stored column with the mean of new simulations."""
     again = values.mean("model").to_series().loc[stored.index]
     errors = np.hypot(error, values.std("model").to_series().loc[stored.index] / np.sqrt(N_SIMULATIONS))
@@ -302,8 +302,8 @@ def beside(stored, error, values):
 
 cell = "scenario == 'binormal' and n_items == 1000 and prevalence == 0.1 and estimator in @estimators"
 stored = estimates.query(cell).set_index("estimator")
-beside(stored["mean"], stored["mean_error"], fresh["estimate"])
+against(stored["mean"], stored["mean_error"], fresh["estimate"])
 
 # %%
 stored = intervals.query(cell + " and method in ['logit', 'binomial']").set_index(["estimator", "method"])
-beside(stored["coverage"], stored["coverage_error"], holds)
+against(stored["coverage"], stored["coverage_error"], holds)

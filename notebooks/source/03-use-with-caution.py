@@ -2,7 +2,7 @@
 # # Precision-recall curves: use with caution
 #
 # A precision-recall curve on a slide looks like a property of the model. It is a property of the model *and of the
-# sample*. Here the truth is known, so the difference can be seen. The idea is that of the note beside the OCaml library
+# sample*. Here the truth is known, so the difference can be seen. The idea is from the note in the OCaml library
 # [prc](https://github.com/pveber/prc): draw many samples from a model whose true curve is known, and look at them all.
 #
 # The model is the binormal one: positives score N(1, 1), negatives N(0, 1), and one item in ten is positive.
@@ -153,12 +153,12 @@ for n_items in (200, 500, 1000, 2000):
 #
 # ## Does the interval hold?
 #
-# The logit interval needs nothing but the estimate and the number of positives n. With z = 1.96 for 95 %,
+# The logit interval needs only the estimate and the number of positives n. With z = 1.96 for 95 %,
 #
 # > expit(logit θ ± z / √(n θ (1 - θ)))
 #
-# `ap.interval` computes it for all samples at once; coverage is the share of intervals that hold the true area. Beside
-# it the plain interval of a proportion, θ ± z √(θ (1 - θ) / n), which may leave [0, 1].
+# `ap.interval` computes it for all samples at once; coverage is the share of intervals that hold the true area. Next
+# to it is the plain interval of a proportion, θ ± z √(θ (1 - θ) / n), which may leave [0, 1].
 
 # %%
 sizes = [100, 200, 500, 1000, 2000]

@@ -148,7 +148,7 @@ areas.round(3)
 # a pair has ROC areas of 0.813 and 0.875, and precision-recall areas of 0.514 and 0.038. It does not print the points,
 # so ours are a reconstruction: exact for the second curve, near for the first.
 #
-# Neither area is wrong: they answer different questions. ROC area is the chance that a random positive stands above a
+# Neither area is wrong: they answer different questions. ROC area is the chance that a random positive ranks above a
 # random negative. A positive that moves up past 100 negatives adds the same to it, deep down or at the top. To
 # precision the latter matters far more: it is a share of the items above a threshold, and at the top these are few.
 # That is where somebody looks who reads a list or follows up alarms.

@@ -2,7 +2,7 @@
 # # Weighted and soft labels
 #
 # A label need not be certain. A binding site is bound "with probability 0.9", three of four annotators say yes, an
-# item stands for five others. Keilwagen, Grosse & Grau (2014, [doi:10.1371/journal.pone.0092209](
+# item represents five others. Keilwagen, Grosse & Grau (2014, [doi:10.1371/journal.pone.0092209](
 # https://doi.org/10.1371/journal.pone.0092209)) extended precision-recall curves to such labels. This notebook goes
 # through their Figures 1 to 4: what lies between two points of a curve, how much it matters, and what weights change.
 #
@@ -53,7 +53,7 @@ names = ["continuous", "average_precision", "lower_trapezoid"]
 ap.evaluate(coarse, names, intervals=[])["estimate"].to_pandas().round(4)
 
 # %% [markdown]
-# Whoever takes some of a block of tied items, at random, is on the hyperbola; the straight lines promise more, and
+# Taking some of a block of tied items at random leads to the hyperbola; the straight lines promise more, and
 # their area, the lower trapezoid, is too large. It also begins at precision 1, which no point of this curve supports.
 # (Average precision does not interpolate at all.)
 #
@@ -160,7 +160,7 @@ facts = {
 {name: bool(np.isclose(*pair, rtol=1e-12)) for name, pair in facts.items()}
 
 # %% [markdown]
-# ## Figure 4: three classifiers that only weights tell apart
+# ## Figure 4: three classifiers that only weights distinguish
 #
 # 10,000 items have a foreground probability. For the *unweighted* analysis it is cut at a threshold: 1,030 become
 # positives. The *good* classifier orders the items of each class by their probability, the *bad* one in reverse, the
@@ -222,10 +222,10 @@ pd.concat({"printed": printed, "ours": ours.round(3)}, axis=1)
 #
 # ## What is 0.55 worth?
 #
-# With soft labels even the best possible order has an area below 1: an item of weight 0.5 is half wrong wherever it
-# stands. The paper's Theorem 1 gives the attainable maximum and minimum; the *normalised* area says where between
-# them a classifier is. (We rank by the share of foreground, which is right for any pair of weights; by the foreground
-# weight alone, as PRROC does, it is right only where the two add up to a constant, as they do here.)
+# With soft labels even the best possible order has an area below 1: an item of weight 0.5 is half wrong anywhere. The
+# paper's Theorem 1 gives the attainable maximum and minimum; the *normalised* area says where between them a classifier
+# is. (We rank by the share of foreground, which is right for any pair of weights; by the foreground weight alone, as
+# PRROC does, it is right only where the two add up to a constant, as they do here.)
 
 # %%
 levels = ap.reference_levels(

@@ -3,7 +3,7 @@
 #
 # An evaluation campaign ends in a table: systems sorted by a mean over topics. Which of its places would other topics
 # give again? This notebook takes run files and judgments as TREC defines them, computes the numbers of trec_eval, and
-# then says which systems can be told apart, and which share their places in an honest table.
+# then says which systems differ significantly, and which share their places in an honest table.
 #
 # The data travel with the package: 14 runs on 14 systematic reviews of the CLEF eHealth 2017 task on technologically
 # assisted reviews (MIT licence). At the end the same lines go over the 61 runs of the TREC 2019 Deep Learning track,
@@ -102,7 +102,7 @@ comparison.attrs["design"]
 
 
 # %%
-def told_apart(comparison):
+def significant(comparison):
     """Return how many pairs, and how many neighbours on the leaderboard, differ at 5 %."""
     order = np.argsort(-comparison["estimate"].values)
     pairs = {"all pairs": list(itertools.combinations(order, 2)), "neighbours": list(itertools.pairwise(order))}
@@ -114,7 +114,7 @@ def told_apart(comparison):
     return pd.DataFrame(counts).T
 
 
-told_apart(comparison)
+significant(comparison)
 
 # %% [markdown]
 # Each pair on its own (`p_value`), more than half seem to differ. All together (`p_adjusted`), which is how people
@@ -122,8 +122,9 @@ told_apart(comparison)
 #
 # ## Ranks with honest groups
 #
-# `rank` turns the pairs into a set of ranks for each system, and into groups: systems beside one line at the right
-# are next to each other and no two of them differ. Groups overlap, because "not told apart" is not "equal".
+# `rank` turns the pairs into a set of ranks for each system, and into groups: systems next to one line at the
+# right are neighbours, no two of which differ significantly. Groups overlap, because "no significant difference" is
+# not "equal".
 
 # %%
 ranking = ap.rank(result)
@@ -156,11 +157,11 @@ print(f"{int(best.sum())} of {best.size} systems may be the best; groups: {ranki
 # %%
 import_trec(runs, clef / "qrels.txt.xz", "pool.zarr", layout="pooled")
 pool = ap.open_scores("pool.zarr").load()
-told_apart(ap.compare(pool, sample="items", method="influence", missing="unretrieved"))
+significant(ap.compare(pool, sample="items", method="influence", missing="unretrieved"))
 
 # %% [markdown]
-# More pairs differ, but it is a claim about these 14 reviews and no others. `attrs["design"]` keeps the two apart:
-# print it beside the table.
+# More pairs differ, but it is a claim about these 14 reviews and no others. `attrs["design"]` distinguishes the
+# two: print it with the table.
 #
 # ## Who moves when ties are broken otherwise?
 #
@@ -198,12 +199,13 @@ print(f"{deep.sizes['model']} runs, {deep.sizes['query']} topics")
 ax = ap.rank(deep).aucpr.plot.ranks(top=30)
 
 # %%
-told_apart(ap.compare(deep))
+significant(ap.compare(deep))
 
 # %% [markdown]
-# With 43 topics, 569 of 1,830 pairs are told apart, but of 60 neighbours only the last: the run at the bottom from
-# the one before it. The leading group holds 25 runs, and the first run's set of ranks reaches from 1 to 35. [Honest
-# comparisons](../docs/honest-comparisons.md) has the groups in full, and shows how often each method errs.
+# With 43 topics, 569 of 1,830 differences are significant, but of 60 between neighbours only the last: that of the run
+# at the bottom and the one before it. The leading group holds 25 runs, and the first run's set of ranks reaches from 1
+# to 35. [Honest comparisons](../docs/honest-comparisons.md) has the groups in full, and shows how often each method
+# errs.
 #
 # ## How to write it
 #

@@ -189,8 +189,8 @@ table.loc[better].sort_values("difference", ascending=False).round(3).head(15)
 
 # %% [markdown]
 # Among the contenders the data do not choose, so something else may. We take nine neighbours weighted by distance: it
-# may be the best, it has one setting, and its reasons can be shown. What will it be like in use? Whoever wants to
-# find nine in ten eights must look at so many images for each hundred eights found:
+# may be the best, it has one setting, and its reasons can be shown. What will it be like in use? To find nine in
+# ten eights, one must look at this many images for each hundred eights found:
 
 # %%
 choice = ["knn k=9 distance", now]

@@ -38,7 +38,7 @@ os.environ["TERM"] = "dumb"  # plain text from commands
 # %% [markdown]
 # ## The scores
 #
-# Simulated: 32 models of growing skill, each of which ranks the items of twelve months. Of the items, one in twenty
+# Simulated: 32 models of growing skill, each of which ranks the items of twelve months. One item in twenty
 # is positive. Every month is a data set, all of them are a tree, and the tree is a store.
 
 
@@ -102,7 +102,7 @@ except ap.errors.StoreError as error:
 #
 # ## Resumed, on another cluster
 #
-# The same call goes on, and it may go on elsewhere. A cluster is a file; this one comes with the repository.
+# The same call resumes the run, also elsewhere. A cluster is a file; this one comes with the repository.
 
 # %%
 print((examples / "local.yaml").read_text())
@@ -188,7 +188,7 @@ print(script.replace(sys.executable, "python"))
 
 # %% [markdown]
 # Each job is killed at its walltime. Its workers leave some minutes before (`--lifetime`), others take over, a new
-# job follows; and if all is lost, the run goes on with the same command, as above. `tests/test_slurm.py` tries that
+# job follows; and if all is lost, the same command resumes the run, as above. `tests/test_slurm.py` tries that
 # on a real Slurm of one node.
 #
 # ## From and to S3
