@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError
-
 if TYPE_CHECKING:
     from aucpr_dask.storage.stores import Scores
 
@@ -92,18 +90,7 @@ class _Accessor:
         from aucpr_dask.evaluation.results import flagged
         from aucpr_dask.storage.stores import map_nodes
 
-        self._require_result()
         return map_nodes(self._data, lambda path, node: flagged(node, flag))
-
-    def _require_result(self) -> None:
-        from aucpr_dask.storage.stores import nodes_of
-
-        if not all("estimate" in node for _, node in nodes_of(self._data)):
-            raise InvalidInputError(
-                "this is not a result",
-                received="no variable 'estimate'",
-                remedy="evaluate the scores first: scores.aucpr.evaluate()",
-            )
 
 
 @xr.register_dataset_accessor("aucpr")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.random_streams import SCHEME
 from aucpr_dask.evaluation.request import PreparedDataset
 from aucpr_dask.schema.checks import lookup
@@ -103,7 +104,15 @@ def versions() -> str:
     return ", ".join([f"aucpr-dask {__version__}", *(f"{package} {version(package)}" for package in packages)])
 
 
+def not_a_result(received: str) -> InvalidInputError:
+    """Return the error for data that are not a result."""
+    remedy = "evaluate the scores first: scores.aucpr.evaluate()"
+    return InvalidInputError("this is not a result", received=received, remedy=remedy)
+
+
 def flagged(result: xr.Dataset, flag: str) -> xr.Dataset:
     """Return where the warning called `flag` is raised, as a boolean variable of that name."""
     lookup(FLAG_BITS, flag, "flag")
+    if "flags" not in result:
+        raise not_a_result("no variable 'flags'")
     return xr.Dataset({flag: (result["flags"] & FLAG_BITS[flag]) > 0})

@@ -45,12 +45,11 @@ from aucpr_dask.inference.samples import (
 from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import AggregationOptions
-from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL, QUERY, RESAMPLE
+from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL, QUANTITY, QUERY, RESAMPLE
 from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 METHODS = {UNITS: ("t", "bootstrap"), ITEMS: ("normal", "bootstrap"), BOTH: ("bootstrap",)}
 COUNTS = {QUERY: "n_queries", DATASET: "n_datasets"}
-_QUANTITY = "quantity"  # standard error, lower and upper bound
 
 
 def aggregate(
@@ -291,7 +290,7 @@ def _bootstrap(
         summarize_replicates,
         variable,
         input_core_dims=[core],
-        output_core_dims=[[_QUANTITY]],
+        output_core_dims=[[QUANTITY]],
         kwargs={
             "names": names,
             "draws": design.sample != ITEMS,
@@ -302,11 +301,11 @@ def _bootstrap(
         },
         dask="parallelized",
         output_dtypes=[np.float64],
-        dask_gufunc_kwargs={"output_sizes": {_QUANTITY: 3}, "allow_rechunk": True},
+        dask_gufunc_kwargs={"output_sizes": {QUANTITY: 3}, "allow_rechunk": True},
         keep_attrs=False,
     )
-    error = quantities.isel({_QUANTITY: 0})
-    return error, quantities.isel({_QUANTITY: slice(1, 3)}).rename({_QUANTITY: BOUND})
+    error = quantities.isel({QUANTITY: 0})
+    return error, quantities.isel({QUANTITY: slice(1, 3)}).rename({QUANTITY: BOUND})
 
 
 def summarize_replicates(

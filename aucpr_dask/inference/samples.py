@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, few
-from aucpr_dask.schema.variables import ESTIMATOR, MODEL, QUERY, RESAMPLE
+from aucpr_dask.schema.variables import ESTIMATOR, MODEL, QUANTITY, QUERY, RESAMPLE
 from aucpr_dask.scores.validate import check_unique
 from aucpr_dask.storage.stores import Scores, nodes_of
 
@@ -23,7 +23,6 @@ DATASET = "dataset"
 UNIT_NAMES = {QUERY: ("query", "queries"), DATASET: ("data set", "data sets")}
 REPLICATE = "replicate"
 SLAB_BYTES = 64 * 2**20  # of replicates read at a time
-_QUANTITY = "quantity"
 PANEL_BYTES = 2**20  # of replicates added up at a time, which stay in the cache
 
 
@@ -351,7 +350,7 @@ def _mean_over_queries(node: xr.Dataset, path: str, incomplete: str) -> xr.Datas
 def mean_of_known(variable: xr.DataArray, dim: str) -> xr.DataArray:
     """Return the mean over the units that are not NaN: bit-for-bit identical for any order of units and any chunks."""
     names = tuple(str(label) for label in labels_of(variable, dim))
-    mean: xr.DataArray = summarize(variable, dim, names).isel({_QUANTITY: 0})
+    mean: xr.DataArray = summarize(variable, dim, names).isel({QUANTITY: 0})
     return mean
 
 
@@ -361,11 +360,11 @@ def summarize(variable: xr.DataArray, dim: str, names: tuple[str, ...]) -> xr.Da
         summarize_units,
         variable,
         input_core_dims=[[dim]],
-        output_core_dims=[[_QUANTITY]],
+        output_core_dims=[[QUANTITY]],
         kwargs={"names": names},
         dask="parallelized",
         output_dtypes=[np.float64],
-        dask_gufunc_kwargs={"output_sizes": {_QUANTITY: 3}, "allow_rechunk": True},
+        dask_gufunc_kwargs={"output_sizes": {QUANTITY: 3}, "allow_rechunk": True},
         keep_attrs=False,
     )
 

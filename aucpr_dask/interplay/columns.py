@@ -10,6 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError
+from aucpr_dask.evaluation.results import not_a_result
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, METHOD, MODEL, QUERY
 from aucpr_dask.storage.stores import Scores, nodes_of
 
@@ -52,11 +53,7 @@ def _joined(parts: Sequence[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
 def _nodes_of_result(result: Scores) -> list[tuple[str, xr.Dataset]]:
     nodes = list(nodes_of(result))
     if not nodes or not all("estimate" in node for _, node in nodes):
-        raise InvalidInputError(
-            "this is not a result",
-            received="no variable 'estimate'",
-            remedy="evaluate the scores first: scores.aucpr.evaluate()",
-        )
+        raise not_a_result("no variable 'estimate'")
     if any({"difference", "rank"} & set(node) for _, node in nodes):
         raise InvalidInputError(
             "this is not a result",

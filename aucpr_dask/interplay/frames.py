@@ -11,7 +11,7 @@ from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError
 from aucpr_dask.interplay.columns import tidy_table, wide_table
 from aucpr_dask.schema.checks import require
 from aucpr_dask.schema.variables import MODEL
-from aucpr_dask.scores.importing.files import closest
+from aucpr_dask.scores.importing.files import unknown_column
 from aucpr_dask.storage.stores import Scores
 
 if TYPE_CHECKING:
@@ -196,12 +196,7 @@ def _arrow_table(frame: Any) -> Any:
 def _chosen_columns(table: Any, columns: Sequence[str]) -> pd.DataFrame:
     for column in columns:
         if column not in table.column_names:
-            raise InvalidInputError(
-                "there is no such column",
-                where=FRAME,
-                received=repr(column),
-                allowed=closest(column, table.column_names),
-            )
+            raise unknown_column(column, table.column_names, FRAME)
     frame: pd.DataFrame = table.select(list(dict.fromkeys(columns))).to_pandas(ignore_metadata=True)
     return frame
 

@@ -26,20 +26,18 @@ _LONGEST_WORD = 10_000
 _LONGEST_STEM = LONGEST_NAME - len(".qrels")
 
 
-def write_evaluations(result: Scores, folder: Path) -> list[Path]:
+def write_evaluations(result: Scores, folder: Path) -> None:
     """Write a result as ``trec_eval -q`` prints it: a file for each model, in a folder for each data set.
 
     The lines of ``all`` at the end are the number of queries and the means over those whose estimate is defined.
     """
-    files = []
     folders = _folders(result, folder)
     table = tidy_table(result)
     for path, rows in table.groupby(table.get(DATASET, pd.Series("", table.index)), sort=False):
         models = rows.get(MODEL, pd.Series("model", rows.index))
         stems = distinct(models.unique(), file_name, _LONGEST_STEM)
         for model, own in rows.groupby(models, sort=False):
-            files.append(_write(folders[str(path)] / f"{stems[str(model)]}.eval", _evaluation_lines(own)))
-    return files
+            _write(folders[str(path)] / f"{stems[str(model)]}.eval", _evaluation_lines(own))
 
 
 def _evaluation_lines(rows: pd.DataFrame) -> Iterator[str]:
@@ -61,7 +59,7 @@ def _line(measure: str, query: str, value: str) -> str:
     return f"{word(measure):<22}\t{query}\t{value}\n"
 
 
-def write_runs(scores: Scores, folder: Path) -> list[Path]:
+def write_runs(scores: Scores, folder: Path) -> None:
     """Write scores as TREC runs and judgments, from which trec_eval computes the same values.
 
     Each data set gets ``runs/`` with a file for each model, and ``qrels.txt``, or ``qrels/`` with a file for each model
@@ -69,7 +67,6 @@ def write_runs(scores: Scores, folder: Path) -> list[Path]:
     score is a document that was not retrieved, an unjudged item is not in the judgments, and positives that were never
     scored are in them as ``not-retrieved``.
     """
-    files = []
     folders = _folders(scores, folder)
     for path, node in nodes_of(scores):
         if "score" not in node or "label" not in node:
@@ -78,8 +75,7 @@ def write_runs(scores: Scores, folder: Path) -> list[Path]:
                 where=f"data set {path!r}" if path else None,
                 received=", ".join(map(str, node.data_vars)),
             )
-        files += _write_data_set(node if QUERY in node.dims else node.expand_dims({QUERY: [ONLY_QUERY]}), folders[path])
-    return files
+        _write_data_set(node if QUERY in node.dims else node.expand_dims({QUERY: [ONLY_QUERY]}), folders[path])
 
 
 def _folders(data: Scores, folder: Path) -> dict[str, Path]:
@@ -90,20 +86,20 @@ def _folders(data: Scores, folder: Path) -> dict[str, Path]:
     return {path: folder / name for path, name in names.items()}
 
 
-def _write_data_set(node: xr.Dataset, place: Path) -> list[Path]:
+def _write_data_set(node: xr.Dataset, place: Path) -> None:
     names = [str(name) for name in node[MODEL].values] if MODEL in node.coords else _numbered(node.sizes[MODEL])
     stems = distinct(names, file_name, _LONGEST_STEM)
     own_lists = MODEL in node["label"].dims
-    files = [] if own_lists else [_write(place / "qrels.txt", _judgment_lines(node, _documents(node)))]
+    if not own_lists:
+        _write(place / "qrels.txt", _judgment_lines(node, _documents(node)))
     for first, block in _blocks_of_models(node):
         for offset in range(block.sizes[MODEL]):
             name = names[first + offset]
             run = block.isel({MODEL: offset})
             documents = _documents(run)
-            files.append(_write(place / "runs" / f"{stems[name]}.run", _run_lines(run, documents, word(name))))
+            _write(place / "runs" / f"{stems[name]}.run", _run_lines(run, documents, word(name)))
             if own_lists:
-                files.append(_write(place / "qrels" / f"{stems[name]}.qrels", _judgment_lines(run, documents)))
-    return files
+                _write(place / "qrels" / f"{stems[name]}.qrels", _judgment_lines(run, documents))
 
 
 def _blocks_of_models(node: xr.Dataset) -> Iterator[tuple[int, xr.Dataset]]:
@@ -182,8 +178,7 @@ def _numbered(size: int) -> list[str]:
     return [str(number) for number in range(1, size + 1)]
 
 
-def _write(path: Path, lines: Iterator[str]) -> Path:
+def _write(path: Path, lines: Iterator[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(lines)
-    return path

@@ -92,6 +92,17 @@ def closest(name: str, names: Iterable[str]) -> str:
     return few(difflib.get_close_matches(name, listed, n=MOST_SUGGESTIONS, cutoff=0.5) or listed)
 
 
+def unknown_column(name: str, columns: Sequence[str], where: object) -> InvalidInputError:
+    """Return the error for a column that a table does not have."""
+    return InvalidInputError(
+        "there is no such column",
+        where=where,
+        received=repr(name),
+        allowed=closest(name, columns),
+        remedy="check the name, or the separator" if len(columns) == 1 else None,
+    )
+
+
 def report(on_progress: OnProgress | None, what: str, done: int, total: int) -> None:
     """Call `on_progress`, if there is one."""
     if on_progress is not None:

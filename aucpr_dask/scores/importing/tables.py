@@ -24,10 +24,10 @@ from aucpr_dask.scores.importing.files import (
     OnProgress,
     Spool,
     Spooled,
-    closest,
     find_files,
     report,
     summarize,
+    unknown_column,
     write_blocks,
 )
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, ArrowTable, Batch, Table, open_table
@@ -227,7 +227,7 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
     others = options.columns
     for name in others:
         if name not in table.columns:
-            raise _unknown_column(name, table.columns, table.path)
+            raise unknown_column(name, table.columns, table.path)
     excluded = set(_matching(options.exclude, table.columns, table.path))
     if options.models is not None:
         models = [name for name in _matching(options.models, table.columns, table.path) if name not in excluded]
@@ -257,19 +257,9 @@ def _matching(names: str | Iterable[str], columns: Sequence[str], where: object)
     for name in [names] if isinstance(names, str) else names:
         matches = [name] if name in columns else fnmatch.filter(columns, name)
         if not matches:
-            raise _unknown_column(name, columns, where)
+            raise unknown_column(name, columns, where)
         found.update(dict.fromkeys(matches))
     return list(found)
-
-
-def _unknown_column(name: str, columns: Sequence[str], where: object) -> InvalidInputError:
-    return InvalidInputError(
-        "there is no such column",
-        where=where,
-        received=repr(name),
-        allowed=closest(name, columns),
-        remedy="check the name, or the separator" if len(columns) == 1 else None,
-    )
 
 
 def _negated(models: Sequence[str], negate: bool | str | Sequence[str]) -> np.ndarray:

@@ -250,6 +250,22 @@ class _Codes(dict[bytes, int]):
         return np.fromiter(map(self.__getitem__, tokens), np.int64, len(tokens))
 
 
+def _sorted_lines(topic: np.ndarray, document: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Sort lines by topic, then by document."""
+    order = np.lexsort((document, topic))
+    return topic[order], document[order], *(column[order] for column in others)
+
+
+def _repeated(what: str, path: Path, lines: np.ndarray, received: str) -> FileFormatError:
+    """Return the error for a document that is on the first two of these lines."""
+    return FileFormatError(
+        what,
+        where=f"{path}, lines {lines[0]} and {lines[1]}",
+        received=received,
+        remedy='remove one, or pass duplicates="first" (--duplicates first) to keep the first',
+    )
+
+
 def _repeats(topic: np.ndarray, document: np.ndarray) -> np.ndarray:
     """Mark, in lines sorted by topic and document, each line of the same two as the one before it."""
     repeated = np.zeros(len(topic), bool)
@@ -295,20 +311,14 @@ def _read_qrels(path: Path, duplicates: str) -> _Judgments:
     for numbers, tokens in _read_lines(path, _QRELS_COLUMNS):
         grades = _grades_of(tokens[3::4], numbers, path)
         parts.append((codes.of(tokens[0::4]), np.array(tokens[2::4]), grades, numbers))
-    topic, document, grade, line = map(np.concatenate, zip(*parts, strict=True))
-    order = np.lexsort((document, topic))
-    topic, document, grade, line = topic[order], document[order], grade[order], line[order]
+    topic, document, grade, line = _sorted_lines(*map(np.concatenate, zip(*parts, strict=True)))
     repeated = _repeats(topic, document)
     differing = np.flatnonzero(repeated[1:] & (grade[1:] != grade[:-1])) + 1
     if differing.size and duplicates == "error":
         second = differing[np.argmin(line[differing])]
-        raise FileFormatError(
-            "a document is judged twice, with different grades",
-            where=f"{path}, lines {line[second - 1]} and {line[second]}",
-            received=f"document {_shown(document[second])} of topic {_shown(list(codes)[topic[second]])}: "
-            f"grades {grade[second - 1]} and {grade[second]}",
-            remedy='remove one, or pass duplicates="first" (--duplicates first) to keep the first',
-        )
+        received = f"document {_shown(document[second])} of topic {_shown(list(codes)[topic[second]])}"
+        received += f": grades {grade[second - 1]} and {grade[second]}"
+        raise _repeated("a document is judged twice, with different grades", path, line[second - 1 :], received)
     topic, document, label = topic[~repeated], document[~repeated], grade[~repeated]
     bounds = np.searchsorted(topic, np.arange(1, len(codes)))
     return _Judgments(
@@ -386,20 +396,15 @@ def _read_run(name: str, path: Path, judgments: _Judgments, duplicates: str, spo
         parts.append((codes.of(tokens[0::6]), np.array(tokens[2::6]), scores, numbers))
     topic, document, score, line = map(np.concatenate, zip(*parts, strict=True))
     topic = _positions(codes, judgments, path)[topic]
-    order = np.lexsort((document, topic))
-    topic, document, score, line = topic[order], document[order], score[order], line[order]
+    topic, document, score, line = _sorted_lines(topic, document, score, line)
     repeated = _repeats(topic, document)
     # Topics that are not in the qrels share one negative code, so their documents may coincide.
     repeated &= topic >= 0
     if repeated.any() and duplicates == "error":
         places = np.flatnonzero(repeated)
         second = places[np.argmin(line[places])]
-        raise FileFormatError(
-            "a document occurs twice in one list",
-            where=f"{path}, lines {line[second - 1]} and {line[second]}",
-            received=f"document {_shown(document[second])} of topic {judgments.topics[topic[second]]!r}",
-            remedy='remove one, or pass duplicates="first" (--duplicates first) to keep the first',
-        )
+        received = f"document {_shown(document[second])} of topic {judgments.topics[topic[second]]!r}"
+        raise _repeated("a document occurs twice in one list", path, line[second - 1 :], received)
     kept = (topic >= 0) & ~repeated
     return _Run(
         name=name,
