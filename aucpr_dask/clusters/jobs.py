@@ -54,7 +54,7 @@ def _refused(cluster: Any) -> set[str]:
 
 
 class _Absences:
-    """Make a cluster forget jobs whose workers have all left, and refused jobs, so that it asks for new ones."""
+    """Make a cluster forget jobs whose workers have all left, and refused jobs, so that it requests new ones."""
 
     def __init__(self, cluster: Any) -> None:
         self._cluster = cluster

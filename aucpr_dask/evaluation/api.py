@@ -320,7 +320,7 @@ def evaluate_dataset(dataset: xr.Dataset, path: str, options: EvaluationOptions)
 def evaluate_part(
     dataset: xr.Dataset, path: str, options: EvaluationOptions, first_resample: int = 0
 ) -> dict[str, xr.Variable]:
-    """Read and evaluate a part of an open store: at once, or chunk after chunk if its items are stored in several."""
+    """Read and evaluate a part of an open store, chunk by chunk if its items are stored in several chunks."""
     chunk = item_chunk(dataset)
     if chunk is None:
         return evaluate_variables(prepare_dataset(dataset.load(), path, options, first_resample))

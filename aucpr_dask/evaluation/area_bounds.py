@@ -55,7 +55,7 @@ def area_bounds(
     over the data, until the bounds are close enough. With ``tolerance=0`` both are the area itself, bit-for-bit
     identical to that of :func:`aucpr_dask.estimate`: items are gathered one range of scores after another.
 
-    Unlike the other functions it computes at once, on Dask's current scheduler or client, because each pass depends on
+    Unlike the other functions, it computes eagerly, on Dask's current scheduler or client, because each pass depends on
     the counts of the one before.
 
     Parameters
@@ -73,7 +73,7 @@ def area_bounds(
     -------
     array of float64, shape (..., 2)
         Lower and upper bound, on the last axis or the dimension ``ci_bound``; an xarray of NumPy arrays for xarray,
-        else a NumPy array. NaN where there is no positive.
+        else a NumPy array. NaN without positives.
 
     Raises
     ------

@@ -31,7 +31,7 @@ MERGED_AT_ONCE = 4
 
 
 def has_chunked_items(array: Any, axis: int = -1) -> bool:
-    """Whether an array is a Dask one whose item axis is in several chunks."""
+    """Return whether the item axis of an array is in several Dask chunks."""
     chunks: tuple[tuple[int, ...], ...] = getattr(array, "chunks", None) or ()
     return bool(chunks) and len(chunks[axis]) > 1
 

@@ -63,7 +63,7 @@ def with_intervals(
 def gather_evidence(
     estimate: xr.Variable, n_positive: xr.Variable, extras: dict[str, xr.Variable], prepared: PreparedDataset
 ) -> Evidence:
-    """Compute what the intervals are made from; `extras` came with the estimates."""
+    """Compute the evidence for the intervals; `extras` came with the estimates."""
     arrays, options = prepared.arrays, prepared.options
     if is_weighted(arrays):
         n_positive = map_rankings(effective_positives, arrays, {}, options=options)
@@ -119,7 +119,7 @@ def _replicates(prepared: PreparedDataset) -> tuple[xr.Variable, xr.Variable | N
 def _evaluate_resamples(
     prepared: PreparedDataset, extras: tuple[str, ...] = (), *, bayesian: bool = False
 ) -> xr.Variable:
-    """Return replicates of every estimator, and of the extras behind them."""
+    """Return replicates of every estimator, and of the extras after them."""
     options, n_resamples = prepared.options, prepared.options.resampling.n_resamples
     first = 0 if bayesian else prepared.first_resample
     return map_rankings(

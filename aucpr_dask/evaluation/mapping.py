@@ -1,4 +1,4 @@
-"""Map a function of NumPy blocks over rankings: at once on NumPy, lazily on Dask, with dimensions on xarray."""
+"""Map a function of NumPy blocks over rankings: eagerly on NumPy, lazily on Dask, with dimensions on xarray."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def compare(
     """Compare models with each other or with baselines, on the same units or items.
 
     Every comparison is paired: it uses the differences of two models on the same queries, data sets or resampled
-    items. The differences asked for are one *family*: adjusted p-values and simultaneous intervals hold for all
+    items. The requested differences are one *family*: adjusted p-values and simultaneous intervals hold for all
     of them together.
 
     Parameters

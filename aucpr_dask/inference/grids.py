@@ -1,4 +1,4 @@
-"""Numbers of pairs of models laid out as (model, other model): at once, or lazily in blocks."""
+"""Results for pairs of models, laid out as (model, other model): eagerly, or lazily in chunks."""
 
 from __future__ import annotations
 

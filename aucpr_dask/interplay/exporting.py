@@ -48,8 +48,8 @@ def export(
         The file to write, or for the formats of TREC the folder.
     format : {"parquet", "csv", "json", "mlflow", "trec_eval", "trec_run"}, optional
         By default, by the suffix of `path`. ``"parquet"``, ``"csv"`` and ``"json"`` (an array of records,
-        undefined numbers as null) are tables as of :func:`to_dataframe`; in CSV, a text that a spreadsheet would run as
-        a formula gets an apostrophe before it. ``"mlflow"`` is JSON of ``metrics`` and ``params``, flat.
+        undefined numbers as null) are tables as from :func:`to_dataframe`; in CSV, text that a spreadsheet would run as
+        a formula is preceded by an apostrophe. ``"mlflow"`` is JSON of ``metrics`` and ``params``, flat.
         ``"trec_eval"`` is a file for each model, as ``trec_eval -q`` prints it; ``"trec_run"`` are runs and judgments.
     tidy : bool
         Of tables: one row for each estimate; or, if False, a column of estimates for each model.

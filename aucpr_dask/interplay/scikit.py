@@ -181,7 +181,7 @@ def from_sklearn(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is asked of every data set."""
+    """The arguments that all data sets share."""
 
     classifiers: dict[str, Any]
     positive: Any

@@ -1,4 +1,4 @@
-"""One frozen record per estimator; documentation, validation and tests are made from them."""
+"""One frozen record per estimator, from which documentation, validation and tests are generated."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One frozen record of options per kind of call: defaults, allowed values and meanings.
 
-Validation, the parameters that a run records, the command line and the reference are made from the fields.
+Validation, the recorded parameters of a run, the command line and the reference are generated from the fields.
 """
 
 from __future__ import annotations

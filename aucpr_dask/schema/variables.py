@@ -20,7 +20,7 @@ class VariableSpec:
     """Name, shapes, types and meaning of a variable."""
 
     name: str
-    dims: tuple[tuple[str, ...], ...]  # one per layout; in a result, "..." means model and query, as far as present
+    dims: tuple[tuple[str, ...], ...]  # one per layout; in a result, "..." means model and query, if present
     kinds: str  # of NumPy dtypes
     description: str  # one sentence, written to `attrs`
     required: bool = False

@@ -19,7 +19,7 @@ DERIVED = ("n_missing", "digest")  # from the other variables
 
 @dataclass(frozen=True)
 class _Values:
-    """The values of a variable: model and query, as far as it has them, are the first axes, and items the last."""
+    """The values of a variable: model and query, if present, are the first axes, and items the last."""
 
     lead: tuple[str, ...]
     is_along_items: bool

@@ -118,7 +118,7 @@ def described_variable(variable: xr.Variable, lengths: Mapping[str, int], **enco
 
 
 def chunks_of(variable: xr.Variable, lengths: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the lengths of a variable's chunks: those given, as far as it reaches; whole along other dimensions."""
+    """Return the lengths of a variable's chunks: at most those given; whole along other dimensions."""
     return tuple(max(1, min(lengths.get(str(dim), size), size)) for dim, size in variable.sizes.items())
 
 

@@ -1,7 +1,7 @@
 """Zarr stores whose root document is written last, so that an unfinished one never opens.
 
 A store is built from a *template*: a Dataset or DataTree whose large variables are described but not yet computed.
-Everything except the root metadata document is written at once. Chunks follow, from any process;
+Everything except the root metadata document is written immediately. Chunks follow, from any process;
 :meth:`PendingStore.commit` writes the root document, and only then does the store open.
 """
 
@@ -92,7 +92,7 @@ def open_array(backend: Store, path: str, name: str) -> zarr.Array[Any]:
 
 
 def open_arrays(backend: Store, path: str, names: Iterable[str]) -> dict[str, zarr.AsyncArray[Any]]:
-    """Open several arrays of a data set of a store, finished or not, at once."""
+    """Open several arrays of a data set of a store, finished or not, concurrently."""
     mode: Any = "r" if backend.read_only else "r+"
 
     async def opened() -> list[zarr.AsyncArray[Any]]:
@@ -147,7 +147,7 @@ def make_room(url: str, *, overwrite: bool) -> None:
 
 
 def write_documents(backend: Store, documents: Mapping[str, Buffer]) -> None:
-    """Write the documents that :func:`laid_out` returns, all at once."""
+    """Write the documents that :func:`laid_out` returns, concurrently."""
 
     async def write_all() -> None:
         await asyncio.gather(*(backend.set(key, value) for key, value in documents.items()))

@@ -1,4 +1,4 @@
-"""Which of the compiled entry points serves which ranking.
+"""Choose a compiled entry point for each ranking.
 
 Short rankings go through one compiled loop. Long ones come one by one, to use NumPy's vectorised sort: if positives are
 few, only they are sorted, otherwise both classes separately. Each entry point is compiled, or loaded from the cache,

@@ -64,7 +64,7 @@ def groups_of_keys(keys, positive_weight, negative_weight, all_groups, groups):
     end = keys.size
     while end > first:
         start = max(first, end - SEGMENT)
-        for j in range(end - start):  # weights lie far apart: fetched together, many are on their way at once
+        for j in range(end - start):  # weights are far apart in memory: fetched together, their latencies overlap
             key = keys[start + j]
             # Both are loaded, and one is set to 0: without branches, random labels cost nothing.
             positive, negative = positive_weight[key & PLACE], negative_weight[key & PLACE]

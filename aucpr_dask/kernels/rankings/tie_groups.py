@@ -104,7 +104,7 @@ def groups_by_gaps(positive, other, has_both, table, groups, may_refuse):
 
 @helper
 def buckets_for(n_values):
-    """Return the number of buckets for so many distinct scores of positives; not decreasing in it."""
+    """Return the number of buckets for this many distinct scores of positives; nondecreasing."""
     return min(BUCKETS_PER_POSITIVE * n_values, max(2 * n_values, TABLE_BUCKETS))
 
 

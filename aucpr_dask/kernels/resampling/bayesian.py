@@ -16,7 +16,7 @@ CACHE = Cache(__name__)
 
 @CACHE.kernel(types.void(U8, I8, row_of(I8), row_of(I8), F8[:, ::1]))
 def draw_weights(key, first, size, stratum, weight):
-    """Fill the lanes of every unit with its Dirichlet weight in resamples `first`, `first` + 1, ...; strata apart."""
+    """Fill the lanes of every unit with its Dirichlet weight in resamples from `first` on; strata separately."""
     words = np.empty(WORDS, np.uint32)
     start = 0
     for s in range(size.size):

@@ -14,7 +14,7 @@ from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, TARGETS_TYPE, ro
 
 CACHE = Cache(__name__)
 
-TILE = 32  # steps whose sums stand in a core's own cache
+TILE = 32  # steps whose sums fit a core's cache
 
 
 @helper

@@ -82,7 +82,7 @@ def turn_bytes(rows, turned):
 
 @CACHE.kernel(types.void(U8, I8, row_of(I8), row_of(I8), U1[:, ::1]))
 def draw_counts(key, first, size, stratum, count):
-    """Fill the lanes of every unit with how often resamples `first`, `first` + 1, ... draw it; strata apart."""
+    """Fill the lanes of every unit with how often resamples `first`, `first` + 1, ... draw it; strata separately."""
     words = np.empty(WORDS, np.uint32)
     turned = np.empty(8 * TURNED, np.uint64)
     lanes = count.view(np.uint64)

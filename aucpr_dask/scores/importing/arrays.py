@@ -525,7 +525,7 @@ def import_xarray(
     rename : mapping, optional
         From the names of variables and dimensions in the file to those of the contract.
     engine : str, optional
-        How xarray opens the file; by default zarr, h5netcdf or scipy (netCDF 3), by what the file is.
+        How xarray opens the file; by default zarr, h5netcdf or scipy (netCDF 3), depending on the file.
     overwrite : bool
         Whether to replace a store at `url`.
     on_progress : callable, optional

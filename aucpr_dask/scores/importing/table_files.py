@@ -197,7 +197,7 @@ class ArrowTable:
         return cls(Path(name), table.schema, lambda columns, size: table.select(columns).to_batches(max_chunksize=size))
 
     def batches(self, columns: Sequence[str]) -> Iterator[ArrowBatch]:
-        """Yield the rows, some at a time; only `columns` may be asked of them."""
+        """Yield the rows, some at a time, with these columns."""
         first = 0
         for batch in self._read(list(columns), max(1, BATCH_CELLS // max(1, len(columns)))):
             yield ArrowBatch(self.path, first, batch)
