@@ -347,5 +347,7 @@ def _ranges(bins: Bins) -> Iterator[tuple[int, int]]:
 
 def _computed(*lazy: Any) -> tuple[Any, ...]:
     """Compute without Dask's warning about large graphs: millions of bins make one."""
+    import distributed  # noqa: F401  # adds its defaults, which leaving the context would otherwise remove
+
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GiB"}):
         return dask.compute(*lazy)  # type: ignore[no-any-return]
