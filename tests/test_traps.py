@@ -52,6 +52,13 @@ def test_evaluating_does_not_import_distributed() -> None:
     assert python(code) == "True False"
 
 
+def test_bounds_leave_the_configuration_of_dask_whole() -> None:
+    code = "import dask, numpy as np, aucpr_dask as ap; y = np.arange(40) % 3 == 0; "
+    code += "[ap.area_bounds(np.sin(np.arange(40.0)), y, 1e-3) for _ in range(2)]; "
+    code += "print(dask.config.get('distributed.comm.timeouts.connect'))"
+    assert python(code).endswith("s")
+
+
 @cache
 def imports_of(path: Path, *, nested: bool) -> list[str]:
     """Return the modules that a file imports, at its top or anywhere, without those for type checkers only."""

@@ -345,5 +345,7 @@ def _ranges(bins: Bins) -> Iterator[tuple[int, int]]:
 
 def _computed(*lazy: Any) -> tuple[Any, ...]:
     """Compute without Dask's warning about large graphs, which millions of bins cause."""
+    import distributed  # noqa: F401  # adds its defaults, which leaving the context would otherwise remove
+
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GiB"}):
         return dask.compute(*lazy)  # type: ignore[no-any-return]

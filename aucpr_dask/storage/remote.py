@@ -173,36 +173,54 @@ def _parts_of(url: str, name: str, client: Any) -> Iterator[bytes]:
             yield part
 
 
-def _explaining(doing: str, method: str, *, is_repeated: bool = False) -> Any:
+def _explaining(doing: str, method: str, repeats: Callable[[Exception], bool]) -> Any:
     """Return a method of :class:`RemoteStore` that calls the store's own, and explains its failures."""
 
     async def call(self: RemoteStore, *arguments: Any, **options: Any) -> Any:
-        own = partial(getattr(self._store, method), *arguments, **options)
         with explained(f"the store cannot be {doing}", self._url):
-            return await (_persistently(own) if is_repeated else own())
+            return await _persistently(partial(getattr(self._store, method), *arguments, **options), repeats)
 
     return call
 
 
 def _explaining_list(method: str) -> Any:
     async def keys(self: RemoteStore, *arguments: str, **options: str) -> AsyncIterator[str]:
+        async def listed() -> list[str]:  # as a whole: half a list cannot be continued
+            return [key async for key in getattr(self._store, method)(*arguments, **options)]
+
         with explained("the store cannot be listed", self._url):
-            async for key in getattr(self._store, method)(*arguments, **options):
-                yield key
+            found = await _persistently(listed, _is_cut_off)
+        for key in found:
+            yield key
 
     return keys
 
 
-async def _persistently(remove: Callable[[], Awaitable[None]]) -> None:
-    """Remove something, and try again if that fails: clients do not, because S3 removes by POST."""
+async def _persistently(ask: Callable[[], Awaitable[Any]], repeats: Callable[[Exception], bool]) -> Any:
+    """Try again after the failures that clients do not repeat themselves."""
     for pause in (0.1, 0.4, 1.6):
         try:
-            return await remove()
+            return await ask()
         except FileNotFoundError:
             raise
-        except Exception:
+        except Exception as error:
+            if not repeats(error):
+                raise
             await asyncio.sleep(pause)
-    await remove()
+    return await ask()
+
+
+def _never(error: Exception) -> bool:
+    return False
+
+
+def _always(error: Exception) -> bool:  # for removals, which clients do not repeat because S3 removes by POST
+    return True
+
+
+def _is_cut_off(error: Exception) -> bool:
+    """Whether the connection broke inside the answer: obstore repeats only requests without one."""
+    return "response body" in str(error)
 
 
 class RemoteStore(Store):
@@ -245,15 +263,15 @@ class RemoteStore(Store):
         """Whether keys can be listed: web servers have no list that programs can rely on."""
         return scheme_of(self._url) not in WEB
 
-    get = _explaining("read", "get")
-    get_partial_values = _explaining("read", "get_partial_values")
-    exists = _explaining("read", "exists")
-    set = _explaining("written", "set")
-    set_if_not_exists = _explaining("written", "set_if_not_exists")
-    delete = _explaining("written", "delete", is_repeated=True)
-    delete_dir = _explaining("written", "delete_dir", is_repeated=True)
-    clear = _explaining("written", "clear", is_repeated=True)
-    is_empty = _explaining("listed", "is_empty")
+    get = _explaining("read", "get", _is_cut_off)
+    get_partial_values = _explaining("read", "get_partial_values", _is_cut_off)
+    exists = _explaining("read", "exists", _is_cut_off)
+    set = _explaining("written", "set", _never)
+    set_if_not_exists = _explaining("written", "set_if_not_exists", _never)
+    delete = _explaining("written", "delete", _always)
+    delete_dir = _explaining("written", "delete_dir", _always)
+    clear = _explaining("written", "clear", _always)
+    is_empty = _explaining("listed", "is_empty", _is_cut_off)
     list = _explaining_list("list")
     list_prefix = _explaining_list("list_prefix")
     list_dir = _explaining_list("list_dir")
