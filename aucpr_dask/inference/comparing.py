@@ -107,7 +107,7 @@ def compare(
     InvalidInputError
         If an option is not allowed, or the data lack what the method needs.
     AlignmentError
-        If some models lack units, or labels are duplicated.
+        If some models lack units, or labels appear twice.
 
     References
     ----------

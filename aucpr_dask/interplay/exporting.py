@@ -139,7 +139,7 @@ def _refuse_existing(place: Path, *, overwrite: bool) -> None:
 
 
 def _written_whole(write: Callable[[Path], object], place: Path, *, is_folder: bool) -> None:
-    """Write to a temporary place next to it, and move the complete file or folder there."""
+    """Write next to the place, and move there what is complete."""
     partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
     try:
         if is_folder:
