@@ -56,13 +56,13 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
 
         from aucpr_dask.demo import CLEF
         from aucpr_dask.view.summary import rank_models
-        from aucpr_dask.view.tables import leaders_view, ranking_view
+        from aucpr_dask.view.tables import ranking_view
 
         rankings = sorted(rank_models(evaluated), key=lambda ranking: ranking.data_set != CLEF)
         output.show(
-            ranking_view(rankings[0], output.width, ascii_only=output.ascii_only),
+            ranking_view(rankings[:1], output.width, ascii_only=output.ascii_only),
             "",
-            leaders_view(rankings[1:], output.width, top=TOP_OF_TABLES, ascii_only=output.ascii_only),
+            ranking_view(rankings[1:], output.width, top=TOP_OF_TABLES, ascii_only=output.ascii_only),
             "",
         )
         show_warnings(output, evaluated, str(result))

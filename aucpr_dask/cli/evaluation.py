@@ -207,13 +207,11 @@ def show_rankings(
 
 def show_warnings(output: Output, result: Scores, url: str) -> None:
     """Show the flags that were raised in one line."""
-    from aucpr_dask.storage.stores import nodes_of
-    from aucpr_dask.view.summary import summarize_flags
+    from aucpr_dask.view.summary import flags_in_words
 
-    flags = summarize_flags(nodes_of(result))
+    flags = flags_in_words(result)
     if flags:
-        counts = ", ".join(f"{flag.flag.replace('_', ' ')} {flag.count:,}" for flag in flags)
-        output.show(f"flagged rankings: {counts}")
+        output.show(flags)
         output.show(f"which ones: aucpr-dask info {url}", fold=False)
 
 

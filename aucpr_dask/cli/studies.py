@@ -103,24 +103,19 @@ def _show(output: Output, found: xr.Dataset, estimator: str) -> None:
     """Show bias and coverage of one estimator, a line for each cell."""
     from aucpr_dask.view.tables import Column, fitted_table
 
-    methods = [str(name) for name in found["method"].values]
-    columns = [Column("scenario", name=True), *(Column(name, right=True) for name in ("items", "share", "bias"))]
-    columns += [Column(name, right=True, name=True) for name in methods]
-    rows = []
-    for cell in _cells(found):
-        shares = [cell["coverage"][name] for name in methods]
-        rows.append(
-            [
-                str(cell["scenario"]),
-                f"{cell['n_items']:,}",
-                f"{cell['prevalence']:g}",
-                f"{cell['bias_ratio'] - 1:+.1%}",
-                *("" if share is None else f"{share:.3f}" for share in shares),
-            ]
-        )
+    cells = _cells(found)
+    columns = [
+        Column("scenario", [str(cell["scenario"]) for cell in cells], name=True),
+        Column("items", [f"{cell['n_items']:,}" for cell in cells], right=True),
+        Column("share", [f"{cell['prevalence']:g}" for cell in cells], right=True),
+        Column("bias", [f"{cell['bias_ratio'] - 1:+.1%}" for cell in cells], right=True),
+    ]
+    for method in map(str, found["method"].values):
+        shares = [cell["coverage"][method] for cell in cells]
+        columns.append(Column(method, ["" if share is None else f"{share:.3f}" for share in shares], True, True))
     n, level = found.attrs["n_simulations"], found.attrs["level"]
     output.show(f"{estimator}: bias, and coverage of {level:.0%} intervals, over {n:,} simulations")
-    output.show(fitted_table(columns, rows, output.width), "")
+    output.show(fitted_table(columns, output.width), "")
 
 
 def _cells(found: xr.Dataset) -> list[dict[str, Any]]:

@@ -113,19 +113,7 @@ class ResultSummary:
 
 
 def rank_models(result: Scores, estimator: str | None = None) -> list[Ranking]:
-    """Rank the models of each data set by the first (or the named) estimator; means over queries where there are any.
-
-    Examples
-    --------
-    >>> import numpy as np, xarray as xr
-    >>> from aucpr_dask import evaluate
-    >>> scores = xr.Dataset(
-    ...     {"score": (("model", "item"), [[0.9, 0.8, 0.1], [0.9, 0.1, 0.8]]), "label": ("item", [1, 0, 1])},
-    ...     coords={"model": ["a", "b"]},
-    ... )
-    >>> [(model.rank, model.model) for model in rank_models(evaluate(scores))[0].models]
-    [(1, 'b'), (2, 'a')]
-    """
+    """Rank the models of each data set by the named estimator or the first, with means over any queries."""
     from aucpr_dask.inference import aggregate
 
     queries = {path: dataset.sizes.get(QUERY) for path, dataset in nodes_of(result)}
@@ -135,26 +123,28 @@ def rank_models(result: Scores, estimator: str | None = None) -> list[Ranking]:
 
 
 def _rank(path: str, means: xr.Dataset, estimator: str | None, n_queries: int | None, method: str | None) -> Ranking:
-    name = str(means[ESTIMATOR].values[0]) if estimator is None else estimator
-    if name not in means[ESTIMATOR].values:
+    names = [str(name) for name in means[ESTIMATOR].values]
+    name = names[0] if estimator is None else estimator
+    if name not in names:
         raise InvalidInputError(
             "this estimator is not in the result",
             where=path or None,
             received=repr(name),
-            allowed=", ".join(map(str, means[ESTIMATOR].values)),
+            allowed=", ".join(names),
             remedy=f"evaluate again with --estimator {name}" if name in ESTIMATORS else None,
         )
     means = means.sel({ESTIMATOR: name})
     estimate = np.atleast_1d(means["estimate"].values)
-    lower, upper = (
-        np.moveaxis(np.atleast_2d(means["interval"].values), -1, 0)
-        if "interval" in means
-        else np.full((2, estimate.size), np.nan)
-    )
-    counts = np.broadcast_to(means["n_queries"].values, estimate.shape) if n_queries is not None else None
-    names = model_names(means)
+    bounds = np.full((estimate.size, 2), np.nan)
+    if "interval" in means:
+        bounds = np.atleast_2d(means["interval"].values)
+    lower, upper = bounds.T.tolist()
+    counts: list[int | None] = [None] * estimate.size
+    if n_queries is not None:
+        counts = np.broadcast_to(means["n_queries"].values, estimate.shape).astype(int).tolist()
+    models = _names(means)
     defined = np.isfinite(estimate)
-    best_first = np.lexsort((np.arange(estimate.size), -np.where(defined, estimate, -np.inf)))
+    best_first = np.argsort(-np.where(defined, estimate, -np.inf), kind="stable")
     return Ranking(
         data_set=path,
         estimator=name,
@@ -162,25 +152,14 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, n_queries: int | 
         level=float(means["level"]) if "level" in means.coords else None,
         n_queries=n_queries,
         models=tuple(
-            RankedModel(
-                rank=rank if defined[i] else None,
-                model=names[i],
-                estimate=float(estimate[i]),
-                lower=float(lower[i]),
-                upper=float(upper[i]),
-                n_queries=int(counts[i]) if counts is not None else None,
-            )
+            RankedModel(rank if defined[i] else None, models[i], float(estimate[i]), lower[i], upper[i], counts[i])
             for rank, i in enumerate(best_first, start=1)
         ),
     )
 
 
-def model_names(dataset: xr.Dataset) -> list[str]:
-    """Return the names of the models; where they have none, their numbers."""
-    return _names(dataset, MODEL)
-
-
-def _names(dataset: xr.Dataset, dim: str) -> list[str]:
+def _names(dataset: xr.Dataset, dim: str = MODEL) -> list[str]:
+    """Return the labels along a dimension; numbers where there are none."""
     if dim in dataset.indexes:
         return [str(name) for name in dataset.indexes[dim]]
     return [f"{dim} {number}" for number in range(dataset.sizes.get(dim, 1))]
@@ -274,7 +253,7 @@ def _missing(nodes: dict[str, xr.Dataset], counts: dict[str, xr.Dataset]) -> lis
         n_items = int((label != PADDING).sum()) if label is not None and MODEL not in label.dims else None
         found += [
             MissingScores(path, name, int(n), int(n) / n_items if n_items else None)
-            for name, n in zip(model_names(dataset), per_model.values, strict=True)
+            for name, n in zip(_names(dataset), per_model.values, strict=True)
             if n
         ]
     return sorted(found, key=lambda one: (-(one.share or 0.0), -one.n_missing))
@@ -299,9 +278,16 @@ def summarize_flags(nodes: Iterable[tuple[str, xr.Dataset]]) -> tuple[FlagSummar
     return tuple(summaries)
 
 
+def flags_in_words(result: Scores) -> str:
+    """Return in one line how often each flag was raised; nothing if none was."""
+    flags = summarize_flags(nodes_of(result))
+    counts = ", ".join(f"{flag.flag.replace('_', ' ')} {flag.count:,}" for flag in flags)
+    return f"flagged rankings: {counts}" if flags else ""
+
+
 def _places(path: str, mask: np.ndarray, dataset: xr.Dataset) -> list[tuple[int, str]]:
     """Return (rankings, name) of each place where `mask` (model, query) is true."""
-    models = model_names(dataset)
+    models = _names(dataset)
     queries = _names(dataset, QUERY) if QUERY in dataset.sizes else None
     start = f"{path}: " if path else ""
     if mask.all() and mask.size > 1:
@@ -337,13 +323,7 @@ def _level_and_method(result: Scores) -> tuple[float, str | None]:
 
 
 def plain(value: Any) -> Any:
-    """Turn records, NumPy numbers and NaN into what strict JSON can hold; NaN and infinities become None.
-
-    Examples
-    --------
-    >>> plain({"area": float("nan"), "names": ("a", "b")})
-    {'area': None, 'names': ['a', 'b']}
-    """
+    """Turn records, NumPy numbers and NaN into what strict JSON can hold; NaN and infinities become None."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return plain({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
     if isinstance(value, dict):

@@ -116,13 +116,7 @@ def label_rows(ax: Axes, names: Sequence[str], longest: int = LONGEST_NAME) -> N
 
 
 def distinct_names(names: Sequence[str], longest: int) -> list[str]:
-    """Shorten names such that those that differ still do: cut in the middle, or where they are alike.
-
-    Examples
-    --------
-    >>> distinct_names(["june_run_1_of_the_team", "june_run_2_of_the_team"], 12)
-    ['june_run_1…_team', 'june_run_2…_team']
-    """
+    """Shorten names such that those that differ still do: cut in the middle, or where they are alike."""
     n_different = len(set(names))
     for width in (longest, longest + 4, longest + 8):
         for head in (width // 2, width // 3, 2 * width // 3, 2, width - 3):
@@ -165,22 +159,10 @@ def as_label(name: str) -> str:
 
 
 def words(name: str) -> str:
-    """Return the name of an estimator or a method as words.
-
-    Examples
-    --------
-    >>> words("average_precision")
-    'average precision'
-    """
+    """Return the name of an estimator or a method as words."""
     return name.replace("_", " ")
 
 
 def percent(level: float) -> str:
-    """Return a level as people write it.
-
-    Examples
-    --------
-    >>> percent(0.95)
-    '95 %'
-    """
+    """Return a level as people write it."""
     return f"{100 * level:g} %"

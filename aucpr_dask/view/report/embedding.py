@@ -33,13 +33,7 @@ class Blocks:
 
 
 def inert_json(document: Any) -> str:
-    r"""Return JSON that no HTML parser takes for anything else.
-
-    Examples
-    --------
-    >>> inert_json({"name": "</script><b>"})
-    '{"name":"\\u003c/script\\u003e\\u003cb\\u003e"}'
-    """
+    r"""Return JSON that no HTML parser takes for anything else."""
     text = json.dumps(plain(document), allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
