@@ -146,7 +146,7 @@ def test_names_are_inert_in_the_source(tmp_path: Path) -> None:
     result = of_queries(len(NASTY), 3, names=NASTY)
     page = written(result.assign_coords(query=NASTY[:3]), tmp_path, title=NASTY[0])
     assert not [attrs for tag, attrs in page.tags if tag == "img" or "onerror" in attrs]
-    assert len(page.scripts) == 5 + len([1 for tag, attrs in page.tags if str(attrs.get("id")).startswith("block-")])
+    assert len(page.scripts) == 5 + len([1 for tag, attrs in page.tags if str(attrs.get("id")).startswith("payload-")])
     shown = page.data["names"][0]
     assert shown[:2] == NASTY[:2]
     assert shown[3] == r"a\x1b[31mred\u202e"

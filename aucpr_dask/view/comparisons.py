@@ -13,12 +13,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from aucpr_dask.schema.variables import BOUND, MODEL
+from aucpr_dask.scores.importing.files import count
 from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.view.tables import (
     Column,
     attributes_view,
     bounds,
-    counted,
     fitted_table,
     more,
     number,
@@ -220,9 +220,9 @@ def comparison_view(comparison: Comparison, width: int, *, top: int | None = TOP
     adjust = str(facts["adjust"]).replace("_", " ")
     alpha = percent(1 - float(facts["level"]))
     together = "not adjusted" if adjust == "none" else f"adjusted for all pairs: {adjust}"
-    separable = f"{comparison.n_separable:,} of {counted(int(facts['family_size']), 'pair')}"
+    separable = f"{comparison.n_separable:,} of {count(int(facts['family_size']), 'pair')}"
     if comparison.n_separable_neighbours is not None:
-        pairs = counted(len(comparison.models) - 1, "pair")
+        pairs = count(len(comparison.models) - 1, "pair")
         separable += f", {comparison.n_separable_neighbours:,} of {pairs} of neighbours"
     notes = [Text(f"significant at {alpha} ({together}): {separable}", style="bold")]
     if "equivalence" in facts:
@@ -300,7 +300,7 @@ def ranks_view(ranks: Ranks, width: int, *, top: int | None = TOP) -> Group:
         Column("best", [f"{model.probability_best:.1%}" for model in shown], right=True),
         Column("groups", [_span(model.groups) for model in shown]),
     ]
-    groups = f"{counted(int(ranks.facts['n_groups']), 'group')} of indistinguishable models"
+    groups = f"{count(int(ranks.facts['n_groups']), 'group')} of indistinguishable models"
     return Group(
         _headline(ranks),
         fitted_table(columns, width),

@@ -22,7 +22,6 @@ from aucpr_dask.view.tables import (
     TOP_OF_ONE,
     about,
     bounds,
-    counted,
     interval_header,
     more,
     number,
@@ -82,7 +81,7 @@ def _headline(data: Scores) -> str:
     nodes = [node for _, node in nodes_of(data)]
     kinds = {"rank": "ranks", "difference": "comparison", "estimate": "result", "score": "scores"}
     kind = next((kind for name, kind in kinds.items() if nodes and all(name in node for node in nodes)), "data")
-    sizes = [counted(len(nodes), "data set")] if isinstance(data, xr.DataTree) else []
+    sizes = [count(len(nodes), "data set")] if isinstance(data, xr.DataTree) else []
     for dim in (MODEL, QUERY, ITEM, FOLD):
         found = {node.sizes[dim] for node in nodes if dim in node.sizes}
         if found:

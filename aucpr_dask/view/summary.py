@@ -314,6 +314,11 @@ def _common_attrs(result: Scores, nodes: dict[str, xr.Dataset]) -> dict[str, Any
     return {str(name): value for name, value in (dict(result.attrs) | shared).items()}
 
 
+def level_of(node: xr.Dataset) -> float:
+    """Return the level of the intervals of a result, a comparison or a study."""
+    return float(node.coords.get("level", node.attrs.get("level", 0.95)))
+
+
 def _level_and_method(result: Scores) -> tuple[float, str | None]:
     """Return the level and the first method of the intervals that a result holds."""
     for _, dataset in nodes_of(result):

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aucpr_dask.errors import printable
+from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.summary import (
     DataSetSize,
     FlagSummary,
@@ -100,14 +101,9 @@ def fitted_table(columns: Sequence[Column], width: int) -> Table:
     return table
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def more(number: int, noun: str) -> list[Text]:
     """Return the line that counts what a table leaves out, if anything."""
-    return [Text(f"and {counted(number, f'more {noun}')}", style="dim")] if number > 0 else []
+    return [Text(f"and {count(number, f'more {noun}')}", style="dim")] if number > 0 else []
 
 
 def titled(title: str, about: str) -> Text:
@@ -151,7 +147,7 @@ def about(ranking: Ranking) -> str:
     """Return what the areas and intervals of a ranking are."""
     parts = [ranking.estimator.replace("_", " ")]
     if ranking.n_queries is not None:
-        parts.append(f"mean of {ranking.n_queries:,} {'query' if ranking.n_queries == 1 else 'queries'}")
+        parts.append(f"mean of {count(ranking.n_queries, 'query', 'queries')}")
     if ranking.interval is not None:
         parts.append(f"{ranking.interval.replace('_', ' ')} interval")
     return ", ".join(parts)
@@ -170,7 +166,7 @@ def ranking_view(rankings: Sequence[Ranking], width: int, *, top: int | None = N
     if len(rankings) > 1:
         sizes = sorted({len(ranking.models) for ranking in rankings})
         of = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
-        title = Text(f"{counted(len(rankings), 'data set')}, best {top or ''} of {of} models", style="bold")
+        title = Text(f"{count(len(rankings), 'data set')}, best {top or ''} of {of} models", style="bold")
         title.append(f"  {about(first)}", style="not bold")
         names = [
             one.data_set if i == 0 else ""
@@ -233,7 +229,7 @@ def result_view(summary: ResultSummary, width: int, *, top: int | None = None, a
 
 
 def _headline(kind: str, summary: ScoresSummary | ResultSummary) -> Text:
-    counts = f"{counted(len(summary.data_sets), 'data set')}, {counted(summary.n_rankings, 'ranking')}"
+    counts = f"{count(len(summary.data_sets), 'data set')}, {count(summary.n_rankings, 'ranking')}"
     return Text(f"{kind} {summary.url}", style="bold").append(f"\n{counts}", style="not bold")
 
 
@@ -299,7 +295,7 @@ def _warnings(flags: Sequence[FlagSummary], width: int) -> list[RenderableType]:
         places = "; ".join(shorten(place, min(WIDEST_PLACE, width - 2)) for place in flag.places)
         hidden = f"; and {flag.more_places:,} more" if flag.more_places else ""
         parts += [
-            title.append(f": {flag.count:,} of {counted(flag.of, 'ranking')}", style="default"),
+            title.append(f": {flag.count:,} of {count(flag.of, 'ranking')}", style="default"),
             Padding(Text(flag.description, style="dim"), (0, 0, 0, 2), expand=False),
             Padding(Text(places + hidden), (0, 0, 0, 2), expand=False),
         ]

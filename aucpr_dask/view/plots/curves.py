@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,12 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MultipleLocator
 from numpy.typing import NDArray
 
-from aucpr_dask.curves.api import curve
+from aucpr_dask.curves.api import arguments_of, curve
 from aucpr_dask.curves.bands import curve_bands
 from aucpr_dask.curves.points import ACHIEVABLE, PRECISION_RECALL, ROC
 from aucpr_dask.curves.references import unachievable_precision
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.alignment import score_inputs
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.variables import BOUND, ITEM, MODEL
@@ -50,25 +50,21 @@ Floats = NDArray[np.float64]
 
 
 class _Subject(NamedTuple):
-    """One data set, at one query: arrays by role, names, and how labels and missing scores are read."""
+    """One data set, at one query, and how its labels and missing scores are read."""
 
     path: str
     node: xr.Dataset
-    inputs: dict[str, Any]
     options: dict[str, Any]
     query: Any
 
-    def of(self, positions: Any) -> dict[str, Any]:
-        """Return the arguments of `curve` for some of the models."""
-        part = {
-            name: array.isel({MODEL: positions}) if MODEL in array.dims else array
-            for name, array in self.inputs.items()
-        }
-        return {"label": None} | {name: array.compute() for name, array in part.items()} | self.options
+    def of(self, models: Sequence[int] | None = None) -> dict[str, Any]:
+        """Return the arguments of `curve` for all models, lazy if the scores are, or in memory for some."""
+        positive_from = self.options["positive_from"]
+        return arguments_of(self.node, models, path=self.path, positive_from=positive_from) | self.options
 
-    def of_all(self) -> dict[str, Any]:
-        """Return the arguments of `curve` for all models, lazy if the scores are."""
-        return {"label": None} | self.inputs | self.options
+    def name(self, position: int) -> str:
+        """Return the name of a model."""
+        return names_of(self.node)[position]
 
 
 @styled
@@ -144,7 +140,7 @@ def precision_recall(
     for line, position in enumerate(named):
         arguments = subject.of([position]) | options
         grid = _recalls_of(arguments)
-        _draw_line(ax, grid, _values(arguments, PRECISION_RECALL, grid), line, names_of(subject.node)[position])
+        _draw_line(ax, grid, _values(arguments, PRECISION_RECALL, grid), line, subject.name(position))
     _finish(ax, "recall", "precision", subject, named, model)
     return ax
 
@@ -191,7 +187,7 @@ def achievable(
     for line, position in enumerate(named):
         arguments = subject.of([position]) | {"prevalence": prevalence}
         grid = _recalls_of(arguments)
-        colour, name = COLOURS[line], as_label(names_of(subject.node)[position])
+        colour, name = COLOURS[line], as_label(subject.name(position))
         ax.plot(grid, _values(arguments, PRECISION_RECALL, grid), color=GREY, linewidth=0.9, label=f"{name}, curve")
         hull = _values(arguments, ACHIEVABLE, grid)
         ax.plot(grid, hull, color=colour, linestyle=SEQUENCE[line], label=f"{name}, achievable")
@@ -250,7 +246,7 @@ def roc(
     for line, position in enumerate(named):
         points = curve(**subject.of([position]), kind=ROC).isel({MODEL: 0})
         rates = points["false_positive_rate"].values, points["recall"].values
-        _draw_line(ax, *rates, line, names_of(subject.node)[position])
+        _draw_line(ax, *rates, line, subject.name(position))
     _finish(ax, "false positive rate", "recall (true positive rate)", subject, named, model)
     return ax
 
@@ -258,12 +254,9 @@ def roc(
 def _subject(scores: Scores, plot: str, dataset: str | None, query: Any, reading: dict[str, Any]) -> _Subject:
     path, node = one_node(scores, SCORES, plot, dataset)
     node = at_query(node, query, plot)
-    inputs = score_inputs(node, reading["positive_from"], path)
-    inputs.pop("tie_order", None)
-    if MODEL not in inputs["score"].dims:
-        inputs["score"] = inputs["score"].expand_dims(MODEL)
+    if MODEL not in node["score"].dims:
         node = node.assign(score=node["score"].expand_dims(MODEL))
-    return _Subject(path, node, inputs, reading, query)
+    return _Subject(path, node, reading, query)
 
 
 def _named(subject: _Subject, model: Models | None, top: int, by: str = "average_precision") -> list[int]:
@@ -273,32 +266,26 @@ def _named(subject: _Subject, model: Models | None, top: int, by: str = "average
         named = positions_of(subject.node, model)
         if len(named) > MOST_NAMED:
             raise InvalidInputError(
-                "too many curves to tell apart", received=f"{len(named)} models", allowed=f"up to {MOST_NAMED}"
+                "too many curves to distinguish", received=f"{len(named)} models", allowed=f"up to {MOST_NAMED}"
             )
         return named
     top = checked_top(top, 0, MOST_NAMED)
     if n_models == 1:
         return [0]
-    areas = estimate(**subject.of_all(), estimator=by)
+    areas = estimate(**subject.of(), estimator=by)
     best: list[int] = best_first(areas.compute())[:top].tolist()
     return best
 
 
-def _is_positive(subject: _Subject) -> xr.DataArray:
-    label: xr.DataArray = subject.inputs["label"]
-    return label >= (subject.options["positive_from"] or 1)
-
-
 def _prevalence_of(subject: _Subject, prevalence: float | None) -> float | None:
     """Return the prevalence behind precision, if it is one for all models."""
-    if prevalence is not None:
+    given = subject.of()
+    label = given["label"]
+    if prevalence is not None or label is None or MODEL in label.dims or "weight" in given:
         return prevalence
-    if "label" not in subject.inputs or {MODEL} & set(subject.inputs["label"].dims) or "weight" in subject.inputs:
-        return None
-    lowest = 0 if subject.options["unjudged"] == "drop" else -1
-    positives = float(_is_positive(subject).sum())
-    items = float((subject.inputs["label"] >= lowest).sum())
-    unseen = float(subject.inputs["n_positive"]) - positives if "n_positive" in subject.inputs else 0.0
+    positives = float((label >= (given["positive_from"] or 1)).sum())
+    items = float((label >= (0 if given["unjudged"] == "drop" else -1)).sum())
+    unseen = float(given["n_positive"]) - positives if "n_positive" in given else 0.0
     share = (positives + unseen) / (items + unseen) if items + unseen > 0 else 0.0
     return share if 0 < share < 1 else None
 
@@ -351,7 +338,7 @@ def _draw_others(
     if others == "none" or n_models <= len(named) + 1:
         return
     grid = np.linspace(0, 1, 101)
-    curves = curve(**subject.of_all(), **options, kind=kind, grid=grid)
+    curves = curve(**subject.of(), **options, kind=kind, grid=grid)
     values = np.asarray(curves.compute().transpose(MODEL, ...).values, dtype=np.float64)
     if others == "density":
         _draw_density(ax, grid, values)
@@ -392,10 +379,10 @@ def _draw_bands(
             allowed=f"up to {MOST_BANDS}",
             remedy="name them: model=...",
         )
-    if {"weight", "positive_weight"} & set(subject.inputs):
+    arguments = subject.of(named) | options
+    if {"weight", "positive_weight"} & set(arguments):
         raise InvalidInputError("bands are known for items without weights", remedy="bands='none'")
     level, n_resamples, seed = draws
-    arguments = subject.of(named) | options
     if subject.query is not None:  # it names the resamples
         name = np.array([str(subject.query)], dtype=object)
         arguments["score"] = arguments["score"].expand_dims(query=name)

@@ -21,7 +21,7 @@ from aucpr_dask.inference.samples import (
     read_replicates,
 )
 from aucpr_dask.schema.variables import ESTIMATOR, MODEL, RESAMPLE
-from aucpr_dask.view.report.embedding import Blocks
+from aucpr_dask.view.report.embedding import Payload
 from aucpr_dask.view.report.subjects import Subject
 
 MOST_ADJUSTED = 100  # models: up to so many, the p-values adjusted for all pairs are worked out beforehand
@@ -35,7 +35,7 @@ NO_OTHER_UNIT = "One {} says nothing of others, so models are not compared here.
 
 
 def comparisons(
-    subject: Subject, estimator: str, blocks: Blocks, seed: int, share: float = 1.0
+    subject: Subject, estimator: str, payload: Payload, seed: int, share: float = 1.0
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Return what pairs of models can be compared by, the default first; or nothing, and why."""
     try:
@@ -44,9 +44,9 @@ def comparisons(
             return [], "Models cannot be compared here: fewer than two have an estimate."
         found = []
         if len(estimates.units) > 1:
-            found.append(_by_units(subject, estimates, estimator, blocks, seed))
+            found.append(_by_units(subject, estimates, estimator, payload, seed))
         if REPLICATE in subject.node:
-            found.append(_by_items(subject, estimates, estimator, blocks, share))
+            found.append(_by_items(subject, estimates, estimator, payload, share))
     except InvalidInputError as error:
         return [], f"Models cannot be compared here: {str(error).splitlines()[0]}."
     if found:
@@ -54,23 +54,25 @@ def comparisons(
     return [], NO_REPLICATES if subject.dim is None else NO_OTHER_UNIT.format(UNIT_NAMES[subject.dim][0])
 
 
-def _by_units(subject: Subject, estimates: Estimates, estimator: str, blocks: Blocks, seed: int) -> dict[str, Any]:
+def _by_units(subject: Subject, estimates: Estimates, estimator: str, payload: Payload, seed: int) -> dict[str, Any]:
     design = settle(subject.dim, UNITS, None)
     n_units = len(estimates.units)
     signs, complete = families.sign_flips(n_units, UNIT_RESAMPLES, seed=seed, keys=keys_of(estimates.units))
     record = _record(subject, estimates, design, len(signs), complete, np.arange(len(estimates.models)))
     possible = 2.0 ** (1 - n_units) <= 1 - subject.level  # with fewer units no difference could be told from none
     return record | {
-        "values": blocks.add(subject.node["estimate"].sel({ESTIMATOR: estimator}).transpose(MODEL, subject.dim).values),
-        "signs": None if complete else blocks.add(np.packbits(signs > 0, axis=1, bitorder="little"), np.uint8),
+        "values": payload.add(
+            subject.node["estimate"].sel({ESTIMATOR: estimator}).transpose(MODEL, subject.dim).values
+        ),
+        "signs": None if complete else payload.add(np.packbits(signs > 0, axis=1, bitorder="little"), np.uint8),
         "possible": possible,
-        "adjusted": _adjusted(subject, estimates, estimator, blocks, design, seed),
+        "adjusted": _adjusted(subject, estimates, estimator, payload, design, seed),
         "units": _shown_units(subject, estimates),
         "seed": seed,
     }
 
 
-def _by_items(subject: Subject, estimates: Estimates, estimator: str, blocks: Blocks, share: float) -> dict[str, Any]:
+def _by_items(subject: Subject, estimates: Estimates, estimator: str, payload: Payload, share: float) -> dict[str, Any]:
     design = settle(subject.dim, ITEMS, None)
     n_resamples = subject.node.sizes[RESAMPLE]
     places = np.arange(len(estimates.models))
@@ -86,10 +88,10 @@ def _by_items(subject: Subject, estimates: Estimates, estimator: str, blocks: Bl
     record = _record(subject, kept, design, n_resamples, False, places)
     record["n_without"] = len(estimates.models) - len(places)
     return record | {
-        "estimate": blocks.add(kept.mean),
-        "values": blocks.add(replicates),
+        "estimate": payload.add(kept.mean),
+        "values": payload.add(replicates),
         "possible": True,
-        "adjusted": _adjusted(subject, kept, estimator, blocks, design, None),
+        "adjusted": _adjusted(subject, kept, estimator, payload, design, None),
         "seed": subject.node.attrs.get("seed"),
     }
 
@@ -120,7 +122,7 @@ def _record(
 
 
 def _adjusted(
-    subject: Subject, estimates: Estimates, estimator: str, blocks: Blocks, design: Design, seed: int | None
+    subject: Subject, estimates: Estimates, estimator: str, payload: Payload, design: Design, seed: int | None
 ) -> dict[str, Any] | None:
     """Return the p-values adjusted for all pairs, if there are not too many."""
     if len(estimates.models) > MOST_ADJUSTED:
@@ -129,7 +131,7 @@ def _adjusted(
     options: dict[str, Any] = {"estimator": estimator, "sample": design.sample, "method": design.method}
     if seed is not None:
         options["seed"] = seed
-    return blocks.add(subject.compared(places, **options)["p_adjusted"].values)
+    return payload.add(subject.compared(places, **options)["p_adjusted"].values)
 
 
 def _shown_units(subject: Subject, estimates: Estimates) -> list[int]:

@@ -30,11 +30,11 @@
   const unpacked = new Map();
 
   function numbers(reference) {
-    if (!unpacked.has(reference.block)) unpacked.set(reference.block, unpack(reference));
-    return unpacked.get(reference.block);
+    if (!unpacked.has(reference.payload)) unpacked.set(reference.payload, unpack(reference));
+    return unpacked.get(reference.payload);
   }
-  async function unpack({ block, dtype }) {
-    const holder = document.getElementById(`block-${block}`);
+  async function unpack({ payload, dtype }) {
+    const holder = document.getElementById(`payload-${payload}`);
     const binary = atob(holder.textContent);
     holder.remove();
     const bytes = new Uint8Array(binary.length);
