@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from itertools import pairwise, starmap
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -29,6 +30,14 @@ from aucpr_dask.view.tables import (
 
 MOST_PAIRS = 20_000  # as records; a store holds all
 TOP = 10
+_RANK_VARIABLES = (
+    "estimate",
+    "rank",
+    "rank_interval",
+    "simultaneous_rank_interval",
+    "probability_best",
+    "expected_rank",
+)
 
 
 @dataclass(frozen=True)
@@ -63,61 +72,36 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class ModelRank:
-    """How well the rank of a model is known."""
-
-    model: str
-    estimate: float
-    rank: float
-    rank_interval: Sequence[int]
-    simultaneous_rank_interval: Sequence[int]
-    probability_best: float
-    expected_rank: float
-    groups: Sequence[int]
-
-
-@dataclass(frozen=True)
 class Ranks:
-    """The ranks of the models of one data set, best first."""
+    """The ranks of the models of one data set, best first: a row for each model."""
 
     data_set: str
     facts: dict[str, Any]
     n_units: int | None
-    models: tuple[ModelRank, ...]
+    models: pd.DataFrame
 
 
-@dataclass(frozen=True)
-class StoredAnswer:
-    """What a store holds of the comparisons or ranks of one data set."""
-
-    data_set: str
-    kind: str
-    sizes: dict[str, int]
-    facts: dict[str, Any]
-    variables: dict[str, str]
-
-
-def summarize_stored(answer: Scores) -> list[StoredAnswer]:
+def summarize_stored(answer: Scores) -> list[dict[str, Any]]:
     """Describe a store of comparisons or ranks without reading its arrays."""
     return [
-        StoredAnswer(
-            data_set=path,
-            kind="ranks" if "rank" in node else "comparison",
-            sizes={str(dim): size for dim, size in node.sizes.items() if dim != BOUND},
-            facts=dict(node.attrs),
-            variables={str(name): str(array.attrs.get("description", "")) for name, array in node.data_vars.items()},
-        )
+        {
+            "data_set": path,
+            "kind": "ranks" if "rank" in node else "comparison",
+            "sizes": {str(dim): size for dim, size in node.sizes.items() if dim != BOUND},
+            "facts": dict(node.attrs),
+            "variables": {str(name): str(one.attrs.get("description", "")) for name, one in node.data_vars.items()},
+        }
         for path, node in nodes_of(answer)
     ]
 
 
-def stored_view(answers: Sequence[StoredAnswer], url: str) -> Group:
+def stored_view(answers: Sequence[dict[str, Any]], url: str) -> Group:
     """Show the sizes, the attributes and the variables of a store of comparisons or ranks."""
     parts: list[RenderableType] = [Text(f"comparison store {url}", style="bold")]
     for answer in answers:
-        sizes = ", ".join(f"{size:,} {dim.replace('_', ' ')}" for dim, size in answer.sizes.items())
-        parts += [Text(""), titled(answer.data_set, f"{answer.kind}: {sizes}"), attributes_view(answer.facts)]
-        parts += [Text(""), attributes_view(answer.variables)]
+        sizes = ", ".join(f"{size:,} {dim.replace('_', ' ')}" for dim, size in answer["sizes"].items())
+        parts += [Text(""), titled(answer["data_set"], f"{answer['kind']}: {sizes}"), attributes_view(answer["facts"])]
+        parts += [Text(""), attributes_view(answer["variables"])]
     return Group(*parts)
 
 
@@ -184,23 +168,10 @@ def summarize_ranks(ranks: Scores) -> list[Ranks]:
 
 
 def _summarize_ranks(path: str, node: xr.Dataset) -> Ranks:
-    order = _best_first(node["estimate"].values)
-
-    def column(name: str) -> np.ndarray[Any, Any]:
-        return np.asarray(node[name].transpose(MODEL, ...).values[order])
-
-    rows = zip(
-        map(str, node[MODEL].values[order]),
-        column("estimate").tolist(),
-        column("rank").astype(float).tolist(),
-        column("rank_interval").astype(int).tolist(),
-        column("simultaneous_rank_interval").astype(int).tolist(),
-        column("probability_best").tolist(),
-        column("expected_rank").tolist(),
-        np.stack([column("first_group"), column("last_group")], axis=-1).astype(int).tolist(),
-        strict=True,
-    )
-    return Ranks(path, dict(node.attrs), _n_units(node), tuple(starmap(ModelRank, rows)))
+    columns = {name: list(node[name].transpose(MODEL, ...).values) for name in _RANK_VARIABLES}
+    columns["groups"] = list(zip(node["first_group"].values, node["last_group"].values, strict=True))
+    models = pd.DataFrame({"model": [str(name) for name in node[MODEL].values]} | columns)
+    return Ranks(path, dict(node.attrs), _n_units(node), models.iloc[_best_first(node["estimate"].values)])
 
 
 def _best_first(estimate: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -292,13 +263,13 @@ def ranks_view(ranks: Ranks, width: int, *, top: int | None = TOP) -> Group:
     """Show the models with the ranks that they may have, best first."""
     shown = ranks.models[:top]
     columns = [
-        Column("", [f"{model.rank:g}" for model in shown], right=True),
-        Column("model", [model.model for model in shown], name=True),
-        Column("area", [number(model.estimate) for model in shown], right=True),
-        Column("rank set", [_span(model.rank_interval) for model in shown]),
-        Column("all at once", [_span(model.simultaneous_rank_interval) for model in shown]),
-        Column("best", [f"{model.probability_best:.1%}" for model in shown], right=True),
-        Column("groups", [_span(model.groups) for model in shown]),
+        Column("", [f"{rank:g}" for rank in shown["rank"]], right=True),
+        Column("model", list(shown["model"]), name=True),
+        Column("area", list(map(number, shown["estimate"])), right=True),
+        Column("rank set", list(map(_span, shown["rank_interval"]))),
+        Column("all at once", list(map(_span, shown["simultaneous_rank_interval"]))),
+        Column("best", [f"{share:.1%}" for share in shown["probability_best"]], right=True),
+        Column("groups", list(map(_span, shown["groups"]))),
     ]
     groups = f"{count(int(ranks.facts['n_groups']), 'group')} of indistinguishable models"
     return Group(

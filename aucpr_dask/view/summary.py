@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
@@ -331,6 +332,8 @@ def plain(value: Any) -> Any:
     """Turn records, NumPy numbers and NaN into what strict JSON can hold; NaN and infinities become None."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return plain({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
+    if isinstance(value, pd.DataFrame):
+        return plain(value.to_dict("records"))
     if isinstance(value, dict):
         return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

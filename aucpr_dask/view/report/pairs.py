@@ -1,4 +1,4 @@
-"""What a page needs to compare any two models as :func:`aucpr_dask.compare` does: units or replicates, and signs."""
+"""The numbers with which a page compares any two models as :func:`aucpr_dask.compare` does."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from aucpr_dask.schema.variables import ESTIMATOR, MODEL, RESAMPLE
 from aucpr_dask.view.report.embedding import Payload
 from aucpr_dask.view.report.subjects import Subject
 
-MOST_ADJUSTED = 100  # models: up to so many, the p-values adjusted for all pairs are worked out beforehand
-MOST_REPLICATE_BYTES = 24 * 2**20  # of all replicates of a page; of more models, the best are kept
+MOST_ADJUSTED = 100  # models whose p-values are adjusted for all pairs
+MOST_REPLICATE_BYTES = 24 * 2**20  # of a page; beyond that, only those of the best models are kept
 
 NO_REPLICATES = (
     "Models cannot be compared here: there are no queries, and the result keeps no replicates of its items. Evaluate "
     "with keep_replicates=True (on the command line: --keep-replicates)."
 )
-NO_OTHER_UNIT = "One {} says nothing of others, so models are not compared here."
+NO_OTHER_UNIT = "Models cannot be compared here: there is only one {}."
 
 
 def comparisons(
     subject: Subject, estimator: str, payload: Payload, seed: int, share: float = 1.0
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Return what pairs of models can be compared by, the default first; or nothing, and why."""
+    """Return the ways to compare pairs of models, the default first; or none, and the reason."""
     try:
         estimates = read_estimates(subject.node, subject.dim, estimator, "drop")
         if len(estimates.models) < 2:
@@ -59,7 +59,7 @@ def _by_units(subject: Subject, estimates: Estimates, estimator: str, payload: P
     n_units = len(estimates.units)
     signs, complete = families.sign_flips(n_units, UNIT_RESAMPLES, seed=seed, keys=keys_of(estimates.units))
     record = _record(subject, estimates, design, len(signs), complete, np.arange(len(estimates.models)))
-    possible = 2.0 ** (1 - n_units) <= 1 - subject.level  # with fewer units no difference could be told from none
+    possible = 2.0 ** (1 - n_units) <= 1 - subject.level  # with fewer units no difference can be significant
     return record | {
         "values": payload.add(
             subject.node["estimate"].sel({ESTIMATOR: estimator}).transpose(MODEL, subject.dim).values
@@ -99,7 +99,7 @@ def _by_items(subject: Subject, estimates: Estimates, estimator: str, payload: P
 def _record(
     subject: Subject, estimates: Estimates, design: Design, n_resamples: int, complete: bool, places: NDArray[Any]
 ) -> dict[str, Any]:
-    """Return what the page has to know of any comparison."""
+    """Return what every comparison needs."""
     n_models = len(estimates.models)
     sentence = describe(
         design, n_models, len(estimates.units), n_resamples, dict(subject.node.attrs), complete=complete
@@ -135,6 +135,6 @@ def _adjusted(
 
 
 def _shown_units(subject: Subject, estimates: Estimates) -> list[int]:
-    """Return the places, among the section's units, of those that are compared on."""
+    """Return the positions of the compared units among those of the section."""
     names = [str(label) for label in labels_of(subject.node["estimate"], str(subject.dim))]
     return [names.index(name) for name in estimates.units]
