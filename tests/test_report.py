@@ -1,7 +1,9 @@
 """The report: what its page says, and what a browser makes of it."""
 
 import csv
+import dataclasses
 import hashlib
+import inspect
 import io
 import json
 import re
@@ -23,6 +25,7 @@ from conftest import pooled, queried
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
+from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.view.report import pairs, words
 from aucpr_dask.view.report.subjects import subjects_of
 from aucpr_dask.view.report.vendor import LIBRARIES, changed_files
@@ -282,6 +285,19 @@ def test_replicates_of_the_best_are_kept_if_they_are_many(tmp_path: Path, monkey
     (plan,) = written(result, tmp_path, overwrite=True).data["sections"][0]["estimators"][0]["comparisons"]
     best = np.argsort(-result["estimate"].values[:, 0])[:3]
     assert (plan["models"], plan["n_without"]) == (sorted(best.tolist()), 3)
+
+
+def test_signature_and_command_have_the_options_of_the_record() -> None:
+    options = {one.name: one.default for one in dataclasses.fields(ReportOptions)}
+    given = {name: one.default for name, one in inspect.signature(ap.report).parameters.items()}
+    assert given == {"result": inspect.Parameter.empty, "path": inspect.Parameter.empty, "scores": None} | options | {
+        "overwrite": False
+    }
+    made = {one.name: one.default for one in main.commands["report"].params}
+    assert options.items() <= made.items()
+    assert set(made) - set(options) == {"result", "page", "scores", "overwrite", "as_json"}
+    with pytest.raises(ap.errors.InvalidInputError, match="top"):
+        ReportOptions(top=-1).checked()
 
 
 def test_refusals(tmp_path: Path) -> None:
