@@ -109,7 +109,7 @@ def rank(
 def _answer(
     ask: Any, store: str, target: str | None, overwrite: bool, data_sets: tuple[str, ...], options: dict[str, Any]
 ) -> Scores:
-    """Compare or rank what a store holds, and write the answer to a store if there is a target."""
+    """Compare or rank the models of a store, and write the answer to `target` if given."""
     from aucpr_dask.inference import open_comparison, save_comparison
 
     given = {name: value for name, value in options.items() if name not in _EVALUATION or value is not None}

@@ -32,7 +32,7 @@ FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
 @overwrite_option
 @output_option
 def export(output: Output, store: str, path: str, data_sets: tuple[str, ...], wide: bool, **options: Any) -> None:
-    """Write the result store STORE to PATH: a table (.parquet, .csv or .json), or what --format names.
+    """Write the result store STORE to PATH: a table (.parquet, .csv or .json), or the format of --format.
 
     A table has one row per data set, model, query and estimator, with both bounds of every interval.
     """

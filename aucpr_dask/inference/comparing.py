@@ -116,7 +116,7 @@ def compare(
     InvalidInputError
         If an option is not allowed, or the data do not hold what the method needs.
     AlignmentError
-        If some models lack units, or labels stand twice.
+        If some models lack units, or labels appear twice.
 
     References
     ----------

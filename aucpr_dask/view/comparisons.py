@@ -239,7 +239,7 @@ def _against(comparison: Comparison, baseline: str, width: int, top: int | None)
 
 
 def _columns(pairs: Sequence[ComparedPair | None], header: str) -> list[Column]:
-    """Return columns of what is known of each pair; the last model has none."""
+    """Return the columns of each pair; the last model of a list of neighbours has none."""
     known = [pair for pair in pairs if pair is not None]
 
     def cells(show: Callable[[ComparedPair], str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a store holds, as plain records: the tables and the JSON are both made from these."""
+"""The contents of a store as plain records, from which tables and JSON are made."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class FlagSummary:
-    """How many rankings carry a flag, and the first places where, widest first."""
+    """How many rankings carry a flag, and the first places, widest first."""
 
     flag: str
     description: str
@@ -78,7 +78,7 @@ class DataSetSize:
 
 @dataclass(frozen=True)
 class MissingScores:
-    """Scores that a model lacks in a data set; `share` is None where the number of items is not shared."""
+    """Missing scores of a model in a data set; `share` is None if models have different items."""
 
     data_set: str
     model: str
@@ -88,7 +88,7 @@ class MissingScores:
 
 @dataclass(frozen=True)
 class ScoresSummary:
-    """What a score store holds."""
+    """The contents of a score store."""
 
     url: str
     n_rankings: int
@@ -102,7 +102,7 @@ class ScoresSummary:
 
 @dataclass(frozen=True)
 class ResultSummary:
-    """What a result store holds."""
+    """The contents of a result store."""
 
     url: str
     n_rankings: int
@@ -172,7 +172,7 @@ def summarize_scores(
     *,
     positive_from: int | None = None,
 ) -> ScoresSummary:
-    """Evaluate every ranking once, leaving missing scores out, and gather what a user should know before a run."""
+    """Evaluate every ranking once without missing scores, to learn sizes and oddities before a run."""
     import dask.base
 
     from aucpr_dask.evaluation.api import evaluate
@@ -199,7 +199,7 @@ def summarize_scores(
 
 
 def summarize_result(result: Scores, url: str) -> ResultSummary:
-    """Gather what was computed, with which options, what it warns of, and who leads."""
+    """Gather sizes, options, flags and rankings of a result."""
     nodes = dict(nodes_of(result))
     return ResultSummary(
         url=url,
@@ -215,7 +215,7 @@ def summarize_result(result: Scores, url: str) -> ResultSummary:
 
 
 def _classes(dataset: xr.Dataset, counts: xr.Dataset, positive_from: int) -> tuple[xr.DataArray, xr.DataArray]:
-    """Positives and negatives of each query: from the labels if the models share them, else of the fullest ranking."""
+    """Return positives and negatives of each query: from shared labels, else from the fullest ranking."""
     label = dataset.get("label")
     if label is None or MODEL in label.dims or "weight" in dataset or "n_positive" in dataset:
         return counts["n_positive"].max(MODEL), counts["n_negative"].max(MODEL)
@@ -245,7 +245,7 @@ def _size(
 
 
 def _missing(nodes: dict[str, xr.Dataset], counts: dict[str, xr.Dataset]) -> list[MissingScores]:
-    """Return the models that lack scores, the worst first."""
+    """Return the models with missing scores, the worst first."""
     found = []
     for path, dataset in nodes.items():
         per_model = counts[path]["n_missing"]
@@ -261,7 +261,7 @@ def _missing(nodes: dict[str, xr.Dataset], counts: dict[str, xr.Dataset]) -> lis
 
 
 def summarize_flags(nodes: Iterable[tuple[str, xr.Dataset]]) -> tuple[FlagSummary, ...]:
-    """Count each flag over all rankings and name the first places, whole queries and whole models in one."""
+    """Count each flag over all rankings and name the first places; a whole query or model is one place."""
     tables = [
         (path, dataset["flags"].transpose(MODEL, ...).values.reshape(dataset.sizes[MODEL], -1), dataset)
         for path, dataset in nodes
@@ -309,7 +309,7 @@ def _places(path: str, mask: np.ndarray, dataset: xr.Dataset) -> list[tuple[int,
 
 
 def _common_attrs(result: Scores, nodes: dict[str, xr.Dataset]) -> dict[str, Any]:
-    """Return what holds for the whole result: its own attributes and those that all its data sets share."""
+    """Return the attributes of a result and those that all its data sets share."""
     first, *others = (dataset.attrs for dataset in nodes.values())
     shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
     return {str(name): value for name, value in (dict(result.attrs) | shared).items()}
@@ -321,7 +321,7 @@ def level_of(node: xr.Dataset) -> float:
 
 
 def _level_and_method(result: Scores) -> tuple[float, str | None]:
-    """Return the level and the first method of the intervals that a result holds."""
+    """Return the level and the first method of the intervals of a result."""
     for _, dataset in nodes_of(result):
         if "interval" in dataset and dataset.sizes[METHOD]:
             return float(dataset["level"]), str(dataset[METHOD].values[0])
@@ -329,7 +329,7 @@ def _level_and_method(result: Scores) -> tuple[float, str | None]:
 
 
 def plain(value: Any) -> Any:
-    """Turn records, NumPy numbers and NaN into what strict JSON can hold; NaN and infinities become None."""
+    """Convert records, tables and NumPy numbers to strict JSON values; NaN and infinities become None."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return plain({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
     if isinstance(value, pd.DataFrame):

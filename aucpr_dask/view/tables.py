@@ -70,7 +70,7 @@ def interval_bar(
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table; `name` columns share the room that the others leave."""
+    """A column of a table; `name` columns share the width that the others leave."""
 
     header: str
     cells: Sequence[str]
@@ -102,12 +102,12 @@ def fitted_table(columns: Sequence[Column], width: int) -> Table:
 
 
 def more(number: int, noun: str) -> list[Text]:
-    """Return the line that counts what a table leaves out, if anything."""
+    """Return a line that counts the rows that a table leaves out, if any."""
     return [Text(f"and {count(number, f'more {noun}')}", style="dim")] if number > 0 else []
 
 
 def titled(title: str, about: str) -> Text:
-    """Return a headline: a name, or "all models" where there is none, and what is shown of it."""
+    """Return a headline: a name, or "all models" without one, and a description."""
     bold = Text(shorten(title, WIDEST_NAME) or "all models", style="bold")
     return bold.append(f"  {about}", style="not bold")
 
@@ -144,7 +144,7 @@ def interval_header(ranking: Ranking) -> str:
 
 
 def about(ranking: Ranking) -> str:
-    """Return what the areas and intervals of a ranking are."""
+    """Describe the areas and intervals of a ranking."""
     parts = [ranking.estimator.replace("_", " ")]
     if ranking.n_queries is not None:
         parts.append(f"mean of {count(ranking.n_queries, 'query', 'queries')}")
@@ -234,7 +234,7 @@ def _headline(kind: str, summary: ScoresSummary | ResultSummary) -> Text:
 
 
 def _sizes(data_sets: Sequence[DataSetSize], width: int) -> list[RenderableType]:
-    """Return a table of the first data sets, without columns that say nothing."""
+    """Return a table of the first data sets, without empty columns."""
     shown = data_sets[:MOST_DATA_SETS]
     columns = []
     if any(size.data_set for size in shown):
@@ -243,7 +243,7 @@ def _sizes(data_sets: Sequence[DataSetSize], width: int) -> list[RenderableType]
     if any(size.n_queries is not None for size in shown):
         columns.append(Column("queries", [_count(size.n_queries) for size in shown], right=True))
     if any(size.n_items is not None for size in shown):
-        # Queries differ in length: the dimension is as long as the longest.
+        # Queries differ in length; the dimension has the length of the longest.
         items = [
             ("" if size.n_queries is None or size.n_items is None else "≤ ") + _count(size.n_items) for size in shown
         ]

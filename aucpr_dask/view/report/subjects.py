@@ -27,7 +27,7 @@ class Subject:
 
     name: str  # of the data set; empty if the result has no names
     node: xr.Dataset  # estimates over (model, [unit,] estimator) and all that belongs to them; replicates may be lazy
-    dim: str | None  # what estimates are averaged over: "query" or "dataset", if anything
+    dim: str | None  # "query" or "dataset", if estimates are averaged
     means: xr.Dataset  # estimates and intervals over (model, estimator), means over the units if there are any
     method: str | None  # the interval of single rankings
     level: float
@@ -126,7 +126,7 @@ def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
     try:
         stacked = stack_data_sets(tree, "drop")
         means: xr.Dataset = aggregate(tree, over=DATASET, level=level, incomplete="drop")  # type: ignore[assignment]
-    except InvalidInputError:  # some estimator or model is missing everywhere: there are no means
+    except InvalidInputError:  # some estimator or model is missing everywhere, so there are no means
         return None
 
     def compared(models: np.ndarray[Any, Any], **options: Any) -> xr.Dataset:

@@ -144,7 +144,7 @@ def _render(result: Scores, scores: Scores | None, options: ReportOptions) -> st
     return page
 
 
-# --- what the page's script reads --------------------------------------------------------------------------------
+# --- data for the script of the page ------------------------------------------------------------------------------
 
 
 def _data(
@@ -204,7 +204,7 @@ def _bounds(values: np.ndarray[Any, Any], payload: Payload, dtype: Any) -> dict[
     return {"lower": payload.add(values[..., 0], dtype), "upper": payload.add(values[..., 1], dtype)}
 
 
-# --- what the page shows as text ----------------------------------------------------------------------------------
+# --- text for the template ----------------------------------------------------------------------------------------
 
 
 def _shown(place: int, subject: Subject) -> dict[str, Any]:
