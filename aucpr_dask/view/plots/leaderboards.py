@@ -103,39 +103,42 @@ def _a_method(interval: xr.DataArray, methods: list[str]) -> str | None:
     return next((method for method, has in zip(methods, has_bounds, strict=True) if has), None)
 
 
-def _shown(node: xr.Dataset, order: np.ndarray[Any, Any], models: Models | None, top: int, ax: Axes | None) -> Any:
-    """Return the positions of the requested models, or of the best."""
-    top = checked_top(top, 1)
-    if models is not None:
-        return np.array(positions_of(node, models))
-    return order[: rows_of(ax, order.size, top)]
+class _Rows(NamedTuple):
+    """Axes with a model in each row."""
+
+    ax: Axes
+    shown: np.ndarray[Any, Any]
+
+    def draw_intervals(self, bounds: xr.DataArray, half: float = 0.0, **style: Any) -> None:
+        """Draw the interval of each model, `half` wider at either end."""
+        lower, upper = (bounds.isel({MODEL: self.shown}).sel({BOUND: bound}).values for bound in BOUNDS)
+        self.ax.hlines(np.arange(len(self.shown)), lower - half, upper + half, **style)
+
+    def draw_dots(self, values: xr.DataArray, label: str | None = None) -> None:
+        """Draw a value of each model."""
+        rows = np.arange(len(self.shown))
+        self.ax.plot(values.values[self.shown], rows, "o", color=BLACK, markersize=3.2, label=label)
 
 
-def _draw_intervals(
-    ax: Axes, bounds: xr.DataArray, shown: np.ndarray[Any, Any], half: float = 0.0, **style: Any
-) -> None:
-    """Draw an interval, `half` wider at either end, in the row of each model."""
-    lower, upper = (bounds.isel({MODEL: shown}).sel({BOUND: bound}).values for bound in BOUNDS)
-    ax.hlines(np.arange(len(shown)), lower - half, upper + half, **style)
-
-
-def _draw_estimates(ax: Axes, values: xr.DataArray, shown: np.ndarray[Any, Any], label: str | None = None) -> None:
-    ax.plot(values.values[shown], np.arange(len(shown)), "o", color=BLACK, markersize=3.2, label=label)
-
-
-def _finish(
-    ax: Axes,
+def _rows(
+    ax: Axes | None,
     node: xr.Dataset,
-    shown: np.ndarray[Any, Any],
-    n: int,
+    order: np.ndarray[Any, Any],
     models: Models | None,
+    top: int,
     *title: str,
     best: str = "best",
-) -> None:
-    """Name the rows, and write above the axes what is shown of how many models."""
+    height: float = 0.0,
+    row_height: float = 0.0,
+) -> _Rows:
+    """Make axes with rows for the requested models, or for the best, and a title that counts the others."""
+    top = checked_top(top, 1)
+    shown = order[: rows_of(ax, order.size, top)] if models is None else np.array(positions_of(node, models))
+    ax = axes_of(ax, height_of(len(shown)) + height + row_height * len(shown))
     label_rows(ax, [names_of(node)[i] for i in shown])
-    hidden = "" if len(shown) == n else f"{len(shown):,} {best if models is None else 'chosen'} of {n:,} models"
-    put_title(ax, *title, hidden)
+    what = best if models is None else "chosen"
+    put_title(ax, *title, "" if len(shown) == order.size else f"{len(shown):,} {what} of {order.size:,} models")
+    return _Rows(ax, shown)
 
 
 @styled
@@ -181,15 +184,13 @@ def forest(
     path, node = one_node(result, RESULT, "forest", dataset)
     drawn = _estimates(node, estimator, method, query, "forest", is_mean=True)
     order = best_first(drawn.estimate)
-    shown = _shown(drawn.node, order, models, top, ax)
-    ax = axes_of(ax, height_of(len(shown)))
+    rows = _rows(ax, drawn.node, order, models, top, path, _query_name(query))
     if drawn.interval is not None:
-        _draw_intervals(ax, drawn.interval, shown, color=BLUE, linewidth=1.6)
-    _draw_estimates(ax, drawn.estimate, shown)
-    _mark_prevalence(ax, node, query, at_estimator(node, estimator)[0])
-    ax.set_xlabel(drawn.label, wrap=True)
-    _finish(ax, drawn.node, shown, order.size, models, path, _query_name(query))
-    return ax
+        rows.draw_intervals(drawn.interval, color=BLUE, linewidth=1.6)
+    rows.draw_dots(drawn.estimate)
+    _mark_prevalence(rows.ax, node, query, at_estimator(node, estimator)[0])
+    rows.ax.set_xlabel(drawn.label, wrap=True)
+    return rows.ax
 
 
 def _query_name(query: Any) -> str:
@@ -313,27 +314,25 @@ def differences(
     node = node.compute()
     others = np.array([label != name for label in names_of(node)])
     order = np.array([i for i in best_first(node["difference"]) if others[i]], dtype=np.int64)
-    shown = _shown(node, order, models, top, ax)
-    ax = axes_of(ax, height_of(len(shown)) + 0.2)
-    rows = np.arange(len(shown))
+    rows = _rows(ax, node, order, models, top, path, best="largest", height=0.2)
+    ax, shown = rows
     for variable, colour, width, label in (
         ("simultaneous_interval", SKY, 3.4, "all of the family together"),
         ("interval", BLUE, 1.4, "each on its own"),
     ):
         if variable in node:
-            _draw_intervals(ax, node[variable], shown, color=colour, linewidth=width, label=label)
+            rows.draw_intervals(node[variable], color=colour, linewidth=width, label=label)
     alpha = 1 - level_of(node)
     is_shown = node["p_adjusted"].values[shown] <= alpha if "p_adjusted" in node else np.zeros(len(shown), bool)
     values = node["difference"].values[shown]
     for chosen, fill, label in ((is_shown, BLACK, "differs"), (~is_shown, "white", "not shown to differ")):
         if chosen.any():
             style: Any = {"markerfacecolor": fill, "markeredgecolor": BLACK, "markeredgewidth": 0.8}
-            ax.plot(values[chosen], rows[chosen], "o", markersize=3.6, label=label, **style)
+            ax.plot(values[chosen], np.flatnonzero(chosen), "o", markersize=3.6, label=label, **style)
     ax.axvline(0.0, color=BLACK, linewidth=0.6)
     what = words(str(node.attrs.get("estimator", "estimate")))
     plain([ax.set_xlabel(f"difference in {what} from {as_label(name)}", wrap=True)])
     put_legend(ax)
-    _finish(ax, node, shown, order.size, models, path, best="largest")
     return ax
 
 
@@ -378,24 +377,21 @@ def ranks(
     """
     path, node = one_node(ranking, RANKS, "ranks", dataset)
     node = node.compute()
-    order = best_first(-node["rank"])
-    shown = _shown(node, order, models, top, ax)
-    ax = axes_of(ax, height_of(len(shown)) + 0.2)
+    rows = _rows(ax, node, best_first(-node["rank"]), models, top, path, height=0.2)
     level = percent(level_of(node))
     for variable, colour, width, label in (
         ("simultaneous_rank_interval", SKY, 5.0, f"{level} set, all together"),
         ("rank_interval", BLUE, 1.8, f"{level} set, each alone"),
     ):
         # Wider than it is, so that a set of one rank can be seen.
-        _draw_intervals(ax, node[variable], shown, 0.3, color=colour, linewidth=width, label=label)
-    _draw_estimates(ax, node["rank"], shown, "rank of the estimate")
-    ax.set_xlabel(f"rank of {node.sizes[MODEL]:,} (1 is best)", wrap=True)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        rows.draw_intervals(node[variable], 0.3, color=colour, linewidth=width, label=label)
+    rows.draw_dots(node["rank"], "rank of the estimate")
+    rows.ax.set_xlabel(f"rank of {node.sizes[MODEL]:,} (1 is best)", wrap=True)
+    rows.ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if models is None:
-        _draw_groups(ax, node, shown)
-    put_legend(ax)
-    _finish(ax, node, shown, order.size, models, path)
-    return ax
+        _draw_groups(rows.ax, node, rows.shown)
+    put_legend(rows.ax)
+    return rows.ax
 
 
 def _draw_groups(ax: Axes, node: xr.Dataset, shown: np.ndarray[Any, Any]) -> None:
@@ -455,9 +451,9 @@ def replicates(
             remedy="evaluate with keep_replicates=True",
         )
     drawn = _estimates(node, estimator, method, query, "replicates", is_mean=False)
-    order = best_first(drawn.estimate)
-    shown = _shown(drawn.node, order, models, top, ax)
-    ax = axes_of(ax, height_of(len(shown)) + 0.12 * len(shown) + 0.2)
+    order, title = best_first(drawn.estimate), (path, _query_name(query))
+    rows = _rows(ax, drawn.node, order, models, top, *title, height=0.2, row_height=0.12)
+    ax, shown = rows
     samples = drawn.node["replicate"].transpose(MODEL, RESAMPLE).values[shown]
     finite = samples[np.isfinite(samples)]
     edges = np.linspace(finite.min(), finite.max(), BINS + 1) if finite.size and np.ptp(finite) > 0 else None
@@ -466,12 +462,11 @@ def replicates(
         if edges is not None:
             _draw_ridge(ax, row, sample[np.isfinite(sample)], edges)
     if drawn.interval is not None:
-        _draw_intervals(ax, drawn.interval, shown, color=BLUE, linewidth=1.6, label="interval")
-    _draw_estimates(ax, drawn.estimate, shown, "estimate")
+        rows.draw_intervals(drawn.interval, color=BLUE, linewidth=1.6, label="interval")
+    rows.draw_dots(drawn.estimate, "estimate")
+    ax.set_ylim(len(shown) - 0.5, -1.0)
     ax.set_xlabel(drawn.label, wrap=True)
     put_legend(ax)
-    _finish(ax, drawn.node, shown, order.size, models, path, _query_name(query))
-    ax.set_ylim(len(shown) - 0.5, -1.0)
     return ax
 
 
