@@ -224,8 +224,8 @@ def test_words_distinguish_data_sets_that_were_read_differently(tmp_path: Path) 
     assert "best model by roc area or average precision, the first of each" in text
 
 
-def test_a_comparison_is_no_report(tmp_path: Path) -> None:
-    with pytest.raises(ap.errors.InvalidInputError, match="this is no result"):
+def test_a_comparison_is_not_a_result(tmp_path: Path) -> None:
+    with pytest.raises(ap.errors.InvalidInputError, match="this is not a result"):
         ap.report(ap.compare(ap.evaluate(queried())), tmp_path / "report.html")
 
 

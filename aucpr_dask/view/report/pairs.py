@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,16 +59,14 @@ def _by_units(subject: Subject, estimates: Estimates, estimator: str, payload: P
     design = settle(subject.dim, UNITS, None)
     n_units = len(estimates.units)
     signs, complete = families.sign_flips(n_units, UNIT_RESAMPLES, seed=seed, keys=keys_of(estimates.units))
-    record = _record(subject, estimates, design, len(signs), complete, np.arange(len(estimates.models)))
-    possible = 2.0 ** (1 - n_units) <= 1 - subject.level  # with fewer units no difference can be significant
-    return record | {
-        "values": payload.add(
-            subject.node["estimate"].sel({ESTIMATOR: estimator}).transpose(MODEL, subject.dim).values
-        ),
+    values = subject.node["estimate"].sel({ESTIMATOR: estimator}).transpose(MODEL, subject.dim)
+    units = [str(label) for label in labels_of(values, str(subject.dim))]
+    return _record(subject, estimates, design, len(signs), complete) | {
+        "values": payload.add(values),
         "signs": None if complete else payload.add(np.packbits(signs > 0, axis=1, bitorder="little"), np.uint8),
-        "possible": possible,
-        "adjusted": _adjusted(subject, estimates, estimator, payload, design, seed),
-        "units": _shown_units(subject, estimates),
+        "possible": 2.0 ** (1 - n_units) <= 1 - subject.level,  # with fewer units no difference can be significant
+        "adjusted": _adjusted(subject, estimates, payload, estimator=estimator, design=design, seed=seed),
+        "units": [units.index(name) for name in estimates.units],
         "seed": seed,
     }
 
@@ -75,42 +74,36 @@ def _by_units(subject: Subject, estimates: Estimates, estimator: str, payload: P
 def _by_items(subject: Subject, estimates: Estimates, estimator: str, payload: Payload, share: float) -> dict[str, Any]:
     design = settle(subject.dim, ITEMS, None)
     n_resamples = subject.node.sizes[RESAMPLE]
-    places = np.arange(len(estimates.models))
+    n_models = len(estimates.models)
     most = max(2, int(share * MOST_REPLICATE_BYTES) // (8 * n_resamples))
-    if len(places) > most:
-        places = np.sort(np.argsort(-estimates.mean, kind="stable")[:most])
-    kept = Estimates(
-        estimates.models[places], estimates.dim, estimates.units, estimates.values[places], estimates.left_out
-    )
+    places = np.sort(np.argsort(-estimates.mean, kind="stable")[:most])
+    kept = replace(estimates, models=estimates.models[places], values=estimates.values[places])
     replicates = read_replicates(subject.node[[REPLICATE]], kept, estimator)
     if not np.isfinite(replicates).all():
         raise InvalidInputError("some resamples have no estimate")
-    record = _record(subject, kept, design, n_resamples, False, places)
-    record["n_without"] = len(estimates.models) - len(places)
-    return record | {
+    return _record(subject, kept, design, n_resamples, False) | {
+        "n_without": n_models - len(places),
         "estimate": payload.add(kept.mean),
         "values": payload.add(replicates),
         "possible": True,
-        "adjusted": _adjusted(subject, kept, estimator, payload, design, None),
+        "adjusted": _adjusted(subject, kept, payload, estimator=estimator, design=design),
         "seed": subject.node.attrs.get("seed"),
     }
 
 
-def _record(
-    subject: Subject, estimates: Estimates, design: Design, n_resamples: int, complete: bool, places: NDArray[Any]
-) -> dict[str, Any]:
+def _places(subject: Subject, estimates: Estimates) -> NDArray[np.intp]:
+    return labels_of(subject.node["estimate"], MODEL).get_indexer(estimates.models)
+
+
+def _record(subject: Subject, estimates: Estimates, design: Design, n_resamples: int, complete: bool) -> dict[str, Any]:
     """Return what every comparison needs."""
-    n_models = len(estimates.models)
-    sentence = describe(
-        design, n_models, len(estimates.units), n_resamples, dict(subject.node.attrs), complete=complete
-    )
-    labels = labels_of(subject.node["estimate"], MODEL)
+    n_models, attrs = len(estimates.models), dict(subject.node.attrs)
     return {
         "sample": design.sample,
         "method": design.method,
         "kind": interval_kind(design),
-        "design": sentence,
-        "models": labels.get_indexer(estimates.models).tolist(),
+        "design": describe(design, n_models, len(estimates.units), n_resamples, attrs, complete=complete),
+        "models": _places(subject, estimates).tolist(),
         "n_resamples": n_resamples,
         "complete": complete,
         "place": families.order_statistic(n_resamples, subject.level, complete),
@@ -122,19 +115,10 @@ def _record(
 
 
 def _adjusted(
-    subject: Subject, estimates: Estimates, estimator: str, payload: Payload, design: Design, seed: int | None
+    subject: Subject, estimates: Estimates, payload: Payload, *, design: Design, **options: Any
 ) -> dict[str, Any] | None:
     """Return the p-values adjusted for all pairs, if there are not too many."""
     if len(estimates.models) > MOST_ADJUSTED:
         return None
-    places = labels_of(subject.node["estimate"], MODEL).get_indexer(estimates.models)
-    options: dict[str, Any] = {"estimator": estimator, "sample": design.sample, "method": design.method}
-    if seed is not None:
-        options["seed"] = seed
-    return payload.add(subject.compared(places, **options)["p_adjusted"].values)
-
-
-def _shown_units(subject: Subject, estimates: Estimates) -> list[int]:
-    """Return the positions of the compared units among those of the section."""
-    names = [str(label) for label in labels_of(subject.node["estimate"], str(subject.dim))]
-    return [names.index(name) for name in estimates.units]
+    options |= {"sample": design.sample, "method": design.method}
+    return payload.add(subject.compared(_places(subject, estimates), **options)["p_adjusted"].values)

@@ -94,10 +94,12 @@ def report(
     target = Path(path)
     _check_target(target, overwrite=overwrite)
     if not isinstance(result, xr.Dataset | xr.DataTree):
-        raise InvalidInputError("this is no result", received=type(result).__name__, allowed="a Dataset or a DataTree")
+        raise InvalidInputError(
+            "this is not a result", received=type(result).__name__, allowed="a Dataset or a DataTree"
+        )
     if any({"difference", "rank"} & set(node) for _, node in nodes_of(result)):
         raise InvalidInputError(
-            "this is no result", received="a comparison or ranks", remedy="report the result they were made from"
+            "this is not a result", received="a comparison or ranks", remedy="report the result they were made from"
         )
     options = ReportOptions(title=title, interval=interval, top=top, seed=seed).checked()
     text = _render(result, scores, options)
