@@ -101,7 +101,7 @@ def test_comparison_with_a_baseline(stores: Path) -> None:
     assert row[2] == f"{float(cell['difference']):+.4f}"
     assert row[-2:] == [f"{float(cell['p_value']):.4f}", f"{float(cell['p_adjusted']):.4f}"]
     assert output.count("and 7 more models") == 2
-    assert "significant at 5% (adjusted for all pairs: romano wolf):" in output
+    assert "significant at 5% (adjusted: romano wolf):" in output
     assert "of 21 pairs" in output
     assert "signs flipped: the differences on 9 queries, each with its items, all 512" in output
 
@@ -114,7 +114,7 @@ def test_neighbours_fit_the_terminal(stores: Path, method: str, margin: float | 
         assert "does not test equivalence" in call(*words, "--equivalence", margin).stderr
         return
     output = ok(*words, *(["--equivalence", margin] if margin else [])).stdout
-    assert "of 11 pairs of" in " ".join(output.split())
+    assert "of 11 neighbour pairs" in " ".join(output.split())
     assert "a na" in output
     assert ("undecided" in output or "equivalent" in output) == (margin is not None)
 

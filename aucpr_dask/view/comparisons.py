@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -30,6 +30,16 @@ from aucpr_dask.view.tables import (
 
 MOST_PAIRS = 20_000  # as records; a store holds all
 TOP = 10
+_PAIR_VARIABLES = (
+    "difference",
+    "standard_error",
+    "interval",
+    "simultaneous_interval",
+    "p_value",
+    "p_adjusted",
+    "p_equivalence",
+    "decision",
+)
 _RANK_VARIABLES = (
     "estimate",
     "rank",
@@ -41,24 +51,11 @@ _RANK_VARIABLES = (
 
 
 @dataclass(frozen=True)
-class ComparedPair:
-    """A difference of two models; None for what the method does not have."""
-
-    model: str
-    other: str
-    difference: float
-    standard_error: float
-    interval: Sequence[float] | None
-    simultaneous_interval: Sequence[float] | None
-    p_value: float
-    p_adjusted: float
-    p_equivalence: float | None
-    decision: str | None
-
-
-@dataclass(frozen=True)
 class Comparison:
-    """The comparisons of one data set: models best first, pairs of a better and a worse one or with a baseline."""
+    """The comparisons of one data set: models best first, pairs of a better and a worse one or with a baseline.
+
+    The columns of `pairs` that the method does not have contain None.
+    """
 
     data_set: str
     facts: dict[str, Any]
@@ -67,7 +64,7 @@ class Comparison:
     models: tuple[tuple[str, float], ...]
     n_separable: int
     n_separable_neighbours: int | None
-    pairs: tuple[ComparedPair, ...]
+    pairs: pd.DataFrame
     more_pairs: int
 
 
@@ -144,22 +141,14 @@ def _summarize(path: str, node: xr.Dataset) -> Comparison:
     )
 
 
-def _pairs(
-    node: xr.Dataset, cells: Sequence[tuple[int, int]], names: Sequence[str], others: Sequence[str]
-) -> tuple[ComparedPair, ...]:
+def _pairs(node: xr.Dataset, cells: Sequence[tuple[int, int]], names: list[str], others: list[str]) -> pd.DataFrame:
+    """Return a row for each pair; intervals are arrays (lower, upper)."""
     at = tuple(np.array(cells, dtype=np.intp).reshape(-1, 2).T)
-
-    def column(name: str) -> list[Any]:
-        if name not in node:
-            return [None] * len(cells)
-        values: list[Any] = node[name].values[at].tolist()
-        if name != "decision":
-            return values
-        meanings = str(node[name].attrs["flag_meanings"]).split()
-        return [meanings[int(value)] for value in values]
-
-    columns = [column(field.name) for field in fields(ComparedPair)[2:]]
-    return tuple(ComparedPair(names[i], others[j], *values) for (i, j), *values in zip(cells, *columns, strict=True))
+    columns = {name: list(node[name].values[at]) if name in node else None for name in _PAIR_VARIABLES}
+    pairs = pd.DataFrame({"model": np.array(names, object)[at[0]], "other": np.array(others, object)[at[1]]} | columns)
+    if "decision" in node:
+        pairs["decision"] = pairs["decision"].map(dict(enumerate(node["decision"].attrs["flag_meanings"].split())))
+    return pairs
 
 
 def summarize_ranks(ranks: Scores) -> list[Ranks]:
@@ -190,11 +179,11 @@ def comparison_view(comparison: Comparison, width: int, *, top: int | None = TOP
         tables += [Text(""), *_against(comparison, baseline, width, top)]
     adjust = str(facts["adjust"]).replace("_", " ")
     alpha = percent(1 - float(facts["level"]))
-    together = "not adjusted" if adjust == "none" else f"adjusted for all pairs: {adjust}"
+    together = "not adjusted" if adjust == "none" else f"adjusted: {adjust}"
     separable = f"{comparison.n_separable:,} of {count(int(facts['family_size']), 'pair')}"
     if comparison.n_separable_neighbours is not None:
-        pairs = count(len(comparison.models) - 1, "pair")
-        separable += f", {comparison.n_separable_neighbours:,} of {pairs} of neighbours"
+        pairs = count(len(comparison.models) - 1, "neighbour pair")
+        separable += f", {comparison.n_separable_neighbours:,} of {pairs}"
     notes = [Text(f"significant at {alpha} ({together}): {separable}", style="bold")]
     if "equivalence" in facts:
         margin = f"within {float(facts['equivalence']):g}"
@@ -219,39 +208,37 @@ def _neighbours(comparison: Comparison, width: int, top: int | None) -> list[Ren
         Column("model", [name for name, _ in models], name=True),
         Column("area", [number(estimate) for _, estimate in models], right=True),
     ]
-    pairs = [*comparison.pairs[: len(comparison.models) - 1], None][: len(models)]
-    table = fitted_table(columns + _columns(pairs, "to next"), width)
+    pairs = comparison.pairs[: len(comparison.models) - 1][: len(models)]
+    table = fitted_table(columns + _columns(pairs, "to next", len(models)), width)
     return [table, *more(len(comparison.models) - len(models), "model")]
 
 
 def _against(comparison: Comparison, baseline: str, width: int, top: int | None) -> list[RenderableType]:
     """Show the models with their difference from a baseline."""
     areas = dict(comparison.models)
-    pairs = [pair for pair in comparison.pairs if pair.other == baseline]
+    pairs = comparison.pairs[comparison.pairs["other"] == baseline]
     shown = pairs[:top]
     columns = [
-        Column("model", [pair.model for pair in shown], name=True),
-        Column("area", [number(areas[pair.model]) for pair in shown], right=True),
+        Column("model", list(shown["model"]), name=True),
+        Column("area", [number(areas[name]) for name in shown["model"]], right=True),
     ]
     title = Text("baseline ").append(shorten(baseline, width - 20)).append(f"  {number(areas[baseline])}", style="dim")
-    table = fitted_table(columns + _columns(shown, "difference"), width)
+    table = fitted_table(columns + _columns(shown, "difference", len(shown)), width)
     return [title, table, *more(len(pairs) - len(shown), "model")]
 
 
-def _columns(pairs: Sequence[ComparedPair | None], header: str) -> list[Column]:
-    """Return the columns of each pair; the last model of a list of neighbours has none."""
-    known = [pair for pair in pairs if pair is not None]
+def _columns(pairs: pd.DataFrame, header: str, n_rows: int) -> list[Column]:
+    """Return the columns of pairs, with empty cells in the rows without a pair."""
 
-    def cells(show: Callable[[ComparedPair], str]) -> list[str]:
-        return ["" if pair is None else show(pair) for pair in pairs]
+    def column(header: str, name: str, show: Callable[[Any], str], *, right: bool = True) -> Column:
+        return Column(header, [*map(show, pairs[name]), *[""] * (n_rows - len(pairs))], right)
 
-    columns = [Column(header, cells(lambda pair: f"{pair.difference:+.4f}"), right=True)]
-    if known and known[0].simultaneous_interval is not None:
-        columns.append(Column("simultaneous", cells(lambda pair: bounds(pair.simultaneous_interval, "+.3f"))))
-    columns.append(Column("p", cells(lambda pair: _p_value(pair.p_value)), right=True))
-    columns.append(Column("adjusted", cells(lambda pair: _p_value(pair.p_adjusted)), right=True))
-    if known and known[0].decision is not None:
-        columns.append(Column("decision", cells(lambda pair: str(pair.decision))))
+    columns = [column(header, "difference", "{:+.4f}".format)]
+    if len(pairs) and pairs["simultaneous_interval"].iloc[0] is not None:
+        columns.append(column("simultaneous", "simultaneous_interval", lambda ends: bounds(ends, "+.3f"), right=False))
+    columns += [column("p", "p_value", _p_value), column("adjusted", "p_adjusted", _p_value)]
+    if len(pairs) and pairs["decision"].iloc[0] is not None:
+        columns.append(column("decision", "decision", str, right=False))
     return columns
 
 
