@@ -166,12 +166,7 @@ def _names(dataset: xr.Dataset, dim: str = MODEL) -> list[str]:
     return [f"{dim} {number}" for number in range(dataset.sizes.get(dim, 1))]
 
 
-def summarize_scores(
-    scores: Scores,
-    url: str,
-    *,
-    positive_from: int | None = None,
-) -> ScoresSummary:
+def summarize_scores(scores: Scores, url: str, *, positive_from: int | None = None) -> ScoresSummary:
     """Evaluate every ranking once without missing scores, to learn sizes and oddities before a run."""
     import dask.base
 
@@ -318,6 +313,15 @@ def _common_attrs(result: Scores, nodes: dict[str, xr.Dataset]) -> dict[str, Any
 def level_of(node: xr.Dataset) -> float:
     """Return the level of the intervals of a result, a comparison or a study."""
     return float(node.coords.get("level", node.attrs.get("level", 0.95)))
+
+
+def method_with_bounds(interval: xr.DataArray) -> str | None:
+    """Return the first method that has some interval for every estimator, if any."""
+    known = interval.notnull().any([dim for dim in interval.dims if dim not in (METHOD, ESTIMATOR)])
+    known = known.all([dim for dim in known.dims if dim != METHOD])
+    return next(
+        (str(name) for name, is_known in zip(known[METHOD].values, known.values, strict=True) if is_known), None
+    )
 
 
 def _level_and_method(result: Scores) -> tuple[float, str | None]:

@@ -46,7 +46,7 @@ from aucpr_dask.view.plots.subjects import (
     one_node,
     positions_of,
 )
-from aucpr_dask.view.summary import level_of
+from aucpr_dask.view.summary import level_of, method_with_bounds
 
 Models = str | int | Sequence[str | int]
 TOP = 20
@@ -89,18 +89,12 @@ def _estimates(
     interval, of = node.get("interval"), ""
     if interval is not None and METHOD in interval.dims:
         methods = names_of(node, METHOD)
-        method = _a_method(interval, methods) if method is None else choose(tuple(methods), method, "method")
+        method = method_with_bounds(interval) if method is None else choose(tuple(methods), method, "method")
         interval, of = (interval.isel({METHOD: methods.index(method)}), f" {words(method)}") if method else (None, "")
     if interval is not None:
         label = f"{label}, {percent(level_of(node))}{of} interval"
     node = node[["estimate", *(["replicate"] if plot == "replicates" else [])]].compute()
     return _Estimates(node, node["estimate"], None if interval is None else interval.compute(), label)
-
-
-def _a_method(interval: xr.DataArray, methods: list[str]) -> str | None:
-    """Return the first method that gives intervals here."""
-    has_bounds = interval.notnull().any([dim for dim in interval.dims if dim != METHOD]).values
-    return next((method for method, has in zip(methods, has_bounds, strict=True) if has), None)
 
 
 class _Rows(NamedTuple):
@@ -208,9 +202,8 @@ def _mark_prevalence(ax: Axes, node: xr.Dataset, query: Any, estimator: str) -> 
     else:
         prevalence = np.unique(np.asarray(at_query(node, query, "forest")["prevalence"].values, dtype=np.float64))
     low, high = ax.get_xlim()
-    if (
-        prevalence.size == 1 and low - (high - low) / 2 < prevalence[0] < high
-    ):  # if far away, it would squeeze the intervals
+    # If it is far away, it would squeeze the intervals.
+    if prevalence.size == 1 and low - (high - low) / 2 < prevalence[0] < high:
         line = ax.axvline(float(prevalence[0]), color=GREY, linestyle=":", linewidth=0.9)
         line.set_label("prevalence")
         put_legend(ax)

@@ -16,7 +16,7 @@ from aucpr_dask.inference.samples import DATASET, REPLICATE, labels_of, stack_da
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.variables import ESTIMATOR, METHOD, MODEL, QUERY
 from aucpr_dask.storage.stores import Scores, nodes_of
-from aucpr_dask.view.summary import level_of
+from aucpr_dask.view.summary import level_of, method_with_bounds
 
 ALL = "All data sets"
 
@@ -106,14 +106,11 @@ def _with_one_interval(node: xr.Dataset, interval: str | None) -> tuple[xr.Datas
     if METHOD not in node.dims or not node.sizes[METHOD]:
         return node.drop_vars("interval", errors="ignore"), None
     names = [str(name) for name in node[METHOD].values]
-    name = _most_useful(node, names) if interval is None else choose(tuple(names), interval, "interval")
+    if interval is None:
+        name = method_with_bounds(node["interval"]) or names[0]
+    else:
+        name = choose(tuple(names), interval, "interval")
     return node.isel({METHOD: [names.index(name)]}), name
-
-
-def _most_useful(node: xr.Dataset, names: list[str]) -> str:
-    others = [dim for dim in node["interval"].dims if dim not in (METHOD, ESTIMATOR)]
-    serves_all = node["interval"].notnull().any(others).all(ESTIMATOR).values
-    return next((name for name, serves in zip(names, serves_all, strict=True) if serves), names[0])
 
 
 def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
