@@ -9,10 +9,10 @@ from aucpr_dask.cli.common import INTERRUPTED
 
 
 def run() -> None:
-    """Run the command; if it is interrupted, tidy up and leave without taking the interpreter to pieces.
+    """Run the command; if it is interrupted, clean up and exit without finalizing the interpreter.
 
-    Threads that close a cluster may be under way still, in code that cannot be left in the middle: once in nine times
-    the process was then ended by a signal, and who waits for the command shall get its exit code.
+    Threads that close a cluster may still be running code that cannot be interrupted. Finalizing the interpreter then
+    sometimes ended the process by a signal, instead of with its exit code.
     """
     try:
         main(prog_name="aucpr-dask")
@@ -25,6 +25,6 @@ def run() -> None:
         raise
 
 
-# Worker processes import this file anew; only the first process may run the command.
+# Worker processes import this file again; only the first process may run the command.
 if __name__ == "__main__":
     run()

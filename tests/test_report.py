@@ -1,4 +1,4 @@
-"""The report: what its page says, and what a browser makes of it."""
+"""The report: its text, and its behaviour in a browser."""
 
 import csv
 import dataclasses
@@ -369,7 +369,7 @@ class Reader:
             time.sleep(0.02)
         return found
 
-    def say(self, element: Any, text: str) -> None:
+    def enter(self, element: Any, text: str) -> None:
         """Put text in a field, and choose an option of a list."""
         self("arguments[0].value = arguments[1]; for (const kind of ['input', 'change'])"
              " arguments[0].dispatchEvent(new Event(kind, {bubbles: true}))", element, text)  # fmt: skip
@@ -379,9 +379,9 @@ class Reader:
         form = f"#{section} .comparison form"
         self("document.querySelector(arguments[0]).replaceChildren()", f"#{section} .answer")
         for field, name in zip(self.all(f"{form} input"), (first, second), strict=True):
-            self.say(field, name)
+            self.enter(field, name)
         if how:
-            self.say(self.find(f"{form} select"), str(how))
+            self.enter(self.find(f"{form} select"), str(how))
         else:
             self("arguments[0].requestSubmit()", self.find(form))
         table = self.wait(lambda: self.all(f"#{section} .answer table"))[0]
@@ -458,15 +458,15 @@ def test_sort_filter_search_and_turn_pages(reader: Reader, pages: Path) -> None:
     assert reader.texts(names) == best[25:50]
     assert reader.find(".leaderboard .pager [role=status]").text == "Models 26 to 50 of 60"
     search, least = reader.all(".leaderboard .tools input")
-    reader.say(search, "M005")
+    reader.enter(search, "M005")
     assert reader.texts(names) == [name for name in best if "m005" in name]
-    reader.say(search, "")
-    reader.say(least, "0.45")
+    reader.enter(search, "")
+    reader.enter(least, "0.45")
     assert len(reader.texts(names)) == min(25, int((means >= 0.45).sum()))
-    reader.say(least, "2")
+    reader.enter(least, "2")
     assert reader.find(".leaderboard .pager [role=status]").text == "No model (of 60)"
-    reader.say(least, "")
-    reader.say(reader.all(".leaderboard .tools select")[0], "0")
+    reader.enter(least, "")
+    reader.enter(reader.all(".leaderboard .tools select")[0], "0")
     assert reader.texts(names) == []  # every model has queries of few positives
 
 
@@ -478,7 +478,7 @@ def test_a_query_has_its_own_leaderboard(reader: Reader, pages: Path) -> None:
     reader.wait(lambda: reader.all("[data-unit='3'] tbody tr"))
     assert reader.texts("[data-unit='3'] tbody th") == [f"m{i:04d}" for i in np.argsort(-column)[:25]]
     assert reader.texts("[data-unit='3'] tbody td:nth-child(3)") == [f"{x:.4f}" for x in np.sort(column)[::-1][:25]]
-    reader.say(reader.find(".unit-search"), "q1")
+    reader.enter(reader.find(".unit-search"), "q1")
     assert sum(unit.is_displayed() for unit in reader.all(".unit")) == 11
 
 
@@ -534,7 +534,7 @@ def test_pairs_on_items_and_queries_of_a_tree(reader: Reader, pages: Path) -> No
     topics = result["topics"].to_dataset()
     same_numbers(reader.compare("data-set-2", "m7", "m2"), ap.compare(topics), "m7", "m2")
     same_numbers(reader.compare("data-set-2", "m7", "m2", how=1), ap.compare(topics, sample="items"), "m7", "m2")
-    reader.say(reader.find("#data-set-0 .leaderboard > .tools select"), "1")
+    reader.enter(reader.find("#data-set-0 .leaderboard > .tools select"), "1")
     reader.wait(lambda: "Roc area" in reader.find("#data-set-0 caption").text)
     same_numbers(
         reader.compare("data-set-0", "m1", "m4"),
@@ -559,8 +559,8 @@ def test_pairs_over_data_sets(reader: Reader, tmp_path: Path) -> None:
 def test_a_pair_that_cannot_be(reader: Reader, pages: Path) -> None:
     reader.open(pages / "queries.html")
     first, second = reader.all(".comparison input")
-    reader.say(first, "m0001")
-    reader.say(second, "nobody")
+    reader.enter(first, "m0001")
+    reader.enter(second, "nobody")
     reader("arguments[0].requestSubmit()", reader.find(".comparison form"))
     assert "no model “nobody”" in reader.find(".comparison [role=status]").text
     assert not reader.all(".answer table")
@@ -619,7 +619,7 @@ def test_curves_and_rows_point_at_each_other(reader: Reader, pages: Path) -> Non
     assert reader.find("#data-set-2 tr.marked th").text == reader.texts("#data-set-2 .leaderboard tbody th")[1]
     canvas = "return document.querySelector('#data-set-2 canvas').toDataURL()"
     before = reader(canvas)
-    reader.say(reader.find("#data-set-2 .curves select"), "roc")
+    reader.enter(reader.find("#data-set-2 .curves select"), "roc")
     reader.wait(lambda: reader(canvas) != before)
 
 
@@ -725,7 +725,7 @@ def test_thousands_of_models_open_in_time(reader: Reader, tmp_path: Path) -> Non
     assert seconds < 3
     started = time.monotonic()
     reader.compare("data-set-0", "m0001", "m4321")
-    reader.say(reader.find(".leaderboard .tools input"), "m43")
+    reader.enter(reader.find(".leaderboard .tools input"), "m43")
     assert len(reader.texts(".leaderboard tbody th")) == 25
     assert time.monotonic() - started < 3
 

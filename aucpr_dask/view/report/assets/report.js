@@ -487,7 +487,7 @@
       plot.root.setAttribute("role", "img");
       plot.root.setAttribute("aria-label", `${name} curves of ${plural(best.length, "model", "models")}` +
         (section.units.length ? `, ${section.unit_names[0]} ${section.units[u]}` : "") +
-        `. The models are listed beside the chart.`);
+        `. The models are listed next to the chart.`);
     }
     const size = () => Math.max(240, Math.min(640, place.clientWidth || 480));
 
