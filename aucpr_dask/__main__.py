@@ -11,8 +11,8 @@ from aucpr_dask.cli.common import INTERRUPTED
 def run() -> None:
     """Run the command; if it is interrupted, clean up and exit without finalizing the interpreter.
 
-    Threads that close a cluster may still be running; finalization then sometimes ended the process by a signal, and
-    lost the exit code.
+    Threads that close a cluster may still be running code that cannot be interrupted. Finalizing the interpreter then
+    sometimes ended the process by a signal, instead of with its exit code.
     """
     try:
         main(prog_name="aucpr-dask")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 
 import pages
 
 from aucpr_dask.schema.estimators import ESTIMATORS, TIES, EstimatorSpec
 from aucpr_dask.schema.intervals import INTERVAL_NEEDS, INTERVAL_SYMBOLS, INTERVALS, IntervalSpec
-from aucpr_dask.schema.options import MISSING, UNJUDGED
+from aucpr_dask.schema.options import MISSING, UNJUDGED, Options, ReportOptions
 from aucpr_dask.schema.variables import FLAGS
 
 PAGE = pages.HERE / "estimators.md"
@@ -54,6 +55,8 @@ def reference() -> str:
         pages.table(["name", "needs", "estimators"], map(_basis, INTERVALS.values())),
         "## Options",
         pages.table(["option", "choices, the default first"], choices),
+        "`ap.report` takes the following.",
+        pages.table(["option", "default", "meaning"], _options(ReportOptions)),
         "## Flags",
         "Bits of the variable `flags` of a result; `result.aucpr.flagged(name)` shows where one is set.",
         pages.table(["name", "bit", "meaning"], ([f"`{f.name}`", f.bit, f.description] for f in FLAGS)),
@@ -78,6 +81,11 @@ def _basis(spec: IntervalSpec) -> list[str]:
     if spec.estimators is None or set(spec.estimators) == set(areas):
         return [f"`{spec.name}`", needs, "all" if spec.estimators is None else "areas under the curve"]
     return [f"`{spec.name}`", needs, ", ".join(f"`{name}`" for name in spec.estimators)]
+
+
+def _options(record: type[Options]) -> Iterator[list[str]]:
+    for one in fields(record):
+        yield [f"`{one.name}`", f"`{one.default!r}`", one.metadata["description"]]
 
 
 def _doi(doi: str) -> str:

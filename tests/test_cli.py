@@ -299,7 +299,7 @@ def test_missing_scores_are_an_error_that_names_them(scores: Path, tmp_path: Pat
     done = shell("evaluate", str(scores), str(tmp_path / "r.zarr"), "--cluster", "1")
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith("error: ")
+    assert done.stderr.startswith("Error: ")
     assert "absent [bold]" in done.stderr
     assert "50" in done.stderr
     assert "Traceback" not in done.stderr
@@ -311,7 +311,7 @@ def test_no_store_is_one_clear_message(command: list[str], tmp_path: Path) -> No
     absent = tmp_path / "absent.zarr"
     done = call(command[0], absent, *[tmp_path / word for word in command[1:]])
     assert done.exit_code == 2
-    assert done.stderr.startswith("error: there is no store at this place")
+    assert done.stderr.startswith("Error: there is no store at this place")
     assert str(absent) in done.stderr
     assert not absent.exists()
 

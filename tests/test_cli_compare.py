@@ -101,7 +101,7 @@ def test_comparison_with_a_baseline(stores: Path) -> None:
     assert row[2] == f"{float(cell['difference']):+.4f}"
     assert row[-2:] == [f"{float(cell['p_value']):.4f}", f"{float(cell['p_adjusted']):.4f}"]
     assert output.count("and 7 more models") == 2
-    assert "told apart at 95%, all together (romano wolf):" in output
+    assert "significant at 5% (adjusted: romano wolf):" in output
     assert "of 21 pairs" in output
     assert "signs flipped: the differences on 9 queries, each with its items, all 512" in output
 
@@ -114,7 +114,7 @@ def test_neighbours_fit_the_terminal(stores: Path, method: str, margin: float | 
         assert "does not test equivalence" in call(*words, "--equivalence", margin).stderr
         return
     output = ok(*words, *(["--equivalence", margin] if margin else [])).stdout
-    assert "of 11 pairs of" in " ".join(output.split())
+    assert "of 11 neighbour pairs" in " ".join(output.split())
     assert "a na" in output
     assert ("undecided" in output or "equivalent" in output) == (margin is not None)
 
@@ -176,9 +176,9 @@ def test_info_describes_comparisons_and_ranks(stores: Path, tmp_path: Path) -> N
     assert "`aucpr-dask info` says what a store holds" in call("show", target).stderr
 
 
-def test_equivalence_says_that_it_is_of_each_pair(stores: Path) -> None:
+def test_equivalence_is_of_each_pair_alone(stores: Path) -> None:
     output = ok("compare", stores / "result.zarr", "--equivalence", 0.1).stdout
-    expected = "equivalence (within 0.1): each pair on its own, not adjusted for how many there are"
+    expected = "equivalence (within 0.1): each pair alone, not adjusted for the number of pairs"
     assert expected in " ".join(output.split())
 
 

@@ -1,7 +1,9 @@
-"""The report: what its page says, and what a browser makes of it."""
+"""The report: its text, and its behaviour in a browser."""
 
 import csv
+import dataclasses
 import hashlib
+import inspect
 import io
 import json
 import re
@@ -23,6 +25,7 @@ from conftest import pooled, queried
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
+from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.view.report import pairs, words
 from aucpr_dask.view.report.subjects import subjects_of
 from aucpr_dask.view.report.vendor import LIBRARIES, changed_files
@@ -146,7 +149,7 @@ def test_names_are_inert_in_the_source(tmp_path: Path) -> None:
     result = of_queries(len(NASTY), 3, names=NASTY)
     page = written(result.assign_coords(query=NASTY[:3]), tmp_path, title=NASTY[0])
     assert not [attrs for tag, attrs in page.tags if tag == "img" or "onerror" in attrs]
-    assert len(page.scripts) == 5 + len([1 for tag, attrs in page.tags if str(attrs.get("id")).startswith("block-")])
+    assert len(page.scripts) == 5 + len([1 for tag, attrs in page.tags if str(attrs.get("id")).startswith("payload-")])
     shown = page.data["names"][0]
     assert shown[:2] == NASTY[:2]
     assert shown[3] == r"a\x1b[31mred\u202e"
@@ -176,7 +179,7 @@ def test_words_follow_the_result(tmp_path: Path) -> None:
     assert "95 % logit" in text
     assert "Few queries: 6" in text
     assert "4 models make 6 pairs" in text
-    assert "did not retrieve" in text or "was not retrieved" in text
+    assert "was not retrieved" in text
     bootstrapped = ap.evaluate(pooled(3, 60), intervals=["bootstrap"], n_resamples=200, seed=7, level=0.9)
     page = written(bootstrapped, tmp_path, overwrite=True)
     text = page.text
@@ -210,7 +213,7 @@ def test_coverage_of_rare_positives_is_that_of_the_study() -> None:
     assert [round(1000 * share) for share in worst.columns] == list(words.STUDIED[:3])
 
 
-def test_words_tell_data_sets_apart_that_were_read_differently(tmp_path: Path) -> None:
+def test_words_distinguish_data_sets_that_were_read_differently(tmp_path: Path) -> None:
     tree = {
         "plain": ap.evaluate(pooled(3, 60), "roc_area"),
         "rare": ap.evaluate(pooled(3, 60), prevalence=0.01),
@@ -221,31 +224,31 @@ def test_words_tell_data_sets_apart_that_were_read_differently(tmp_path: Path) -
     assert "best model by roc area or average precision, the first of each" in text
 
 
-def test_a_comparison_is_no_report(tmp_path: Path) -> None:
-    with pytest.raises(ap.errors.InvalidInputError, match="this is no result"):
+def test_a_comparison_is_not_a_result(tmp_path: Path) -> None:
+    with pytest.raises(ap.errors.InvalidInputError, match="this is not a result"):
         ap.report(ap.compare(ap.evaluate(queried())), tmp_path / "report.html")
 
 
 @pytest.mark.parametrize(
     ("method", "n_positive", "prevalence", "said"),
     [
-        ("logit", 12, 0.2, "96.1 % of the samples at worst: they reach their level there."),
-        ("logit", 12, 0.01, "0.01 here: where 10 positives were among 1,000 items, logit intervals held it in 93.9 %."),
-        ("bootstrap", 12, 0.2, "fall short of their level there. Logit intervals held it in 96.1 %."),
-        ("bootstrap", 12, 0.01, "Positives as rare as here were not studied."),
-        ("logit", 300, 0.01, "Positives as rare as here were not studied."),
+        ("logit", 12, 0.2, "in at least 96.1 % of the samples: they reach their level there."),
+        ("logit", 12, 0.01, "0.01 here: with 10 positives among 1,000 items, logit intervals contained it in 93.9 %."),
+        ("bootstrap", 12, 0.2, "fall short of their level there. Logit intervals contained it in 96.1 %."),
+        ("bootstrap", 12, 0.01, "Positives as rare as here were not simulated."),
+        ("logit", 300, 0.01, "Positives as rare as here were not simulated."),
     ],
 )
-def test_words_of_validity_tell_rare_positives(
+def test_words_of_validity_depend_on_the_prevalence(
     tmp_path: Path, method: str, n_positive: int, prevalence: float, said: str
 ) -> None:
     result = of_queries(2, 12).assign_coords(method=[method])
     result["n_positive"] = xr.full_like(result["n_positive"], n_positive)
     result["prevalence"] = xr.full_like(result["prevalence"], prevalence)
     assert said in written(result, tmp_path).text
-    assert "says nothing of" not in written(result, tmp_path, overwrite=True).text
+    assert "These simulations do not cover" not in written(result, tmp_path, overwrite=True).text
     other = written(result.assign_coords(estimator=["roc_area"]), tmp_path, overwrite=True)
-    assert "That says nothing of roc area." in other.text
+    assert "These simulations do not cover roc area." in other.text
 
 
 def test_provenance_shows_no_secret(tmp_path: Path) -> None:
@@ -282,6 +285,19 @@ def test_replicates_of_the_best_are_kept_if_they_are_many(tmp_path: Path, monkey
     (plan,) = written(result, tmp_path, overwrite=True).data["sections"][0]["estimators"][0]["comparisons"]
     best = np.argsort(-result["estimate"].values[:, 0])[:3]
     assert (plan["models"], plan["n_without"]) == (sorted(best.tolist()), 3)
+
+
+def test_signature_and_command_have_the_options_of_the_record() -> None:
+    options = {one.name: one.default for one in dataclasses.fields(ReportOptions)}
+    given = {name: one.default for name, one in inspect.signature(ap.report).parameters.items()}
+    assert given == {"result": inspect.Parameter.empty, "path": inspect.Parameter.empty, "scores": None} | options | {
+        "overwrite": False
+    }
+    made = {one.name: one.default for one in main.commands["report"].params}
+    assert options.items() <= made.items()
+    assert set(made) - set(options) == {"result", "page", "scores", "overwrite", "as_json"}
+    with pytest.raises(ap.errors.InvalidInputError, match="top"):
+        ReportOptions(top=-1).checked()
 
 
 def test_refusals(tmp_path: Path) -> None:
@@ -353,7 +369,7 @@ class Reader:
             time.sleep(0.02)
         return found
 
-    def say(self, element: Any, text: str) -> None:
+    def enter(self, element: Any, text: str) -> None:
         """Put text in a field, and choose an option of a list."""
         self("arguments[0].value = arguments[1]; for (const kind of ['input', 'change'])"
              " arguments[0].dispatchEvent(new Event(kind, {bubbles: true}))", element, text)  # fmt: skip
@@ -363,9 +379,9 @@ class Reader:
         form = f"#{section} .comparison form"
         self("document.querySelector(arguments[0]).replaceChildren()", f"#{section} .answer")
         for field, name in zip(self.all(f"{form} input"), (first, second), strict=True):
-            self.say(field, name)
+            self.enter(field, name)
         if how:
-            self.say(self.find(f"{form} select"), str(how))
+            self.enter(self.find(f"{form} select"), str(how))
         else:
             self("arguments[0].requestSubmit()", self.find(form))
         table = self.wait(lambda: self.all(f"#{section} .answer table"))[0]
@@ -442,15 +458,15 @@ def test_sort_filter_search_and_turn_pages(reader: Reader, pages: Path) -> None:
     assert reader.texts(names) == best[25:50]
     assert reader.find(".leaderboard .pager [role=status]").text == "Models 26 to 50 of 60"
     search, least = reader.all(".leaderboard .tools input")
-    reader.say(search, "M005")
+    reader.enter(search, "M005")
     assert reader.texts(names) == [name for name in best if "m005" in name]
-    reader.say(search, "")
-    reader.say(least, "0.45")
+    reader.enter(search, "")
+    reader.enter(least, "0.45")
     assert len(reader.texts(names)) == min(25, int((means >= 0.45).sum()))
-    reader.say(least, "2")
+    reader.enter(least, "2")
     assert reader.find(".leaderboard .pager [role=status]").text == "No model (of 60)"
-    reader.say(least, "")
-    reader.say(reader.all(".leaderboard .tools select")[0], "0")
+    reader.enter(least, "")
+    reader.enter(reader.all(".leaderboard .tools select")[0], "0")
     assert reader.texts(names) == []  # every model has queries of few positives
 
 
@@ -462,7 +478,7 @@ def test_a_query_has_its_own_leaderboard(reader: Reader, pages: Path) -> None:
     reader.wait(lambda: reader.all("[data-unit='3'] tbody tr"))
     assert reader.texts("[data-unit='3'] tbody th") == [f"m{i:04d}" for i in np.argsort(-column)[:25]]
     assert reader.texts("[data-unit='3'] tbody td:nth-child(3)") == [f"{x:.4f}" for x in np.sort(column)[::-1][:25]]
-    reader.say(reader.find(".unit-search"), "q1")
+    reader.enter(reader.find(".unit-search"), "q1")
     assert sum(unit.is_displayed() for unit in reader.all(".unit")) == 11
 
 
@@ -518,7 +534,7 @@ def test_pairs_on_items_and_queries_of_a_tree(reader: Reader, pages: Path) -> No
     topics = result["topics"].to_dataset()
     same_numbers(reader.compare("data-set-2", "m7", "m2"), ap.compare(topics), "m7", "m2")
     same_numbers(reader.compare("data-set-2", "m7", "m2", how=1), ap.compare(topics, sample="items"), "m7", "m2")
-    reader.say(reader.find("#data-set-0 .leaderboard > .tools select"), "1")
+    reader.enter(reader.find("#data-set-0 .leaderboard > .tools select"), "1")
     reader.wait(lambda: "Roc area" in reader.find("#data-set-0 caption").text)
     same_numbers(
         reader.compare("data-set-0", "m1", "m4"),
@@ -543,8 +559,8 @@ def test_pairs_over_data_sets(reader: Reader, tmp_path: Path) -> None:
 def test_a_pair_that_cannot_be(reader: Reader, pages: Path) -> None:
     reader.open(pages / "queries.html")
     first, second = reader.all(".comparison input")
-    reader.say(first, "m0001")
-    reader.say(second, "nobody")
+    reader.enter(first, "m0001")
+    reader.enter(second, "nobody")
     reader("arguments[0].requestSubmit()", reader.find(".comparison form"))
     assert "no model “nobody”" in reader.find(".comparison [role=status]").text
     assert not reader.all(".answer table")
@@ -603,7 +619,7 @@ def test_curves_and_rows_point_at_each_other(reader: Reader, pages: Path) -> Non
     assert reader.find("#data-set-2 tr.marked th").text == reader.texts("#data-set-2 .leaderboard tbody th")[1]
     canvas = "return document.querySelector('#data-set-2 canvas').toDataURL()"
     before = reader(canvas)
-    reader.say(reader.find("#data-set-2 .curves select"), "roc")
+    reader.enter(reader.find("#data-set-2 .curves select"), "roc")
     reader.wait(lambda: reader(canvas) != before)
 
 
@@ -709,7 +725,7 @@ def test_thousands_of_models_open_in_time(reader: Reader, tmp_path: Path) -> Non
     assert seconds < 3
     started = time.monotonic()
     reader.compare("data-set-0", "m0001", "m4321")
-    reader.say(reader.find(".leaderboard .tools input"), "m43")
+    reader.enter(reader.find(".leaderboard .tools input"), "m43")
     assert len(reader.texts(".leaderboard tbody th")) == 25
     assert time.monotonic() - started < 3
 

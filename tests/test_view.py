@@ -75,17 +75,17 @@ def test_no_line_is_wider_than_the_terminal(width: int, uneven: bool) -> None:
 
 
 def test_every_model_has_one_line_with_its_numbers() -> None:
-    lines = render(ranking_view(ranking(["best", "[bold]second[/bold]"]), 80))
+    lines = render(ranking_view([ranking(["best", "[bold]second[/bold]"])], 80))
     assert lines[0].startswith("reviews  average precision, mean of 14 queries, t interval")
     assert lines[1].split()[:4] == ["model", "area", "95%", "interval"]
     assert lines[2].split()[:5] == ["1", "best", "0.9000", "[0.800,", "0.950]"]
     assert "[bold]second[/bold]" in lines[3]
     assert "queries" not in lines[1]
-    assert "queries" in render(ranking_view(ranking(["a", "b"], uneven=True), 80))[1]
+    assert "queries" in render(ranking_view([ranking(["a", "b"], uneven=True)], 80))[1]
 
 
 def test_hidden_rows_are_counted() -> None:
-    lines = render(ranking_view(ranking([f"m{i}" for i in range(10)]), 80, top=3))
+    lines = render(ranking_view([ranking([f"m{i}" for i in range(10)])], 80, top=3))
     assert lines[-1] == "and 7 more models"
     assert sum(line.split()[0].isdigit() for line in lines[2:-1]) == 3
     assert "and 12 more data sets" in render(rankings_view([ranking(["a"])] * 20, 80))[-1]
@@ -93,7 +93,7 @@ def test_hidden_rows_are_counted() -> None:
 
 def test_undefined_areas_come_without_rank_and_bar() -> None:
     nothing = RankedModel(None, "broken", math.nan, math.nan, math.nan, 14)
-    lines = render(ranking_view(Ranking("d", "average_precision", "logit", 0.9, None, (nothing,)), 80))
+    lines = render(ranking_view([Ranking("d", "average_precision", "logit", 0.9, None, (nothing,))], 80))
     assert lines[2].split() == ["-", "broken", "-", "-"]
 
 
@@ -122,7 +122,7 @@ def test_bars_lie_where_their_numbers_are() -> None:
 def test_numbers_are_never_cut_for_names() -> None:
     from aucpr_dask.view.tables import Column
 
-    table = fitted_table([Column("model", name=True), Column("n", right=True)], [["x" * 200, "123,456,789"]], 40)
+    table = fitted_table([Column("model", ["x" * 200], name=True), Column("n", ["123,456,789"], right=True)], 40)
     assert render(table, 40)[1].endswith("123,456,789")
 
 

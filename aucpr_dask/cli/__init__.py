@@ -1,9 +1,9 @@
-"""The command line: reads the words, calls the package, shows what comes back."""
+"""The command line: parses arguments, calls the package and shows the answer."""
 
 from aucpr_dask.cli import comparison, demonstration, evaluation, exporting, importing, inspection, reporting, studies
 from aucpr_dask.cli.common import main
 
-# In the order in which one meets them.
+# In the order of the help.
 for command in (
     demonstration.demo,
     importing.import_group,

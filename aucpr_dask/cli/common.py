@@ -1,4 +1,4 @@
-"""What the commands share: errors, output for people and for programs, options."""
+"""What the commands share: errors, opening stores, output for people and for programs."""
 
 from __future__ import annotations
 
@@ -10,52 +10,51 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from aucpr_dask._version import __version__
-from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError
+from aucpr_dask.cli.options import Command
+from aucpr_dask.errors import AucprError, ClusterError, InvalidInputError, OtherRunError, RunError
 from aucpr_dask.storage.urls import concealed
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from aucpr_dask.progress.showing import Report
+    from aucpr_dask.storage.stores import Scores
 
-# Exit codes: blocks failed, or the cluster or the disk did, and the same command goes on; what was given is wrong.
+# Exit codes: tasks, the cluster or the disk failed, and the same command resumes; invalid input; interrupted.
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class _Main(click.Group):
     """The top command: errors of the package become one message, an interruption one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+        return list(self.commands)  # in the order in which they were added
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             with _interruptible():
                 return super().invoke(ctx)
         except AucprError as error:
-            click.echo("\n".join([f"error: {error}", *getattr(error, "__notes__", [])]), err=True)
+            click.echo("\n".join([f"Error: {error}", *getattr(error, "__notes__", [])]), err=True)
             ctx.exit(FAILED if isinstance(error, (ClusterError, OtherRunError, RunError)) else BAD_INPUT)
         except KeyboardInterrupt:
             click.echo(
-                "\ninterrupted: the same command finishes what was being written; evaluate goes on where it stopped",
-                err=True,
+                "\ninterrupted: run the same command again to finish; evaluate resumes where it stopped", err=True
             )
             ctx.exit(INTERRUPTED)
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Make an interruption quiet: that workers are stopped in the middle of their work is no news then."""
+    """Silence logging after an interruption: messages of workers that are stopped would only confuse."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         logging.disable(logging.CRITICAL)
@@ -86,13 +85,13 @@ def main() -> None:
 
 
 class Output:
-    """Where a command speaks: people read tables, a program reads one JSON document on stdout."""
+    """The output of a command: tables for people, or one JSON document on stdout for programs."""
 
     def __init__(self, *, as_json: bool) -> None:
         from aucpr_dask.progress.console import console_for
 
         for stream in (sys.stdout, sys.stderr):
-            # A name that the terminal's encoding lacks must not end a long run with an error.
+            # A name that the terminal cannot encode must not end a long run with an error.
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")
         self.as_json = as_json
@@ -102,7 +101,7 @@ class Output:
 
     @property
     def width(self) -> int:
-        """The cells there are for a table."""
+        """Cells available for a table."""
         return self._out.width
 
     @property
@@ -116,13 +115,13 @@ class Output:
         return time.monotonic() - self._started
 
     def show(self, *parts: Any, fold: bool = True) -> None:
-        """Print for people, on stdout; with ``--json``, nothing."""
+        """Print for people on stdout; with ``--json``, do nothing."""
         if not self.as_json:
             for part in parts:
                 self._out.print(part, soft_wrap=not fold)
 
     def data(self, document: dict[str, Any]) -> None:
-        """Print for programs: strict JSON, undefined numbers as null; without ``--json``, nothing."""
+        """With ``--json``, print strict JSON, undefined numbers as null; otherwise do nothing."""
         from aucpr_dask.view.summary import plain
 
         if self.as_json:
@@ -138,7 +137,9 @@ class Output:
 def output_option(command: Command) -> Command:
     """Add ``--json`` and hand the command an :class:`Output` as its first argument."""
 
-    @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, all else on stderr.")
+    @click.option(
+        "--json", "as_json", is_flag=True, help="Print one JSON document on stdout, everything else on stderr."
+    )
     @functools.wraps(command)
     def wrapped(*args: Any, as_json: bool, **kwargs: Any) -> Any:
         return command(Output(as_json=as_json), *map(_concealed, args), **{k: _concealed(v) for k, v in kwargs.items()})
@@ -147,31 +148,35 @@ def output_option(command: Command) -> Command:
 
 
 def _concealed(value: Any) -> Any:
-    """Return what was given on the command line so that no output shows the secrets of a URL."""
+    """Wrap URLs so that no output shows their secrets."""
     if isinstance(value, tuple):
         return tuple(map(_concealed, value))
     return concealed(value) if isinstance(value, str) else value
 
 
-level_option = click.option(
-    "--level",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="Confidence level.",
-)
+def open_any(store: str, data_sets: tuple[str, ...] = ()) -> Scores:
+    """Open a store of scores or of results, or only the named data sets of it."""
+    from aucpr_dask.evaluation.results import open_result
+    from aucpr_dask.scores import open_scores
+    from aucpr_dask.scores.store import KIND
+    from aucpr_dask.storage.stores import read_root_attrs
 
-overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a store that is there already.")
-
-cluster_option = click.option(
-    "--cluster",
-    metavar="N|FILE|ADDRESS",
-    callback=lambda ctx, param, value: int(value) if value is not None and value.isdigit() else value,
-    help="Number of local worker processes (default: one per core), a YAML file that describes a cluster, or the "
-    "address of a Dask scheduler.",
-)
+    data = open_scores(store) if read_root_attrs(store).get("kind") == KIND else open_result(store)
+    return selected(data, data_sets) if data_sets else data
 
 
-def example(*lines: str) -> str:
-    """Return the epilog of a command's help: an example that works."""
-    return "\n".join(["\b", "Example:", *(f"  {line}" for line in lines)])
+def selected(data: Scores, names: tuple[str, ...]) -> Scores:
+    """Return a tree of the named data sets."""
+    import xarray as xr
+
+    from aucpr_dask.storage.stores import nodes_of
+
+    nodes = dict(nodes_of(data))
+    unknown = [name for name in names if name not in nodes]
+    if unknown:
+        raise InvalidInputError(
+            "there is no such data set in this store",
+            received=", ".join(map(repr, unknown)),
+            allowed=", ".join(map(repr, nodes)),
+        )
+    return xr.DataTree.from_dict({name: nodes[name] for name in names})

@@ -1,4 +1,4 @@
-"""What the shell offers for the names of estimators and intervals; all else click completes by itself."""
+"""Shell completion of the names of estimators and intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aucpr_dask.schema.intervals import INTERVALS
 
 
 def complete_estimator(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the estimators that begin like `incomplete`; one with a number is given up to its bracket."""
+    """Return the estimators that start with `incomplete`, those with a parameter up to its bracket."""
     names = [spec.name if spec.parameter is None else f"{spec.name}(" for spec in ESTIMATORS.values()]
     help_of = dict(zip(names, map(usage, ESTIMATORS.values()), strict=True))
     return [CompletionItem(name, help=help_of[name]) for name in _matching(names, incomplete)]
@@ -20,14 +20,12 @@ def complete_estimator(ctx: click.Context, param: click.Parameter, incomplete: s
 
 def complete_estimator_or_all(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the same, and ``all``."""
-    every = [
-        CompletionItem(name, help="every estimator without a parameter") for name in _matching(["all"], incomplete)
-    ]
-    return every + complete_estimator(ctx, param, incomplete)
+    every = CompletionItem("all", help="every estimator without a parameter")
+    return [every] * "all".startswith(incomplete) + complete_estimator(ctx, param, incomplete)
 
 
 def complete_intervals(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the intervals that begin like the last of several names with commas between."""
+    """Complete the last of several names separated by commas."""
     before, comma, last = incomplete.rpartition(",")
     given = before.split(",")
     return [CompletionItem(f"{before}{comma}{name}") for name in _matching(INTERVALS, last) if name not in given]

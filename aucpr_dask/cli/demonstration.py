@@ -1,4 +1,4 @@
-"""``aucpr-dask demo``: the main job on the data that travel with the package."""
+"""``aucpr-dask demo``: import, evaluate and rank the bundled data."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aucpr_dask.cli.common import Output, example, output_option
+from aucpr_dask.cli.common import Output, output_option
 from aucpr_dask.cli.evaluation import opening, show_warnings
+from aucpr_dask.cli.options import example, overwrite_option
 
 if TYPE_CHECKING:
     from aucpr_dask.progress.showing import Report
 
 TOP_OF_TABLES = 3
-MOST_WORKERS = 2  # more take longer to start than all the work does; one core is for this process
+MOST_WORKERS = 2  # more would take longer to start than to do the work; one core is for this process
 
 
 @click.command(
-    short_help="Evaluate real scores that travel with the package.",
+    short_help="Evaluate the bundled data sets.",
     epilog=example("aucpr-dask demo --out aucpr-demo --overwrite"),
 )
 @click.option(
@@ -30,12 +31,12 @@ MOST_WORKERS = 2  # more take longer to start than all the work does; one core i
     show_default=True,
     help="Folder to write scores.zarr and result.zarr into.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace the stores of an earlier demo.")
+@overwrite_option
 @output_option
 def demo(output: Output, out: Path, overwrite: bool) -> None:
     """Import real scores, evaluate them on a local Dask cluster, and show who ranks best.
 
-    The data travel with the package: 14 systems that screened citations for 14 systematic reviews (CLEF eHealth
+    The data are bundled with the package: 14 systems that screened citations for 14 systematic reviews (CLEF eHealth
     2017), and cross-validated scores of 25 classifiers, three times each, on six tables (ADBench).
     """
     from dask.system import CPU_COUNT
@@ -43,9 +44,9 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
     from aucpr_dask.clusters.connecting import connect
 
     source, result = out / "scores.zarr", out / "result.zarr"
-    with ThreadPoolExecutor(1) as other_thread, ExitStack() as until_shown:  # to close a cluster takes a second
+    with ThreadPoolExecutor(1) as other_thread, ExitStack() as until_shown:  # closing a cluster takes a second
         with output.progress() as report:
-            # Scores are read while workers start, and what comes later is imported later: numbers come sooner.
+            # For speed, scores are read while workers start, and modules are imported when they are needed.
             reading = other_thread.submit(_build_scores, source, overwrite, report)
             client = until_shown.enter_context(connect(min(MOST_WORKERS, max(1, CPU_COUNT - 1))))
             reading.result()
@@ -56,13 +57,13 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
 
         from aucpr_dask.demo import CLEF
         from aucpr_dask.view.summary import rank_models
-        from aucpr_dask.view.tables import leaders_view, ranking_view
+        from aucpr_dask.view.tables import ranking_view
 
         rankings = sorted(rank_models(evaluated), key=lambda ranking: ranking.data_set != CLEF)
         output.show(
-            ranking_view(rankings[0], output.width, ascii_only=output.ascii_only),
+            ranking_view(rankings[:1], output.width, ascii_only=output.ascii_only),
             "",
-            leaders_view(rankings[1:], output.width, top=TOP_OF_TABLES, ascii_only=output.ascii_only),
+            ranking_view(rankings[1:], output.width, top=TOP_OF_TABLES, ascii_only=output.ascii_only),
             "",
         )
         show_warnings(output, evaluated, str(result))
@@ -71,7 +72,7 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
 
 
 def _build_scores(source: Path, overwrite: bool, report: Report) -> None:
-    """Import what reads scores, and have them read."""
+    """Import the readers and read the scores, in another thread."""
     from aucpr_dask.demo import build_scores
 
     build_scores(source, overwrite=overwrite, on_progress=report)

@@ -1,24 +1,22 @@
-"""``aucpr-dask evaluate`` and ``show``: a score store to a result store, and the result as tables."""
+"""``aucpr-dask plan``, ``evaluate`` and ``show``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from aucpr_dask.cli.common import (
-    Command,
-    Output,
+from aucpr_dask.cli.common import Output, output_option, selected
+from aucpr_dask.cli.completion import complete_estimator, complete_estimator_or_all, complete_intervals
+from aucpr_dask.cli.options import (
     cluster_option,
+    data_sets_option,
     example,
     level_option,
-    output_option,
+    option_of,
     overwrite_option,
+    with_options,
 )
-from aucpr_dask.cli.completion import complete_estimator, complete_estimator_or_all, complete_intervals
-from aucpr_dask.cli.options import option_of
-from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
 from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
@@ -31,13 +29,13 @@ top_option = click.option(
     "--top",
     type=click.IntRange(min=1),
     metavar="N",
-    help="How many models of a data set to show [default: 10, or 3 of each of several; all with --json].",
+    help="Models to show of each data set [default: 10, or 3 of each of several; all with --json].",
 )
 positive_from_option = option_of(EvaluationOptions, "positive_from", metavar="GRADE")
 
 
 def _expand(estimators: tuple[str, ...], source: str) -> tuple[str, ...]:
-    """Replace ``all`` by every estimator that takes no parameter and is defined for this store."""
+    """Replace ``all`` by every estimator that takes no parameter and supports the weights of this store."""
     if "all" not in estimators:
         return tuple(dict.fromkeys(estimators))
     from aucpr_dask.scores import open_scores
@@ -51,11 +49,11 @@ def _expand(estimators: tuple[str, ...], source: str) -> tuple[str, ...]:
 
 
 def _split_intervals(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of intervals, several of which may be separated by commas."""
+    """Split names of intervals at commas."""
     return interval_names(list(dict.fromkeys(name.strip() for value in values for name in value.split(","))))
 
 
-_EVALUATION_OPTIONS = (
+_evaluation_options = with_options(
     option_of(
         EvaluationOptions,
         "estimators",
@@ -92,13 +90,6 @@ _EVALUATION_OPTIONS = (
     option_of(ResamplingOptions, "prevalence_design"),
     option_of(ResamplingOptions, "n_folds", "--folds"),
 )
-
-
-def _evaluation_options(command: Command) -> Command:
-    """Add the options of an evaluation."""
-    for option in reversed(_EVALUATION_OPTIONS):
-        command = option(command)
-    return command
 
 
 @click.command(
@@ -150,7 +141,7 @@ def evaluate(
     with output.progress() as report:
         evaluated = run(source, result, progress=report, estimators=_expand(estimators, source), **options)
     seconds = output.seconds
-    rankings = show_rankings(output, evaluated, top=top)
+    rankings = _show_rankings(output, evaluated, None, top)
     show_warnings(output, evaluated, result)
     output.show(f"{seconds:.1f} s; open it: {opening(evaluated, result)}", fold=False)
     output.data({"source": source, "result": result, "seconds": seconds, "rankings": rankings})
@@ -164,7 +155,7 @@ def evaluate(
     shell_complete=complete_estimator,
     help="Rank by this estimator [default: the first of the result].",
 )
-@click.option("--data-set", "data_sets", multiple=True, metavar="NAME", help="Show only this data set (repeat).")
+@data_sets_option
 @top_option
 @output_option
 def show(output: Output, result: str, estimator: str | None, data_sets: tuple[str, ...], top: int | None) -> None:
@@ -175,50 +166,34 @@ def show(output: Output, result: str, estimator: str | None, data_sets: tuple[st
     from aucpr_dask.evaluation.results import open_result
 
     evaluated = open_result(result)
-    rankings = show_rankings(output, evaluated, estimator=estimator, data_sets=data_sets, top=top)
+    if data_sets:
+        evaluated = selected(evaluated, data_sets)
+    rankings = _show_rankings(output, evaluated, estimator, top)
     output.data({"result": result, "rankings": rankings})
 
 
-def show_rankings(
-    output: Output,
-    result: Scores,
-    *,
-    estimator: str | None = None,
-    data_sets: Sequence[str] = (),
-    top: int | None = None,
-) -> list[Ranking]:
+def _show_rankings(output: Output, result: Scores, estimator: str | None, top: int | None) -> list[Ranking]:
     """Show the best models of each data set, and return the rankings for programs, whole unless `top` is given."""
     from aucpr_dask.view.summary import rank_models
     from aucpr_dask.view.tables import rankings_view
 
     rankings = rank_models(result, estimator)
-    unknown = sorted(set(data_sets) - {ranking.data_set for ranking in rankings})
-    if unknown:
-        raise InvalidInputError(
-            "there is no such data set in this result",
-            received=", ".join(map(repr, unknown)),
-            allowed=", ".join(repr(ranking.data_set) for ranking in rankings),
-        )
-    if data_sets:
-        rankings = [ranking for ranking in rankings if ranking.data_set in data_sets]
     output.show(rankings_view(rankings, output.width, top=top, ascii_only=output.ascii_only))
     return [ranking.best(top) for ranking in rankings]
 
 
 def show_warnings(output: Output, result: Scores, url: str) -> None:
-    """Show the flags that were raised in one line."""
-    from aucpr_dask.storage.stores import nodes_of
-    from aucpr_dask.view.summary import summarize_flags
+    """Show in one line which flags were raised."""
+    from aucpr_dask.view.summary import flags_in_words
 
-    flags = summarize_flags(nodes_of(result))
+    flags = flags_in_words(result)
     if flags:
-        counts = ", ".join(f"{flag.flag.replace('_', ' ')} {flag.count:,}" for flag in flags)
-        output.show(f"flagged rankings: {counts}")
+        output.show(flags)
         output.show(f"which ones: aucpr-dask info {url}", fold=False)
 
 
 def opening(result: Scores, url: str) -> str:
-    """Return the line of Python that opens a result in plain xarray."""
+    """Return the line of Python that opens a result."""
     import xarray as xr
 
     from aucpr_dask.storage.urls import is_versioned

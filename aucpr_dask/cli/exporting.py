@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from aucpr_dask.cli.common import Output, example, output_option
+from aucpr_dask.cli.common import Output, open_any, output_option
+from aucpr_dask.cli.options import data_sets_option, example, overwrite_option
 
-if TYPE_CHECKING:
-    from aucpr_dask.storage.stores import Scores
-
-# Written out, so that help starts without what writes them.
+# Repeated here, so that --help does not import the writers.
 FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
 
 
@@ -26,31 +24,20 @@ FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
     "format",
     type=click.Choice(FORMATS),
     help="mlflow: metrics and params as JSON; trec_eval: a file for each model; trec_run: runs and qrels of a score "
-    "store [default: by the suffix of PATH].",
+    "store [default: from the suffix of PATH].",
 )
-@click.option("--wide", is_flag=True, help="Of tables: a column for each model [default: a row for each estimate].")
-@click.option("--per-query", is_flag=True, help="Of mlflow: every query [default: their means].")
-@click.option("--data-set", "data_sets", multiple=True, metavar="NAME", help="Only this data set (repeat).")
-@click.option("--overwrite", is_flag=True, help="Replace a file, or folder of an export, that is there already.")
+@click.option("--wide", is_flag=True, help="For tables: a column for each model [default: a row for each estimate].")
+@click.option("--per-query", is_flag=True, help="For mlflow: every query [default: their means].")
+@data_sets_option
+@overwrite_option
 @output_option
 def export(output: Output, store: str, path: str, data_sets: tuple[str, ...], wide: bool, **options: Any) -> None:
-    """Write the result store STORE to PATH: a table (.parquet, .csv or .json), or what --format names.
+    """Write the result store STORE to PATH: a table (.parquet, .csv or .json), or the format of --format.
 
     A table has one row per data set, model, query and estimator, with both bounds of every interval.
     """
-    from aucpr_dask.cli.comparison import selected
     from aucpr_dask.interplay.exporting import export as write
 
-    data = _opened(store)
-    write(selected(data, data_sets) if data_sets else data, path, tidy=not wide, **options)
+    write(open_any(store, data_sets), path, tidy=not wide, **options)
     output.show(f"{path}: {output.seconds:.1f} s", fold=False)
     output.data({"store": store, "path": path, "seconds": output.seconds})
-
-
-def _opened(store: str) -> Scores:
-    from aucpr_dask.evaluation.results import open_result
-    from aucpr_dask.scores import open_scores
-    from aucpr_dask.scores.store import KIND
-    from aucpr_dask.storage.stores import read_root_attrs
-
-    return open_scores(store) if read_root_attrs(store).get("kind") == KIND else open_result(store)

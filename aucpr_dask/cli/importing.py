@@ -1,4 +1,4 @@
-"""``aucpr-dask import``: other people's files to a score store."""
+"""``aucpr-dask import``: files of scores to a score store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aucpr_dask.cli.common import Command, Output, example, output_option, overwrite_option
+from aucpr_dask.cli.common import Output, output_option
+from aucpr_dask.cli.options import Option, example, overwrite_option, with_options
 
 if TYPE_CHECKING:
     from aucpr_dask.scores.importing.files import ImportSummary
@@ -17,36 +18,25 @@ if TYPE_CHECKING:
 def import_group() -> None:
     """Turn files of scores into a score store.
 
-    FILES may be files (plain or compressed), folders or quoted patterns; STORE is the folder to write.
+    FILES are files (plain or compressed), folders or quoted patterns; STORE is the folder to write.
     """
 
 
-def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Return one decorator for several, the first of which stands first in the help."""
-
-    def decorate(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+files_and_store = with_options(click.argument("files", nargs=-1, required=True), click.argument("store"))
 
 
-files_and_store = _options(click.argument("files", nargs=-1, required=True), click.argument("store"))
-
-
-def _dtype_option(default: str) -> Callable[[Command], Command]:
+def _dtype_option(default: str) -> Option[Any]:
     return click.option(
         "--dtype",
         type=click.Choice(["float32", "float64"]),
         default=default,
         show_default=True,
-        help="Precision of the scores; what is equal at this precision is tied.",
+        help="Precision of the scores; scores that are equal at this precision are tied.",
     )
 
 
 data_set_option = click.option("--data-set", "dataset", metavar="NAME", help="Name the data set.")
-table_options = _options(
+table_options = with_options(
     click.option("--label", required=True, metavar="COLUMN", help="The column of labels: 1 positive, 0 negative."),
     click.option("--positive", metavar="VALUE", help="The label that means positive, if labels are two other values."),
     click.option(
@@ -54,10 +44,10 @@ table_options = _options(
         "models",
         multiple=True,
         metavar="COLUMN",
-        help="A column of scores, or a pattern (repeat) [default: all numeric columns without another job].",
+        help="A column of scores, or a pattern (repeat) [default: all numeric columns with no other role].",
     ),
     click.option(
-        "--exclude", multiple=True, metavar="COLUMN", help="A column that is no model, or a pattern (repeat)."
+        "--exclude", multiple=True, metavar="COLUMN", help="A column that is not a model, or a pattern (repeat)."
     ),
     click.option(
         "--negate",
@@ -66,7 +56,7 @@ table_options = _options(
         help="A model whose low scores mean positive, or a pattern (repeat).",
     ),
     click.option("--item", metavar="COLUMN", help="The column of item names."),
-    click.option("--query", metavar="COLUMN", help="The column of queries: their rows are ranked apart."),
+    click.option("--query", metavar="COLUMN", help="The column of queries, which are ranked separately."),
     click.option("--data-set", "dataset", metavar="COLUMN", help="The column of data sets: each becomes a node."),
     click.option("--weight", metavar="COLUMN", help="The column of sample weights."),
     _dtype_option("float64"),
@@ -88,7 +78,7 @@ table_options = _options(
     type=click.Choice(["error", "first"]),
     default="error",
     show_default=True,
-    help="What to do when a document stands twice in a list.",
+    help="What to do when a document appears twice in a list.",
 )
 @data_set_option
 @_dtype_option("float32")
@@ -107,7 +97,7 @@ def trec(output: Output, files: tuple[str, ...], store: str, qrels: str, **optio
 @import_group.command(epilog=example("aucpr-dask import csv table.csv scores.zarr --label y --query group"))
 @files_and_store
 @table_options
-@click.option("--separator", metavar="CHAR", help="What stands between cells [default: tab in .tsv, else guessed].")
+@click.option("--separator", metavar="CHAR", help="What separates cells [default: tab in .tsv, else guessed].")
 @overwrite_option
 @output_option
 def csv(output: Output, files: tuple[str, ...], store: str, **options: Any) -> None:
@@ -148,13 +138,13 @@ def _import_table(output: Output, files: tuple[str, ...], store: str, options: d
     "--models",
     metavar="ARRAY|NAMES",
     callback=lambda ctx, param, value: value.split(",") if value and "," in value else value,
-    help="The array of model names, or the names with commas between [default: models, else numbers].",
+    help="The array of model names, or the names separated by commas [default: models, else numbers].",
 )
 @click.option(
     "--dims",
     metavar="NAMES",
-    help="The axes of the scores, with commas; others than model, query and item are stacked into the models "
-    "[default: model,item or model,query,item].",
+    help="The axes of the scores, separated by commas; axes other than model, query and item are stacked into "
+    "the models [default: model,item or model,query,item].",
 )
 @click.option("--cluster", metavar="ARRAY|FILE", help="The array of each item's or query's cluster.")
 @click.option("--fold", metavar="ARRAY|FILE", help="The array of each item's or query's fold.")
@@ -162,7 +152,7 @@ def _import_table(output: Output, files: tuple[str, ...], store: str, options: d
 @overwrite_option
 @output_option
 def npz(output: Output, files: tuple[str, ...], store: str, **options: Any) -> None:
-    """Import NumPy files (.npz, .npy): one is a data set, several a tree named like the files."""
+    """Import NumPy files (.npz, .npy): each is a data set, named after its file if there are several."""
     from aucpr_dask.scores.importing.arrays import import_arrays
 
     _import(output, store, lambda **progress: import_arrays(files, store, **options, **progress))
@@ -176,9 +166,9 @@ def npz(output: Output, files: tuple[str, ...], store: str, **options: Any) -> N
     multiple=True,
     metavar="THEIRS=OURS",
     callback=lambda ctx, param, value: _pairs(value),
-    help="Call a variable or dimension of the file by our name (repeat).",
+    help="Rename a variable or dimension of the file to our name (repeat).",
 )
-@click.option("--engine", metavar="NAME", help="How xarray opens the file [default: by what it is].")
+@click.option("--engine", metavar="NAME", help="How xarray opens the file [default: detected from the file].")
 @overwrite_option
 @output_option
 def xarray_file(output: Output, file: str, store: str, **options: Any) -> None:

@@ -1,15 +1,15 @@
-"""``aucpr-dask info``: what a store holds."""
+"""``aucpr-dask info``: the contents of a store."""
 
 from __future__ import annotations
 
-import json
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from aucpr_dask.cli.common import Output, example, output_option
+from aucpr_dask.cli.common import Output, output_option
 from aucpr_dask.cli.evaluation import positive_from_option
+from aucpr_dask.cli.options import example
 
 if TYPE_CHECKING:
     from aucpr_dask.progress.showing import Report
@@ -18,28 +18,29 @@ SILENT_SECONDS = 2.0
 
 
 @click.command(
-    short_help="Show what a store holds, and what is odd about it.",
+    short_help="Show the contents of a store, and warn of oddities.",
     epilog=example("aucpr-dask info aucpr-demo/scores.zarr"),
 )
 @click.argument("store")
 @positive_from_option
 @output_option
 def info(output: Output, store: str, positive_from: int | None) -> None:
-    """Show what the store STORE holds, of scores, results or comparisons, and what is odd about it.
+    """Show the contents of the store STORE (scores, results or comparisons) and warn of oddities.
 
     For scores: sizes, prevalence, missing scores, and warnings such as inverted polarity or heavy ties; every
-    ranking is evaluated once to find them. For results: options, warnings, and the best models. For what
-    compare or rank wrote: sizes, variables, and what was resampled.
+    ranking is evaluated once to find them. For results: options, warnings, and the best models. For the output of
+    compare or rank: sizes, variables, and what was resampled.
     """
     from aucpr_dask.evaluation import results
     from aucpr_dask.inference import stored
     from aucpr_dask.scores import open_scores
+    from aucpr_dask.storage.stores import read_root_attrs
     from aucpr_dask.view.comparisons import stored_view, summarize_stored
     from aucpr_dask.view.summary import summarize_result, summarize_scores
     from aucpr_dask.view.tables import result_view, scores_view
 
     summary: Any
-    kind = _kind(store)
+    kind = read_root_attrs(store).get("kind")
     if kind == results.KIND:
         summary = summarize_result(results.open_result(store), store)
         output.show(result_view(summary, output.width, ascii_only=output.ascii_only))
@@ -56,19 +57,8 @@ def info(output: Output, store: str, positive_from: int | None) -> None:
     output.data({"store": store, **vars(summary)})
 
 
-def _kind(store: str) -> str | None:
-    """Return the kind that a store says it is."""
-    from aucpr_dask.storage.stores import read_root_document
-
-    try:
-        document = json.loads(read_root_document(store))
-    except ValueError:
-        return None  # opening it says what is wrong with it
-    return str(document.get("attributes", {}).get("kind"))
-
-
 def _reporting_tasks(report: Report) -> AbstractContextManager[Any]:
-    """Return a context in which every finished Dask task is reported."""
+    """Return a context that reports every finished Dask task."""
     from dask.callbacks import Callback
 
     def on_task(key: Any, result: Any, graph: Any, state: dict[str, Any], worker: Any) -> None:

@@ -1,27 +1,63 @@
-"""Options of commands, made from the fields of option records."""
+"""Options of commands: made from the fields of option records, or shared by several commands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
-from aucpr_dask.cli.common import Command
-from aucpr_dask.schema.options import Options
+from aucpr_dask.schema.options import Options, ResamplingOptions
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Option = Callable[[Command], Command]
 
 
-def option_of(record: type[Options], name: str, *flags: str, **settings: Any) -> Callable[[Command], Command]:
-    """Make the option of a field: its type, default, choices and help, unless `settings` say otherwise."""
+def option_of(record: type[Options], name: str, *flags: str, note: str = "", **settings: Any) -> Option[Any]:
+    """Make the option of a field: its type, default, choices and help, unless `settings` override them."""
     (one,) = (one for one in fields(record) if one.name == name)
-    allowed, default = one.metadata["allowed"], one.default
-    made: dict[str, Any] = {"help": one.metadata["description"], "default": default}
+    allowed, least, default = one.metadata["allowed"], one.metadata["least"], one.default
+    description = one.metadata["description"]
+    made: dict[str, Any] = {"help": f"{description[:-1]} ({note})." if note else description, "default": default}
     if isinstance(default, bool):
         made |= {"is_flag": True}
     elif allowed is not None:
         made |= {"type": click.Choice(allowed), "show_default": True}
+    elif least is not None:
+        made |= {"type": click.IntRange(min=least), "show_default": default is not None}
     else:
-        is_whole = one.metadata["least"] is not None
-        made |= {"type": int if is_whole else float, "show_default": default is not None}
+        made |= {"type": float if "float" in str(one.type) else str, "show_default": default is not None}
     return click.option(*(flags or [f"--{name.replace('_', '-')}"]), name, **(made | settings))
+
+
+def with_options(*options: Option[Any]) -> Option[Any]:
+    """Return one decorator for several, in the order of the help."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+level_option = option_of(
+    ResamplingOptions, "level", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Confidence level."
+)
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what is there already.")
+data_sets_option = click.option(
+    "--data-set", "data_sets", multiple=True, metavar="NAME", help="Only this data set (repeat)."
+)
+cluster_option = click.option(
+    "--cluster",
+    metavar="N|FILE|ADDRESS",
+    callback=lambda ctx, param, value: int(value) if value is not None and value.isdigit() else value,
+    help="Number of local worker processes (default: one per core), a YAML file that describes a cluster, or the "
+    "address of a Dask scheduler.",
+)
+
+
+def example(*lines: str) -> str:
+    """Return the epilog of a command's help: an example that works."""
+    return "\n".join(["\b", "Example:", *(f"  {line}" for line in lines)])

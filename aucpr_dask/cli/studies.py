@@ -1,15 +1,18 @@
-"""``aucpr-dask study``: estimators and intervals tried on simulations of known area."""
+"""``aucpr-dask study``: estimators and intervals on simulations of known area."""
 
 from __future__ import annotations
 
 from itertools import product
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from aucpr_dask.cli.common import Output, cluster_option, example, level_option, output_option
+from aucpr_dask.cli.common import Output, output_option
+from aucpr_dask.cli.options import cluster_option, example, level_option, option_of
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.options import ResamplingOptions
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -70,20 +73,23 @@ PLAIN_ESTIMATORS = [spec.name for spec in ESTIMATORS.values() if spec.parameter 
 )
 @level_option
 @click.option(
-    "--simulations", "n_simulations", type=click.IntRange(min=2), default=1000, show_default=True, help="Of every cell."
+    "--simulations",
+    "n_simulations",
+    type=click.IntRange(min=2),
+    default=1000,
+    show_default=True,
+    help="Simulations of each cell.",
 )
-@click.option(
-    "--resamples", "n_resamples", type=click.IntRange(min=2), default=1000, show_default=True, help="Of a simulation."
-)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all that is drawn.")
-@click.option("--table", type=click.Path(dir_okay=False, writable=True), help="Write all of the summary to a CSV file.")
+@option_of(ResamplingOptions, "n_resamples", "--resamples", help="Resamples of each simulation.")
+@option_of(ResamplingOptions, "seed", help="Seed of the simulations and resamples.")
+@click.option("--table", type=click.Path(dir_okay=False, writable=True), help="Write the whole summary to a CSV file.")
 @cluster_option
 @output_option
 def study(output: Output, out: str | None, table: str | None, estimators: tuple[str, ...], **options: Any) -> None:
-    """Simulate data sets of known area and count how often intervals hold it.
+    """Simulate data sets of known area and count how often intervals contain it.
 
-    What every simulation gave is recorded in the store OUT, if one is named: a study broken off goes on from there,
-    and one with more simulations goes further; other cells or estimators need another store.
+    If a store OUT is given, it records every simulation: an interrupted study resumes from there, and a larger number
+    of simulations extends it. Other cells or estimators need another store.
     """
     from aucpr_dask.progress.showing import RunWatcher
     from aucpr_dask.simulate.studies import study as run_study
@@ -103,40 +109,28 @@ def _show(output: Output, found: xr.Dataset, estimator: str) -> None:
     """Show bias and coverage of one estimator, a line for each cell."""
     from aucpr_dask.view.tables import Column, fitted_table
 
-    methods = [str(name) for name in found["method"].values]
-    columns = [Column("scenario", name=True), *(Column(name, right=True) for name in ("items", "share", "bias"))]
-    columns += [Column(name, right=True, name=True) for name in methods]
-    rows = []
-    for cell in _cells(found):
-        shares = [cell["coverage"][name] for name in methods]
-        rows.append(
-            [
-                str(cell["scenario"]),
-                f"{cell['n_items']:,}",
-                f"{cell['prevalence']:g}",
-                f"{cell['bias_ratio'] - 1:+.1%}",
-                *("" if share is None else f"{share:.3f}" for share in shares),
-            ]
-        )
+    cells = _cells(found)
+    columns = [
+        Column("scenario", [str(cell["scenario"]) for cell in cells], name=True),
+        Column("items", [f"{cell['n_items']:,}" for cell in cells], right=True),
+        Column("share", [f"{cell['prevalence']:g}" for cell in cells], right=True),
+        Column("bias", [f"{cell['bias_ratio'] - 1:+.1%}" for cell in cells], right=True),
+    ]
+    for method in map(str, found["method"].values):
+        shares = [cell["coverage"][method] for cell in cells]
+        columns.append(Column(method, ["" if isnan(share) else f"{share:.3f}" for share in shares], True, True))
     n, level = found.attrs["n_simulations"], found.attrs["level"]
     output.show(f"{estimator}: bias, and coverage of {level:.0%} intervals, over {n:,} simulations")
-    output.show(fitted_table(columns, rows, output.width), "")
+    output.show(fitted_table(columns, output.width), "")
 
 
 def _cells(found: xr.Dataset) -> list[dict[str, Any]]:
     """Return the summary as one record for each cell (and estimator): numbers, or numbers by method."""
-    dims = found["bias"].dims
+    dims = list(found["bias"].dims)
     places = product(*(range(found.sizes[dim]) for dim in dims))
     cells = [found.isel(dict(zip(dims, place, strict=True))) for place in places]
     return [
-        {str(dim): one[dim].item() for dim in dims} | {str(name): _plain(one[name]) for name in one.data_vars}
+        {str(dim): one[dim].item() for dim in dims}
+        | {str(name): one[name].to_series().to_dict() if one[name].dims else one[name].item() for name in one.data_vars}
         for one in cells
     ]
-
-
-def _plain(values: xr.DataArray) -> Any:
-    """Return a number, or numbers by method; None in place of NaN."""
-    if values.ndim > 0:
-        return {str(name): _plain(values[i]) for i, name in enumerate(values["method"].values)}
-    number = values.item()
-    return None if number != number else number

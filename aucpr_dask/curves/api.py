@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +25,7 @@ from aucpr_dask.curves.points import (
     curve_points,
 )
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.alignment import plain_inputs
+from aucpr_dask.evaluation.alignment import plain_inputs, score_inputs
 from aucpr_dask.evaluation.mapping import core_dims, map_rankings
 from aucpr_dask.evaluation.rankings import is_weighted
 from aucpr_dask.evaluation.request import Prepared, prepare
@@ -147,6 +148,20 @@ def curve(
     prepared = prepare_curves(given, options, dim)
     over = "false_positive_rate" if kind == ROC else "recall"
     return _points(prepared, kind) if grid is None else _on_grid(prepared, kind, over, checked_grid(grid, over))
+
+
+def arguments_of(
+    dataset: xr.Dataset, models: Sequence[int] | None = None, *, path: str = "", positive_from: int | None = None
+) -> dict[str, Any]:
+    """Return a score data set as arguments of `curve`: lazy for all models, in memory for those at some positions."""
+    inputs = score_inputs(dataset, positive_from, path)
+    inputs.pop("tie_order", None)
+    if models is not None:
+        inputs = {
+            name: (array.isel({MODEL: list(models)}) if MODEL in array.dims else array).compute()
+            for name, array in inputs.items()
+        }
+    return {"label": None} | inputs | {"positive_from": positive_from}
 
 
 def _points(prepared: Prepared, kind: str) -> xr.Dataset:

@@ -1,6 +1,6 @@
 """The demonstration: bundled real scores, imported, evaluated and ranked.
 
-The folders under ``data`` say where each came from (``SOURCE.md``) and under which licence (``LICENSE``).
+The folders under ``data`` name the source (``SOURCE.md``) and the licence (``LICENSE``) of each.
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ from aucpr_dask.scores.importing.trec import import_trec
 from aucpr_dask.storage.stores import Scores, nodes_of
 
 CLEF = "clef-tar"
-OPTIONS = {"missing": "unretrieved"}
-"""How the demonstration evaluates: a review that a system did not return counts as missed."""
 
 
 @contextmanager
 def data_folder() -> Iterator[Path]:
-    """Yield the folder of the shipped data, wherever the package is installed."""
+    """Yield the folder of the bundled data."""
     with as_file(files("aucpr_dask.demo") / "data") as folder:
         yield folder
 

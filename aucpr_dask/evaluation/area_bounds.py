@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -345,7 +346,7 @@ def _ranges(bins: Bins) -> Iterator[tuple[int, int]]:
 
 def _computed(*lazy: Any) -> tuple[Any, ...]:
     """Compute without Dask's warning about large graphs, which millions of bins cause."""
-    import distributed  # noqa: F401  # adds its defaults, which leaving the context would otherwise remove
-
+    if "distributed" not in sys.modules:  # no cluster to warn, and importing it within the context loses its defaults
+        return dask.compute(*lazy)  # type: ignore[no-any-return]
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GiB"}):
         return dask.compute(*lazy)  # type: ignore[no-any-return]

@@ -90,7 +90,7 @@ def export(
     }[kind]
     _refuse_wrong_kind(data, kind)
     _refuse_existing(place, overwrite=overwrite)
-    _written_whole(write, place, is_folder=kind in FOLDERS)
+    written_whole(write, place, is_folder=kind in FOLDERS)
 
 
 def _local(path: FilePath) -> Path:
@@ -138,8 +138,8 @@ def _refuse_existing(place: Path, *, overwrite: bool) -> None:
         raise StoreError("refusing to overwrite a folder that no export wrote", where=place, remedy=remedy)
 
 
-def _written_whole(write: Callable[[Path], object], place: Path, *, is_folder: bool) -> None:
-    """Write next to the place, and move there what is complete."""
+def written_whole(write: Callable[[Path], object], place: Path, *, is_folder: bool = False) -> None:
+    """Write to a temporary name next to the place, and move it there when it is complete."""
     partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
     try:
         if is_folder:

@@ -162,10 +162,16 @@ class SampleOptions(Options):
     """What a statement samples, and how it resamples."""
 
     over: str = option(QUERY, "What estimates are averaged over: queries, or data sets.", allowed=OVER)
-    sample: str | None = option(None, "What the statement takes as a sample: units, items or both.", allowed=SAMPLES)
+    sample: str | None = option(
+        None,
+        "What the sample is: queries or data sets (units), their items, or both; by default units where there are any.",
+        allowed=SAMPLES,
+    )
     method: str | None = option(None, "How intervals and p-values are found.")
     level: float = option(0.95, "Confidence level of the intervals.", check=fraction)
-    n_resamples: int | None = option(None, "Resamples; by default 10,000 of units, 1,000 of items.", least=2)
+    n_resamples: int | None = option(
+        None, "Resamples; by default 10,000 of units, 1,000 of items, or as many as the result keeps.", least=2
+    )
     seed: int = option(0, "Seed of the resamples.", least=0)
 
 
@@ -174,9 +180,13 @@ class ComparisonOptions(SampleOptions):
     """Options of comparisons and ranks."""
 
     estimator: str | None = option(None, "Compare by this estimator; by default the first of the result.")
-    adjust: str | None = option(None, "Adjustment for many comparisons.", allowed=ADJUSTMENTS)
-    equivalence: float | None = option(None, "Margin up to which differences do not matter.")
-    incomplete: str = option("raise", "What to do if models lack estimates.", allowed=INCOMPLETE)
+    adjust: str | None = option(
+        None,
+        "How p-values are adjusted for all comparisons; by default romano_wolf, or holm with t and wilcoxon.",
+        allowed=ADJUSTMENTS,
+    )
+    equivalence: float | None = option(None, "Margin up to which differences do not matter, for each pair alone.")
+    incomplete: str = option("raise", "What to do with a unit that only some models have.", allowed=INCOMPLETE)
     baseline: str | int | tuple[str | int, ...] | None = option(
         None, "Models to compare all others with; by default all pairs are compared."
     )
@@ -188,7 +198,17 @@ class AggregationOptions(SampleOptions):
     """How estimates are averaged."""
 
     how: str = option("macro", "Average estimates, or pool all items into one ranking.", allowed=("macro", "micro"))
-    incomplete: str | None = option(None, "What to do if models lack estimates.", allowed=INCOMPLETE)
+    incomplete: str | None = option(None, "What to do with a unit that only some models have.", allowed=INCOMPLETE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(Options):
+    """What a report shows of a result."""
+
+    title: str = option("Ranking report", "Heading of the page.")
+    interval: str | None = option(None, "Which interval to show; by default the first that every estimator has.")
+    top: int = option(10, "How many models of each data set get a curve.", least=0)
+    seed: int = option(0, "Seed of the sign flips that compare two models.", least=0)
 
 
 def option_names(*records: type[Options]) -> set[str]:

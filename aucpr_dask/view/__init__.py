@@ -1,1 +1,1 @@
-"""What people see: tables, progress, the summary of a store."""
+"""Output for people: tables, reprs, plots and the report."""

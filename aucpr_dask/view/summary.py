@@ -1,4 +1,4 @@
-"""What a store holds, as plain records: the tables and the JSON are both made from these."""
+"""The contents of a store as plain records, from which tables and JSON are made."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
@@ -49,7 +50,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class FlagSummary:
-    """How many rankings carry a flag, and the first places where, widest first."""
+    """How many rankings carry a flag, and the first places, widest first."""
 
     flag: str
     description: str
@@ -77,7 +78,7 @@ class DataSetSize:
 
 @dataclass(frozen=True)
 class MissingScores:
-    """Scores that a model lacks in a data set; `share` is None where the number of items is not shared."""
+    """Missing scores of a model in a data set; `share` is None if models have different items."""
 
     data_set: str
     model: str
@@ -87,7 +88,7 @@ class MissingScores:
 
 @dataclass(frozen=True)
 class ScoresSummary:
-    """What a score store holds."""
+    """The contents of a score store."""
 
     url: str
     n_rankings: int
@@ -101,7 +102,7 @@ class ScoresSummary:
 
 @dataclass(frozen=True)
 class ResultSummary:
-    """What a result store holds."""
+    """The contents of a result store."""
 
     url: str
     n_rankings: int
@@ -113,19 +114,7 @@ class ResultSummary:
 
 
 def rank_models(result: Scores, estimator: str | None = None) -> list[Ranking]:
-    """Rank the models of each data set by the first (or the named) estimator; means over queries where there are any.
-
-    Examples
-    --------
-    >>> import numpy as np, xarray as xr
-    >>> from aucpr_dask import evaluate
-    >>> scores = xr.Dataset(
-    ...     {"score": (("model", "item"), [[0.9, 0.8, 0.1], [0.9, 0.1, 0.8]]), "label": ("item", [1, 0, 1])},
-    ...     coords={"model": ["a", "b"]},
-    ... )
-    >>> [(model.rank, model.model) for model in rank_models(evaluate(scores))[0].models]
-    [(1, 'b'), (2, 'a')]
-    """
+    """Rank the models of each data set by the named estimator or the first, with means over any queries."""
     from aucpr_dask.inference import aggregate
 
     queries = {path: dataset.sizes.get(QUERY) for path, dataset in nodes_of(result)}
@@ -135,26 +124,28 @@ def rank_models(result: Scores, estimator: str | None = None) -> list[Ranking]:
 
 
 def _rank(path: str, means: xr.Dataset, estimator: str | None, n_queries: int | None, method: str | None) -> Ranking:
-    name = str(means[ESTIMATOR].values[0]) if estimator is None else estimator
-    if name not in means[ESTIMATOR].values:
+    names = [str(name) for name in means[ESTIMATOR].values]
+    name = names[0] if estimator is None else estimator
+    if name not in names:
         raise InvalidInputError(
             "this estimator is not in the result",
             where=path or None,
             received=repr(name),
-            allowed=", ".join(map(str, means[ESTIMATOR].values)),
+            allowed=", ".join(names),
             remedy=f"evaluate again with --estimator {name}" if name in ESTIMATORS else None,
         )
     means = means.sel({ESTIMATOR: name})
     estimate = np.atleast_1d(means["estimate"].values)
-    lower, upper = (
-        np.moveaxis(np.atleast_2d(means["interval"].values), -1, 0)
-        if "interval" in means
-        else np.full((2, estimate.size), np.nan)
-    )
-    counts = np.broadcast_to(means["n_queries"].values, estimate.shape) if n_queries is not None else None
-    names = model_names(means)
+    bounds = np.full((estimate.size, 2), np.nan)
+    if "interval" in means:
+        bounds = np.atleast_2d(means["interval"].values)
+    lower, upper = bounds.T.tolist()
+    counts: list[int | None] = [None] * estimate.size
+    if n_queries is not None:
+        counts = np.broadcast_to(means["n_queries"].values, estimate.shape).astype(int).tolist()
+    models = _names(means)
     defined = np.isfinite(estimate)
-    best_first = np.lexsort((np.arange(estimate.size), -np.where(defined, estimate, -np.inf)))
+    best_first = np.argsort(-np.where(defined, estimate, -np.inf), kind="stable")
     return Ranking(
         data_set=path,
         estimator=name,
@@ -162,37 +153,21 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, n_queries: int | 
         level=float(means["level"]) if "level" in means.coords else None,
         n_queries=n_queries,
         models=tuple(
-            RankedModel(
-                rank=rank if defined[i] else None,
-                model=names[i],
-                estimate=float(estimate[i]),
-                lower=float(lower[i]),
-                upper=float(upper[i]),
-                n_queries=int(counts[i]) if counts is not None else None,
-            )
+            RankedModel(rank if defined[i] else None, models[i], float(estimate[i]), lower[i], upper[i], counts[i])
             for rank, i in enumerate(best_first, start=1)
         ),
     )
 
 
-def model_names(dataset: xr.Dataset) -> list[str]:
-    """Return the names of the models; where they have none, their numbers."""
-    return _names(dataset, MODEL)
-
-
-def _names(dataset: xr.Dataset, dim: str) -> list[str]:
+def _names(dataset: xr.Dataset, dim: str = MODEL) -> list[str]:
+    """Return the labels along a dimension; numbers where there are none."""
     if dim in dataset.indexes:
         return [str(name) for name in dataset.indexes[dim]]
     return [f"{dim} {number}" for number in range(dataset.sizes.get(dim, 1))]
 
 
-def summarize_scores(
-    scores: Scores,
-    url: str,
-    *,
-    positive_from: int | None = None,
-) -> ScoresSummary:
-    """Evaluate every ranking once, leaving missing scores out, and gather what a user should know before a run."""
+def summarize_scores(scores: Scores, url: str, *, positive_from: int | None = None) -> ScoresSummary:
+    """Evaluate every ranking once without missing scores, to learn sizes and oddities before a run."""
     import dask.base
 
     from aucpr_dask.evaluation.api import evaluate
@@ -219,7 +194,7 @@ def summarize_scores(
 
 
 def summarize_result(result: Scores, url: str) -> ResultSummary:
-    """Gather what was computed, with which options, what it warns of, and who leads."""
+    """Gather sizes, options, flags and rankings of a result."""
     nodes = dict(nodes_of(result))
     return ResultSummary(
         url=url,
@@ -235,7 +210,7 @@ def summarize_result(result: Scores, url: str) -> ResultSummary:
 
 
 def _classes(dataset: xr.Dataset, counts: xr.Dataset, positive_from: int) -> tuple[xr.DataArray, xr.DataArray]:
-    """Positives and negatives of each query: from the labels if the models share them, else of the fullest ranking."""
+    """Return positives and negatives of each query: from shared labels, else from the fullest ranking."""
     label = dataset.get("label")
     if label is None or MODEL in label.dims or "weight" in dataset or "n_positive" in dataset:
         return counts["n_positive"].max(MODEL), counts["n_negative"].max(MODEL)
@@ -265,7 +240,7 @@ def _size(
 
 
 def _missing(nodes: dict[str, xr.Dataset], counts: dict[str, xr.Dataset]) -> list[MissingScores]:
-    """Return the models that lack scores, the worst first."""
+    """Return the models with missing scores, the worst first."""
     found = []
     for path, dataset in nodes.items():
         per_model = counts[path]["n_missing"]
@@ -274,14 +249,14 @@ def _missing(nodes: dict[str, xr.Dataset], counts: dict[str, xr.Dataset]) -> lis
         n_items = int((label != PADDING).sum()) if label is not None and MODEL not in label.dims else None
         found += [
             MissingScores(path, name, int(n), int(n) / n_items if n_items else None)
-            for name, n in zip(model_names(dataset), per_model.values, strict=True)
+            for name, n in zip(_names(dataset), per_model.values, strict=True)
             if n
         ]
     return sorted(found, key=lambda one: (-(one.share or 0.0), -one.n_missing))
 
 
 def summarize_flags(nodes: Iterable[tuple[str, xr.Dataset]]) -> tuple[FlagSummary, ...]:
-    """Count each flag over all rankings and name the first places, whole queries and whole models in one."""
+    """Count each flag over all rankings and name the first places; a whole query or model is one place."""
     tables = [
         (path, dataset["flags"].transpose(MODEL, ...).values.reshape(dataset.sizes[MODEL], -1), dataset)
         for path, dataset in nodes
@@ -299,9 +274,16 @@ def summarize_flags(nodes: Iterable[tuple[str, xr.Dataset]]) -> tuple[FlagSummar
     return tuple(summaries)
 
 
+def flags_in_words(result: Scores) -> str:
+    """Return in one line how often each flag was raised; nothing if none was."""
+    flags = summarize_flags(nodes_of(result))
+    counts = ", ".join(f"{flag.flag.replace('_', ' ')} {flag.count:,}" for flag in flags)
+    return f"flagged rankings: {counts}" if flags else ""
+
+
 def _places(path: str, mask: np.ndarray, dataset: xr.Dataset) -> list[tuple[int, str]]:
     """Return (rankings, name) of each place where `mask` (model, query) is true."""
-    models = model_names(dataset)
+    models = _names(dataset)
     queries = _names(dataset, QUERY) if QUERY in dataset.sizes else None
     start = f"{path}: " if path else ""
     if mask.all() and mask.size > 1:
@@ -322,14 +304,28 @@ def _places(path: str, mask: np.ndarray, dataset: xr.Dataset) -> list[tuple[int,
 
 
 def _common_attrs(result: Scores, nodes: dict[str, xr.Dataset]) -> dict[str, Any]:
-    """Return what holds for the whole result: its own attributes and those that all its data sets share."""
+    """Return the attributes of a result and those that all its data sets share."""
     first, *others = (dataset.attrs for dataset in nodes.values())
     shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
     return {str(name): value for name, value in (dict(result.attrs) | shared).items()}
 
 
+def level_of(node: xr.Dataset) -> float:
+    """Return the level of the intervals of a result, a comparison or a study."""
+    return float(node.coords.get("level", node.attrs.get("level", 0.95)))
+
+
+def method_with_bounds(interval: xr.DataArray) -> str | None:
+    """Return the first method that has some interval for every estimator, if any."""
+    known = interval.notnull().any([dim for dim in interval.dims if dim not in (METHOD, ESTIMATOR)])
+    known = known.all([dim for dim in known.dims if dim != METHOD])
+    return next(
+        (str(name) for name, is_known in zip(known[METHOD].values, known.values, strict=True) if is_known), None
+    )
+
+
 def _level_and_method(result: Scores) -> tuple[float, str | None]:
-    """Return the level and the first method of the intervals that a result holds."""
+    """Return the level and the first method of the intervals of a result."""
     for _, dataset in nodes_of(result):
         if "interval" in dataset and dataset.sizes[METHOD]:
             return float(dataset["level"]), str(dataset[METHOD].values[0])
@@ -337,15 +333,11 @@ def _level_and_method(result: Scores) -> tuple[float, str | None]:
 
 
 def plain(value: Any) -> Any:
-    """Turn records, NumPy numbers and NaN into what strict JSON can hold; NaN and infinities become None.
-
-    Examples
-    --------
-    >>> plain({"area": float("nan"), "names": ("a", "b")})
-    {'area': None, 'names': ['a', 'b']}
-    """
+    """Convert records, tables and NumPy numbers to strict JSON values; NaN and infinities become None."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return plain({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
+    if isinstance(value, pd.DataFrame):
+        return plain(value.to_dict("records"))
     if isinstance(value, dict):
         return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

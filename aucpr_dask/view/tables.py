@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
-from rich.console import Group, RenderableType
+from rich.console import Group, JustifyMethod, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from aucpr_dask.errors import printable
+from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.summary import (
     DataSetSize,
     FlagSummary,
@@ -34,13 +35,7 @@ GAP = 2
 
 
 def shorten(name: str, width: int) -> str:
-    """Cut the middle out of a name that is wider than `width` cells; characters that do not print are escaped.
-
-    Examples
-    --------
-    >>> shorten("Padua_ims_iafapc_m10p5f0t0p2m10", 20)
-    'Padua_ims_…f0t0p2m10'
-    """
+    """Cut the middle out of a name that is wider than `width` cells; escape characters that do not print."""
     name = printable(unicodedata.normalize("NFC", name))
     if cell_len(name) <= width:
         return name
@@ -58,13 +53,7 @@ def shorten(name: str, width: int) -> str:
 def interval_bar(
     lower: float, estimate: float, upper: float, scale: tuple[float, float], width: int, *, ascii_only: bool = False
 ) -> str:
-    """Draw an interval and its estimate on a scale.
-
-    Examples
-    --------
-    >>> interval_bar(0.25, 0.5, 0.75, (0.0, 1.0), 9)
-    '  ──●──'
-    """
+    """Draw an interval and its estimate on a scale."""
     line, dot = ("-", "o") if ascii_only else ("─", "●")
 
     def cell(value: float) -> int:
@@ -81,171 +70,145 @@ def interval_bar(
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: `name` columns share the room that the others leave."""
+    """A column of a table; `name` columns share the width that the others leave."""
 
     header: str
+    cells: Sequence[str]
     right: bool = False
     name: bool = False
 
+    @property
+    def width(self) -> int:
+        """Cells that the widest of them takes."""
+        return max(map(cell_len, (self.header, *self.cells)))
 
-def fitted_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Table:
+
+def fitted_table(columns: Sequence[Column], width: int) -> Table:
     """Lay out a table of at most `width` cells: names are shortened, everything else is kept whole."""
-    needs = [max([cell_len(column.header), *(cell_len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
-    flexible = sorted((i for i, column in enumerate(columns) if column.name), key=lambda i: needs[i])
-    room = width - GAP * (len(columns) - 1) - sum(need for i, need in enumerate(needs) if i not in flexible)
-    for left, i in zip(range(len(flexible), 0, -1), flexible, strict=True):
+    needs = [column.width for column in columns]
+    names = sorted((i for i, column in enumerate(columns) if column.name), key=needs.__getitem__)
+    room = width - GAP * (len(columns) - 1) - sum(need for i, need in enumerate(needs) if i not in names)
+    for left, i in zip(range(len(names), 0, -1), names, strict=True):
         needs[i] = max(min(needs[i], room // left), min(needs[i], LEAST_NAME))
         room -= needs[i]
     table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, show_edge=False, header_style="dim")
     for column, need in zip(columns, needs, strict=True):
-        table.add_column(
-            Text(column.header), justify="right" if column.right else "left", width=need, no_wrap=True, overflow="crop"
-        )
-    for row in rows:
-        cells = (shorten(cell, needs[i]) if columns[i].name else cell for i, cell in enumerate(row))
-        table.add_row(*(Text(cell) for cell in cells))
+        justify: JustifyMethod = "right" if column.right else "left"
+        table.add_column(Text(column.header), justify=justify, width=need, no_wrap=True, overflow="crop")
+    for row in zip(*(column.cells for column in columns), strict=True):
+        cells = (shorten(row[i], needs[i]) if columns[i].name else row[i] for i in range(len(row)))
+        table.add_row(*map(Text, cells))
     return table
 
 
-def ranking_view(ranking: Ranking, width: int, *, top: int | None = None, ascii_only: bool = False) -> Group:
-    """Show the best `top` models of a data set with their intervals, as numbers and as bars."""
-    shown = ranking.models[:top]
-    columns = [Column("", right=True), Column("model", name=True)]
-    rows = [[str(model.rank or "-"), model.model] for model in shown]
-    if len({model.n_queries for model in ranking.models}) > 1:
-        columns.append(Column("queries", right=True))
-        rows = [[*row, f"{model.n_queries:,}"] for row, model in zip(rows, shown, strict=True)]
-    title = Text(shorten(ranking.data_set, WIDEST_NAME) or "all models", style="bold")
-    more = len(ranking.models) - len(shown)
-    return Group(
-        title.append(f"  {_about(ranking)}", style="not bold"),
-        _table_of_areas(columns, rows, shown, ranking, width, ascii_only),
-        *([Text(f"and {counted(more, 'more model')}", style="dim")] if more else []),
-    )
+def more(number: int, noun: str) -> list[Text]:
+    """Return a line that counts the rows that a table leaves out, if any."""
+    return [Text(f"and {count(number, f'more {noun}')}", style="dim")] if number > 0 else []
 
 
-def leaders_view(rankings: Sequence[Ranking], width: int, *, top: int, ascii_only: bool = False) -> Group:
-    """Show the best `top` models of several data sets of one kind in one table, on one scale."""
-    first, n_models = rankings[0], {len(ranking.models) for ranking in rankings}
-    shown = [model for ranking in rankings for model in ranking.models[:top]]
-    rows = [
-        [ranking.data_set if i == 0 else "", str(model.rank or "-"), model.model]
-        for ranking in rankings
-        for i, model in enumerate(ranking.models[:top])
+def titled(title: str, about: str) -> Text:
+    """Return a headline: a name, or "all models" without one, and a description."""
+    bold = Text(shorten(title, WIDEST_NAME) or "all models", style="bold")
+    return bold.append(f"  {about}", style="not bold")
+
+
+def number(value: float) -> str:
+    """Return an area, or a dash where it is undefined."""
+    return f"{value:.4f}" if math.isfinite(value) else "-"
+
+
+def bounds(ends: Sequence[float] | None, form: str = ".3f") -> str:
+    """Return an interval, or a dash where it is undefined."""
+    if ends is None or not all(map(math.isfinite, ends)):
+        return "-"
+    return f"[{ends[0]:{form}}, {ends[1]:{form}}]"
+
+
+def percent(level: float) -> str:
+    """Return a level as a percentage."""
+    return f"{100 * level:.4g}%"
+
+
+def scale_of(models: Sequence[RankedModel]) -> tuple[float, float]:
+    """Return the range of the bars: all intervals shown, rounded outwards to twentieths."""
+    known = [value for one in models for value in (one.lower, one.estimate, one.upper) if math.isfinite(value)]
+    if not known:
+        return 0.0, 1.0
+    low, high = math.floor(min(known) * 20) / 20, math.ceil(max(known) * 20) / 20
+    return (low, high) if high > low else (low, low + 0.05)
+
+
+def interval_header(ranking: Ranking) -> str:
+    """Return the title of the column of intervals."""
+    return f"{percent(ranking.level)} interval" if ranking.level else "interval"
+
+
+def about(ranking: Ranking) -> str:
+    """Describe the areas and intervals of a ranking."""
+    parts = [ranking.estimator.replace("_", " ")]
+    if ranking.n_queries is not None:
+        parts.append(f"mean of {count(ranking.n_queries, 'query', 'queries')}")
+    if ranking.interval is not None:
+        parts.append(f"{ranking.interval.replace('_', ' ')} interval")
+    return ", ".join(parts)
+
+
+def ranking_view(rankings: Sequence[Ranking], width: int, *, top: int | None = None, ascii_only: bool = False) -> Group:
+    """Show the best `top` models of each data set in one table, their intervals as numbers and as bars on one scale."""
+    first = rankings[0]
+    best = [ranking.models[:top] for ranking in rankings]
+    shown = [model for models in best for model in models]
+    columns = [
+        Column("", [str(model.rank or "-") for model in shown], right=True),
+        Column("model", [model.model for model in shown], name=True),
     ]
-    of = f"{min(n_models):,}" if len(n_models) == 1 else f"{min(n_models):,} to {max(n_models):,}"
-    title = Text(f"{counted(len(rankings), 'data set')}, best {top} of {of} models", style="bold")
-    columns = [Column("data set", name=True), Column("", right=True), Column("model", name=True)]
-    return Group(
-        title.append(f"  {_about(first)}", style="not bold"),
-        _table_of_areas(columns, rows, shown, first, width, ascii_only),
-    )
+    title = titled(first.data_set, about(first))
+    if len(rankings) > 1:
+        sizes = sorted({len(ranking.models) for ranking in rankings})
+        of = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
+        title = Text(f"{count(len(rankings), 'data set')}, best {top or ''} of {of} models", style="bold")
+        title.append(f"  {about(first)}", style="not bold")
+        names = [
+            one.data_set if i == 0 else ""
+            for one, models in zip(rankings, best, strict=True)
+            for i in range(len(models))
+        ]
+        columns.insert(0, Column("data set", names, name=True))
+    if len({model.n_queries for ranking in rankings for model in ranking.models}) > 1:
+        columns.append(Column("queries", [f"{model.n_queries:,}" for model in shown], right=True))
+    columns.append(Column("area", [number(model.estimate) for model in shown], right=True))
+    if first.interval is not None:
+        columns.append(Column(interval_header(first), [bounds((model.lower, model.upper)) for model in shown]))
+        taken = sum(min(column.width, WIDEST_NAME) if column.name else column.width for column in columns)
+        bar = min(WIDEST_BAR, width - taken - GAP * len(columns))
+        if bar >= LEAST_BAR:
+            scale = scale_of(shown)
+            bars = [interval_bar(m.lower, m.estimate, m.upper, scale, bar, ascii_only=ascii_only) for m in shown]
+            columns.append(Column(f"{scale[0]:<{bar - 4}.2f}{scale[1]:.2f}", bars))
+    hidden = len(first.models) - len(shown) if len(rankings) == 1 else 0
+    return Group(title, fitted_table(columns, width), *more(hidden, "model"))
 
 
 def rankings_view(
     rankings: Sequence[Ranking], width: int, *, top: int | None = None, ascii_only: bool = False
 ) -> Group:
-    """Show one data set with its best models, or the best few of the first data sets and count the others."""
-    if len(rankings) == 1:
-        return ranking_view(rankings[0], width, top=top or TOP_OF_ONE, ascii_only=ascii_only)
+    """Show the best models of the first data sets, a table for each kind, and count the other data sets."""
     kinds: dict[str, list[Ranking]] = {}
     for ranking in rankings[:MOST_DATA_SETS]:
-        kinds.setdefault(_about(ranking), []).append(ranking)
+        kinds.setdefault(about(ranking), []).append(ranking)
+    top = top or (TOP_OF_ONE if len(rankings) == 1 else TOP_OF_MANY)
     parts: list[RenderableType] = []
     for alike in kinds.values():
-        view = (
-            ranking_view(alike[0], width, top=top or TOP_OF_MANY, ascii_only=ascii_only)
-            if len(alike) == 1
-            else leaders_view(alike, width, top=top or TOP_OF_MANY, ascii_only=ascii_only)
-        )
-        parts += [*([Text("")] if parts else []), view]
-    if len(rankings) > MOST_DATA_SETS:
-        parts.append(Text(f"and {counted(len(rankings) - MOST_DATA_SETS, 'more data set')}", style="dim"))
-    return Group(*parts)
-
-
-def _table_of_areas(
-    columns: list[Column],
-    rows: list[list[str]],
-    models: Sequence[RankedModel],
-    kind: Ranking,
-    width: int,
-    ascii_only: bool,
-) -> Table:
-    """Add area, interval and, where there is room, a bar to the `rows` of the `models`."""
-
-    def add(column: Column, cells: Sequence[str]) -> None:
-        columns.append(column)
-        for row, cell in zip(rows, cells, strict=True):
-            row.append(cell)
-
-    add(Column("area", right=True), [_area(model.estimate) for model in models])
-    if kind.interval is not None:
-        add(Column(f"{100 * kind.level:.4g}% interval" if kind.level else "interval"), [_bounds(m) for m in models])
-        needs = [
-            max(cell_len(cell) for cell in (column.header, *(row[i] for row in rows)))
-            for i, column in enumerate(columns)
-        ]
-        names = [min(need, WIDEST_NAME) if column.name else need for column, need in zip(columns, needs, strict=True)]
-        bar = min(WIDEST_BAR, width - sum(names) - GAP * len(columns))
-        if bar >= LEAST_BAR:
-            scale = _scale(models)
-            bars = [interval_bar(m.lower, m.estimate, m.upper, scale, bar, ascii_only=ascii_only) for m in models]
-            add(Column(f"{scale[0]:<{bar - 4}.2f}{scale[1]:.2f}"), bars)
-    return fitted_table(columns, rows, width)
-
-
-def _about(ranking: Ranking) -> str:
-    about = [ranking.estimator.replace("_", " ")]
-    if ranking.n_queries is not None:
-        about.append(f"mean of {ranking.n_queries:,} queries")
-    if ranking.interval is not None:
-        about.append(f"{ranking.interval.replace('_', ' ')} interval")
-    return ", ".join(about)
-
-
-def _scale(models: Sequence[RankedModel]) -> tuple[float, float]:
-    """Return the range of the bars: all intervals shown, rounded outwards to twentieths."""
-    bounds = [value for model in models for value in (model.lower, model.estimate, model.upper) if math.isfinite(value)]
-    if not bounds:
-        return 0.0, 1.0
-    return math.floor(min(bounds) * 20) / 20, math.ceil(max(bounds) * 20) / 20
-
-
-def _area(value: float) -> str:
-    return f"{value:.4f}" if math.isfinite(value) else "-"
-
-
-def _bounds(model: RankedModel) -> str:
-    if not (math.isfinite(model.lower) and math.isfinite(model.upper)):
-        return "-"
-    return f"[{model.lower:.3f}, {model.upper:.3f}]"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    Examples
-    --------
-    >>> counted(1, "model"), counted(2000, "model")
-    ('1 model', '2,000 models')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+        parts += [*([Text("")] if parts else []), ranking_view(alike, width, top=top, ascii_only=ascii_only)]
+    return Group(*parts, *more(len(rankings) - MOST_DATA_SETS, "data set"))
 
 
 def scores_view(summary: ScoresSummary, width: int) -> Group:
     """Show the summary of a score store."""
-    parts: list[RenderableType] = [
-        _headline("score store", summary.url, len(summary.data_sets), summary.n_rankings),
-        *_sizes(summary.data_sets, width),
-    ]
+    parts = [_headline("score store", summary), *_sizes(summary.data_sets, width)]
     if summary.grades_up_to > 1:
-        parts.append(
-            Text(
-                f"labels are graded up to {summary.grades_up_to}; "
-                f"positive here: from {summary.positive_from} (--positive-from)"
-            )
-        )
+        at = f"positive here: from {summary.positive_from} (--positive-from)"
+        parts.append(Text(f"labels are graded up to {summary.grades_up_to}; {at}"))
     if summary.missing:
         parts += [Text(""), *_missing_scores(summary.missing, width)]
     return Group(*parts, Text(""), *_warnings(summary.flags, width))
@@ -254,7 +217,7 @@ def scores_view(summary: ScoresSummary, width: int) -> Group:
 def result_view(summary: ResultSummary, width: int, *, top: int | None = None, ascii_only: bool = False) -> Group:
     """Show the summary of a result store."""
     return Group(
-        _headline("result store", summary.url, len(summary.data_sets), summary.n_rankings),
+        _headline("result store", summary),
         attributes_view(summary.attrs),
         Text(""),
         *_sizes(summary.data_sets, width),
@@ -265,51 +228,47 @@ def result_view(summary: ResultSummary, width: int, *, top: int | None = None, a
     )
 
 
-def _headline(kind: str, url: str, n_data_sets: int, n_rankings: int) -> Text:
-    counts = f"{counted(n_data_sets, 'data set')}, {counted(n_rankings, 'ranking')}"
-    return Text(f"{kind} {url}", style="bold").append(f"\n{counts}", style="not bold")
+def _headline(kind: str, summary: ScoresSummary | ResultSummary) -> Text:
+    counts = f"{count(len(summary.data_sets), 'data set')}, {count(summary.n_rankings, 'ranking')}"
+    return Text(f"{kind} {summary.url}", style="bold").append(f"\n{counts}", style="not bold")
 
 
 def _sizes(data_sets: Sequence[DataSetSize], width: int) -> list[RenderableType]:
-    """Return a table of the first data sets; columns that say nothing are left out."""
+    """Return a table of the first data sets, without empty columns."""
     shown = data_sets[:MOST_DATA_SETS]
-    columns = [Column("data set", name=True)] if any(size.data_set for size in shown) else []
-    rows = [[size.data_set] if columns else [] for size in shown]
-
-    def add(header: str, values: Sequence[str]) -> None:
-        columns.append(Column(header, right=True))
-        for row, value in zip(rows, values, strict=True):
-            row.append(value)
-
-    add("models", [f"{size.n_models:,}" for size in shown])
+    columns = []
+    if any(size.data_set for size in shown):
+        columns.append(Column("data set", [size.data_set for size in shown], name=True))
+    columns.append(Column("models", [f"{size.n_models:,}" for size in shown], right=True))
     if any(size.n_queries is not None for size in shown):
-        add("queries", ["-" if size.n_queries is None else f"{size.n_queries:,}" for size in shown])
+        columns.append(Column("queries", [_count(size.n_queries) for size in shown], right=True))
     if any(size.n_items is not None for size in shown):
-        # Queries differ in length: the dimension is as long as the longest.
-        most = [("" if size.n_queries is None else "≤ ") for size in shown]
-        add("items", ["-" if s.n_items is None else f"{at}{s.n_items:,}" for at, s in zip(most, shown, strict=True)])
-    add(
-        "positive",
-        [f"{size.n_positive:,.6g}" if size.n_positive < 1e6 else f"{size.n_positive:,.0f}" for size in shown],
-    )
-    add("prevalence", [_prevalence(size) for size in shown])
+        # Queries differ in length; the dimension has the length of the longest.
+        items = [
+            ("" if size.n_queries is None or size.n_items is None else "≤ ") + _count(size.n_items) for size in shown
+        ]
+        columns.append(Column("items", items, right=True))
+    positive = [f"{size.n_positive:,{'.6g' if size.n_positive < 1e6 else '.0f'}}" for size in shown]
+    columns.append(Column("positive", positive, right=True))
+    columns.append(Column("prevalence", [_prevalence(size) for size in shown], right=True))
     if any(size.n_missing for size in shown):
-        add("missing", [f"{size.n_missing:,}" if size.n_missing else "-" for size in shown])
-    parts: list[RenderableType] = [fitted_table(columns, rows, width)]
-    if len(data_sets) > len(shown):
-        parts.append(Text(f"and {counted(len(data_sets) - len(shown), 'more data set')}", style="dim"))
-    return parts
+        columns.append(Column("missing", [_count(size.n_missing or None) for size in shown], right=True))
+    return [fitted_table(columns, width), *more(len(data_sets) - len(shown), "data set")]
+
+
+def _count(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"
 
 
 def _prevalence(size: DataSetSize) -> str:
     if not math.isfinite(size.prevalence_median):
         return "-"
-    if size.n_queries is None or size.n_queries == 1:
-        return _percent(size.prevalence_median)
-    return f"{_percent(size.prevalence_median)} ({_percent(size.prevalence_min)}-{_percent(size.prevalence_max)})"
+    median = _share(size.prevalence_median)
+    is_one = size.n_queries is None or size.n_queries == 1
+    return median if is_one else f"{median} ({_share(size.prevalence_min)}-{_share(size.prevalence_max)})"
 
 
-def _percent(share: float) -> str:
+def _share(share: float) -> str:
     """Return a share with two significant digits, without an exponent."""
     digits = 0 if share >= 0.1 or share == 0 else min(4, -math.floor(math.log10(share)) - 1)
     return f"{share:.{digits}%}"
@@ -317,40 +276,29 @@ def _percent(share: float) -> str:
 
 def _missing_scores(missing: Sequence[MissingScores], width: int) -> list[RenderableType]:
     shown = missing[:MOST_MISSING]
-    named = any(one.data_set for one in shown)
-    columns = [
-        Column("missing scores of", name=True),
-        *([Column("data set", name=True)] if named else []),
-        Column("missing", right=True),
-        Column("share", right=True),
-    ]
-    rows = [
-        [
-            one.model,
-            *([one.data_set] if named else []),
-            f"{one.n_missing:,}",
-            "-" if one.share is None else _percent(one.share),
-        ]
-        for one in shown
-    ]
-    parts: list[RenderableType] = [fitted_table(columns, rows, width)]
-    if len(missing) > len(shown):
-        parts.append(Text(f"and {len(missing) - len(shown):,} more models with missing scores", style="dim"))
-    return parts
+    columns = [Column("missing scores of", [one.model for one in shown], name=True)]
+    if any(one.data_set for one in shown):
+        columns.append(Column("data set", [one.data_set for one in shown], name=True))
+    columns.append(Column("missing", [f"{one.n_missing:,}" for one in shown], right=True))
+    columns.append(Column("share", ["-" if one.share is None else _share(one.share) for one in shown], right=True))
+    hidden = [line.append(" with missing scores") for line in more(len(missing) - len(shown), "model")]
+    return [fitted_table(columns, width), *hidden]
 
 
 def _warnings(flags: Sequence[FlagSummary], width: int) -> list[RenderableType]:
-    """Return each flag with what it means, how often it was raised and where first."""
+    """Return each flag with its meaning, how often it was raised and the first places."""
     if not flags:
         return [Text("no warnings", style="green")]
     parts: list[RenderableType] = []
     for flag in flags:
         title = Text(flag.flag.replace("_", " "), style="yellow")
-        parts.append(title.append(f": {flag.count:,} of {counted(flag.of, 'ranking')}", style="default"))
         places = "; ".join(shorten(place, min(WIDEST_PLACE, width - 2)) for place in flag.places)
-        more = f"; and {flag.more_places:,} more" if flag.more_places else ""
-        parts.append(Padding(Text(flag.description, style="dim"), (0, 0, 0, 2), expand=False))
-        parts.append(Padding(Text(places + more), (0, 0, 0, 2), expand=False))
+        hidden = f"; and {flag.more_places:,} more" if flag.more_places else ""
+        parts += [
+            title.append(f": {flag.count:,} of {count(flag.of, 'ranking')}", style="default"),
+            Padding(Text(flag.description, style="dim"), (0, 0, 0, 2), expand=False),
+            Padding(Text(places + hidden), (0, 0, 0, 2), expand=False),
+        ]
     return parts
 
 

@@ -1,4 +1,4 @@
-"""Plots of simulation studies: how often intervals hold the truth."""
+"""Plots of simulation studies: how often intervals contain the truth."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from aucpr_dask.view.plots.style import (
 )
 from aucpr_dask.view.plots.subjects import STUDY, one_node
 
-TWO_SIDED = 1.96  # Monte Carlo standard errors drawn to either side
+TWO_SIDED = 1.96  # Monte Carlo standard errors, drawn on either side
 
 
 @styled
@@ -42,7 +42,7 @@ def coverage(
     level: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how often intervals held the true area, against the number of positives.
+    """Draw how often intervals contained the true area, against the number of positives.
 
     Parameters
     ----------
@@ -50,12 +50,12 @@ def coverage(
         What :func:`aucpr_dask.simulate.scenarios.study` returns, or its table of intervals, with columns ``scenario``,
         ``n_items``, ``prevalence``, ``estimator``, ``method``, ``coverage`` and ``coverage_error``.
     scenario, prevalence : optional
-        The first ones by default.
+        By default the first ones.
     estimator : str
     methods : str or sequence of str, optional
         Intervals to draw; by default the first six.
     level : float, optional
-        What the coverage should be; that of the study, or 0.95.
+        Nominal coverage; by default that of the study, or 0.95.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -65,7 +65,7 @@ def coverage(
     Raises
     ------
     InvalidInputError
-        If this is no study, or an option names what it does not have.
+        If `study` is not a study, or an option is not in it.
     """
     table, nominal = _table(study)
     level = nominal if level is None else level
@@ -81,17 +81,17 @@ def coverage(
     prevalence = shares[0] if prevalence is None else prevalence
     table = table[table["prevalence"] == prevalence]
     known = tuple(dict.fromkeys(table["method"]))
-    wanted = (methods,) if isinstance(methods, str) else tuple(methods or known[: len(COLOURS)])
-    for method in wanted:
+    chosen = (methods,) if isinstance(methods, str) else tuple(methods or known[: len(COLOURS)])
+    for method in chosen:
         choose(known, method, "method")
     ax = axes_of(ax, 0.95 * COLUMN)
-    _draw(ax, table, wanted, level)
+    _draw(ax, table, chosen, level)
     put_title(ax, f"{words(scenario)}, {words(estimator)}")
     return ax
 
 
 def _table(study: xr.Dataset | pd.DataFrame) -> tuple[pd.DataFrame, float]:
-    """Return the coverage of every cell in rows, and the nominal level."""
+    """Return a table with a row for each cell, and the nominal level."""
     if isinstance(study, pd.DataFrame):
         needed = {"scenario", "n_items", "prevalence", ESTIMATOR, METHOD, "coverage", "coverage_error"}
         if not needed <= set(study.columns):
@@ -128,5 +128,5 @@ def _draw(ax: Axes, table: pd.DataFrame, methods: Sequence[str], level: float) -
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
     ax.set_xlabel("positives")
-    ax.set_ylabel("intervals that hold the true area")
+    ax.set_ylabel("intervals that contain the true area")
     put_legend(ax)

@@ -1,7 +1,8 @@
-"""Plots of precision-recall, ROC and achievable curves: a few by name, thousands by their quantiles."""
+"""Plots of precision-recall, ROC and achievable curves: a few models by name, thousands by quantiles."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,12 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MultipleLocator
 from numpy.typing import NDArray
 
-from aucpr_dask.curves.api import curve
+from aucpr_dask.curves.api import arguments_of, curve
 from aucpr_dask.curves.bands import curve_bands
 from aucpr_dask.curves.points import ACHIEVABLE, PRECISION_RECALL, ROC
 from aucpr_dask.curves.references import unachievable_precision
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.alignment import score_inputs
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.variables import BOUND, ITEM, MODEL
@@ -41,8 +41,8 @@ BANDS = ("none", "pointwise", "simultaneous", "both")
 OTHERS = ("quantiles", "density", "none")
 MOST_NAMED, MOST_BANDS = 6, 2
 TOP = 3
-STEPS = 400  # places along a curve, about one a pixel
-FINE = 500  # up to so many positives, every drop of a curve is drawn where it is
+STEPS = 400  # places along a curve, about one per pixel
+FINE = 500  # up to this many positives, every drop of a curve is drawn exactly
 F_LEVELS = (0.2, 0.4, 0.6, 0.8)
 QUANTILES = ((0.05, 0.95, "90 % of models"), (0.25, 0.75, "half of models"))
 
@@ -50,25 +50,23 @@ Floats = NDArray[np.float64]
 
 
 class _Subject(NamedTuple):
-    """One data set, at one query: arrays by role, names, and how labels and missing scores are read."""
+    """One data set, at one query, the options of its curves, and the models to draw by name."""
 
     path: str
     node: xr.Dataset
-    inputs: dict[str, Any]
-    options: dict[str, Any]
     query: Any
+    options: dict[str, Any]
+    named: list[int]
+    is_chosen: bool  # named by the caller, not because they are the best
 
-    def of(self, positions: Any) -> dict[str, Any]:
-        """Return the arguments of `curve` for some of the models."""
-        part = {
-            name: array.isel({MODEL: positions}) if MODEL in array.dims else array
-            for name, array in self.inputs.items()
-        }
-        return {"label": None} | {name: array.compute() for name, array in part.items()} | self.options
+    def of(self, models: Sequence[int] | None = None) -> dict[str, Any]:
+        """Return the arguments of `curve` for all models, lazy if the scores are, or in memory for some."""
+        positive_from = self.options["positive_from"]
+        return arguments_of(self.node, models, path=self.path, positive_from=positive_from) | self.options
 
-    def of_all(self) -> dict[str, Any]:
-        """Return the arguments of `curve` for all models, lazy if the scores are."""
-        return {"label": None} | self.inputs | self.options
+    def name(self, position: int) -> str:
+        """Return the name of a model."""
+        return names_of(self.node)[position]
 
 
 @styled
@@ -110,8 +108,8 @@ def precision_recall(
     top : int
         How many of the best to draw if no model is named.
     others : {"quantiles", "density", "none"}
-        How to draw the models that are not named: bands that hold half and 90 % of them at each recall, or how many
-        pass through each spot. If `model` is given, they are not drawn.
+        How to draw the models that are not named: bands that contain half and 90 % of them at each recall, or how
+        many pass through each spot. If `model` is given, they are not drawn.
     iso_f : bool
         Whether to draw lines along which F1, the harmonic mean of precision and recall, is equal.
     prevalence, missing, unjudged, positive_from
@@ -126,26 +124,21 @@ def precision_recall(
     Raises
     ------
     InvalidInputError
-        If these are no scores, or an option names what they do not have.
+        If these are not scores, or an option is not allowed.
     """
     choose(BANDS, bands, "bands")
     choose(OTHERS, others, "others")
-    reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from}
-    subject = _subject(scores, "precision_recall", dataset, query, reading)
-    named = _named(subject, model, top)
+    reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from, "prevalence": prevalence}
+    subject = _subject(scores, "precision_recall", dataset, query, model, top, reading)
     ax = axes_of(ax)
-    share = _prevalence_of(subject, prevalence)
-    _draw_precision_recall_ground(ax, share, iso_f=iso_f)
-    options = {"prevalence": prevalence}
-    if model is None:
-        _draw_others(ax, subject, named, PRECISION_RECALL, others, options)
-    if bands != "none":
-        _draw_bands(ax, subject, named, PRECISION_RECALL, bands, (level, n_resamples, seed), options)
-    for line, position in enumerate(named):
-        arguments = subject.of([position]) | options
+    _draw_precision_recall_ground(ax, subject, iso_f=iso_f)
+    _draw_others(ax, subject, PRECISION_RECALL, others)
+    _draw_bands(ax, subject, PRECISION_RECALL, bands, level=level, n_resamples=n_resamples, seed=seed)
+    for line, position in enumerate(subject.named):
+        arguments = subject.of([position])
         grid = _recalls_of(arguments)
-        _draw_line(ax, grid, _values(arguments, PRECISION_RECALL, grid), line, names_of(subject.node)[position])
-    _finish(ax, "recall", "precision", subject, named, model)
+        _draw_line(ax, grid, _values(arguments, PRECISION_RECALL, grid), line, subject.name(position))
+    _finish(ax, "recall", "precision", subject)
     return ax
 
 
@@ -183,22 +176,21 @@ def achievable(
     ----------
     Davis & Goadrich 2006, doi:10.1145/1143844.1143874.
     """
-    reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from}
-    subject = _subject(scores, "achievable", dataset, query, reading)
-    named = _named(subject, model, 1)
+    reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from, "prevalence": prevalence}
+    subject = _subject(scores, "achievable", dataset, query, model, 1, reading)
     ax = axes_of(ax)
-    _draw_precision_recall_ground(ax, _prevalence_of(subject, prevalence), iso_f=iso_f)
-    for line, position in enumerate(named):
-        arguments = subject.of([position]) | {"prevalence": prevalence}
+    _draw_precision_recall_ground(ax, subject, iso_f=iso_f)
+    for line, position in enumerate(subject.named):
+        arguments = subject.of([position])
         grid = _recalls_of(arguments)
-        colour, name = COLOURS[line], as_label(names_of(subject.node)[position])
+        colour, name = COLOURS[line], as_label(subject.name(position))
         ax.plot(grid, _values(arguments, PRECISION_RECALL, grid), color=GREY, linewidth=0.9, label=f"{name}, curve")
         hull = _values(arguments, ACHIEVABLE, grid)
         ax.plot(grid, hull, color=colour, linestyle=SEQUENCE[line], label=f"{name}, achievable")
         vertices = curve(**arguments, kind=ACHIEVABLE).isel({MODEL: 0})
         found = vertices["true_positives"] > 0
         ax.plot(vertices["recall"].where(found), vertices["precision"].where(found), ".", color=colour, markersize=3.5)
-    _finish(ax, "recall", "precision", subject, named, model)
+    _finish(ax, "recall", "precision", subject)
     return ax
 
 
@@ -225,7 +217,7 @@ def roc(
     Parameters
     ----------
     scores, model, dataset, query, bands, level, n_resamples, seed, top, others, missing, unjudged, positive_from, ax
-        See :func:`precision_recall`; the best are those of the largest ROC area.
+        See :func:`precision_recall`; the best models have the largest ROC area.
 
     Returns
     -------
@@ -239,66 +231,57 @@ def roc(
     choose(BANDS, bands, "bands")
     choose(OTHERS, others, "others")
     reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from}
-    subject = _subject(scores, "roc", dataset, query, reading)
-    named = _named(subject, model, top, "roc_area")
+    subject = _subject(scores, "roc", dataset, query, model, top, reading, "roc_area")
     ax = axes_of(ax)
     ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=0.9, label="random ranking")
-    if model is None:
-        _draw_others(ax, subject, named, ROC, others, {})
-    if bands != "none":
-        _draw_bands(ax, subject, named, ROC, bands, (level, n_resamples, seed), {})
-    for line, position in enumerate(named):
+    _draw_others(ax, subject, ROC, others)
+    _draw_bands(ax, subject, ROC, bands, level=level, n_resamples=n_resamples, seed=seed)
+    for line, position in enumerate(subject.named):
         points = curve(**subject.of([position]), kind=ROC).isel({MODEL: 0})
         rates = points["false_positive_rate"].values, points["recall"].values
-        _draw_line(ax, *rates, line, names_of(subject.node)[position])
-    _finish(ax, "false positive rate", "recall (true positive rate)", subject, named, model)
+        _draw_line(ax, *rates, line, subject.name(position))
+    _finish(ax, "false positive rate", "recall (true positive rate)", subject)
     return ax
 
 
-def _subject(scores: Scores, plot: str, dataset: str | None, query: Any, reading: dict[str, Any]) -> _Subject:
+def _subject(
+    scores: Scores,
+    plot: str,
+    dataset: str | None,
+    query: Any,
+    model: Models | None,
+    top: int,
+    options: dict[str, Any],
+    by: str = "average_precision",
+) -> _Subject:
+    """Return what to draw; the named models are the requested ones, or the best."""
     path, node = one_node(scores, SCORES, plot, dataset)
     node = at_query(node, query, plot)
-    inputs = score_inputs(node, reading["positive_from"], path)
-    inputs.pop("tie_order", None)
-    if MODEL not in inputs["score"].dims:
-        inputs["score"] = inputs["score"].expand_dims(MODEL)
+    if MODEL not in node["score"].dims:
         node = node.assign(score=node["score"].expand_dims(MODEL))
-    return _Subject(path, node, inputs, reading, query)
-
-
-def _named(subject: _Subject, model: Models | None, top: int, by: str = "average_precision") -> list[int]:
-    """Return positions of the models to draw by name: those asked for, or the best."""
-    n_models = subject.node.sizes[MODEL]
+    subject = _Subject(path, node, query, options, [0], model is not None)
     if model is not None:
-        named = positions_of(subject.node, model)
+        named = positions_of(node, model)
         if len(named) > MOST_NAMED:
-            raise InvalidInputError(
-                "too many curves to tell apart", received=f"{len(named)} models", allowed=f"up to {MOST_NAMED}"
-            )
-        return named
+            received, allowed = f"{len(named)} models", f"up to {MOST_NAMED}"
+            raise InvalidInputError("too many curves to distinguish", received=received, allowed=allowed)
+        return subject._replace(named=named)
     top = checked_top(top, 0, MOST_NAMED)
-    if n_models == 1:
-        return [0]
-    areas = estimate(**subject.of_all(), estimator=by)
-    best: list[int] = best_first(areas.compute())[:top].tolist()
-    return best
+    if node.sizes[MODEL] == 1:
+        return subject
+    areas = estimate(**(subject.of() | {"prevalence": None}), estimator=by)
+    return subject._replace(named=best_first(areas.compute())[:top].tolist())
 
 
-def _is_positive(subject: _Subject) -> xr.DataArray:
-    label: xr.DataArray = subject.inputs["label"]
-    return label >= (subject.options["positive_from"] or 1)
-
-
-def _prevalence_of(subject: _Subject, prevalence: float | None) -> float | None:
-    """Return the prevalence behind precision, if it is one for all models."""
-    if prevalence is not None:
-        return prevalence
-    if "label" not in subject.inputs or {MODEL} & set(subject.inputs["label"].dims) or "weight" in subject.inputs:
-        return None
-    lowest = 0 if subject.options["unjudged"] == "drop" else -1
-    positives = float(_is_positive(subject).sum())
-    items = float((subject.inputs["label"] >= lowest).sum())
-    unseen = float(subject.inputs["n_positive"]) - positives if "n_positive" in subject.inputs else 0.0
+def _prevalence_of(subject: _Subject) -> float | None:
+    """Return the prevalence behind precision, if it is the same for all models."""
+    given = subject.of()
+    label, prevalence = given["label"], subject.options["prevalence"]
+    if prevalence is not None or label is None or MODEL in label.dims or "weight" in given:
+        return float(prevalence) if prevalence is not None else None
+    positives = float((label >= (given["positive_from"] or 1)).sum())
+    items = float((label >= (0 if given["unjudged"] == "drop" else -1)).sum())
+    unseen = float(given["n_positive"]) - positives if "n_positive" in given else 0.0
     share = (positives + unseen) / (items + unseen) if items + unseen > 0 else 0.0
     return share if 0 < share < 1 else None
 
@@ -309,7 +292,7 @@ def _values(arguments: dict[str, Any], kind: str, grid: Floats) -> Floats:
 
 
 def _recalls_of(arguments: dict[str, Any]) -> Floats:
-    """Return recalls at which to draw a curve; with few positives, where it drops, at both ends of each drop."""
+    """Return recalls at which to draw a curve; with few positives, also both ends of each drop."""
     even = np.linspace(0, 1, STEPS + 1)
     label = arguments.get("label")
     if label is None or "weight" in arguments:
@@ -322,8 +305,9 @@ def _recalls_of(arguments: dict[str, Any]) -> Floats:
     return np.unique(np.clip(np.concatenate([even, reached, reached + 1e-9]), 0, 1))
 
 
-def _draw_precision_recall_ground(ax: Axes, prevalence: float | None, *, iso_f: bool) -> None:
-    """Draw what lies under every curve."""
+def _draw_precision_recall_ground(ax: Axes, subject: _Subject, *, iso_f: bool) -> None:
+    """Draw the background of the curves."""
+    prevalence = _prevalence_of(subject)
     if prevalence is not None:
         recall = np.linspace(0, 1, 101)
         least = np.asarray(unachievable_precision(recall, prevalence))
@@ -343,15 +327,12 @@ def _draw_line(ax: Axes, x: Floats, y: Floats, line: int, name: str) -> None:
     drawn.set_label(as_label(name))
 
 
-def _draw_others(
-    ax: Axes, subject: _Subject, named: list[int], kind: str, others: str, options: dict[str, Any]
-) -> None:
-    """Draw all models of a data set that are too many to name."""
-    n_models = subject.node.sizes[MODEL]
-    if others == "none" or n_models <= len(named) + 1:
+def _draw_others(ax: Axes, subject: _Subject, kind: str, others: str) -> None:
+    """Draw the models that are too many to name."""
+    if others == "none" or subject.is_chosen or subject.node.sizes[MODEL] <= len(subject.named) + 1:
         return
     grid = np.linspace(0, 1, 101)
-    curves = curve(**subject.of_all(), **options, kind=kind, grid=grid)
+    curves = curve(**subject.of(), kind=kind, grid=grid)
     values = np.asarray(curves.compute().transpose(MODEL, ...).values, dtype=np.float64)
     if others == "density":
         _draw_density(ax, grid, values)
@@ -376,33 +357,26 @@ def _draw_density(ax: Axes, grid: Floats, values: Floats) -> None:
     ax.imshow(np.sqrt(share), cmap="Greys", vmin=0, vmax=0.8, extent=extent, origin="lower", aspect="auto", zorder=0.8)
 
 
-def _draw_bands(
-    ax: Axes,
-    subject: _Subject,
-    named: list[int],
-    kind: str,
-    bands: str,
-    draws: tuple[float, int, int],
-    options: dict[str, Any],
-) -> None:
-    if len(named) > MOST_BANDS:
+def _draw_bands(ax: Axes, subject: _Subject, kind: str, bands: str, *, level: float, **draws: Any) -> None:
+    if bands == "none":
+        return
+    if len(subject.named) > MOST_BANDS:
         raise InvalidInputError(
             "bands of many models hide each other",
-            received=f"{len(named)} models",
+            received=f"{len(subject.named)} models",
             allowed=f"up to {MOST_BANDS}",
             remedy="name them: model=...",
         )
-    if {"weight", "positive_weight"} & set(subject.inputs):
-        raise InvalidInputError("bands are known for items without weights", remedy="bands='none'")
-    level, n_resamples, seed = draws
-    arguments = subject.of(named) | options
-    if subject.query is not None:  # it names the resamples
+    arguments = subject.of(subject.named)
+    if {"weight", "positive_weight"} & set(arguments):
+        raise InvalidInputError("bands need items without weights", remedy="bands='none'")
+    if subject.query is not None:  # the resamples depend on its name
         name = np.array([str(subject.query)], dtype=object)
         arguments["score"] = arguments["score"].expand_dims(query=name)
-    drawn = curve_bands(**arguments, kind=kind, level=level, n_resamples=n_resamples, seed=seed, dataset=subject.path)
+    drawn = curve_bands(**arguments, kind=kind, level=level, dataset=subject.path, **draws)
     over = "false_positive_rate" if kind == ROC else "recall"
     drawn = drawn.squeeze("query", drop=True) if "query" in drawn.dims else drawn
-    for line in range(len(named)):
+    for line in range(len(subject.named)):
         for band, alpha in (("simultaneous", 0.18), ("pointwise", 0.32)):
             if bands in (band, "both"):
                 ends = drawn[f"{band}_band"].isel({MODEL: line})
@@ -412,7 +386,7 @@ def _draw_bands(
                 ax.fill_between(drawn[over], lower, upper, label=described, **style)
 
 
-def _finish(ax: Axes, x: str, y: str, subject: _Subject, named: list[int], model: Models | None) -> None:
+def _finish(ax: Axes, x: str, y: str, subject: _Subject) -> None:
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MultipleLocator(0.2))
     ax.set_xlim(0, 1)
@@ -420,7 +394,7 @@ def _finish(ax: Axes, x: str, y: str, subject: _Subject, named: list[int], model
     ax.set_xlabel(x)
     ax.set_ylabel(y)
     n_models = subject.node.sizes[MODEL]
-    how_many = "" if model is not None or n_models == 1 else f"{n_models:,} models"
+    how_many = "" if subject.is_chosen or n_models == 1 else f"{n_models:,} models"
     put_title(ax, subject.path, "" if subject.query is None else str(subject.query), how_many)
     put_legend(ax)
     plain(ax.texts)

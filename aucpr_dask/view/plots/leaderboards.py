@@ -1,4 +1,4 @@
-"""Plots with a model in each row: estimates, differences, ranks, replicates; and all models as one curve."""
+"""Plots with a model in each row (estimates, differences, ranks, replicates), and of all models as one curve."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.variables import BOUND, METHOD, MODEL, QUERY, RESAMPLE
+from aucpr_dask.schema.variables import BOUND, BOUNDS, METHOD, MODEL, QUERY, RESAMPLE
 from aucpr_dask.storage.stores import Scores
 from aucpr_dask.view.plots.style import (
     BLACK,
@@ -46,16 +46,17 @@ from aucpr_dask.view.plots.subjects import (
     one_node,
     positions_of,
 )
+from aucpr_dask.view.summary import level_of, method_with_bounds
 
 Models = str | int | Sequence[str | int]
 TOP = 20
 HEIGHT_OF_RIDGE = 0.8  # rows
 BINS = 40
-NOT_OF_PRECISION = {"roc_area", "gain_area", "recall_at_precision"}  # a random ranking has another value of these
+NOT_OF_PRECISION = {"roc_area", "gain_area", "recall_at_precision"}  # these have another value for a random ranking
 
 
 class _Estimates(NamedTuple):
-    """Estimates of models with their intervals, and what they are."""
+    """Estimates of models with their intervals, and their description."""
 
     node: xr.Dataset
     estimate: xr.DataArray
@@ -66,14 +67,14 @@ class _Estimates(NamedTuple):
 def _estimates(
     result: xr.Dataset, estimator: str | None, method: str | None, query: Any, plot: str, *, is_mean: bool
 ) -> _Estimates:
-    """Return what to draw of a result: at a query, or as the mean over queries."""
+    """Return the estimates at a query, or their means over queries."""
     name, node = at_estimator(result, estimator)
     label = words(name)
     if QUERY in result.dims and query is None and is_mean:
         from aucpr_dask.inference import aggregate
 
         only = result[["estimate"]].assign_attrs(result.attrs)
-        _, node = at_estimator(cast("xr.Dataset", aggregate(only, level=_level(result))), estimator)
+        _, node = at_estimator(cast("xr.Dataset", aggregate(only, level=level_of(result))), estimator)
         label = f"mean {label} over {result.sizes[QUERY]:,} queries"
         if method is not None:
             raise InvalidInputError(
@@ -85,41 +86,53 @@ def _estimates(
         node = at_query(node, query, plot)
     if MODEL not in node.dims:
         node = node.expand_dims(MODEL)
-    interval = node.get("interval")
+    interval, of = node.get("interval"), ""
     if interval is not None and METHOD in interval.dims:
         methods = names_of(node, METHOD)
-        method = _a_method(interval, methods) if method is None else choose(tuple(methods), method, "method")
-        if method is not None:
-            interval = interval.isel({METHOD: methods.index(method)})
-            label = f"{label}, {percent(_level(node))} {words(method)} interval"
-        else:
-            interval = None
-    elif interval is not None:
-        label = f"{label}, {percent(_level(node))} interval"
+        method = method_with_bounds(interval) if method is None else choose(tuple(methods), method, "method")
+        interval, of = (interval.isel({METHOD: methods.index(method)}), f" {words(method)}") if method else (None, "")
+    if interval is not None:
+        label = f"{label}, {percent(level_of(node))}{of} interval"
     node = node[["estimate", *(["replicate"] if plot == "replicates" else [])]].compute()
     return _Estimates(node, node["estimate"], None if interval is None else interval.compute(), label)
 
 
-def _a_method(interval: xr.DataArray, methods: list[str]) -> str | None:
-    """Return the first method that gives intervals here."""
-    has_bounds = interval.notnull().any([dim for dim in interval.dims if dim != METHOD]).values
-    return next((method for method, has in zip(methods, has_bounds, strict=True) if has), None)
+class _Rows(NamedTuple):
+    """Axes with a model in each row."""
+
+    ax: Axes
+    shown: np.ndarray[Any, Any]
+
+    def draw_intervals(self, bounds: xr.DataArray, half: float = 0.0, **style: Any) -> None:
+        """Draw the interval of each model, `half` wider at either end."""
+        lower, upper = (bounds.isel({MODEL: self.shown}).sel({BOUND: bound}).values for bound in BOUNDS)
+        self.ax.hlines(np.arange(len(self.shown)), lower - half, upper + half, **style)
+
+    def draw_dots(self, values: xr.DataArray, label: str | None = None) -> None:
+        """Draw a value of each model."""
+        rows = np.arange(len(self.shown))
+        self.ax.plot(values.values[self.shown], rows, "o", color=BLACK, markersize=3.2, label=label)
 
 
-def _level(node: xr.Dataset) -> float:
-    return float(node.coords["level"]) if "level" in node.coords else float(node.attrs.get("level", 0.95))
-
-
-def _shown(node: xr.Dataset, order: np.ndarray[Any, Any], models: Models | None, top: int, ax: Axes | None) -> Any:
-    """Return positions of the models to draw: those asked for, or the best."""
+def _rows(
+    ax: Axes | None,
+    node: xr.Dataset,
+    order: np.ndarray[Any, Any],
+    models: Models | None,
+    top: int,
+    *title: str,
+    best: str = "best",
+    height: float = 0.0,
+    row_height: float = 0.0,
+) -> _Rows:
+    """Make axes with rows for the requested models, or for the best, and a title that counts the others."""
     top = checked_top(top, 1)
-    if models is not None:
-        return np.array(positions_of(node, models))
-    return order[: rows_of(ax, order.size, top)]
-
-
-def _how_many(shown: int, n: int, what: str = "best") -> str:
-    return "" if shown == n else f"{shown:,} {what} of {n:,} models"
+    shown = order[: rows_of(ax, order.size, top)] if models is None else np.array(positions_of(node, models))
+    ax = axes_of(ax, height_of(len(shown)) + height + row_height * len(shown))
+    label_rows(ax, [names_of(node)[i] for i in shown])
+    what = best if models is None else "chosen"
+    put_title(ax, *title, "" if len(shown) == order.size else f"{len(shown):,} {what} of {order.size:,} models")
+    return _Rows(ax, shown)
 
 
 @styled
@@ -134,7 +147,7 @@ def forest(
     top: int = TOP,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the estimate and the interval of each model in a row of its own, the best first.
+    """Draw the estimate and the interval of each model in its own row, the best first.
 
     Parameters
     ----------
@@ -160,23 +173,18 @@ def forest(
     Raises
     ------
     InvalidInputError
-        If this is no result, or an option names what it does not have.
+        If this is not a result, or an option is not allowed.
     """
     path, node = one_node(result, RESULT, "forest", dataset)
     drawn = _estimates(node, estimator, method, query, "forest", is_mean=True)
     order = best_first(drawn.estimate)
-    shown = _shown(drawn.node, order, models, top, ax)
-    ax = axes_of(ax, height_of(len(shown)))
-    rows = np.arange(len(shown))
+    rows = _rows(ax, drawn.node, order, models, top, path, _query_name(query))
     if drawn.interval is not None:
-        bounds = drawn.interval.isel({MODEL: shown})
-        ax.hlines(rows, bounds.sel({BOUND: "lower"}), bounds.sel({BOUND: "upper"}), color=BLUE, linewidth=1.6)
-    ax.plot(drawn.estimate.values[shown], rows, "o", color=BLACK, markersize=3.2)
-    _mark_prevalence(ax, node, query, at_estimator(node, estimator)[0])
-    label_rows(ax, [names_of(drawn.node)[i] for i in shown])
-    ax.set_xlabel(drawn.label, wrap=True)
-    put_title(ax, path, _query_name(query), _how_many(len(shown), order.size, "best" if models is None else "chosen"))
-    return ax
+        rows.draw_intervals(drawn.interval, color=BLUE, linewidth=1.6)
+    rows.draw_dots(drawn.estimate)
+    _mark_prevalence(rows.ax, node, query, at_estimator(node, estimator)[0])
+    rows.ax.set_xlabel(drawn.label, wrap=True)
+    return rows.ax
 
 
 def _query_name(query: Any) -> str:
@@ -184,17 +192,18 @@ def _query_name(query: Any) -> str:
 
 
 def _mark_prevalence(ax: Axes, node: xr.Dataset, query: Any, estimator: str) -> None:
-    """Draw the prevalence, what precision under a random ranking tends to, if all models have the same."""
+    """Draw the prevalence, the expected precision of a random ranking, if all models have the same."""
     if estimator.partition("(")[0] in NOT_OF_PRECISION:
         return
-    if node.attrs.get("prevalence") is not None:  # precision was worked out at this one, not at that of the sample
+    if node.attrs.get("prevalence") is not None:  # the reference prevalence, not that of the sample
         prevalence = np.array([node.attrs["prevalence"]], dtype=np.float64)
     elif "prevalence" not in node or (QUERY in node["prevalence"].dims and query is None):
         return
     else:
         prevalence = np.unique(np.asarray(at_query(node, query, "forest")["prevalence"].values, dtype=np.float64))
     low, high = ax.get_xlim()
-    if prevalence.size == 1 and low - (high - low) / 2 < prevalence[0] < high:  # far away, it would take all the room
+    # If it is far away, it would squeeze the intervals.
+    if prevalence.size == 1 and low - (high - low) / 2 < prevalence[0] < high:
         line = ax.axvline(float(prevalence[0]), color=GREY, linestyle=":", linewidth=0.9)
         line.set_label("prevalence")
         put_legend(ax)
@@ -236,19 +245,18 @@ def caterpillar(
     ax = axes_of(ax)
     place = np.arange(1, order.size + 1)
     if drawn.interval is not None:
-        bounds = drawn.interval.isel({MODEL: order})
-        lower, upper = bounds.sel({BOUND: "lower"}).values, bounds.sel({BOUND: "upper"}).values
-        # Half a place more to either side, so that the interval of a single model can be seen.
+        # Half a place more at either end, so that the interval of a single model can be seen.
         ends = np.concatenate([place[:1] - 0.5, place, place[-1:] + 0.5])
-        lower, upper = (np.concatenate([bound[:1], bound, bound[-1:]]) for bound in (lower, upper))
+        bounds = drawn.interval.isel({MODEL: np.concatenate([order[:1], order, order[-1:]])})
+        lower, upper = (bounds.sel({BOUND: bound}) for bound in BOUNDS)
         ax.fill_between(ends, lower, upper, color=SKY, alpha=0.5, linewidth=0, step="mid", label="interval")
     ax.plot(place, drawn.estimate.values[order], color=BLACK, label="estimate")
     names = names_of(drawn.node)
     if highlight is None:
         marked = sorted({0, (order.size - 1) // 2, order.size - 1}) if order.size else []
     else:
-        wanted = positions_of(drawn.node, highlight)
-        marked = [int(np.flatnonzero(order == i)[0]) for i in wanted[:5] if i in order]
+        chosen = positions_of(drawn.node, highlight)[:5]
+        marked = [int(np.flatnonzero(order == i)[0]) for i in chosen if i in order]
     for marker, at in zip("o^sDv", marked, strict=False):
         value = float(drawn.estimate.values[order[at]])
         label = as_label(f"{at + 1:,}: {names[order[at]]}")
@@ -274,14 +282,14 @@ def differences(
 ) -> Axes:
     """Draw the difference of each model from a baseline, with its interval and its simultaneous interval.
 
-    A filled dot is a difference that is shown, adjusted for all comparisons of the family; a hollow one is not.
+    A filled dot is a difference that is significant after adjustment for all comparisons; a hollow one is not.
 
     Parameters
     ----------
     comparison : xarray.Dataset or xarray.DataTree
         What :func:`aucpr_dask.compare` returns.
     baseline : label, optional
-        Which one; not needed if there is only one. Of all pairs, any model.
+        The model to compare with; optional if there is only one baseline. If all pairs are compared, any model.
     dataset, models, top, ax
         See :func:`forest`.
 
@@ -292,37 +300,32 @@ def differences(
     Raises
     ------
     InvalidInputError
-        If this is no comparison, or an option names what it does not have.
+        If this is not a comparison, or an option is not allowed.
     """
     path, node = one_node(comparison, COMPARISON, "differences", dataset)
     name, node = _against(node, baseline)
     node = node.compute()
     others = np.array([label != name for label in names_of(node)])
     order = np.array([i for i in best_first(node["difference"]) if others[i]], dtype=np.int64)
-    shown = _shown(node, order, models, top, ax)
-    ax = axes_of(ax, height_of(len(shown)) + 0.2)
-    rows = np.arange(len(shown))
+    rows = _rows(ax, node, order, models, top, path, best="largest", height=0.2)
+    ax, shown = rows
     for variable, colour, width, label in (
         ("simultaneous_interval", SKY, 3.4, "all of the family together"),
         ("interval", BLUE, 1.4, "each on its own"),
     ):
         if variable in node:
-            bounds = node[variable].isel({MODEL: shown})
-            lower, upper = bounds.sel({BOUND: "lower"}), bounds.sel({BOUND: "upper"})
-            ax.hlines(rows, lower, upper, color=colour, linewidth=width, label=label)
-    alpha = 1 - float(node.attrs.get("level", 0.95))
+            rows.draw_intervals(node[variable], color=colour, linewidth=width, label=label)
+    alpha = 1 - level_of(node)
     is_shown = node["p_adjusted"].values[shown] <= alpha if "p_adjusted" in node else np.zeros(len(shown), bool)
     values = node["difference"].values[shown]
     for chosen, fill, label in ((is_shown, BLACK, "differs"), (~is_shown, "white", "not shown to differ")):
         if chosen.any():
             style: Any = {"markerfacecolor": fill, "markeredgecolor": BLACK, "markeredgewidth": 0.8}
-            ax.plot(values[chosen], rows[chosen], "o", markersize=3.6, label=label, **style)
+            ax.plot(values[chosen], np.flatnonzero(chosen), "o", markersize=3.6, label=label, **style)
     ax.axvline(0.0, color=BLACK, linewidth=0.6)
-    label_rows(ax, [names_of(node)[i] for i in shown])
     what = words(str(node.attrs.get("estimator", "estimate")))
     plain([ax.set_xlabel(f"difference in {what} from {as_label(name)}", wrap=True)])
     put_legend(ax)
-    put_title(ax, path, _how_many(len(shown), order.size, "largest" if models is None else "chosen"))
     return ax
 
 
@@ -347,7 +350,7 @@ def ranks(
     top: int = TOP,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the confidence set of each model's rank, and the groups that cannot be told apart.
+    """Draw the confidence set of each model's rank, and groups of statistically indistinguishable models.
 
     Parameters
     ----------
@@ -363,36 +366,29 @@ def ranks(
     Raises
     ------
     InvalidInputError
-        If these are no ranks, or an option names what they do not have.
+        If these are not ranks, or an option is not allowed.
     """
     path, node = one_node(ranking, RANKS, "ranks", dataset)
     node = node.compute()
-    order = best_first(-node["rank"])
-    shown = _shown(node, order, models, top, ax)
-    ax = axes_of(ax, height_of(len(shown)) + 0.2)
-    rows = np.arange(len(shown))
-    level = percent(float(node.attrs.get("level", 0.95)))
+    rows = _rows(ax, node, best_first(-node["rank"]), models, top, path, height=0.2)
+    level = percent(level_of(node))
     for variable, colour, width, label in (
         ("simultaneous_rank_interval", SKY, 5.0, f"{level} set, all together"),
         ("rank_interval", BLUE, 1.8, f"{level} set, each alone"),
     ):
-        bounds = node[variable].isel({MODEL: shown})
-        lower, upper = (bounds.sel({BOUND: bound}).values for bound in ("lower", "upper"))
-        # Half a rank to either side, so that a set of one rank can be seen.
-        ax.hlines(rows, lower - 0.3, upper + 0.3, color=colour, linewidth=width, label=label)
-    ax.plot(node["rank"].values[shown], rows, "o", color=BLACK, markersize=3.2, label="rank of the estimate")
-    label_rows(ax, [names_of(node)[i] for i in shown])
-    ax.set_xlabel(f"rank of {node.sizes[MODEL]:,} (1 is best)", wrap=True)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        # Wider than it is, so that a set of one rank can be seen.
+        rows.draw_intervals(node[variable], 0.3, color=colour, linewidth=width, label=label)
+    rows.draw_dots(node["rank"], "rank of the estimate")
+    rows.ax.set_xlabel(f"rank of {node.sizes[MODEL]:,} (1 is best)", wrap=True)
+    rows.ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if models is None:
-        _draw_groups(ax, node, shown)
-    put_legend(ax)
-    put_title(ax, path, _how_many(len(shown), order.size, "best" if models is None else "chosen"))
-    return ax
+        _draw_groups(rows.ax, node, rows.shown)
+    put_legend(rows.ax)
+    return rows.ax
 
 
 def _draw_groups(ax: Axes, node: xr.Dataset, shown: np.ndarray[Any, Any]) -> None:
-    """Draw a line beside the models of each group, to the right of the axes; overlapping groups beside each other."""
+    """Draw a line next to the models of each group, right of the axes, and overlapping groups side by side."""
     first, last = (node[name].values[shown] for name in ("first_group", "last_group"))
     spans = []
     for group in range(int(first.min()), int(last.max()) + 1):
@@ -406,7 +402,7 @@ def _draw_groups(ax: Axes, node: xr.Dataset, shown: np.ndarray[Any, Any]) -> Non
         x = 1.02 + 0.025 * lane
         line = Line2D([x, x], [start - 0.3, end + 0.3], transform=ax.get_yaxis_transform(), color=BLACK, linewidth=1.6)
         line.set_clip_on(False)
-        line.set_label("group not told apart" if start == spans[0][0] else "_")
+        line.set_label("indistinguishable group" if start == spans[0][0] else "_")
         ax.add_line(line)
 
 
@@ -438,7 +434,7 @@ def replicates(
     Raises
     ------
     InvalidInputError
-        If the result keeps no replicates, or an option names what it does not have.
+        If the result keeps no replicates, or an option is not allowed.
     """
     path, node = one_node(result, RESULT, "replicates", dataset)
     if "replicate" not in node:
@@ -448,9 +444,9 @@ def replicates(
             remedy="evaluate with keep_replicates=True",
         )
     drawn = _estimates(node, estimator, method, query, "replicates", is_mean=False)
-    order = best_first(drawn.estimate)
-    shown = _shown(drawn.node, order, models, top, ax)
-    ax = axes_of(ax, height_of(len(shown)) + 0.12 * len(shown) + 0.2)
+    order, title = best_first(drawn.estimate), (path, _query_name(query))
+    rows = _rows(ax, drawn.node, order, models, top, *title, height=0.2, row_height=0.12)
+    ax, shown = rows
     samples = drawn.node["replicate"].transpose(MODEL, RESAMPLE).values[shown]
     finite = samples[np.isfinite(samples)]
     edges = np.linspace(finite.min(), finite.max(), BINS + 1) if finite.size and np.ptp(finite) > 0 else None
@@ -459,20 +455,16 @@ def replicates(
         if edges is not None:
             _draw_ridge(ax, row, sample[np.isfinite(sample)], edges)
     if drawn.interval is not None:
-        bounds = drawn.interval.isel({MODEL: shown})
-        lower, upper = bounds.sel({BOUND: "lower"}), bounds.sel({BOUND: "upper"})
-        ax.hlines(np.arange(len(shown)), lower, upper, color=BLUE, linewidth=1.6, label="interval")
-    ax.plot(drawn.estimate.values[shown], np.arange(len(shown)), "o", color=BLACK, markersize=3.2, label="estimate")
-    label_rows(ax, [names_of(drawn.node)[i] for i in shown])
+        rows.draw_intervals(drawn.interval, color=BLUE, linewidth=1.6, label="interval")
+    rows.draw_dots(drawn.estimate, "estimate")
     ax.set_ylim(len(shown) - 0.5, -1.0)
     ax.set_xlabel(drawn.label, wrap=True)
     put_legend(ax)
-    put_title(ax, path, _query_name(query), _how_many(len(shown), order.size, "best" if models is None else "chosen"))
     return ax
 
 
 def _draw_ridge(ax: Axes, row: int, sample: np.ndarray[Any, Any], edges: np.ndarray[Any, Any]) -> None:
-    """Draw a histogram that stands on a row."""
+    """Draw a histogram on top of a row."""
     counts, _ = np.histogram(sample, edges)
     if counts.any():
         height = row - HEIGHT_OF_RIDGE * counts / counts.max()

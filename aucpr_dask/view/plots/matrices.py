@@ -42,7 +42,7 @@ from aucpr_dask.view.plots.subjects import (
 TOP = 25
 MOST_COLUMNS = 60
 PLURAL = {"data set": "data sets", "query": "queries"}
-LEAST_CELL = 0.21  # inches that a number of two digits takes
+LEAST_CELL = 0.21  # inches, for a number of two digits
 
 
 @styled
@@ -56,14 +56,15 @@ def heatmap(
 ) -> Axes:
     """Draw estimates as a heat map of models by data sets, or by queries of one data set.
 
-    The best models on average stand first, the easiest data sets to the left. A cell without an estimate is grey.
+    The models that are best on average come first, and the easiest data sets are on the left. A cell without an
+    estimate is grey.
 
     Parameters
     ----------
     result : xarray.Dataset or xarray.DataTree
         What :func:`aucpr_dask.evaluate` returns. In a tree, queries are averaged, and models matched by label.
     estimator : str, optional
-        The first one by default.
+        By default the first.
     dataset : str, optional
         A data set of the tree, to draw its queries.
     top : int
@@ -77,7 +78,7 @@ def heatmap(
     Raises
     ------
     InvalidInputError
-        If this is no result, or has neither several data sets nor queries.
+        If this is not a result, or has neither several data sets nor queries.
     """
     nodes = nodes_of_kind(result, RESULT, "heatmap")
     if dataset is not None:
@@ -107,7 +108,7 @@ def heatmap(
 def _draw(table: pd.DataFrame, label: str, title: str, across: str, top: int, ax: Axes | None) -> Axes:
     n_models, n_columns = table.shape
     top = checked_top(top, 1)
-    # Means of what a model has would favour one that was only tried on easy data sets: the deviations do not.
+    # Plain means would favour a model that was only evaluated on easy data sets; deviations do not.
     deviation = (table - table.mean()).mean(axis=1)
     order = best_first(deviation.to_xarray())
     easiest = best_first(table.mean().to_xarray())
@@ -146,11 +147,11 @@ def _limits(values: np.ndarray[Any, Any]) -> tuple[float, float]:
 def _width_of(ax: Axes) -> float:
     figure = ax.get_figure(root=True)
     whole = figure.get_figwidth() if figure is not None else COLUMN
-    return whole * ax.get_position().width * 0.7  # names of models take the rest
+    return whole * ax.get_position().width * 0.7  # model names take the rest
 
 
 def _label_columns(ax: Axes, names: list[str], across: str) -> None:
-    """Write the names upright above the columns, or how many there are if they do not fit."""
+    """Write the names vertically above the columns, or their number if they do not fit."""
     if _width_of(ax) * POINTS / len(names) >= SMALL * 1.05:
         ax.set_xticks(range(len(names)), distinct_names(names, 14), rotation=90)
         ax.tick_params(axis="x", length=0, labeltop=True, labelbottom=False, top=False, bottom=False)
@@ -162,7 +163,7 @@ def _label_columns(ax: Axes, names: list[str], across: str) -> None:
 
 
 def _write_values(ax: Axes, values: np.ndarray[Any, Any], image: Any) -> None:
-    """Write the estimates into their cells, if these are wide enough."""
+    """Write the estimates into the cells, if they are wide enough."""
     if _width_of(ax) / values.shape[1] < LEAST_CELL:
         return
     for (row, column), value in np.ndenumerate(values):

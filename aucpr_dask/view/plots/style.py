@@ -1,4 +1,4 @@
-"""How plots look: a journal column wide, legible at that size, told apart without colour."""
+"""The style of the plots: a journal column wide, legible at that size, distinguishable without colour."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 COLUMN = 85 / 25.4  # inches
 POINTS = 72  # to an inch
 FONT, SMALL = 8.0, 7.0  # points
-ROW = 0.16  # inches that a line of a leaderboard takes
+ROW = 0.16  # inches, of a row of a leaderboard
 LONGEST_NAME = 26
 WIDEST_OF_TWO = 27  # characters of a label in a legend of two columns
 ROOM_OF_LABELS = 36  # points, above and below axes
-OURS = "aucpr_dask"  # marks figures that were made here
+OURS = "aucpr_dask"  # identifier of figures made here
 
-# Okabe and Ito 2008: told apart by people of every colour vision. In grey, the dashes tell them apart.
+# Okabe and Ito 2008: distinguishable with every colour vision. In grey, the dashes distinguish lines.
 BLACK, BLUE, VERMILLION, GREEN = "#000000", "#0072B2", "#D55E00", "#009E73"
 SKY, ORANGE, PURPLE = "#56B4E9", "#E69F00", "#CC79A7"
 GREY, PALE = "#767676", "#D9D9D9"
 SEQUENCE = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 3)))
 COLOURS = (BLUE, VERMILLION, BLACK, ORANGE, GREEN, PURPLE)
 MARKERS = ("o", "s", "^", "D", "v", "P")
-HEAT = "cividis"  # made to look alike with and without colour vision, and even in grey
+HEAT = "cividis"  # looks the same with every colour vision, and uniform in grey
 
 _SETTINGS: Any = {
     "font.size": FONT,
@@ -51,7 +51,7 @@ _SETTINGS: Any = {
     "ytick.major.width": 0.6,
     "lines.linewidth": 1.2,
     "hatch.linewidth": 0.4,
-    "text.parse_math": False,  # names are text, whatever signs they hold
+    "text.parse_math": False,  # names are text, even if they contain dollar signs
     "text.usetex": False,
     "axes.formatter.use_mathtext": False,
     "figure.dpi": 150,
@@ -63,13 +63,13 @@ _Result = TypeVar("_Result")
 
 
 def styled(plot: Callable[_Options, _Result]) -> Callable[_Options, _Result]:
-    """Draw in the house style, and leave that of the caller as it is."""
+    """Draw in the style of this module, and restore that of the caller."""
 
     @functools.wraps(plot)
     def draw(*args: _Options.args, **options: _Options.kwargs) -> _Result:
         with mpl.rc_context(_SETTINGS):
             drawn = plot(*args, **options)
-            is_interactive = mpl.is_interactive()  # set by a notebook's backend, which loads at the first figure
+            is_interactive = mpl.is_interactive()  # set by the backend of a notebook, which loads with the first figure
         mpl.interactive(is_interactive)
         return drawn
 
@@ -77,7 +77,7 @@ def styled(plot: Callable[_Options, _Result]) -> Callable[_Options, _Result]:
 
 
 def axes_of(ax: Axes | None, height: float = 0.95 * COLUMN) -> Axes:
-    """Return the axes to draw on: those given, or new ones, a column wide."""
+    """Return the given axes, or new ones, a column wide."""
     if ax is None:
         figure, ax = plt.subplots(figsize=(COLUMN, height), layout="constrained")
         figure.set_gid(OURS)
@@ -85,30 +85,30 @@ def axes_of(ax: Axes | None, height: float = 0.95 * COLUMN) -> Axes:
 
 
 def rows_of(ax: Axes | None, n: int, top: int) -> int:
-    """Return how many lines of text to draw: at most `top`, and no more than fit into the given axes."""
+    """Return how many rows to draw: at most `top`, and no more than fit into the given axes."""
     if ax is not None:
         figure = ax.get_figure(root=True)
         height = POINTS * ax.get_position().height * (figure.get_figheight() if figure is not None else 1.0)
         if figure is not None and figure.get_layout_engine() is not None:
-            height -= ROOM_OF_LABELS  # which a layout takes from the axes later on
+            height -= ROOM_OF_LABELS  # which the layout engine takes from the axes later
         top = min(top, max(1, int(height / (1.25 * SMALL))))
     return min(n, top)
 
 
 def height_of(rows: int) -> float:
-    """Return the height in inches of a figure with so many lines."""
+    """Return the height in inches of a figure with this many rows."""
     return 0.75 + ROW * max(rows, 3)
 
 
 def plain(texts: Iterable[Text]) -> None:
-    """Have texts drawn as they are, whoever draws them."""
+    """Draw texts literally, even if the caller's style parses mathematics."""
     for text in texts:
         text.set_parse_math(False)
         text.set_usetex(False)
 
 
 def label_rows(ax: Axes, names: Sequence[str], longest: int = LONGEST_NAME) -> None:
-    """Write names beside rows 0, 1, ... from the top down."""
+    """Write names next to rows 0, 1, ... from the top down."""
     ax.set_yticks(range(len(names)), distinct_names(names, longest))
     plain(ax.get_yticklabels())
     ax.set_ylim(len(names) - 0.5, -0.5)
@@ -116,13 +116,7 @@ def label_rows(ax: Axes, names: Sequence[str], longest: int = LONGEST_NAME) -> N
 
 
 def distinct_names(names: Sequence[str], longest: int) -> list[str]:
-    """Shorten names such that those that differ still do: cut in the middle, or where they are alike.
-
-    Examples
-    --------
-    >>> distinct_names(["june_run_1_of_the_team", "june_run_2_of_the_team"], 12)
-    ['june_run_1…_team', 'june_run_2…_team']
-    """
+    """Shorten names such that different names stay different: cut in the middle, or where they agree."""
     n_different = len(set(names))
     for width in (longest, longest + 4, longest + 8):
         for head in (width // 2, width // 3, 2 * width // 3, 2, width - 3):
@@ -138,14 +132,14 @@ def _cut(name: str, head: int, tail: int) -> str:
 
 
 def put_title(ax: Axes, *parts: str) -> None:
-    """Write what is shown above the axes."""
+    """Write a title of several parts above the axes."""
     text = " · ".join(shorten(part, 44) for part in parts if part)
     if text:
         plain([ax.set_title(shorten(text, 56), loc="left")])
 
 
 def put_legend(ax: Axes) -> None:
-    """Add a legend, if something has a label: below all else in a figure of ours, or where the given axes have room."""
+    """Add a legend of all labels: at the bottom of our own figures, or where the given axes have room."""
     handles, labels = ax.get_legend_handles_labels()
     figure = ax.get_figure(root=True)
     if not handles:
@@ -159,28 +153,16 @@ def put_legend(ax: Axes) -> None:
 
 
 def as_label(name: str) -> str:
-    """Return a name as a legend shows it: one that begins with an underscore would be left out."""
+    """Return a name for a legend, which would omit one that starts with an underscore."""
     name = shorten(name, LONGEST_NAME)
     return f"\u200a{name}" if name.startswith("_") else name
 
 
 def words(name: str) -> str:
-    """Return the name of an estimator or a method as words.
-
-    Examples
-    --------
-    >>> words("average_precision")
-    'average precision'
-    """
+    """Return the name of an estimator or a method as words."""
     return name.replace("_", " ")
 
 
 def percent(level: float) -> str:
-    """Return a level as people write it.
-
-    Examples
-    --------
-    >>> percent(0.95)
-    '95 %'
-    """
+    """Return a level as a percentage."""
     return f"{100 * level:g} %"

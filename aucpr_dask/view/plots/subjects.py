@@ -1,4 +1,4 @@
-"""What is to be plotted: one node of the right kind, and the models to show."""
+"""Selecting what to plot: one node of the right kind, and the models to show."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _REMEDIES = {
 
 
 def kind_of(node: xr.Dataset) -> str:
-    """Say what a Dataset is, by its variables."""
+    """Return the kind of a Dataset, from its variables."""
     return next((kind for kind, variable in _SIGNS if variable in node), "neither scores nor a result of this package")
 
 
 def nodes_of_kind(data: Scores, kind: str, plot: str) -> dict[str, xr.Dataset]:
-    """Return the nodes by name, if all are of a kind."""
+    """Return the nodes by name; raise unless all are of this kind."""
     if not isinstance(data, xr.Dataset | xr.DataTree):
         raise InvalidInputError(f"{plot} plots {kind}", received=type(data).__name__, allowed="a Dataset or a DataTree")
     nodes = dict(nodes_of(data))
@@ -83,7 +83,7 @@ def at_query(node: xr.Dataset, query: Any, plot: str) -> xr.Dataset:
 
 
 def at_estimator(node: xr.Dataset, estimator: str | None) -> tuple[str, xr.Dataset]:
-    """Return the name of an estimator, the first by default, and the node at it."""
+    """Return the name of an estimator, by default the first, and the node at it."""
     if ESTIMATOR not in node.dims:
         return str(node.attrs.get("estimator", "estimate")), node
     names = [str(name) for name in node[ESTIMATOR].values] if ESTIMATOR in node.coords else []
@@ -99,10 +99,10 @@ def names_of(node: xr.Dataset, dim: str = MODEL) -> list[str]:
     return [str(label) for label in labels]
 
 
-def positions_of(node: xr.Dataset, wanted: str | int | Sequence[str | int], dim: str = MODEL) -> list[int]:
-    """Return where the wanted models are, in the order asked for."""
+def positions_of(node: xr.Dataset, labels: str | int | Sequence[str | int], dim: str = MODEL) -> list[int]:
+    """Return the positions of the requested labels, in that order."""
     names = names_of(node, dim)
-    chosen = [wanted] if isinstance(wanted, str | int) else list(wanted)
+    chosen = [labels] if isinstance(labels, str | int) else list(labels)
     unknown = [str(label) for label in chosen if str(label) not in names]
     if unknown or not chosen:
         raise InvalidInputError(
@@ -114,7 +114,7 @@ def positions_of(node: xr.Dataset, wanted: str | int | Sequence[str | int], dim:
 
 
 def checked_top(top: int, least: int, most: int | None = None) -> int:
-    """Return how many models to draw, or raise."""
+    """Return `top`, or raise unless it is a whole number in the range."""
     if not isinstance(top, int | np.integer) or top < least or (most is not None and top > most):
         to = "" if most is None else f" to {most}"
         raise InvalidInputError(f"top must be a whole number from {least}{to}", received=repr(top))
@@ -122,5 +122,5 @@ def checked_top(top: int, least: int, most: int | None = None) -> int:
 
 
 def best_first(values: xr.DataArray) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return positions from the largest value down; equal ones in the order given, NaN last."""
+    """Return positions from the largest value down; ties keep their order, NaN comes last."""
     return np.argsort(-np.asarray(values.values, dtype=np.float64), kind="stable")

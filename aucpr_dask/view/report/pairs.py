@@ -1,7 +1,8 @@
-"""What a page needs to compare any two models as :func:`aucpr_dask.compare` does: units or replicates, and signs."""
+"""The numbers with which a page compares any two models as :func:`aucpr_dask.compare` does."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,32 +22,32 @@ from aucpr_dask.inference.samples import (
     read_replicates,
 )
 from aucpr_dask.schema.variables import ESTIMATOR, MODEL, RESAMPLE
-from aucpr_dask.view.report.embedding import Blocks
+from aucpr_dask.view.report.embedding import Payload
 from aucpr_dask.view.report.subjects import Subject
 
-MOST_ADJUSTED = 100  # models: up to so many, the p-values adjusted for all pairs are worked out beforehand
-MOST_REPLICATE_BYTES = 24 * 2**20  # of all replicates of a page; of more models, the best are kept
+MOST_ADJUSTED = 100  # models whose p-values are adjusted for all pairs
+MOST_REPLICATE_BYTES = 24 * 2**20  # of a page; beyond that, only those of the best models are kept
 
 NO_REPLICATES = (
     "Models cannot be compared here: there are no queries, and the result keeps no replicates of its items. Evaluate "
     "with keep_replicates=True (on the command line: --keep-replicates)."
 )
-NO_OTHER_UNIT = "One {} says nothing of others, so models are not compared here."
+NO_OTHER_UNIT = "Models cannot be compared here: there is only one {}."
 
 
 def comparisons(
-    subject: Subject, estimator: str, blocks: Blocks, seed: int, share: float = 1.0
+    subject: Subject, estimator: str, payload: Payload, seed: int, share: float = 1.0
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """Return what pairs of models can be compared by, the default first; or nothing, and why."""
+    """Return the ways to compare pairs of models, the default first; or none, and the reason."""
     try:
         estimates = read_estimates(subject.node, subject.dim, estimator, "drop")
         if len(estimates.models) < 2:
             return [], "Models cannot be compared here: fewer than two have an estimate."
         found = []
         if len(estimates.units) > 1:
-            found.append(_by_units(subject, estimates, estimator, blocks, seed))
+            found.append(_by_units(subject, estimates, estimator, payload, seed))
         if REPLICATE in subject.node:
-            found.append(_by_items(subject, estimates, estimator, blocks, share))
+            found.append(_by_items(subject, estimates, estimator, payload, share))
     except InvalidInputError as error:
         return [], f"Models cannot be compared here: {str(error).splitlines()[0]}."
     if found:
@@ -54,61 +55,55 @@ def comparisons(
     return [], NO_REPLICATES if subject.dim is None else NO_OTHER_UNIT.format(UNIT_NAMES[subject.dim][0])
 
 
-def _by_units(subject: Subject, estimates: Estimates, estimator: str, blocks: Blocks, seed: int) -> dict[str, Any]:
+def _by_units(subject: Subject, estimates: Estimates, estimator: str, payload: Payload, seed: int) -> dict[str, Any]:
     design = settle(subject.dim, UNITS, None)
     n_units = len(estimates.units)
     signs, complete = families.sign_flips(n_units, UNIT_RESAMPLES, seed=seed, keys=keys_of(estimates.units))
-    record = _record(subject, estimates, design, len(signs), complete, np.arange(len(estimates.models)))
-    possible = 2.0 ** (1 - n_units) <= 1 - subject.level  # with fewer units no difference could be told from none
-    return record | {
-        "values": blocks.add(subject.node["estimate"].sel({ESTIMATOR: estimator}).transpose(MODEL, subject.dim).values),
-        "signs": None if complete else blocks.add(np.packbits(signs > 0, axis=1, bitorder="little"), np.uint8),
-        "possible": possible,
-        "adjusted": _adjusted(subject, estimates, estimator, blocks, design, seed),
-        "units": _shown_units(subject, estimates),
+    values = subject.node["estimate"].sel({ESTIMATOR: estimator}).transpose(MODEL, subject.dim)
+    units = [str(label) for label in labels_of(values, str(subject.dim))]
+    return _record(subject, estimates, design, len(signs), complete) | {
+        "values": payload.add(values),
+        "signs": None if complete else payload.add(np.packbits(signs > 0, axis=1, bitorder="little"), np.uint8),
+        "possible": 2.0 ** (1 - n_units) <= 1 - subject.level,  # with fewer units no difference can be significant
+        "adjusted": _adjusted(subject, estimates, payload, estimator=estimator, design=design, seed=seed),
+        "units": [units.index(name) for name in estimates.units],
         "seed": seed,
     }
 
 
-def _by_items(subject: Subject, estimates: Estimates, estimator: str, blocks: Blocks, share: float) -> dict[str, Any]:
+def _by_items(subject: Subject, estimates: Estimates, estimator: str, payload: Payload, share: float) -> dict[str, Any]:
     design = settle(subject.dim, ITEMS, None)
     n_resamples = subject.node.sizes[RESAMPLE]
-    places = np.arange(len(estimates.models))
+    n_models = len(estimates.models)
     most = max(2, int(share * MOST_REPLICATE_BYTES) // (8 * n_resamples))
-    if len(places) > most:
-        places = np.sort(np.argsort(-estimates.mean, kind="stable")[:most])
-    kept = Estimates(
-        estimates.models[places], estimates.dim, estimates.units, estimates.values[places], estimates.left_out
-    )
+    places = np.sort(np.argsort(-estimates.mean, kind="stable")[:most])
+    kept = replace(estimates, models=estimates.models[places], values=estimates.values[places])
     replicates = read_replicates(subject.node[[REPLICATE]], kept, estimator)
     if not np.isfinite(replicates).all():
         raise InvalidInputError("some resamples have no estimate")
-    record = _record(subject, kept, design, n_resamples, False, places)
-    record["n_without"] = len(estimates.models) - len(places)
-    return record | {
-        "estimate": blocks.add(kept.mean),
-        "values": blocks.add(replicates),
+    return _record(subject, kept, design, n_resamples, False) | {
+        "n_without": n_models - len(places),
+        "estimate": payload.add(kept.mean),
+        "values": payload.add(replicates),
         "possible": True,
-        "adjusted": _adjusted(subject, kept, estimator, blocks, design, None),
+        "adjusted": _adjusted(subject, kept, payload, estimator=estimator, design=design),
         "seed": subject.node.attrs.get("seed"),
     }
 
 
-def _record(
-    subject: Subject, estimates: Estimates, design: Design, n_resamples: int, complete: bool, places: NDArray[Any]
-) -> dict[str, Any]:
-    """Return what the page has to know of any comparison."""
-    n_models = len(estimates.models)
-    sentence = describe(
-        design, n_models, len(estimates.units), n_resamples, dict(subject.node.attrs), complete=complete
-    )
-    labels = labels_of(subject.node["estimate"], MODEL)
+def _places(subject: Subject, estimates: Estimates) -> NDArray[np.intp]:
+    return labels_of(subject.node["estimate"], MODEL).get_indexer(estimates.models)
+
+
+def _record(subject: Subject, estimates: Estimates, design: Design, n_resamples: int, complete: bool) -> dict[str, Any]:
+    """Return what every comparison needs."""
+    n_models, attrs = len(estimates.models), dict(subject.node.attrs)
     return {
         "sample": design.sample,
         "method": design.method,
         "kind": interval_kind(design),
-        "design": sentence,
-        "models": labels.get_indexer(estimates.models).tolist(),
+        "design": describe(design, n_models, len(estimates.units), n_resamples, attrs, complete=complete),
+        "models": _places(subject, estimates).tolist(),
         "n_resamples": n_resamples,
         "complete": complete,
         "place": families.order_statistic(n_resamples, subject.level, complete),
@@ -120,19 +115,10 @@ def _record(
 
 
 def _adjusted(
-    subject: Subject, estimates: Estimates, estimator: str, blocks: Blocks, design: Design, seed: int | None
+    subject: Subject, estimates: Estimates, payload: Payload, *, design: Design, **options: Any
 ) -> dict[str, Any] | None:
     """Return the p-values adjusted for all pairs, if there are not too many."""
     if len(estimates.models) > MOST_ADJUSTED:
         return None
-    places = labels_of(subject.node["estimate"], MODEL).get_indexer(estimates.models)
-    options: dict[str, Any] = {"estimator": estimator, "sample": design.sample, "method": design.method}
-    if seed is not None:
-        options["seed"] = seed
-    return blocks.add(subject.compared(places, **options)["p_adjusted"].values)
-
-
-def _shown_units(subject: Subject, estimates: Estimates) -> list[int]:
-    """Return the places, among the section's units, of those that are compared on."""
-    names = [str(label) for label in labels_of(subject.node["estimate"], str(subject.dim))]
-    return [names.index(name) for name in estimates.units]
+    options |= {"sample": design.sample, "method": design.method}
+    return payload.add(subject.compared(_places(subject, estimates), **options)["p_adjusted"].values)

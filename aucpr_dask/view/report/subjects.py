@@ -16,49 +16,31 @@ from aucpr_dask.inference.samples import DATASET, REPLICATE, labels_of, stack_da
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.variables import ESTIMATOR, METHOD, MODEL, QUERY
 from aucpr_dask.storage.stores import Scores, nodes_of
+from aucpr_dask.view.summary import level_of, method_with_bounds
 
 ALL = "All data sets"
-DEFAULT_LEVEL = 0.95
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What one section is about.
+    """What one section shows: estimates and their means, with `compare` of its models and options as `compared`."""
 
-    Parameters
-    ----------
-    name : str
-        The data set's name; empty if the result has no names.
-    node : xarray.Dataset
-        Its estimates over (model, [unit,] estimator) and all that goes with them; `replicate` may be lazy.
-    dim : str or None
-        ``"query"`` or ``"dataset"``, what the estimates are averaged over, if anything.
-    means : xarray.Dataset
-        Estimates and intervals over (model, estimator); where there are units, means over them.
-    method : str or None
-        The interval of single rankings that the section shows.
-    level : float
-        Of all intervals.
-    compared : callable
-        :func:`aucpr_dask.compare` of this section's models, with its options.
-    """
-
-    name: str
-    node: xr.Dataset
-    dim: str | None
-    means: xr.Dataset
-    method: str | None
+    name: str  # of the data set; empty if the result has no names
+    node: xr.Dataset  # estimates over (model, [unit,] estimator) and all that belongs to them; replicates may be lazy
+    dim: str | None  # "query" or "dataset", if estimates are averaged
+    means: xr.Dataset  # estimates and intervals over (model, estimator), means over the units if there are any
+    method: str | None  # the interval of single rankings
     level: float
     compared: Callable[..., xr.Dataset]
 
     @property
     def models(self) -> list[str]:
-        """Names of the models, as they may be shown."""
+        """Printable names of the models."""
         return shown_labels(self.node, MODEL)
 
     @property
     def units(self) -> list[str]:
-        """Names of the units, as they may be shown."""
+        """Printable names of the units."""
         return [] if self.dim is None else shown_labels(self.node, self.dim)
 
     @property
@@ -74,7 +56,7 @@ class Subject:
 
 
 def shown_labels(node: xr.Dataset, dim: str) -> list[str]:
-    """Return labels as text without control characters, each different and none empty; numbers where there are none."""
+    """Return labels as distinct, printable, non-empty text; numbers where there are none."""
     if dim not in node.indexes:
         return [f"{dim} {number}" for number in range(node.sizes[dim])]
     shown: dict[str, None] = {}
@@ -85,10 +67,12 @@ def shown_labels(node: xr.Dataset, dim: str) -> list[str]:
 
 
 def subjects_of(result: Scores, interval: str | None) -> list[Subject]:
-    """Return the sections of a report, those over all data sets first."""
+    """Return the sections of a report, the one over all data sets first."""
     require_results(result)
     nodes = {path: _complete(node) for path, node in nodes_of(result)}
     subjects = [_data_set(path, node, interval) for path, node in nodes.items()]
+    if not any(subject.node.sizes[MODEL] for subject in subjects):
+        raise InvalidInputError("there is no model in this result", remedy="evaluate some scores first")
     together = _together(nodes)
     return subjects if together is None else [together, *subjects]
 
@@ -107,7 +91,7 @@ def _complete(node: xr.Dataset) -> xr.Dataset:
 def _data_set(path: str, node: xr.Dataset, interval: str | None) -> Subject:
     node, method = _with_one_interval(node, interval)
     dim = QUERY if QUERY in node["estimate"].dims else None
-    level = _level(node)
+    level = level_of(node)
 
     def compared(models: np.ndarray[Any, Any], **options: Any) -> xr.Dataset:
         compared = compare(node.isel({MODEL: models}), level=level, incomplete="drop", **options)
@@ -118,22 +102,15 @@ def _data_set(path: str, node: xr.Dataset, interval: str | None) -> Subject:
 
 
 def _with_one_interval(node: xr.Dataset, interval: str | None) -> tuple[xr.Dataset, str | None]:
-    """Keep the named interval only, or the first that every estimator has; if there is none, the first."""
+    """Keep only the named interval, or the first that every estimator has, or else the first."""
     if METHOD not in node.dims or not node.sizes[METHOD]:
         return node.drop_vars("interval", errors="ignore"), None
     names = [str(name) for name in node[METHOD].values]
-    name = _most_useful(node, names) if interval is None else choose(tuple(names), interval, "interval")
+    if interval is None:
+        name = method_with_bounds(node["interval"]) or names[0]
+    else:
+        name = choose(tuple(names), interval, "interval")
     return node.isel({METHOD: [names.index(name)]}), name
-
-
-def _most_useful(node: xr.Dataset, names: list[str]) -> str:
-    others = [dim for dim in node["interval"].dims if dim not in (METHOD, ESTIMATOR)]
-    serves_all = node["interval"].notnull().any(others).all(ESTIMATOR).values
-    return next((name for name, serves in zip(names, serves_all, strict=True) if serves), names[0])
-
-
-def _level(node: xr.Dataset) -> float:
-    return float(node.coords.get("level", node.attrs.get("level", DEFAULT_LEVEL)))
 
 
 def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
@@ -142,11 +119,11 @@ def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
         return None
     alone = {path: node[["estimate"]].drop_vars("level", errors="ignore") for path, node in nodes.items()}
     tree = xr.DataTree.from_dict(alone)
-    level = _level(next(iter(nodes.values())))
+    level = level_of(next(iter(nodes.values())))
     try:
         stacked = stack_data_sets(tree, "drop")
         means: xr.Dataset = aggregate(tree, over=DATASET, level=level, incomplete="drop")  # type: ignore[assignment]
-    except InvalidInputError:  # some estimator or model is missing everywhere: the data sets stay apart
+    except InvalidInputError:  # some estimator or model is missing everywhere, so there are no means
         return None
 
     def compared(models: np.ndarray[Any, Any], **options: Any) -> xr.Dataset:
@@ -156,9 +133,3 @@ def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
 
     kept = stacked[MODEL].values
     return Subject(ALL, stacked.transpose(MODEL, DATASET, ...), DATASET, means, None, level, compared)
-
-
-def check_names(subjects: list[Subject]) -> None:
-    """Raise if a report would have nothing to show."""
-    if not any(subject.node.sizes[MODEL] for subject in subjects):
-        raise InvalidInputError("there is no model in this result", remedy="evaluate some scores first")

@@ -1,4 +1,4 @@
-"""Curves of the best models of each section on a grid, from the scores that a result was made from."""
+"""Curves of the best models of each section on a grid, from the scores behind a result."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.curves.api import curve
+from aucpr_dask.curves.api import arguments_of, curve
 from aucpr_dask.curves.points import PRECISION_RECALL, ROC
-from aucpr_dask.errors import AlignmentError, printable
-from aucpr_dask.evaluation.alignment import score_inputs
+from aucpr_dask.errors import AlignmentError, few, printable
 from aucpr_dask.schema.variables import MODEL, QUERY
-from aucpr_dask.storage.stores import Scores, nodes_of
-from aucpr_dask.view.report.embedding import Blocks
+from aucpr_dask.view.report.embedding import Payload
 from aucpr_dask.view.report.subjects import Subject, shown_labels
 
 STEPS = 200
-TAKEN = ("score", "label", "weight", "positive_weight", "negative_weight", "n_positive")
-OPTIONS = ("missing", "unjudged", "positive_from", "prevalence")
+OPTIONS = ("missing", "unjudged", "prevalence")
 
 
-def curves_of(subject: Subject, scores: dict[str, xr.Dataset], blocks: Blocks, top: int) -> dict[str, Any] | None:
+def curves_of(subject: Subject, scores: dict[str, xr.Dataset], payload: Payload, top: int) -> dict[str, Any] | None:
     """Return the curves of the best models of one data set, of each of its queries; None for means over data sets."""
     if subject.dim not in (None, QUERY) or top < 1:
         return None
@@ -32,33 +29,23 @@ def curves_of(subject: Subject, scores: dict[str, xr.Dataset], blocks: Blocks, t
         return None
     attrs = subject.node.attrs
     options = {name: attrs[name] for name in OPTIONS if attrs.get(name) is not None}
-    inputs = score_inputs(node, options.get("positive_from"), subject.name)
     places = [shown_labels(node, MODEL).index(subject.models[i]) for i in best]
     # One model at a time: the scores of thousands of items need not fit in memory for all of them at once.
     parts: dict[str, list[np.ndarray[Any, Any]]] = {PRECISION_RECALL: [], ROC: []}
     grid = np.linspace(0, 1, STEPS + 1)
     for place in places:
-        given = {
-            name: (array.isel({MODEL: [place]}) if MODEL in array.dims else array).compute()
-            for name, array in inputs.items()
-            if name in TAKEN
-        }
-        label = given.pop("label", None)
+        arguments = arguments_of(node, [place], path=subject.name, positive_from=attrs.get("positive_from"))
         for kind, values in parts.items():
-            drawn = curve(given["score"], label, kind, grid=grid, **_but_score(given), **options)
+            drawn = curve(**arguments, **options, kind=kind, grid=grid)
             rows = np.asarray(drawn.isel({MODEL: 0}).values, dtype=np.float32)
             values.append(rows[None] if rows.ndim == 1 else rows)
     return {
         "models": best,
         "steps": STEPS,
-        "kinds": {kind: blocks.add(np.stack(values), np.float32) for kind, values in parts.items()},
+        "kinds": {kind: payload.add(np.stack(values), np.float32) for kind, values in parts.items()},
         "prevalence": _prevalence(subject, attrs),
         "ties": attrs.get("ties", "block"),
     }
-
-
-def _but_score(given: dict[str, xr.DataArray]) -> dict[str, Any]:
-    return {name: array for name, array in given.items() if name != "score"}
 
 
 def _prevalence(subject: Subject, attrs: dict[Any, Any]) -> list[float]:
@@ -68,7 +55,7 @@ def _prevalence(subject: Subject, attrs: dict[Any, Any]) -> list[float]:
     if "prevalence" not in subject.node:
         return [float("nan")] * max(1, len(subject.units))
     table = subject.table("prevalence").astype(float)
-    return [float(np.median(column[~np.isnan(column)])) if (~np.isnan(column)).any() else np.nan for column in table.T]
+    return [float(np.median(known)) if (known := column[~np.isnan(column)]).size else np.nan for column in table.T]
 
 
 def _matched(subject: Subject, scores: dict[str, xr.Dataset]) -> xr.Dataset:
@@ -81,23 +68,18 @@ def _matched(subject: Subject, scores: dict[str, xr.Dataset]) -> xr.Dataset:
             remedy="pass the scores that were evaluated",
         )
     node = scores[subject.name]
-    for dim, wanted in ((MODEL, subject.models), (QUERY, subject.units)):
-        if not wanted:
+    for dim, expected in ((MODEL, subject.models), (QUERY, subject.units)):
+        if not expected:
             continue
         labels = shown_labels(node, dim) if dim in node.dims else []
-        lacking = [label for label in wanted if label not in set(labels)]
+        lacking = [label for label in expected if label not in set(labels)]
         if lacking:
             raise AlignmentError(
                 f"the scores lack some {dim} of the result",
                 where=f"data set {printable(subject.name)!r}" if subject.name else None,
-                received=f"no scores of {', '.join(map(repr, lacking[:5]))}",
+                received=f"no scores of {few(map(repr, lacking))}",
                 remedy="pass the scores that were evaluated",
             )
-        if dim == QUERY and labels != wanted:
-            node = node.isel({QUERY: [labels.index(label) for label in wanted]})
+        if dim == QUERY and labels != expected:
+            node = node.isel({QUERY: [labels.index(label) for label in expected]})
     return node
-
-
-def scores_by_name(scores: Scores | None) -> dict[str, xr.Dataset]:
-    """Return the score data sets by name."""
-    return {} if scores is None else dict(nodes_of(scores))

@@ -1,7 +1,7 @@
-"""The libraries inside a report: which files of which published packages, and a check that they are those.
+"""The libraries inside a report: files of published packages, bundled so that nobody fetches anything.
 
 ``python -m aucpr_dask.view.report.vendor`` fetches the packages with npm and copies the files here; ``--check`` only
-compares what is here. The files travel with this package, so neither its user nor a report's reader fetches anything.
+compares the bundled files with their digests.
 """
 
 from __future__ import annotations
@@ -18,28 +18,18 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Library:
-    """A published package and the files of it that a report holds.
-
-    Parameters
-    ----------
-    name, version : str
-        As npm knows the package.
-    licence : str
-        Its SPDX identifier.
-    address : str
-        Where people read about it.
-    archive : str
-        SHA-256 of the published archive.
-    files : tuple of tuple of str
-        Path in the archive, name here, SHA-256.
-    """
+    """A package published with npm, and the files of it that a report holds: path there, name here, SHA-256."""
 
     name: str
     version: str
-    licence: str
+    licence: str  # SPDX identifier
     address: str
-    archive: str
     files: tuple[tuple[str, str, str], ...]
+
+    @property
+    def licence_text(self) -> str:
+        """The text of the licence."""
+        return vendored(next(name for _, name, _ in self.files if name.endswith("LICENSE")))
 
 
 LIBRARIES = (
@@ -48,7 +38,6 @@ LIBRARIES = (
         "8.21.3",  # the newest line that is published as one file for a page
         "MIT",
         "https://tanstack.com/table",
-        "1e5b2f4f04c8c31100ebd0b966fae5eadbb1d11bd45517edb9fc15fbd6a8f2a0",
         (
             (
                 "build/umd/index.production.js",
@@ -63,7 +52,6 @@ LIBRARIES = (
         "1.6.32",
         "MIT",
         "https://github.com/leeoniya/uPlot",
-        "4b8a8191e425658e3ea8c8c1314b0fc679c861ee3a1af2b20c7b16ba50b5133d",
         (
             ("dist/uPlot.iife.min.js", "uplot.js", "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f"),
             ("dist/uPlot.min.css", "uplot.css", "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04"),
@@ -79,31 +67,26 @@ def vendored(name: str) -> str:
 
 
 def changed_files() -> list[str]:
-    """Return the names of vendored files that are not what their packages hold."""
+    """Return the names of vendored files that differ from those of their packages."""
     listed = [(name, digest) for library in LIBRARIES for _, name, digest in library.files]
     folder = files("aucpr_dask.view.report") / "vendored"
     return [name for name, digest in listed if _sha256((folder / name).read_bytes()) != digest]
 
 
 def fetch(folder: Path) -> None:
-    """Download each package with npm, check its archive and its files, and copy them to `folder`."""
+    """Download each package with npm, check its files, and copy them to `folder`."""
     for library in LIBRARIES:
         with tempfile.TemporaryDirectory() as scratch:
             pinned = f"{library.name}@{library.version}"
             subprocess.run(["npm", "pack", "--silent", pinned], cwd=scratch, check=True, stdout=subprocess.DEVNULL)
             (archive,) = Path(scratch).glob("*.tgz")
-            _require(_sha256(archive.read_bytes()), library.archive, pinned)
             with tarfile.open(archive) as members:
                 for path, name, digest in library.files:
                     member = members.extractfile(f"package/{path}")
                     content = b"" if member is None else member.read()
-                    _require(_sha256(content), digest, f"{pinned}/{path}")
+                    if _sha256(content) != digest:
+                        raise SystemExit(f"{pinned}/{path} has SHA-256 {_sha256(content)}, expected {digest}")
                     (folder / name).write_bytes(content)
-
-
-def _require(digest: str, expected: str, what: str) -> None:
-    if digest != expected:
-        raise SystemExit(f"{what} has SHA-256 {digest}, expected {expected}")
 
 
 def _sha256(content: bytes) -> str:

@@ -1,4 +1,4 @@
-"""What a report says in words, made from the result: how the numbers came about, and how far they can be trusted."""
+"""The text of a report, made from the result: how the numbers were computed, and how far to trust them."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ LOWEST_COVERAGE = {
     "cross_validation_t": (0.564, 0.596, 0.676, 0.746, 0.812, 0.874, 0.901),
     "bayesian": (0.863, 0.894, 0.906, 0.922, 0.934, 0.936, 0.948),
 }
-"""Lowest coverage at level 0.95 over the scenarios of docs/simulation-study.md, by the number of positives, which are
-a tenth of the items."""
-RARE = 0.05  # prevalence from which down a tenth says little
+"""Lowest coverage at level 0.95 over the scenarios of docs/simulation-study.md, by the number of positives (a tenth of
+the items)."""
+RARE = 0.05  # below this prevalence, simulations with a tenth of positives say little
 RARE_COVERAGE = {
     "binomial": (0.895, 0.946, 0.959),
     "logit": (0.939, 0.953, 0.964),
     "wilson": (0.922, 0.946, 0.962),
     "clopper_pearson": (0.979, 0.979, 0.978),
 }
-"""The same where 10, 20 and 50 positives are among 1,000 items; other intervals and sizes were not studied there."""
-_WELL_COVERED = 0.945  # the level less what a simulation study cannot tell from it
+"""The same for 10, 20 and 50 positives among 1,000 items; other intervals and sizes were not simulated."""
+_WELL_COVERED = 0.945  # the level, less the error of the simulations
 
 _CONVENTIONS = {
     "ties": {
         "block": "Items with equal scores share one threshold.",
-        "trec_eval": "Items with equal scores stand in the descending order of their names, as in trec_eval.",
+        "trec_eval": "Items with equal scores are ordered by descending name, as in trec_eval.",
         "expectation": "Estimates are the exact means over all orders of items with equal scores.",
     },
     "missing": {
-        "raise": "No score is missing: every item of a ranking has one.",
-        "drop": "An item without a score is left out for that model, so models may be judged on different items.",
-        "last": "An item without a score stands below all that have one.",
-        "unretrieved": "An item without a score was not retrieved: a positive among them counts as missed.",
+        "raise": "No score is missing.",
+        "drop": "An item without a score is left out for that model, so models may be evaluated on different items.",
+        "last": "An item without a score ranks below all items with one.",
+        "unretrieved": "An item without a score was not retrieved; if it is positive, it counts as missed.",
     },
     "unjudged": {
         "negative": "An item without a judgement counts as a negative.",
@@ -67,7 +67,7 @@ _CONVENTIONS = {
 
 @dataclass(frozen=True)
 class Term:
-    """A word of a list of definitions, and what it means."""
+    """A term and its definition."""
 
     name: str
     text: str
@@ -93,17 +93,17 @@ def interval_terms(subjects: Iterable[Subject]) -> list[Term]:
 
 
 def symbols(subjects: Iterable[Subject]) -> str:
-    """Return what the symbols of the intervals mean, if there are any."""
+    """Return the meaning of the symbols of the intervals, if there are any."""
     return INTERVAL_SYMBOLS if interval_terms(subjects) else ""
 
 
 def reading(attrs: Mapping[str, Any]) -> list[str]:
-    """Say how labels, ties and missing scores were read, and over which part of the curve."""
+    """Describe how labels, ties and missing scores were treated, and which part of the curve was used."""
     said = [texts[attrs[name]] for name, texts in _CONVENTIONS.items() if attrs.get(name) in texts]
     if attrs.get("positive_from") not in (None, 1):
-        said.append(f"Grades from {attrs['positive_from']} on count as positive.")
+        said.append(f"Grades of {attrs['positive_from']} or more count as positive.")
     if attrs.get("prevalence") is not None:
-        said.append(f"Precision is worked out at the prevalence {attrs['prevalence']:g}, not at that of the sample.")
+        said.append(f"Precision is computed at the prevalence {attrs['prevalence']:g}, not at that of the sample.")
     limits = attrs.get("recall_range")
     if limits is not None and tuple(limits) != (0.0, 1.0):
         said.append(f"Areas are over recalls from {limits[0]:g} to {limits[1]:g}.")
@@ -111,7 +111,7 @@ def reading(attrs: Mapping[str, Any]) -> list[str]:
 
 
 def readings(subjects: Iterable[Subject]) -> list[str]:
-    """Say the same of several data sets, and which it holds for where not for all."""
+    """Describe the same for several data sets, and name them where they differ."""
     alone = [subject for subject in subjects if subject.dim != DATASET]
     holds: dict[str, list[str]] = {}
     for subject in alone:
@@ -121,7 +121,7 @@ def readings(subjects: Iterable[Subject]) -> list[str]:
 
 
 def about(subject: Subject) -> list[str]:
-    """Say what the estimates and the intervals of a section are, and what was the sample."""
+    """Describe the estimates, the intervals and the sample of a section."""
     percent = f"{100 * subject.level:g} %"
     singles = "" if subject.method is None else f"{percent} {_spaced(subject.method)}"
     if subject.dim is None:
@@ -136,18 +136,18 @@ def about(subject: Subject) -> list[str]:
             f"t: what to expect of other {plural} like these. {sentence(subject.means.attrs['design'])}"
         ]
         if singles:
-            said.append(f"Intervals within one {singular} are {singles}: what to expect of other items of it.")
+            said.append(f"Intervals within one {singular} are {singles}: what to expect of its other items.")
     return said + resampling(subject.node.attrs)
 
 
 def resampling(attrs: Mapping[str, Any]) -> list[str]:
-    """Say what was resampled for the intervals of single rankings."""
+    """Describe the resampling behind the intervals of single rankings."""
     said = []
     if "resampled" in attrs:
         seed = f", seed {attrs['seed']}" if "seed" in attrs else ""
         said.append(
-            f"Resampled: {printable(str(attrs['resampled']))}, {attrs['n_resamples']:,} times{seed}; the models of a "
-            "data set share their resamples."
+            f"Resampled: {printable(str(attrs['resampled']))}, {attrs['n_resamples']:,} times{seed}; all models of a "
+            "data set share the resamples."
         )
     if "n_folds" in attrs:
         said.append(f"Folds: {attrs['n_folds']}, {printable(str(attrs.get('folds', '')))}.")
@@ -155,7 +155,7 @@ def resampling(attrs: Mapping[str, Any]) -> list[str]:
 
 
 def caveats(subject: Subject) -> list[str]:
-    """Say what a reader should know before relying on a section: few positives, few units, the interval, many pairs."""
+    """List caveats: few positives, few units, the coverage of the interval, many pairs, flags."""
     said = _of_positives(subject)
     n_models = len(subject.models)
     if subject.dim is not None:
@@ -163,8 +163,8 @@ def caveats(subject: Subject) -> list[str]:
     if n_models > 2:
         said.append(
             f"The {n_models:,} models make {n_models * (n_models - 1) // 2:,} pairs, and the best of many is partly "
-            "lucky. Whether the intervals of two models overlap decides nothing; a paired comparison does, and its "
-            "own p-value holds for a pair chosen before looking."
+            "lucky. Do not judge two models by whether their intervals overlap: use a paired comparison, whose "
+            "unadjusted p-value is valid for a pair chosen in advance."
         )
     return said + _of_flags(subject)
 
@@ -175,7 +175,7 @@ def _of_positives(subject: Subject) -> list[str]:
     counts = subject.node["n_positive"].values
     counts = np.unique(counts[counts > 0])
     if not counts.size:
-        return ["No ranking has a positive: no area is defined."]
+        return ["No ranking has a positive, so no area is defined."]
     low, high = float(counts[0]), float(counts[-1])
     said = []
     have = f"{low:,.4g}" if low == high else f"{low:,.4g} to {high:,.4g}"
@@ -183,74 +183,63 @@ def _of_positives(subject: Subject) -> list[str]:
         share = float(np.mean(subject.node["n_positive"].values < FEW_POSITIVES))
         said.append(
             f"Few positives: rankings have {have}, and {_percent(share)} of them fewer than {FEW_POSITIVES}. The width "
-            "of an interval is settled by the number of positives, whatever the number of negatives."
+            "of an interval depends on the number of positives far more than on the number of negatives."
         )
     if subject.method in LOWEST_COVERAGE:
-        said.append(_of_interval(str(subject.method), low, _lowest_prevalence(subject)) + _of_other_estimators(subject))
+        rates = subject.node["prevalence"].values if "prevalence" in subject.node else np.array([])
+        text = _of_interval(str(subject.method), low, float(np.min(rates[rates > 0], initial=1.0)))
+        if "average_precision" not in subject.estimators:
+            text += f" These simulations do not cover {', '.join(map(_spaced, subject.estimators))}."
+        said.append(text)
     return said
 
 
-def _lowest_prevalence(subject: Subject) -> float:
-    values = subject.node["prevalence"].values if "prevalence" in subject.node else np.array([])
-    return float(np.min(values[values > 0], initial=1.0))
-
-
-def _of_other_estimators(subject: Subject) -> str:
-    """Say that what was simulated is not what the result holds."""
-    if any(name == "average_precision" for name in subject.estimators):
-        return ""
-    return f" That says nothing of {', '.join(map(_spaced, subject.estimators))}."
-
-
 def _of_interval(method: str, n_positive: float, prevalence: float) -> str:
-    """Say how often an interval held the truth in simulations with about as many positives."""
+    """Describe how often an interval contained the truth in simulations with about as many positives."""
     place = max((i for i, n in enumerate(STUDIED) if n <= n_positive), default=0)
     coverage = LOWEST_COVERAGE[method][place]
     verdict = "reach their level" if coverage >= _WELL_COVERED else "fall short of their level"
-    beyond = "" if n_positive >= STUDIED[0] else " This result has rankings with fewer, which were not studied."
+    beyond = (
+        "" if n_positive >= STUDIED[0] else " This result has rankings with fewer positives, which were not simulated."
+    )
     said = (
         f"Validity: in simulations of average precision with {STUDIED[place]:,} positives, a tenth of the items, 95 % "
-        f"{_spaced(method)} intervals held the true area in {100 * coverage:.1f} % of the samples at worst: they "
+        f"{_spaced(method)} intervals contained the true area in at least {100 * coverage:.1f} % of the samples: they "
         f"{verdict} there.{beyond}"
     )
     better = [name for name in ("logit", "clopper_pearson") if LOWEST_COVERAGE[name][place] >= _WELL_COVERED]
     if coverage < _WELL_COVERED and better:
         share = 100 * LOWEST_COVERAGE[better[0]][place]
-        said += f" {_spaced(better[0]).capitalize()} intervals held it in {share:.1f} %."
+        said += f" {_spaced(better[0]).capitalize()} intervals contained it in {share:.1f} %."
     return said if prevalence >= RARE else f"{said} {_of_rare(method, place, prevalence)}"
 
 
 def _of_rare(method: str, place: int, prevalence: float) -> str:
-    """Say the same of rare positives, as far as it is known."""
+    """Describe the same for rare positives, where they were simulated."""
     known = RARE_COVERAGE.get(method, ())
     if place >= len(known):
-        return "Positives as rare as here were not studied."
+        return "Positives as rare as here were not simulated."
     return (
-        f"The prevalence goes down to {prevalence:.2g} here: where {STUDIED[place]:,} positives were among 1,000 "
-        f"items, {_spaced(method)} intervals held it in {100 * known[place]:.1f} %."
+        f"The lowest prevalence is {prevalence:.2g} here: with {STUDIED[place]:,} positives among 1,000 items, "
+        f"{_spaced(method)} intervals contained it in {100 * known[place]:.1f} %."
     )
 
 
 def _of_units(subject: Subject) -> list[str]:
     singular, plural = UNIT_NAMES[str(subject.dim)]
-    known = ~np.isnan(subject.node["estimate"].values).all(axis=tuple(_axes_but(subject, str(subject.dim))))
+    estimate = subject.node["estimate"]
+    known = estimate.notnull().any([dim for dim in estimate.dims if dim != subject.dim]).values
     n_units, n_known = known.size, int(known.sum())
     said = []
     if n_known < n_units:
         without = [name for name, is_known in zip(subject.units, known, strict=True) if not is_known]
-        listed = ", ".join(without[:5]) + (f" and {len(without) - 5} more" if len(without) > 5 else "")
-        said.append(f"{n_units - n_known} of {n_units} {plural} have no estimate and count in no mean: {listed}.")
+        said.append(f"{n_units - n_known} of {n_units} {plural} have no estimate and count in no mean: {few(without)}.")
     if n_known < FEW_UNITS:
         said.append(
-            f"Few {plural}: {n_known}. Student's t takes means over so few for normal, and areas of a single "
-            f"{singular} rarely are."
+            f"Few {plural}: {n_known}. Student's t assumes normal means, which is doubtful for so few areas of a "
+            f"single {singular}."
         )
     return said
-
-
-def _axes_but(subject: Subject, dim: str) -> list[int]:
-    dims = subject.node["estimate"].dims
-    return [axis for axis, name in enumerate(dims) if name != dim]
 
 
 def _of_flags(subject: Subject) -> list[str]:
@@ -267,7 +256,7 @@ def _of_flags(subject: Subject) -> list[str]:
 
 
 def provenance(result_attrs: Mapping[Any, Any], subjects: Iterable[Subject]) -> list[tuple[str, str]]:
-    """Return what is recorded of how the result came about: what holds for all data sets, then what differs."""
+    """Return the recorded attributes of a result: those of all data sets, then those that differ."""
     attrs = [dict(subject.node.attrs) for subject in subjects if subject.dim != DATASET]
     records = dict(result_attrs)
     for name in dict.fromkeys(key for one in attrs for key in one):
@@ -277,7 +266,7 @@ def provenance(result_attrs: Mapping[Any, Any], subjects: Iterable[Subject]) -> 
 
 
 def _text(value: Any) -> str:
-    """Return an attribute as text that shows no secret of a URL."""
+    """Return an attribute as text, without the secrets of URLs."""
     if isinstance(value, Mapping):
         return ", ".join(f"{printable(str(name))} {_text(one)}" for name, one in value.items())
     if isinstance(value, list | tuple | np.ndarray):

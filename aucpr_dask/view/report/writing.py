@@ -1,11 +1,8 @@
-"""Writing the page: its sections from a result, its text through a template, its numbers in blocks."""
+"""Writing the page: sections from a result, text through a template, numbers as payload."""
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,28 +13,20 @@ import xarray as xr
 from aucpr_dask._version import __version__
 from aucpr_dask.errors import InvalidInputError, StoreError, printable
 from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
+from aucpr_dask.interplay.exporting import written_whole
+from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.schema.variables import BOUND, ESTIMATOR, FLAGS, METHOD, MODEL, QUERY
+from aucpr_dask.scores.importing.files import count
 from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.view.report import words
-from aucpr_dask.view.report.embedding import Blocks, inert_json, policy_source
+from aucpr_dask.view.report.embedding import Payload, inert_json, policy_source
 from aucpr_dask.view.report.pairs import comparisons
-from aucpr_dask.view.report.subjects import Subject, check_names, subjects_of
-from aucpr_dask.view.report.traces import curves_of, scores_by_name
+from aucpr_dask.view.report.subjects import Subject, subjects_of
+from aucpr_dask.view.report.traces import curves_of
 from aucpr_dask.view.report.vendor import LIBRARIES, vendored
 
 COUNTS = {QUERY: "n_queries", DATASET: "n_datasets"}
-TITLE = "Ranking report"
 UNKNOWN = "\N{EN DASH}"
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """The options of a report."""
-
-    title: str
-    interval: str | None
-    top: int
-    seed: int
 
 
 def report(
@@ -45,17 +34,16 @@ def report(
     path: str | Path,
     *,
     scores: Scores | None = None,
-    title: str = TITLE,
+    title: str = "Ranking report",
     interval: str | None = None,
     top: int = 10,
     seed: int = 0,
     overwrite: bool = False,
 ) -> Path:
-    """Write a result as one HTML page that needs no network, for 5,000 models on 50 queries as for two on one.
+    """Write a result as one HTML page that needs no network, even for 5,000 models on 50 queries.
 
     The page holds a leaderboard of each data set and each query to sort, filter and search, the comparison of any two
-    models, curves if the scores are given, what the numbers rest on in words, where they come from, and every
-    table as CSV.
+    models, curves if the scores are given, an explanation of the numbers and their provenance, and every table as CSV.
 
     Parameters
     ----------
@@ -73,19 +61,19 @@ def report(
     top : int
         How many models of each data set get a curve.
     seed : int
-        Of the sign flips that compare two models, as of :func:`aucpr_dask.compare`.
+        Seed of the sign flips that compare two models, as in :func:`aucpr_dask.compare`.
     overwrite : bool
         Whether to replace a file at `path`.
 
     Returns
     -------
     Path
-        Where the page is.
+        The page.
 
     Raises
     ------
     InvalidInputError
-        If this is no result, or an option is not allowed.
+        If `result` is not a result, or an option is not allowed.
     AlignmentError
         If the scores are not those of the result.
     StoreError
@@ -106,29 +94,30 @@ def report(
     target = Path(path)
     _check_target(target, overwrite=overwrite)
     if not isinstance(result, xr.Dataset | xr.DataTree):
-        raise InvalidInputError("this is no result", received=type(result).__name__, allowed="a Dataset or a DataTree")
+        raise InvalidInputError(
+            "this is not a result", received=type(result).__name__, allowed="a Dataset or a DataTree"
+        )
     if any({"difference", "rank"} & set(node) for _, node in nodes_of(result)):
         raise InvalidInputError(
-            "this is no result", received="a comparison or ranks", remedy="report the result they were made from"
+            "this is not a result", received="a comparison or ranks", remedy="report the result they were made from"
         )
-    text = render(result, scores, Wishes(title, interval, top, seed))
-    _write(target, text)
+    options = ReportOptions(title=title, interval=interval, top=top, seed=seed).checked()
+    text = _render(result, scores, options)
+    written_whole(lambda file: file.write_text(text, encoding="utf-8", newline="\n"), target)
     return target
 
 
-def render(result: Scores, scores: Scores | None, wishes: Wishes) -> str:
-    """Return the page."""
-    subjects = subjects_of(result, wishes.interval)
-    check_names(subjects)
-    blocks = Blocks()
+def _render(result: Scores, scores: Scores | None, options: ReportOptions) -> str:
+    subjects = subjects_of(result, options.interval)
+    payload = Payload()
     names: list[list[str]] = []
-    kept = scores_by_name(scores)
+    kept = {} if scores is None else dict(nodes_of(scores))
     share = 1 / sum(len(subject.estimators) for subject in subjects)
     data = {
         "flags": [{"name": flag.name, "bit": flag.bit} for flag in FLAGS],
         "sections": [
-            _data(place, subject, blocks, names, wishes, share)
-            | {"curves": curves_of(subject, kept, blocks, wishes.top) if kept else None}
+            _data(place, subject, payload, names, options, share)
+            | {"curves": curves_of(subject, kept, payload, options.top) if kept else None}
             for place, subject in enumerate(subjects)
         ],
         "names": names,
@@ -138,7 +127,7 @@ def render(result: Scores, scores: Scores | None, wishes: Wishes) -> str:
     page: str = _template().render(
         policy=_policy(style, scripts),
         generator=f"aucpr-dask {__version__}",
-        title=printable(wishes.title),
+        title=printable(options.title),
         lead=_lead(subjects),
         estimator=_first_estimators(subjects),
         sections=[_shown(place, subject) for place, subject in enumerate(subjects)],
@@ -148,31 +137,22 @@ def render(result: Scores, scores: Scores | None, wishes: Wishes) -> str:
         reading=words.readings(subjects),
         flags=FLAGS,
         provenance=[*words.provenance(result.attrs, subjects), ("report", f"aucpr-dask {__version__}")],
-        libraries=[
-            {
-                "name": library.name,
-                "version": library.version,
-                "licence": library.licence,
-                "address": library.address,
-                "text": vendored(next(name for _, name, _ in library.files if name.endswith("LICENSE"))),
-            }
-            for library in LIBRARIES
-        ],
-        style=_trusted(style),
-        data=_trusted(inert_json(data)),
-        blocks=[_trusted(text) for text in blocks.texts],
-        scripts=[_trusted(script) for script in scripts],
+        libraries=LIBRARIES,
+        style=style,
+        data=inert_json(data),
+        payload=payload.texts,
+        scripts=scripts,
     )
     return page
 
 
-# --- what the page's script reads --------------------------------------------------------------------------------
+# --- data for the script of the page ------------------------------------------------------------------------------
 
 
 def _data(
-    place: int, subject: Subject, blocks: Blocks, names: list[list[str]], wishes: Wishes, share: float
+    place: int, subject: Subject, payload: Payload, names: list[list[str]], options: ReportOptions, share: float
 ) -> dict[str, Any]:
-    """Return one section's data: references to blocks, and the names of models once for all that share them."""
+    """Return the data of a section: references to the payload, and names of models once for all that share them."""
     models = subject.models
     if models not in names:
         names.append(models)
@@ -184,51 +164,53 @@ def _data(
         "unit_names": None if subject.dim is None else list(UNIT_NAMES[subject.dim]),
         "units": subject.units,
         "n_units": len(subject.units),
-        "flags": blocks.add(subject.table("flags"), np.uint16) if "flags" in subject.node else None,
+        "flags": payload.add(subject.table("flags"), np.uint16) if "flags" in subject.node else None,
         "estimators": [
-            _estimator(subject, i, name, blocks, wishes, share) for i, name in enumerate(subject.estimators)
+            _estimator(subject, i, name, payload, options, share) for i, name in enumerate(subject.estimators)
         ],
     }
 
 
-def _estimator(subject: Subject, i: int, name: str, blocks: Blocks, wishes: Wishes, share: float) -> dict[str, Any]:
+def _estimator(
+    subject: Subject, i: int, name: str, payload: Payload, options: ReportOptions, share: float
+) -> dict[str, Any]:
     means = subject.means.isel({ESTIMATOR: i})
-    mean = {"estimate": blocks.add(means["estimate"].transpose(MODEL).values)}
+    mean = {"estimate": payload.add(means["estimate"].transpose(MODEL).values)}
     if "interval" in means:
-        mean |= _bounds(means["interval"].transpose(MODEL, BOUND).values, blocks, np.float64)
+        mean |= _bounds(means["interval"].transpose(MODEL, BOUND).values, payload, np.float64)
     if subject.dim is not None:
         counts = means[COUNTS[subject.dim]].transpose(MODEL).values
         if np.unique(counts).size > 1:
-            mean["count"] = blocks.add(counts, np.int32)
-    pairs, why = comparisons(subject, name, blocks, wishes.seed, share)
+            mean["count"] = payload.add(counts, np.int32)
+    pairs, why = comparisons(subject, name, payload, options.seed, share)
     return {
         "name": printable(name),
         "mean": mean,
-        "single": None if subject.dim is None else _single(subject, i, blocks),
+        "single": None if subject.dim is None else _single(subject, i, payload),
         "comparisons": pairs,
         "why": why,
     }
 
 
-def _single(subject: Subject, i: int, blocks: Blocks) -> dict[str, Any]:
+def _single(subject: Subject, i: int, payload: Payload) -> dict[str, Any]:
     """Return the estimates of single rankings, and their intervals in single precision."""
     node = subject.node.isel({ESTIMATOR: i})
-    single = {"estimate": blocks.add(node["estimate"].transpose(MODEL, subject.dim).values)}
+    single = {"estimate": payload.add(node["estimate"].transpose(MODEL, subject.dim).values)}
     if "interval" in node and subject.method is not None:
         bounds = node["interval"].isel({METHOD: 0}).transpose(MODEL, subject.dim, BOUND).values
-        single |= _bounds(bounds, blocks, np.float32)
+        single |= _bounds(bounds, payload, np.float32)
     return single
 
 
-def _bounds(values: np.ndarray[Any, Any], blocks: Blocks, dtype: Any) -> dict[str, Any]:
-    return {"lower": blocks.add(values[..., 0], dtype), "upper": blocks.add(values[..., 1], dtype)}
+def _bounds(values: np.ndarray[Any, Any], payload: Payload, dtype: Any) -> dict[str, Any]:
+    return {"lower": payload.add(values[..., 0], dtype), "upper": payload.add(values[..., 1], dtype)}
 
 
-# --- what stands in the page as text -----------------------------------------------------------------------------
+# --- text for the template ----------------------------------------------------------------------------------------
 
 
 def _shown(place: int, subject: Subject) -> dict[str, Any]:
-    """Return what the template says of one section."""
+    """Return the text of one section."""
     node = subject.node
     n_positive = node["n_positive"].max(MODEL).values if "n_positive" in node else np.array([])
     prevalence = node["prevalence"].median(MODEL).values if "prevalence" in node else np.array([])
@@ -260,7 +242,7 @@ def _best(subject: Subject) -> dict[str, str]:
 
 
 def _units(subject: Subject) -> list[dict[str, str]]:
-    """Return each query's name, and its size and best model in a line."""
+    """Return each query's name, and a line with its size and best model."""
     node = subject.node
     table = node["estimate"].isel({ESTIMATOR: 0}).transpose(MODEL, QUERY).values
     models = subject.models
@@ -268,8 +250,8 @@ def _units(subject: Subject) -> list[dict[str, str]]:
     for place, name in enumerate(subject.units):
         facts = []
         if "n_positive" in node:
-            count = float(node["n_positive"].isel({QUERY: place}).max())
-            facts.append(f"{count:,.4g} positive{'' if count == 1 else 's'}")
+            n_positive = float(node["n_positive"].isel({QUERY: place}).max())
+            facts.append(f"{n_positive:,.4g} positive{'' if n_positive == 1 else 's'}")
         if "prevalence" in node:
             facts.append(f"prevalence {float(node['prevalence'].isel({QUERY: place}).median()):.3g}")
         column = table[:, place]
@@ -294,9 +276,9 @@ def _lead(subjects: list[Subject]) -> str:
     alone = [subject for subject in subjects if subject.dim != DATASET]
     n_models = len({name for subject in alone for name in subject.models})
     n_queries = sum(subject.node.sizes.get(QUERY, 0) for subject in alone)
-    parts = [f"{n_models:,} model{'s' * (n_models != 1)}", f"{len(alone):,} data set{'s' * (len(alone) != 1)}"]
+    parts = [count(n_models, "model"), count(len(alone), "data set")]
     if n_queries:
-        parts.append(f"{n_queries:,} quer{'ies' if n_queries != 1 else 'y'}")
+        parts.append(count(n_queries, "query", "queries"))
     names = dict.fromkeys(name.replace("_", " ") for subject in alone for name in subject.estimators)
     return f"{', '.join(parts)}; {', '.join(map(printable, names))}"
 
@@ -318,12 +300,12 @@ def _asset(name: str) -> str:
 
 
 def _library(name: str) -> str:
-    """Return a vendored script without the address of its source map, which browsers would ask for."""
+    """Return a vendored script without the address of its source map, which browsers would fetch."""
     return re.sub(r"\n//# sourceMappingURL=\S*\s*$", "\n", vendored(name))
 
 
 def _policy(style: str, scripts: list[str]) -> str:
-    """Allow exactly this page's own scripts and style, and no address at all."""
+    """Return a policy that allows only the scripts and the style of this page, and no network address."""
     allowed = " ".join(policy_source(script) for script in scripts)
     return (
         f"default-src 'none'; script-src {allowed}; style-src {policy_source(style)}; img-src data:; "
@@ -342,13 +324,6 @@ def _template() -> Any:
     return environment.from_string(_asset("page.html"))
 
 
-def _trusted(text: str) -> Any:
-    """Mark text of this package's own making as markup, not to be escaped again."""
-    from markupsafe import Markup
-
-    return Markup(text)
-
-
 def _check_target(target: Path, *, overwrite: bool) -> None:
     if target.is_dir() or (target.exists() and not overwrite):
         raise StoreError(
@@ -358,25 +333,3 @@ def _check_target(target: Path, *, overwrite: bool) -> None:
         )
     if not target.parent.is_dir():
         raise StoreError("there is no such folder", where=str(target.parent))
-
-
-def _write(target: Path, text: str) -> None:
-    """Write a file under another name first, so that a half-written page never stands at its place."""
-    try:
-        handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-            os.chmod(scratch, 0o666 & ~_umask())
-            os.replace(scratch, target)
-        except BaseException:
-            Path(scratch).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise StoreError("the report cannot be written", where=str(target), received=str(error)) from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

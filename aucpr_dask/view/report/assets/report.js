@@ -30,11 +30,11 @@
   const unpacked = new Map();
 
   function numbers(reference) {
-    if (!unpacked.has(reference.block)) unpacked.set(reference.block, unpack(reference));
-    return unpacked.get(reference.block);
+    if (!unpacked.has(reference.payload)) unpacked.set(reference.payload, unpack(reference));
+    return unpacked.get(reference.payload);
   }
-  async function unpack({ block, dtype }) {
-    const holder = document.getElementById(`block-${block}`);
+  async function unpack({ payload, dtype }) {
+    const holder = document.getElementById(`payload-${payload}`);
     const binary = atob(holder.textContent);
     holder.remove();
     const bytes = new Uint8Array(binary.length);
@@ -55,7 +55,7 @@
 
   // --- tables as files -----------------------------------------------------------------------------------------
 
-  // A spreadsheet takes text that starts like this for a formula; an apostrophe makes it text again.
+  // A spreadsheet would run text that starts like this as a formula; an apostrophe prevents that.
   const csvText = (text) => {
     const safe = /^ *[=+\-@\t\r\n＝＋－＠]/.test(text) ? `'${text}` : text;
     return /[",\n\r']/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
@@ -159,7 +159,7 @@
       if (enableSorting === false) {
         cell.append(header, h("div", { class: "ends" }, h("span", {}, shown(low, 2)), h("span", {}, shown(high, 2))));
       } else {
-        // Browsers leave buttons out of the headers that they repeat on paper.
+        // Browsers omit buttons from the headers that they repeat on paper.
         cell.append(h("button", { type: "button", class: "sort", onclick: () => table.getColumn(id).toggleSorting() },
           header), h("span", { class: "printed", "aria-hidden": "true" }, header));
       }
@@ -256,7 +256,7 @@
     }
     const places = new Map(models.map((name, i) => [name, i]));
     const list = h("datalist", { id: `${section.id}-models` });
-    // Thousands of options take time: they are made when a field is first used.
+    // Thousands of options take time: they are created when a field is first used.
     const offer = () => list.childElementCount || list.append(...models.map((name) => h("option", { value: name })));
     const field = () => h("input", { list: list.id, autocomplete: "off", spellcheck: "false", onfocus: offer });
     const [first, second] = [field(), field()];
@@ -487,12 +487,12 @@
       plot.root.setAttribute("role", "img");
       plot.root.setAttribute("aria-label", `${name} curves of ${plural(best.length, "model", "models")}` +
         (section.units.length ? `, ${section.unit_names[0]} ${section.units[u]}` : "") +
-        `. The models are listed beside the chart.`);
+        `. The models are listed next to the chart.`);
     }
     const size = () => Math.max(240, Math.min(640, place.clientWidth || 480));
 
-    const notes = ["Hover over a curve, or over a model here or in the table, to find the one in the other."];
-    if (ties !== "block") notes.push("Equal scores are one step of a curve, whatever the estimates make of them.");
+    const notes = ["Hover over a curve, or over a model here or in the table, to highlight it."];
+    if (ties !== "block") notes.push("Equal scores are one step of a curve, regardless of how the estimates treat ties.");
     notes.push("Dotted: a random ranking. A curve ends where its ranking does.");
     host.replaceChildren(h("h3", {}, `Curves of the ${plural(best.length, "best model", "best models")}`),
       h("div", { class: "tools" }, labelled("Curve", kind),
@@ -628,7 +628,7 @@
   addEventListener("hashchange", openTarget);
   openTarget();
 
-  // The first section at once; the others while nothing else is to be done.
+  // The first section at once, the others when the browser is idle.
   (async () => {
     for (const [place, section] of page.sections.entries()) {
       if (place) await new Promise((go) => setTimeout(go));

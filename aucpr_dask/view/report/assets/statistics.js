@@ -1,10 +1,10 @@
-// Paired comparison of two models, number for number what aucpr_dask.compare gives for a pair on its own.
+// Paired comparison of two models, with exactly the numbers of aucpr_dask.compare for one pair.
 "use strict";
 const statistics = (() => {
   const ROUND_OFF = 1e-12;
   const TINY = 2.2250738585072014e-308;
 
-  // One model's replicates around their mean, and what round-off alone may make of them.
+  // The replicates of a model around their mean, and the size of round-off in them.
   function centre(estimate, replicates, isNull) {
     let magnitude = Math.abs(estimate), total = 0;
     for (const value of replicates) {
