@@ -45,7 +45,7 @@ def read_source(path: Path) -> nbformat.NotebookNode:
 
 
 def execute(notebook: nbformat.NotebookNode, size: str, timeout: int = 600) -> nbformat.NotebookNode:
-    """Run all cells, in order and in a fresh kernel, in a temporary folder beside copies of what notebooks read."""
+    """Run all cells, in order and in a fresh kernel, in a temporary folder with copies of what notebooks read."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / FOLDER.name
         folder.mkdir()
