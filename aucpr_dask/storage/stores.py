@@ -28,7 +28,7 @@ from zarr.core.sync import sync
 from zarr.storage import MemoryStore
 
 from aucpr_dask.errors import InvalidInputError, StoreError
-from aucpr_dask.storage.backends import delete_value, get_value, set_value
+from aucpr_dask.storage.backends import delete_value, get_value, has_values_at_once, set_value
 from aucpr_dask.storage.backends import open_backend as open_backend
 from aucpr_dask.storage.codecs import check_plain_arrays
 from aucpr_dask.storage.remote import check_writable
@@ -147,7 +147,11 @@ def make_room(url: str, *, overwrite: bool) -> None:
 
 
 def write_documents(backend: Store, documents: Mapping[str, Buffer]) -> None:
-    """Write the documents that :func:`laid_out` returns, concurrently."""
+    """Write the documents that :func:`laid_out` returns: on a local disk in turn, because threads cost more."""
+    if has_values_at_once(backend):
+        for key, value in documents.items():
+            set_value(backend, key, value)
+        return
 
     async def write_all() -> None:
         await asyncio.gather(*(backend.set(key, value) for key, value in documents.items()))
