@@ -286,6 +286,29 @@ def test_a_worker_that_leaves_does_not_complain_about_its_heartbeat(running: Loc
         worker.status = Status.running
 
 
+@pytest.mark.parametrize("cluster", [0, -1, True, 2.5])
+def test_a_number_of_processes_is_positive_and_whole(cluster: Any) -> None:
+    with pytest.raises(InvalidInputError, match="whole number from 1"), ap.connect(cluster):
+        pass
+
+
+def test_an_address_without_a_scheduler() -> None:
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "1 s"}),
+        pytest.raises(ClusterError, match="cannot be reached") as caught,
+        ap.connect("tcp://127.0.0.1:9"),
+    ):
+        pass
+    assert "127.0.0.1:9" in str(caught.value)
+
+
+def test_a_closed_client(running: LocalCluster) -> None:
+    client = Client(running)
+    client.close()
+    with pytest.raises(ClusterError, match="closed"), ap.connect(client):
+        pass
+
+
 @pytest.mark.slow
 def test_dask_monitors_local_processes_rarely_unless_configured() -> None:
     name = "distributed.admin.tick.interval"

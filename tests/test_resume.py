@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -83,6 +84,53 @@ def test_a_stopped_run_resumes_where_it_stopped(client: Client, source: Path, tm
     after = state_of(target)
     untouched = [path for path, state in before.items() if after[path] == state]
     assert len(untouched) >= len(done)  # at least one file of each
+
+
+@pytest.fixture
+def unfinished(client: Client, source: Path, tmp_path: Path) -> Path:
+    target = tmp_path / "unfinished.zarr"
+    with pytest.raises(Stop):
+        ap.run(source, target, cluster=client, on_progress=stop_after(3), **OPTIONS)
+    wait_for(client)
+    return target
+
+
+@pytest.mark.parametrize("name", ["plan.json", "root", "token"])
+def test_a_damaged_record_is_named_and_its_remedy_works(
+    client: Client, source: Path, unfinished: Path, name: str
+) -> None:
+    expected = ap.evaluate(queried(11, 5, 40), **OPTIONS)
+    for i, content in enumerate([b"", None] if name == "token" else [b"", b'{"a"', b"null", None]):
+        target = unfinished.with_name(f"{name}-{i}.zarr")
+        shutil.copytree(unfinished, target)
+        document = target / "ledger" / name
+        document.unlink() if content is None else document.write_bytes(content)
+        if name == "plan.json" and content is None:
+            result = ap.run(source, target, cluster=client, **OPTIONS)  # laid out again
+        else:
+            with pytest.raises(StoreError, match=rf"(?s)ledger/{name}.*overwrite=True"):
+                ap.run(source, target, cluster=client, **OPTIONS)
+            result = ap.run(source, target, cluster=client, overwrite=True, **OPTIONS)
+        assert_same_bits(result, expected)
+
+
+def test_a_finished_result_with_a_damaged_plan_still_opens(client: Client, source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "result.zarr"
+    expected = ap.run(source, target, cluster=client, **OPTIONS).load()
+    (target / "ledger" / "plan.json").write_bytes(b'{"options": 3}')
+    with pytest.raises(StoreError, match="open_result"):
+        ap.run(source, target, cluster=client, **OPTIONS)
+    assert_same_bits(ap.open_result(target), expected)
+
+
+def test_an_unfinished_run_resumes_after_its_source_was_moved(client: Client, source: Path, unfinished: Path) -> None:
+    done, moved = ledger_of(unfinished).done(), source.with_name("moved.zarr")
+    source.rename(moved)
+    events: list[Any] = []
+    result = ap.run(moved, unfinished, cluster=client, on_progress=events.append, **OPTIONS)
+    assert events[0].blocks_done >= len(done)
+    assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
+    assert ap.run(moved, unfinished, cluster=client, **OPTIONS).identical(result)  # nothing left to do
 
 
 def test_a_finished_run_has_nothing_to_do(client: Client, source: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from aucpr_dask.clusters.jobs import submit
 from aucpr_dask.clusters.local import start_processes
 from aucpr_dask.clusters.workers import address_of, prepare_workers
 from aucpr_dask.errors import ClusterError
+from aucpr_dask.schema.checks import whole_number
 
 Cluster = None | int | str | Path | Client
 
@@ -55,6 +56,7 @@ def connect(cluster: Cluster = None) -> Iterator[Client]:
     ...     ap.run("scores.zarr", "bootstrap.zarr", cluster=client, intervals=("bootstrap",))
     """
     if isinstance(cluster, Client):
+        _refuse_unusable(cluster)
         prepare_workers(cluster)
         yield cluster
         return
@@ -67,7 +69,17 @@ def _described(cluster: int | str | Path | None) -> Description:
         return read(cluster)
     if isinstance(cluster, str):
         return Description("address", {"address": cluster})
-    return Description("local", workers=cluster or CPU_COUNT)
+    return Description("local", workers=CPU_COUNT if cluster is None else whole_number(cluster, "cluster", 1))
+
+
+def _refuse_unusable(client: Client) -> None:
+    if client.asynchronous or client.status != "running":
+        raise ClusterError(
+            "the client cannot be used",
+            received="an asynchronous client" if client.asynchronous else f"a client that is {client.status}",
+            allowed="a client that is connected, and not asynchronous",
+            remedy="pass a new distributed.Client(...), or the address of the scheduler",
+        )
 
 
 @contextmanager
@@ -92,13 +104,27 @@ def _opened(description: Description) -> Iterator[Client]:
 @contextmanager
 def _client(description: Description, stack: ExitStack) -> Iterator[Client]:
     if description.kind == "address":
-        with Client(**description.arguments()) as client:
-            yield client
+        yield stack.enter_context(_connected(description))
         return
     if description.kind == "ssh" and description.tls is not None:  # hosts take certificates from the settings only
         stack.enter_context(dask.config.set(_tls_settings(description.tls)))
     with start(description) as cluster, Client(cluster) as client:
         yield client
+
+
+def _connected(description: Description) -> Client:
+    """Return a client of a scheduler that runs elsewhere."""
+    arguments = description.arguments()
+    try:
+        return Client(**arguments)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ClusterError(
+            "the scheduler cannot be reached",
+            where=description.where or str(arguments.get("address")),
+            received=f"{type(error).__name__}: {error}",
+            allowed="the address of a running scheduler, such as tcp://10.0.0.5:8786",
+            remedy="check the address, that the scheduler runs, and that this machine may connect to it",
+        ) from error
 
 
 def _tls_settings(tls: Mapping[str, str]) -> dict[str, Any]:

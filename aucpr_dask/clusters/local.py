@@ -23,6 +23,7 @@ SELDOM = {
     "distributed.admin.tick.interval": "500 ms",
     "distributed.worker.profile.interval": "100 ms",
     "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.scheduler.worker-ttl": "25 s",  # tasks of a stopped process are given to another within twice this
 }
 
 
@@ -41,7 +42,8 @@ def start_processes(**options: Any) -> LocalCluster:
             "worker processes could not be started",
             received=str(error),
             remedy='put the call under `if __name__ == "__main__":` in a script file, because every worker imports '
-            "that file; or pass a running client: cluster=...",
+            "that file; if it is there, a process was killed while it started: give the same call again; or pass a "
+            "running client: cluster=...",
         ) from error
     finally:
         if block_signals:

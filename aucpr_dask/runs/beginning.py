@@ -65,11 +65,10 @@ class Beginning:
         OtherRunError
             If another run with this plan has finished there by now.
         """
-        before = ledger.plan()
         if self.overwrite:
-            if before is not None:
+            if ledger.has_plan():
                 ledger.retire()
-        elif before == self.plan.parameters:
+        elif ledger.plan() == self.plan.parameters:
             if ledger.root_document() is None:
                 raise ledger.other_run()
             return

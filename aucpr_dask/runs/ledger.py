@@ -29,8 +29,9 @@ from zarr.abc.store import Store
 from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 
-from aucpr_dask.errors import OtherRunError
+from aucpr_dask.errors import OtherRunError, StoreError
 from aucpr_dask.storage.backends import delete_value, get_value, set_value
+from aucpr_dask.storage.stores import ROOT_DOCUMENT
 
 FOLDER = "ledger"
 PLAN, ROOT, DONE, FAILED = f"{FOLDER}/plan.json", f"{FOLDER}/root", f"{FOLDER}/done", f"{FOLDER}/failed"
@@ -95,14 +96,37 @@ class Ledger:
             "(--overwrite) to start over",
         )
 
+    def has_plan(self) -> bool:
+        """Return whether a run has written or is writing this store, even if its plan is damaged."""
+        return self._read(PLAN) is not None
+
     def plan(self) -> dict[str, Any] | None:
         """Return the plan of the run that has written or is writing this store; None if there is none."""
         document = self._read(PLAN)
-        return None if document is None else dict(json.loads(document.to_bytes()))
+        plan = None if document is None else _decoded(document)
+        if plan is not None and not isinstance(plan.get("options"), dict):
+            raise self.damaged(PLAN)
+        return plan
 
     def root_document(self) -> Buffer | None:
         """Return the document that makes the store open once all tasks are done; None if they are."""
-        return self._read(ROOT)
+        document = self._read(ROOT)
+        if document is not None and "attributes" not in _decoded(document):
+            raise self.damaged(ROOT)
+        return document
+
+    def has_result(self) -> bool:
+        """Return whether a result opens here, or did before it was extended."""
+        return get_value(self._backend, ROOT_DOCUMENT) is not None or self.kept_root() is not None
+
+    def damaged(self, key: str) -> StoreError:
+        """Return the error that a record cannot be used."""
+        return StoreError(
+            "the record of the run is damaged, or another run is replacing it",
+            where=f"{self._backend}, {key}",
+            allowed="the record that a run wrote",
+            remedy="pass overwrite=True (--overwrite) to start over; a finished result still opens with open_result",
+        )
 
     def change_plan(self, plan: Mapping[str, Any]) -> None:
         """Record the plan that a result has, or will have, when it is finished."""
@@ -128,7 +152,10 @@ class Ledger:
     def digests(self, path: str) -> NDArray[np.uint64] | None:
         """Return the digests of the rankings of a data set, in the order of the result; None if there are none."""
         document = self._read(_digests_key(path))
-        return None if document is None else np.load(io.BytesIO(document.to_bytes()), allow_pickle=False)
+        try:
+            return None if document is None else np.load(io.BytesIO(document.to_bytes()), allow_pickle=False)
+        except (ValueError, EOFError):
+            raise self.damaged(_digests_key(path)) from None
 
     def record_digests(self, digests: Mapping[str, NDArray[np.uint64]]) -> None:
         """Record the digests of the rankings of a result."""
@@ -224,6 +251,15 @@ def identity_of(plan: Mapping[str, Any]) -> str:
 
 def _encoded(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document, sort_keys=True).encode()
+
+
+def _decoded(document: Buffer) -> dict[str, Any]:
+    """Return a JSON object; an empty one if it is damaged."""
+    try:
+        content = json.loads(document.to_bytes())
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def _buffer(content: bytes) -> Buffer:

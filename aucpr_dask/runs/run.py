@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -17,7 +18,7 @@ from aucpr_dask.evaluation.results import open_result
 from aucpr_dask.progress.tracking import Progress, Tracker
 from aucpr_dask.runs.beginning import Beginning, refuse_others
 from aucpr_dask.runs.growing import Extension, extensions_of, may_extend
-from aucpr_dask.runs.ledger import Ledger, differences
+from aucpr_dask.runs.ledger import ROOT, TOKEN, Ledger, differences
 from aucpr_dask.runs.planning import Plan, plan_run
 from aucpr_dask.runs.submitting import as_they_finish
 from aucpr_dask.runs.tasks import Assignment, evaluate_task
@@ -131,7 +132,12 @@ def _stages(plan: Plan, target: str, *, overwrite: bool) -> Sequence[Stage]:
     if before is None:
         refuse_others(target, ledger, plan)
         return [Beginning(plan)]
+    token = ledger.token()  # read first: a run that finishes drops it last
     is_finished = ledger.root_document() is None
+    if not (ledger.has_result() if is_finished else token):
+        raise ledger.damaged(ROOT if is_finished else TOKEN)
+    if not is_finished and before.get("source_digest") == plan.parameters["source_digest"]:  # perhaps it was moved
+        plan = replace(plan, parameters={**plan.parameters, "source": before["source"]})
     changed = differences(before, plan.parameters)
     if changed and not (is_finished and may_extend(before, plan)):
         raise StoreError(
