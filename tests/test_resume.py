@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,27 @@ def test_an_unfinished_run_resumes_after_its_source_was_moved(client: Client, so
     assert events[0].blocks_done >= len(done)
     assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
     assert ap.run(moved, unfinished, cluster=client, **OPTIONS).identical(result)  # nothing left to do
+
+
+@pytest.mark.slow
+def test_tasks_of_a_stopped_process_are_given_to_another(source: Path, tmp_path: Path) -> None:
+    started = time.monotonic()
+    with ap.connect(2) as client:
+        pids = list(client.run(os.getpid).values())
+        try:
+            result = ap.run(
+                source,
+                tmp_path / "result.zarr",
+                cluster=client,
+                on_progress=lambda event: os.kill(pids[0], signal.SIGSTOP) if event.blocks_done == 2 else None,
+                **OPTIONS,
+            )
+        finally:
+            took = time.monotonic() - started
+            with suppress(ProcessLookupError):  # it was replaced
+                os.kill(pids[0], signal.SIGKILL)
+    assert took < 60
+    assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
 
 
 def test_a_finished_run_has_nothing_to_do(client: Client, source: Path, tmp_path: Path) -> None:

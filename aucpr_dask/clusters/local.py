@@ -23,7 +23,7 @@ SELDOM = {
     "distributed.admin.tick.interval": "500 ms",
     "distributed.worker.profile.interval": "100 ms",
     "distributed.admin.system-monitor.gil.enabled": False,
-    "distributed.scheduler.worker-ttl": "25 s",  # tasks of a stopped process are given to another within twice this
+    "distributed.scheduler.worker-ttl": "20 s",  # tasks of a stopped process are given to another within twice this
 }
 
 
