@@ -47,7 +47,8 @@ class _Main(click.Group):
             ctx.exit(FAILED if isinstance(error, (ClusterError, OtherRunError, RunError)) else BAD_INPUT)
         except KeyboardInterrupt:
             click.echo(
-                "\ninterrupted: run the same command again to finish; evaluate resumes where it stopped", err=True
+                "\ninterrupted: run the same command again; evaluate resumes, the others need --overwrite",
+                err=True,
             )
             ctx.exit(INTERRUPTED)
 
