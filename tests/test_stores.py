@@ -352,23 +352,31 @@ def test_a_failure_at_any_write_leaves_nothing_that_opens(place: Path, monkeypat
     """Fail at the n-th document or chunk, for every n, while an older store is being replaced."""
     from zarr.storage import LocalStore
 
-    write = LocalStore.set
+    write, write_at_once = LocalStore.set, LocalStore.set_sync
     n_writes = fail_at = 0
 
-    async def failing(self: Any, key: str, value: Any) -> None:
+    def count() -> None:
         nonlocal n_writes
         n_writes += 1
         if n_writes == fail_at:
             raise OSError("disk full")
+
+    async def failing(self: Any, key: str, value: Any) -> None:
+        count()
         await write(self, key, value)
 
+    def failing_at_once(self: Any, key: str, value: Any) -> None:
+        count()
+        write_at_once(self, key, value)
+
     monkeypatch.setattr(LocalStore, "set", failing)
+    monkeypatch.setattr(LocalStore, "set_sync", failing_at_once)
     ap.save_scores(queried(seed=3), place)
     total = n_writes
     assert total > 8
     for fail_at in range(1, total + 1):  # noqa: B007
         n_writes = 0
-        with pytest.raises(OSError, match="disk full"):
+        with pytest.raises(StoreError, match="disk full"):
             ap.save_scores(queried(seed=4), place, overwrite=True)
         assert_does_not_open(place)
 
@@ -456,12 +464,14 @@ def test_a_path_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(StoreError, match=r"cannot be written[\s\S]*file/scores\.zarr"):
         ap.save_scores(pooled(), tmp_path / "file" / "scores.zarr")
 
-    async def refuse(*arguments: Any) -> None:
+    def refuse(*arguments: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("zarr.storage.LocalStore.set", refuse)
-    with pytest.raises(StoreError, match=r"cannot be written[\s\S]*Permission denied"):
-        ap.save_scores(pooled(), tmp_path / "scores.zarr")
+    for i, method in enumerate(("set", "set_sync")):  # of chunks, and of the layout
+        with monkeypatch.context() as patch:
+            patch.setattr(f"zarr.storage.LocalStore.{method}", refuse)
+            with pytest.raises(StoreError, match=r"cannot be written[\s\S]*Permission denied"):
+                ap.save_scores(pooled(), tmp_path / f"scores-{i}.zarr")
 
 
 def test_bad_scores_are_refused_before_anything_is_written(place: Path) -> None:

@@ -25,6 +25,7 @@ from aucpr_dask.storage.stores import (
     Scores,
     chunk_shape,
     create_store,
+    explaining_writes,
     map_nodes,
     nodes_of,
     open_store,
@@ -304,17 +305,19 @@ class ScoreWriter:
         place = (*region[:-1], region[-1].start // dataset["score"].encoding["chunks"][-1])
         facts["n_missing"][place] = missing.sum(axis=-1)
         facts["digest"][place] = ranking_digests(_filled(dataset, region, arrays))
-        for name, values in arrays.items():
-            self._pending.array(path, name)[_slices(dataset, name, region)] = values
+        with explaining_writes(self._pending.url):
+            for name, values in arrays.items():
+                self._pending.array(path, name)[_slices(dataset, name, region)] = values
 
     def commit(self) -> None:
         """Write the facts about every ranking, and let the store open."""
-        for path, facts in self._facts.items():
-            # Weighted, so that the order of chunks counts; the digest of a single chunk is its own.
-            facts["digest"] *= 2 * np.arange(facts["digest"].shape[-1], dtype=np.uint64) + np.uint64(1)
-            for name, values in facts.items():
-                self._pending.array(path, name)[...] = values.sum(axis=-1)
-        self._pending.commit()
+        with explaining_writes(self._pending.url):
+            for path, facts in self._facts.items():
+                # Weighted, so that the order of chunks counts; the digest of a single chunk is its own.
+                facts["digest"] *= 2 * np.arange(facts["digest"].shape[-1], dtype=np.uint64) + np.uint64(1)
+                for name, values in facts.items():
+                    self._pending.array(path, name)[...] = values.sum(axis=-1)
+            self._pending.commit()
 
 
 def _n_item_chunks(dataset: xr.Dataset) -> int:
