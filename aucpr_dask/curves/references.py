@@ -11,7 +11,9 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.evaluation.rankings import negative_scale
-from aucpr_dask.schema.estimators import parse_estimator
+from aucpr_dask.schema.checks import fraction
+from aucpr_dask.schema.estimators import estimator_names, parse_estimator
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import ESTIMATOR, ITEM
 
 
@@ -67,7 +69,8 @@ def reference_levels(
     >>> [round(float(levels[name][0]), 4) for name in ("minimum", "random", "maximum")]
     [0.4167, 0.6806, 1.0]
     """
-    names = [estimator] if isinstance(estimator, str) else list(estimator)
+    names = list(estimator_names(estimator))
+    EvaluationOptions.of(prevalence=prevalence, unjudged=unjudged, positive_from=positive_from)
     label, positive_weight, negative_weight = (
         _labelled(array, dim) for array in (label, positive_weight, negative_weight)
     )
@@ -162,8 +165,7 @@ def unachievable_precision(recall: Any, prevalence: float) -> Any:
     >>> float(unachievable_precision(1.0, 0.2))
     0.2
     """
-    if not 0 < prevalence < 1:
-        raise InvalidInputError("prevalence must lie between 0 and 1", received=repr(prevalence))
+    prevalence = fraction(prevalence, "prevalence")
     return prevalence * recall / (1 - prevalence + prevalence * recall)
 
 

@@ -10,9 +10,10 @@ from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.checks import choose, fraction, recall_range, whole_number
+from aucpr_dask.schema.checks import choose, fraction, recall_range, share_of_positives, truth, whole_number
 from aucpr_dask.schema.estimators import TIES, EstimatorSpec, estimator_names, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
+from aucpr_dask.schema.labels import HIGHEST_GRADE
 from aucpr_dask.schema.variables import QUERY
 
 MISSING = ("raise", "drop", "last", "unretrieved")
@@ -25,6 +26,7 @@ INCOMPLETE = ("raise", "drop")
 ADJUSTMENTS = ("romano_wolf", "max_t", "holm", "benjamini_hochberg", "none")
 
 ALL_RECALLS = (0.0, 1.0)
+MOST_RESAMPLES = 2**31 - 1
 
 
 def option(
@@ -33,22 +35,23 @@ def option(
     *,
     allowed: tuple[str, ...] | None = None,
     least: int | None = None,
+    most: int | None = None,
     check: Callable[[Any, str], Any] | None = None,
 ) -> Any:
-    """Declare an option: its default, its meaning, and its values: `allowed`, from `least`, or what `check` returns."""
-    metadata = {"description": description, "allowed": allowed, "least": least, "check": check}
+    """Declare an option: its default, meaning and values: `allowed`, `least` to `most`, or what `check` returns."""
+    metadata = {"description": description, "allowed": allowed, "least": least, "most": most, "check": check}
     return field(default=default, metadata=metadata)
 
 
 def checked_value(one: Field[Any], value: Any) -> Any:
     """Return the value of an option, converted to its type; raise unless it is allowed."""
-    allowed, least, check = (one.metadata.get(name) for name in ("allowed", "least", "check"))
+    allowed, least, most, check = (one.metadata.get(name) for name in ("allowed", "least", "most", "check"))
     if value is None and one.default is None:
         return None
     if allowed is not None:
         return choose(allowed, value, one.name)
     if least is not None:
-        return whole_number(value, one.name, least)
+        return whole_number(value, one.name, least, most)
     return value if check is None else check(value, one.name)
 
 
@@ -68,16 +71,16 @@ class ResamplingOptions(Options):
 
     intervals: tuple[str, ...] = option(("logit",), "Intervals around each estimate.", check=interval_names)
     level: float = option(0.95, "Confidence level of the intervals.", check=fraction)
-    n_resamples: int = option(1000, "Resamples of bootstrap intervals.", least=2)
+    n_resamples: int = option(1000, "Resamples of bootstrap intervals.", least=2, most=MOST_RESAMPLES)
     seed: int = option(0, "Seed of resamples and folds.", least=0)
     unit: str = option("items", "What a resample draws: items, or whole clusters of items.", allowed=UNITS)
-    keep_replicates: bool = option(False, "Keep the estimate of every resample, which compare needs.")
+    keep_replicates: bool = option(False, "Keep the estimate of every resample, which compare needs.", check=truth)
     prevalence_design: str = option(
         "fixed",
         "Whether standard errors treat the numbers of positives and negatives as fixed.",
         allowed=PREVALENCE_DESIGNS,
     )
-    n_folds: int = option(10, "Folds of cross-validation intervals.", least=2)
+    n_folds: int = option(10, "Folds of cross-validation intervals.", least=2, most=MOST_RESAMPLES)
 
     @property
     def draws_counts(self) -> bool:
@@ -104,8 +107,10 @@ class EvaluationOptions(Options):
     missing: str = option("raise", "What a missing score means.", allowed=MISSING)
     ties: str = option("block", "How equal scores count.", allowed=TIES)
     unjudged: str = option("negative", "What an unjudged item counts as.", allowed=UNJUDGED)
-    positive_from: int | None = option(None, "Lowest grade that counts as positive, for graded labels.", least=1)
-    prevalence: float | None = option(None, "Reweight to this share of positives.", check=fraction)
+    positive_from: int | None = option(
+        None, "Lowest grade that counts as positive, for graded labels.", least=1, most=HIGHEST_GRADE
+    )
+    prevalence: float | None = option(None, "Reweight to this share of positives.", check=share_of_positives)
     recall_range: tuple[float, float] = option(
         ALL_RECALLS, "Take the area between two recalls only.", check=recall_range
     )
@@ -170,7 +175,10 @@ class SampleOptions(Options):
     method: str | None = option(None, "How intervals and p-values are found.")
     level: float = option(0.95, "Confidence level of the intervals.", check=fraction)
     n_resamples: int | None = option(
-        None, "Resamples; by default 10,000 of units, 1,000 of items, or as many as the result keeps.", least=2
+        None,
+        "Resamples; by default 10,000 of units, 1,000 of items, or as many as the result keeps.",
+        least=2,
+        most=MOST_RESAMPLES,
     )
     seed: int = option(0, "Seed of the resamples.", least=0)
 

@@ -1,0 +1,77 @@
+"""Values that no option allows: each ends in an error that says what is allowed, or in a right number."""
+
+import math
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from conftest import pooled
+
+import aucpr_dask as ap
+from aucpr_dask.cli import main
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.schema.checks import brief
+
+PARTS = ("\n  where: ", "\n  received: ", "\n  allowed: ", "\n  remedy: ")
+SCORE = [0.9, 0.8, 0.7, 0.6, 0.5]
+LABEL = [1, 0, 1, 0, 1]
+GRADED = pooled()
+
+# Every public function that reads grades.
+READERS: dict[str, Callable[[Any], Any]] = {
+    "estimate": lambda grade: ap.estimate(SCORE, LABEL, positive_from=grade),
+    "estimate xarray": lambda grade: ap.estimate(GRADED["score"], GRADED["label"], positive_from=grade),
+    "estimate Dask": lambda grade: ap.estimate(
+        GRADED["score"].chunk({"item": 9}), GRADED["label"], positive_from=grade
+    ),
+    "evaluate": lambda grade: ap.evaluate(GRADED, positive_from=grade),
+    "curve": lambda grade: ap.curve(SCORE, LABEL, positive_from=grade),
+    "confusion": lambda grade: ap.confusion(SCORE, LABEL, [0.5], positive_from=grade),
+    "curve_bands": lambda grade: ap.curve_bands(SCORE, LABEL, n_resamples=9, positive_from=grade),
+    "area_bounds": lambda grade: ap.area_bounds(SCORE, LABEL, positive_from=grade),
+    "covariance": lambda grade: ap.covariance(GRADED, positive_from=grade),
+    "reference_levels": lambda grade: ap.reference_levels(LABEL, positive_from=grade),
+    "compare": lambda grade: ap.compare(GRADED, n_resamples=9, positive_from=grade),
+    "accessor": lambda grade: GRADED.aucpr.evaluate(positive_from=grade),
+}
+NO_GRADES = [0, -1, 128, 200, 255, 256, 10**12, 10**20, 1.5, 2.0, math.nan, True, "1", [1], np.array([1, 2]), 1j, b"1"]
+
+
+def refused(call: Callable[[], Any]) -> str:
+    """Return the message of the error in which a call ends, which must have all parts; warnings are errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InvalidInputError) as caught:
+            call()
+    message = str(caught.value)
+    assert all(part in message for part in PARTS), message
+    return message
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_grades_are_whole_numbers_up_to_127(reader: str) -> None:
+    for grade in NO_GRADES:
+        message = refused(lambda grade=grade: READERS[reader](grade))
+        assert "positive_from must be a whole number from 1 to 127" in message
+        assert f"received: {brief(grade)}" in message
+
+
+def test_the_highest_grade() -> None:
+    graded = [127, 126, 0, 127, 1]
+    assert ap.estimate(SCORE, graded, positive_from=127) == ap.estimate(SCORE, [1, 0, 0, 1, 0])
+    assert ap.estimate(SCORE, graded, positive_from=np.int8(127)) == 0.75
+
+
+@pytest.mark.parametrize("command", ["evaluate", "plan", "info"])
+@pytest.mark.parametrize("grade", ["128", "0", "1.5", "nan", "yes"])
+def test_grades_on_the_command_line(command: str, grade: str, tmp_path: Path) -> None:
+    ap.save_scores(pooled(), tmp_path / "scores.zarr")
+    to = [] if command == "info" else [str(tmp_path / "result.zarr")]
+    done = CliRunner().invoke(main, [command, str(tmp_path / "scores.zarr"), *to, "--positive-from", grade])
+    assert done.exit_code == 2
+    assert "positive-from" in done.stderr
+    assert grade in done.stderr
