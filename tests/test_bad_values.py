@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
+import xarray as xr
 from click.testing import CliRunner
 from conftest import pooled
 
@@ -75,3 +77,47 @@ def test_grades_on_the_command_line(command: str, grade: str, tmp_path: Path) ->
     assert done.exit_code == 2
     assert "positive-from" in done.stderr
     assert grade in done.stderr
+
+
+NO_COUNTS: list[Any] = [
+    *(math.inf, -math.inf, math.nan, 3.5, -1, [], [[]], 3 + 0j, "abc", "3", b"3", True, [True], [None], [[3], [3, 4]]),
+    *(np.array([3.5]), np.array(["3"]), np.array([math.inf]), object(), 10**400),
+]
+COUNTED: dict[str, Callable[[Any], Any]] = {
+    "estimate": lambda count: ap.estimate(SCORE, LABEL, n_positive=count),
+    "estimate Dask": lambda count: ap.estimate(da.from_array(SCORE, 2), np.array(LABEL), n_positive=count).compute(),
+    "estimate xarray": lambda count: ap.estimate(GRADED["score"], GRADED["label"], n_positive=count),
+    "curve": lambda count: ap.curve(SCORE, LABEL, n_positive=count),
+    "confusion": lambda count: ap.confusion(SCORE, LABEL, [0.5], n_positive=count),
+    "curve_bands": lambda count: ap.curve_bands(SCORE, LABEL, n_resamples=9, n_positive=count),
+    "area_bounds": lambda count: ap.area_bounds(SCORE, LABEL, n_positive=count),
+}
+
+
+@pytest.mark.parametrize("function", COUNTED)
+def test_numbers_of_positives_are_whole(function: str) -> None:
+    for count in NO_COUNTS:
+        assert "n_positive" in refused(lambda count=count: COUNTED[function](count))
+    for kind in (int, float, np.uint8):
+        COUNTED[function](kind(60))
+
+
+@pytest.mark.parametrize("count", [math.inf, math.nan, 3.5, -1.0])
+def test_numbers_of_positives_in_dask_arrays(count: float) -> None:
+    lazy = da.from_array(np.array([3.0, count]), chunks=1)
+    both = np.array([SCORE, SCORE])
+    assert "n_positive" in refused(lambda: ap.estimate(da.from_array(both, (1, 5)), LABEL, n_positive=lazy).compute())
+    labelled = xr.DataArray(both, dims=("model", "item")).chunk({"model": 1}), xr.DataArray(LABEL, dims="item")
+    total = xr.DataArray(lazy, dims="model")
+    assert "n_positive" in refused(lambda: ap.estimate(*labelled, n_positive=total).compute())
+
+
+@pytest.mark.parametrize("bad", [math.inf, -1, [], "abc", 3 + 0j, [True, False], [[3], [3, 4]], None])
+def test_numbers_of_positives_of_intervals(bad: Any) -> None:
+    assert "n_positive" in refused(lambda: ap.interval([0.5, 0.6], bad))
+    assert ap.interval(0.5, 3.5).shape == (2,)  # a sum of weights
+
+
+@pytest.mark.parametrize("bad", [[True, False], [], 0.5, ["a"], [math.nan], [1, 1], [1j], [[1], [1, 2]], None])
+def test_thresholds_are_numbers(bad: Any) -> None:
+    assert "thresholds" in refused(lambda: ap.confusion(SCORE, LABEL, bad))

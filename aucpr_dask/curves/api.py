@@ -25,11 +25,11 @@ from aucpr_dask.curves.points import (
     curve_points,
 )
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.alignment import plain_inputs, score_inputs
+from aucpr_dask.evaluation.alignment import as_array, plain_inputs, score_inputs
 from aucpr_dask.evaluation.mapping import core_dims, map_rankings
 from aucpr_dask.evaluation.rankings import is_weighted
 from aucpr_dask.evaluation.request import Prepared, prepare
-from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.checks import brief, choose
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.validate import check_one_chunk, check_same_labels
@@ -246,7 +246,13 @@ def confusion(
     """
     places = _vector(thresholds, "thresholds")
     if np.isnan(places).any() or np.unique(places).size < places.size:
-        raise InvalidInputError("thresholds must be distinct and not NaN", received=repr(thresholds))
+        raise InvalidInputError(
+            "thresholds must be distinct and not NaN",
+            where="argument 'thresholds'",
+            received=brief(thresholds),
+            allowed="distinct numbers, in any order",
+            remedy="numpy.unique(thresholds) gives each once",
+        )
     given = {
         "score": score,
         "label": label,
@@ -439,12 +445,14 @@ def _described(variables: dict[str, xr.DataArray], attrs: dict[str, str]) -> xr.
 
 
 def _vector(values: Any, what: str) -> np.ndarray:
-    vector = np.asarray(values)
-    if vector.ndim != 1 or vector.size == 0 or vector.dtype.kind not in "fiub":
+    vector = np.asarray(as_array(values, what))
+    if vector.ndim != 1 or vector.size == 0 or vector.dtype.kind not in "fiu":
         raise InvalidInputError(
             f"{what} must be one or more numbers",
+            where=f"argument {what!r}",
             received=f"shape {vector.shape}, dtype {vector.dtype}",
-            allowed="a sequence or array of one axis",
+            allowed="a sequence or array of one axis, of integers or floats",
+            remedy=f"give the numbers themselves: {what}=[0.25, 0.5]",
         )
     return vector.astype(np.float64)
 
@@ -455,7 +463,9 @@ def checked_grid(values: Any, of: str) -> np.ndarray:
     if not (np.all((grid >= 0) & (grid <= 1)) and np.all(grid[1:] > grid[:-1])):
         raise InvalidInputError(
             f"grid must hold increasing values of {of} from 0 to 1",
+            where="argument 'grid'",
             received=np.array2string(grid, threshold=8),
+            allowed="0 <= grid[0] < grid[1] < ... <= 1",
             remedy="for example numpy.linspace(0, 1, 101)",
         )
     return grid

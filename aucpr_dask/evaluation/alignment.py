@@ -10,6 +10,8 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.schema.checks import brief
+from aucpr_dask.schema.labels import check_counts
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import GRADE, ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.validate import check_same_labels, check_unique
@@ -109,17 +111,25 @@ def clusters_of(dataset: xr.Dataset, path: str) -> xr.DataArray:
 def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]:
     """Return DataArrays with scores of a float type; raise unless all are labelled."""
     for name, array in inputs.items():
-        if not isinstance(array, xr.DataArray) and not (name == "n_positive" and np.ndim(array) == 0):
+        is_number = np.isscalar(array) or getattr(array, "ndim", None) == 0
+        if not isinstance(array, xr.DataArray) and not (name == "n_positive" and is_number):
             raise InvalidInputError(
                 f"{name!r} must be a DataArray, because 'score' is one",
+                where=f"argument {name!r}",
                 received=type(array).__name__,
+                allowed="a DataArray, whose labels are compared with those of 'score'",
                 remedy="give both labels, or pass score.values",
             )
     labelled = {name: xr.DataArray(array) for name, array in inputs.items()}
+    if "n_positive" in labelled:
+        total = labelled["n_positive"]
+        labelled["n_positive"] = total.copy(data=_counts(total.data))
     if dim not in labelled["score"].dims:
         raise InvalidInputError(
             f"'score' has no dimension {dim!r}",
+            where="argument 'score'",
             received=f"({', '.join(map(str, labelled['score'].dims))})",
+            allowed=f"a dimension {dim!r}",
             remedy="name the item dimension: dim=...",
         )
     for name, index in labelled["score"].indexes.items():
@@ -131,20 +141,67 @@ def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]
 
 def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
     """Return NumPy or Dask arrays with scores of a float type."""
-    arrays = {
-        name: value if isinstance(value, np.ndarray | da.Array) else np.asarray(value) for name, value in inputs.items()
-    }
+    arrays = {name: as_array(value, name) for name, value in inputs.items()}
+    if "n_positive" in arrays:
+        arrays["n_positive"] = _counts(arrays["n_positive"])
+        if arrays["n_positive"].size == 0 and 0 not in arrays["score"].shape[:-1]:
+            raise InvalidInputError(
+                "n_positive is empty",
+                where="argument 'n_positive'",
+                received=f"shape {arrays['n_positive'].shape}",
+                allowed="one number, or one for each ranking",
+                remedy="leave it out if all positives are items",
+            )
     _refuse_inexact(arrays["score"])
     arrays["score"] = arrays["score"].astype(_float_type(arrays["score"].dtype), copy=False)
     for name, array in arrays.items():
         if isinstance(array, np.ma.MaskedArray):
             raise InvalidInputError(
                 f"{name!r} is a masked array, whose mask would be lost",
+                where=f"argument {name!r}",
+                received=type(array).__name__,
+                allowed="an array without a mask",
                 remedy="fill masked scores with NaN and choose missing=, masked labels with -2 (padding)",
             )
         if name in ITEM_ROLES and array.ndim == 0:
-            raise InvalidInputError(f"{name!r} has no item axis", received="a scalar")
+            raise InvalidInputError(
+                f"{name!r} has no item axis",
+                where=f"argument {name!r}",
+                received="a scalar",
+                allowed="an array with one value for each item on its last axis",
+                remedy="give the values of all items",
+            )
     return arrays
+
+
+def as_array(value: Any, name: str) -> Any:
+    """Return a NumPy or Dask array."""
+    if isinstance(value, np.ndarray | da.Array):
+        return value
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"{name!r} is no array of numbers",
+            where=f"argument {name!r}",
+            received=brief(value),
+            allowed="a NumPy, Dask or xarray array, or a sequence of numbers",
+            remedy="give all its rows the same length",
+        ) from error
+
+
+def _counts(total: Any) -> Any:
+    """Return numbers of positives, checked: those of a Dask array when they are computed."""
+    if isinstance(total, da.Array):
+        checked_counts(total._meta)
+        return total.map_blocks(checked_counts, dtype=total.dtype, meta=total._meta)
+    return checked_counts(total)
+
+
+def checked_counts(total: Any) -> Any:
+    """Return a block of numbers of positives, unless some are not whole numbers from 0."""
+    check_counts(total, "n_positive")
+    return total
 
 
 def _refuse_inexact(score: Any) -> None:
@@ -155,6 +212,7 @@ def _refuse_inexact(score: Any) -> None:
             "integer scores beyond 2**53 may become equal in float64",
             where="'score'",
             received=f"scores from {score.min()} to {score.max()}",
+            allowed="integers from -2**53 to 2**53",
             remedy="pass their ranks, or subtract a constant first",
         )
 
@@ -166,5 +224,6 @@ def _float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
             where="'score'",
             received=f"dtype {dtype}",
             allowed="float32 or float64; integers are converted",
+            remedy="convert them to numbers, NaN where a score is missing",
         )
     return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)

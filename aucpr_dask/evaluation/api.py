@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation.alignment import as_array
 from aucpr_dask.evaluation.intervals import with_intervals
 from aucpr_dask.evaluation.mapping import map_plain, map_rankings
 from aucpr_dask.evaluation.rankings import evaluate_intervals, evaluate_rankings
@@ -207,7 +208,16 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
             evaluate_intervals, signature, *lazy, output_dtypes=dtype, output_sizes=sizes, **kwargs
         )
     else:
-        bounds = evaluate_intervals(*map(np.asarray, arrays), **kwargs)
+        arrays = as_array(estimate, "estimate"), as_array(n_positive, "n_positive")
+        if arrays[1].size == 0 < arrays[0].size:
+            raise InvalidInputError(
+                "n_positive is empty",
+                where="argument 'n_positive'",
+                received=f"shape {arrays[1].shape}",
+                allowed="one number, or one for each estimate",
+                remedy="give the number of positives behind each estimate",
+            )
+        bounds = evaluate_intervals(*arrays, **kwargs)
     return bounds[..., 0, :] if isinstance(method, str) else bounds
 
 

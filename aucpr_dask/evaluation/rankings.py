@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import MOST_SHOWN, InvalidInputError, MissingScoresError
 from aucpr_dask.schema.checks import refuse_outside
 from aucpr_dask.schema.estimators import parse_estimator
-from aucpr_dask.schema.labels import check_labels, check_weights
+from aucpr_dask.schema.labels import check_counts, check_labels, check_weights
 from aucpr_dask.schema.options import MISSING, EvaluationOptions
 from aucpr_dask.schema.variables import COLUMNS, FLAG_BITS, ITEM_ROLES
 
@@ -320,8 +320,16 @@ def evaluate_intervals(
     """Return the bounds of formula intervals, shape (..., methods, 2)."""
     from aucpr_dask.kernels.intervals.formulas import bounds
 
+    if estimate.dtype.kind not in "iuf":
+        raise InvalidInputError(
+            "estimates must be numbers",
+            where="argument 'estimate'",
+            received=f"dtype {estimate.dtype}",
+            allowed="areas from 0 to 1, or NaN",
+            remedy="give the estimates",
+        )
     refuse_outside("estimate", estimate, (estimate < 0) | (estimate > 1), "areas from 0 to 1, or NaN")
-    refuse_outside("n_positive", n_positive, n_positive < 0, "numbers from 0")
+    check_counts(n_positive, "n_positive", of_rankings=False)
     if not methods:
         shape = np.broadcast_shapes(estimate.shape, n_positive.shape)
         return np.empty((*shape, 0, 2))

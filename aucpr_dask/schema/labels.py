@@ -50,3 +50,22 @@ def check_weights(weight: NDArray[Any], where: str) -> None:
             received=f"{int(bad.sum())} others, first {weight[bad].flat[0]!r}",
             remedy="set the weight of an item to 0 to leave it out",
         )
+
+
+def check_counts(count: NDArray[Any], name: str, *, of_rankings: bool = True) -> None:
+    """Raise unless numbers of positives are finite and not negative; those of rankings, unless they are whole."""
+    allowed = "whole numbers from 0" if of_rankings else "finite numbers from 0; NaN where the area is unknown"
+    parts = {"where": f"argument {name!r}", "allowed": allowed, "remedy": "give the number of positives"}
+    if count.dtype.kind not in "iuf":
+        raise InvalidInputError(f"{name} must be numbers", received=f"dtype {count.dtype}", **parts)
+    if count.dtype.kind == "f":
+        bad = ~(np.isfinite(count) & (count == np.rint(count))) if of_rankings else np.isinf(count)
+    else:
+        bad = np.zeros(count.shape, np.bool_)
+    bad |= count < 0
+    if bad.any():
+        raise InvalidInputError(
+            f"{name} is outside its range",
+            received=f"{int(bad.sum())} values, first {float(count[bad].flat[0])!r}",
+            **parts,
+        )
