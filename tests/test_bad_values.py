@@ -121,3 +121,30 @@ def test_numbers_of_positives_of_intervals(bad: Any) -> None:
 @pytest.mark.parametrize("bad", [[True, False], [], 0.5, ["a"], [math.nan], [1, 1], [1j], [[1], [1, 2]], None])
 def test_thresholds_are_numbers(bad: Any) -> None:
     assert "thresholds" in refused(lambda: ap.confusion(SCORE, LABEL, bad))
+
+
+TIED = [0.5, 0.5, 0.5, 0.2, 0.1]
+
+
+@pytest.mark.parametrize("is_lazy", [False, True])
+@pytest.mark.parametrize(
+    "order",
+    [
+        *([0, 1, math.nan, 3, 4], list("abcde"), [0, 1, 2j, 3, 4], [0, 0, 0, 0, 0], [0, 1, 1, 2, 3], [None] * 5),
+        *([True] * 5, [math.inf, 0, 1, 2, 3]),
+    ],
+)
+def test_an_order_of_tied_items_is_one(order: list[Any], is_lazy: bool) -> None:
+    score, places = np.array(TIED), np.array(order)
+    given = (da.from_array(score, -1), da.from_array(places, -1)) if is_lazy else (score, places)
+    call = lambda: np.asarray(ap.estimate(given[0], LABEL, ties="trec_eval", tie_order=given[1]))  # noqa: E731
+    assert "tie_order" in refused(call)
+
+
+def test_an_order_of_tied_items_starts_again_in_each_tie_group() -> None:
+    received = ap.estimate([0.5, 0.5, 0.2, 0.2], [0, 1, 0, 1], ties="trec_eval", tie_order=[1, 0, 0, 1])
+    assert received == ap.estimate([3, 4, 2, 1], [0, 1, 0, 1])
+    with pytest.raises(InvalidInputError, match="tie_order"):
+        ap.estimate([math.nan] * 3, [0, 1, 0], missing="last", ties="trec_eval", tie_order=[0, 1, 1])
+    padded = [0.5, 0.5, math.nan, math.nan]
+    assert ap.estimate(padded, [0, 1, -2, -2], missing="last", ties="trec_eval", tie_order=[1, 0, -1, -1]) == 1

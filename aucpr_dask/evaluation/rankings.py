@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import MOST_SHOWN, InvalidInputError, MissingScoresError
 from aucpr_dask.schema.checks import refuse_outside
 from aucpr_dask.schema.estimators import parse_estimator
-from aucpr_dask.schema.labels import check_counts, check_labels, check_weights
+from aucpr_dask.schema.labels import check_counts, check_labels, check_tie_order, check_weights
 from aucpr_dask.schema.options import MISSING, EvaluationOptions
 from aucpr_dask.schema.variables import COLUMNS, FLAG_BITS, ITEM_ROLES
 
@@ -54,9 +54,12 @@ def evaluate_rankings(
         n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
         out = _evaluate_hard(score, label, label_row, n_given, reading, targets)
         if options.ties == "trec_eval":
+            check_tie_order(named["tie_order"])
             tie_order, tie_row = rows.distinct(named["tie_order"])
+            is_item, _ = memberships(label, options)
             for row in np.flatnonzero(_order_matters(out, targets, options.missing)):
-                strict = ranks(score[row], tie_order[tie_row[row]], options.missing)
+                order = tie_order[tie_row[row]]
+                strict = ranks(score[row], order, is_item[label_row[row]], options.missing)
                 again = _evaluate_hard(
                     strict[None], label, label_row[row : row + 1], n_given[row : row + 1], reading, targets
                 )
@@ -254,14 +257,32 @@ def _order_matters(out: NDArray[np.float64], targets: Targets, missing: str) -> 
     return matters
 
 
-def ranks(score: Array, tie_order: Array, missing: str) -> NDArray[np.float64]:
+def ranks(score: Array, tie_order: Array, is_item: NDArray[np.bool_], missing: str) -> NDArray[np.float64]:
     """Return distinct scores in the order of score, then of `tie_order`: the first item gets the highest."""
     order = np.lexsort((tie_order, -score))
+    _refuse_equal_places(score, tie_order, order[is_item[order]], missing)
     ranks = np.empty(score.size)
     ranks[order] = -np.arange(score.size, dtype=np.float64)
     if missing != "last":
         ranks[np.isnan(score)] = np.nan
     return ranks
+
+
+def _refuse_equal_places(score: Array, tie_order: Array, order: NDArray[np.intp], missing: str) -> None:
+    """Raise if two items, in `order`, have the same score and the same place among its items."""
+    scores, places = score[order], tie_order[order]
+    is_tied = scores[1:] == scores[:-1]
+    if missing == "last":
+        is_tied |= np.isnan(scores[1:]) & np.isnan(scores[:-1])
+    is_equal = is_tied & (places[1:] == places[:-1])
+    if is_equal.any():
+        raise InvalidInputError(
+            "tie_order does not order tied items",
+            where="argument 'tie_order'",
+            received=f"{int(is_equal.sum()) + 1} tied items with equal numbers, first {places[1:][is_equal][0]}",
+            allowed="a different number for each item of a ranking that shares its score with others",
+            remedy="number the items of each ranking: 0, 1, 2, ...",
+        )
 
 
 def check_rows(facts: dict[str, NDArray[np.float64]], rows: Rows, options: EvaluationOptions) -> None:

@@ -128,7 +128,8 @@ def checked_items(named: dict[str, Array], options: EvaluationOptions) -> tuple[
     check_rows({"n_missing": np.array(n_missing, np.float64), "n_unseen": unseen}, rows, options)
     if options.ties == "trec_eval":
         tie_order, tie_row = rows.distinct(named["tie_order"])
-        score = np.stack([ranks(row, tie_order[tie_row[i]], options.missing) for i, row in enumerate(score)])
+        ordered = enumerate(zip(tie_row, class_row, strict=True))
+        score = np.stack([ranks(score[i], tie_order[t], is_item[c], options.missing) for i, (t, c) in ordered])
     return rows, Items(score, positive, negative, class_row, cluster, unseen)
 
 

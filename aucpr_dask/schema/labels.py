@@ -69,3 +69,12 @@ def check_counts(count: NDArray[Any], name: str, *, of_rankings: bool = True) ->
             received=f"{int(bad.sum())} values, first {float(count[bad].flat[0])!r}",
             **parts,
         )
+
+
+def check_tie_order(order: NDArray[Any]) -> None:
+    """Raise unless an order of tied items holds numbers, none of them NaN."""
+    parts = {"where": "argument 'tie_order'", "allowed": "integers; the smallest comes first", "remedy": "number items"}
+    if order.dtype.kind not in "iuf":
+        raise InvalidInputError("tie_order must be numbers", received=f"dtype {order.dtype}", **parts)
+    if order.dtype.kind == "f" and not np.isfinite(order).all():
+        raise InvalidInputError("tie_order holds NaN or infinity", received=f"dtype {order.dtype}", **parts)
