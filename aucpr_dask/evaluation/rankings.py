@@ -28,6 +28,7 @@ Array = NDArray[Any]
 FEW_POSITIVES = 20
 HEAVY_TIES = 0.1
 INVERTED_BY = 3.0
+LARGEST_WEIGHT = 2.0**100  # above this, or below its inverse, weights are divided by a power of 2
 
 
 def evaluate_rankings(
@@ -47,8 +48,9 @@ def evaluate_rankings(
     score = rows.full(named["score"])
     if "label" in named:
         check_labels(named["label"], options.positive_from, "label")
+    unit = np.ones(1)
     if is_weighted(named):
-        out = _evaluate_weighted(rows, named, options, reading, targets)
+        out, unit = _evaluate_weighted(rows, named, options, reading, targets)
     else:
         label, label_row = rows.distinct(named["label"].astype(np.int8, copy=False))
         n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
@@ -56,15 +58,18 @@ def evaluate_rankings(
         if options.ties == "trec_eval":
             check_tie_order(named["tie_order"])
             tie_order, tie_row = rows.distinct(named["tie_order"])
-            is_item, _ = memberships(label, options)
+            classes = np.add(*memberships(label, options), dtype=np.int8)  # 0 left out, 1 negative, 2 positive
             for row in np.flatnonzero(_order_matters(out, targets, options.missing)):
                 order = tie_order[tie_row[row]]
-                strict = ranks(score[row], order, is_item[label_row[row]], options.missing)
+                strict = ranks(score[row], order, classes[label_row[row]], options.missing)
                 again = _evaluate_hard(
                     strict[None], label, label_row[row : row + 1], n_given[row : row + 1], reading, targets
                 )
                 out[row, : codes.size] = again[0, : codes.size]
-    return finished(out, codes.size, rows, options)
+    columns = finished(out, codes.size, rows, options)
+    if (unit != 1).any():  # sums of weights
+        columns[..., codes.size : codes.size + 2] *= unit.reshape(*rows.lead, 1)
+    return columns
 
 
 def finished(out: NDArray[np.float64], n_codes: int, rows: Rows, options: EvaluationOptions) -> NDArray[np.float64]:
@@ -134,8 +139,8 @@ def _evaluate_hard(
 
 def _evaluate_weighted(
     rows: Rows, named: dict[str, Array], options: EvaluationOptions, reading: Options, targets: Targets
-) -> NDArray[np.float64]:
-    """Evaluate items with weights; a soft label belongs to both classes."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Evaluate items with weights, and return the unit of each ranking's weights; a soft label is in both classes."""
     from aucpr_dask import kernels
 
     check_all_weights(named)
@@ -146,17 +151,34 @@ def _evaluate_weighted(
             received=f"{n_items} items",
             allowed=f"up to {kernels.MOST_WEIGHTED}",
         )
-    if "label" in named:
+    score = rows.full(named["score"])
+    if "label" in named and _are_safe(named["weight"]):
         is_item, is_positive = memberships(named["label"], options)
         classes = is_item.astype(np.int8) + is_positive  # 0 left out, 1 negative, 2 positive
-        positive = negative = named["weight"]
+        positive, weight_row = rows.distinct(named["weight"].astype(np.float64, copy=False))
+        negative, unit = positive, np.ones(len(positive))
     else:
         classes = np.full(n_items, 3, np.int8)
-        positive, negative = np.broadcast_arrays(named["positive_weight"], named["negative_weight"])
-    positive, weight_row = rows.distinct(positive.astype(np.float64, copy=False))
-    negative, _ = rows.distinct(negative.astype(np.float64, copy=False))
-    items = rows.full(named["score"]), *rows.distinct(classes), positive, negative, weight_row
-    return kernels.evaluate_weighted_rows(*items, reading, targets)
+        positive, negative, weight_row, unit = class_weights(rows, named, options)
+    classes, class_row = rows.distinct(classes)
+    if any(parse_estimator(name)[0].name == "binormal" for name in options.estimators):
+        for row, (c, w) in enumerate(zip(class_row, weight_row, strict=True)):
+            for which, weights in ((2, positive), (1, negative)):
+                _refuse_too_light(weights[w][(classes[c] & which > 0) & ~np.isnan(score[row])] * unit[w])
+    out = kernels.evaluate_weighted_rows(score, classes, class_row, positive, negative, weight_row, reading, targets)
+    return out, unit[weight_row]
+
+
+def _refuse_too_light(weight: NDArray[np.float64]) -> None:
+    """Raise if several items of a class weigh so little that the deviation of their scores is unknown."""
+    if np.count_nonzero(weight) > 1 and not weight.sum() > 1:
+        raise InvalidInputError(
+            "binormal divides by the sum of the weights of a class minus 1, as if each counted items",
+            where="estimator 'binormal'",
+            received=f"{np.count_nonzero(weight)} items of one class whose weights add up to {weight.sum():.6g}",
+            allowed="classes whose weights add up to more than 1",
+            remedy="scale the weights so that they add up to the number of items, or leave out binormal",
+        )
 
 
 def memberships(label: Array, options: EvaluationOptions) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -221,8 +243,11 @@ class Rows:
 
 def class_weights(
     rows: Rows, named: dict[str, Array], options: EvaluationOptions
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Return the weights of each item as a positive and as a negative (0 and 1 without weights), by distinct row."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return the weights of each item as a positive and as a negative (0 and 1 without weights), by distinct row.
+
+    Also return, for each ranking, its row; and for each row, the unit that its weights are multiples of.
+    """
     check_all_weights(named)
     if "label" in named:
         weight = named.get("weight", np.ones(1)).astype(np.float64, copy=False)
@@ -234,7 +259,28 @@ def class_weights(
         )
     positive, weight_row = rows.distinct(positive)
     negative, _ = rows.distinct(negative)
-    return positive, negative, weight_row
+    positive, negative, unit = _in_safe_units(positive, negative)
+    return positive, negative, weight_row, unit
+
+
+def _are_safe(weight: Array) -> bool:
+    """Whether no product of a few weights under- or overflows."""
+    largest = weight.max(axis=-1, initial=0.0)
+    return bool(np.all((largest == 0) | ((largest >= 1 / LARGEST_WEIGHT) & (largest <= LARGEST_WEIGHT))))
+
+
+def _in_safe_units(
+    positive: NDArray[np.float64], negative: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return class weights and, for each row, their unit: 1, or the power of 2 that brings the largest into range."""
+    largest = np.maximum(positive.max(axis=-1, initial=0.0), negative.max(axis=-1, initial=0.0))
+    exponent = np.frexp(largest)[1] - 1
+    limit = int(np.log2(LARGEST_WEIGHT))
+    shift = np.where(largest > 0, exponent - np.clip(exponent, -limit, limit), 0)
+    if not shift.any():
+        return positive, negative, np.ones(len(positive))
+    # A division by a power of 2 is exact.
+    return np.ldexp(positive, -shift[:, None]), np.ldexp(negative, -shift[:, None]), np.ldexp(1.0, shift)
 
 
 def check_all_weights(named: dict[str, Array]) -> None:
@@ -257,10 +303,10 @@ def _order_matters(out: NDArray[np.float64], targets: Targets, missing: str) -> 
     return matters
 
 
-def ranks(score: Array, tie_order: Array, is_item: NDArray[np.bool_], missing: str) -> NDArray[np.float64]:
+def ranks(score: Array, tie_order: Array, classes: NDArray[np.int8], missing: str) -> NDArray[np.float64]:
     """Return distinct scores in the order of score, then of `tie_order`: the first item gets the highest."""
     order = np.lexsort((tie_order, -score))
-    _refuse_equal_places(score, tie_order, order[is_item[order]], missing)
+    _refuse_equal_places(score, tie_order, classes, order[classes[order] > 0], missing)
     ranks = np.empty(score.size)
     ranks[order] = -np.arange(score.size, dtype=np.float64)
     if missing != "last":
@@ -268,19 +314,21 @@ def ranks(score: Array, tie_order: Array, is_item: NDArray[np.bool_], missing: s
     return ranks
 
 
-def _refuse_equal_places(score: Array, tie_order: Array, order: NDArray[np.intp], missing: str) -> None:
-    """Raise if two items, in `order`, have the same score and the same place among its items."""
+def _refuse_equal_places(
+    score: Array, tie_order: Array, classes: NDArray[np.int8], order: NDArray[np.intp], missing: str
+) -> None:
+    """Raise if a positive and a negative, in `order`, have the same score and the same place."""
     scores, places = score[order], tie_order[order]
     is_tied = scores[1:] == scores[:-1]
     if missing == "last":
         is_tied |= np.isnan(scores[1:]) & np.isnan(scores[:-1])
-    is_equal = is_tied & (places[1:] == places[:-1])
+    is_equal = is_tied & (places[1:] == places[:-1]) & (classes[order][1:] != classes[order][:-1])
     if is_equal.any():
         raise InvalidInputError(
             "tie_order does not order tied items",
             where="argument 'tie_order'",
-            received=f"{int(is_equal.sum()) + 1} tied items with equal numbers, first {places[1:][is_equal][0]}",
-            allowed="a different number for each item of a ranking that shares its score with others",
+            received=f"the number {places[1:][is_equal][0]} for a positive and a negative of the same score",
+            allowed="different numbers for the items of a ranking that share a score",
             remedy="number the items of each ranking: 0, 1, 2, ...",
         )
 

@@ -65,7 +65,7 @@ def choose(allowed: tuple[str, ...], value: object, option: str) -> str:
 
 def fraction(value: Any, option: str) -> float:
     """Return a number between 0 and 1, both excluded."""
-    if isinstance(value, REAL) and 0 < (number := float(value)) < 1:
+    if isinstance(value, REAL) and 0 < value < 1 and 0 < (number := float(value)) < 1:
         return number
     remedy = "give one number, such as 0.95; 95 percent is 0.95"
     raise _refused(f"{option} must lie between 0 and 1", option, value, "one number above 0 and below 1", remedy)
@@ -100,7 +100,7 @@ def recall_range(value: Any, option: str = "recall_range") -> tuple[float, float
     """Return two increasing recalls."""
     try:
         low, high = (float(recall) if isinstance(recall, REAL) else np.nan for recall in value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         low, high = 1.0, 0.0
     if 0 <= low < high <= 1:
         return low, high

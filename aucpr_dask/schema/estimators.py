@@ -124,7 +124,8 @@ ESTIMATORS = {
             "binormal",
             "int pi t / (pi t + (1-pi) Phi((mu_- - mu_+)/sd_- + sd_+/sd_- Phi^-1(t))) dt",
             ("block",),
-            "Smooth and precise if both classes are normal, wrong if they are not; NaN without spread.",
+            "Smooth and precise if both classes are normal, wrong if they are not; NaN without spread. Weights count "
+            "items (sd divides by their sum minus 1), so unlike all others it depends on their scale.",
             BOYD,
         ),
         EstimatorSpec(
