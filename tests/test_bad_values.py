@@ -18,6 +18,7 @@ from aucpr_dask.cli import main
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.scores.importing.tables import import_table
 
 PARTS = ("\n  where: ", "\n  received: ", "\n  allowed: ", "\n  remedy: ")
 SCORE = [0.9, 0.8, 0.7, 0.6, 0.5]
@@ -238,3 +239,47 @@ def test_binormal_counts_items_by_their_weights() -> None:
     soft = np.full(6, 1 / 6)
     refused(lambda: ap.estimate(score, None, "binormal", positive_weight=soft, negative_weight=1 - soft))
     assert math.isnan(ap.estimate([2.0, 1, 0], [1, 0, 0], "binormal", weight=[0.5, 2, 2]))  # no spread
+
+
+# Scores that float64 cannot tell apart
+
+CLOSE = np.array([2**53, 2**53 + 1, 3])
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, np.longdouble])
+@pytest.mark.parametrize("read", [ap.estimate, ap.curve, ap.area_bounds], ids=lambda function: function.__name__)
+def test_scores_that_would_tie(read: Callable[..., Any], kind: type) -> None:
+    if kind is np.longdouble and np.finfo(kind).nmant < 63:
+        pytest.skip("long double has no more digits than double here")
+    label, score = np.array([0, 1, 1]), CLOSE.astype(kind)
+    labelled = xr.DataArray(score, dims="item"), xr.DataArray(label, dims="item")
+    grid = {"grid": [0.5]} if read is ap.curve else {}
+    calls: list[Callable[[], Any]] = [
+        lambda: read(score, label),
+        lambda: read(*labelled),
+        lambda: np.asarray(read(da.from_array(score, 3), da.from_array(label, 3), **grid)),
+        lambda: np.asarray(read(labelled[0].chunk(), labelled[1], **grid)),
+        *([] if grid else [lambda: np.asarray(read(da.from_array(score, 1), da.from_array(label, 1)))]),
+    ]
+    for call in calls:
+        message = refused(call)
+        assert "variable 'score'" in message
+        assert str(np.dtype(kind)) in message
+    fine = np.array([2**53, 2**53 - 1, 3]).astype(kind)
+    expected = np.asarray(read([3.0, 2.0, 1.0], label, **grid))
+    np.testing.assert_array_equal(read(da.from_array(fine, 3), da.from_array(label, 3), **grid), expected)
+
+
+def test_data_sets_hold_floats_of_up_to_64_bits() -> None:
+    wide = pooled().assign(score=pooled()["score"].astype(np.longdouble))
+    if wide["score"].dtype.itemsize > 8:
+        assert "variable 'score'" in refused(lambda: ap.evaluate(wide))
+
+
+@pytest.mark.parametrize("cell", ["9007199254740993", "-9007199254740993", "+18446744073709551617"])
+def test_integers_of_a_table_are_not_rounded(cell: str, tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text(f"y,a,b\n1,9007199254740992,1e300\n0,{cell},9007199254740994\n")
+    message = refused(lambda: import_table(tmp_path / "s.csv", tmp_path / "s.zarr", label="y"))
+    assert "line 3, column 'a'" in message
+    assert f"received: {cell}" in message
+    import_table(tmp_path / "s.csv", tmp_path / "s.zarr", label="y", models="b")

@@ -11,12 +11,11 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.checks import brief
-from aucpr_dask.schema.labels import check_counts
+from aucpr_dask.schema.labels import EXACT_INTEGERS, check_counts
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import GRADE, ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.validate import check_same_labels, check_unique
 
-EXACT_INTEGERS = 2**53
 Labelled = TypeVar("Labelled", xr.DataArray, xr.Variable)
 
 
@@ -134,8 +133,8 @@ def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]
         )
     for name, index in labelled["score"].indexes.items():
         check_unique(index, str(name), "variable 'score'")
-    _refuse_inexact(labelled["score"].data)
-    labelled["score"] = labelled["score"].astype(_float_type(labelled["score"].dtype), copy=False)
+    score = labelled["score"]
+    labelled["score"] = score.copy(data=_float_scores(score.data))
     return labelled
 
 
@@ -152,8 +151,7 @@ def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
                 allowed="one number, or one for each ranking",
                 remedy="leave it out if all positives are items",
             )
-    _refuse_inexact(arrays["score"])
-    arrays["score"] = arrays["score"].astype(_float_type(arrays["score"].dtype), copy=False)
+    arrays["score"] = _float_scores(arrays["score"])
     for name, array in arrays.items():
         if isinstance(array, np.ma.MaskedArray):
             raise InvalidInputError(
@@ -204,17 +202,35 @@ def checked_counts(total: Any) -> Any:
     return total
 
 
-def _refuse_inexact(score: Any) -> None:
-    """Raise if integer scores would tie when converted to float64."""
-    wide = isinstance(score, np.ndarray) and score.dtype.kind in "iu" and score.dtype.itemsize == 8 and score.size > 0
-    if wide and max(abs(int(score.min())), abs(int(score.max()))) > EXACT_INTEGERS:
+def _float_scores(score: Any) -> Any:
+    """Return scores of a float type, none of them rounded; those of a Dask array are checked as they are computed."""
+    dtype = _float_type(score.dtype)
+    is_wide = (score.dtype.itemsize > 4 and score.dtype.kind in "iu") or score.dtype.itemsize > 8
+    if not is_wide:
+        return score.astype(dtype, copy=False)
+    if isinstance(score, da.Array):
+        return score.map_blocks(exact_scores, dtype=dtype, meta=score._meta.astype(dtype))
+    return exact_scores(score)
+
+
+def exact_scores(score: np.ndarray) -> np.ndarray:
+    """Return a block of scores as float64; raise if some of them would tie that differ."""
+    if score.dtype.kind in "iu":
+        is_rounded = score.size > 0 and max(abs(int(score.min())), abs(int(score.max()))) > EXACT_INTEGERS
+        what, allowed = "integer scores beyond 2**53", "integers from -2**53 to 2**53"
+    else:
+        with np.errstate(all="ignore"):
+            is_rounded = bool(np.any((score.astype(np.float64) != score) & ~np.isnan(score)))
+        what, allowed = "scores with more digits than float64 has", "float32 or float64"
+    if is_rounded:
         raise InvalidInputError(
-            "integer scores beyond 2**53 may become equal in float64",
-            where="'score'",
-            received=f"scores from {score.min()} to {score.max()}",
-            allowed="integers from -2**53 to 2**53",
+            f"{what} may become equal in float64",
+            where="variable 'score'",
+            received=f"dtype {score.dtype}, scores from {score.min()} to {score.max()}",
+            allowed=allowed,
             remedy="pass their ranks, or subtract a constant first",
         )
+    return score.astype(np.float64)
 
 
 def _float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -1,4 +1,4 @@
-"""Which values labels and weights may take."""
+"""Which values labels, weights and numbers of items may take."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.schema.variables import PADDING
 
 HIGHEST_GRADE = 127
+EXACT_INTEGERS = 2**53  # up to here, float64 holds every integer
 
 
 def check_labels(label: NDArray[Any], positive_from: int | None, where: str) -> None:

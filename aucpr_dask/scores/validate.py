@@ -64,12 +64,12 @@ def _validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None)
 
 def _validate_variable(variable: xr.DataArray, spec: VariableSpec, path: str) -> None:
     where = _where(path, spec.name)
-    if variable.dtype.kind not in spec.kinds:
+    if variable.dtype.kind not in spec.kinds or (variable.dtype.kind == "f" and variable.dtype.itemsize > 8):
         raise InvalidInputError(
             f"{spec.name!r} has an unsupported type",
             where=where,
             received=f"dtype {variable.dtype}",
-            allowed=f"NumPy kinds {', '.join(spec.kinds)} ({spec.description})",
+            allowed=f"NumPy kinds {', '.join(spec.kinds)}, floats of up to 64 bits ({spec.description})",
             remedy=f"convert it, for example dataset[{spec.name!r}].astype(...)",
         )
     if tuple(variable.dims) not in spec.dims:
