@@ -8,6 +8,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from click.testing import CliRunner
@@ -15,7 +16,7 @@ from conftest import pooled
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import AlignmentError, InvalidInputError
 from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.scores.importing.tables import import_table
@@ -283,3 +284,38 @@ def test_integers_of_a_table_are_not_rounded(cell: str, tmp_path: Path) -> None:
     assert "line 3, column 'a'" in message
     assert f"received: {cell}" in message
     import_table(tmp_path / "s.csv", tmp_path / "s.zarr", label="y", models="b")
+
+
+# Labelled beside unlabelled
+
+
+@pytest.mark.parametrize("role", ["label", "weight", "positive_weight", "tie_order", "n_positive"])
+def test_labelled_arrays_beside_unlabelled_ones(role: str) -> None:
+    labels = [f"d{i}" for i in range(5)]
+    for labelled in (xr.DataArray(LABEL, {"item": labels}, "item"), pd.Series(LABEL, labels), pd.Series(LABEL)[::-1]):
+        if role == "n_positive" and isinstance(labelled, pd.Series):
+            continue
+        for score in (SCORE, np.array(SCORE), da.from_array(SCORE, -1), pd.Series(SCORE, labels[::-1])):
+            given = {"label": LABEL, role: labelled}
+            message = refused(lambda given=given, score=score: ap.estimate(score, **given))
+            assert "argument" in message or role == "positive_weight"
+            if role in ("label", "n_positive"):
+                refused(lambda given=given, score=score: ap.curve(score, **given))
+                refused(lambda given=given, score=score: ap.area_bounds(score, **given))
+
+
+def test_pandas_objects_of_one_index() -> None:
+    frame = pd.DataFrame({"score": SCORE, "label": LABEL, "weight": 1.0}, index=list("edcba"))
+    expected = ap.estimate(SCORE, LABEL)
+    assert ap.estimate(frame["score"], frame["label"], weight=frame["weight"]) == expected
+    assert ap.estimate(np.array(SCORE), pd.Series(LABEL)) == expected
+    assert ap.estimate(frame[["score"]].T, frame["label"])[0] == expected
+    with pytest.raises(AlignmentError, match="'label' labelled 'e', 'd'"):
+        ap.estimate(SCORE, frame["label"])
+
+
+def test_intervals_of_labelled_estimates() -> None:
+    estimate = xr.DataArray([0.5, 0.6], {"model": ["a", "b"]}, "model")
+    refused(lambda: ap.interval(estimate, np.array([3, 4])))
+    refused(lambda: ap.interval([0.5, 0.6], estimate * 10))
+    assert ap.interval(estimate, 3).dims == ap.interval(estimate, np.array(3)).dims == ("model", "ci_bound")

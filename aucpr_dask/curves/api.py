@@ -431,7 +431,11 @@ def _name_axes(arrays: dict[str, Any], dim: str) -> dict[str, xr.DataArray]:
         dims = (*leading, dim) if name in ITEM_ROLES else leading
         if array.ndim > len(dims):
             raise InvalidInputError(
-                f"{name!r} has more axes than 'score'", received=f"{array.shape} and {arrays['score'].shape}"
+                f"{name!r} has more axes than 'score'",
+                where=f"argument {name!r}",
+                received=f"{array.shape} and {arrays['score'].shape}",
+                allowed="as many axes as 'score', or fewer",
+                remedy="give each ranking its own scores: numpy.broadcast_to",
             )
         named[name] = xr.DataArray(array, dims=dims[len(dims) - array.ndim :])
     return named

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import AlignmentError, InvalidInputError, few
 from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.labels import EXACT_INTEGERS, check_counts
 from aucpr_dask.schema.options import EvaluationOptions
@@ -63,7 +63,24 @@ def _tie_order_of(score: xr.DataArray, dim: str) -> xr.DataArray:
 
 def without_tie_order(received: str, remedy: str) -> InvalidInputError:
     """Return the error for an unknown order of tied items."""
-    return InvalidInputError("ties='trec_eval' needs to know the order of tied items", received=received, remedy=remedy)
+    return InvalidInputError(
+        "ties='trec_eval' needs to know the order of tied items",
+        where="option 'ties'",
+        received=received,
+        allowed="a variable 'tie_order', or names of items",
+        remedy=remedy,
+    )
+
+
+def without_scores() -> InvalidInputError:
+    """Return the error for scores that are None."""
+    return InvalidInputError(
+        "there are no scores",
+        where="argument 'score'",
+        received="None",
+        allowed="an array of numbers, items on its last axis",
+        remedy="give the scores first, then the labels",
+    )
 
 
 def where_of(path: str) -> str | None:
@@ -140,6 +157,9 @@ def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]
 
 def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
     """Return NumPy or Dask arrays with scores of a float type."""
+    if "score" not in inputs:
+        raise without_scores()
+    _refuse_mixed_labels(inputs)
     arrays = {name: as_array(value, name) for name, value in inputs.items()}
     if "n_positive" in arrays:
         arrays["n_positive"] = _counts(arrays["n_positive"])
@@ -170,6 +190,40 @@ def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
                 remedy="give the values of all items",
             )
     return arrays
+
+
+def _refuse_mixed_labels(inputs: dict[str, Any]) -> None:
+    """Raise if some arrays carry labels that others lack, or other ones: nothing is matched by position then."""
+    for name, value in inputs.items():
+        if isinstance(value, xr.DataArray):
+            raise InvalidInputError(
+                f"{name!r} is a DataArray, and 'score' is not",
+                where=f"argument {name!r}",
+                received=f"DataArray, beside {type(inputs['score']).__name__} scores",
+                allowed="DataArrays, whose labels are compared; or arrays without labels",
+                remedy=f"give scores as a DataArray too, or pass {name}.values to match by position",
+            )
+    labels = {name: _labels_of(value) for name, value in inputs.items() if name in ITEM_ROLES}
+    for name, own in labels.items():
+        score = labels["score"]
+        if not (own is score or (own is not None and score is not None and own.equals(score))):
+            raise AlignmentError(
+                f"'score' and {name!r} do not carry the same labels of items",
+                where=f"argument {name!r}",
+                received=f"{name!r} labelled {_few_of(own)}, 'score' labelled {_few_of(score)}",
+                allowed="pandas objects with the same index, or arrays without labels",
+                remedy="align the two first (reindex), or pass .to_numpy() of both to match by position",
+            )
+
+
+def _labels_of(value: Any) -> pd.Index | None:
+    """Return the labels of the items of a pandas object; None if they are only positions."""
+    index = value.index if isinstance(value, pd.Series) else value.columns if isinstance(value, pd.DataFrame) else None
+    return None if index is None or index.equals(pd.RangeIndex(len(index))) else index
+
+
+def _few_of(index: pd.Index | None) -> str:
+    return "by position" if index is None else few(map(repr, index.tolist()))
 
 
 def as_array(value: Any, name: str) -> Any:

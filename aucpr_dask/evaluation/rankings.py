@@ -195,7 +195,10 @@ class Rows:
         if len(set(sizes.values())) > 1:
             raise InvalidInputError(
                 "arrays differ in the number of items",
+                where="the last axis",
                 received=", ".join(f"{name} {size}" for name, size in sizes.items()),
+                allowed="arrays with the same number of items",
+                remedy="give one value of each array for each item",
             )
         shapes = {name: array.shape[:-1] if name in ITEM_ROLES else array.shape for name, array in named.items()}
         try:
@@ -203,7 +206,10 @@ class Rows:
         except ValueError:
             raise InvalidInputError(
                 "the leading dimensions of the arrays do not broadcast",
+                where="all axes but that of the items",
                 received=", ".join(f"{name} {array.shape}" for name, array in named.items()),
+                allowed="shapes that broadcast, as in NumPy",
+                remedy="insert axes of length 1 where an array is the same for all",
             ) from None
         self.names = {name: named[name] for name in ("model", "query") if name in named}
 
@@ -346,6 +352,7 @@ def check_rows(facts: dict[str, NDArray[np.float64]], rows: Rows, options: Evalu
             "n_positive is less than the number of items labelled positive",
             where="variable 'n_positive'",
             received=f"too few by: {rows.describe(unseen < 0, -unseen)}",
+            allowed="all positives of a ranking, or more",
             remedy="n_positive counts all positives of a query, including those among the items",
         )
 

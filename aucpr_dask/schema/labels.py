@@ -23,7 +23,11 @@ def check_labels(label: NDArray[Any], positive_from: int | None, where: str) -> 
         return
     if label.dtype.kind not in "iuf":
         raise InvalidInputError(
-            "labels are not numbers", where=where, received=f"dtype {label.dtype}", allowed="integers or bool"
+            "labels are not numbers",
+            where=where,
+            received=f"dtype {label.dtype}",
+            allowed="integers or bool",
+            remedy="convert them: 1 for positive, 0 for negative items",
         )
     bad = label[~((label >= PADDING) & (label <= highest) & (label == np.rint(label)))]
     if bad.size:
@@ -35,20 +39,27 @@ def check_labels(label: NDArray[Any], positive_from: int | None, where: str) -> 
             allowed=f"1 positive, 0 negative, -1 unjudged, -2 padding; whole numbers up to {highest}",
             remedy="pass positive_from=GRADE (--positive-from) if these are graded labels"
             if positive_from is None and bool(np.all(values > 1))
-            else None,
+            else "correct the labels",
         )
 
 
 def check_weights(weight: NDArray[Any], where: str) -> None:
     """Raise if a weight is negative, NaN or infinite."""
     if weight.dtype.kind not in "fiub":
-        raise InvalidInputError("weights must be numbers", where=where, received=f"dtype {weight.dtype}")
+        raise InvalidInputError(
+            "weights must be numbers",
+            where=where,
+            received=f"dtype {weight.dtype}",
+            allowed="integers or floats, not negative",
+            remedy="convert them",
+        )
     bad = ~(np.isfinite(weight) & (weight >= 0))
     if bad.any():
         raise InvalidInputError(
             "weights must be finite and not negative",
             where=where,
             received=f"{int(bad.sum())} others, first {weight[bad].flat[0]!r}",
+            allowed="finite numbers from 0",
             remedy="set the weight of an item to 0 to leave it out",
         )
 

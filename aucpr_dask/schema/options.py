@@ -140,7 +140,14 @@ class EvaluationOptions(Options):
             choose(spec.ties, options.ties, f"ties for {spec.name!r}")
         clash = options._clash(specs)
         if clash is not None:
-            raise InvalidInputError(clash, received=f"ties={options.ties!r}, prevalence={options.prevalence!r}")
+            raise InvalidInputError(
+                clash,
+                where="options 'estimators', 'ties', 'prevalence' and 'recall_range' together",
+                received=f"ties={options.ties!r}, prevalence={options.prevalence!r}, "
+                f"recall_range={options.recall_range!r}",
+                allowed="ties='block'; estimators of a partial area with recall_range",
+                remedy="leave out one of these options",
+            )
         return options
 
     def _clash(self, specs: list[EstimatorSpec]) -> str | None:
