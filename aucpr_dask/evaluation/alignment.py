@@ -246,7 +246,7 @@ def _counts(total: Any) -> Any:
     """Return numbers of positives, checked: those of a Dask array when they are computed."""
     if isinstance(total, da.Array):
         checked_counts(total._meta)
-        return total.map_blocks(checked_counts, dtype=total.dtype, meta=total._meta)
+        return da.map_blocks(checked_counts, total, dtype=total.dtype, meta=total._meta)
     return checked_counts(total)
 
 
@@ -263,7 +263,7 @@ def _float_scores(score: Any) -> Any:
     if not is_wide:
         return score.astype(dtype, copy=False)
     if isinstance(score, da.Array):
-        return score.map_blocks(exact_scores, dtype=dtype, meta=score._meta.astype(dtype))
+        return da.map_blocks(exact_scores, score, dtype=dtype, meta=score._meta.astype(dtype))
     return exact_scores(score)
 
 

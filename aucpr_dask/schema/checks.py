@@ -108,6 +108,15 @@ def recall_range(value: Any, option: str = "recall_range") -> tuple[float, float
     raise _refused(f"{option} is two recalls", option, value, "0 <= low < high <= 1", remedy)
 
 
+def margin(value: Any, option: str) -> float:
+    """Return a finite number above 0."""
+    if isinstance(value, REAL) and not isinstance(value, bool) and 0 < value < np.inf:
+        return float(value)
+    raise _refused(
+        f"the margin of {option} must be positive", option, value, "one finite number above 0", "such as 0.02"
+    )
+
+
 def truth(value: Any, option: str) -> bool:
     """Return True or False."""
     if isinstance(value, bool | np.bool_):

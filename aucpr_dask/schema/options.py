@@ -10,7 +10,16 @@ from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.checks import choose, fraction, recall_range, share_of_positives, truth, whole_number
+from aucpr_dask.schema.checks import (
+    choose,
+    fraction,
+    margin,
+    recall_range,
+    share_of_positives,
+    text,
+    truth,
+    whole_number,
+)
 from aucpr_dask.schema.estimators import TIES, EstimatorSpec, estimator_names, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
 from aucpr_dask.schema.labels import HIGHEST_GRADE
@@ -179,7 +188,7 @@ class SampleOptions(Options):
         "What the sample is: queries or data sets (units), their items, or both; by default units where there are any.",
         allowed=SAMPLES,
     )
-    method: str | None = option(None, "How intervals and p-values are found.")
+    method: str | None = option(None, "How intervals and p-values are found.", check=text)
     level: float = option(0.95, "Confidence level of the intervals.", check=fraction)
     n_resamples: int | None = option(
         None,
@@ -194,18 +203,20 @@ class SampleOptions(Options):
 class ComparisonOptions(SampleOptions):
     """Options of comparisons and ranks."""
 
-    estimator: str | None = option(None, "Compare by this estimator; by default the first of the result.")
+    estimator: str | None = option(None, "Compare by this estimator; by default the first of the result.", check=text)
     adjust: str | None = option(
         None,
         "How p-values are adjusted for all comparisons; by default romano_wolf, or holm with t and wilcoxon.",
         allowed=ADJUSTMENTS,
     )
-    equivalence: float | None = option(None, "Margin up to which differences do not matter, for each pair alone.")
+    equivalence: float | None = option(
+        None, "Margin up to which differences do not matter, for each pair alone.", check=margin
+    )
     incomplete: str = option("raise", "What to do with a unit that only some models have.", allowed=INCOMPLETE)
     baseline: str | int | tuple[str | int, ...] | None = option(
         None, "Models to compare all others with; by default all pairs are compared."
     )
-    chunk: int | None = option(None, "Lay out all pairs as Dask arrays in chunks of this many models.")
+    chunk: int | None = option(None, "Lay out all pairs as Dask arrays in chunks of this many models.", least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,8 +231,10 @@ class AggregationOptions(SampleOptions):
 class ReportOptions(Options):
     """What a report shows of a result."""
 
-    title: str = option("Ranking report", "Heading of the page.")
-    interval: str | None = option(None, "Which interval to show; by default the first that every estimator has.")
+    title: str = option("Ranking report", "Heading of the page.", check=text)
+    interval: str | None = option(
+        None, "Which interval to show; by default the first that every estimator has.", check=text
+    )
     top: int = option(10, "How many models of each data set get a curve.", least=0)
     seed: int = option(0, "Seed of the sign flips that compare two models.", least=0)
 

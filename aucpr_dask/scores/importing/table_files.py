@@ -148,11 +148,11 @@ class TextBatch:
                 allowed="a number; empty, NA or NaN for a missing one",
                 remedy=f"fix the cell, or leave the column out: exclude={column!r} (--exclude)",
             ) from None
-        for row in np.flatnonzero(np.isfinite(numbers) & (np.abs(numbers) >= EXACT_INTEGERS)):
+        for row in np.flatnonzero(np.isfinite(numbers) & (np.abs(numbers) >= EXACT_INTEGERS)).tolist():
             if _INTEGER.fullmatch(cells[row].strip()) and int(cells[row]) != int(numbers[row]):
                 raise FileFormatError(
                     "an integer cannot be a float64 without rounding",
-                    where=self.where(int(row), column),
+                    where=self.where(row, column),
                     received=cells[row],
                     allowed="integers from -2**53 to 2**53, and numbers with a point",
                     remedy="subtract a constant, or give ranks: only the order of the scores matters",
