@@ -1,22 +1,24 @@
 """Values that no option allows: each ends in an error that says what is allowed, or in a right number."""
 
+import inspect
 import math
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
 from click.testing import CliRunner
-from conftest import pooled
+from conftest import pooled, queried
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
-from aucpr_dask.errors import AlignmentError, InvalidInputError
+from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError
 from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.scores.importing.tables import import_table
@@ -319,3 +321,94 @@ def test_intervals_of_labelled_estimates() -> None:
     refused(lambda: ap.interval(estimate, np.array([3, 4])))
     refused(lambda: ap.interval([0.5, 0.6], estimate * 10))
     assert ap.interval(estimate, 3).dims == ap.interval(estimate, np.array(3)).dims == ("model", "ci_bound")
+
+
+# Every option of every public function
+
+ODD: list[Any] = [
+    *(-1, 2.5, math.inf, -math.inf, math.nan, 10**5000, True, 1j, b"x", "", "abc", "0.5", "a\x00b", "\ud800", Ellipsis),
+    *(
+        [],
+        (),
+        {},
+        set(),
+        [1],
+        ["abc"],
+        [None],
+        [[1, 2], [3]],
+        [True, False],
+        ["average_precision", ["x"]],
+        object(),
+        type,
+    ),
+    *(np.array([0.1, 0.2]), np.array(["a", "b"]), np.zeros((2, 2)), np.datetime64("2020-01-01"), np.ma.masked),
+    *(xr.DataArray([1, 2]), pd.Series([1, 2], ["p", "q"]), da.ones(3), range(0), 5e-324),
+]
+QUERIES = queried()
+CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "estimate": (ap.estimate, {"score": SCORE, "label": LABEL}),
+    "estimate xarray": (ap.estimate, {"score": GRADED["score"], "label": GRADED["label"]}),
+    "estimate Dask": (ap.estimate, {"score": da.from_array(SCORE, -1), "label": np.array(LABEL)}),
+    "interval": (ap.interval, {"estimate": 0.5, "n_positive": 5}),
+    "evaluate": (ap.evaluate, {"scores": GRADED, "n_resamples": 5}),
+    "curve": (ap.curve, {"score": SCORE, "label": LABEL}),
+    "confusion": (ap.confusion, {"score": SCORE, "label": LABEL, "thresholds": [0.5]}),
+    "curve_bands": (ap.curve_bands, {"score": SCORE, "label": LABEL, "n_resamples": 5}),
+    "area_bounds": (ap.area_bounds, {"score": SCORE, "label": LABEL}),
+    "covariance": (ap.covariance, {"scores": GRADED}),
+    "reference_levels": (ap.reference_levels, {"label": LABEL}),
+    **{
+        function.__name__: (function, {"data": QUERIES, "n_resamples": 9, "missing": "drop"})
+        for function in (ap.compare, ap.rank, ap.aggregate)
+    },
+}
+# Options of which some of these values are allowed: their results must have been the right ones elsewhere.
+TAKES_SOME = {
+    "recall_range",
+    "grid",
+    "thresholds",
+    "dim",
+    "dataset",
+    "tolerance",
+    "estimate",
+    "n_positive",
+    "seed",
+    "chunk",
+}
+TAKES_SOME |= {"intervals", "method", "keep_replicates", "level", "equivalence", "label"}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", CALLS)
+def test_odd_values_of_any_option(name: str) -> None:
+    function, given = CALLS[name]
+    options = [option for option in inspect.signature(function).parameters if option != "options"]
+    for option in options:
+        for value in ODD:
+            try:
+                dask.compute(function(**(given | {option: value})))
+            except AucprError as error:
+                assert all(part in str(error) for part in PARTS[1:]), (option, brief(value), str(error))  # noqa: PT017
+            except Exception as error:
+                raise AssertionError(f"{option}={brief(value)}") from error
+            else:
+                assert option in TAKES_SOME, f"{option}={brief(value)} is accepted"
+
+
+def test_nothing_in_place_of_scores_or_names() -> None:
+    assert "there are no scores" in refused(lambda: ap.estimate(None, LABEL))
+    assert "there are no scores" in refused(lambda: ap.curve(None, LABEL))
+    for bad in (3, None, [3], [["average_precision"]], b"average_precision"):
+        assert "estimator" in refused(lambda bad=bad: ap.estimate(SCORE, LABEL, bad))
+        assert "interval" in refused(lambda bad=bad: ap.evaluate(GRADED, intervals=bad))
+    for option in (
+        "level",
+        "seed",
+        "n_resamples",
+        "n_folds",
+        "estimators",
+        "recall_range",
+        "missing",
+        "keep_replicates",
+    ):
+        assert option.removesuffix("s") in refused(lambda option=option: ap.evaluate(GRADED, **{option: object()}))

@@ -29,8 +29,8 @@ from aucpr_dask.evaluation.alignment import as_array, plain_inputs, score_inputs
 from aucpr_dask.evaluation.mapping import core_dims, map_rankings
 from aucpr_dask.evaluation.rankings import is_weighted
 from aucpr_dask.evaluation.request import Prepared, prepare
-from aucpr_dask.schema.checks import brief, choose
-from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.checks import brief, choose, text
+from aucpr_dask.schema.options import MISSING, EvaluationOptions
 from aucpr_dask.schema.variables import ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.validate import check_one_chunk, check_same_labels
 
@@ -172,6 +172,7 @@ def _points(prepared: Prepared, kind: str) -> xr.Dataset:
             "the number of operating points is unknown before a Dask array is computed",
             where="variable 'score'",
             received="Dask arrays and no grid",
+            allowed="NumPy arrays, or a grid",
             remedy="pass grid= for the curve on a grid, or compute the arrays first: .compute()",
         )
     columns = xr.apply_ufunc(
@@ -261,6 +262,7 @@ def confusion(
         "negative_weight": negative_weight,
         "n_positive": n_positive,
     }
+    choose(MISSING, missing, "missing")
     # No threshold reaches an item that is tied below every score.
     options = EvaluationOptions.of(
         missing="unretrieved" if missing == "last" else missing, unjudged=unjudged, positive_from=positive_from
@@ -414,6 +416,7 @@ def _range(totals: xr.DataArray) -> str:
 
 def prepare_curves(given: dict[str, Any], options: EvaluationOptions, dim: str) -> Prepared:
     """Prepare rankings for curves, with all items in one chunk; plain arrays get dimensions."""
+    text(dim, "dim")
     if not isinstance(given["score"], xr.DataArray):
         given = _name_axes(plain_inputs({name: value for name, value in given.items() if value is not None}), dim)
     prepared = prepare(given, options, dim)

@@ -11,7 +11,7 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, few
 from aucpr_dask.schema.checks import brief
-from aucpr_dask.schema.labels import EXACT_INTEGERS, check_counts
+from aucpr_dask.schema.labels import EXACT_INTEGERS, check_counts, refuse_other_lengths
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import GRADE, ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.validate import check_same_labels, check_unique
@@ -140,14 +140,15 @@ def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]
     if "n_positive" in labelled:
         total = labelled["n_positive"]
         labelled["n_positive"] = total.copy(data=_counts(total.data))
-    if dim not in labelled["score"].dims:
-        raise InvalidInputError(
-            f"'score' has no dimension {dim!r}",
-            where="argument 'score'",
-            received=f"({', '.join(map(str, labelled['score'].dims))})",
-            allowed=f"a dimension {dim!r}",
-            remedy="name the item dimension: dim=...",
-        )
+    for name in ITEM_ROLES & labelled.keys():
+        if dim not in labelled[name].dims:
+            raise InvalidInputError(
+                f"{name!r} has no dimension {dim!r}",
+                where=f"argument {name!r}",
+                received=f"({', '.join(map(str, labelled[name].dims))})",
+                allowed=f"the dimension {dim!r}, and others of 'score'",
+                remedy="rename the dimension of the items",
+            )
     for name, index in labelled["score"].indexes.items():
         check_unique(index, str(name), "variable 'score'")
     score = labelled["score"]
@@ -173,14 +174,6 @@ def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
             )
     arrays["score"] = _float_scores(arrays["score"])
     for name, array in arrays.items():
-        if isinstance(array, np.ma.MaskedArray):
-            raise InvalidInputError(
-                f"{name!r} is a masked array, whose mask would be lost",
-                where=f"argument {name!r}",
-                received=type(array).__name__,
-                allowed="an array without a mask",
-                remedy="fill masked scores with NaN and choose missing=, masked labels with -2 (padding)",
-            )
         if name in ITEM_ROLES and array.ndim == 0:
             raise InvalidInputError(
                 f"{name!r} has no item axis",
@@ -189,6 +182,7 @@ def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
                 allowed="an array with one value for each item on its last axis",
                 remedy="give the values of all items",
             )
+    refuse_other_lengths({name: array.shape[-1] for name, array in arrays.items() if name in ITEM_ROLES})
     return arrays
 
 
@@ -228,6 +222,14 @@ def _few_of(index: pd.Index | None) -> str:
 
 def as_array(value: Any, name: str) -> Any:
     """Return a NumPy or Dask array."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise InvalidInputError(
+            f"{name!r} is a masked array, whose mask would be lost",
+            where=f"argument {name!r}",
+            received=type(value).__name__,
+            allowed="an array without a mask",
+            remedy="fill masked scores with NaN and choose missing=, masked labels with -2 (padding)",
+        )
     if isinstance(value, np.ndarray | da.Array):
         return value
     try:

@@ -20,7 +20,7 @@ from aucpr_dask.evaluation.in_chunks import map_items, reduce_items
 from aucpr_dask.evaluation.mapping import core_dims
 from aucpr_dask.evaluation.rankings import Rows, check_rows, negative_scale
 from aucpr_dask.evaluation.request import Prepared, prepare
-from aucpr_dask.schema.checks import REAL, brief
+from aucpr_dask.schema.checks import brief, real
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ITEM
 
@@ -95,7 +95,7 @@ def area_bounds(
     >>> bool(lower == upper == ap.estimate(score, label).compute())
     True
     """
-    if not isinstance(tolerance, REAL) or isinstance(tolerance, bool) or not tolerance >= 0:
+    if not real(tolerance) >= 0:
         raise InvalidInputError(
             "tolerance must be a number from 0",
             where="option 'tolerance'",
@@ -107,7 +107,7 @@ def area_bounds(
         prevalence=prevalence, missing=missing, unjudged=unjudged, positive_from=positive_from
     )
     given = {"score": score, "label": label, "n_positive": n_positive}
-    return _bounds_of(prepare(given, options, dim), float(tolerance))
+    return _bounds_of(prepare(given, options, dim), real(tolerance))
 
 
 def _bounds_of(prepared: Prepared, tolerance: float) -> Any:

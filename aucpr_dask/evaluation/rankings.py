@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import MOST_SHOWN, InvalidInputError, MissingScoresError
 from aucpr_dask.schema.checks import refuse_outside
 from aucpr_dask.schema.estimators import parse_estimator
-from aucpr_dask.schema.labels import check_counts, check_labels, check_tie_order, check_weights
+from aucpr_dask.schema.labels import check_counts, check_labels, check_tie_order, check_weights, refuse_other_lengths
 from aucpr_dask.schema.options import MISSING, EvaluationOptions
 from aucpr_dask.schema.variables import COLUMNS, FLAG_BITS, ITEM_ROLES
 
@@ -192,14 +192,7 @@ class Rows:
     def __init__(self, named: dict[str, Array]) -> None:
         item_arrays = {name: array for name, array in named.items() if name in ITEM_ROLES}
         sizes = {name: array.shape[-1] for name, array in item_arrays.items()}
-        if len(set(sizes.values())) > 1:
-            raise InvalidInputError(
-                "arrays differ in the number of items",
-                where="the last axis",
-                received=", ".join(f"{name} {size}" for name, size in sizes.items()),
-                allowed="arrays with the same number of items",
-                remedy="give one value of each array for each item",
-            )
+        refuse_other_lengths(sizes)
         shapes = {name: array.shape[:-1] if name in ITEM_ROLES else array.shape for name, array in named.items()}
         try:
             self.lead = np.broadcast_shapes(*shapes.values())

@@ -23,6 +23,7 @@ from aucpr_dask.evaluation.alignment import (
 )
 from aucpr_dask.evaluation.random_streams import stream_keys
 from aucpr_dask.evaluation.rankings import is_weighted, missing_scores
+from aucpr_dask.schema.checks import text
 from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import EvaluationOptions
@@ -55,6 +56,7 @@ class PreparedDataset(Prepared):
 
 def prepare(given: Mapping[str, Any], options: EvaluationOptions, dim: str = ITEM) -> Prepared:
     """Prepare the arrays of a call, all labelled or all plain; those that are None were not given."""
+    text(dim, "dim")
     inputs = {name: value for name, value in given.items() if value is not None}
     if "score" not in inputs:
         raise without_scores()

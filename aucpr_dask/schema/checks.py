@@ -63,9 +63,18 @@ def choose(allowed: tuple[str, ...], value: object, option: str) -> str:
     raise _refused(f"unknown {option}", option, value, listed, "give one of these strings")
 
 
+def real(value: Any) -> float:
+    """Return a real number as a float; NaN for any other value."""
+    try:
+        return float(value) if isinstance(value, REAL) and not isinstance(value, bool) else np.nan
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
+
+
 def fraction(value: Any, option: str) -> float:
     """Return a number between 0 and 1, both excluded."""
-    if isinstance(value, REAL) and 0 < value < 1 and 0 < (number := float(value)) < 1:
+    number = real(value)
+    if 0 < number < 1:
         return number
     remedy = "give one number, such as 0.95; 95 percent is 0.95"
     raise _refused(f"{option} must lie between 0 and 1", option, value, "one number above 0 and below 1", remedy)
@@ -99,8 +108,8 @@ def whole_number(value: Any, option: str, least: int, most: int | None = None) -
 def recall_range(value: Any, option: str = "recall_range") -> tuple[float, float]:
     """Return two increasing recalls."""
     try:
-        low, high = (float(recall) if isinstance(recall, REAL) else np.nan for recall in value)
-    except (TypeError, ValueError, OverflowError):
+        low, high = map(real, value)
+    except (TypeError, ValueError):
         low, high = 1.0, 0.0
     if 0 <= low < high <= 1:
         return low, high
@@ -110,8 +119,9 @@ def recall_range(value: Any, option: str = "recall_range") -> tuple[float, float
 
 def margin(value: Any, option: str) -> float:
     """Return a finite number above 0."""
-    if isinstance(value, REAL) and not isinstance(value, bool) and 0 < value < np.inf:
-        return float(value)
+    number = real(value)
+    if 0 < number < np.inf:
+        return number
     raise _refused(
         f"the margin of {option} must be positive", option, value, "one finite number above 0", "such as 0.02"
     )

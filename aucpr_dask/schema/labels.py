@@ -11,6 +11,7 @@ from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.schema.variables import PADDING
 
 HIGHEST_GRADE = 127
+LEAST_COUNT = 1e-100  # above 0: the inverse of its square is finite
 EXACT_INTEGERS = 2**53  # up to here, float64 holds every integer
 
 
@@ -66,7 +67,11 @@ def check_weights(weight: NDArray[Any], where: str) -> None:
 
 def check_counts(count: NDArray[Any], name: str, *, of_rankings: bool = True) -> None:
     """Raise unless numbers of positives are finite and not negative; those of rankings, unless they are whole."""
-    allowed = "whole numbers from 0" if of_rankings else "finite numbers from 0; NaN where the area is unknown"
+    allowed = (
+        "whole numbers from 0"
+        if of_rankings
+        else f"0, finite numbers from {LEAST_COUNT}, and NaN where the area is unknown"
+    )
     parts = {"where": f"argument {name!r}", "allowed": allowed, "remedy": "give the number of positives"}
     if count.dtype.kind not in "iuf":
         raise InvalidInputError(f"{name} must be numbers", received=f"dtype {count.dtype}", **parts)
@@ -74,7 +79,7 @@ def check_counts(count: NDArray[Any], name: str, *, of_rankings: bool = True) ->
         bad = ~(np.isfinite(count) & (count == np.rint(count))) if of_rankings else np.isinf(count)
     else:
         bad = np.zeros(count.shape, np.bool_)
-    bad |= count < 0
+    bad = bad | (count < 0) | ((count > 0) & (count < LEAST_COUNT))
     if bad.any():
         raise InvalidInputError(
             f"{name} is outside its range",
@@ -90,3 +95,15 @@ def check_tie_order(order: NDArray[Any]) -> None:
         raise InvalidInputError("tie_order must be numbers", received=f"dtype {order.dtype}", **parts)
     if order.dtype.kind == "f" and not np.isfinite(order).all():
         raise InvalidInputError("tie_order holds NaN or infinity", received=f"dtype {order.dtype}", **parts)
+
+
+def refuse_other_lengths(sizes: dict[str, int]) -> None:
+    """Raise unless all arrays, by name, have the same number of items."""
+    if len(set(sizes.values())) > 1:
+        raise InvalidInputError(
+            "arrays differ in the number of items",
+            where="the last axis",
+            received=", ".join(f"{name} {size}" for name, size in sizes.items()),
+            allowed="arrays with the same number of items",
+            remedy="give one value of each array for each item",
+        )

@@ -35,6 +35,7 @@ INCOMPLETE = ("raise", "drop")
 ADJUSTMENTS = ("romano_wolf", "max_t", "holm", "benjamini_hochberg", "none")
 
 ALL_RECALLS = (0.0, 1.0)
+LARGEST_SEED = 2**128 - 1
 MOST_RESAMPLES = 2**31 - 1
 
 
@@ -81,7 +82,7 @@ class ResamplingOptions(Options):
     intervals: tuple[str, ...] = option(("logit",), "Intervals around each estimate.", check=interval_names)
     level: float = option(0.95, "Confidence level of the intervals.", check=fraction)
     n_resamples: int = option(1000, "Resamples of bootstrap intervals.", least=2, most=MOST_RESAMPLES)
-    seed: int = option(0, "Seed of resamples and folds.", least=0)
+    seed: int = option(0, "Seed of resamples and folds.", least=0, most=LARGEST_SEED)
     unit: str = option("items", "What a resample draws: items, or whole clusters of items.", allowed=UNITS)
     keep_replicates: bool = option(False, "Keep the estimate of every resample, which compare needs.", check=truth)
     prevalence_design: str = option(
@@ -196,7 +197,7 @@ class SampleOptions(Options):
         least=2,
         most=MOST_RESAMPLES,
     )
-    seed: int = option(0, "Seed of the resamples.", least=0)
+    seed: int = option(0, "Seed of the resamples.", least=0, most=LARGEST_SEED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,7 +237,7 @@ class ReportOptions(Options):
         None, "Which interval to show; by default the first that every estimator has.", check=text
     )
     top: int = option(10, "How many models of each data set get a curve.", least=0)
-    seed: int = option(0, "Seed of the sign flips that compare two models.", least=0)
+    seed: int = option(0, "Seed of the sign flips that compare two models.", least=0, most=LARGEST_SEED)
 
 
 def option_names(*records: type[Options]) -> set[str]:
