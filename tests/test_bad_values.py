@@ -230,6 +230,20 @@ def test_the_scale_of_weights_is_that_of_a_ranking() -> None:
     np.testing.assert_array_equal(ap.estimate(*padded[:2], WEIGHTED, weight=padded[2]), expected)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("weights", [(1e-99, 1), (1, 1e-99), (1e-270, 1e-180), (1e300, 1e205)])
+def test_classes_whose_weights_are_far_apart(weights: tuple[float, float]) -> None:
+    score, label = np.array(BY_WEIGHT)
+    names = [name for name in WEIGHTED if name != "gain_area"]
+    weight = np.where(label == 1, *weights)
+    received = ap.estimate(score, label, names, weight=weight, prevalence=0.1)
+    np.testing.assert_allclose(received, ap.estimate(score, label, names, prevalence=0.1), rtol=1e-12)
+    for far in ((1e-102, 1), (1, 1e-170), (5e-324, 1), (1e308, 1e-308)):
+        given = {"weight": np.where(label == 1, *far)}
+        assert "too far apart" in refused(lambda given=given: ap.estimate(score, label, **given))
+        assert "too far apart" in refused(lambda given=given: ap.curve(score, label, **given))
+
+
 def test_binormal_counts_items_by_their_weights() -> None:
     score, label = np.array(BY_WEIGHT)
     twice = ap.estimate(np.tile(score, 2), np.tile(label, 2), "binormal")

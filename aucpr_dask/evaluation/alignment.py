@@ -140,6 +140,7 @@ def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]
     if "n_positive" in labelled:
         total = labelled["n_positive"]
         labelled["n_positive"] = total.copy(data=_counts(total.data))
+        _refuse_empty(total.shape, labelled["score"].shape)
     for name in ITEM_ROLES & labelled.keys():
         if dim not in labelled[name].dims:
             raise InvalidInputError(
@@ -164,14 +165,7 @@ def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
     arrays = {name: as_array(value, name) for name, value in inputs.items()}
     if "n_positive" in arrays:
         arrays["n_positive"] = _counts(arrays["n_positive"])
-        if arrays["n_positive"].size == 0 and 0 not in arrays["score"].shape[:-1]:
-            raise InvalidInputError(
-                "n_positive is empty",
-                where="argument 'n_positive'",
-                received=f"shape {arrays['n_positive'].shape}",
-                allowed="one number, or one for each ranking",
-                remedy="leave it out if all positives are items",
-            )
+        _refuse_empty(arrays["n_positive"].shape, arrays["score"].shape)
     arrays["score"] = _float_scores(arrays["score"])
     for name, array in arrays.items():
         if name in ITEM_ROLES and array.ndim == 0:
@@ -242,6 +236,18 @@ def as_array(value: Any, name: str) -> Any:
             allowed="a NumPy, Dask or xarray array, or a sequence of numbers",
             remedy="give all its rows the same length",
         ) from error
+
+
+def _refuse_empty(shape: tuple[int, ...], of_scores: tuple[int, ...]) -> None:
+    """Raise if there are numbers of positives for no ranking, unless there are none."""
+    if 0 in shape and 0 not in of_scores:
+        raise InvalidInputError(
+            "n_positive is empty",
+            where="argument 'n_positive'",
+            received=f"shape {shape}",
+            allowed="one number, or one for each ranking",
+            remedy="leave it out if all positives are items",
+        )
 
 
 def _counts(total: Any) -> Any:

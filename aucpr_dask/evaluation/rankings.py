@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, InvalidInputError, MissingScoresError
-from aucpr_dask.schema.checks import refuse_outside
+from aucpr_dask.schema.checks import LEAST_PREVALENCE, refuse_outside
 from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.labels import check_counts, check_labels, check_tie_order, check_weights, refuse_other_lengths
 from aucpr_dask.schema.options import MISSING, EvaluationOptions
@@ -258,21 +258,32 @@ def class_weights(
         )
     positive, weight_row = rows.distinct(positive)
     negative, _ = rows.distinct(negative)
-    positive, negative, unit = _in_safe_units(positive, negative)
+    unit = np.ones(len(positive))
+    if is_weighted(named):
+        positive, negative, unit = _in_safe_units(positive, negative)
     return positive, negative, weight_row, unit
 
 
 def _are_safe(weight: Array) -> bool:
     """Whether no product of a few weights under- or overflows."""
-    largest = weight.max(axis=-1, initial=0.0)
-    return bool(np.all((largest == 0) | ((largest >= 1 / LARGEST_WEIGHT) & (largest <= LARGEST_WEIGHT))))
+    smallest = weight.min(axis=-1, initial=np.inf, where=weight > 0)
+    return bool(np.all((smallest >= 1 / LARGEST_WEIGHT) & (weight.max(axis=-1, initial=0.0) <= LARGEST_WEIGHT)))
 
 
 def _in_safe_units(
     positive: NDArray[np.float64], negative: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return class weights and, for each row, their unit: 1, or the power of 2 that brings the largest into range."""
-    largest = np.maximum(positive.max(axis=-1, initial=0.0), negative.max(axis=-1, initial=0.0))
+    of_positives, of_negatives = positive.max(axis=-1, initial=0.0), negative.max(axis=-1, initial=0.0)
+    largest, smaller = np.maximum(of_positives, of_negatives), np.minimum(of_positives, of_negatives)
+    if np.any((smaller > 0) & (smaller < largest * LEAST_PREVALENCE)):
+        raise InvalidInputError(
+            "the weights of positives and negatives are too far apart for floating-point numbers",
+            where="the weights",
+            received=f"up to {of_positives.max():.3g} for positives, {of_negatives.max():.3g} for negatives",
+            allowed=f"largest weights of both classes within a factor of {1 / LEAST_PREVALENCE:.3g}",
+            remedy="prevalence= gives the classes other weights",
+        )
     exponent = np.frexp(largest)[1] - 1
     limit = int(np.log2(LARGEST_WEIGHT))
     shift = np.where(largest > 0, exponent - np.clip(exponent, -limit, limit), 0)
