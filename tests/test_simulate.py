@@ -441,7 +441,11 @@ def test_scenarios_are_values() -> None:
         (lambda: binormal(mu="1"), InvalidInputError, "received: '1'"),
         (lambda: bibeta(negative_b=-1), InvalidInputError, "negative_b of bibeta"),
         (lambda: offset_uniform(math.nan), InvalidInputError, "gamma of offset_uniform"),
-        (lambda: binormal().area(0), InvalidInputError, "prevalence must lie between 0 and 1\n  received: 0"),
+        (
+            lambda: binormal().area(0),
+            InvalidInputError,
+            "prevalence must lie between 0 and 1\n  where: option 'prevalence'\n  received: 0",
+        ),
         (lambda: binormal().area(math.nan), InvalidInputError, "prevalence must lie between 0 and 1"),
         (lambda: binormal().curve([0.1, -0.1, 2], 0.1), InvalidInputError, "received: 2 values, first -0.1"),
         (lambda: binormal().curve(0.1, [0.1, 1.0]), InvalidInputError, "'prevalence'\n  received: 1 values, first 1.0"),

@@ -17,7 +17,8 @@ Option = Callable[[Command], Command]
 def option_of(record: type[Options], name: str, *flags: str, note: str = "", **settings: Any) -> Option[Any]:
     """Make the option of a field: its type, default, choices and help, unless `settings` override them."""
     (one,) = (one for one in fields(record) if one.name == name)
-    allowed, least, default = one.metadata["allowed"], one.metadata["least"], one.default
+    allowed, least, most = (one.metadata[name] for name in ("allowed", "least", "most"))
+    default = one.default
     description = one.metadata["description"]
     made: dict[str, Any] = {"help": f"{description[:-1]} ({note})." if note else description, "default": default}
     if isinstance(default, bool):
@@ -25,7 +26,7 @@ def option_of(record: type[Options], name: str, *flags: str, note: str = "", **s
     elif allowed is not None:
         made |= {"type": click.Choice(allowed), "show_default": True}
     elif least is not None:
-        made |= {"type": click.IntRange(min=least), "show_default": default is not None}
+        made |= {"type": click.IntRange(least, most), "show_default": default is not None}
     else:
         made |= {"type": float if "float" in str(one.type) else str, "show_default": default is not None}
     return click.option(*(flags or [f"--{name.replace('_', '-')}"]), name, **(made | settings))

@@ -25,12 +25,12 @@ from aucpr_dask.curves.points import (
     curve_points,
 )
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.alignment import plain_inputs, score_inputs
+from aucpr_dask.evaluation.alignment import as_array, plain_inputs, score_inputs
 from aucpr_dask.evaluation.mapping import core_dims, map_rankings
 from aucpr_dask.evaluation.rankings import is_weighted
 from aucpr_dask.evaluation.request import Prepared, prepare
-from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.checks import brief, choose, text
+from aucpr_dask.schema.options import MISSING, EvaluationOptions
 from aucpr_dask.schema.variables import ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.validate import check_one_chunk, check_same_labels
 
@@ -172,6 +172,7 @@ def _points(prepared: Prepared, kind: str) -> xr.Dataset:
             "the number of operating points is unknown before a Dask array is computed",
             where="variable 'score'",
             received="Dask arrays and no grid",
+            allowed="NumPy arrays, or a grid",
             remedy="pass grid= for the curve on a grid, or compute the arrays first: .compute()",
         )
     columns = xr.apply_ufunc(
@@ -246,7 +247,13 @@ def confusion(
     """
     places = _vector(thresholds, "thresholds")
     if np.isnan(places).any() or np.unique(places).size < places.size:
-        raise InvalidInputError("thresholds must be distinct and not NaN", received=repr(thresholds))
+        raise InvalidInputError(
+            "thresholds must be distinct and not NaN",
+            where="argument 'thresholds'",
+            received=brief(thresholds),
+            allowed="distinct numbers, in any order",
+            remedy="numpy.unique(thresholds) gives each once",
+        )
     given = {
         "score": score,
         "label": label,
@@ -255,6 +262,7 @@ def confusion(
         "negative_weight": negative_weight,
         "n_positive": n_positive,
     }
+    choose(MISSING, missing, "missing")
     # No threshold reaches an item that is tied below every score.
     options = EvaluationOptions.of(
         missing="unretrieved" if missing == "last" else missing, unjudged=unjudged, positive_from=positive_from
@@ -408,6 +416,7 @@ def _range(totals: xr.DataArray) -> str:
 
 def prepare_curves(given: dict[str, Any], options: EvaluationOptions, dim: str) -> Prepared:
     """Prepare rankings for curves, with all items in one chunk; plain arrays get dimensions."""
+    text(dim, "dim")
     if not isinstance(given["score"], xr.DataArray):
         given = _name_axes(plain_inputs({name: value for name, value in given.items() if value is not None}), dim)
     prepared = prepare(given, options, dim)
@@ -425,7 +434,11 @@ def _name_axes(arrays: dict[str, Any], dim: str) -> dict[str, xr.DataArray]:
         dims = (*leading, dim) if name in ITEM_ROLES else leading
         if array.ndim > len(dims):
             raise InvalidInputError(
-                f"{name!r} has more axes than 'score'", received=f"{array.shape} and {arrays['score'].shape}"
+                f"{name!r} has more axes than 'score'",
+                where=f"argument {name!r}",
+                received=f"{array.shape} and {arrays['score'].shape}",
+                allowed="as many axes as 'score', or fewer",
+                remedy="give each ranking its own scores: numpy.broadcast_to",
             )
         named[name] = xr.DataArray(array, dims=dims[len(dims) - array.ndim :])
     return named
@@ -439,12 +452,14 @@ def _described(variables: dict[str, xr.DataArray], attrs: dict[str, str]) -> xr.
 
 
 def _vector(values: Any, what: str) -> np.ndarray:
-    vector = np.asarray(values)
-    if vector.ndim != 1 or vector.size == 0 or vector.dtype.kind not in "fiub":
+    vector = np.asarray(as_array(values, what))
+    if vector.ndim != 1 or vector.size == 0 or vector.dtype.kind not in "fiu":
         raise InvalidInputError(
             f"{what} must be one or more numbers",
+            where=f"argument {what!r}",
             received=f"shape {vector.shape}, dtype {vector.dtype}",
-            allowed="a sequence or array of one axis",
+            allowed="a sequence or array of one axis, of integers or floats",
+            remedy=f"give the numbers themselves: {what}=[0.25, 0.5]",
         )
     return vector.astype(np.float64)
 
@@ -455,7 +470,9 @@ def checked_grid(values: Any, of: str) -> np.ndarray:
     if not (np.all((grid >= 0) & (grid <= 1)) and np.all(grid[1:] > grid[:-1])):
         raise InvalidInputError(
             f"grid must hold increasing values of {of} from 0 to 1",
+            where="argument 'grid'",
             received=np.array2string(grid, threshold=8),
+            allowed="0 <= grid[0] < grid[1] < ... <= 1",
             remedy="for example numpy.linspace(0, 1, 101)",
         )
     return grid

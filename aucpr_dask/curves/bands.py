@@ -14,7 +14,7 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.alignment import chunked_alike
 from aucpr_dask.evaluation.mapping import map_rankings
 from aucpr_dask.evaluation.random_streams import SCHEME, stream_keys
-from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.checks import choose, text
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ITEM, MODEL
 
@@ -102,6 +102,7 @@ def curve_bands(
     True
     """
     choose(KINDS, kind, "kind")
+    text(dataset, "dataset")
     options = EvaluationOptions.of(
         level=level,
         n_resamples=n_resamples,
@@ -120,6 +121,7 @@ def curve_bands(
         raise InvalidInputError(
             "items cannot be resampled: each model has its own list of them",
             received="'label' has the dimension 'model'",
+            allowed="labels that all models share",
             remedy="curves without bands: curve(score, label, grid=...)",
         )
     key = xr.DataArray(stream_keys(arrays["score"], resampling.seed, dataset))

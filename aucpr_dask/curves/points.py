@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -42,6 +42,7 @@ class Points:
     n_negative: float
     n_missing: int = 0
     n_unseen: float = 0.0
+    unit: float = 1.0  # of the weights
 
     def scale(self, prevalence: float | None) -> float:
         """Return the factor for counts of negatives that gives precision at another prevalence."""
@@ -50,7 +51,7 @@ class Points:
     def at(self, index: Array) -> Points:
         """Keep some of the points."""
         kept = self.threshold[index], self.true_positives[index], self.false_positives[index]
-        return Points(*kept, self.n_positive, self.n_negative, self.n_missing, self.n_unseen)
+        return Points(*kept, self.n_positive, self.n_negative, self.n_missing, self.n_unseen, self.unit)
 
 
 def curve_points(*arrays: Array, roles: tuple[str, ...], options: EvaluationOptions, kind: str) -> tuple[Array, ...]:
@@ -62,7 +63,7 @@ def curve_points(*arrays: Array, roles: tuple[str, ...], options: EvaluationOpti
         return coordinates_of(points, points.scale(options.prevalence))
 
     def describe(points: Points) -> tuple[tuple[Floats, ...], float, float]:
-        return columns(points), points.n_positive, points.n_negative
+        return columns(points), points.unit * points.n_positive, points.unit * points.n_negative
 
     rows, described = _each_ranking(arrays, roles, options, describe)
     n_points = np.array([coordinates[0].size for coordinates, _, _ in described], dtype=np.int64)
@@ -133,11 +134,12 @@ def _each_ranking(
     n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
     if "label" in named:
         check_labels(named["label"], options.positive_from, "label")
-    positive, negative, weight_row = class_weights(rows, named, options)
+    positive, negative, weight_row, unit = class_weights(rows, named, options)
     facts = {"n_missing": np.zeros(len(score)), "n_unseen": np.zeros(len(score))}
     results = []
     for row, weights in enumerate(weight_row):
         points = operating_points(score[row], positive[weights], negative[weights], options.missing, n_given[row])
+        points = replace(points, unit=unit[weights])
         facts["n_missing"][row], facts["n_unseen"][row] = points.n_missing, points.n_unseen
         results.append(use(points))
     check_rows(facts, rows, options)
@@ -193,7 +195,7 @@ def coordinates_of(points: Points, scale: float) -> tuple[Floats, ...]:
     np.divide(found, found + scale * wrong, out=precision, where=found + wrong > 0)
     recall = found / points.n_positive if points.n_positive > 0 else np.full(found.size, np.nan)
     rate = wrong / points.n_negative if points.n_negative > 0 else np.full(found.size, np.nan)
-    return points.threshold, found, wrong, precision, recall, rate
+    return points.threshold, points.unit * found, points.unit * wrong, precision, recall, rate
 
 
 def precision_on(points: Points, recalls: Floats, scale: float = 1.0) -> Floats:
@@ -280,7 +282,7 @@ def confusion_at(points: Points, thresholds: Floats) -> Floats:
     """Return `CELLS` at each threshold; an item without a score is never predicted positive."""
     reached = np.searchsorted(-points.threshold[1:], -thresholds, side="right")
     found, wrong = points.true_positives[reached], points.false_positives[reached]
-    return np.stack([found, wrong, points.n_positive - found, points.n_negative - wrong], axis=-1)
+    return points.unit * np.stack([found, wrong, points.n_positive - found, points.n_negative - wrong], axis=-1)
 
 
 Curve = tuple[Floats, Floats]  # true positives, false positives

@@ -9,9 +9,12 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation.alignment import as_array
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.evaluation.rankings import negative_scale
-from aucpr_dask.schema.estimators import parse_estimator
+from aucpr_dask.schema.checks import fraction, text
+from aucpr_dask.schema.estimators import estimator_names, parse_estimator
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import ESTIMATOR, ITEM
 
 
@@ -67,9 +70,16 @@ def reference_levels(
     >>> [round(float(levels[name][0]), 4) for name in ("minimum", "random", "maximum")]
     [0.4167, 0.6806, 1.0]
     """
-    names = [estimator] if isinstance(estimator, str) else list(estimator)
+    names = list(estimator_names(estimator))
+    text(dim, "dim")
+    EvaluationOptions.of(prevalence=prevalence, unjudged=unjudged, positive_from=positive_from)
     label, positive_weight, negative_weight = (
-        _labelled(array, dim) for array in (label, positive_weight, negative_weight)
+        _labelled(array, name, dim)
+        for name, array in (
+            ("label", label),
+            ("positive_weight", positive_weight),
+            ("negative_weight", negative_weight),
+        )
     )
     labels: dict[str, Any] = {"label": label}
     options: dict[str, Any] = {"prevalence": prevalence, "unjudged": unjudged, "positive_from": positive_from}
@@ -84,7 +94,9 @@ def reference_levels(
     else:
         raise InvalidInputError(
             "give either labels, or both positive_weight and negative_weight",
-            received=", ".join(name for name in ("label", *given) if name != "label" or label is not None),
+            received=", ".join(name for name in ("label", *given) if name != "label" or label is not None) or "neither",
+            allowed="label; or positive_weight and negative_weight",
+            remedy="leave out one, or give the other weight too",
         )
     best = xr.apply_ufunc(
         _ranks,
@@ -162,17 +174,26 @@ def unachievable_precision(recall: Any, prevalence: float) -> Any:
     >>> float(unachievable_precision(1.0, 0.2))
     0.2
     """
-    if not 0 < prevalence < 1:
-        raise InvalidInputError("prevalence must lie between 0 and 1", received=repr(prevalence))
+    prevalence = fraction(prevalence, "prevalence")
     return prevalence * recall / (1 - prevalence + prevalence * recall)
 
 
-def _labelled(array: Any, dim: str) -> Any:
+def _labelled(array: Any, name: str, dim: str) -> Any:
     """Return a plain array as a DataArray whose last dimension is that of the items."""
-    if array is None or isinstance(array, xr.DataArray):
-        return array
-    values = np.asarray(array)
-    return xr.DataArray(values, dims=[*(f"dim_{axis}" for axis in range(values.ndim - 1)), dim])
+    if array is None:
+        return None
+    if not isinstance(array, xr.DataArray):
+        values = np.asarray(as_array(array, name))
+        array = xr.DataArray(values, dims=[*(f"dim_{axis}" for axis in range(values.ndim - 1)), dim][: values.ndim])
+    if dim not in array.dims or array.dtype.kind not in "iufb":
+        raise InvalidInputError(
+            f"{name!r} must hold numbers over {dim!r}",
+            where=f"argument {name!r}",
+            received=f"dtype {array.dtype}, dimensions ({', '.join(map(str, array.dims))})",
+            allowed="an array of numbers, items on its last axis; or a DataArray",
+            remedy="give one number for each item, and the name of their dimension: dim=...",
+        )
+    return array
 
 
 def _expected(n_positive: int, n_negative: int, *, name: str, prevalence: float | None) -> float:

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import AlignmentError, InvalidInputError, few
+from aucpr_dask.schema.checks import brief
+from aucpr_dask.schema.labels import EXACT_INTEGERS, check_counts, refuse_other_lengths
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import GRADE, ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.validate import check_same_labels, check_unique
 
-EXACT_INTEGERS = 2**53
 Labelled = TypeVar("Labelled", xr.DataArray, xr.Variable)
 
 
@@ -62,7 +63,24 @@ def _tie_order_of(score: xr.DataArray, dim: str) -> xr.DataArray:
 
 def without_tie_order(received: str, remedy: str) -> InvalidInputError:
     """Return the error for an unknown order of tied items."""
-    return InvalidInputError("ties='trec_eval' needs to know the order of tied items", received=received, remedy=remedy)
+    return InvalidInputError(
+        "ties='trec_eval' needs to know the order of tied items",
+        where="option 'ties'",
+        received=received,
+        allowed="a variable 'tie_order', or names of items",
+        remedy=remedy,
+    )
+
+
+def without_scores() -> InvalidInputError:
+    """Return the error for scores that are None."""
+    return InvalidInputError(
+        "there are no scores",
+        where="argument 'score'",
+        received="None",
+        allowed="an array of numbers, items on its last axis",
+        remedy="give the scores first, then the labels",
+    )
 
 
 def where_of(path: str) -> str | None:
@@ -109,54 +127,172 @@ def clusters_of(dataset: xr.Dataset, path: str) -> xr.DataArray:
 def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]:
     """Return DataArrays with scores of a float type; raise unless all are labelled."""
     for name, array in inputs.items():
-        if not isinstance(array, xr.DataArray) and not (name == "n_positive" and np.ndim(array) == 0):
+        is_number = np.isscalar(array) or getattr(array, "ndim", None) == 0
+        if not isinstance(array, xr.DataArray) and not (name == "n_positive" and is_number):
             raise InvalidInputError(
                 f"{name!r} must be a DataArray, because 'score' is one",
+                where=f"argument {name!r}",
                 received=type(array).__name__,
+                allowed="a DataArray, whose labels are compared with those of 'score'",
                 remedy="give both labels, or pass score.values",
             )
     labelled = {name: xr.DataArray(array) for name, array in inputs.items()}
-    if dim not in labelled["score"].dims:
-        raise InvalidInputError(
-            f"'score' has no dimension {dim!r}",
-            received=f"({', '.join(map(str, labelled['score'].dims))})",
-            remedy="name the item dimension: dim=...",
-        )
+    if "n_positive" in labelled:
+        total = labelled["n_positive"]
+        labelled["n_positive"] = total.copy(data=_counts(total.data))
+        _refuse_empty(total.shape, labelled["score"].shape)
+    for name in ITEM_ROLES & labelled.keys():
+        if dim not in labelled[name].dims:
+            raise InvalidInputError(
+                f"{name!r} has no dimension {dim!r}",
+                where=f"argument {name!r}",
+                received=f"({', '.join(map(str, labelled[name].dims))})",
+                allowed=f"the dimension {dim!r}, and others of 'score'",
+                remedy="rename the dimension of the items",
+            )
     for name, index in labelled["score"].indexes.items():
         check_unique(index, str(name), "variable 'score'")
-    _refuse_inexact(labelled["score"].data)
-    labelled["score"] = labelled["score"].astype(_float_type(labelled["score"].dtype), copy=False)
+    score = labelled["score"]
+    labelled["score"] = score.copy(data=_float_scores(score.data))
     return labelled
 
 
 def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
     """Return NumPy or Dask arrays with scores of a float type."""
-    arrays = {
-        name: value if isinstance(value, np.ndarray | da.Array) else np.asarray(value) for name, value in inputs.items()
-    }
-    _refuse_inexact(arrays["score"])
-    arrays["score"] = arrays["score"].astype(_float_type(arrays["score"].dtype), copy=False)
+    if "score" not in inputs:
+        raise without_scores()
+    _refuse_mixed_labels(inputs)
+    arrays = {name: as_array(value, name) for name, value in inputs.items()}
+    if "n_positive" in arrays:
+        arrays["n_positive"] = _counts(arrays["n_positive"])
+        _refuse_empty(arrays["n_positive"].shape, arrays["score"].shape)
+    arrays["score"] = _float_scores(arrays["score"])
     for name, array in arrays.items():
-        if isinstance(array, np.ma.MaskedArray):
-            raise InvalidInputError(
-                f"{name!r} is a masked array, whose mask would be lost",
-                remedy="fill masked scores with NaN and choose missing=, masked labels with -2 (padding)",
-            )
         if name in ITEM_ROLES and array.ndim == 0:
-            raise InvalidInputError(f"{name!r} has no item axis", received="a scalar")
+            raise InvalidInputError(
+                f"{name!r} has no item axis",
+                where=f"argument {name!r}",
+                received="a scalar",
+                allowed="an array with one value for each item on its last axis",
+                remedy="give the values of all items",
+            )
+    refuse_other_lengths({name: array.shape[-1] for name, array in arrays.items() if name in ITEM_ROLES})
     return arrays
 
 
-def _refuse_inexact(score: Any) -> None:
-    """Raise if integer scores would tie when converted to float64."""
-    wide = isinstance(score, np.ndarray) and score.dtype.kind in "iu" and score.dtype.itemsize == 8 and score.size > 0
-    if wide and max(abs(int(score.min())), abs(int(score.max()))) > EXACT_INTEGERS:
+def _refuse_mixed_labels(inputs: dict[str, Any]) -> None:
+    """Raise if some arrays carry labels that others lack, or other ones: nothing is matched by position then."""
+    for name, value in inputs.items():
+        if isinstance(value, xr.DataArray):
+            raise InvalidInputError(
+                f"{name!r} is a DataArray, and 'score' is not",
+                where=f"argument {name!r}",
+                received=f"DataArray, beside {type(inputs['score']).__name__} scores",
+                allowed="DataArrays, whose labels are compared; or arrays without labels",
+                remedy=f"give scores as a DataArray too, or pass {name}.values to match by position",
+            )
+    labels = {name: _labels_of(value) for name, value in inputs.items() if name in ITEM_ROLES}
+    for name, own in labels.items():
+        score = labels["score"]
+        if not (own is score or (own is not None and score is not None and own.equals(score))):
+            raise AlignmentError(
+                f"'score' and {name!r} do not carry the same labels of items",
+                where=f"argument {name!r}",
+                received=f"{name!r} labelled {_few_of(own)}, 'score' labelled {_few_of(score)}",
+                allowed="pandas objects with the same index, or arrays without labels",
+                remedy="align the two first (reindex), or pass .to_numpy() of both to match by position",
+            )
+
+
+def _labels_of(value: Any) -> pd.Index | None:
+    """Return the labels of the items of a pandas object; None if they are only positions."""
+    index = value.index if isinstance(value, pd.Series) else value.columns if isinstance(value, pd.DataFrame) else None
+    return None if index is None or index.equals(pd.RangeIndex(len(index))) else index
+
+
+def _few_of(index: pd.Index | None) -> str:
+    return "by position" if index is None else few(map(repr, index.tolist()))
+
+
+def as_array(value: Any, name: str) -> Any:
+    """Return a NumPy or Dask array."""
+    if isinstance(value, np.ma.MaskedArray):
         raise InvalidInputError(
-            "integer scores beyond 2**53 may become equal in float64",
-            where="'score'",
-            received=f"scores from {score.min()} to {score.max()}",
+            f"{name!r} is a masked array, whose mask would be lost",
+            where=f"argument {name!r}",
+            received=type(value).__name__,
+            allowed="an array without a mask",
+            remedy="fill masked scores with NaN and choose missing=, masked labels with -2 (padding)",
+        )
+    if isinstance(value, np.ndarray | da.Array):
+        return value
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"{name!r} is no array of numbers",
+            where=f"argument {name!r}",
+            received=brief(value),
+            allowed="a NumPy, Dask or xarray array, or a sequence of numbers",
+            remedy="give all its rows the same length",
+        ) from error
+
+
+def _refuse_empty(shape: tuple[int, ...], of_scores: tuple[int, ...]) -> None:
+    """Raise if there are numbers of positives for no ranking, unless there are none."""
+    if 0 in shape and 0 not in of_scores:
+        raise InvalidInputError(
+            "n_positive is empty",
+            where="argument 'n_positive'",
+            received=f"shape {shape}",
+            allowed="one number, or one for each ranking",
+            remedy="leave it out if all positives are items",
+        )
+
+
+def _counts(total: Any) -> Any:
+    """Return numbers of positives, checked: those of a Dask array when they are computed."""
+    if isinstance(total, da.Array):
+        checked_counts(total._meta)
+        return da.map_blocks(checked_counts, total, dtype=total.dtype, meta=total._meta)
+    return checked_counts(total)
+
+
+def checked_counts(total: Any) -> Any:
+    """Return a block of numbers of positives, unless some are not whole numbers from 0."""
+    check_counts(total, "n_positive")
+    return total
+
+
+def _float_scores(score: Any) -> Any:
+    """Return scores of a float type, none of them rounded; those of a Dask array are checked as they are computed."""
+    dtype = _float_type(score.dtype)
+    is_wide = (score.dtype.itemsize > 4 and score.dtype.kind in "iu") or score.dtype.itemsize > 8
+    if not is_wide:
+        return score.astype(dtype, copy=False)
+    if isinstance(score, da.Array):
+        return da.map_blocks(exact_scores, score, dtype=dtype, meta=score._meta.astype(dtype))
+    return exact_scores(score)
+
+
+def exact_scores(score: np.ndarray) -> np.ndarray:
+    """Return a block of scores as float64; raise if some of them would tie that differ."""
+    if score.dtype.kind in "iu":
+        is_rounded = score.size > 0 and max(abs(int(score.min())), abs(int(score.max()))) > EXACT_INTEGERS
+        what, allowed = "integer scores beyond 2**53", "integers from -2**53 to 2**53"
+    else:
+        with np.errstate(all="ignore"):
+            is_rounded = bool(np.any((score.astype(np.float64) != score) & ~np.isnan(score)))
+        what, allowed = "scores with more digits than float64 has", "float32 or float64"
+    if is_rounded:
+        raise InvalidInputError(
+            f"{what} may become equal in float64",
+            where="variable 'score'",
+            received=f"dtype {score.dtype}, scores from {score.min()} to {score.max()}",
+            allowed=allowed,
             remedy="pass their ranks, or subtract a constant first",
         )
+    return score.astype(np.float64)
 
 
 def _float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -166,5 +302,6 @@ def _float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
             where="'score'",
             received=f"dtype {dtype}",
             allowed="float32 or float64; integers are converted",
+            remedy="convert them to numbers, NaN where a score is missing",
         )
     return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)

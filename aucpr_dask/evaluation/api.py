@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation.alignment import as_array
 from aucpr_dask.evaluation.intervals import with_intervals
 from aucpr_dask.evaluation.mapping import map_plain, map_rankings
 from aucpr_dask.evaluation.rankings import evaluate_intervals, evaluate_rankings
@@ -55,7 +56,9 @@ def estimate(
     Parameters
     ----------
     score : array, shape (..., item)
-        NumPy, Dask or xarray; float32 or float64 (integers are converted). Larger is more positive.
+        NumPy, Dask or xarray; float32 or float64 (integers are converted). Larger is more positive. Arrays without
+        labels are matched by position, and mixed with labelled ones they are refused: all arrays are xarray, or all
+        are pandas with the same index, or none has labels. An index 0, 1, 2, ... is no label.
     label : array, shape broadcastable to that of `score`
         1 positive, 0 negative, -1 unjudged, -2 padding; grades with `positive_from`. None with soft weights.
     estimator : str or sequence of str
@@ -98,7 +101,7 @@ def estimate(
     MissingScoresError
         If a score is NaN under ``missing="raise"``.
     AlignmentError
-        If xarray inputs carry different labels.
+        If inputs carry different labels, or only some of them do.
     ChunkError
         If the items of a Dask input are in several chunks, and the estimator, the weights or ``ties="trec_eval"`` need
         them in one.
@@ -189,6 +192,15 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
     arrays, sizes = (estimate, n_positive), {METHOD: len(methods), BOUND: len(BOUNDS)}
     bounds: Any
     if any(isinstance(array, xr.DataArray) for array in arrays):
+        for name, array in (("estimate", estimate), ("n_positive", n_positive)):
+            if not isinstance(array, xr.DataArray) and not np.isscalar(array) and getattr(array, "ndim", 1) > 0:
+                raise InvalidInputError(
+                    f"{name!r} has no labels, and the other array has",
+                    where=f"argument {name!r}",
+                    received=type(array).__name__,
+                    allowed="two DataArrays, two arrays without labels, or one number",
+                    remedy="give both labels, or pass the .values of the other",
+                )
         bounds = xr.apply_ufunc(
             evaluate_intervals,
             *map(xr.DataArray, arrays),
@@ -207,7 +219,16 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
             evaluate_intervals, signature, *lazy, output_dtypes=dtype, output_sizes=sizes, **kwargs
         )
     else:
-        bounds = evaluate_intervals(*map(np.asarray, arrays), **kwargs)
+        arrays = as_array(estimate, "estimate"), as_array(n_positive, "n_positive")
+        if arrays[1].size == 0 < arrays[0].size:
+            raise InvalidInputError(
+                "n_positive is empty",
+                where="argument 'n_positive'",
+                received=f"shape {arrays[1].shape}",
+                allowed="one number, or one for each estimate",
+                remedy="give the number of positives behind each estimate",
+            )
+        bounds = evaluate_intervals(*arrays, **kwargs)
     return bounds[..., 0, :] if isinstance(method, str) else bounds
 
 

@@ -20,6 +20,7 @@ from aucpr_dask.evaluation.in_chunks import map_items, reduce_items
 from aucpr_dask.evaluation.mapping import core_dims
 from aucpr_dask.evaluation.rankings import Rows, check_rows, negative_scale
 from aucpr_dask.evaluation.request import Prepared, prepare
+from aucpr_dask.schema.checks import brief, real
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ITEM
 
@@ -94,13 +95,19 @@ def area_bounds(
     >>> bool(lower == upper == ap.estimate(score, label).compute())
     True
     """
-    if not isinstance(tolerance, int | float | np.number) or not tolerance >= 0:
-        raise InvalidInputError("tolerance must be a number from 0", received=repr(tolerance))
+    if not real(tolerance) >= 0:
+        raise InvalidInputError(
+            "tolerance must be a number from 0",
+            where="option 'tolerance'",
+            received=brief(tolerance),
+            allowed="one number from 0, such as 1e-6",
+            remedy="give 0 for the exact area",
+        )
     options = EvaluationOptions.of(
         prevalence=prevalence, missing=missing, unjudged=unjudged, positive_from=positive_from
     )
     given = {"score": score, "label": label, "n_positive": n_positive}
-    return _bounds_of(prepare(given, options, dim), float(tolerance))
+    return _bounds_of(prepare(given, options, dim), real(tolerance))
 
 
 def _bounds_of(prepared: Prepared, tolerance: float) -> Any:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, InvalidInputError, MissingScoresError
-from aucpr_dask.schema.checks import refuse_outside
+from aucpr_dask.schema.checks import LEAST_PREVALENCE, refuse_outside
 from aucpr_dask.schema.estimators import parse_estimator
-from aucpr_dask.schema.labels import check_labels, check_weights
+from aucpr_dask.schema.labels import check_counts, check_labels, check_tie_order, check_weights, refuse_other_lengths
 from aucpr_dask.schema.options import MISSING, EvaluationOptions
 from aucpr_dask.schema.variables import COLUMNS, FLAG_BITS, ITEM_ROLES
 
@@ -28,6 +28,7 @@ Array = NDArray[Any]
 FEW_POSITIVES = 20
 HEAVY_TIES = 0.1
 INVERTED_BY = 3.0
+LARGEST_WEIGHT = 2.0**100  # above this, or below its inverse, weights are divided by a power of 2
 
 
 def evaluate_rankings(
@@ -47,21 +48,28 @@ def evaluate_rankings(
     score = rows.full(named["score"])
     if "label" in named:
         check_labels(named["label"], options.positive_from, "label")
+    unit = np.ones(1)
     if is_weighted(named):
-        out = _evaluate_weighted(rows, named, options, reading, targets)
+        out, unit = _evaluate_weighted(rows, named, options, reading, targets)
     else:
         label, label_row = rows.distinct(named["label"].astype(np.int8, copy=False))
         n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
         out = _evaluate_hard(score, label, label_row, n_given, reading, targets)
         if options.ties == "trec_eval":
+            check_tie_order(named["tie_order"])
             tie_order, tie_row = rows.distinct(named["tie_order"])
+            classes = np.add(*memberships(label, options), dtype=np.int8)  # 0 left out, 1 negative, 2 positive
             for row in np.flatnonzero(_order_matters(out, targets, options.missing)):
-                strict = ranks(score[row], tie_order[tie_row[row]], options.missing)
+                order = tie_order[tie_row[row]]
+                strict = ranks(score[row], order, classes[label_row[row]], options.missing)
                 again = _evaluate_hard(
                     strict[None], label, label_row[row : row + 1], n_given[row : row + 1], reading, targets
                 )
                 out[row, : codes.size] = again[0, : codes.size]
-    return finished(out, codes.size, rows, options)
+    columns = finished(out, codes.size, rows, options)
+    if (unit != 1).any():  # sums of weights
+        columns[..., codes.size : codes.size + 2] *= unit.reshape(*rows.lead, 1)
+    return columns
 
 
 def finished(out: NDArray[np.float64], n_codes: int, rows: Rows, options: EvaluationOptions) -> NDArray[np.float64]:
@@ -131,8 +139,8 @@ def _evaluate_hard(
 
 def _evaluate_weighted(
     rows: Rows, named: dict[str, Array], options: EvaluationOptions, reading: Options, targets: Targets
-) -> NDArray[np.float64]:
-    """Evaluate items with weights; a soft label belongs to both classes."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Evaluate items with weights, and return the unit of each ranking's weights; a soft label is in both classes."""
     from aucpr_dask import kernels
 
     check_all_weights(named)
@@ -143,17 +151,34 @@ def _evaluate_weighted(
             received=f"{n_items} items",
             allowed=f"up to {kernels.MOST_WEIGHTED}",
         )
-    if "label" in named:
+    score = rows.full(named["score"])
+    if "label" in named and _are_safe(named["weight"]):
         is_item, is_positive = memberships(named["label"], options)
         classes = is_item.astype(np.int8) + is_positive  # 0 left out, 1 negative, 2 positive
-        positive = negative = named["weight"]
+        positive, weight_row = rows.distinct(named["weight"].astype(np.float64, copy=False))
+        negative, unit = positive, np.ones(len(positive))
     else:
         classes = np.full(n_items, 3, np.int8)
-        positive, negative = np.broadcast_arrays(named["positive_weight"], named["negative_weight"])
-    positive, weight_row = rows.distinct(positive.astype(np.float64, copy=False))
-    negative, _ = rows.distinct(negative.astype(np.float64, copy=False))
-    items = rows.full(named["score"]), *rows.distinct(classes), positive, negative, weight_row
-    return kernels.evaluate_weighted_rows(*items, reading, targets)
+        positive, negative, weight_row, unit = class_weights(rows, named, options)
+    classes, class_row = rows.distinct(classes)
+    if any(parse_estimator(name)[0].name == "binormal" for name in options.estimators):
+        for row, (c, w) in enumerate(zip(class_row, weight_row, strict=True)):
+            for which, weights in ((2, positive), (1, negative)):
+                _refuse_too_light(weights[w][(classes[c] & which > 0) & ~np.isnan(score[row])] * unit[w])
+    out = kernels.evaluate_weighted_rows(score, classes, class_row, positive, negative, weight_row, reading, targets)
+    return out, unit[weight_row]
+
+
+def _refuse_too_light(weight: NDArray[np.float64]) -> None:
+    """Raise if several items of a class weigh so little that the deviation of their scores is unknown."""
+    if np.count_nonzero(weight) > 1 and not weight.sum() > 1:
+        raise InvalidInputError(
+            "binormal divides by the sum of the weights of a class minus 1, as if each counted items",
+            where="estimator 'binormal'",
+            received=f"{np.count_nonzero(weight)} items of one class whose weights add up to {weight.sum():.6g}",
+            allowed="classes whose weights add up to more than 1",
+            remedy="scale the weights so that they add up to the number of items, or leave out binormal",
+        )
 
 
 def memberships(label: Array, options: EvaluationOptions) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -167,18 +192,17 @@ class Rows:
     def __init__(self, named: dict[str, Array]) -> None:
         item_arrays = {name: array for name, array in named.items() if name in ITEM_ROLES}
         sizes = {name: array.shape[-1] for name, array in item_arrays.items()}
-        if len(set(sizes.values())) > 1:
-            raise InvalidInputError(
-                "arrays differ in the number of items",
-                received=", ".join(f"{name} {size}" for name, size in sizes.items()),
-            )
+        refuse_other_lengths(sizes)
         shapes = {name: array.shape[:-1] if name in ITEM_ROLES else array.shape for name, array in named.items()}
         try:
             self.lead = np.broadcast_shapes(*shapes.values())
         except ValueError:
             raise InvalidInputError(
                 "the leading dimensions of the arrays do not broadcast",
+                where="all axes but that of the items",
                 received=", ".join(f"{name} {array.shape}" for name, array in named.items()),
+                allowed="shapes that broadcast, as in NumPy",
+                remedy="insert axes of length 1 where an array is the same for all",
             ) from None
         self.names = {name: named[name] for name in ("model", "query") if name in named}
 
@@ -218,8 +242,11 @@ class Rows:
 
 def class_weights(
     rows: Rows, named: dict[str, Array], options: EvaluationOptions
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Return the weights of each item as a positive and as a negative (0 and 1 without weights), by distinct row."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return the weights of each item as a positive and as a negative (0 and 1 without weights), by distinct row.
+
+    Also return, for each ranking, its row; and for each row, the unit that its weights are multiples of.
+    """
     check_all_weights(named)
     if "label" in named:
         weight = named.get("weight", np.ones(1)).astype(np.float64, copy=False)
@@ -231,7 +258,39 @@ def class_weights(
         )
     positive, weight_row = rows.distinct(positive)
     negative, _ = rows.distinct(negative)
-    return positive, negative, weight_row
+    unit = np.ones(len(positive))
+    if is_weighted(named):
+        positive, negative, unit = _in_safe_units(positive, negative)
+    return positive, negative, weight_row, unit
+
+
+def _are_safe(weight: Array) -> bool:
+    """Whether no product of a few weights under- or overflows."""
+    smallest = weight.min(axis=-1, initial=np.inf, where=weight > 0)
+    return bool(np.all((smallest >= 1 / LARGEST_WEIGHT) & (weight.max(axis=-1, initial=0.0) <= LARGEST_WEIGHT)))
+
+
+def _in_safe_units(
+    positive: NDArray[np.float64], negative: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return class weights and, for each row, their unit: 1, or the power of 2 that brings the largest into range."""
+    of_positives, of_negatives = positive.max(axis=-1, initial=0.0), negative.max(axis=-1, initial=0.0)
+    largest, smaller = np.maximum(of_positives, of_negatives), np.minimum(of_positives, of_negatives)
+    if np.any((smaller > 0) & (smaller < largest * LEAST_PREVALENCE)):
+        raise InvalidInputError(
+            "the weights of positives and negatives are too far apart for floating-point numbers",
+            where="the weights",
+            received=f"up to {of_positives.max():.3g} for positives, {of_negatives.max():.3g} for negatives",
+            allowed=f"largest weights of both classes within a factor of {1 / LEAST_PREVALENCE:.3g}",
+            remedy="prevalence= gives the classes other weights",
+        )
+    exponent = np.frexp(largest)[1] - 1
+    limit = int(np.log2(LARGEST_WEIGHT))
+    shift = np.where(largest > 0, exponent - np.clip(exponent, -limit, limit), 0)
+    if not shift.any():
+        return positive, negative, np.ones(len(positive))
+    # A division by a power of 2 is exact.
+    return np.ldexp(positive, -shift[:, None]), np.ldexp(negative, -shift[:, None]), np.ldexp(1.0, shift)
 
 
 def check_all_weights(named: dict[str, Array]) -> None:
@@ -254,14 +313,34 @@ def _order_matters(out: NDArray[np.float64], targets: Targets, missing: str) -> 
     return matters
 
 
-def ranks(score: Array, tie_order: Array, missing: str) -> NDArray[np.float64]:
+def ranks(score: Array, tie_order: Array, classes: NDArray[np.int8], missing: str) -> NDArray[np.float64]:
     """Return distinct scores in the order of score, then of `tie_order`: the first item gets the highest."""
     order = np.lexsort((tie_order, -score))
+    _refuse_equal_places(score, tie_order, classes, order[classes[order] > 0], missing)
     ranks = np.empty(score.size)
     ranks[order] = -np.arange(score.size, dtype=np.float64)
     if missing != "last":
         ranks[np.isnan(score)] = np.nan
     return ranks
+
+
+def _refuse_equal_places(
+    score: Array, tie_order: Array, classes: NDArray[np.int8], order: NDArray[np.intp], missing: str
+) -> None:
+    """Raise if a positive and a negative, in `order`, have the same score and the same place."""
+    scores, places = score[order], tie_order[order]
+    is_tied = scores[1:] == scores[:-1]
+    if missing == "last":
+        is_tied |= np.isnan(scores[1:]) & np.isnan(scores[:-1])
+    is_equal = is_tied & (places[1:] == places[:-1]) & (classes[order][1:] != classes[order][:-1])
+    if is_equal.any():
+        raise InvalidInputError(
+            "tie_order does not order tied items",
+            where="argument 'tie_order'",
+            received=f"the number {places[1:][is_equal][0]} for a positive and a negative of the same score",
+            allowed="different numbers for the items of a ranking that share a score",
+            remedy="number the items of each ranking: 0, 1, 2, ...",
+        )
 
 
 def check_rows(facts: dict[str, NDArray[np.float64]], rows: Rows, options: EvaluationOptions) -> None:
@@ -277,6 +356,7 @@ def check_rows(facts: dict[str, NDArray[np.float64]], rows: Rows, options: Evalu
             "n_positive is less than the number of items labelled positive",
             where="variable 'n_positive'",
             received=f"too few by: {rows.describe(unseen < 0, -unseen)}",
+            allowed="all positives of a ranking, or more",
             remedy="n_positive counts all positives of a query, including those among the items",
         )
 
@@ -320,8 +400,16 @@ def evaluate_intervals(
     """Return the bounds of formula intervals, shape (..., methods, 2)."""
     from aucpr_dask.kernels.intervals.formulas import bounds
 
+    if estimate.dtype.kind not in "iuf":
+        raise InvalidInputError(
+            "estimates must be numbers",
+            where="argument 'estimate'",
+            received=f"dtype {estimate.dtype}",
+            allowed="areas from 0 to 1, or NaN",
+            remedy="give the estimates",
+        )
     refuse_outside("estimate", estimate, (estimate < 0) | (estimate > 1), "areas from 0 to 1, or NaN")
-    refuse_outside("n_positive", n_positive, n_positive < 0, "numbers from 0")
+    check_counts(n_positive, "n_positive", of_rankings=False)
     if not methods:
         shape = np.broadcast_shapes(estimate.shape, n_positive.shape)
         return np.empty((*shape, 0, 2))

@@ -18,10 +18,12 @@ from aucpr_dask.evaluation.alignment import (
     plain_inputs,
     score_inputs,
     where_of,
+    without_scores,
     without_tie_order,
 )
 from aucpr_dask.evaluation.random_streams import stream_keys
 from aucpr_dask.evaluation.rankings import is_weighted, missing_scores
+from aucpr_dask.schema.checks import text
 from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import EvaluationOptions
@@ -54,7 +56,10 @@ class PreparedDataset(Prepared):
 
 def prepare(given: Mapping[str, Any], options: EvaluationOptions, dim: str = ITEM) -> Prepared:
     """Prepare the arrays of a call, all labelled or all plain; those that are None were not given."""
+    text(dim, "dim")
     inputs = {name: value for name, value in given.items() if value is not None}
+    if "score" not in inputs:
+        raise without_scores()
     if isinstance(inputs["score"], xr.DataArray):
         return prepare_labelled(labelled_inputs(inputs, dim), options, dim)
     _refuse_misfits(inputs, options)
@@ -126,28 +131,33 @@ def _refuse_misfits(given: Mapping[str, Any], options: EvaluationOptions) -> Non
     misfit = _misfit(given, options)
     if misfit is not None:
         raise InvalidInputError(
-            misfit,
+            misfit[0],
+            where="the arrays and options given together",
             received=f"{', '.join(sorted(given))}; ties={options.ties!r}, prevalence={options.prevalence!r}",
+            allowed="label, with or without weight; or positive_weight and negative_weight",
+            remedy=misfit[1],
         )
 
 
-def _misfit(given: Mapping[str, Any], options: EvaluationOptions) -> str | None:
-    """Return how arrays contradict each other, or the options, if they do."""
+def _misfit(given: Mapping[str, Any], options: EvaluationOptions) -> tuple[str, str] | None:
+    """Return how arrays contradict each other, or the options, if they do, and how to fix it."""
     n_soft = ("positive_weight" in given) + ("negative_weight" in given)
     if n_soft == 1:
-        return "soft labels need both positive_weight and negative_weight"
+        return "soft labels need both positive_weight and negative_weight", "give the other one too"
     if (n_soft > 0) == ("label" in given):
-        return "give either a label, or positive_weight and negative_weight"
+        return "give either a label, or positive_weight and negative_weight", "label=None with soft labels, only then"
     if n_soft and "weight" in given:
-        return "weight and soft labels exclude each other: multiply them"
+        return "weight and soft labels exclude each other: multiply them", "positive_weight=weight * positive_weight"
     if not is_weighted(given):
         return None
     if options.ties != "block":
-        return "with weights, tied items must share one threshold: ties='block'"
+        return "with weights, tied items must share one threshold: ties='block'", "ties='block', or leave out weights"
     if "n_positive" in given:
-        return "n_positive has no meaning with weights: unseen positives have none"
+        return "n_positive has no meaning with weights: unseen positives have none", "leave out n_positive"
     unweightable = [spec.name for spec, _ in map(parse_estimator, options.estimators) if not spec.weights]
-    return f"{', '.join(unweightable)}: no meaning with weights or soft labels" if unweightable else None
+    if unweightable:
+        return f"{', '.join(unweightable)}: no meaning with weights or soft labels", "name other estimators"
+    return None
 
 
 def _refuse_known_missing(dataset: xr.Dataset, options: EvaluationOptions, path: str) -> None:

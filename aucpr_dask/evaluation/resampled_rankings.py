@@ -93,7 +93,7 @@ def effective_positives(*arrays: Array, roles: tuple[str, ...], options: Evaluat
     """Return the effective number of weighted positives, (sum of weights)^2 / sum of squares: ``(item), ... -> ()``."""
     named = dict(zip(roles, arrays, strict=True))
     rows = Rows(named)
-    positive, _, class_row = class_weights(rows, named, options)
+    positive, _, class_row, _ = class_weights(rows, named, options)
     out = np.empty(class_row.size)
     for row, score in enumerate(rows.full(named["score"])):
         weight = positive[class_row[row]]
@@ -117,7 +117,7 @@ class Items(NamedTuple):
 def checked_items(named: dict[str, Array], options: EvaluationOptions) -> tuple[Rows, Items]:
     """Return how the rankings of a block unfold into rows, and the items to resample."""
     rows = Rows(named)
-    positive, negative, class_row = class_weights(rows, named, options)
+    positive, negative, class_row, _ = class_weights(rows, named, options)
     unseen = _unseen(rows, named, positive, class_row)
     cluster = named["cluster"].reshape(-1) if "cluster" in named else None
     if cluster is not None:
@@ -128,7 +128,9 @@ def checked_items(named: dict[str, Array], options: EvaluationOptions) -> tuple[
     check_rows({"n_missing": np.array(n_missing, np.float64), "n_unseen": unseen}, rows, options)
     if options.ties == "trec_eval":
         tie_order, tie_row = rows.distinct(named["tie_order"])
-        score = np.stack([ranks(row, tie_order[tie_row[i]], options.missing) for i, row in enumerate(score)])
+        classes = ((positive > 0) * 2 + (negative > 0)).astype(np.int8)
+        ordered = enumerate(zip(tie_row, class_row, strict=True))
+        score = np.stack([ranks(score[i], tie_order[t], classes[c], options.missing) for i, (t, c) in ordered])
     return rows, Items(score, positive, negative, class_row, cluster, unseen)
 
 
@@ -216,7 +218,7 @@ def influence_columns(
     estimate = evaluate_rankings(*arrays, roles=roles, options=options)[..., 0]
     named = dict(zip(roles, arrays, strict=True))
     rows = Rows(named)
-    positive, negative, row = class_weights(rows, named, options)
+    positive, negative, row, _ = class_weights(rows, named, options)
     unseen = _unseen(rows, named, positive, row)
     score = rows.full(named["score"])
     design: dict[str, bool] = {"prevalence_is_fixed": is_fixed, "is_corrected": clusters is None}

@@ -18,6 +18,7 @@ from aucpr_dask.inference.grids import compare_family, lay_out, lazy_all_pairs, 
 from aucpr_dask.inference.methods import Wilcoxon
 from aucpr_dask.inference.questions import ask, naming, prepare, unit_dim
 from aucpr_dask.inference.samples import DATASET
+from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.variables import BOUND, MODEL, QUERY
 from aucpr_dask.storage.stores import Scores, map_nodes
@@ -192,7 +193,10 @@ def _compare(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> 
 
 def _positions(baseline: Baseline, names: Sequence[str]) -> list[int]:
     """Return the positions of the baselines among the models."""
-    given = [str(label) for label in np.atleast_1d(np.asarray(baseline, dtype=object))]
+    try:
+        given = [str(label) for label in np.atleast_1d(np.asarray(baseline, dtype=object))]
+    except ValueError:  # an integer of thousands of digits
+        given = [brief(baseline)]
     unknown = [name for name in given if name not in names]
     if unknown or not given or len(set(given)) < len(given):
         close = [near for name in unknown for near in difflib.get_close_matches(name, names, n=3)]
@@ -200,5 +204,6 @@ def _positions(baseline: Baseline, names: Sequence[str]) -> list[int]:
             "there is no such model" if unknown else "name one or more baselines, each once",
             received=", ".join(map(repr, unknown or given)) or "no baseline",
             allowed=few(map(repr, close or names)),
+            remedy="give labels of models, or numbers if they have none",
         )
     return [names.index(name) for name in given]

@@ -53,7 +53,7 @@ def settle(
             allowed="sample='items'",
             remedy="for a DataTree, over='dataset' takes the data sets as units",
         )
-    method = choose(methods[sample], method or methods[sample][0], f"method for sample={sample!r}")
+    method = choose(methods[sample], methods[sample][0] if method is None else method, f"method for sample={sample!r}")
     by_p_value = method in ("t", "wilcoxon")
     adjust = choose(ADJUSTMENTS, adjust or ("holm" if by_p_value else ADJUSTMENTS[0]), "adjust")
     if by_p_value and adjust not in BY_P_VALUE:

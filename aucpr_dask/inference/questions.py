@@ -89,7 +89,10 @@ def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:
     """Return whether the data must still be evaluated; refuse options of an evaluation otherwise."""
     if not isinstance(data, xr.Dataset | xr.DataTree) or not list(nodes_of(data)):
         raise InvalidInputError(
-            "there is no data", received=type(data).__name__, allowed="a Dataset or DataTree with data"
+            "there is no data",
+            received=type(data).__name__,
+            allowed="a Dataset or DataTree with data",
+            remedy="pass what aucpr_dask.evaluate returns, or the scores",
         )
     is_scores = all("score" in node and "estimate" not in node for _, node in nodes_of(data))
     if options and not is_scores:

@@ -22,6 +22,7 @@ from aucpr_dask.inference.rank_sets import (
     ranks_from_intervals,
 )
 from aucpr_dask.inference.samples import DATASET
+from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.variables import BOUND, MODEL, QUERY
 from aucpr_dask.storage.stores import Scores, map_nodes
@@ -88,11 +89,12 @@ def rank(
     >>> ranks["first_group"].values.tolist()
     [2, 1, 1]
     """
-    if method is not None and method not in RANKING_METHODS:
+    if method is not None and not (isinstance(method, str) and method in RANKING_METHODS):
         raise InvalidInputError(
             "unknown method for ranks",
-            received=repr(method),
+            received=brief(method),
             allowed=", ".join(map(repr, RANKING_METHODS)),
+            remedy="give one of these, or leave it out",
         )
     question = ComparisonOptions(
         estimator=estimator,

@@ -85,7 +85,8 @@ def area(
         )
     classes = np.asarray(y_true)
     label = (classes == _positive_class(np.unique(classes), pos_label, "the labels")).astype(np.int8)
-    return float(estimate(scores, label, estimator, weight=sample_weight, **options))
+    weight = None if sample_weight is None else np.asarray(sample_weight)
+    return float(estimate(scores, label, estimator, weight=weight, **options))
 
 
 def from_sklearn(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,12 +12,21 @@ from aucpr_dask.errors import InvalidInputError
 
 _Spec = TypeVar("_Spec")
 
+REAL = int | float | np.integer | np.floating
+LEAST_PREVALENCE = 1e-100  # so that products of counts at that prevalence neither under- nor overflow
+
 
 def lookup(specs: dict[str, _Spec], name: object, what: str) -> _Spec:
     """Return the record called `name`, or raise an error that lists the known names."""
     if isinstance(name, str) and name in specs:
         return specs[name]
-    raise InvalidInputError(f"unknown {what}", received=repr(name), allowed=", ".join(specs))
+    raise InvalidInputError(
+        f"unknown {what}",
+        where=f"name of the {what}",
+        received=brief(name),
+        allowed=", ".join(specs),
+        remedy="give one of these names, as a string",
+    )
 
 
 def require(module: str, extra: str, where: object = None) -> Any:
@@ -41,6 +51,7 @@ def refuse_outside(name: str, values: Any, is_outside: Any, allowed: str) -> Non
             where=f"argument {name!r}",
             received=f"{outside.size} values, first {float(outside.flat[0])!r}",
             allowed=allowed,
+            remedy="correct these values, or leave them out",
         )
 
 
@@ -48,29 +59,115 @@ def choose(allowed: tuple[str, ...], value: object, option: str) -> str:
     """Return `value` if it is one of the `allowed` strings."""
     if isinstance(value, str) and value in allowed:
         return value
-    raise InvalidInputError(f"unknown {option}", received=repr(value), allowed=", ".join(map(repr, allowed)))
+    listed = ", ".join(map(repr, allowed))
+    raise _refused(f"unknown {option}", option, value, listed, "give one of these strings")
+
+
+def real(value: Any) -> float:
+    """Return a real number as a float; NaN for any other value."""
+    try:
+        return float(value) if isinstance(value, REAL) and not isinstance(value, bool) else np.nan
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
 
 
 def fraction(value: Any, option: str) -> float:
     """Return a number between 0 and 1, both excluded."""
-    if isinstance(value, int | float | np.number) and 0 < value < 1:
-        return float(value)
-    raise InvalidInputError(f"{option} must lie between 0 and 1", received=repr(value))
+    number = real(value)
+    if 0 < number < 1:
+        return number
+    remedy = "give one number, such as 0.95; 95 percent is 0.95"
+    raise _refused(f"{option} must lie between 0 and 1", option, value, "one number above 0 and below 1", remedy)
 
 
-def whole_number(value: Any, option: str, least: int) -> int:
-    """Return a whole number that is not less than `least`."""
-    if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least:
+def share_of_positives(value: Any, option: str) -> float:
+    """Return a prevalence at which no weight of a negative under- or overflows."""
+    share = fraction(value, option)
+    if share >= LEAST_PREVALENCE:
+        return share
+    remedy = f"give the share of positives as a number from {LEAST_PREVALENCE}, such as 0.01"
+    raise _refused(
+        f"{option} is too small for floating-point numbers",
+        option,
+        value,
+        f"{LEAST_PREVALENCE} <= {option} < 1",
+        remedy,
+    )
+
+
+def whole_number(value: Any, option: str, least: int, most: int | None = None) -> int:
+    """Return a whole number that is not less than `least` and, if there is one, not more than `most`."""
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if is_whole and value >= least and (most is None or value <= most):
         return int(value)
-    raise InvalidInputError(f"{option} must be a whole number from {least}", received=repr(value))
+    allowed = f"whole numbers from {least}" + ("" if most is None else f" to {most}")
+    remedy = f"give one whole number without a fraction, such as {max(least, 1)}"
+    raise _refused(f"{option} must be a whole number from {allowed[19:]}", option, value, allowed, remedy)
 
 
 def recall_range(value: Any, option: str = "recall_range") -> tuple[float, float]:
     """Return two increasing recalls."""
     try:
-        low, high = map(float, value)
+        low, high = map(real, value)
     except (TypeError, ValueError):
         low, high = 1.0, 0.0
     if 0 <= low < high <= 1:
         return low, high
-    raise InvalidInputError(f"{option} is two recalls", received=repr(value), allowed="0 <= low < high <= 1")
+    remedy = "give two numbers, the lower first, such as (0.5, 1.0)"
+    raise _refused(f"{option} is two recalls", option, value, "0 <= low < high <= 1", remedy)
+
+
+def margin(value: Any, option: str) -> float:
+    """Return a finite number above 0."""
+    number = real(value)
+    if 0 < number < np.inf:
+        return number
+    raise _refused(
+        f"the margin of {option} must be positive", option, value, "one finite number above 0", "such as 0.02"
+    )
+
+
+def truth(value: Any, option: str) -> bool:
+    """Return True or False."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise _refused(f"{option} must be True or False", option, value, "True, False", "give one of these two")
+
+
+def text(value: Any, option: str) -> str:
+    """Return a string."""
+    if isinstance(value, str):
+        return value
+    raise _refused(f"{option} must be a string", option, value, "one string", "give its name in quotes")
+
+
+def names_of(value: Any, option: str) -> tuple[Any, ...]:
+    """Return one name, or each of several, as a tuple; what is in it is still to be checked."""
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, Iterable) and not isinstance(value, bytes) and getattr(value, "ndim", 1) == 1:
+        return tuple(value)
+    raise _refused(
+        f"{option} must be a name or several", option, value, "a string or a sequence of strings", "quote it"
+    )
+
+
+def are_distinct(names: tuple[Any, ...]) -> bool:
+    """Whether no name is given twice; names that are not strings are refused elsewhere."""
+    known = [name for name in names if isinstance(name, str)]
+    return len(set(known)) == len(known)
+
+
+def brief(value: object, most: int = 200) -> str:
+    """Return how an error quotes a value of any type: on one line that is not too long."""
+    try:
+        shown = repr(value)
+    except Exception:
+        shown = f"a value of type {type(value).__name__}"
+    shown = " ".join(shown.split()) if "\n" in shown else shown
+    return shown if len(shown) <= most else f"{shown[:most]}... ({type(value).__name__})"
+
+
+def _refused(what: str, option: str, value: object, allowed: str, remedy: str) -> InvalidInputError:
+    """Return the error for a value of an option."""
+    return InvalidInputError(what, where=f"option {option!r}", received=brief(value), allowed=allowed, remedy=remedy)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.checks import lookup
+from aucpr_dask.schema.checks import are_distinct, brief, lookup, names_of
 
 TIES = ("block", "trec_eval", "expectation")
 
@@ -124,7 +124,8 @@ ESTIMATORS = {
             "binormal",
             "int pi t / (pi t + (1-pi) Phi((mu_- - mu_+)/sd_- + sd_+/sd_- Phi^-1(t))) dt",
             ("block",),
-            "Smooth and precise if both classes are normal, wrong if they are not; NaN without spread.",
+            "Smooth and precise if both classes are normal, wrong if they are not; NaN without spread. Weights count "
+            "items (sd divides by their sum minus 1), so unlike all others it depends on their scale.",
             BOYD,
         ),
         EstimatorSpec(
@@ -177,16 +178,26 @@ def parse_estimator(text: object) -> tuple[EstimatorSpec, float]:
         value = math.nan
     if not 0 < value <= 1:
         allowed = f"{name}({spec.parameter}), {spec.parameter} above 0 and up to 1" if spec.parameter else name
-        raise InvalidInputError("the estimator's parameter is wrong", received=repr(text), allowed=allowed)
+        raise InvalidInputError(
+            "the estimator's parameter is wrong",
+            where=f"name of the estimator {name!r}",
+            received=brief(text),
+            allowed=allowed,
+            remedy=f"for example {name}(0.8)" if spec.parameter else f"write {name!r} without parentheses",
+        )
     return spec, value
 
 
 def estimator_names(estimator: str | Sequence[str], option: str = "estimator") -> tuple[str, ...]:
     """Return one or more names of estimators, each known and each once."""
-    names = (estimator,) if isinstance(estimator, str) else tuple(estimator)
-    if not names or len(set(names)) < len(names):
+    names = names_of(estimator, option)
+    if not names or not are_distinct(names):
         raise InvalidInputError(
-            "name one or more estimators, each once", received=repr(estimator), allowed=", ".join(ESTIMATORS)
+            "name one or more estimators, each once",
+            where=f"option {option!r}",
+            received=brief(estimator),
+            allowed=", ".join(ESTIMATORS),
+            remedy="give each name once",
         )
     for name in names:
         parse_estimator(name)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.checks import lookup
+from aucpr_dask.schema.checks import are_distinct, brief, lookup, names_of
 from aucpr_dask.schema.estimators import AREAS, BOYD, ESTIMATORS
 
 
@@ -168,7 +168,13 @@ INTERVALS = {
 
 def interval_names(interval: str | Sequence[str], option: str = "intervals") -> tuple[str, ...]:
     """Return names of intervals, each known and each once."""
-    names = (interval,) if isinstance(interval, str) else tuple(interval)
-    if len(set(names)) < len(names):
-        raise InvalidInputError("name each interval once", received=repr(interval))
+    names = names_of(interval, option)
+    if not are_distinct(names):
+        raise InvalidInputError(
+            "name each interval once",
+            where=f"option {option!r}",
+            received=brief(interval),
+            allowed=", ".join(INTERVALS),
+            remedy="give each name once",
+        )
     return tuple(lookup(INTERVALS, name, "interval method").name for name in names)

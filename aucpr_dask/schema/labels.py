@@ -1,4 +1,4 @@
-"""Which values labels and weights may take."""
+"""Which values labels, weights and numbers of items may take."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.schema.variables import PADDING
 
 HIGHEST_GRADE = 127
+LEAST_COUNT = 1e-100  # above 0: the inverse of its square is finite
+EXACT_INTEGERS = 2**53  # up to here, float64 holds every integer
 
 
 def check_labels(label: NDArray[Any], positive_from: int | None, where: str) -> None:
@@ -22,7 +24,11 @@ def check_labels(label: NDArray[Any], positive_from: int | None, where: str) -> 
         return
     if label.dtype.kind not in "iuf":
         raise InvalidInputError(
-            "labels are not numbers", where=where, received=f"dtype {label.dtype}", allowed="integers or bool"
+            "labels are not numbers",
+            where=where,
+            received=f"dtype {label.dtype}",
+            allowed="integers or bool",
+            remedy="convert them: 1 for positive, 0 for negative items",
         )
     bad = label[~((label >= PADDING) & (label <= highest) & (label == np.rint(label)))]
     if bad.size:
@@ -34,19 +40,70 @@ def check_labels(label: NDArray[Any], positive_from: int | None, where: str) -> 
             allowed=f"1 positive, 0 negative, -1 unjudged, -2 padding; whole numbers up to {highest}",
             remedy="pass positive_from=GRADE (--positive-from) if these are graded labels"
             if positive_from is None and bool(np.all(values > 1))
-            else None,
+            else "correct the labels",
         )
 
 
 def check_weights(weight: NDArray[Any], where: str) -> None:
     """Raise if a weight is negative, NaN or infinite."""
     if weight.dtype.kind not in "fiub":
-        raise InvalidInputError("weights must be numbers", where=where, received=f"dtype {weight.dtype}")
+        raise InvalidInputError(
+            "weights must be numbers",
+            where=where,
+            received=f"dtype {weight.dtype}",
+            allowed="integers or floats, not negative",
+            remedy="convert them",
+        )
     bad = ~(np.isfinite(weight) & (weight >= 0))
     if bad.any():
         raise InvalidInputError(
             "weights must be finite and not negative",
             where=where,
             received=f"{int(bad.sum())} others, first {weight[bad].flat[0]!r}",
+            allowed="finite numbers from 0",
             remedy="set the weight of an item to 0 to leave it out",
+        )
+
+
+def check_counts(count: NDArray[Any], name: str, *, of_rankings: bool = True) -> None:
+    """Raise unless numbers of positives are finite and not negative; those of rankings, unless they are whole."""
+    allowed = (
+        "whole numbers from 0"
+        if of_rankings
+        else f"0, finite numbers from {LEAST_COUNT}, and NaN where the area is unknown"
+    )
+    parts = {"where": f"argument {name!r}", "allowed": allowed, "remedy": "give the number of positives"}
+    if count.dtype.kind not in "iuf":
+        raise InvalidInputError(f"{name} must be numbers", received=f"dtype {count.dtype}", **parts)
+    if count.dtype.kind == "f":
+        bad = ~(np.isfinite(count) & (count == np.rint(count))) if of_rankings else np.isinf(count)
+    else:
+        bad = np.zeros(count.shape, np.bool_)
+    bad = bad | (count < 0) | ((count > 0) & (count < LEAST_COUNT))
+    if bad.any():
+        raise InvalidInputError(
+            f"{name} is outside its range",
+            received=f"{int(bad.sum())} values, first {float(count[bad].flat[0])!r}",
+            **parts,
+        )
+
+
+def check_tie_order(order: NDArray[Any]) -> None:
+    """Raise unless an order of tied items holds numbers, none of them NaN."""
+    parts = {"where": "argument 'tie_order'", "allowed": "integers; the smallest comes first", "remedy": "number items"}
+    if order.dtype.kind not in "iuf":
+        raise InvalidInputError("tie_order must be numbers", received=f"dtype {order.dtype}", **parts)
+    if order.dtype.kind == "f" and not np.isfinite(order).all():
+        raise InvalidInputError("tie_order holds NaN or infinity", received=f"dtype {order.dtype}", **parts)
+
+
+def refuse_other_lengths(sizes: dict[str, int]) -> None:
+    """Raise unless all arrays, by name, have the same number of items."""
+    if len(set(sizes.values())) > 1:
+        raise InvalidInputError(
+            "arrays differ in the number of items",
+            where="the last axis",
+            received=", ".join(f"{name} {size}" for name, size in sizes.items()),
+            allowed="arrays with the same number of items",
+            remedy="give one value of each array for each item",
         )

@@ -10,9 +10,19 @@ from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.checks import choose, fraction, recall_range, whole_number
+from aucpr_dask.schema.checks import (
+    choose,
+    fraction,
+    margin,
+    recall_range,
+    share_of_positives,
+    text,
+    truth,
+    whole_number,
+)
 from aucpr_dask.schema.estimators import TIES, EstimatorSpec, estimator_names, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
+from aucpr_dask.schema.labels import HIGHEST_GRADE
 from aucpr_dask.schema.variables import QUERY
 
 MISSING = ("raise", "drop", "last", "unretrieved")
@@ -25,6 +35,8 @@ INCOMPLETE = ("raise", "drop")
 ADJUSTMENTS = ("romano_wolf", "max_t", "holm", "benjamini_hochberg", "none")
 
 ALL_RECALLS = (0.0, 1.0)
+LARGEST_SEED = 2**128 - 1
+MOST_RESAMPLES = 2**31 - 1
 
 
 def option(
@@ -33,22 +45,23 @@ def option(
     *,
     allowed: tuple[str, ...] | None = None,
     least: int | None = None,
+    most: int | None = None,
     check: Callable[[Any, str], Any] | None = None,
 ) -> Any:
-    """Declare an option: its default, its meaning, and its values: `allowed`, from `least`, or what `check` returns."""
-    metadata = {"description": description, "allowed": allowed, "least": least, "check": check}
+    """Declare an option: its default, meaning and values: `allowed`, `least` to `most`, or what `check` returns."""
+    metadata = {"description": description, "allowed": allowed, "least": least, "most": most, "check": check}
     return field(default=default, metadata=metadata)
 
 
 def checked_value(one: Field[Any], value: Any) -> Any:
     """Return the value of an option, converted to its type; raise unless it is allowed."""
-    allowed, least, check = (one.metadata.get(name) for name in ("allowed", "least", "check"))
+    allowed, least, most, check = (one.metadata.get(name) for name in ("allowed", "least", "most", "check"))
     if value is None and one.default is None:
         return None
     if allowed is not None:
         return choose(allowed, value, one.name)
     if least is not None:
-        return whole_number(value, one.name, least)
+        return whole_number(value, one.name, least, most)
     return value if check is None else check(value, one.name)
 
 
@@ -68,16 +81,16 @@ class ResamplingOptions(Options):
 
     intervals: tuple[str, ...] = option(("logit",), "Intervals around each estimate.", check=interval_names)
     level: float = option(0.95, "Confidence level of the intervals.", check=fraction)
-    n_resamples: int = option(1000, "Resamples of bootstrap intervals.", least=2)
-    seed: int = option(0, "Seed of resamples and folds.", least=0)
+    n_resamples: int = option(1000, "Resamples of bootstrap intervals.", least=2, most=MOST_RESAMPLES)
+    seed: int = option(0, "Seed of resamples and folds.", least=0, most=LARGEST_SEED)
     unit: str = option("items", "What a resample draws: items, or whole clusters of items.", allowed=UNITS)
-    keep_replicates: bool = option(False, "Keep the estimate of every resample, which compare needs.")
+    keep_replicates: bool = option(False, "Keep the estimate of every resample, which compare needs.", check=truth)
     prevalence_design: str = option(
         "fixed",
         "Whether standard errors treat the numbers of positives and negatives as fixed.",
         allowed=PREVALENCE_DESIGNS,
     )
-    n_folds: int = option(10, "Folds of cross-validation intervals.", least=2)
+    n_folds: int = option(10, "Folds of cross-validation intervals.", least=2, most=MOST_RESAMPLES)
 
     @property
     def draws_counts(self) -> bool:
@@ -104,8 +117,10 @@ class EvaluationOptions(Options):
     missing: str = option("raise", "What a missing score means.", allowed=MISSING)
     ties: str = option("block", "How equal scores count.", allowed=TIES)
     unjudged: str = option("negative", "What an unjudged item counts as.", allowed=UNJUDGED)
-    positive_from: int | None = option(None, "Lowest grade that counts as positive, for graded labels.", least=1)
-    prevalence: float | None = option(None, "Reweight to this share of positives.", check=fraction)
+    positive_from: int | None = option(
+        None, "Lowest grade that counts as positive, for graded labels.", least=1, most=HIGHEST_GRADE
+    )
+    prevalence: float | None = option(None, "Reweight to this share of positives.", check=share_of_positives)
     recall_range: tuple[float, float] = option(
         ALL_RECALLS, "Take the area between two recalls only.", check=recall_range
     )
@@ -135,7 +150,14 @@ class EvaluationOptions(Options):
             choose(spec.ties, options.ties, f"ties for {spec.name!r}")
         clash = options._clash(specs)
         if clash is not None:
-            raise InvalidInputError(clash, received=f"ties={options.ties!r}, prevalence={options.prevalence!r}")
+            raise InvalidInputError(
+                clash,
+                where="options 'estimators', 'ties', 'prevalence' and 'recall_range' together",
+                received=f"ties={options.ties!r}, prevalence={options.prevalence!r}, "
+                f"recall_range={options.recall_range!r}",
+                allowed="ties='block'; estimators of a partial area with recall_range",
+                remedy="leave out one of these options",
+            )
         return options
 
     def _clash(self, specs: list[EstimatorSpec]) -> str | None:
@@ -167,30 +189,35 @@ class SampleOptions(Options):
         "What the sample is: queries or data sets (units), their items, or both; by default units where there are any.",
         allowed=SAMPLES,
     )
-    method: str | None = option(None, "How intervals and p-values are found.")
+    method: str | None = option(None, "How intervals and p-values are found.", check=text)
     level: float = option(0.95, "Confidence level of the intervals.", check=fraction)
     n_resamples: int | None = option(
-        None, "Resamples; by default 10,000 of units, 1,000 of items, or as many as the result keeps.", least=2
+        None,
+        "Resamples; by default 10,000 of units, 1,000 of items, or as many as the result keeps.",
+        least=2,
+        most=MOST_RESAMPLES,
     )
-    seed: int = option(0, "Seed of the resamples.", least=0)
+    seed: int = option(0, "Seed of the resamples.", least=0, most=LARGEST_SEED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonOptions(SampleOptions):
     """Options of comparisons and ranks."""
 
-    estimator: str | None = option(None, "Compare by this estimator; by default the first of the result.")
+    estimator: str | None = option(None, "Compare by this estimator; by default the first of the result.", check=text)
     adjust: str | None = option(
         None,
         "How p-values are adjusted for all comparisons; by default romano_wolf, or holm with t and wilcoxon.",
         allowed=ADJUSTMENTS,
     )
-    equivalence: float | None = option(None, "Margin up to which differences do not matter, for each pair alone.")
+    equivalence: float | None = option(
+        None, "Margin up to which differences do not matter, for each pair alone.", check=margin
+    )
     incomplete: str = option("raise", "What to do with a unit that only some models have.", allowed=INCOMPLETE)
     baseline: str | int | tuple[str | int, ...] | None = option(
         None, "Models to compare all others with; by default all pairs are compared."
     )
-    chunk: int | None = option(None, "Lay out all pairs as Dask arrays in chunks of this many models.")
+    chunk: int | None = option(None, "Lay out all pairs as Dask arrays in chunks of this many models.", least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,10 +232,12 @@ class AggregationOptions(SampleOptions):
 class ReportOptions(Options):
     """What a report shows of a result."""
 
-    title: str = option("Ranking report", "Heading of the page.")
-    interval: str | None = option(None, "Which interval to show; by default the first that every estimator has.")
+    title: str = option("Ranking report", "Heading of the page.", check=text)
+    interval: str | None = option(
+        None, "Which interval to show; by default the first that every estimator has.", check=text
+    )
     top: int = option(10, "How many models of each data set get a curve.", least=0)
-    seed: int = option(0, "Seed of the sign flips that compare two models.", least=0)
+    seed: int = option(0, "Seed of the sign flips that compare two models.", least=0, most=LARGEST_SEED)
 
 
 def option_names(*records: type[Options]) -> set[str]:

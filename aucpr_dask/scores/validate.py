@@ -19,6 +19,7 @@ def validate_scores(scores: Scores, *, positive_from: int | None = None) -> None
         raise InvalidInputError(
             "scores must be an xarray Dataset (one data set) or DataTree (many)",
             received=type(scores).__name__,
+            allowed="Dataset, DataTree",
             remedy="for arrays use aucpr_dask.estimate(score, label)",
         )
     nodes = list(nodes_of(scores))
@@ -64,12 +65,12 @@ def _validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None)
 
 def _validate_variable(variable: xr.DataArray, spec: VariableSpec, path: str) -> None:
     where = _where(path, spec.name)
-    if variable.dtype.kind not in spec.kinds:
+    if variable.dtype.kind not in spec.kinds or (variable.dtype.kind == "f" and variable.dtype.itemsize > 8):
         raise InvalidInputError(
             f"{spec.name!r} has an unsupported type",
             where=where,
             received=f"dtype {variable.dtype}",
-            allowed=f"NumPy kinds {', '.join(spec.kinds)} ({spec.description})",
+            allowed=f"NumPy kinds {', '.join(spec.kinds)}, floats of up to 64 bits ({spec.description})",
             remedy=f"convert it, for example dataset[{spec.name!r}].astype(...)",
         )
     if tuple(variable.dims) not in spec.dims:
@@ -123,6 +124,8 @@ def check_same_labels(first: xr.DataArray, second: xr.DataArray, names: tuple[st
             raise AlignmentError(
                 f"{names[0]!r} and {names[1]!r} differ in length along {dim!r}",
                 received=f"{first.sizes[dim]} and {second.sizes[dim]}",
+                allowed="the same length",
+                remedy=f"give both one value for each {dim}",
             )
         if dim in first.indexes and dim in second.indexes:
             left, right = first.indexes[dim], second.indexes[dim]
@@ -131,5 +134,6 @@ def check_same_labels(first: xr.DataArray, second: xr.DataArray, names: tuple[st
                 raise AlignmentError(
                     f"{names[0]!r} and {names[1]!r} carry different labels along {dim!r}",
                     received=few(map(repr, odd)) if len(odd) else "the same labels in another order",
+                    allowed="the same labels, in the same order",
                     remedy=f"select the labels they share, or reindex one by the other's {dim!r}",
                 )

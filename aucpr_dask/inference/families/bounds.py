@@ -49,6 +49,7 @@ def order_statistic(n_replicates: int, level: float, complete: bool = False) -> 
         raise InvalidInputError(
             "too few replicates for this level",
             received=f"{n_replicates} replicates, level {level}",
+            allowed="enough replicates for a quantile at each end",
             remedy=f"take at least {int(np.ceil(round(level / (1 - level), 9)))} resamples",
         )
     return rank - 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -17,11 +18,13 @@ import numpy as np
 
 from aucpr_dask.errors import FileFormatError, few
 from aucpr_dask.schema.checks import require
+from aucpr_dask.schema.labels import EXACT_INTEGERS
 from aucpr_dask.scores.importing.files import bare_name, lines_of, reading
 
 MISSING_CELLS = frozenset({"", "NA", "NaN", "nan"})
 SEPARATORS = ",\t;|"
 BATCH_CELLS = 2**18
+_INTEGER = re.compile(r"[+-]?[0-9]{1,999}")
 
 _PARQUET_MAGIC = b"PAR1"
 
@@ -135,7 +138,7 @@ class TextBatch:
         """Return the cells of a column as float64, NaN where missing."""
         cells = self.text(column)
         try:
-            return _parse(cells)
+            numbers = _parse(cells)
         except ValueError:
             bad = next(row for row, cell in enumerate(cells) if not _are_numbers([cell]))
             raise FileFormatError(
@@ -145,6 +148,16 @@ class TextBatch:
                 allowed="a number; empty, NA or NaN for a missing one",
                 remedy=f"fix the cell, or leave the column out: exclude={column!r} (--exclude)",
             ) from None
+        for row in np.flatnonzero(np.isfinite(numbers) & (np.abs(numbers) >= EXACT_INTEGERS)).tolist():
+            if _INTEGER.fullmatch(cells[row].strip()) and int(cells[row]) != int(numbers[row]):
+                raise FileFormatError(
+                    "an integer cannot be a float64 without rounding",
+                    where=self.where(row, column),
+                    received=cells[row],
+                    allowed="integers from -2**53 to 2**53, and numbers with a point",
+                    remedy="subtract a constant, or give ranks: only the order of the scores matters",
+                )
+        return numbers
 
     def where(self, row: int, column: str) -> str:
         """Return the place of a cell in words."""
