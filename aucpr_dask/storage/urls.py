@@ -89,7 +89,7 @@ def _public_link(link: str, *, has_more: bool = False) -> str:
         is_secret = ":" in user or kind in WEB
         return f"{scheme}://{host if is_secret else authority}{slash}{path}{snapshot}"
     before, at, after = head.rpartition("@")
-    is_secret = at and (":" in before or (kind in WEB and "." not in authority and authority != "localhost"))
+    is_secret = bool(at) and (":" in before or (kind in WEB and "." not in authority and authority != "localhost"))
     return f"{scheme}://{after if is_secret else head}{snapshot}"
 
 
