@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import shutil
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -651,6 +652,24 @@ def test_names_of_cells_do_not_lead_out_of_the_store(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("d,y,forest\n../../x,1,0.5\n../../x,0,0.1\n")
     with pytest.raises(InvalidInputError, match=r"(?s)this is not a valid name for a data set.*line 2, column 'd'"):
         import_table(tmp_path / "a.csv", tmp_path / "scores.zarr", label="y", dataset="d")
+
+
+@pytest.mark.parametrize("options", [{}, {"models": True}, {"exclude": True}])
+def test_a_header_of_many_columns_is_checked_in_seconds(tmp_path: Path, options: dict[str, bool]) -> None:
+    from aucpr_dask.scores.importing.tables import TableOptions, _choose_models, _matching, open_table
+
+    names = [f"m{number}" for number in range(30_000)]
+    (tmp_path / "a.csv").write_text(",".join(["y", *names]) + "\n" + ",".join(["1"] * 30_001) + "\n")
+    started = time.monotonic()
+    table = open_table(tmp_path / "a.csv", None)
+    chosen: dict[str, Any] = {option: names[1:] for option in options}
+    models, _ = _choose_models(table, TableOptions(label="y", **chosen))
+    assert len(models) == {"exclude": 1, "models": 29_999}.get(next(iter(options), ""), 30_000)
+    assert _matching(names, names, "here") == names
+    with pytest.raises(FileFormatError, match="two columns have the same name"):
+        (tmp_path / "b.csv").write_text(",".join([*names, "m7"]) + "\n")
+        open_table(tmp_path / "b.csv", None)
+    assert time.monotonic() - started < 5
 
 
 def test_small_files_do_not_grow_into_endless_lines(
