@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from zarr.abc.store import Store
-from zarr.storage import LocalStore
 
 from aucpr_dask.errors import StoreError, UnreachableError
+from aucpr_dask.storage.folders import FolderStore
 from aucpr_dask.storage.urls import (
     WEB,
     absolute,
@@ -281,7 +281,7 @@ class RemoteStore(Store):
 def open_plain(url: str, *, read_only: bool = False) -> Store:
     """Return the Zarr store behind an absolute path or a URL that is not Icechunk's."""
     if not is_remote(url):
-        return LocalStore(Path(url), read_only=read_only)
+        return FolderStore(Path(url), read_only=read_only)
     scheme = scheme_of(url)
     if scheme not in WEB:
         refuse_secret(url)

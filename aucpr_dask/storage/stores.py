@@ -27,10 +27,11 @@ from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore
 
-from aucpr_dask.errors import InvalidInputError, StoreError
+from aucpr_dask.errors import AucprError, InvalidInputError, StoreError
 from aucpr_dask.storage.backends import delete_value, get_value, has_values_at_once, set_value
 from aucpr_dask.storage.backends import open_backend as open_backend
 from aucpr_dask.storage.codecs import check_plain_arrays
+from aucpr_dask.storage.documents import brief, check_sizes, damaged, root_of
 from aucpr_dask.storage.remote import check_writable
 from aucpr_dask.storage.urls import concealed, is_remote
 
@@ -297,32 +298,36 @@ def open_store(url: str | Path, kind: str, *, chunks: Any = None) -> Scores:
         raise StoreError(
             "this is a Zarr store of another kind",
             where=url,
-            received=f"kind {attrs.get('kind')!r}",
+            received=f"kind {brief(attrs.get('kind'))}",
             allowed=f"kind {kind!r}",
             remedy="name the right store; `aucpr-dask info` says what a store holds",
         )
-    if int(attrs.get("format_version", 0)) > FORMAT_VERSION:
+    version = attrs.get("format_version", 0)
+    if type(version) is not int or version < 0:
+        raise damaged(url, f"format_version {brief(version)}", "a whole number from 0")
+    if version > FORMAT_VERSION:
         raise StoreError(
             "this store was written by a newer version of the package",
             where=url,
-            received=f"format version {attrs['format_version']}, written by {attrs.get('aucpr_dask_version')}",
+            received=f"format version {brief(version)}, written by {brief(attrs.get('aucpr_dask_version'))}",
             allowed=f"format versions up to {FORMAT_VERSION}",
             remedy="upgrade aucpr-dask",
         )
     metadata = (document.get("consolidated_metadata") or {}).get("metadata", {})
+    if not metadata:  # otherwise Zarr would read documents that nobody has checked
+        raise damaged(url, "no consolidated metadata")
     check_plain_arrays(metadata, url)
+    for path, entry in metadata.items():
+        check_sizes(entry, path, url)
     is_tree = any(entry.get("node_type") == "group" for entry in metadata.values())
     opened = xr.open_datatree if is_tree else xr.open_dataset
     backend: Any = open_backend(url, read_only=True)
     try:
         return opened(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)
-    except (ValueError, TypeError, LookupError, FileNotFoundError) as error:
-        raise StoreError(
-            "the metadata of this store are damaged",
-            where=url,
-            received=f"{type(error).__name__}: {error}",
-            remedy="write the store again",
-        ) from error
+    except (AucprError, PermissionError, MemoryError):
+        raise
+    except Exception as error:  # Zarr and xarray expect sound metadata, and raise anything
+        raise damaged(url, f"{type(error).__name__}: {error}"[:1000]) from error
 
 
 def read_root_attrs(url: str) -> dict[str, Any]:
@@ -331,10 +336,7 @@ def read_root_attrs(url: str) -> dict[str, Any]:
 
 
 def _read_root(url: str) -> dict[str, Any]:
-    try:
-        return dict(json.loads(read_root_document(url)))
-    except (ValueError, TypeError) as error:
-        raise StoreError("the root document is not valid JSON", where=url, received=str(error)) from error
+    return root_of(read_root_document(url), url)
 
 
 def read_root_document(url: str) -> bytes:
