@@ -501,6 +501,34 @@ def test_unknown_codecs_are_named(tmp_path: Path, codec: str, is_sharded: bool) 
         ap.open_scores(tmp_path / "scores.zarr")
 
 
+CHANGES: dict[str, Any] = {
+    "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}],
+    "pickle": {"codecs": [{"name": "bytes"}, {"name": "numcodecs.pickle", "configuration": {}}]},
+    "shape": [5, 59],
+    "more models": {"shape": [4, 60]},
+    "data_type": "float32",
+    "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, 60]}},
+    "fill_value": 0.5,
+    "chunk_key_encoding": {"name": "v2", "configuration": {"separator": "."}},
+    "dimension_names": ["item", "model"],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_array_that_contradicts_the_metadata_of_its_store_is_refused(
+    client: Client, tmp_path: Path, change: str
+) -> None:
+    ap.save_scores(xr.DataTree.from_dict({"a": pooled(), "b": pooled()}), tmp_path / "scores.zarr")
+    place = tmp_path / "scores.zarr/b/score/zarr.json"
+    own = json.loads(place.read_text())
+    new = CHANGES[change] if isinstance(CHANGES[change], dict) and change not in own else {change: CHANGES[change]}
+    place.write_text(json.dumps(own | new))
+    with pytest.raises(AucprError) as caught:
+        ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client)
+    assert "b/score" in str(caught.value)
+    assert next(iter(new)) in str(caught.value) or "pickle" in str(caught.value)
+
+
 @pytest.mark.parametrize("path", ["../other.zarr", "x/../../other.zarr", "..\\other.zarr", "/other", "."])
 def test_metadata_cannot_lead_out_of_a_store(tmp_path: Path, path: str) -> None:
     for name in ("scores", "other"):

@@ -100,7 +100,8 @@ def check_sizes(document: Mapping[str, Any], path: str, where: object) -> None:
     """Raise unless the lengths of an array and of its chunks are such that memory can hold a chunk."""
     if document.get("node_type") != "array":
         return
-    place, shape, grid = f"{where}, array {brief(path)}", document.get("shape"), document.get("chunk_grid")
+    place, grid = f"{where}, array {brief(path)}", document.get("chunk_grid")
+    shape: Any = document.get("shape")
     if not _are_lengths(shape, least=0):
         raise damaged(place, f"shape {brief(shape)}", f"whole numbers from 0 to {LARGEST_LENGTH}")
     settings = grid.get("configuration") if isinstance(grid, dict) else None
@@ -119,7 +120,7 @@ def _are_lengths(lengths: Any, least: int) -> bool:
     return isinstance(lengths, list) and all(type(n) is int and least <= n <= LARGEST_LENGTH for n in lengths)
 
 
-def check_same_array(own: ArrayV3Metadata, consolidated: Mapping[str, Any] | None, path: str, where: object) -> None:
+def check_same_array(own: Any, consolidated: Mapping[str, Any] | None, path: str, where: object) -> None:
     """Raise unless an array's own document describes what the consolidated metadata, which are checked, describe."""
     try:
         expected = {} if consolidated is None else ArrayV3Metadata.from_dict(dict(consolidated)).to_dict()

@@ -93,17 +93,29 @@ def open_array(backend: Store, path: str, name: str) -> zarr.Array[Any]:
 
 
 def open_arrays(backend: Store, path: str, names: Iterable[str]) -> dict[str, zarr.AsyncArray[Any]]:
-    """Open several arrays of a data set of a store, finished or not, concurrently."""
+    """Open several arrays of a data set of a store, finished or not, concurrently, by their own documents."""
     mode: Any = "r" if backend.read_only else "r+"
 
-    async def opened() -> list[zarr.AsyncArray[Any]]:
-        places = (f"{path}/{name}".strip("/") for name in names)
-        return await asyncio.gather(
-            *(open_async_array(store=backend, path=place, mode=mode, zarr_format=3) for place in places)
-        )
+    async def opened(place: str) -> zarr.AsyncArray[Any]:
+        try:
+            return await open_async_array(store=backend, path=place, mode=mode, zarr_format=3)
+        except OSError:
+            raise
+        except Exception as error:  # Zarr expects a sound document, and raises anything
+            raise damaged(f"{backend}, array {place!r}", f"{type(error).__name__}: {error}"[:1000]) from error
+
+    async def all_opened() -> list[zarr.AsyncArray[Any]]:
+        return await asyncio.gather(*(opened(f"{path}/{name}".strip("/")) for name in names))
 
     names = tuple(names)
-    return dict(zip(names, sync(opened()), strict=True))
+    arrays = dict(zip(names, sync(all_opened()), strict=True))
+    check_plain_arrays({array.path: array.metadata.to_dict() for array in arrays.values()}, backend)
+    return arrays
+
+
+def consolidated_metadata(url: str) -> dict[str, Any]:
+    """Return the metadata documents below the root of a finished store, by path."""
+    return dict((_read_root(url).get("consolidated_metadata") or {}).get("metadata", {}))
 
 
 def create_store(
