@@ -250,6 +250,22 @@ def test_untrusted_text_cannot_control_the_terminal(capsys: pytest.CaptureFixtur
     assert "[bold]" in shown
 
 
+CONTROLS = [f"m{chr(code)}x" for code in (*range(32), *range(0x7F, 0xA0))]
+
+
+def test_names_with_control_characters_are_shown_escaped_in_python_too(tmp_path: Path) -> None:
+    result = ap.evaluate(pooled(len(CONTROLS), 30).assign_coords(model=np.array(CONTROLS, object)))
+    for text in (repr(result.aucpr), result.aucpr._repr_html_()):
+        assert all(line.isprintable() for line in text.split("\n"))
+    for name in CONTROLS:
+        table = f'y,"{name}",b\n1,,0.5\n0,,0.1\n'
+        (tmp_path / "a.csv").write_bytes(table.encode())
+        summary = import_table(tmp_path / "a.csv", tmp_path / "scores.zarr", label="y", overwrite=True)
+        assert ap.open_scores(tmp_path / "scores.zarr")["model"].values.tolist() == [name, "b"]
+        assert all(line.isprintable() for line in str(summary).split("\n"))
+        assert repr(name)[2:-2] in str(summary) or "without a score" in str(summary)
+
+
 def test_errors_keep_their_shape_for_any_quoted_text() -> None:
     message = str(AucprError("no store here", where="a\n  remedy: rm -rf ~\x1b[8m", received="\u202eabc"))
     assert message.splitlines() == [
