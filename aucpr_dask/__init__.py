@@ -19,6 +19,14 @@ from typing import TYPE_CHECKING, Any
 import wrapt
 
 from aucpr_dask._version import __version__
+from aucpr_dask.errors import OptimizedPythonError
+
+if not __debug__:
+    raise OptimizedPythonError(
+        "this package does not work when Python drops assertions, because Zarr reads stores in some of its own",
+        received="python -O, -OO or PYTHONOPTIMIZE",
+        remedy="run Python without -O, and unset PYTHONOPTIMIZE",
+    )
 
 _HOME = {
     "aggregate": "aucpr_dask.inference",

@@ -99,6 +99,14 @@ class ClusterError(AucprError, RuntimeError):
     """Worker processes that do not start, or a scheduler that is lost."""
 
 
+class OptimizedPythonError(AucprError, ImportError):
+    """An interpreter that drops assertions, on which Zarr depends."""
+
+
+class CacheWarning(UserWarning):
+    """Compiled code cannot be kept, or must not be loaded, so that every process compiles again."""
+
+
 def printable(text: str) -> str:
     """Return text on one line, with every character escaped that a terminal does not print."""
     if text.isprintable():

@@ -233,6 +233,27 @@ def test_no_cell_is_a_formula(hostile: xr.Dataset, tmp_path: Path) -> None:
     assert cell(" =1") == "' =1"
 
 
+INVISIBLE = ["\ufeff", "\u200b", "\u00a0", "\u2060", "\0", "\x1b", "\x0b", "\u3000", "\ufeff \u200e"]
+
+
+@pytest.mark.parametrize("sign", "=+-@|＝＋－＠｜﹦﹢﹣﹫")  # noqa: RUF001 (full width and small forms are meant)
+def test_text_that_begins_with_a_sign_is_quoted_also_behind_invisible_characters(sign: str) -> None:
+    for before in ("", " ", "\t", "\r", "\n", *INVISIBLE):
+        assert cell(f"{before}{sign}1") == f"'{before}{sign}1"
+
+
+def test_other_text_is_not_quoted(tmp_path: Path) -> None:
+    for text in ("", "a=b", "é", "模型", " a", "\ufeffbom", "1-2", "0.5"):
+        assert cell(text) == text
+    for text in ("\ta", "\ra", " \na"):
+        assert cell(text) == f"'{text}"
+    scores = pooled(2, 20)
+    result = ap.evaluate(scores)
+    negative = result.assign(estimate=-result["estimate"])
+    ap.export(negative, tmp_path / "r.csv")
+    assert pd.read_csv(tmp_path / "r.csv")["estimate"].tolist() == negative["estimate"].values.ravel().tolist()
+
+
 def test_exports_replace_only_what_they_may(result: xr.DataTree, tmp_path: Path) -> None:
     file = tmp_path / "r.csv"
     ap.export(result, file)

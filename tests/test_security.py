@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import shutil
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +30,7 @@ from aucpr_dask.scores.importing import files, trec
 from aucpr_dask.scores.importing.arrays import import_arrays, import_xarray
 from aucpr_dask.scores.importing.tables import import_table
 from aucpr_dask.scores.importing.trec import import_trec
-from aucpr_dask.storage import stores
+from aucpr_dask.storage import stores, urls
 from aucpr_dask.storage.stores import nodes_of
 from aucpr_dask.view.tables import attributes_view
 
@@ -249,6 +250,22 @@ def test_untrusted_text_cannot_control_the_terminal(capsys: pytest.CaptureFixtur
     assert "[bold]" in shown
 
 
+CONTROLS = [f"m{chr(code)}x" for code in (*range(32), *range(0x7F, 0xA0))]
+
+
+def test_names_with_control_characters_are_shown_escaped_in_python_too(tmp_path: Path) -> None:
+    result = ap.evaluate(pooled(len(CONTROLS), 30).assign_coords(model=np.array(CONTROLS, object)))
+    for text in (repr(result.aucpr), result.aucpr._repr_html_()):
+        assert all(line.isprintable() for line in text.split("\n"))
+    for name in CONTROLS:
+        table = f'y,"{name}",b\n1,,0.5\n0,,0.1\n'
+        (tmp_path / "a.csv").write_bytes(table.encode())
+        summary = import_table(tmp_path / "a.csv", tmp_path / "scores.zarr", label="y", overwrite=True)
+        assert ap.open_scores(tmp_path / "scores.zarr")["model"].values.tolist() == [name, "b"]
+        assert all(line.isprintable() for line in str(summary).split("\n"))
+        assert repr(name)[2:-2] in str(summary) or "without a score" in str(summary)
+
+
 def test_errors_keep_their_shape_for_any_quoted_text() -> None:
     message = str(AucprError("no store here", where="a\n  remedy: rm -rf ~\x1b[8m", received="\u202eabc"))
     assert message.splitlines() == [
@@ -257,6 +274,123 @@ def test_errors_keep_their_shape_for_any_quoted_text() -> None:
         r"      remedy: rm -rf ~\x1b[8m",
         r"  received: \u202eabc",
     ]
+
+
+# Credentials in URLs
+
+
+SECRET = "sWoRdFiSh"
+URLS_WITH_SECRETS = [
+    f"s3://KEY:{SECRET[:4]}/{SECRET}@bucket/x",
+    f"https://ann:pa/{SECRET}@host/x",
+    f"zip://x::https://ann:{SECRET}@host/y.zip",
+    f"simplecache::https://ann:{SECRET}@host/y",
+    f"zip://x::simplecache::https://ann:p::{SECRET}@host/y",
+    f"https://host/x#sig={SECRET}",
+    f"https://host/x;sig={SECRET}",
+    f"https://host:8080/x;a=b;sig={SECRET}#c",
+    f"https://host/x?mail=a@{SECRET}",
+    f"https://ann:pw@host/x?mail=a@{SECRET}",
+    f"hf://datasets/a/b:{SECRET}@rev",
+    f"https://ann:p?{SECRET}@host",
+    f"https://ann:p#{SECRET}@host/x",
+    f"https://ann:{SECRET}/@host/x@v1",
+    f"https://{SECRET}/token@host/x",
+    f"icechunk+s3://KEY:{SECRET}/@bucket/x#main",
+    f"icechunk+https://host/x#sig={SECRET}",
+    f"zip://x?sig=a::https://{SECRET}",
+]
+
+
+def assert_hidden(url: str, secret: str) -> None:
+    place = urls.concealed(url)
+    try:
+        whole = urls.absolute(place)
+    except AucprError as error:
+        whole = str(error)
+    errors = [AucprError("no store", where=place, received=repr(place)), FileNotFoundError(urls.public(url))]
+    for text in (urls.public(url), str(place), repr([place]), str(whole), repr(whole), *map(str, errors)):
+        assert secret not in text, text
+    assert urls.public(urls.public(url)) == urls.public(url)
+    assert urls.revealed(place) == url
+    assert urls.revealed(pickle.loads(pickle.dumps(place))) == url
+
+
+@pytest.mark.parametrize("url", URLS_WITH_SECRETS)
+def test_credentials_are_hidden_wherever_a_url_has_them(url: str) -> None:
+    assert_hidden(url, SECRET)
+
+
+@pytest.mark.parametrize("url", URLS_WITH_SECRETS)
+def test_errors_about_a_url_do_not_show_its_credentials(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any, **options: Any) -> None:
+        raise ValueError(f"cannot open {args} {options}")
+
+    monkeypatch.setattr("aucpr_dask.storage.remote._client_of", fail)
+    with pytest.raises(AucprError) as caught:
+        ap.open_scores(url)
+    assert SECRET not in f"{caught.value!s}{caught.value!r}"
+    shown = CliRunner().invoke(main, ["info", url]).output
+    assert SECRET not in shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://cdn.example.org/gh/user/repo@v1/scores.zarr",
+        "https://example.org:8080/a/b",
+        "s3://bucket/a@b/x:y",
+        "sftp://ann@host/a",
+        "zip://a.zarr::https://example.org:80/b.zip",
+        "icechunk+s3://bucket/x#release-1.0",
+    ],
+)
+def test_urls_without_credentials_are_shown_as_they_are(url: str) -> None:
+    assert urls.public(url) == url
+    assert type(urls.concealed(url)) is str
+
+
+_reserved = ":/?#[]@!$&'()*+,;=%"
+secrets = st.text("aZ7" + _reserved, max_size=6).map(lambda text: f"sEc{text}rEt")
+words = st.text("abc01.-_", min_size=1, max_size=5)
+plain_urls = st.builds("{}://{}/{}".format, st.sampled_from(["s3", "https", "hf", "zip", "ftp"]), words, words)
+
+
+@st.composite
+def urls_with_secrets(draw: Any) -> tuple[str, str]:
+    secret, scheme = (
+        draw(secrets),
+        draw(st.sampled_from(["s3", "gs", "az", "http", "https", "HTTPS", "hf", "ftp", "sftp"])),
+    )
+    host, path, user = draw(words), draw(words), draw(st.text("abc" + _reserved, max_size=4))
+    place = draw(st.sampled_from([f"{host}/{path}", host, f"{host}:8080/{path}/"]))
+    rest = {
+        "password": f"{user}:{secret}@{place}",
+        "query": f"{place}?{draw(words)}={secret}",
+        "fragment": f"{place}#sig={secret}",
+        "parameter": f"{place};{draw(words)}={secret}",
+        "both": f"{user}:{secret}@{place}?sig={secret}#{secret}",
+        "revision": f"{place}:{secret}@{draw(words)}",
+    }[draw(st.sampled_from(["password", "query", "fragment", "parameter", "both", "revision"]))]
+    chain = draw(st.sampled_from(["", "zip://x::", "simplecache::", "zip://*.csv::simplecache::", "icechunk+"]))
+    after = draw(st.sampled_from(["", "::{}"])).format(draw(plain_urls))
+    return f"{chain}{scheme}://{rest}{after}", secret
+
+
+@settings(max_examples=300)
+@given(urls_with_secrets())
+def test_no_secret_of_any_url_is_shown(url_and_secret: tuple[str, str]) -> None:
+    assert_hidden(*url_and_secret)
+
+
+def test_a_fetched_file_is_not_named_after_its_signature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from aucpr_dask.storage import remote
+
+    monkeypatch.setattr(remote, "_parts_of", lambda *args: iter([b"y,forest\n1,0.5\n0,0.1\n"]))
+    for mark in (";sig=", "#sig=", "?sig="):
+        url = f"https://example.org/a.csv{mark}{SECRET}"
+        import_table(url, tmp_path / "scores.zarr", label="y", overwrite=True)
+        assert ap.open_scores(tmp_path / "scores.zarr").attrs["source"] == "a.csv"
 
 
 # Code of strangers
@@ -381,6 +515,34 @@ def test_unknown_codecs_are_named(tmp_path: Path, codec: str, is_sharded: bool) 
     with_metadata(tmp_path / "scores.zarr", change)
     with pytest.raises(FileFormatError, match=codec.removeprefix("numcodecs.")):
         ap.open_scores(tmp_path / "scores.zarr")
+
+
+CHANGES: dict[str, Any] = {
+    "codecs": [{"name": "bytes", "configuration": {"endian": "big"}}],
+    "pickle": {"codecs": [{"name": "bytes"}, {"name": "numcodecs.pickle", "configuration": {}}]},
+    "shape": [5, 59],
+    "more models": {"shape": [4, 60]},
+    "data_type": "float32",
+    "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, 60]}},
+    "fill_value": 0.5,
+    "chunk_key_encoding": {"name": "v2", "configuration": {"separator": "."}},
+    "dimension_names": ["item", "model"],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_array_that_contradicts_the_metadata_of_its_store_is_refused(
+    client: Client, tmp_path: Path, change: str
+) -> None:
+    ap.save_scores(xr.DataTree.from_dict({"a": pooled(), "b": pooled()}), tmp_path / "scores.zarr")
+    place = tmp_path / "scores.zarr/b/score/zarr.json"
+    own = json.loads(place.read_text())
+    new = CHANGES[change] if isinstance(CHANGES[change], dict) and change not in own else {change: CHANGES[change]}
+    place.write_text(json.dumps(own | new))
+    with pytest.raises(AucprError) as caught:
+        ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client)
+    assert "b/score" in str(caught.value)
+    assert next(iter(new)) in str(caught.value) or "pickle" in str(caught.value)
 
 
 @pytest.mark.parametrize("path", ["../other.zarr", "x/../../other.zarr", "..\\other.zarr", "/other", "."])
@@ -534,6 +696,24 @@ def test_names_of_cells_do_not_lead_out_of_the_store(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("d,y,forest\n../../x,1,0.5\n../../x,0,0.1\n")
     with pytest.raises(InvalidInputError, match=r"(?s)this is not a valid name for a data set.*line 2, column 'd'"):
         import_table(tmp_path / "a.csv", tmp_path / "scores.zarr", label="y", dataset="d")
+
+
+@pytest.mark.parametrize("options", [{}, {"models": True}, {"exclude": True}])
+def test_a_header_of_many_columns_is_checked_in_seconds(tmp_path: Path, options: dict[str, bool]) -> None:
+    from aucpr_dask.scores.importing.tables import TableOptions, _choose_models, _matching, open_table
+
+    names = [f"m{number}" for number in range(30_000)]
+    (tmp_path / "a.csv").write_text(",".join(["y", *names]) + "\n" + ",".join(["1"] * 30_001) + "\n")
+    started = time.monotonic()
+    table = open_table(tmp_path / "a.csv", None)
+    chosen: dict[str, Any] = dict.fromkeys(options, names[1:])
+    models, _ = _choose_models(table, TableOptions(label="y", **chosen))
+    assert len(models) == {"exclude": 1, "models": 29_999}.get(next(iter(options), ""), 30_000)
+    assert _matching(names, names, "here") == names
+    (tmp_path / "b.csv").write_text(",".join([*names, "m7"]) + "\n")
+    with pytest.raises(FileFormatError, match="two columns have the same name"):
+        open_table(tmp_path / "b.csv", None)
+    assert time.monotonic() - started < 5
 
 
 def test_small_files_do_not_grow_into_endless_lines(

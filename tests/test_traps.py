@@ -291,6 +291,20 @@ def test_other_threads_run_during_a_kernel(kind: str) -> None:
     assert_other_threads_run(calls[kind])
 
 
+@pytest.mark.parametrize("level", ["1", "2"])
+def test_python_without_assertions_is_refused_at_once(level: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import aucpr_dask"],
+        env=os.environ | {"PYTHONOPTIMIZE": level},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "OptimizedPythonError: this package does not work when Python drops assertions" in done.stderr
+    assert "remedy: run Python without -O" in done.stderr
+
+
 # The cache of machine code
 
 CALL = """

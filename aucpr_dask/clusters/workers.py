@@ -14,6 +14,9 @@ from weakref import WeakSet
 from distributed import Client, Status, WorkerPlugin
 
 from aucpr_dask.errors import ClusterError
+from aucpr_dask.storage import code_cache
+
+HERE = ("inproc://", "tcp://127.0.0.1:", "tcp://[::1]:")  # on this machine, where the client warns
 
 SECONDS_OF_PROFILES = 60
 
@@ -39,6 +42,8 @@ class Preparation(WorkerPlugin):
         keep_memory()
         keep_few_profiles(worker)
         end_quietly(worker)
+        if worker.address.startswith(HERE):
+            code_cache.stay_silent()
         await asyncio.to_thread(load_kernels)
         # The other imports take half a second, while the client plans. They stay in this thread, which unpickles tasks:
         # two threads that import packages with circular imports may each see half of the other's modules.
@@ -47,6 +52,7 @@ class Preparation(WorkerPlugin):
 
 def prepare_workers(client: Client) -> None:
     """Prepare all workers of a cluster, including those that join later; a second call does nothing."""
+    code_cache.check_once()
     try:
         client.register_plugin(Preparation(), name=PLUGIN)
     except ImportError as error:

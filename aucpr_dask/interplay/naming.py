@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable
 
 SHORTEST_DIGEST = 8
 LONGEST_METRIC = 250  # MLflow
-STARTS_OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001 (full width is meant)
+STARTS_OF_FORMULAS = tuple("=+-@|")
 
 
 def distinct(
@@ -60,5 +61,10 @@ def metric_name(name: str) -> str:
 
 
 def cell(text: str) -> str:
-    """Return text that a spreadsheet does not run as a formula (OWASP, CSV Injection): an apostrophe precedes it."""
-    return f"'{text}" if text.lstrip(" ").startswith(STARTS_OF_FORMULAS) else text
+    """Return text that a spreadsheet does not run as a formula (OWASP, CSV Injection): an apostrophe precedes it.
+
+    Invisible characters at the start do not count, and full-width signs are taken for the plain ones.
+    """
+    first = next((char for char in text if char.isprintable() and char != " "), "")
+    is_formula = unicodedata.normalize("NFKC", first).startswith(STARTS_OF_FORMULAS)
+    return f"'{text}" if is_formula or text.lstrip(" ").startswith(("\t", "\r", "\n")) else text

@@ -24,7 +24,8 @@ import llvmlite
 import llvmlite.binding
 import numba
 import numpy as np
-from platformdirs import user_cache_path
+
+from aucpr_dask.storage import code_cache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -34,7 +35,6 @@ _ONE_AT_A_TIME = threading.Lock()
 
 _PACKAGE = __name__.rpartition(".")[0]
 _FOLDER = Path(__file__).parent
-CACHE_VARIABLE = "AUCPR_DASK_CACHE_DIR"
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
@@ -48,26 +48,41 @@ class Cache:
     """The machine code of one group of entry points, a module: published, being filled in private, or unavailable."""
 
     def __init__(self, module: str) -> None:
-        home = _home()
         group = module.removeprefix(f"{_PACKAGE}.")
-        self._published = home / f"{group}-{_digest()}"
         self._private: Path | None = None
         self._enabled = True
         try:
-            if not self._published.is_dir():
-                home.mkdir(parents=True, exist_ok=True)
-                self._private = Path(tempfile.mkdtemp(prefix=".filling-", dir=home))
-            self._enabled = os.access(self._private or self._published, os.W_OK)
-        except OSError:
-            self._enabled = False
+            home = code_cache.prepared_home()
+            self._published = home / f"{group}-{_digest()}"
+            if self._published.exists():
+                code_cache.check_private(self._published)
+                self._enabled = os.access(self._published, os.W_OK)  # numba writes there even to load
+            else:
+                code_cache.remove_abandoned(home)
+                self._private = Path(tempfile.mkdtemp(prefix=f"{code_cache.FILLING}{os.getpid()}-", dir=home))
+        except OSError as error:
+            self._give_up(error)
 
     def kernel(self, *signatures: Any) -> Callable[[Function], Function]:
         """Compile an entry point for the given signatures, or load it."""
 
         def compile_now(function: Function) -> Function:
-            with self._folder_in_use():
-                compiled: Function = _NJIT(list(signatures), cache=self._enabled, **_OPTIONS)(function)
-            return compiled
+            compiled: Function
+            try:
+                with self._folder_in_use():
+                    try:
+                        compiled = _NJIT(list(signatures), cache=self._enabled, **_OPTIONS)(function)
+                    except RuntimeError:  # numba lost what it compiled, because of an interrupt inside a callback
+                        compiled = _NJIT(list(signatures), cache=self._enabled, **_OPTIONS)(function)
+                return compiled
+            except Exception as error:
+                if not self._enabled:
+                    raise
+                self._give_up(error)  # a full disk, or a damaged file
+            except BaseException:
+                self._remove_private()
+                raise
+            return compile_now(function)
 
         return compile_now
 
@@ -88,9 +103,21 @@ class Cache:
         if self._private is None:
             return
         try:
+            code_cache.make_private(self._private)
             self._private.rename(self._published)
         except OSError:  # another process was first, with an equivalent folder
+            self._remove_private()
+
+    def _give_up(self, error: Exception) -> None:
+        """Go on without a cache."""
+        self._enabled = False
+        self._remove_private()
+        code_cache.warn_once(error)
+
+    def _remove_private(self) -> None:
+        if self._private is not None:
             shutil.rmtree(self._private, ignore_errors=True)
+            self._private = None
 
 
 def load_published() -> list[str]:
@@ -109,11 +136,15 @@ def compile_all() -> list[str]:
 
 
 def _published() -> list[str]:
-    return sorted(path.name.rsplit("-", 1)[0] for path in _home().glob(f"*-{_digest()}"))
-
-
-def _home() -> Path:
-    return Path(os.environ.get(CACHE_VARIABLE) or user_cache_path("aucpr_dask"))
+    """Return the names of the groups that are in the cache and may be loaded."""
+    try:
+        folders = sorted(code_cache.prepared_home().glob(f"*-{_digest()}"))
+        for folder in folders:
+            code_cache.check_private(folder)
+    except OSError as error:
+        code_cache.warn_once(error)
+        return []
+    return [folder.name.rsplit("-", 1)[0] for folder in folders]
 
 
 def _digest() -> str:

@@ -23,7 +23,8 @@ from aucpr_dask.runs.planning import Task
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import QUERY, RESAMPLE
 from aucpr_dask.scores.store import open_unread, opened_node
-from aucpr_dask.storage.stores import Scores, open_array, open_arrays, open_backend
+from aucpr_dask.storage.documents import check_same_array
+from aucpr_dask.storage.stores import Scores, consolidated_metadata, open_array, open_arrays, open_backend
 from aucpr_dask.storage.whole_chunks import ChunkReader, write_chunk
 
 
@@ -154,4 +155,11 @@ def _source_node(source: str, path: str, run_id: str) -> xr.Dataset:
 
 @lru_cache(maxsize=8)
 def _score_reader(source: str, path: str, run_id: str) -> ChunkReader:
-    return ChunkReader(open_array(open_backend(source, read_only=True), path, "score"))
+    array = open_array(open_backend(source, read_only=True), path, "score")
+    check_same_array(array.metadata, _source_metadata(source, run_id).get(array.path), array.path, source)
+    return ChunkReader(array)
+
+
+@lru_cache(maxsize=2)
+def _source_metadata(source: str, run_id: str) -> dict[str, Any]:
+    return consolidated_metadata(source)

@@ -12,7 +12,7 @@ RESERVED_NAMES = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmet
 
 def check_node_name(name: str, where: object) -> str:
     """Return `name` if it is the name of one folder inside a store, and not reserved by Zarr or by this package."""
-    is_inside = bool(name.strip(".")) and not any(char in "/\\" or not _is_text(char) for char in name)
+    is_inside = bool(name.strip(".")) and not any(char in "/\\" for char in name) and is_text(name)
     is_free = not name.startswith("__") and name not in RESERVED_NAMES
     if is_inside and is_free and len(name.encode()) <= LONGEST_NAME:
         return name
@@ -35,9 +35,9 @@ def check_names(names: Iterable[object], where: str) -> None:
             )
 
 
-def _is_text(char: str) -> bool:
-    """Whether a character is neither a control character nor half of a surrogate pair."""
-    return not (char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff")
+def is_text(name: str) -> bool:
+    """Whether a name has neither control characters nor halves of surrogate pairs."""
+    return not any(char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff" for char in name)
 
 
 def _is_unicode(name: str) -> bool:

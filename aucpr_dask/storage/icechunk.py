@@ -24,7 +24,7 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from aucpr_dask.errors import StoreError
 from aucpr_dask.storage.remote import explained, open_plain, refuse_secret, s3_options
-from aucpr_dask.storage.urls import ICECHUNK, absolute, is_remote, is_versioned, scheme_of
+from aucpr_dask.storage.urls import ICECHUNK, absolute, concealed, is_remote, is_versioned, revealed, scheme_of
 
 BRANCH = "main"
 STAGE = "stage"  # a folder inside the repository; Icechunk leaves unknown folders alone
@@ -115,11 +115,11 @@ class _Place:
                 "this is not the URL of an Icechunk repository", where=url, allowed=f"{ICECHUNK}file:///path, ..."
             )
         refuse_secret(url)
-        inner, _, snapshot = url.removeprefix(ICECHUNK).partition("#")
+        inner, _, snapshot = revealed(url).removeprefix(ICECHUNK).partition("#")
         return cls(url, absolute(inner), snapshot)
 
     def stage(self, *, read_only: bool) -> Store:
-        return open_plain(f"{self.inner}/{STAGE}", read_only=read_only)
+        return open_plain(concealed(f"{revealed(self.inner)}/{STAGE}"), read_only=read_only)
 
     def repository(self, *, create: bool = False) -> Any:
         """Open the repository; None if there is none and it is not to be created."""
@@ -149,7 +149,7 @@ class _Place:
     def _storage(self, icechunk: Any) -> Any:
         if not is_remote(self.inner):
             return icechunk.local_filesystem_storage(self.inner)
-        bucket, _, prefix = self.inner.partition("://")[2].partition("/")
+        bucket, _, prefix = revealed(self.inner).partition("://")[2].partition("/")
         scheme = scheme_of(self.inner)
         if scheme == "s3":
             return _s3_storage(icechunk, bucket, prefix)

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from zarr.abc.store import Store
-from zarr.storage import LocalStore
 
 from aucpr_dask.errors import StoreError, UnreachableError
+from aucpr_dask.storage.folders import FolderStore
 from aucpr_dask.storage.urls import (
     WEB,
     absolute,
     concealed,
+    has_credentials,
     has_secret,
     is_remote,
     public,
@@ -43,7 +44,7 @@ def check_writable(url: str | Path) -> None:
 
 def refuse_secret(url: str) -> None:
     """Raise if a URL has a secret, for schemes that take credentials from elsewhere."""
-    if has_secret(url):
+    if has_credentials(url):
         raise StoreError(
             "a URL of this kind cannot carry a password, a key or a query string",
             where=url,
@@ -110,7 +111,7 @@ def _client_of(url: str) -> Any:
         place, user = user_of(url)
         login = {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"} if user else {}
         return obstore.store.HTTPStore.from_url(revealed(place), client_options=_CLIENT | {"default_headers": login})
-    bucket, _, path = url.partition("://")[2].partition("/")
+    bucket, _, path = revealed(url).partition("://")[2].partition("/")
     options = s3_options() if scheme == "s3" else {}
     return getattr(obstore.store, _OBJECT_STORES[scheme])(
         bucket, prefix=path or None, client_options=_CLIENT, **options
@@ -148,12 +149,12 @@ def fetch(url: str | Path, folder: Path) -> Path:
         return Path(place)
     path, question, query = revealed(place).partition("?")
     parent, _, name = path.rpartition("/")
-    copy = folder / (name or "file")
+    copy = folder / (public(place).rpartition("/")[2] or "file")  # the name is shown, and stored as the source
     if scheme_of(place) not in WEB:
         refuse_secret(place)
     with _needing(place), explained("the file cannot be read", place), copy.open("wb") as stream:
         try:
-            for part in _parts_of(place, name, _client_of(f"{parent}{question}{query}")):
+            for part in _parts_of(place, name, _client_of(concealed(f"{parent}{question}{query}"))):
                 stream.write(part)
         except FileNotFoundError:
             raise StoreError("there is no file at this place", where=place, remedy="check the URL") from None
@@ -168,7 +169,7 @@ def _parts_of(url: str, name: str, client: Any) -> Iterator[bytes]:
         return
     import fsspec
 
-    with fsspec.open(url, "rb") as stream:
+    with fsspec.open(revealed(url), "rb") as stream:
         while part := stream.read(1 << 22):
             yield part
 
@@ -280,7 +281,7 @@ class RemoteStore(Store):
 def open_plain(url: str, *, read_only: bool = False) -> Store:
     """Return the Zarr store behind an absolute path or a URL that is not Icechunk's."""
     if not is_remote(url):
-        return LocalStore(Path(url), read_only=read_only)
+        return FolderStore(Path(url), read_only=read_only)
     scheme = scheme_of(url)
     if scheme not in WEB:
         refuse_secret(url)
@@ -292,7 +293,7 @@ def open_plain(url: str, *, read_only: bool = False) -> Store:
             return RemoteStore(_object_store(client, read_only=read_only), url)
         from zarr.storage import FsspecStore
 
-        return RemoteStore(FsspecStore.from_url(url, read_only=read_only), url)
+        return RemoteStore(FsspecStore.from_url(revealed(url), read_only=read_only), url)
 
 
 def _reopened(url: str, read_only: bool) -> Store:

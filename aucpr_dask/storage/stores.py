@@ -27,10 +27,11 @@ from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore
 
-from aucpr_dask.errors import InvalidInputError, StoreError
+from aucpr_dask.errors import AucprError, InvalidInputError, StoreError
 from aucpr_dask.storage.backends import delete_value, get_value, has_values_at_once, set_value
 from aucpr_dask.storage.backends import open_backend as open_backend
 from aucpr_dask.storage.codecs import check_plain_arrays
+from aucpr_dask.storage.documents import brief, check_sizes, damaged, root_of
 from aucpr_dask.storage.remote import check_writable
 from aucpr_dask.storage.urls import concealed, is_remote
 
@@ -92,17 +93,29 @@ def open_array(backend: Store, path: str, name: str) -> zarr.Array[Any]:
 
 
 def open_arrays(backend: Store, path: str, names: Iterable[str]) -> dict[str, zarr.AsyncArray[Any]]:
-    """Open several arrays of a data set of a store, finished or not, concurrently."""
+    """Open several arrays of a data set of a store, finished or not, concurrently, by their own documents."""
     mode: Any = "r" if backend.read_only else "r+"
 
-    async def opened() -> list[zarr.AsyncArray[Any]]:
-        places = (f"{path}/{name}".strip("/") for name in names)
-        return await asyncio.gather(
-            *(open_async_array(store=backend, path=place, mode=mode, zarr_format=3) for place in places)
-        )
+    async def opened(place: str) -> zarr.AsyncArray[Any]:
+        try:
+            return await open_async_array(store=backend, path=place, mode=mode, zarr_format=3)
+        except OSError:
+            raise
+        except Exception as error:  # Zarr expects a sound document, and raises anything
+            raise damaged(f"{backend}, array {place!r}", f"{type(error).__name__}: {error}"[:1000]) from error
+
+    async def all_opened() -> list[zarr.AsyncArray[Any]]:
+        return await asyncio.gather(*(opened(f"{path}/{name}".strip("/")) for name in names))
 
     names = tuple(names)
-    return dict(zip(names, sync(opened()), strict=True))
+    arrays = dict(zip(names, sync(all_opened()), strict=True))
+    check_plain_arrays({array.path: array.metadata.to_dict() for array in arrays.values()}, backend)
+    return arrays
+
+
+def consolidated_metadata(url: str) -> dict[str, Any]:
+    """Return the metadata documents below the root of a finished store, by path."""
+    return dict((_read_root(url).get("consolidated_metadata") or {}).get("metadata", {}))
 
 
 def create_store(
@@ -297,32 +310,36 @@ def open_store(url: str | Path, kind: str, *, chunks: Any = None) -> Scores:
         raise StoreError(
             "this is a Zarr store of another kind",
             where=url,
-            received=f"kind {attrs.get('kind')!r}",
+            received=f"kind {brief(attrs.get('kind'))}",
             allowed=f"kind {kind!r}",
             remedy="name the right store; `aucpr-dask info` says what a store holds",
         )
-    if int(attrs.get("format_version", 0)) > FORMAT_VERSION:
+    version = attrs.get("format_version", 0)
+    if type(version) is not int or version < 0:
+        raise damaged(url, f"format_version {brief(version)}", "a whole number from 0")
+    if version > FORMAT_VERSION:
         raise StoreError(
             "this store was written by a newer version of the package",
             where=url,
-            received=f"format version {attrs['format_version']}, written by {attrs.get('aucpr_dask_version')}",
+            received=f"format version {brief(version)}, written by {brief(attrs.get('aucpr_dask_version'))}",
             allowed=f"format versions up to {FORMAT_VERSION}",
             remedy="upgrade aucpr-dask",
         )
     metadata = (document.get("consolidated_metadata") or {}).get("metadata", {})
+    if not metadata:  # otherwise Zarr would read documents that nobody has checked
+        raise damaged(url, "no consolidated metadata")
     check_plain_arrays(metadata, url)
+    for path, entry in metadata.items():
+        check_sizes(entry, path, url)
     is_tree = any(entry.get("node_type") == "group" for entry in metadata.values())
     opened = xr.open_datatree if is_tree else xr.open_dataset
     backend: Any = open_backend(url, read_only=True)
     try:
         return opened(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)
-    except (ValueError, TypeError, LookupError, FileNotFoundError) as error:
-        raise StoreError(
-            "the metadata of this store are damaged",
-            where=url,
-            received=f"{type(error).__name__}: {error}",
-            remedy="write the store again",
-        ) from error
+    except (AucprError, PermissionError, MemoryError):
+        raise
+    except Exception as error:  # Zarr and xarray expect sound metadata, and raise anything
+        raise damaged(url, f"{type(error).__name__}: {error}"[:1000]) from error
 
 
 def read_root_attrs(url: str) -> dict[str, Any]:
@@ -331,10 +348,7 @@ def read_root_attrs(url: str) -> dict[str, Any]:
 
 
 def _read_root(url: str) -> dict[str, Any]:
-    try:
-        return dict(json.loads(read_root_document(url)))
-    except (ValueError, TypeError) as error:
-        raise StoreError("the root document is not valid JSON", where=url, received=str(error)) from error
+    return root_of(read_root_document(url), url)
 
 
 def read_root_document(url: str) -> bytes:

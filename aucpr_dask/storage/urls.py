@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Self
 from urllib.parse import unquote
 
 ICECHUNK = "icechunk+"
 WEB = ("http", "https")  # read only
+
+_CHAINED = r"::(?=[A-Za-z][\w+.-]*://)"  # between the URLs of a chain of fsspec
+_SNAPSHOT = r"#[\w./-]*"
+_HIDDEN = "***"
 
 
 class SecretUrl(str):
@@ -54,16 +59,38 @@ def absolute(url: str | Path) -> str:
 
 
 def public(url: str | Path) -> str:
-    """Return the part of a URL that may be shown and stored: without user, password and query string."""
-    text = str(url)
-    scheme, separator, rest = text.partition("://")
+    """Return the part of a URL that may be shown and stored: without user, password, query, parameters and fragment.
+
+    Where it is not clear which part is secret, as in a password with a slash, more is left out.
+    """
+    links = re.split(_CHAINED, str(url))
+    shown = []
+    for link in links[:-1]:
+        shown.append(_public_link(link, has_more=True))
+        if shown[-1] != link and "@" not in link:  # what follows may belong to a query or a password
+            return "::".join(shown)
+    return "::".join([*shown, _public_link(links[-1])])
+
+
+def _public_link(link: str, *, has_more: bool = False) -> str:
+    """Return the public part of one URL of a chain, such as ``zip://a.zarr::https://host/b.zip``."""
+    scheme, separator, rest = link.partition("://")
     if not separator:
-        return text
-    rest = rest.partition("?")[0]
-    authority, slash, path = rest.partition("/")
+        return link
+    kind = scheme.lower().removeprefix(ICECHUNK)
+    head = re.split("[?;#]", rest, maxsplit=1)[0]
+    tail = rest[len(head) :]
+    authority, slash, path = head.partition("/")
+    if "@" in tail or (has_more and re.search(r"^[^@]*:(?!\d*$)", authority)):
+        return f"{scheme}://{_HIDDEN}"
+    snapshot = tail if is_versioned(link) and re.fullmatch(_SNAPSHOT, tail) else ""
     user, _, host = authority.rpartition("@")
-    is_secret = ":" in user or (user and scheme.lower().removeprefix(ICECHUNK) in WEB)
-    return f"{scheme}://{host if is_secret else authority}{slash}{path}"
+    if user:
+        is_secret = ":" in user or kind in WEB
+        return f"{scheme}://{host if is_secret else authority}{slash}{path}{snapshot}"
+    before, at, after = head.rpartition("@")
+    is_secret = bool(at) and (":" in before or (kind in WEB and "." not in authority and authority != "localhost"))
+    return f"{scheme}://{after if is_secret else head}{snapshot}"
 
 
 def user_of(url: str) -> tuple[str, str]:
@@ -77,6 +104,14 @@ def user_of(url: str) -> tuple[str, str]:
 def has_secret(url: str | Path) -> bool:
     """Whether a URL has parts that :func:`public` leaves out."""
     return public(url) != revealed(url)
+
+
+def has_credentials(url: str | Path) -> bool:
+    """Whether a URL carries a password, a key or a query string."""
+    scheme, _, rest = revealed(url).partition("://")
+    place, question, _ = rest.partition("?")
+    user = place.partition("/")[0].rpartition("@")[0]
+    return bool(question or ":" in user or (user and scheme.lower().removeprefix(ICECHUNK) in WEB))
 
 
 def concealed(url: str | Path) -> str:

@@ -22,7 +22,7 @@ from typing import IO, Any, AnyStr
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few
+from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few, printable
 from aucpr_dask.schema.checks import require
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY
 from aucpr_dask.scores.store import Region, ScoreWriter
@@ -58,7 +58,7 @@ class ImportSummary:
         counts = [count(self.models, "model"), count(self.items, "item"), count(self.datasets, "data set")]
         if self.queries:
             counts.insert(1, count(self.queries, "query", "queries"))
-        return "\n  note: ".join([", ".join(counts), *self.notes])
+        return "\n  note: ".join([", ".join(counts), *map(printable, self.notes)])
 
 
 def summarize(scores: Scores, items: int, notes: Sequence[str] = ()) -> ImportSummary:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -278,7 +279,7 @@ Batch = TextBatch | ArrowBatch
 
 
 def _check_columns_differ(columns: list[str], where: object) -> None:
-    twice = [name for name in dict.fromkeys(columns) if name and columns.count(name) > 1]
+    twice = [name for name, times in Counter(columns).items() if name and times > 1]
     if twice:
         raise FileFormatError(
             "two columns have the same name",

@@ -239,7 +239,8 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
     else:
         free = [name for name in table.columns if name not in excluded and name not in others]
         models = table.numeric([name for name in free if name and not name.startswith(_PANDAS_INDEX)])
-        left_out = [repr(name) for name in free if name not in set(models)]
+        chosen = frozenset(models)
+        left_out = [repr(name) for name in free if name not in chosen]
     if not models:
         raise InvalidInputError(
             "no column is a model",
@@ -254,8 +255,9 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
 def _matching(names: str | Iterable[str], columns: Sequence[str], where: object) -> list[str]:
     """Return the columns that the names or patterns name, each once, in the order of the names."""
     found: dict[str, None] = {}
+    known = frozenset(columns)
     for name in [names] if isinstance(names, str) else names:
-        matches = [name] if name in columns else fnmatch.filter(columns, name)
+        matches = [name] if name in known else fnmatch.filter(columns, name)
         if not matches:
             raise unknown_column(name, columns, where)
         found.update(dict.fromkeys(matches))

@@ -1,0 +1,135 @@
+"""Metadata documents of stores, checked before anything relies on their form."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from zarr.core.metadata.v3 import ArrayV3Metadata
+
+from aucpr_dask.errors import StoreError
+from aucpr_dask.schema.names import is_text
+
+LARGEST_DOCUMENT = 2**28  # bytes: the consolidated metadata of some 50,000 data sets
+LARGEST_ATTRIBUTES = 2**24  # characters of JSON
+LARGEST_LENGTH = 2**63 - 1
+LARGEST_CHUNK = 2**31  # elements, unless the array itself has more
+
+_OF_ARRAYS = ("shape", "data_type", "chunk_grid", "chunk_key_encoding", "codecs", "fill_value", "dimension_names")
+
+
+def damaged(where: object, received: object, allowed: str = "what this package writes") -> StoreError:
+    """Return the error that a metadata document is not as it was written."""
+    return StoreError(
+        "the metadata of this store are damaged",
+        where=where,
+        received=received,
+        allowed=allowed,
+        remedy="fetch or write the store again",
+    )
+
+
+def brief(value: object, most: int = 100) -> str:
+    """Return a value as errors show it."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}... ({type(value).__name__})"
+
+
+def root_of(content: bytes, where: object) -> dict[str, Any]:
+    """Parse the root document of a store; its attributes and consolidated metadata are mappings, if it has them."""
+    if len(content) > LARGEST_DOCUMENT:
+        raise damaged(where, f"a document of {len(content):,} bytes", f"up to {LARGEST_DOCUMENT:,} bytes")
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(
+            "the root document is not valid JSON",
+            where=where,
+            received=f"{type(error).__name__}: {error}",
+            allowed="a JSON object in UTF-8, not nested hundreds of times",
+            remedy="fetch or write the store again",
+        ) from error
+    root = _mapping(document, "the root document", where)
+    _check_attributes(root, "the root", where)
+    for path, entry in _consolidated(root, where).items():
+        if not is_text(path):
+            raise damaged(where, f"the name {brief(path)}", "Unicode text without control characters")
+        entry = _mapping(entry, f"the entry {brief(path)}", where)
+        if _consolidated(entry, where):
+            raise damaged(where, f"consolidated metadata inside the entry {brief(path)}", "those of the root only")
+        _check_attributes(entry, brief(path), where)
+        _check_codecs(entry, path, where)
+    return root
+
+
+def _consolidated(document: Mapping[str, Any], where: object) -> dict[str, Any]:
+    """Return the metadata documents below a group, by path; nothing if they are not consolidated."""
+    if document.get("consolidated_metadata") is None:
+        return {}
+    consolidated = _mapping(document["consolidated_metadata"], "consolidated_metadata", where)
+    return _mapping(consolidated.get("metadata"), "consolidated_metadata.metadata", where)
+
+
+def _mapping(value: Any, name: str, where: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise damaged(where, f"{name}: {brief(value)}", "a JSON object")
+    return value
+
+
+def _check_attributes(document: Mapping[str, Any], name: str, where: object) -> None:
+    attributes = _mapping(document.get("attributes", {}), f"attributes of {name}", where)
+    try:
+        size = len(json.dumps(attributes)) if attributes else 0
+    except RecursionError:
+        raise damaged(where, f"attributes of {name}, nested too deeply", "nested less than hundreds of times") from None
+    if size > LARGEST_ATTRIBUTES:
+        raise damaged(where, f"attributes of {name}: {size:,} characters", f"up to {LARGEST_ATTRIBUTES:,} characters")
+
+
+def _check_codecs(document: Mapping[str, Any], path: str, where: object) -> None:
+    codecs = document.get("codecs", [])
+    if not isinstance(codecs, list) or not all(
+        isinstance(codec, dict) and isinstance(codec.get("name"), str) for codec in codecs
+    ):
+        raise damaged(f"{where}, array {brief(path)}", f"codecs {brief(codecs)}", "a list of codecs with names")
+
+
+def check_sizes(document: Mapping[str, Any], path: str, where: object) -> None:
+    """Raise unless the lengths of an array and of its chunks are such that memory can hold a chunk."""
+    if document.get("node_type") != "array":
+        return
+    place, grid = f"{where}, array {brief(path)}", document.get("chunk_grid")
+    shape: Any = document.get("shape")
+    if not _are_lengths(shape, least=0):
+        raise damaged(place, f"shape {brief(shape)}", f"whole numbers from 0 to {LARGEST_LENGTH}")
+    settings = grid.get("configuration") if isinstance(grid, dict) else None
+    chunk: Any = settings.get("chunk_shape") if isinstance(settings, dict) else None
+    fits = _are_lengths(chunk, least=1) and math.prod(chunk) <= max(LARGEST_CHUNK, math.prod(shape))
+    if not fits or len(chunk) != len(shape):
+        raise damaged(
+            place,
+            f"chunk_shape {brief(chunk)} of shape {brief(shape)}",
+            f"a whole number from 1 for each dimension, in all up to {LARGEST_CHUNK:,} elements or those of the array",
+        )
+
+
+def _are_lengths(lengths: Any, least: int) -> bool:
+    """Whether something is a list of whole numbers that an array can have as lengths."""
+    return isinstance(lengths, list) and all(type(n) is int and least <= n <= LARGEST_LENGTH for n in lengths)
+
+
+def check_same_array(own: Any, consolidated: Mapping[str, Any] | None, path: str, where: object) -> None:
+    """Raise unless an array's own document describes what the consolidated metadata, which are checked, describe."""
+    try:
+        expected = {} if consolidated is None else ArrayV3Metadata.from_dict(dict(consolidated)).to_dict()
+    except (ValueError, TypeError, LookupError) as error:
+        raise damaged(f"{where}, array {brief(path)}", f"{type(error).__name__}: {error}") from error
+    found = own.to_dict()
+    if differing := [name for name in _OF_ARRAYS if found.get(name) != expected.get(name)]:
+        raise damaged(
+            f"{where}, array {brief(path)}",
+            f"in its own document {', '.join(f'{name} {brief(found.get(name))}' for name in differing)}",
+            f"as in the consolidated metadata: {', '.join(brief(expected.get(name)) for name in differing)}",
+        )

@@ -1,0 +1,201 @@
+"""Stores whose metadata or files are not what they should be: one clear error, and soon."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from conftest import pooled
+
+import aucpr_dask as ap
+from aucpr_dask.cli import main
+from aucpr_dask.errors import StoreError
+
+VALUES: list[Any] = [None, 5, True, "x", [], {}, [{}], [5], "\ud800", 1.5]
+HUGE = 10**18
+SIZES: list[Any] = [[0, 0], [0], [-1, 5], [HUGE, HUGE], [10**400, 1], ["a", 1], [1.5, 2], [True, 1], [], *VALUES[:6]]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("sound") / "scores.zarr"
+    ap.save_scores(pooled(), place)
+    return place
+
+
+@pytest.fixture
+def store(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound, tmp_path / "scores.zarr"))
+
+
+def edited(store: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    root = json.loads((store / "zarr.json").read_text())
+    change(root)
+    (store / "zarr.json").write_text(json.dumps(root))
+
+
+def assert_refused(store: Path) -> None:
+    """Raise unless the error, here and on the command line, says what, where, why, and what to do."""
+    with pytest.raises(StoreError) as caught:
+        ap.evaluate(ap.open_scores(store)).load()
+    parts = [line.split(":")[0].strip() for line in str(caught.value).splitlines()[1:]]
+    assert parts == ["where", "received", "allowed", "remedy"]
+    assert "received: \n" not in f"{caught.value}\n"
+    assert len(str(caught.value)) < 2500
+    result = CliRunner().invoke(main, ["info", str(store)])
+    assert result.exit_code in (0, 2)  # what is damaged may be of no interest there
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+
+
+@pytest.mark.parametrize("value", [value for value in VALUES if value != {}], ids=ascii)
+def test_attributes_of_a_wrong_type(store: Path, value: Any) -> None:
+    edited(store, lambda root: root.update(attributes=value))
+    assert_refused(store)
+
+
+@pytest.mark.parametrize(
+    "value", ["abc", None, "1", "1e400", float("inf"), float("nan"), -1, True, 1.5, [1], {}], ids=ascii
+)
+def test_format_versions_that_are_no_whole_numbers(store: Path, value: Any) -> None:
+    edited(store, lambda root: root["attributes"].update(format_version=value))
+    assert_refused(store)
+
+
+def test_a_format_version_beyond_all_numbers(store: Path) -> None:
+    text = (store / "zarr.json").read_text()
+    (store / "zarr.json").write_text(text.replace('"format_version": 1', '"format_version": 1e400'))
+    assert_refused(store)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *VALUES,
+        {"kind": "inline", "must_understand": False, "metadata": {}},
+        *({"metadata": value} for value in VALUES[:5]),
+        *({"metadata": {"score": value}} for value in VALUES),
+    ],
+    ids=ascii,
+)
+def test_consolidated_metadata_of_a_wrong_type(store: Path, value: Any) -> None:
+    edited(store, lambda root: root.update(consolidated_metadata=value))
+    assert_refused(store)
+
+
+@pytest.mark.parametrize("field", ["shape", "data_type", "chunk_grid", "chunk_key_encoding", "codecs"])
+@pytest.mark.parametrize("value", VALUES, ids=ascii)
+def test_parts_of_an_array_of_a_wrong_type(store: Path, field: str, value: Any) -> None:
+    edited(store, lambda root: root["consolidated_metadata"]["metadata"]["score"].update({field: value}))
+    with pytest.raises(StoreError, match="the metadata of this store are damaged"):
+        ap.open_scores(store)
+
+
+@pytest.mark.parametrize("value", SIZES, ids=lambda value: ascii(value)[:30])
+@pytest.mark.parametrize("field", ["shape", "chunk_shape"])
+def test_lengths_that_no_array_has(store: Path, field: str, value: Any) -> None:
+    def change(root: dict[str, Any]) -> None:
+        array = root["consolidated_metadata"]["metadata"]["score"]
+        (array if field == "shape" else array["chunk_grid"]["configuration"])[field] = value
+
+    edited(store, change)
+    assert_refused(store)
+
+
+def test_consolidated_metadata_inside_others(store: Path) -> None:
+    def change(root: dict[str, Any]) -> None:
+        arrays = root["consolidated_metadata"]["metadata"]
+        below = {"kind": "inline", "must_understand": False, "metadata": dict(arrays)}
+        arrays["a"] = {"attributes": {}, "zarr_format": 3, "node_type": "group", "consolidated_metadata": below}
+
+    edited(store, change)
+    assert_refused(store)
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a\0", "a\x1b[31m", "a\x9b31m"], ids=ascii)
+def test_names_that_are_no_text(store: Path, name: str) -> None:
+    def change(root: dict[str, Any]) -> None:
+        arrays = root["consolidated_metadata"]["metadata"]
+        arrays[name] = arrays["score"]
+
+    edited(store, change)
+    assert_refused(store)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b'"x"',
+        b'"\\ud800"',
+        b"{",
+        b"\xff\xfe{",
+        b'{"a":"\xff"}',
+        b"[" * 200_000,
+        b'{"a":' * 200_000,
+    ],
+    ids=lambda content: ascii(content)[:30],
+)
+def test_root_documents_that_are_no_objects(store: Path, content: bytes) -> None:
+    (store / "zarr.json").write_bytes(content)
+    assert_refused(store)
+
+
+def large_attribute(store: Path) -> None:
+    edited(store, lambda root: root["attributes"].update(x="a" * 10**8))
+
+
+def large_attribute_of_an_array(store: Path) -> None:
+    edited(store, lambda root: root["consolidated_metadata"]["metadata"]["score"]["attributes"].update(x="a" * 10**8))
+
+
+def large_document(store: Path) -> None:
+    with (store / "zarr.json").open("r+b") as file:
+        file.truncate(2**40)
+
+
+def replaced(name: str, make: Callable[[Path], None]) -> Callable[[Path], None]:
+    def change(store: Path) -> None:
+        for place in [path for path in store.glob(name) if path.is_file()]:
+            place.unlink()
+            make(place)
+
+    return change
+
+
+SPECIAL: dict[str, Callable[[Path], None]] = {
+    f"{what} at {name}": replaced(name, make)
+    for name in ("zarr.json", "score/c/**/*", "label/c/**/*")
+    for what, make in {
+        "a pipe": os.mkfifo,
+        "a device": lambda place: place.symlink_to("/dev/zero"),
+        "a circle": lambda place: place.symlink_to(place),
+    }.items()
+}
+
+
+@pytest.mark.parametrize(
+    "damage", [*SPECIAL.values(), large_attribute, large_attribute_of_an_array, large_document],
+    ids=[*SPECIAL, "attribute", "attribute of an array", "document"],
+)  # fmt: skip
+def test_what_never_ends_is_refused_at_once(store: Path, damage: Callable[[Path], None]) -> None:
+    damage(store)
+    assert_refused(store)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda place: place.symlink_to(place)], ids=["pipe", "circle"])
+def test_a_root_that_is_no_folder(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "scores.zarr")
+    with pytest.raises(StoreError):
+        ap.open_scores(tmp_path / "scores.zarr")
+
+
+def test_links_to_files_are_followed(store: Path, tmp_path: Path) -> None:
+    (store / "zarr.json").rename(tmp_path / "elsewhere")
+    (store / "zarr.json").symlink_to(tmp_path / "elsewhere")
+    assert ap.open_scores(store).sizes["model"] == 5
