@@ -226,6 +226,9 @@ def test_the_scale_of_weights_is_that_of_a_ranking() -> None:
     many = np.stack([WEIGHT, WEIGHT * 1e-170, WEIGHT * 1e170])
     expected = ap.estimate(score, label, WEIGHTED, weight=WEIGHT)
     np.testing.assert_allclose(ap.estimate(score, label, WEIGHTED, weight=many), [expected] * 3, rtol=1e-14)
+    for kind in (np.int8, np.uint64, np.float32, np.longdouble):
+        np.testing.assert_array_equal(ap.estimate(score, label, WEIGHTED, weight=WEIGHT.astype(kind)), expected)
+    assert ap.estimate(score, label, weight=score > 1) == ap.estimate(score[:4], label[:4])
     padded = np.append(score, 9.0), np.append(label, -2), np.append(WEIGHT, 1e300)
     np.testing.assert_array_equal(ap.estimate(*padded[:2], WEIGHTED, weight=padded[2]), expected)
 

@@ -11,7 +11,7 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, few
 from aucpr_dask.schema.checks import brief
-from aucpr_dask.schema.labels import EXACT_INTEGERS, check_counts, refuse_other_lengths
+from aucpr_dask.schema.labels import EXACT_INTEGERS, check_counts
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import GRADE, ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.validate import check_same_labels, check_unique
@@ -176,7 +176,6 @@ def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
                 allowed="an array with one value for each item on its last axis",
                 remedy="give the values of all items",
             )
-    refuse_other_lengths({name: array.shape[-1] for name, array in arrays.items() if name in ITEM_ROLES})
     return arrays
 
 

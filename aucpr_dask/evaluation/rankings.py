@@ -152,7 +152,7 @@ def _evaluate_weighted(
             allowed=f"up to {kernels.MOST_WEIGHTED}",
         )
     score = rows.full(named["score"])
-    if "label" in named and _are_safe(named["weight"]):
+    if "label" in named and _are_safe(named["weight"].astype(np.float64, copy=False)):
         is_item, is_positive = memberships(named["label"], options)
         classes = is_item.astype(np.int8) + is_positive  # 0 left out, 1 negative, 2 positive
         positive, weight_row = rows.distinct(named["weight"].astype(np.float64, copy=False))
@@ -264,7 +264,7 @@ def class_weights(
     return positive, negative, weight_row, unit
 
 
-def _are_safe(weight: Array) -> bool:
+def _are_safe(weight: NDArray[np.float64]) -> bool:
     """Whether no product of a few weights under- or overflows."""
     smallest = weight.min(axis=-1, initial=np.inf, where=weight > 0)
     return bool(np.all((smallest >= 1 / LARGEST_WEIGHT) & (weight.max(axis=-1, initial=0.0) <= LARGEST_WEIGHT)))

@@ -26,8 +26,9 @@ from aucpr_dask.evaluation.rankings import is_weighted, missing_scores
 from aucpr_dask.schema.checks import text
 from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.labels import refuse_other_lengths
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.variables import ITEM, MODEL
+from aucpr_dask.schema.variables import ITEM, ITEM_ROLES, MODEL
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +65,7 @@ def prepare(given: Mapping[str, Any], options: EvaluationOptions, dim: str = ITE
         return prepare_labelled(labelled_inputs(inputs, dim), options, dim)
     _refuse_misfits(inputs, options)
     arrays = plain_inputs(inputs)
+    refuse_other_lengths({name: array.shape[-1] for name, array in arrays.items() if name in ITEM_ROLES})
     if options.ties == "trec_eval" and "tie_order" not in arrays:
         raise without_tie_order(
             "arrays without item labels",
