@@ -149,7 +149,7 @@ def test_a_cache_that_cannot_be_written_is_said_once(home: Path, blocked: str, m
     home.write_text("")
     if blocked == "a path below a file":
         monkeypatch.setenv(code_cache.CACHE_VARIABLE, str(home / "deeper"))
-    refused(monkeypatch, "is not a folder" if blocked == "a file" else "ot a directory", home)
+    refused(monkeypatch, "is not a folder" if blocked == "a file" else "directory", home)
 
 
 def test_a_full_disk_does_not_stop_the_computation(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
