@@ -149,7 +149,7 @@ def test_a_cache_that_cannot_be_written_is_said_once(home: Path, blocked: str, m
     home.write_text("")
     if blocked == "a path below a file":
         monkeypatch.setenv(code_cache.CACHE_VARIABLE, str(home / "deeper"))
-    refused(monkeypatch, "is not a folder" if blocked == "a file" else "ot a directory", home)
+    refused(monkeypatch, "is not a folder" if blocked == "a file" else "directory", home)
 
 
 def test_a_full_disk_does_not_stop_the_computation(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,3 +217,27 @@ def test_what_killed_processes_left_is_removed_after_a_day(home: Path) -> None:
     left = {path.name for path in home.iterdir()}
     assert left & set(names) == {name for name, is_removed in names.items() if not is_removed}
     assert f".filling-{ended.pid}-new" in left
+
+
+CLUSTER = """
+from distributed import Client, LocalCluster
+from aucpr_dask.clusters import prepare_workers
+if __name__ == "__main__":
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
+        prepare_workers(client)
+        client.submit(len, "").result()
+"""
+
+
+def test_local_workers_leave_the_warning_to_the_client(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o777)
+    (tmp_path / "script.py").write_text(CLUSTER)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "script.py"],
+        env=os.environ | {code_cache.CACHE_VARIABLE: str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr.count("compiled code is neither loaded nor kept") == 1
