@@ -305,32 +305,43 @@ def test_integers_of_a_table_are_not_rounded(cell: str, tmp_path: Path) -> None:
     import_table(tmp_path / "s.csv", tmp_path / "s.zarr", label="y", models="b")
 
 
-# Labelled beside unlabelled
+# Labels of items
 
 
 @pytest.mark.parametrize("role", ["label", "weight", "positive_weight", "tie_order", "n_positive"])
-def test_labelled_arrays_beside_unlabelled_ones(role: str) -> None:
+def test_arrays_with_other_labels_are_refused(role: str) -> None:
     labels = [f"d{i}" for i in range(5)]
-    for labelled in (xr.DataArray(LABEL, {"item": labels}, "item"), pd.Series(LABEL, labels), pd.Series(LABEL)[::-1]):
-        if role == "n_positive" and isinstance(labelled, pd.Series):
-            continue
-        for score in (SCORE, np.array(SCORE), da.from_array(SCORE, -1), pd.Series(SCORE, labels[::-1])):
-            given = {"label": LABEL, role: labelled}
-            message = refused(lambda given=given, score=score: ap.estimate(score, **given))
-            assert "argument" in message or role == "positive_weight"
-            if role in ("label", "n_positive"):
-                refused(lambda given=given, score=score: ap.curve(score, **given))
-                refused(lambda given=given, score=score: ap.area_bounds(score, **given))
+    pairs: list[tuple[Any, Any]] = [
+        (xr.DataArray(LABEL, {"item": labels}, "item"), score)
+        for score in (SCORE, np.array(SCORE), da.from_array(SCORE, -1), pd.Series(SCORE, labels))
+    ]
+    if role != "n_positive":
+        pairs += [
+            (pd.Series(LABEL, labels), pd.Series(SCORE, labels[::-1])),
+            (pd.Series(LABEL)[::-1], pd.Series(SCORE)),
+        ]
+    for labelled, score in pairs:
+        given = {"label": LABEL, role: labelled}
+        message = refused(lambda given=given, score=score: ap.estimate(score, **given))
+        assert "argument" in message or role == "positive_weight"
+        if role in ("label", "n_positive"):
+            refused(lambda given=given, score=score: ap.curve(score, **given))
+            refused(lambda given=given, score=score: ap.area_bounds(score, **given))
 
 
 def test_pandas_objects_of_one_index() -> None:
     frame = pd.DataFrame({"score": SCORE, "label": LABEL, "weight": 1.0}, index=list("edcba"))
     expected = ap.estimate(SCORE, LABEL)
     assert ap.estimate(frame["score"], frame["label"], weight=frame["weight"]) == expected
-    assert ap.estimate(np.array(SCORE), pd.Series(LABEL)) == expected
     assert ap.estimate(frame[["score"]].T, frame["label"])[0] == expected
     with pytest.raises(AlignmentError, match="'label' labelled 'e', 'd'"):
-        ap.estimate(SCORE, frame["label"])
+        ap.estimate(pd.Series(SCORE), frame["label"])
+
+
+def test_plain_arrays_are_matched_with_pandas_objects_by_position() -> None:
+    label = pd.Series(LABEL, index=[7, 3, 9, 1, 4])  # as from a random split
+    assert ap.estimate(np.array(SCORE), label) == ap.estimate(SCORE, LABEL)
+    assert ap.estimate(pd.Series(SCORE, label.index), LABEL) == ap.estimate(SCORE, LABEL)
 
 
 def test_intervals_of_labelled_estimates() -> None:

@@ -180,7 +180,7 @@ def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_mixed_labels(inputs: dict[str, Any]) -> None:
-    """Raise if some arrays carry labels that others lack, or other ones: nothing is matched by position then."""
+    """Raise if arrays carry different labels; a plain array has none, and is matched by position."""
     for name, value in inputs.items():
         if isinstance(value, xr.DataArray):
             raise InvalidInputError(
@@ -190,27 +190,27 @@ def _refuse_mixed_labels(inputs: dict[str, Any]) -> None:
                 allowed="DataArrays, whose labels are compared; or arrays without labels",
                 remedy=f"give scores as a DataArray too, or pass {name}.values to match by position",
             )
-    labels = {name: _labels_of(value) for name, value in inputs.items() if name in ITEM_ROLES}
-    for name, own in labels.items():
-        score = labels["score"]
-        if not (own is score or (own is not None and score is not None and own.equals(score))):
+    found = {name: _labels_of(value) for name, value in inputs.items() if name in ITEM_ROLES}
+    labels = {name: index for name, index in found.items() if index is not None}
+    for name, index in labels.items():
+        first, expected = next(iter(labels.items()))
+        if not index.equals(expected):
             raise AlignmentError(
-                f"'score' and {name!r} do not carry the same labels of items",
+                f"{first!r} and {name!r} do not carry the same labels of items",
                 where=f"argument {name!r}",
-                received=f"{name!r} labelled {_few_of(own)}, 'score' labelled {_few_of(score)}",
+                received=f"{name!r} labelled {_few_of(index)}, {first!r} labelled {_few_of(expected)}",
                 allowed="pandas objects with the same index, or arrays without labels",
                 remedy="align the two first (reindex), or pass .to_numpy() of both to match by position",
             )
 
 
 def _labels_of(value: Any) -> pd.Index | None:
-    """Return the labels of the items of a pandas object; None if they are only positions."""
-    index = value.index if isinstance(value, pd.Series) else value.columns if isinstance(value, pd.DataFrame) else None
-    return None if index is None or index.equals(pd.RangeIndex(len(index))) else index
+    """Return the labels of the items of a pandas object; None if there are none."""
+    return value.index if isinstance(value, pd.Series) else value.columns if isinstance(value, pd.DataFrame) else None
 
 
-def _few_of(index: pd.Index | None) -> str:
-    return "by position" if index is None else few(map(repr, index.tolist()))
+def _few_of(index: pd.Index) -> str:
+    return few(map(repr, index.tolist()))
 
 
 def as_array(value: Any, name: str) -> Any:

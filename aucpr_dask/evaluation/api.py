@@ -56,9 +56,9 @@ def estimate(
     Parameters
     ----------
     score : array, shape (..., item)
-        NumPy, Dask or xarray; float32 or float64 (integers are converted). Larger is more positive. Arrays without
-        labels are matched by position, and mixed with labelled ones they are refused: all arrays are xarray, or all
-        are pandas with the same index, or none has labels. An index 0, 1, 2, ... is no label.
+        NumPy, Dask or xarray; float32 or float64 (integers are converted). Larger is more positive. Items of NumPy
+        and Dask arrays are matched by position, also with those of pandas objects, whose indices must be equal.
+        DataArrays are matched by name, and refused next to other arrays.
     label : array, shape broadcastable to that of `score`
         1 positive, 0 negative, -1 unjudged, -2 padding; grades with `positive_from`. None with soft weights.
     estimator : str or sequence of str
