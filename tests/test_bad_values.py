@@ -221,7 +221,7 @@ def test_areas_do_not_depend_on_the_scale_of_all_weights(power: int) -> None:
 
 
 def test_the_scale_of_weights_is_that_of_a_ranking() -> None:
-    """Rankings beside it, and items that are left out, change nothing."""
+    """Other rankings, and items that are left out, change nothing."""
     score, label = np.array(BY_WEIGHT)
     many = np.stack([WEIGHT, WEIGHT * 1e-170, WEIGHT * 1e170])
     expected = ap.estimate(score, label, WEIGHTED, weight=WEIGHT)

@@ -96,6 +96,8 @@ def test_kernels_know_only_numbers() -> None:
         names = set(imports_of(path, nested=True))
         assert outside(names) <= {"numpy", "numba", "scipy", "llvmlite", "platformdirs"}, path
         ours = {name for name in names if name.startswith("aucpr_dask")}
+        if path.name == "compiling.py":  # clusters check the cache, too, and must not import numba for it
+            ours.remove("aucpr_dask.storage.code_cache")
         assert all(name.startswith("aucpr_dask.kernels") for name in ours), path
 
 
@@ -116,8 +118,8 @@ def test_only_clusters_and_execution_know_distributed() -> None:
 LAYERS = [
     ("errors", "_version"),
     ("schema",),
-    ("storage", "kernels"),
-    ("scores",),
+    ("storage",),
+    ("scores", "kernels"),
     ("evaluation",),
     ("curves",),
     ("inference",),

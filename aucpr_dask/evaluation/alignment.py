@@ -186,7 +186,7 @@ def _refuse_mixed_labels(inputs: dict[str, Any]) -> None:
             raise InvalidInputError(
                 f"{name!r} is a DataArray, and 'score' is not",
                 where=f"argument {name!r}",
-                received=f"DataArray, beside {type(inputs['score']).__name__} scores",
+                received=f"DataArray, next to {type(inputs['score']).__name__} scores",
                 allowed="DataArrays, whose labels are compared; or arrays without labels",
                 remedy=f"give scores as a DataArray too, or pass {name}.values to match by position",
             )
