@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import pytest
 import xarray as xr
@@ -37,6 +38,16 @@ def real_data() -> Path:
     if not folder:
         pytest.skip("AUCPR_DASK_TEST_DATA does not name the folder of real data")
     return Path(folder)
+
+
+@pytest.fixture(autouse=True)
+def no_scheduler_of_a_client_that_is_gone() -> None:
+    """Let a client that was killed, or cut off while it closed, not decide where later tests compute."""
+    if dask.config.get("scheduler", None) == "dask.distributed":
+        try:
+            Client.current()
+        except ValueError:
+            dask.config.set(scheduler=None)
 
 
 @pytest.fixture(scope="module")

@@ -161,24 +161,8 @@ def _evaluate_weighted(
         classes = np.full(n_items, 3, np.int8)
         positive, negative, weight_row, unit = class_weights(rows, named, options)
     classes, class_row = rows.distinct(classes)
-    if any(parse_estimator(name)[0].name == "binormal" for name in options.estimators):
-        for row, (c, w) in enumerate(zip(class_row, weight_row, strict=True)):
-            for which, weights in ((2, positive), (1, negative)):
-                _refuse_too_light(weights[w][(classes[c] & which > 0) & ~np.isnan(score[row])] * unit[w])
     out = kernels.evaluate_weighted_rows(score, classes, class_row, positive, negative, weight_row, reading, targets)
     return out, unit[weight_row]
-
-
-def _refuse_too_light(weight: NDArray[np.float64]) -> None:
-    """Raise if several items of a class weigh so little that the deviation of their scores is unknown."""
-    if np.count_nonzero(weight) > 1 and not weight.sum() > 1:
-        raise InvalidInputError(
-            "binormal divides by the sum of the weights of a class minus 1, as if each counted items",
-            where="estimator 'binormal'",
-            received=f"{np.count_nonzero(weight)} items of one class whose weights add up to {weight.sum():.6g}",
-            allowed="classes whose weights add up to more than 1",
-            remedy="scale the weights so that they add up to the number of items, or leave out binormal",
-        )
 
 
 def memberships(label: Array, options: EvaluationOptions) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
