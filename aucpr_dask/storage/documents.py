@@ -10,6 +10,7 @@ from typing import Any
 from zarr.core.metadata.v3 import ArrayV3Metadata
 
 from aucpr_dask.errors import StoreError
+from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.names import is_text
 
 LARGEST_DOCUMENT = 2**28  # bytes: the consolidated metadata of some 50,000 data sets
@@ -29,12 +30,6 @@ def damaged(where: object, received: object, allowed: str = "what this package w
         allowed=allowed,
         remedy="fetch or write the store again",
     )
-
-
-def brief(value: object, most: int = 100) -> str:
-    """Return a value as errors show it."""
-    text = repr(value)
-    return text if len(text) <= most else f"{text[:most]}... ({type(value).__name__})"
 
 
 def root_of(content: bytes, where: object) -> dict[str, Any]:

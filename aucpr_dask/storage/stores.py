@@ -28,10 +28,11 @@ from zarr.core.sync import sync
 from zarr.storage import MemoryStore
 
 from aucpr_dask.errors import AucprError, InvalidInputError, StoreError
+from aucpr_dask.schema.checks import brief
 from aucpr_dask.storage.backends import delete_value, get_value, has_values_at_once, set_value
 from aucpr_dask.storage.backends import open_backend as open_backend
 from aucpr_dask.storage.codecs import check_plain_arrays
-from aucpr_dask.storage.documents import brief, check_sizes, damaged, root_of
+from aucpr_dask.storage.documents import check_sizes, damaged, root_of
 from aucpr_dask.storage.remote import check_writable
 from aucpr_dask.storage.urls import concealed, is_remote
 
