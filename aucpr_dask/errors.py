@@ -107,6 +107,10 @@ class CacheWarning(UserWarning):
     """Compiled code cannot be kept, or must not be loaded, so that every process compiles again."""
 
 
+class DamageWarning(UserWarning):
+    """Stored numbers that are damaged and computed again, or that nothing protects against damage."""
+
+
 def printable(text: str) -> str:
     """Return text on one line, with every character escaped that a terminal does not print."""
     if text.isprintable():

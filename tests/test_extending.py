@@ -291,6 +291,7 @@ def test_scores_that_were_moved_and_reordered_are_the_same(client: Client, tmp_p
     assert result.identical(first)
 
 
+@pytest.mark.filterwarnings("ignore:.*no checksums:aucpr_dask.errors.DamageWarning")
 def test_scores_without_digests_are_evaluated_but_not_extended(client: Client, tmp_path: Path) -> None:
     source = tmp_path / "scores.zarr"
     for scores in (WHOLE.isel(model=slice(3)), WHOLE):

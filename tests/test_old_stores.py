@@ -9,11 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from distributed import Client
 from test_resume import ledger_of
 from test_run import assert_does_not_open, assert_same_bits
 
 import aucpr_dask as ap
+from aucpr_dask.cli import main
+from aucpr_dask.errors import DamageWarning
+from aucpr_dask.runs.planning import plan_run
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*no checksums:aucpr_dask.errors.DamageWarning")
 
 OPTIONS: dict[str, Any] = {"intervals": ["logit", "bootstrap"], "n_resamples": 20, "keep_replicates": True}
 
@@ -68,3 +74,24 @@ def test_interrupted_resamples_are_completed(client: Client, old: Path) -> None:
     target, options = old / "resampled.zarr", OPTIONS | {"n_resamples": 30}
     assert_does_not_open(target)
     assert_same_bits(ap.run(old / "scores.zarr", target, cluster=client, **options), expected(old, n_resamples=30))
+
+
+def test_they_say_that_nothing_protects_them_against_damage(old: Path) -> None:
+    with pytest.warns(DamageWarning, match="few.zarr has no checksums, like all stores of version 0.1"):
+        ap.open_scores(old / "few.zarr")
+    with pytest.warns(DamageWarning, match="finished.zarr has no checksums"):
+        ap.open_result(old / "finished.zarr")
+    with pytest.warns(DamageWarning, match="few.zarr has no checksums"):
+        plan_run(old / "few.zarr")
+
+
+def test_verify_compares_rankings_with_their_digests(old: Path) -> None:
+    place = old / "few.zarr"
+    checked = CliRunner().invoke(main, ["verify", str(place)])
+    assert checked.exit_code == 0, checked.output
+    assert "rankings match their digests" in checked.stdout
+    assert "no checksums" in checked.stdout
+    (place / "label/c/0/0").unlink()  # read as negatives
+    changed = CliRunner().invoke(main, ["verify", str(place)])
+    assert changed.exit_code == 2
+    assert "other scores or labels than were saved: model 'm0', query" in changed.stderr

@@ -8,6 +8,7 @@ for command in (
     demonstration.demo,
     importing.import_group,
     inspection.info,
+    inspection.verify,
     evaluation.plan,
     evaluation.evaluate,
     evaluation.show,

@@ -1,8 +1,9 @@
-"""``aucpr-dask info``: the contents of a store."""
+"""``aucpr-dask info`` and ``verify``: the contents of a store, and damage to it."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -55,6 +56,60 @@ def info(output: Output, store: str, positive_from: int | None) -> None:
             summary = summarize_scores(scores, store, positive_from=positive_from)
         output.show(scores_view(summary, output.width))
     output.data({"store": store, **vars(summary)})
+
+
+@click.command(
+    short_help="Look for damage in a store.",
+    epilog=example("aucpr-dask verify aucpr-demo/scores.zarr"),
+)
+@click.argument("store")
+@output_option
+def verify(output: Output, store: str) -> None:
+    """Read the store STORE (scores, results or comparisons) from end to end and list what is missing or damaged.
+
+    Every chunk is compared with its checksum, and every ranking of scores with its digest. Exit code 0: all is as it
+    was written; 2: something is missing or damaged.
+    """
+    from aucpr_dask.errors import StoreError, few
+    from aucpr_dask.scores.store import KIND, changed_rankings
+    from aucpr_dask.storage.stores import read_root_attrs
+    from aucpr_dask.storage.verifying import damage_of
+
+    kind = read_root_attrs(store).get("kind")
+    with output.progress(after=SILENT_SECONDS) as report:
+        n_chunks, damage, checked = damage_of(store, partial(report, "arrays"))
+        n_rankings, changed = 0, list[str]()
+        if kind == KIND and not damage:
+            n_rankings, changed = changed_rankings(store, partial(report, "rankings"))
+    output.data(
+        {
+            "store": store,
+            "has_checksums": checked,
+            "n_chunks": n_chunks,
+            "n_rankings": n_rankings,
+            "damage": list(map(str, damage)),
+            "changed_rankings": changed,
+        }
+    )
+    for error in damage:
+        output.show(str(error), fold=False)
+    if damage or changed:
+        raise StoreError(
+            "the store is damaged",
+            where=store,
+            received=f"{len(damage)} of {n_chunks:,} chunks missing or damaged"
+            if damage
+            else f"other scores or labels than were saved: {few(changed)}",
+            remedy="fetch or write it again",
+        )
+    parts = [f"{n_chunks:,} chunks " + ("match their checksums" if checked else "can be decoded")]
+    parts += [f"{n_rankings:,} rankings match their digests"] if n_rankings else []
+    output.show(f"{store} is undamaged: {', '.join(parts)}.")
+    if not checked:
+        output.show(
+            "It has no checksums, like all stores of version 0.1: a missing chunk may not be noticed. Write it again "
+            "to add them."
+        )
 
 
 def _reporting_tasks(report: Report) -> AbstractContextManager[Any]:

@@ -40,7 +40,7 @@ def open_result(url: str | Path, *, chunks: Any = None) -> Scores:
     StoreError
         If there is no finished result at `url`.
     """
-    return open_store(url, KIND, chunks=chunks)
+    return open_store(url, KIND, chunks=chunks, remedy_if_unchecked="evaluate again to add them")
 
 
 def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, source: xr.Dataset) -> xr.Dataset:

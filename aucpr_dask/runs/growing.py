@@ -28,6 +28,7 @@ from aucpr_dask.runs.planning import Plan, Region, Task, digest_of
 from aucpr_dask.schema.variables import MODEL, QUERY, RESAMPLE
 from aucpr_dask.scores.store import stored_digests
 from aucpr_dask.storage.backends import delete_value, get_value
+from aucpr_dask.storage.checksums import have_checksums
 from aucpr_dask.storage.stores import (
     ROOT_DOCUMENT,
     PendingStore,
@@ -372,9 +373,10 @@ def _labels(
 def _documents(root: Document, plan: Plan, contents: Contents, where: str) -> tuple[dict[str, Buffer], Document]:
     """Return the documents of all arrays that are new or grow, and the root document that makes them visible."""
     names = contents.names
-    fresh, root_buffer = laid_out(_only(plan.template, names), KIND, where)
-    fresh_root = json.loads(root_buffer.to_bytes())
     before = root["consolidated_metadata"]["metadata"]
+    checked = have_checksums(before)  # a result of version 0.1 stays as it is
+    fresh, root_buffer = laid_out(_only(plan.template, names), KIND, where, has_checksums=checked)
+    fresh_root = json.loads(root_buffer.to_bytes())
     metadata: dict[str, Document] = {}
     documents: dict[str, Buffer] = {}
     for key, entry in fresh_root["consolidated_metadata"]["metadata"].items():

@@ -197,7 +197,7 @@ def plan_run(source_url: str | Path, **options: Any) -> Plan:
     """
     asked = EvaluationOptions.of(**options)
     source = absolute(source_url)
-    unread = open_unread(source)
+    unread = open_unread(source, warns=True)
     scores = described(unread)
     digest = source_digest(source, unread)
     lazy = evaluate_scores(scores, asked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -13,7 +14,7 @@ from uuid import uuid4
 from distributed import Client
 
 from aucpr_dask.clusters.connecting import Cluster, connect
-from aucpr_dask.errors import AucprError, OtherRunError, RunError, StoreError, UnreachableError
+from aucpr_dask.errors import AucprError, DamageWarning, OtherRunError, RunError, StoreError, UnreachableError
 from aucpr_dask.evaluation.results import open_result
 from aucpr_dask.progress.tracking import Progress, Tracker
 from aucpr_dask.runs.beginning import Beginning, refuse_others
@@ -21,9 +22,10 @@ from aucpr_dask.runs.growing import Extension, extensions_of, may_extend
 from aucpr_dask.runs.ledger import ROOT, TOKEN, Ledger, differences
 from aucpr_dask.runs.planning import Plan, plan_run
 from aucpr_dask.runs.submitting import as_they_finish
-from aucpr_dask.runs.tasks import Assignment, evaluate_task
-from aucpr_dask.storage.stores import Scores, open_backend
-from aucpr_dask.storage.urls import absolute, overlap
+from aucpr_dask.runs.tasks import Assignment, evaluate_task, slices_of
+from aucpr_dask.storage.stores import Scores, nodes_of, open_arrays, open_backend
+from aucpr_dask.storage.urls import absolute, overlap, public
+from aucpr_dask.storage.verifying import is_whole
 
 if TYPE_CHECKING:
     from aucpr_dask.progress.showing import Report
@@ -186,7 +188,7 @@ def _evaluate(
     client: Client, plan: Plan, assignment: Assignment, ledger: Ledger, on_progress: Callable[[Progress], None]
 ) -> None:
     """Evaluate the tasks of a plan that are not done yet, and raise an error if some failed for good."""
-    done = ledger.done()
+    done = _still_done(plan, assignment, ledger.done())
     waiting = [number for number in range(len(plan.tasks)) if number not in done]
     calls = [(number, plan.tasks[number], assignment) for number in waiting]
     tracker = Tracker([task.n_rankings for task in plan.tasks], plan.task_bytes, done, client.dashboard_link)
@@ -207,12 +209,33 @@ def _evaluate(
         raise _explained(failures, plan, assignment.target)
 
 
+def _still_done(plan: Plan, assignment: Assignment, recorded: set[int]) -> set[int]:
+    """Return which of the tasks recorded as done have left their results undamaged; warn if some have not."""
+    backend = open_backend(assignment.target)
+    done: set[int] = set()
+    for path, node in nodes_of(plan.template):
+        here = [number for number in recorded if plan.tasks[number].path == path]
+        arrays = open_arrays(backend, path, map(str, node.data_vars)).values() if here else ()
+        for number in here:
+            region = slices_of(plan.tasks[number], assignment.first_resample)
+            if all(is_whole(array, region) for array in arrays):
+                done.add(number)
+    if lost := recorded - done:
+        warnings.warn(
+            f"results of {len(lost)} of {len(recorded)} finished tasks are missing or damaged at "
+            f"{public(assignment.target)}; these tasks are computed again",
+            DamageWarning,
+            stacklevel=3,
+        )
+    return done
+
+
 def _explained(failures: dict[int, BaseException], plan: Plan, target: str) -> BaseException:
     """Return the first error if it says what is wrong with the data, or else an error that names its task."""
     number, first = min(failures.items())
     kept = f"{len(failures)} of {len(plan.tasks)} tasks failed; the others are kept at {target}, and the same call "
     kept += "resumes from there"
-    if isinstance(first, AucprError):
+    if isinstance(first, UnreachableError) or (isinstance(first, AucprError) and not isinstance(first, StoreError)):
         first.add_note(kept)
         return first
     error = RunError(

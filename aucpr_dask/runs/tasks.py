@@ -65,7 +65,7 @@ def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError
     try:
         result = _evaluated(task, assignment)
         ledger.check()  # at the last moment
-        slices = task.slices | {RESAMPLE: slice(first, None)}
+        slices = slices_of(task, first)
         arrays = _target_arrays(target, task.path, tuple(result), run_id)
         writes = []
         for name, variable in result.items():
@@ -85,6 +85,11 @@ def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError
             ledger.record_failure(number, {"error": str(error)})
         return error
     return None
+
+
+def slices_of(task: Task, first_resample: int) -> dict[str, slice]:
+    """Return the region of the result that a task writes, by dimension."""
+    return task.slices | {RESAMPLE: slice(first_resample, None)}
 
 
 async def _end_all(writes: list[Coroutine[Any, Any, None]]) -> None:

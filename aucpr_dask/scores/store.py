@@ -35,6 +35,7 @@ from aucpr_dask.storage.urls import absolute, concealed, is_remote, public
 
 KIND = "aucpr_dask.scores"
 FACTS = {"n_missing": "int64", "digest": "uint64"}  # about every ranking, written last
+SAVE_AGAIN = "save the scores again to add them"
 MOST_LOADED = 64 * 2**20  # bytes of counts to hold in memory; larger counts are read chunk by chunk
 # Twice as fast to read as Zarr's default, zstd, and smaller where nearly all scores are distinct.
 COMPRESSORS = (BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle"),)
@@ -65,15 +66,42 @@ def open_scores(url: str | Path, *, chunks: Any = "auto") -> Scores:
     InvalidInputError
         If its contents are not valid.
     """
-    scores = open_store(url, KIND, chunks={} if isinstance(chunks, str) else chunks)
+    scores = open_store(url, KIND, chunks={} if isinstance(chunks, str) else chunks, remedy_if_unchecked=SAVE_AGAIN)
     scores = map_nodes(scores, lambda path, dataset: _remember_source(_opened(dataset), url))
     validate_scores(scores, positive_from=0)
     return scores
 
 
-def open_unread(url: str | Path) -> Scores:
+def changed_rankings(url: str | Path, on_progress: Callable[[int, int], None] | None = None) -> tuple[int, list[str]]:
+    """Return the number of rankings with stored digests, and the names of those that have other digests now."""
+    changed: list[str] = []
+    n_rankings = 0
+    for path, dataset in nodes_of(open_unread(url)):
+        # Digests of dates depend on their unit, which xarray chooses when it opens a store.
+        if "digest" not in dataset or (ITEM in dataset.coords and dataset[ITEM].dtype.kind == "M"):
+            continue
+        lead = dataset["digest"].dims
+        found = np.zeros(dataset["digest"].shape, np.uint64)
+        regions = _regions(dataset["score"].shape, dataset["score"].encoding["chunks"])
+        for done, region in enumerate(regions, start=1):
+            names = [str(name) for name in dataset.data_vars if str(name) not in FACTS]
+            arrays = {name: dataset[name][_slices(dataset, name, region)].values for name in _large(dataset[names])}
+            weight = 2 * (region[-1].start // dataset["score"].encoding["chunks"][-1]) + 1
+            found[region[:-1]] += ranking_digests(_filled(dataset, region, arrays)) * np.uint64(weight)
+            if on_progress is not None:
+                on_progress(done, len(regions))
+        n_rankings += found.size
+        labels = [dataset.get_index(dim) for dim in lead]
+        place = f"data set {path!r}, " if path else ""
+        for at in np.argwhere(found != dataset["digest"].values):
+            names_of = (f"{dim} {str(index[i])!r}" for dim, index, i in zip(lead, labels, at, strict=True))
+            changed.append(place + ", ".join(names_of))
+    return n_rankings, changed
+
+
+def open_unread(url: str | Path, *, warns: bool = False) -> Scores:
     """Open a score store without reading or checking anything."""
-    return open_store(url, KIND, chunks=None)
+    return open_store(url, KIND, chunks=None, remedy_if_unchecked=SAVE_AGAIN if warns else None)
 
 
 def opened_node(unread: Scores, path: str) -> xr.Dataset:

@@ -370,7 +370,7 @@ def _open_records(design: Design, n_simulations: int, url: str | Path | None) ->
     try:
         attrs = read_root_attrs(url)
     except StoreError:  # there is nothing, or something that `create_store` will not replace
-        create_store(url, template, KIND).commit()
+        create_store(url, template, KIND, has_checksums=False).commit()  # it opens while chunks are missing
         attrs = read_root_attrs(url)
     _refuse_other_study(attrs, design, url)
     backend = open_backend(url)

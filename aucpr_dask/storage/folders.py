@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 from typing import Any
@@ -13,11 +14,17 @@ from zarr.storage import LocalStore
 from aucpr_dask.errors import StoreError
 from aucpr_dask.storage.documents import LARGEST_DOCUMENT, damaged
 
+# What a crash may lose: documents that the root document repeats, and records of tasks, which are then computed again.
+_UNSYNCED = ("/zarr.json", "ledger/done/", "ledger/failed/")
 _DOCUMENTS = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
 
 
 class FolderStore(LocalStore):
-    """A local folder whose values are files: a pipe would block, and a device never ends."""
+    """A local folder whose values are files: a pipe would block, and a device never ends.
+
+    Values are on the disk once they are set. A file is synced after it has its name: file systems with a journal, as
+    ext4 and XFS, then keep the name, too.
+    """
 
     async def get(
         self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
@@ -33,12 +40,28 @@ class FolderStore(LocalStore):
             self._check(key)
         return await super().get_partial_values(prototype, key_ranges)
 
+    async def set(self, key: str, value: Buffer) -> None:
+        """Store a value."""
+        await super().set(key, value)
+        if not _is_expendable(key):
+            await asyncio.to_thread(self._sync, key)
+
     if hasattr(LocalStore, "get_sync"):  # newer versions of Zarr
 
         def get_sync(self, key: str, **options: Any) -> Buffer | None:
             """Return the value of a key without an event loop."""
             self._check(key)
             return super().get_sync(key, **options)
+
+        def set_sync(self, key: str, value: Buffer) -> None:
+            """Store a value without an event loop."""
+            super().set_sync(key, value)
+            if not _is_expendable(key):
+                self._sync(key)
+
+    def _sync(self, key: str) -> None:
+        with open(self.root / key, "rb") as file:
+            os.fsync(file.fileno())
 
     def _check(self, key: str) -> None:
         """Raise unless there is nothing or a file, and a document has a bearable size."""
@@ -61,3 +84,7 @@ class FolderStore(LocalStore):
             )
         if facts.st_size > LARGEST_DOCUMENT and key.endswith(_DOCUMENTS):
             raise damaged(place, f"a document of {facts.st_size:,} bytes", f"up to {LARGEST_DOCUMENT:,} bytes")
+
+
+def _is_expendable(key: str) -> bool:
+    return any(part in key for part in _UNSYNCED)

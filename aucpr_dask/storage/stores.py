@@ -27,19 +27,21 @@ from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore
 
-from aucpr_dask.errors import AucprError, InvalidInputError, StoreError
+from aucpr_dask.errors import AucprError, DamageWarning, InvalidInputError, StoreError
 from aucpr_dask.schema.checks import brief
 from aucpr_dask.storage.backends import delete_value, get_value, has_values_at_once, set_value
 from aucpr_dask.storage.backends import open_backend as open_backend
+from aucpr_dask.storage.checksums import CheckedStore, have_checksums, with_checksum
 from aucpr_dask.storage.codecs import check_plain_arrays
 from aucpr_dask.storage.documents import check_sizes, damaged, root_of
 from aucpr_dask.storage.remote import check_writable
-from aucpr_dask.storage.urls import concealed, is_remote
+from aucpr_dask.storage.urls import concealed, is_remote, public
 
 Scores = xr.Dataset | xr.DataTree
 
 ROOT_DOCUMENT = "zarr.json"
 FORMAT_VERSION = 1
+_KEPT_ENCODING = ("chunks", "chunk_key_encoding", "dtype", "units", "calendar", "_FillValue")
 CHUNK_BYTES = 32 * 2**20  # large enough that reading and ranking a chunk outweighs the fixed cost of a task
 
 
@@ -99,7 +101,9 @@ def open_arrays(backend: Store, path: str, names: Iterable[str]) -> dict[str, za
 
     async def opened(place: str) -> zarr.AsyncArray[Any]:
         try:
-            return await open_async_array(store=backend, path=place, mode=mode, zarr_format=3)
+            array = await open_async_array(store=backend, path=place, mode=mode, zarr_format=3)
+            # An empty chunk is written like any other: a missing one is a loss.
+            return zarr.AsyncArray(array.metadata, array.store_path, {"write_empty_chunks": True})
         except OSError:
             raise
         except Exception as error:  # Zarr expects a sound document, and raises anything
@@ -125,10 +129,11 @@ def create_store(
     kind: str,
     *,
     overwrite: bool = False,
+    has_checksums: bool = True,
 ) -> PendingStore:
     """Write everything in `template`, in the chunks of its encoding, but Dask-backed data and the root document."""
     url = concealed(url)
-    documents, root_document = laid_out(template, kind, url)
+    documents, root_document = laid_out(template, kind, url, has_checksums=has_checksums)
     with explaining_writes(url):
         make_room(url, overwrite=overwrite)
         backend = open_backend(url)
@@ -173,23 +178,24 @@ def write_documents(backend: Store, documents: Mapping[str, Buffer]) -> None:
     sync(write_all())
 
 
-def laid_out(template: Scores, kind: str, url: str) -> tuple[dict[str, Buffer], Buffer]:
+def laid_out(template: Scores, kind: str, url: str, *, has_checksums: bool = True) -> tuple[dict[str, Buffer], Buffer]:
     """Return the keys and values of a store without its Dask-backed data; and its root document."""
     documents: dict[str, Buffer] = {}
     memory = MemoryStore(documents)
     tree = template.copy(deep=False) if isinstance(template, xr.DataTree) else xr.DataTree(template)
     tree.attrs = dict(template.attrs) | _identity(kind)
     described = _taken_out(tree)
-    with warnings.catch_warnings():
+    encoding = _encoding_with_checksums(tree) if has_checksums else None
+    with warnings.catch_warnings(), zarr.config.set({"array.write_empty_chunks": has_checksums}):
         # Consolidated metadata, which Zarr calls an extension of v3, spares readers a request for each array.
         warnings.filterwarnings("ignore", message="Consolidated metadata", category=UserWarning)
         try:
-            tree.to_zarr(memory, compute=False, consolidated=False, zarr_format=3)
+            tree.to_zarr(memory, compute=False, consolidated=False, zarr_format=3, encoding=encoding)
         except UnicodeEncodeError as error:
             raise InvalidInputError(
                 "a name is not Unicode", where=url, received=repr(error.object), remedy="rename it"
             ) from error
-        sync(_describe_all(memory, described, has_folders=not is_remote(url)))
+        sync(_describe_all(memory, described, has_folders=not is_remote(url), has_checksums=has_checksums))
         zarr.consolidate_metadata(memory, zarr_format=3)
     return documents, documents.pop(ROOT_DOCUMENT)
 
@@ -207,7 +213,21 @@ def _taken_out(tree: xr.DataTree) -> dict[str, xr.Variable]:
     return taken
 
 
-async def _describe_all(backend: Store, variables: dict[str, xr.Variable], *, has_folders: bool) -> None:
+def _encoding_with_checksums(tree: xr.DataTree) -> dict[str, dict[str, Any]]:
+    """Return the encoding of the variables of a tree, by node and name, with checksums."""
+    return {
+        node.path: {
+            str(name): {key: value for key, value in variable.encoding.items() if key in _KEPT_ENCODING}
+            | {"compressors": with_checksum(variable.encoding.get("compressors", "auto"))}
+            for name, variable in node.to_dataset(inherit=False).variables.items()
+        }
+        for node in tree.subtree
+    }
+
+
+async def _describe_all(
+    backend: Store, variables: dict[str, xr.Variable], *, has_folders: bool, has_checksums: bool
+) -> None:
     """Write the metadata of arrays whose chunks follow later; absent numbers are read as NaN.
 
     Chunk names matter only in folders; Icechunk supports only the default ones.
@@ -220,7 +240,9 @@ async def _describe_all(backend: Store, variables: dict[str, xr.Variable], *, ha
                 shape=variable.shape,
                 dtype=variable.dtype,
                 chunks=variable.encoding.get("chunks") or tuple(lengths[0] for lengths in variable.chunks or ()),
-                compressors=variable.encoding.get("compressors", "auto"),
+                compressors=with_checksum(variable.encoding.get("compressors", "auto"))
+                if has_checksums
+                else variable.encoding.get("compressors", "auto"),
                 chunk_key_encoding=variable.encoding.get("chunk_key_encoding") if has_folders else None,
                 fill_value=np.nan if variable.dtype.kind == "f" else 0,
                 dimension_names=[str(dim) for dim in variable.dims],
@@ -302,8 +324,11 @@ def _identity(kind: str) -> dict[str, Any]:
     return {"kind": kind, "format_version": FORMAT_VERSION, "aucpr_dask_version": __version__}
 
 
-def open_store(url: str | Path, kind: str, *, chunks: Any = None) -> Scores:
-    """Open a finished store of the given kind as a Dataset (one data set) or a DataTree (many)."""
+def open_store(url: str | Path, kind: str, *, chunks: Any = None, remedy_if_unchecked: str | None = None) -> Scores:
+    """Open a finished store of the given kind as a Dataset (one data set) or a DataTree (many).
+
+    With a remedy, warn of a store without checksums.
+    """
     url = concealed(url)
     document = _read_root(url)
     attrs = dict(document.get("attributes", {}))
@@ -335,6 +360,15 @@ def open_store(url: str | Path, kind: str, *, chunks: Any = None) -> Scores:
     is_tree = any(entry.get("node_type") == "group" for entry in metadata.values())
     opened = xr.open_datatree if is_tree else xr.open_dataset
     backend: Any = open_backend(url, read_only=True)
+    if have_checksums(metadata):
+        backend = CheckedStore(backend)
+    elif remedy_if_unchecked is not None:
+        warnings.warn(
+            f"{public(url)} has no checksums, like all stores of version 0.1: damage to it would not be noticed; "
+            f"{remedy_if_unchecked}",
+            DamageWarning,
+            stacklevel=3,
+        )
     try:
         return opened(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)
     except (AucprError, PermissionError, MemoryError):

@@ -17,10 +17,11 @@ import numpy as np
 import zarr
 from numcodecs.blosc import Blosc
 from numpy.typing import NDArray
-from zarr.codecs import BloscCodec, BytesCodec
+from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
 from zarr.core.buffer import default_buffer_prototype
 
 from aucpr_dask.storage.backends import delete_value, get_value, has_values_at_once, set_value
+from aucpr_dask.storage.checksums import checked, checksum_of, place_of
 
 AnyArray = zarr.Array[Any] | zarr.AsyncArray[Any]
 
@@ -36,11 +37,18 @@ class ChunkReader:
 
     def read(self, region: Sequence[Any]) -> NDArray[Any] | None:
         """Return one whole chunk, valid until the thread reads the next; None if the region is not a whole chunk."""
-        key = _key_of(self._array, region) if _codecs(self._array) == (BytesCodec, BloscCodec) else None
-        content = None if key is None else get_value(self._array.store, key)
-        if content is None:
+        codecs, has_checksum = _codecs(self._array)
+        key = _key_of(self._array, region) if codecs == (BytesCodec, BloscCodec) else None
+        if key is None:
             return None
-        encoded, chunk = content.as_numpy_array(), _reused(self._array.chunks, self._array.dtype)
+        content = get_value(self._array.store, key)
+        if has_checksum:
+            encoded = checked(content, place_of(self._array.store, key))
+        elif content is None:
+            return None
+        else:
+            encoded = content.as_numpy_array()
+        chunk = _reused(self._array.chunks, self._array.dtype)
         if int.from_bytes(encoded[_LENGTH].tobytes(), "little") != chunk.nbytes:
             return None  # Zarr raises the error
         Blosc().decode(encoded, chunk)
@@ -50,23 +58,33 @@ class ChunkReader:
 def write_chunk(array: AnyArray, region: Sequence[Any], values: NDArray[Any]) -> bool:
     """Write a whole, uncompressed chunk to a local folder; otherwise do nothing and return False."""
     store = array.store_path.store
-    is_plain = has_values_at_once(store) and _codecs(array) == (BytesCodec,)
+    codecs, has_checksum = _codecs(array)
+    is_plain = has_values_at_once(store) and codecs == (BytesCodec,)
     if not is_plain or values.shape != array.chunks or (key := _key_of(array, region)) is None:
         return False
     fill: Any = array.metadata.fill_value
     chunk = np.ascontiguousarray(values, array.dtype)
-    if np.array_equal(chunk, np.broadcast_to(fill, chunk.shape), equal_nan=chunk.dtype.kind == "f"):
+    is_empty = np.array_equal(chunk, np.broadcast_to(fill, chunk.shape), equal_nan=chunk.dtype.kind == "f")
+    if is_empty and not has_checksum:
         delete_value(store, key)  # as Zarr does: absent chunks are read as the fill value
     else:
-        set_value(store, key, default_buffer_prototype().buffer.from_bytes(chunk.tobytes()))
+        content = chunk.tobytes()
+        content += checksum_of(content) if has_checksum else b""
+        set_value(store, key, default_buffer_prototype().buffer.from_bytes(content))
     return True
 
 
-def _codecs(array: AnyArray) -> tuple[type, ...]:
-    """Return the types of an array's codecs; nothing if it has shards or another byte order than this machine."""
+def _codecs(array: AnyArray) -> tuple[tuple[type, ...], bool]:
+    """Return the types of an array's codecs, and whether a checksum comes last.
+
+    Nothing if the array has shards or another byte order than this machine.
+    """
     codecs = (*array.filters, array.serializer, *array.compressors)
     orders = {getattr(codec.endian, "value", sys.byteorder) for codec in codecs if isinstance(codec, BytesCodec)}
-    return tuple(map(type, codecs)) if array.shards is None and orders == {sys.byteorder} else ()
+    if array.shards is not None or orders != {sys.byteorder}:
+        return (), False
+    has_checksum = isinstance(codecs[-1], Crc32cCodec)
+    return tuple(map(type, codecs[: len(codecs) - has_checksum])), has_checksum
 
 
 def _key_of(array: AnyArray, region: Sequence[Any]) -> str | None:

@@ -1,0 +1,87 @@
+"""Look for missing and damaged chunks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import zarr
+from zarr.abc.store import Store
+
+from aucpr_dask.errors import StoreError
+from aucpr_dask.storage.backends import get_value, open_backend
+from aucpr_dask.storage.checksums import checked, has_checksum, have_checksums, place_of
+from aucpr_dask.storage.documents import check_same_array
+from aucpr_dask.storage.stores import consolidated_metadata, open_arrays
+from aucpr_dask.storage.urls import concealed
+
+Region = Mapping[str, slice]
+
+
+def damage_of(
+    url: str | Path, on_progress: Callable[[int, int], None] | None = None
+) -> tuple[int, list[StoreError], bool]:
+    """Return the number of chunks of a finished store, an error for each broken one, and whether all have checksums.
+
+    Chunks without checksums, as in stores of version 0.1, are only decoded; a missing one is not noticed.
+    """
+    url = concealed(url)
+    backend, found = open_backend(url, read_only=True), []
+    arrays = {path: entry for path, entry in consolidated_metadata(url).items() if entry["node_type"] == "array"}
+    n_chunks = 0
+    for done, (path, entry) in enumerate(arrays.items(), start=1):
+        try:
+            array = _opened(backend, path)
+            check_same_array(array.metadata, entry, path, url)
+        except (StoreError, FileNotFoundError) as error:
+            found.append(_as_error(error, place_of(backend, f"{path}/zarr.json")))
+            continue
+        for index, key in chunks_of(array.metadata, path, {}):
+            n_chunks += 1
+            try:
+                if has_checksum(entry):
+                    checked(get_value(backend, key), place_of(backend, key))
+                else:
+                    zarr.Array(array).get_block_selection(index)
+            except Exception as error:  # a codec may raise anything
+                found.append(_as_error(error, place_of(backend, key)))
+        if on_progress is not None:
+            on_progress(done, len(arrays))
+    return n_chunks, found, have_checksums(arrays)
+
+
+def is_whole(array: zarr.AsyncArray[Any], region: Region) -> bool:
+    """Return whether every chunk of a region of an array is there and undamaged; True if nothing can tell."""
+    if not has_checksum(array.metadata.to_dict()):
+        return True
+    store = array.store_path.store
+    try:
+        for _, key in chunks_of(array.metadata, array.path, region):
+            checked(get_value(store, key), place_of(store, key))
+    except StoreError:
+        return False
+    return True
+
+
+def chunks_of(metadata: Any, path: str, region: Region) -> Iterator[tuple[tuple[int, ...], str]]:
+    """Yield the index and the key of every chunk that a region, by dimension, touches."""
+    dims = metadata.dimension_names or (None,) * len(metadata.shape)
+    ranges = []
+    for dim, size, length in zip(dims, metadata.shape, metadata.chunk_grid.chunk_shape, strict=True):
+        start, stop, _ = region.get(dim, slice(None)).indices(size)
+        ranges.append(range(start // length, -(-stop // length)))
+    for index in itertools.product(*ranges):
+        yield index, f"{path}/{metadata.encode_chunk_key(index)}".strip("/")
+
+
+def _opened(backend: Store, path: str) -> zarr.AsyncArray[Any]:
+    parent, _, name = path.rpartition("/")
+    return open_arrays(backend, parent, [name])[name]
+
+
+def _as_error(error: Exception, where: str) -> StoreError:
+    if isinstance(error, StoreError):
+        return error
+    return StoreError("this cannot be read", where=where, received=f"{type(error).__name__}: {error}"[:300])
