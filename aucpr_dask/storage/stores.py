@@ -360,21 +360,23 @@ def open_store(url: str | Path, kind: str, *, chunks: Any = None, remedy_if_unch
     is_tree = any(entry.get("node_type") == "group" for entry in metadata.values())
     opened = xr.open_datatree if is_tree else xr.open_dataset
     backend: Any = open_backend(url, read_only=True)
-    if have_checksums(metadata):
+    is_checked = have_checksums(metadata)
+    if is_checked:
         backend = CheckedStore(backend)
-    elif remedy_if_unchecked is not None:
+    try:
+        store: Scores = opened(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)
+    except (AucprError, PermissionError, MemoryError):
+        raise
+    except Exception as error:  # Zarr and xarray expect sound metadata, and raise anything
+        raise damaged(url, f"{type(error).__name__}: {error}"[:1000]) from error
+    if not is_checked and remedy_if_unchecked is not None:
         warnings.warn(
             f"{public(url)} has no checksums, like all stores of version 0.1: damage to it would not be noticed; "
             f"{remedy_if_unchecked}",
             DamageWarning,
             stacklevel=3,
         )
-    try:
-        return opened(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)
-    except (AucprError, PermissionError, MemoryError):
-        raise
-    except Exception as error:  # Zarr and xarray expect sound metadata, and raise anything
-        raise damaged(url, f"{type(error).__name__}: {error}"[:1000]) from error
+    return store
 
 
 def read_root_attrs(url: str) -> dict[str, Any]:
