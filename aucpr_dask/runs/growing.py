@@ -23,7 +23,7 @@ from zarr.core.sync import sync
 
 from aucpr_dask.errors import StoreError, few
 from aucpr_dask.evaluation.results import KIND
-from aucpr_dask.runs.ledger import Ledger, differing
+from aucpr_dask.runs.ledger import Ledger, differing, digest_of_root
 from aucpr_dask.runs.planning import Plan, Region, Task, digest_of
 from aucpr_dask.schema.variables import MODEL, QUERY, RESAMPLE
 from aucpr_dask.scores.store import stored_digests
@@ -90,9 +90,9 @@ class Extension:
 
     @property
     def identity(self) -> str:
-        """A digest that tells this extension from others."""
-        facts = digest_of(self.tasks), self.first_resample, self.root_document
-        return hashlib.sha256(repr(facts).encode()).hexdigest()
+        """Digests that tell this extension from others: of its work, and of the root document that it ends with."""
+        facts = digest_of(self.tasks), self.first_resample
+        return hashlib.sha256(repr(facts).encode()).hexdigest() + digest_of_root(_as_buffer(self.root_document))
 
     def lay_out(self, target: str, ledger: Ledger) -> None:
         """Write everything but the numbers, unless that was done before."""

@@ -30,12 +30,13 @@ from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 
 from aucpr_dask.errors import OtherRunError, StoreError
-from aucpr_dask.storage.backends import delete_value, get_value, set_value
+from aucpr_dask.storage.backends import delete_value, get_value, set_value, sweep
 from aucpr_dask.storage.stores import ROOT_DOCUMENT
 
 FOLDER = "ledger"
 PLAN, ROOT, DONE, FAILED = f"{FOLDER}/plan.json", f"{FOLDER}/root", f"{FOLDER}/done", f"{FOLDER}/failed"
 TOKEN, EXTENSION, BEFORE = f"{FOLDER}/token", f"{FOLDER}/extension", f"{FOLDER}/before"
+SECONDS_TO_OPEN = 1.0  # within which a run that has claimed a finished result opens its extension
 
 
 class Ledger:
@@ -192,6 +193,25 @@ class Ledger:
             delete_value(self._backend, key)
         self.retire()
         self.drop_records()
+        self.sweep()
+
+    def close_if_killed(self, token: str) -> None:
+        """Close the ledger of a finished result if the run with this token was killed before it had done so.
+
+        Another run may have claimed the result to extend it, and be about to say so.
+        """
+        extension = self.extension()
+        if extension is None and token:
+            time.sleep(SECONDS_TO_OPEN)
+            if self.token() != token or self.extension() is not None:
+                return
+        elif extension is None or not extension.endswith(digest_of_root(get_value(self._backend, ROOT_DOCUMENT))):
+            return
+        self.close()
+
+    def sweep(self) -> None:
+        """Remove what writes that were killed have left."""
+        sweep(self._backend)
 
     def drop_records(self) -> None:
         """Drop the records of tasks; those that others keep writing there count in no other ledger."""
@@ -238,6 +258,11 @@ class Ledger:
             return sync(listed())
         except FileNotFoundError:
             return []
+
+
+def digest_of_root(document: Buffer | None) -> str:
+    """Return the digest of a root document by which an extension names its end."""
+    return hashlib.sha256(b"" if document is None else document.to_bytes()).hexdigest()
 
 
 def _digests_key(path: str) -> str:

@@ -155,6 +155,7 @@ def _stages(plan: Plan, target: str, *, overwrite: bool) -> Sequence[Stage]:
     extensions = extensions_of(target, ledger, plan)
     if not extensions:
         _keep_plan(ledger, plan)
+        ledger.close_if_killed(token)
     return extensions
 
 
@@ -162,6 +163,7 @@ def _keep_plan(ledger: Ledger, plan: Plan) -> None:
     """Record the plan of a finished result, if it has become another one."""
     if ledger.plan() != plan.parameters:
         ledger.change_plan(plan.parameters)
+        ledger.sweep()
 
 
 def _is_finished(target: str, plan: Plan) -> bool:

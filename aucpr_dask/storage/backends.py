@@ -13,6 +13,7 @@ from zarr.abc.store import Store
 from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 
+from aucpr_dask.storage.folders import FolderStore
 from aucpr_dask.storage.icechunk import open_versioned
 from aucpr_dask.storage.remote import open_plain
 from aucpr_dask.storage.urls import absolute, is_versioned
@@ -50,3 +51,9 @@ def delete_value(store: Any, key: str) -> None:
         store.delete_sync(key)
     else:
         sync(store.delete(key))
+
+
+def sweep(store: Store) -> None:
+    """Remove what writes that were killed have left in a local folder."""
+    if isinstance(store, FolderStore):
+        store.sweep()

@@ -63,6 +63,11 @@ class FolderStore(LocalStore):
         with open(self.root / key, "rb") as file:
             os.fsync(file.fileno())
 
+    def sweep(self) -> None:
+        """Remove what writes that were killed have left behind."""
+        for file in self.root.rglob("*.partial"):
+            file.unlink(missing_ok=True)
+
     def _check(self, key: str) -> None:
         """Raise unless there is nothing or a file, and a document has a bearable size."""
         place = f"{self.root}/{key}"

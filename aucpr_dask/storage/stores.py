@@ -29,7 +29,7 @@ from zarr.storage import MemoryStore
 
 from aucpr_dask.errors import AucprError, DamageWarning, InvalidInputError, StoreError
 from aucpr_dask.schema.checks import brief
-from aucpr_dask.storage.backends import delete_value, get_value, has_values_at_once, set_value
+from aucpr_dask.storage.backends import delete_value, get_value, has_values_at_once, set_value, sweep
 from aucpr_dask.storage.backends import open_backend as open_backend
 from aucpr_dask.storage.checksums import CheckedStore, have_checksums, with_checksum
 from aucpr_dask.storage.codecs import check_plain_arrays
@@ -87,6 +87,7 @@ class PendingStore:
 
     def commit(self) -> None:
         """Write the root document: from now on the store opens."""
+        sweep(self.backend)
         set_value(self.backend, ROOT_DOCUMENT, self.root_document)
 
 
