@@ -8,9 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -442,6 +444,36 @@ def test_the_life_of_a_result_in_azure(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(UnreachableError, match="403") as refused:
             ap.open_scores(source)
         assert "c3dvcmRmaXNo" not in str(refused.value)
+
+
+def test_an_expired_token_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b"<Error><Code>ExpiredToken</Code><Message>secret-text</Message></Error>"
+            self.send_response(400)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "swordfish",
+        "AWS_SESSION_TOKEN": "old-token",
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_address[1]}",
+    }.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UnreachableError, match=r"400 Bad Request, ExpiredToken") as refused:
+        ap.open_scores("s3://bucket/scores.zarr")
+    server.shutdown()
+    server.server_close()
+    assert "check the address, the credentials" in str(refused.value)
+    assert not any(word in str(refused.value) for word in ("swordfish", "old-token", "secret-text"))
 
 
 def _kind_of_request(method: str, path: str, variables: set[Any]) -> str:

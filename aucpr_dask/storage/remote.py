@@ -331,7 +331,8 @@ def _reason(error: Exception, *, is_secret: bool) -> str:
     status = re.search(r"status code: (\d{3}[ \w]*)", text)
     name = type(error).__name__
     if status:
-        return f"{name}: the server answered {status[1].strip()}"
+        code = re.search(r"<Code>(\w{1,60})</Code>", text)  # ExpiredToken, for example
+        return f"{name}: the server answered {status[1].strip()}" + (f", {code[1]}" if code else "")
     if is_secret:
         return name
     first_line = next((line.strip(" x|`->") for line in text.splitlines() if line.strip(" x|`->")), "")
