@@ -1,11 +1,14 @@
 """``aucpr-dask`` and ``python -m aucpr_dask``: the command line."""
 
 import atexit
+import errno
 import os
 import sys
 
 from aucpr_dask.cli import main
-from aucpr_dask.cli.common import INTERRUPTED
+from aucpr_dask.cli.common import FAILED, INTERRUPTED
+
+UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EPIPE)  # of an output that is no longer there, or full
 
 
 def run() -> None:
@@ -15,14 +18,22 @@ def run() -> None:
     sometimes ended the process by a signal, instead of with its exit code.
     """
     try:
-        main(prog_name="aucpr-dask")
+        try:
+            main(prog_name="aucpr-dask")
+        finally:
+            sys.stdout.flush()
     except SystemExit as end:
         if end.code == INTERRUPTED:
             atexit._run_exitfuncs()
-            sys.stdout.flush()
             sys.stderr.flush()
             os._exit(INTERRUPTED)
         raise
+    except OSError as error:
+        if error.filename is not None or error.errno not in UNWRITABLE:
+            raise
+        sys.stderr.write(f"Error: the output cannot be written: {error.strerror}; all that was computed is stored\n")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it once more
+        sys.exit(FAILED)
 
 
 # Worker processes import this file again; only the first process may run the command.

@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from click.testing import CliRunner, Result
+from conftest import pooled
 from rich.cells import cell_len
 
 import aucpr_dask
@@ -394,3 +395,15 @@ def test_interruption_is_one_line_and_130(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert [line for line in errors.splitlines() if line] == [errors.strip()]
     assert errors.strip().startswith("interrupted")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("words", [["--help"], ["info", "scores.zarr"], ["info", "scores.zarr", "--json"]])
+def test_a_full_output_is_one_line_of_error(tmp_path: Path, words: list[str]) -> None:
+    save_scores(pooled(2, 20), tmp_path / "scores.zarr")
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "aucpr_dask", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("Error: the output cannot be written: No space left on device")
+    assert "Traceback" not in done.stderr
