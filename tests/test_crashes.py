@@ -30,8 +30,8 @@ def test_killed_at_some_points(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", crashes.JOBS)
-def test_killed_at_every_second_point(name: str, tmp_path: Path) -> None:
-    every_point(name, tmp_path, step=2)
+def test_killed_at_every_third_point(name: str, tmp_path: Path) -> None:
+    every_point(name, tmp_path, step=3)
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import dask
+import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
@@ -617,3 +618,15 @@ def test_data_sets_without_rankings_are_evaluated_lazy_or_not(empty: dict[str, s
     result = ap.evaluate(scores.chunk(), intervals=["logit", "bootstrap"])
     xr.testing.assert_identical(result, ap.evaluate(scores, intervals=["logit", "bootstrap"]))
     assert result["estimate"].size == 0
+
+
+def test_plain_arrays_in_different_chunks_are_the_same_numbers() -> None:
+    rng = np.random.default_rng(5)
+    score, label = rng.normal(size=(7, 30)), rng.integers(0, 2, (7, 30)).astype("int8")
+    expected = ap.estimate(score, label)
+    for chunks in (2, (3, 4)):
+        lazy = da.from_array(score, chunks=(chunks, -1))
+        np.testing.assert_array_equal(ap.estimate(lazy, label), expected)
+        np.testing.assert_array_equal(ap.estimate(lazy, da.from_array(label, chunks=(5, -1))), expected)
+        bounds = ap.interval(da.from_array(expected, chunks=chunks), label.sum(axis=-1))
+        np.testing.assert_array_equal(bounds, ap.interval(expected, label.sum(axis=-1)))

@@ -17,7 +17,7 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.alignment import as_array
 from aucpr_dask.evaluation.intervals import with_intervals
-from aucpr_dask.evaluation.mapping import map_plain, map_rankings
+from aucpr_dask.evaluation.mapping import map_plain, map_rankings, with_common_chunks
 from aucpr_dask.evaluation.rankings import evaluate_intervals, evaluate_rankings
 from aucpr_dask.evaluation.request import PreparedDataset, prepare, prepare_dataset
 from aucpr_dask.evaluation.results import annotate, interval_labels
@@ -213,7 +213,7 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
         ).assign_coords(interval_labels(**kwargs))
         return bounds.isel({METHOD: 0}) if isinstance(method, str) else bounds
     if any(isinstance(array, da.Array) for array in arrays):
-        signature, lazy = f"(),()->({METHOD},{BOUND})", map(da.asarray, arrays)
+        signature, lazy = f"(),()->({METHOD},{BOUND})", with_common_chunks([*map(da.asarray, arrays)], [0, 0])
         dtype = np.float64
         bounds = da.apply_gufunc(
             evaluate_intervals, signature, *lazy, output_dtypes=dtype, output_sizes=sizes, **kwargs

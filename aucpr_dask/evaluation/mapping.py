@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dask.array as da
@@ -45,6 +46,14 @@ def core_dims(arrays: Mapping[str, Labelled], dim: str) -> list[list[str]]:
     return [[dim] if role in ITEM_ROLES else [] for role in arrays]
 
 
+def with_common_chunks(arrays: Sequence[da.Array], n_core: Sequence[int]) -> list[da.Array]:
+    """Return arrays that broadcast over their leading dimensions, in the same chunks along these."""
+    leading = [array.ndim - n for array, n in zip(arrays, n_core, strict=True)]
+    most = max(leading)
+    places = [(*range(most - n, most), *([ITEM] * core)) for n, core in zip(leading, n_core, strict=True)]
+    return list(da.core.unify_chunks(*itertools.chain(*zip(arrays, places, strict=True)))[1])
+
+
 def map_plain(arrays: Mapping[str, Any], n_quantities: int, **kwargs: Any) -> Any:
     """Evaluate the rankings of NumPy or Dask arrays; quantities are on the last axis."""
     roles = tuple(arrays)
@@ -53,6 +62,7 @@ def map_plain(arrays: Mapping[str, Any], n_quantities: int, **kwargs: Any) -> An
     lazy = [a if isinstance(a, da.Array) else da.from_array(a, chunks=-1) for a in arrays.values()]
     if any(role in ITEM_ROLES and has_chunked_items(array) for role, array in zip(roles, lazy, strict=True)):
         return evaluate_in_chunks(*lazy, roles=roles, **kwargs)
+    lazy = with_common_chunks(lazy, [int(role in ITEM_ROLES) for role in roles])
     signature = ",".join(f"({ITEM})" if role in ITEM_ROLES else "()" for role in roles) + "->(quantity)"
     sizes = {"quantity": n_quantities}
     return da.apply_gufunc(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import stat
 from typing import Any
 
@@ -66,7 +67,13 @@ class FolderStore(LocalStore):
     def sweep(self) -> None:
         """Remove what writes that were killed have left behind."""
         for file in self.root.rglob("*.partial"):
-            file.unlink(missing_ok=True)
+            if _is_leftover(file.name):
+                file.unlink(missing_ok=True)
+
+    async def is_empty(self, prefix: str) -> bool:
+        """Whether there is nothing, or only what a write that was killed has left."""
+        files = (file for file in (self.root / prefix).rglob("*") if not file.is_dir())
+        return await super().is_empty(prefix) or all(_is_leftover(file.name) for file in files)
 
     def _check(self, key: str) -> None:
         """Raise unless there is nothing or a file, and a document has a bearable size."""
@@ -89,6 +96,11 @@ class FolderStore(LocalStore):
             )
         if facts.st_size > LARGEST_DOCUMENT and key.endswith(_DOCUMENTS):
             raise damaged(place, f"a document of {facts.st_size:,} bytes", f"up to {LARGEST_DOCUMENT:,} bytes")
+
+
+def _is_leftover(name: str) -> bool:
+    """Whether a file has the name under which Zarr begins to write."""
+    return re.fullmatch(r".*\.[0-9a-f]{32}\.partial", name) is not None
 
 
 def _is_expendable(key: str) -> bool:
