@@ -43,7 +43,7 @@ def save_again(folder: Path, *, overwrite: bool = True) -> None:
 def evaluate(folder: Path, *, overwrite: bool = False, source: str = "scores.zarr", **options: Any) -> None:
     from distributed import Client, LocalCluster
 
-    cluster = LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None)
+    cluster = LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0")
     with cluster, Client(cluster) as client:
         ap.run(folder / source, folder / "result.zarr", cluster=client, overwrite=overwrite, **OPTIONS | options)
 
