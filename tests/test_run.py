@@ -14,8 +14,10 @@ from distributed import Client, LocalCluster
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, StoreError
+from aucpr_dask.evaluation.api import describe_scores, evaluate_scores
 from aucpr_dask.progress.tracking import Progress
 from aucpr_dask.runs import submitting
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.storage.stores import nodes_of
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
@@ -289,3 +291,41 @@ def test_a_run_uses_only_the_client_it_is_given(
     ap.save_scores(pooled(), tmp_path / "scores.zarr")
     result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", cluster=client)
     assert_same_bits(result, ap.evaluate(pooled()))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"estimators": ["average_precision", "roc_area"], "intervals": ["bootstrap", "bca"], "keep_replicates": True},
+        {"intervals": ["bayesian", "cross_validation"], "n_resamples": 20, "keep_replicates": True},
+        {"missing": "drop", "unit": "clusters", "intervals": ["bootstrap"], "prevalence_design": "random"},
+    ],
+)
+@pytest.mark.parametrize("layout", ["one query", "queries", "weighted", "no models"])
+def test_a_described_result_has_the_variables_of_the_real_one(options, layout):
+    rng = np.random.default_rng(5)
+    scores = xr.Dataset(
+        {
+            "score": (("model", "query", "item"), rng.normal(size=(3, 4, 40))),
+            "label": (("query", "item"), (rng.random((4, 40)) < 0.4).astype("i1")),
+            "cluster": ("item", np.arange(40) % 8),
+        },
+        coords={"model": list("abc"), "query": list("wxyz")},
+    )
+    if layout == "one query":
+        scores = scores.isel(query=0, drop=True)
+    elif layout == "weighted":
+        scores = scores.assign(weight=("item", rng.random(40)))
+    elif layout == "no models":
+        scores = scores.isel(model=slice(0))
+    options = EvaluationOptions.of(**{"n_resamples": 20} | options)
+    expected, described = evaluate_scores(scores, options), describe_scores(scores, options)
+    assert described.attrs == expected.attrs
+    assert list(described.variables) == list(expected.variables)
+    for name, variable in expected.variables.items():
+        assert described[name].dims == variable.dims
+        assert described[name].shape == variable.shape
+        assert described[name].dtype == variable.dtype
+        assert described[name].attrs == variable.attrs
+    assert all(described[name].identical(expected[name]) for name in expected.coords)

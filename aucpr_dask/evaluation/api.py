@@ -24,8 +24,18 @@ from aucpr_dask.evaluation.results import annotate, interval_labels
 from aucpr_dask.schema.checks import fraction
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.variables import BOUND, BOUNDS, COLUMNS, ESTIMATOR, ITEM, METHOD, QUANTITY, RESULT_VARIABLES
-from aucpr_dask.scores.store import item_chunk
+from aucpr_dask.schema.variables import (
+    BOUND,
+    BOUNDS,
+    COLUMNS,
+    ESTIMATOR,
+    ITEM,
+    METHOD,
+    QUANTITY,
+    RESAMPLE,
+    RESULT_VARIABLES,
+)
+from aucpr_dask.scores.store import empty_variable, item_chunk
 from aucpr_dask.scores.validate import validate_scores
 from aucpr_dask.storage.stores import Scores, map_nodes
 
@@ -336,6 +346,36 @@ def evaluate_dataset(dataset: xr.Dataset, path: str, options: EvaluationOptions)
     """Evaluate one validated data set; `path` is the name by which its resamples are drawn."""
     prepared = prepare_dataset(dataset, path, options)
     return annotate(evaluate_variables(prepared), prepared, dataset)
+
+
+def describe_scores(scores: Scores, options: EvaluationOptions) -> Scores:
+    """Return the result of :func:`evaluate_scores` without its values, after every check that needs no scores."""
+    validate_scores(scores, positive_from=options.positive_from)
+
+    def described(path: str, dataset: xr.Dataset) -> xr.Dataset:
+        prepared = prepare_dataset(dataset, path, options)
+        # With items in chunks, only the graph shows what cannot be evaluated.
+        variables = describe_variables(prepared) if item_chunk(dataset) is None else evaluate_variables(prepared)
+        return annotate(variables, prepared, dataset)
+
+    return map_nodes(scores, described)
+
+
+def describe_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
+    """Return the variables of :func:`evaluate_variables` without their values: making their graphs takes longer."""
+    options, resampling = prepared.options, prepared.options.resampling
+    lead = {dim: size for dim, size in prepared.arrays["score"].sizes.items() if dim != ITEM}
+    sizes = {ESTIMATOR: len(options.estimators), METHOD: len(resampling.intervals), BOUND: len(BOUNDS)}
+    sizes |= {RESAMPLE: resampling.n_resamples}
+    dtypes: dict[str, Any] = {"n_missing": np.int64, "flags": np.int32}
+    has_replicates = resampling.keep_replicates and resampling.draws_counts
+    return {
+        name: empty_variable(
+            lead | {dim: sizes[dim] for dim in spec.dims[0] if dim != "..."}, dtypes.get(name, np.float64)
+        )
+        for name, spec in RESULT_VARIABLES.items()
+        if name != "replicate" or has_replicates
+    }
 
 
 def evaluate_part(

@@ -17,12 +17,12 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import ChunkError
-from aucpr_dask.evaluation.api import evaluate_part, evaluate_scores
+from aucpr_dask.evaluation.api import describe_scores, evaluate_part
 from aucpr_dask.evaluation.random_streams import SCHEME
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY
 from aucpr_dask.scores import open_scores
-from aucpr_dask.scores.store import chunks_of, described, described_variable, item_chunk, open_unread, source_digest
+from aucpr_dask.scores.store import chunks_of, described, item_chunk, open_unread, source_digest
 from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 from aucpr_dask.storage.urls import absolute, public
 
@@ -200,8 +200,8 @@ def plan_run(source_url: str | Path, **options: Any) -> Plan:
     unread = open_unread(source, warns=True)
     scores = described(unread)
     digest = source_digest(source, unread)
-    lazy = evaluate_scores(scores, asked)
-    sources, results = dict(nodes_of(scores)), dict(nodes_of(lazy))
+    result = describe_scores(scores, asked)
+    sources, results = dict(nodes_of(scores)), dict(nodes_of(result))
     steps = {path: _chunk_lengths(dataset) for path, dataset in sources.items()}
     lengths = _task_lengths(sources, steps)
     tasks = [task for path, node in sources.items() for task in _tasks(path, node, lengths[path], steps[path])]
@@ -209,7 +209,7 @@ def plan_run(source_url: str | Path, **options: Any) -> Plan:
         source,
         asked,
         tuple(tasks),
-        _bytes_of_all(tasks, scores, lazy),
+        _bytes_of_all(tasks, scores, result),
         sum(node.nbytes for node in sources.values()),
         sum(node.nbytes for node in results.values()),
         {
@@ -222,7 +222,7 @@ def plan_run(source_url: str | Path, **options: Any) -> Plan:
         },
         unread,
         scores,
-        map_nodes(lazy, lambda path, result: _template(result, lengths[path], source, digest)),
+        map_nodes(result, lambda path, node: _template(node, lengths[path], source, digest)),
     )
 
 
@@ -357,10 +357,9 @@ def _bytes_within(dataset: xr.Dataset, sizes: Mapping[str, int]) -> int:
 
 
 def _template(result: xr.Dataset, lengths: Mapping[str, int], source: str, digest: str) -> xr.Dataset:
-    variables = {name: array.variable for name, array in result.data_vars.items()}
-    template = result.drop_encoding().assign(
-        {name: described_variable(one, {}, **_encoding(one, lengths)) for name, one in variables.items()}
-    )
+    template = result.drop_encoding()
+    for variable in template.data_vars.values():
+        variable.encoding = _encoding(variable.variable, lengths)
     for coordinate in template.coords.values():
         if coordinate.dtype.kind == "M":  # in units that suit any later label
             coordinate.encoding = DATE_ENCODING
@@ -370,7 +369,7 @@ def _template(result: xr.Dataset, lengths: Mapping[str, int], source: str, diges
 
 def _encoding(variable: xr.Variable, lengths: Mapping[str, int]) -> dict[str, Any]:
     """Return the encoding of a variable of a result: one chunk for each task, uncompressed if it is small."""
-    chunks = chunks_of(variable, lengths)
+    chunks = chunks_of(variable.sizes, lengths)
     is_small = math.prod(chunks) * variable.dtype.itemsize <= SMALL_CHUNK
     return {"chunks": chunks, "chunk_key_encoding": FLAT} | ({"compressors": ()} if is_small else {})
 

@@ -130,25 +130,26 @@ def _described(dataset: xr.Dataset) -> xr.Dataset:
         unloaded.remove("n_missing")
         dataset = dataset.assign(n_missing=dataset["n_missing"].load())
     names = [name for name, array in dataset.data_vars.items() if name in unloaded or array.chunks is not None]
-    return dataset.assign({name: described_variable(dataset[name].variable, {ITEM: length}) for name in names})
+    given = {name: dataset[name].variable for name in names}
+    empty = {name: empty_variable(one.sizes, one.dtype, {ITEM: length}) for name, one in given.items()}
+    for name, variable in empty.items():
+        variable.attrs, variable.encoding = given[name].attrs, given[name].encoding
+    return dataset.assign(empty)
 
 
-def described_variable(variable: xr.Variable, lengths: Mapping[str, int], **encoding: Any) -> xr.Variable:
-    """Return a variable without its values, in chunks of the given lengths; whole along other dimensions."""
-    chunks = chunks_of(variable, lengths)
+def empty_variable(sizes: Mapping[Any, int], dtype: Any, lengths: Mapping[str, int] | None = None) -> xr.Variable:
+    """Return a variable without values, in chunks of the given lengths; whole along other dimensions."""
+    shape, chunks = tuple(sizes.values()), chunks_of(sizes, lengths or {})
     # Dask would pickle a function to find a name, and xarray would compute a Dask array of size 0.
-    name = f"described-{variable.dtype}-{variable.shape}-{chunks}"
-    empty = (
-        da.empty(variable.shape, dtype=variable.dtype, chunks=chunks, name=name)
-        if variable.size
-        else np.empty(variable.shape, variable.dtype)
-    )
-    return xr.Variable(variable.dims, empty, variable.attrs, encoding or variable.encoding)
+    name = f"described-{np.dtype(dtype)}-{shape}-{chunks}"
+    has_values = 0 not in shape
+    data = da.empty(shape, dtype=dtype, chunks=chunks, name=name) if has_values else np.empty(shape, dtype)
+    return xr.Variable(sizes, data)
 
 
-def chunks_of(variable: xr.Variable, lengths: Mapping[str, int]) -> tuple[int, ...]:
+def chunks_of(sizes: Mapping[Any, int], lengths: Mapping[str, int]) -> tuple[int, ...]:
     """Return the lengths of a variable's chunks: at most those given; whole along other dimensions."""
-    return tuple(max(1, min(lengths.get(str(dim), size), size)) for dim, size in variable.sizes.items())
+    return tuple(max(1, min(lengths.get(str(dim), size), size)) for dim, size in sizes.items())
 
 
 def _load_small(dataset: xr.Dataset) -> xr.Dataset:
