@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,14 @@ import xarray as xr
 import zarr
 from conftest import pooled, queried
 from distributed import Client
+from zarr.core.buffer import default_buffer_prototype
+from zarr.core.sync import sync
+from zarr.storage import MemoryStore
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError, StoreError
 from aucpr_dask.scores import store as store_module
-from aucpr_dask.storage.stores import FORMAT_VERSION, nodes_of
+from aucpr_dask.storage.stores import FORMAT_VERSION, laid_out, nodes_of
 
 ODD_NAMES = ["", "é", "e\u0301", "日本語", "a/b", "nul\x01", "  ", "😀", "ﬁ", 'quote"', "back\\slash", "long" * 100]
 
@@ -508,3 +512,17 @@ def test_lazy_scores_do_not_replace_their_own_store(tmp_path, tree):
     values = (kept["a"] if tree else kept)["score"].values
     assert values.tolist() == [[0.2, 0.7, 0.1]]
     ap.save_scores(kept.load(), tmp_path / "s.zarr", overwrite=True)
+
+
+def test_the_root_document_is_the_one_that_zarr_consolidates():
+    trees = {"b": pooled(), "a": pooled(), "É": pooled(), "a/deep": pooled()}
+    documents, root = laid_out(xr.DataTree.from_dict(trees), "some kind", "here")
+    bare = json.loads(root.to_bytes())
+    del bare["consolidated_metadata"]
+    memory = MemoryStore(
+        documents | {"zarr.json": default_buffer_prototype().buffer.from_bytes(json.dumps(bare).encode())}
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        zarr.consolidate_metadata(memory, zarr_format=3)
+    assert sync(memory.get("zarr.json", default_buffer_prototype())).to_bytes() == root.to_bytes()
