@@ -18,8 +18,6 @@ import xarray as xr
 import zarr
 from conftest import pooled, queried
 from distributed import Client
-from zarr.core.buffer import default_buffer_prototype
-from zarr.core.sync import sync
 from zarr.storage import MemoryStore
 
 import aucpr_dask as ap
@@ -515,14 +513,12 @@ def test_lazy_scores_do_not_replace_their_own_store(tmp_path, tree):
 
 
 def test_the_root_document_is_the_one_that_zarr_consolidates():
-    trees = {"b": pooled(), "a": pooled(), "É": pooled(), "a/deep": pooled()}
-    documents, root = laid_out(xr.DataTree.from_dict(trees), "some kind", "here")
+    node = pooled().drop_vars(["model", "item"], errors="ignore")  # Zarr warns of text
+    documents, root = laid_out(xr.DataTree.from_dict(dict.fromkeys(["b", "a", "É", "a/deep"], node)), "kind", "here")
     bare = json.loads(root.to_bytes())
     del bare["consolidated_metadata"]
-    memory = MemoryStore(
-        documents | {"zarr.json": default_buffer_prototype().buffer.from_bytes(json.dumps(bare).encode())}
-    )
+    documents["zarr.json"] = type(root).from_bytes(json.dumps(bare).encode())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        zarr.consolidate_metadata(memory, zarr_format=3)
-    assert sync(memory.get("zarr.json", default_buffer_prototype())).to_bytes() == root.to_bytes()
+        warnings.simplefilter("ignore", UserWarning)  # of consolidated metadata
+        zarr.consolidate_metadata(MemoryStore(documents), zarr_format=3)
+    assert documents["zarr.json"].to_bytes() == root.to_bytes()
