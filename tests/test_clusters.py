@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import dask
+import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
 import yaml
 from click.testing import CliRunner
 from conftest import pooled
-from distributed import Client, LocalCluster, Status, Worker
+from distributed import Client, LocalCluster, Status, Worker, default_client
 from faults import until
 
 import aucpr_dask as ap
@@ -300,6 +301,14 @@ def test_an_address_without_a_scheduler() -> None:
     ):
         pass
     assert "127.0.0.1:9" in str(caught.value)
+
+
+def test_nothing_waits_for_a_scheduler_that_could_not_be_reached() -> None:
+    with pytest.raises(ClusterError, match="cannot be reached"), ap.connect("tcp://no-port"):
+        pass
+    with pytest.raises(ValueError, match="No clients found"):
+        default_client()
+    assert da.ones(3).sum().compute() == 3
 
 
 def test_a_closed_client(running: LocalCluster) -> None:

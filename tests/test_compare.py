@@ -561,7 +561,7 @@ def test_ranks_of_items_and_of_the_accessor(kept: xr.Dataset) -> None:
     xr.testing.assert_identical(kept.aucpr.rank(), ranks)
     xr.testing.assert_identical(kept.aucpr.compare("m1"), ap.compare(kept, "m1"))
     assert ap.rank(pooled(4, 100), method="influence")["rank"].sum() == 10
-    with pytest.raises(InvalidInputError, match="unknown method for ranks\n  received: 't'"):
+    with pytest.raises(InvalidInputError, match="unknown method for ranks\n  where: option 'method'\n  received: 't'"):
         ap.rank(kept, method="t")
 
 
@@ -742,7 +742,10 @@ def test_means_of_scores() -> None:
     assert np.isfinite(others["interval"]).all()
     with pytest.raises(InvalidInputError, match="these are options of an evaluation"):
         ap.aggregate(expected, missing="drop")
-    with pytest.raises(InvalidInputError, match="unknown option\n  received: 'methd'\n  allowed: 'method'"):
+    with pytest.raises(
+        InvalidInputError,
+        match="unknown option\n  where: the arguments given by name\n  received: 'methd'\n  allowed: 'method'",
+    ):
         ap.aggregate(scores, methd="t")
     with pytest.raises(InvalidInputError, match="neither a result nor scores"):
         ap.aggregate(xr.Dataset({"x": ("model", [1.0])}))
@@ -754,13 +757,25 @@ def test_means_of_scores() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"baseline": "m11"}, "there is no such model\n  received: 'm11'\n  allowed: 'm1'"),
+        (
+            {"baseline": "m11"},
+            "there is no such model\n  where: argument 'baseline'\n  received: 'm11'\n  allowed: 'm1'",
+        ),
         ({"baseline": ["m1", "m1"]}, "name one or more baselines, each once"),
         ({"baseline": []}, "name one or more baselines, each once"),
-        ({"baseline": 3}, "there is no such model\n  received: '3'"),
-        ({"basline": "m0"}, "unknown option\n  received: 'basline'\n  allowed: 'baseline'"),
-        ({"estimators": ["continuous"]}, "unknown option\n  received: 'estimators'\n  allowed: 'estimator'"),
-        ({"estimator": "continuous"}, "this estimator is not in the result\n  received: 'continuous'"),
+        ({"baseline": 3}, "there is no such model\n  where: argument 'baseline'\n  received: '3'"),
+        (
+            {"basline": "m0"},
+            "unknown option\n  where: the arguments given by name\n  received: 'basline'\n  allowed: 'baseline'",
+        ),
+        (
+            {"estimators": ["continuous"]},
+            "unknown option\n  where: the arguments given by name\n  received: 'estimators'\n  allowed: 'estimator'",
+        ),
+        (
+            {"estimator": "continuous"},
+            "this estimator is not in the result\n  where: option 'estimator'\n  received: 'continuous'",
+        ),
         ({"method": "influence"}, "method='influence' needs the scores"),
         ({"sample": "items"}, "sample='items' needs the replicates of the items"),
         ({"sample": "items", "method": "t"}, "unknown method for sample='items'"),
@@ -784,7 +799,9 @@ def test_refusals(result: xr.Dataset, options: dict, message: str) -> None:
 
 
 def test_options_of_ranks_are_those_of_ranks(result: xr.Dataset) -> None:
-    with pytest.raises(InvalidInputError, match="unknown option\n  received: 'adjust'"):
+    with pytest.raises(
+        InvalidInputError, match="unknown option\n  where: the arguments given by name\n  received: 'adjust'"
+    ):
         ap.rank(result, adjust="holm")
     with pytest.raises(InvalidInputError, match="method='influence' has no such option\n  received: 'ties'"):
         ap.compare(pooled(), method="influence", ties="block")

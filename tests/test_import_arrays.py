@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import math
+import os
 from collections import defaultdict
 
 import numpy as np
@@ -402,3 +404,17 @@ class TestXarray:
         (tmp_path / "text.unknown").write_text("score")
         with pytest.raises(FileFormatError, match=rf"(?s)cannot open this.*{name}"):
             load_xarray(tmp_path / name, tmp_path)
+
+
+def test_a_folder_that_cannot_be_read_as_a_whole_is_refused(tmp_path, monkeypatch):
+    np.savez(tmp_path / "a.npz", score=[[0.1, 0.9]], label=[0, 1])
+    (tmp_path / "closed").mkdir()
+
+    def scandir(path, scandir=os.scandir):
+        if str(path).endswith("closed"):  # root may read it
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(InvalidInputError, match=r"cannot be read as a whole\n  where: .*closed"):
+        import_arrays(tmp_path, tmp_path / "scores.zarr")

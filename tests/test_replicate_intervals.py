@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 from reference_cases import data, oracle_cases
 from scipy import stats
 from scipy.special import expit, logit
@@ -354,3 +355,9 @@ def test_the_records_say_what_the_kernels_read() -> None:
 def test_interval_refuses_methods_that_are_no_formula(method: str) -> None:
     with pytest.raises(InvalidInputError, match=rf"(?s){method}.*binomial, logit, wilson, clopper_pearson.*evaluate"):
         ap.interval(0.8, 50, ["logit", method])
+
+
+def test_more_folds_than_items_are_refused() -> None:
+    few = xr.Dataset({"score": (("model", "item"), np.arange(9.0)[None]), "label": ("item", [0, 1, 1] * 3)})
+    with pytest.raises(InvalidInputError, match=r"fewer items than folds\n.*\n.*10 folds of 9 items"):
+        ap.evaluate(few, intervals=["cross_validation"])

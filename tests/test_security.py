@@ -292,6 +292,8 @@ URLS_WITH_SECRETS = [
     f"https://host/x?mail=a@{SECRET}",
     f"https://ann:pw@host/x?mail=a@{SECRET}",
     f"hf://datasets/a/b:{SECRET}@rev",
+    f"ftp://ann:p@{SECRET}/word@host",
+    f"ftp://ann:p@ss/{SECRET}@host",
     f"https://ann:p?{SECRET}@host",
     f"https://ann:p#{SECRET}@host/x",
     f"https://ann:{SECRET}/@host/x@v1",

@@ -436,7 +436,11 @@ def test_scenarios_are_values() -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda: binormal(sigma=0), InvalidInputError, "sigma of binormal is not allowed\n  received: 0\n"),
+        (
+            lambda: binormal(sigma=0),
+            InvalidInputError,
+            "sigma of binormal is not allowed\n  where: argument 'sigma'\n  received: 0\n",
+        ),
         (lambda: binormal(mu=math.inf), InvalidInputError, "received: inf\n  allowed: a finite number"),
         (lambda: binormal(mu="1"), InvalidInputError, "received: '1'"),
         (lambda: bibeta(negative_b=-1), InvalidInputError, "negative_b of bibeta"),

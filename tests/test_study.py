@@ -457,3 +457,10 @@ def test_the_command_records_and_resumes(tmp_path: Path) -> None:
     assert f"{cell['coverage']['logit']:.3f}" in shown.stdout
     assert cell["coverage"]["cross_validation"] is None  # ten folds of five positives
     assert len(pd.read_csv(tmp_path / "table.csv")) == len(cell["coverage"])
+
+
+def test_a_table_without_a_folder_is_refused_before_the_study(tmp_path: Path) -> None:
+    answer = CliRunner().invoke(main, ["study", str(tmp_path / "study"), "--table", str(tmp_path / "no" / "table.csv")])
+    assert answer.exit_code == 2
+    assert "there is no such folder" in answer.stderr
+    assert not (tmp_path / "study").exists()

@@ -10,6 +10,7 @@ import click
 
 from aucpr_dask.cli.common import Output, output_option
 from aucpr_dask.cli.options import cluster_option, example, level_option, option_of
+from aucpr_dask.errors import StoreError
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import ResamplingOptions
@@ -91,14 +92,18 @@ def study(output: Output, out: str | None, table: str | None, estimators: tuple[
     If a store OUT is given, it records every simulation: an interrupted study resumes from there, and a larger number
     of simulations extends it. Other cells or estimators need another store.
     """
+    from aucpr_dask.interplay.exporting import local_place, written_whole
     from aucpr_dask.progress.showing import RunWatcher
     from aucpr_dask.simulate.studies import study as run_study
 
+    place = None if table is None else local_place(table)
+    if place is not None and not place.parent.is_dir():
+        raise StoreError("there is no such folder", where=place.parent, remedy="create it, or name another place")
     with output.progress() as report:
         progress = RunWatcher(report)
         found = run_study(estimators=estimators, resampled=estimators, url=out, on_progress=progress, **options)
-    if table:
-        found.to_dataframe().to_csv(table)
+    if place is not None:
+        written_whole(lambda file: found.to_dataframe().to_csv(file), place)
     for estimator in estimators:
         _show(output, found.sel(estimator=estimator), estimator)
     output.show(f"{output.seconds:.1f} s")

@@ -11,7 +11,7 @@ from typing import Any
 
 import dask
 from dask.system import CPU_COUNT
-from distributed import Client
+from distributed import Client, default_client
 
 from aucpr_dask.clusters.descriptions import KINDS, SUFFIXES, TLS_KEYS, Description, read
 from aucpr_dask.clusters.jobs import submit
@@ -108,7 +108,7 @@ def _client(description: Description, stack: ExitStack) -> Iterator[Client]:
         return
     if description.kind == "ssh" and description.tls is not None:  # hosts take certificates from the settings only
         stack.enter_context(dask.config.set(_tls_settings(description.tls)))
-    with start(description) as cluster, Client(cluster) as client:
+    with start(description) as cluster, _new_client(cluster) as client:
         yield client
 
 
@@ -116,7 +116,7 @@ def _connected(description: Description) -> Client:
     """Return a client of a scheduler that runs elsewhere."""
     arguments = description.arguments()
     try:
-        return Client(**arguments)
+        return _new_client(**arguments)
     except (OSError, TimeoutError, ValueError) as error:
         raise ClusterError(
             "the scheduler cannot be reached",
@@ -125,6 +125,24 @@ def _connected(description: Description) -> Client:
             allowed="the address of a running scheduler, such as tcp://10.0.0.5:8786",
             remedy="check the address, that the scheduler runs, and that this machine may connect to it",
         ) from error
+
+
+def _new_client(*arguments: Any, **options: Any) -> Client:
+    """Return a client; one that fails is closed, or it stays Dask's default, and the next computation waits for it."""
+    before = _default_client()
+    try:
+        return Client(*arguments, **options)
+    except BaseException:
+        if (failed := _default_client()) is not None and failed is not before:
+            failed.close()
+        raise
+
+
+def _default_client() -> Client | None:
+    try:
+        return default_client()
+    except ValueError:  # there is none
+        return None
 
 
 def _tls_settings(tls: Mapping[str, str]) -> dict[str, Any]:

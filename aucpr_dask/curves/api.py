@@ -25,11 +25,11 @@ from aucpr_dask.curves.points import (
     curve_points,
 )
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.alignment import as_array, plain_inputs, score_inputs
+from aucpr_dask.evaluation.alignment import as_array, numeric, plain_inputs, score_inputs
 from aucpr_dask.evaluation.mapping import core_dims, map_rankings
 from aucpr_dask.evaluation.rankings import is_weighted
 from aucpr_dask.evaluation.request import Prepared, prepare
-from aucpr_dask.schema.checks import brief, choose, text
+from aucpr_dask.schema.checks import brief, choose, refuse_outside, text
 from aucpr_dask.schema.options import MISSING, EvaluationOptions
 from aucpr_dask.schema.variables import ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.validate import check_one_chunk, check_same_labels
@@ -305,7 +305,8 @@ def to_roc(recall: Any, precision: Any, n_positive: Any, n_negative: Any) -> tup
     >>> to_roc(0.5, 0.25, 20, 2000)
     (0.015, 0.5)
     """
-    return _elementwise(_rate_of, recall, precision, n_positive, n_negative), recall
+    counts = {"n_positive": n_positive, "n_negative": n_negative}
+    return _elementwise(_rate_of, recall=recall, precision=precision, **counts), recall
 
 
 def to_precision_recall(false_positive_rate: Any, recall: Any, n_positive: Any, n_negative: Any) -> tuple[Any, Any]:
@@ -335,7 +336,8 @@ def to_precision_recall(false_positive_rate: Any, recall: Any, n_positive: Any, 
     >>> to_precision_recall(0.015, 0.5, 20, 2000)
     (0.5, 0.25)
     """
-    return recall, _elementwise(_precision_of, false_positive_rate, recall, n_positive, n_negative)
+    counts = {"n_positive": n_positive, "n_negative": n_negative}
+    return recall, _elementwise(_precision_of, false_positive_rate=false_positive_rate, recall=recall, **counts)
 
 
 def dominates(first: xr.Dataset, second: xr.Dataset, space: str = "precision_recall") -> str | xr.DataArray:
@@ -380,6 +382,7 @@ def dominates(first: xr.Dataset, second: xr.Dataset, space: str = "precision_rec
         if not isinstance(points, xr.Dataset) or POINT not in points.dims or not set(points.data_vars) >= _COMPARED:
             raise InvalidInputError(
                 f"{name!r} is not a set of operating points",
+                where=f"argument {name!r}",
                 received=type(points).__name__,
                 allowed=f"a Dataset over {POINT!r} with {', '.join(sorted(_COMPARED))}",
                 remedy="compute it with curve(score, label), without grid=",
@@ -478,14 +481,29 @@ def checked_grid(values: Any, of: str) -> np.ndarray:
     return grid
 
 
-def _elementwise(function: Any, *arrays: Any) -> Any:
-    if not any(isinstance(array, xr.DataArray | da.Array) for array in arrays):
-        result = function(*(np.asarray(array, dtype=np.float64) for array in arrays))
-        return float(result) if result.ndim == 0 else result
-    return xr.apply_ufunc(function, *arrays, dask="allowed")
+def _elementwise(function: Any, **arrays: Any) -> Any:
+    """Apply a function of single points; Dask arrays stay lazy."""
+    given = numeric(**arrays)
+    if any(isinstance(array, xr.DataArray) for array in given):
+        return xr.apply_ufunc(function, *given, dask="parallelized", output_dtypes=[np.float64])
+    if any(isinstance(array, da.Array) for array in given):
+        return da.apply_gufunc(function, ",".join(["()"] * len(given)) + "->()", *given, output_dtypes=np.float64)
+    result = function(*given)
+    return float(result) if np.ndim(result) == 0 else result
+
+
+MOST = 1e300  # so that sums of counts do not overflow
+
+
+def _refuse_impossible_points(recall: Any, n_positive: Any, n_negative: Any, **rates: Any) -> None:
+    for name, values in {"recall": recall, **rates}.items():
+        refuse_outside(name, values, (values < 0) | (values > 1), "from 0 to 1")
+    for name, values in {"n_positive": n_positive, "n_negative": n_negative}.items():
+        refuse_outside(name, values, ~((values >= 0) & (values < MOST)), f"from 0 to {MOST}")
 
 
 def _rate_of(recall: Any, precision: Any, n_positive: Any, n_negative: Any) -> Any:
+    _refuse_impossible_points(recall, n_positive, n_negative, precision=precision)
     found = n_positive * recall
     known = (precision > 0) & (n_negative > 0)
     rate = found * (1 - precision) / np.where(known, precision * n_negative, 1)
@@ -494,6 +512,7 @@ def _rate_of(recall: Any, precision: Any, n_positive: Any, n_negative: Any) -> A
 
 
 def _precision_of(rate: Any, recall: Any, n_positive: Any, n_negative: Any) -> Any:
+    _refuse_impossible_points(recall, n_positive, n_negative, false_positive_rate=rate)
     found = n_positive * recall
     predicted = found + n_negative * rate
     return np.where(predicted > 0, found / np.where(predicted > 0, predicted, 1), 1)

@@ -120,6 +120,7 @@ def curve_bands(
     if MODEL in arrays["label"].dims:
         raise InvalidInputError(
             "items cannot be resampled: each model has its own list of them",
+            where="argument 'label'",
             received="'label' has the dimension 'model'",
             allowed="labels that all models share",
             remedy="curves without bands: curve(score, label, grid=...)",

@@ -9,10 +9,10 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.alignment import as_array
+from aucpr_dask.evaluation.alignment import numeric
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.evaluation.rankings import negative_scale
-from aucpr_dask.schema.checks import fraction, text
+from aucpr_dask.schema.checks import fraction, refuse_outside, text
 from aucpr_dask.schema.estimators import estimator_names, parse_estimator
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import ESTIMATOR, ITEM
@@ -94,6 +94,7 @@ def reference_levels(
     else:
         raise InvalidInputError(
             "give either labels, or both positive_weight and negative_weight",
+            where="the arguments of reference_levels",
             received=", ".join(name for name in ("label", *given) if name != "label" or label is not None) or "neither",
             allowed="label; or positive_weight and negative_weight",
             remedy="leave out one, or give the other weight too",
@@ -147,6 +148,16 @@ def normalised(area: xr.DataArray, levels: xr.Dataset) -> xr.DataArray:
     >>> float(normalised(xr.DataArray(0.7), levels))
     0.6
     """
+    for name, given, kind in (("area", area, xr.DataArray), ("levels", levels, xr.Dataset)):
+        is_right = isinstance(given, kind) and (name == "area" or {"minimum", "maximum"} <= set(given.data_vars))
+        if not is_right or (name == "area" and given.dtype.kind != "f"):
+            raise InvalidInputError(
+                f"{name} are the estimates" if name == "area" else f"{name} are what reference_levels returns",
+                where=f"argument {name!r}",
+                received=type(given).__name__,
+                allowed="a DataArray of floats" if name == "area" else "a Dataset with minimum and maximum",
+                remedy="area=result['estimate'], levels=reference_levels(label)",
+            )
     width = levels["maximum"] - levels["minimum"]
     return (area - levels["minimum"]) / width.where(width > 0)
 
@@ -175,6 +186,8 @@ def unachievable_precision(recall: Any, prevalence: float) -> Any:
     0.2
     """
     prevalence = fraction(prevalence, "prevalence")
+    (recall,) = numeric(recall=recall)
+    refuse_outside("recall", recall, (recall < 0) | (recall > 1), "from 0 to 1")
     return prevalence * recall / (1 - prevalence + prevalence * recall)
 
 
@@ -183,7 +196,7 @@ def _labelled(array: Any, name: str, dim: str) -> Any:
     if array is None:
         return None
     if not isinstance(array, xr.DataArray):
-        values = np.asarray(as_array(array, name))
+        (values,) = (np.asarray(values) for values in numeric(**{name: array}))
         array = xr.DataArray(values, dims=[*(f"dim_{axis}" for axis in range(values.ndim - 1)), dim][: values.ndim])
     if dim not in array.dims or array.dtype.kind not in "iufb":
         raise InvalidInputError(

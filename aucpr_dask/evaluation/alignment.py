@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, few
-from aucpr_dask.schema.checks import brief
+from aucpr_dask.schema.checks import REAL, brief
 from aucpr_dask.schema.labels import EXACT_INTEGERS, check_counts
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import GRADE, ITEM, ITEM_ROLES, MODEL, QUERY
@@ -127,7 +127,7 @@ def clusters_of(dataset: xr.Dataset, path: str) -> xr.DataArray:
 def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]:
     """Return DataArrays with scores of a float type; raise unless all are labelled."""
     for name, array in inputs.items():
-        is_number = np.isscalar(array) or getattr(array, "ndim", None) == 0
+        is_number = isinstance(array, REAL) or (getattr(array, "ndim", None) == 0 and array.dtype.kind in "fiu")
         if not isinstance(array, xr.DataArray) and not (name == "n_positive" and is_number):
             raise InvalidInputError(
                 f"{name!r} must be a DataArray, because 'score' is one",
@@ -235,6 +235,40 @@ def as_array(value: Any, name: str) -> Any:
             allowed="a NumPy, Dask or xarray array, or a sequence of numbers",
             remedy="give all its rows the same length",
         ) from error
+
+
+def real_array(value: Any, name: str) -> Any:
+    """Return a DataArray as it is, or a NumPy or Dask array; raise unless it holds real numbers."""
+    array = value if isinstance(value, xr.DataArray) else as_array(value, name)
+    if array.dtype.kind in "fiu":
+        return array
+    raise InvalidInputError(
+        f"{name!r} must hold real numbers",
+        where=f"argument {name!r}",
+        received=f"{brief(value)}, dtype {array.dtype}",
+        allowed="numbers, or arrays of integers or floats",
+        remedy="give the numbers themselves, such as 0.5 or [0.25, 0.5]",
+    )
+
+
+def numeric(**arrays: Any) -> list[Any]:
+    """Return arrays of real numbers that broadcast: plain ones as float64, DataArrays and Dask arrays as they are."""
+    found = {name: real_array(value, name) for name, value in arrays.items()}
+    plain = {name: array for name, array in found.items() if not isinstance(array, xr.DataArray)}
+    is_labelled = len(plain) < len(found)
+    try:
+        fits = bool(np.broadcast_shapes(*(array.shape for array in plain.values())) == () or not is_labelled)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise AlignmentError(
+            "arrays of different shapes, or with and without labels" if is_labelled else "arrays of different shapes",
+            where=f"arguments {', '.join(map(repr, plain))}",
+            received=", ".join(f"{name} {array.shape}" for name, array in plain.items()),
+            allowed="arrays that broadcast; next to DataArrays, only numbers",
+            remedy="give arrays of one shape, or all as DataArrays",
+        )
+    return [array.astype(np.float64) if isinstance(array, np.ndarray) else array for array in found.values()]
 
 
 def _refuse_empty(shape: tuple[int, ...], of_scores: tuple[int, ...]) -> None:

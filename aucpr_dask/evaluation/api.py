@@ -15,10 +15,10 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.alignment import as_array
+from aucpr_dask.evaluation.alignment import real_array
 from aucpr_dask.evaluation.intervals import with_intervals
 from aucpr_dask.evaluation.mapping import map_plain, map_rankings, with_common_chunks
-from aucpr_dask.evaluation.rankings import evaluate_intervals, evaluate_rankings
+from aucpr_dask.evaluation.rankings import evaluate_intervals, evaluate_rankings, lead_of
 from aucpr_dask.evaluation.request import PreparedDataset, prepare, prepare_dataset
 from aucpr_dask.evaluation.results import annotate, interval_labels
 from aucpr_dask.schema.checks import fraction
@@ -199,21 +199,23 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
     """
     methods = _formula_intervals(method)
     kwargs: dict[str, Any] = {"methods": methods, "level": fraction(level, "level")}
-    arrays, sizes = (estimate, n_positive), {METHOD: len(methods), BOUND: len(BOUNDS)}
+    given: dict[str, Any] = {"estimate": estimate, "n_positive": n_positive}
+    arrays: dict[str, Any] = {name: real_array(value, name) for name, value in given.items()}
+    sizes = {METHOD: len(methods), BOUND: len(BOUNDS)}
     bounds: Any
-    if any(isinstance(array, xr.DataArray) for array in arrays):
-        for name, array in (("estimate", estimate), ("n_positive", n_positive)):
-            if not isinstance(array, xr.DataArray) and not np.isscalar(array) and getattr(array, "ndim", 1) > 0:
+    if any(isinstance(array, xr.DataArray) for array in arrays.values()):
+        for name, array in arrays.items():
+            if not isinstance(array, xr.DataArray) and array.ndim > 0:
                 raise InvalidInputError(
                     f"{name!r} has no labels, and the other array has",
                     where=f"argument {name!r}",
-                    received=type(array).__name__,
+                    received=type(given[name]).__name__,
                     allowed="two DataArrays, two arrays without labels, or one number",
                     remedy="give both labels, or pass the .values of the other",
                 )
         bounds = xr.apply_ufunc(
             evaluate_intervals,
-            *map(xr.DataArray, arrays),
+            *map(xr.DataArray, arrays.values()),
             output_core_dims=[list(sizes)],
             kwargs=kwargs,
             dask="parallelized",
@@ -222,23 +224,24 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
             keep_attrs=False,
         ).assign_coords(interval_labels(**kwargs))
         return bounds.isel({METHOD: 0}) if isinstance(method, str) else bounds
-    if any(isinstance(array, da.Array) for array in arrays):
-        signature, lazy = f"(),()->({METHOD},{BOUND})", with_common_chunks([*map(da.asarray, arrays)], [0, 0])
+    if any(isinstance(array, da.Array) for array in arrays.values()):
+        lead_of(arrays)
+        lazy = with_common_chunks([*map(da.asarray, arrays.values())], [0, 0])
+        signature = f"(),()->({METHOD},{BOUND})"
         dtype = np.float64
         bounds = da.apply_gufunc(
             evaluate_intervals, signature, *lazy, output_dtypes=dtype, output_sizes=sizes, **kwargs
         )
     else:
-        arrays = as_array(estimate, "estimate"), as_array(n_positive, "n_positive")
-        if arrays[1].size == 0 < arrays[0].size:
+        if arrays["n_positive"].size == 0 < arrays["estimate"].size:
             raise InvalidInputError(
                 "n_positive is empty",
                 where="argument 'n_positive'",
-                received=f"shape {arrays[1].shape}",
+                received=f"shape {arrays['n_positive'].shape}",
                 allowed="one number, or one for each estimate",
                 remedy="give the number of positives behind each estimate",
             )
-        bounds = evaluate_intervals(*arrays, **kwargs)
+        bounds = evaluate_intervals(*arrays.values(), **kwargs)
     return bounds[..., 0, :] if isinstance(method, str) else bounds
 
 

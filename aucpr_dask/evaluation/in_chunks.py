@@ -51,6 +51,7 @@ def needs_whole_rankings(what: str, dim: str = ITEM) -> ChunkError:
     """Return the error for something that cannot be computed from items in several chunks."""
     return ChunkError(
         f"this needs all items of a ranking in one place, and the dimension {dim!r} is in several chunks",
+        where=f"the dimension {dim!r}",
         received=what,
         allowed="one chunk; or hard labels without weights, ties 'block' or 'expectation', formula and influence "
         f"intervals, and any estimator but {', '.join(WHOLE_ONLY)}",

@@ -12,7 +12,7 @@ import xarray as xr
 
 from aucpr_dask.evaluation.alignment import Labelled
 from aucpr_dask.evaluation.in_chunks import evaluate_in_chunks, has_chunked_items, needs_whole_rankings
-from aucpr_dask.evaluation.rankings import evaluate_rankings
+from aucpr_dask.evaluation.rankings import evaluate_rankings, lead_of
 from aucpr_dask.schema.variables import ITEM, ITEM_ROLES
 
 
@@ -59,6 +59,7 @@ def map_plain(arrays: Mapping[str, Any], n_quantities: int, **kwargs: Any) -> An
     roles = tuple(arrays)
     if not any(isinstance(array, da.Array) for array in arrays.values()):
         return evaluate_rankings(*arrays.values(), roles=roles, **kwargs)
+    lead_of(arrays)
     lazy = [a if isinstance(a, da.Array) else da.from_array(a, chunks=-1) for a in arrays.values()]
     if any(role in ITEM_ROLES and has_chunked_items(array) for role, array in zip(roles, lazy, strict=True)):
         return evaluate_in_chunks(*lazy, roles=roles, **kwargs)

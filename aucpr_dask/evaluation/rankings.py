@@ -7,7 +7,7 @@ their process.
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -170,6 +170,21 @@ def memberships(label: Array, options: EvaluationOptions) -> tuple[NDArray[np.bo
     return label >= (0 if options.unjudged == "drop" else -1), label >= (options.positive_from or 1)
 
 
+def lead_of(named: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the shape of the leading dimensions of arrays that broadcast."""
+    shapes = (array.shape[:-1] if name in ITEM_ROLES else array.shape for name, array in named.items())
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise InvalidInputError(
+            "the leading dimensions of the arrays do not broadcast",
+            where="all axes but that of the items",
+            received=", ".join(f"{name} {array.shape}" for name, array in named.items()),
+            allowed="shapes that broadcast, as in NumPy",
+            remedy="insert axes of length 1 where an array is the same for all",
+        ) from None
+
+
 class Rows:
     """How the leading dimensions of the arrays of a block unfold into rows, one for each ranking."""
 
@@ -177,17 +192,7 @@ class Rows:
         item_arrays = {name: array for name, array in named.items() if name in ITEM_ROLES}
         sizes = {name: array.shape[-1] for name, array in item_arrays.items()}
         refuse_other_lengths(sizes)
-        shapes = {name: array.shape[:-1] if name in ITEM_ROLES else array.shape for name, array in named.items()}
-        try:
-            self.lead = np.broadcast_shapes(*shapes.values())
-        except ValueError:
-            raise InvalidInputError(
-                "the leading dimensions of the arrays do not broadcast",
-                where="all axes but that of the items",
-                received=", ".join(f"{name} {array.shape}" for name, array in named.items()),
-                allowed="shapes that broadcast, as in NumPy",
-                remedy="insert axes of length 1 where an array is the same for all",
-            ) from None
+        self.lead = lead_of(named)
         self.names = {name: named[name] for name in ("model", "query") if name in named}
 
     def full(self, array: Array) -> Array:
@@ -394,8 +399,8 @@ def evaluate_intervals(
         )
     refuse_outside("estimate", estimate, (estimate < 0) | (estimate > 1), "areas from 0 to 1, or NaN")
     check_counts(n_positive, "n_positive", of_rankings=False)
+    shape = lead_of({"estimate": estimate, "n_positive": n_positive})
     if not methods:
-        shape = np.broadcast_shapes(estimate.shape, n_positive.shape)
         return np.empty((*shape, 0, 2))
     columns = [bounds(estimate, n_positive, method, level) for method in methods]
     return np.stack(columns, axis=-2)

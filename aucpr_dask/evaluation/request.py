@@ -93,7 +93,7 @@ def prepare_dataset(
     _refuse_known_missing(dataset, options, path)
     _refuse_impossible(inputs, dataset, options, path)
     units = {"cluster": clusters_of(dataset, path).variable} if resampling.unit == "clusters" else {}
-    fold, n_folds = _own_folds(dataset) if resampling.uses_folds and "fold" in dataset else (None, resampling.n_folds)
+    fold, n_folds = _folds(dataset, resampling.n_folds, path) if resampling.uses_folds else (None, 0)
     # If clusters, or items of both classes, are drawn, the numbers of positives and negatives cannot be fixed.
     is_stratified = resampling.prevalence_design == "fixed" and not units and "positive_weight" not in inputs
     read = {name: array.variable for name, array in aligned(inputs, options, ITEM).items()}
@@ -122,8 +122,24 @@ def _extras(options: EvaluationOptions, inputs: Mapping[str, Any], *, is_stratif
     return (error, "acceleration") if "bca" in options.resampling.intervals and is_alone and is_stratified else (error,)
 
 
-def _own_folds(dataset: xr.Dataset) -> tuple[xr.Variable, int]:
-    """Return the folds of a data set, numbered from 0, and their number."""
+def _folds(dataset: xr.Dataset, n_folds: int, path: str) -> tuple[xr.Variable | None, int]:
+    """Return the folds of a data set, numbered from 0, and their number; None if items are still to be dealt to them.
+
+    Raises
+    ------
+    InvalidInputError
+        There are fewer items than folds.
+    """
+    if "fold" not in dataset:
+        if n_folds > dataset.sizes[ITEM]:
+            raise InvalidInputError(
+                "there are fewer items than folds",
+                where=f"argument 'n_folds', data set {path!r}" if path else "argument 'n_folds'",
+                received=f"{n_folds} folds of {dataset.sizes[ITEM]} items",
+                allowed="as many folds as items, or fewer",
+                remedy="choose a smaller n_folds; 5 or 10 are usual",
+            )
+        return None, n_folds
     names, numbers = np.unique(dataset["fold"].values, return_inverse=True)
     return xr.Variable(dataset["fold"].dims, numbers.reshape(dataset["fold"].shape)), names.size
 

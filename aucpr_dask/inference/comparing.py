@@ -195,14 +195,15 @@ def _positions(baseline: Baseline, names: Sequence[str]) -> list[int]:
     """Return the positions of the baselines among the models."""
     try:
         given = [str(label) for label in np.atleast_1d(np.asarray(baseline, dtype=object))]
-    except ValueError:  # an integer of thousands of digits
+    except (TypeError, ValueError):  # a Dataset, or an integer of thousands of digits
         given = [brief(baseline)]
     unknown = [name for name in given if name not in names]
     if unknown or not given or len(set(given)) < len(given):
         close = [near for name in unknown for near in difflib.get_close_matches(name, names, n=3)]
         raise InvalidInputError(
             "there is no such model" if unknown else "name one or more baselines, each once",
-            received=", ".join(map(repr, unknown or given)) or "no baseline",
+            where="argument 'baseline'",
+            received=few(map(repr, unknown or given)) or "no baseline",
             allowed=few(map(repr, close or names)),
             remedy="give labels of models, or numbers if they have none",
         )

@@ -49,6 +49,7 @@ def settle(
     if dim is None and sample != ITEMS:
         raise InvalidInputError(
             "there are no units to sample: this data set has no queries",
+            where="argument 'sample'",
             received=f"sample={sample!r}",
             allowed="sample='items'",
             remedy="for a DataTree, over='dataset' takes the data sets as units",
@@ -111,8 +112,10 @@ def refuse_unknown_options(options: Iterable[str], record: type[Options], withou
         close = [near for name in unknown for near in difflib.get_close_matches(name, sorted(known), n=3)]
         raise InvalidInputError(
             "unknown option" + ("s" if len(unknown) > 1 else ""),
+            where="the arguments given by name",
             received=", ".join(map(repr, unknown)),
-            allowed=", ".join(map(repr, close)) or "see the options of this function",
+            allowed=", ".join(map(repr, close or sorted(known))),
+            remedy="choose one of these, or leave it out",
         )
 
 

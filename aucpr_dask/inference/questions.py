@@ -90,6 +90,7 @@ def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:
     if not isinstance(data, xr.Dataset | xr.DataTree) or not list(nodes_of(data)):
         raise InvalidInputError(
             "there is no data",
+            where="the first argument",
             received=type(data).__name__,
             allowed="a Dataset or DataTree with data",
             remedy="pass what aucpr_dask.evaluate returns, or the scores",
@@ -98,7 +99,9 @@ def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:
     if options and not is_scores:
         raise InvalidInputError(
             "these are options of an evaluation, and this result is evaluated already",
+            where="the options",
             received=", ".join(options),
+            allowed="options of the comparison alone",
             remedy="pass the scores to evaluate them with these options",
         )
     return is_scores
@@ -110,7 +113,9 @@ def require_results(data: Scores) -> None:
     if missing:
         raise InvalidInputError(
             "this is neither a result nor scores: it has no variable 'estimate'",
-            where=", ".join(f"data set {path!r}" for path in missing if path) or None,
+            where=", ".join(f"data set {path!r}" for path in missing if path) or "the first argument",
+            received=few(map(str, dict(nodes_of(data))[missing[0]].data_vars)) or "no variables",
+            allowed="a result, or scores",
             remedy="pass what aucpr_dask.evaluate returns",
         )
 

@@ -92,6 +92,7 @@ def rank(
     if method is not None and not (isinstance(method, str) and method in RANKING_METHODS):
         raise InvalidInputError(
             "unknown method for ranks",
+            where="option 'method'",
             received=brief(method),
             allowed=", ".join(map(repr, RANKING_METHODS)),
             remedy="give one of these, or leave it out",

@@ -13,6 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, few
+from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.variables import ESTIMATOR, MODEL, QUANTITY, QUERY, RESAMPLE
 from aucpr_dask.scores.validate import check_unique
 from aucpr_dask.storage.stores import Scores, nodes_of
@@ -166,7 +167,8 @@ def chosen(variable: xr.DataArray, estimator: str | None) -> xr.DataArray:
     if name not in names:
         raise InvalidInputError(
             "this estimator is not in the result",
-            received=repr(name),
+            where="option 'estimator'",
+            received=brief(name),
             allowed=", ".join(names),
             remedy="evaluate again with it",
         )

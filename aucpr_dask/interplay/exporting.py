@@ -76,7 +76,7 @@ def export(
     >>> file.read_text().splitlines()[1].split(",")[:3]
     ["'=a", 'average_precision', '0.8333333333333333']
     """
-    place = _local(path)
+    place = local_place(path)
     kind = _format_of(place, format)
     write = {
         "parquet": lambda file: _write_parquet(_table(data, tidy), file),
@@ -93,7 +93,8 @@ def export(
     written_whole(write, place, is_folder=kind in FOLDERS)
 
 
-def _local(path: FilePath) -> Path:
+def local_place(path: FilePath) -> Path:
+    """Return the path of an output on this machine, or raise."""
     if is_remote(os.fspath(path)):
         raise InvalidInputError(
             "exports are written to this machine",

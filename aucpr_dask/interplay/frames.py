@@ -183,14 +183,21 @@ def _arrow_table(frame: Any) -> Any:
         lazy = hasattr(frame, "collect")
         raise InvalidInputError(
             "this is not a data frame" if not lazy else "this data frame is lazy",
+            where=FRAME,
             received=type(frame).__name__,
             allowed="pandas, polars, pyarrow, or another with the Arrow interface",
-            remedy="collect it first: frame.collect()" if lazy else None,
+            remedy="collect it first: frame.collect()" if lazy else "make one of your data: pandas.DataFrame(data)",
         )
     try:
         return pyarrow.table(frame)
     except (pyarrow.ArrowException, TypeError, ValueError) as error:
-        raise FileFormatError("the columns cannot be read", where=FRAME, received=error) from error
+        raise FileFormatError(
+            "the columns cannot be read",
+            where=FRAME,
+            received=error,
+            allowed="columns of numbers, text and truth values",
+            remedy="convert the others, or leave them out",
+        ) from error
 
 
 def _chosen_columns(table: Any, columns: Sequence[str]) -> pd.DataFrame:

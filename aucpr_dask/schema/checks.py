@@ -13,6 +13,7 @@ from aucpr_dask.errors import InvalidInputError
 _Spec = TypeVar("_Spec")
 
 REAL = int | float | np.integer | np.floating
+NOT_NUMBERS = bool | np.timedelta64  # although Python and NumPy derive them from integers
 LEAST_PREVALENCE = 1e-100  # so that products of counts at that prevalence neither under- nor overflow
 
 
@@ -66,7 +67,7 @@ def choose(allowed: tuple[str, ...], value: object, option: str) -> str:
 def real(value: Any) -> float:
     """Return a real number as a float; NaN for any other value."""
     try:
-        return float(value) if isinstance(value, REAL) and not isinstance(value, bool) else np.nan
+        return float(value) if isinstance(value, REAL) and not isinstance(value, NOT_NUMBERS) else np.nan
     except OverflowError:
         return np.inf if value > 0 else -np.inf
 
@@ -97,7 +98,7 @@ def share_of_positives(value: Any, option: str) -> float:
 
 def whole_number(value: Any, option: str, least: int, most: int | None = None) -> int:
     """Return a whole number that is not less than `least` and, if there is one, not more than `most`."""
-    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, NOT_NUMBERS)
     if is_whole and value >= least and (most is None or value <= most):
         return int(value)
     allowed = f"whole numbers from {least}" + ("" if most is None else f" to {most}")

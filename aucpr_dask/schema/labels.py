@@ -11,6 +11,7 @@ from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.schema.variables import PADDING
 
 HIGHEST_GRADE = 127
+MOST_COUNTED = 2**53  # larger whole numbers are not exact in float64
 LEAST_COUNT = 1e-100  # above 0: the inverse of its square is finite
 EXACT_INTEGERS = 2**53  # up to here, float64 holds every integer
 
@@ -68,18 +69,20 @@ def check_weights(weight: NDArray[Any], where: str) -> None:
 def check_counts(count: NDArray[Any], name: str, *, of_rankings: bool = True) -> None:
     """Raise unless numbers of positives are finite and not negative; those of rankings, unless they are whole."""
     allowed = (
-        "whole numbers from 0"
+        "whole numbers from 0 to 2**53"
         if of_rankings
         else f"0, finite numbers from {LEAST_COUNT}, and NaN where the area is unknown"
     )
     parts = {"where": f"argument {name!r}", "allowed": allowed, "remedy": "give the number of positives"}
     if count.dtype.kind not in "iuf":
         raise InvalidInputError(f"{name} must be numbers", received=f"dtype {count.dtype}", **parts)
+    if count.dtype.itemsize < 8:
+        count = count.astype(np.float64)
     if count.dtype.kind == "f":
         bad = ~(np.isfinite(count) & (count == np.rint(count))) if of_rankings else np.isinf(count)
     else:
         bad = np.zeros(count.shape, np.bool_)
-    bad = bad | (count < 0) | ((count > 0) & (count < LEAST_COUNT))
+    bad = bad | (count < 0) | ((count > 0) & (count < LEAST_COUNT)) | (of_rankings & (count > MOST_COUNTED))
     if bad.any():
         raise InvalidInputError(
             f"{name} is outside its range",

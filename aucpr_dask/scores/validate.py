@@ -7,6 +7,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, few
+from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.labels import check_labels, check_weights
 from aucpr_dask.schema.names import check_names, check_node_name
 from aucpr_dask.schema.variables import ITEM, MODEL, QUERY, SCORE_VARIABLES, VariableSpec
@@ -18,13 +19,20 @@ def validate_scores(scores: Scores, *, positive_from: int | None = None) -> None
     if not isinstance(scores, xr.Dataset | xr.DataTree):
         raise InvalidInputError(
             "scores must be an xarray Dataset (one data set) or DataTree (many)",
+            where="the scores",
             received=type(scores).__name__,
             allowed="Dataset, DataTree",
             remedy="for arrays use aucpr_dask.estimate(score, label)",
         )
     nodes = list(nodes_of(scores))
     if not nodes:
-        raise InvalidInputError("there is no data set in this DataTree", received=repr(scores))
+        raise InvalidInputError(
+            "there is no data set in this DataTree",
+            where="the scores",
+            received=brief(scores),
+            allowed="a tree with one or more data sets",
+            remedy="xarray.DataTree.from_dict({name: dataset}) makes one",
+        )
     for path, dataset in nodes:
         for name in filter(None, path.split("/")):
             check_node_name(name, "the names of data sets")
@@ -41,6 +49,7 @@ def _validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None)
                 where=_where(path),
                 received=", ".join(map(str, dataset.data_vars)) or "no variables",
                 allowed=f"a variable {spec.name!r} over {_layouts(spec)}",
+                remedy="name the variables and dimensions as they are called here, or pass a data set of scores",
             )
     soft = {"positive_weight", "negative_weight"} & set(dataset.data_vars)
     if len(soft) == 1 or ("label" in dataset) == bool(soft):
@@ -123,6 +132,7 @@ def check_same_labels(first: xr.DataArray, second: xr.DataArray, names: tuple[st
         if first.sizes[dim] != second.sizes[dim]:
             raise AlignmentError(
                 f"{names[0]!r} and {names[1]!r} differ in length along {dim!r}",
+                where=f"variables {names[0]!r} and {names[1]!r}",
                 received=f"{first.sizes[dim]} and {second.sizes[dim]}",
                 allowed="the same length",
                 remedy=f"give both one value for each {dim}",

@@ -25,7 +25,8 @@ from scipy.integrate import quad
 from scipy.special import betainc, betaincc, betaincinv, betaln, expit, logit, ndtr, ndtri
 
 from aucpr_dask.errors import ChunkError, InvalidInputError
-from aucpr_dask.schema.checks import choose, fraction, refuse_outside, whole_number
+from aucpr_dask.evaluation.alignment import numeric
+from aucpr_dask.schema.checks import brief, choose, fraction, real, refuse_outside, whole_number
 from aucpr_dask.schema.variables import ITEM, MODEL, SCORE_VARIABLES
 from aucpr_dask.storage.stores import chunk_shape
 
@@ -124,8 +125,8 @@ class Scenario(ABC):
         >>> print(f"{float(estimates.mean()):.2f}, truly {ap.simulate.binormal().area(0.1):.2f}")
         0.29, truly 0.29
         """
-        n_items = whole_number(n_items, "n_items", 1)
-        n_simulations = whole_number(n_simulations, "n_simulations", 1)
+        n_items = whole_number(n_items, "n_items", 1, MOST_ITEMS)
+        n_simulations = whole_number(n_simulations, "n_simulations", 1, MOST_SIMULATIONS)
         seed = whole_number(seed, "seed", 0)
         prevalence = fraction(prevalence, "prevalence")
         choose(N_POSITIVE, n_positive, "n_positive")
@@ -190,7 +191,7 @@ class Scenario(ABC):
         >>> binormal().curve([0.25, 0.5, 1.0], 0.1).round(4)
         array([0.3714, 0.2593, 0.1   ])
         """
-        return _map(precision_at, recall, prevalence, scenario=self)
+        return _map(precision_at, scenario=self, recall=recall, prevalence=prevalence)
 
     def roc(self, false_positive_rate: Any) -> Any:
         """Compute the recall of the true ROC curve, the highest where the curve is vertical.
@@ -215,7 +216,7 @@ class Scenario(ABC):
         >>> offset_uniform().roc([0.0, 0.25, 1.0])
         array([0.5 , 0.75, 1.  ])
         """
-        return _map(recall_at, false_positive_rate, scenario=self)
+        return _map(recall_at, scenario=self, false_positive_rate=false_positive_rate)
 
     def area(self, prevalence: float) -> float:
         """Integrate the true precision over recall, by adaptive quadrature.
@@ -468,6 +469,7 @@ def _exact_labels(n_items: int, prevalence: float, seed: int) -> NDArray[np.int8
     if not 0 < n_positive < n_items:
         raise InvalidInputError(
             f"an exact sample would have no {'negatives' if n_positive else 'positives'}",
+            where="the arguments n_items and prevalence",
             received=f"n_items={n_items}, prevalence={prevalence}",
             allowed="both round(n_items * prevalence) and the rest at least 1",
             remedy="more items, another prevalence, or n_positive='binomial'",
@@ -477,9 +479,15 @@ def _exact_labels(n_items: int, prevalence: float, seed: int) -> NDArray[np.int8
     return label
 
 
-def _map(function: Any, *arrays: Any, scenario: Scenario) -> Any:
+MOST_ITEMS, MOST_SIMULATIONS = 10**11, 10**7  # whose labels and names are in memory
+
+
+def _map(function: Any, scenario: Scenario, **arrays: Any) -> Any:
     """Map a function over arrays: DataArrays yield DataArrays, lazy on Dask; others yield NumPy arrays or a float."""
-    given = [array if isinstance(array, xr.DataArray) else np.asarray(array, dtype=np.float64) for array in arrays]
+    given = numeric(**arrays)
+    if any(isinstance(array, da.Array) for array in given):
+        signature = ",".join(["()"] * len(given)) + "->()"
+        return da.apply_gufunc(function, signature, *given, output_dtypes=np.float64, scenario=scenario)
     result = xr.apply_ufunc(
         function, *given, kwargs={"scenario": scenario}, dask="parallelized", output_dtypes=[np.float64]
     )
@@ -495,13 +503,16 @@ def _check_parameters(scenario: Any, positive: tuple[str, ...] = ()) -> None:
     """Convert every parameter of a scenario to float; raise unless it is finite and, where required, positive."""
     for field in dataclasses.fields(scenario):
         value, least = getattr(scenario, field.name), 0.0 if field.name in positive else -math.inf
-        if not (isinstance(value, int | float | np.number) and least < value < math.inf):
+        number = real(value)
+        if not least < number < math.inf:
             raise InvalidInputError(
                 f"{field.name} of {type(scenario).__name__} is not allowed",
-                received=repr(value),
+                where=f"argument {field.name!r}",
+                received=brief(value),
                 allowed="a finite number" + (" above 0" if field.name in positive else ""),
+                remedy="give one such number",
             )
-        object.__setattr__(scenario, field.name, float(value))
+        object.__setattr__(scenario, field.name, number)
 
 
 def _check_shares(values: Floats, name: str, *, open_ends: bool = False) -> None:

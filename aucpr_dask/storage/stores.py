@@ -441,6 +441,8 @@ def read_root_document(url: str) -> bytes:
     raise StoreError(
         "this store was never finished" if unfinished else "there is no store at this place",
         where=url,
+        received="an unfinished store" if unfinished else "nothing",
+        allowed="a finished store",
         remedy="run the same command again: an evaluation resumes where it stopped; anything else needs --overwrite"
         if unfinished
         else "check the path; `aucpr-dask import` makes a score store",

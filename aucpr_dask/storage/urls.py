@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Self
 from urllib.parse import unquote
+
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.schema.checks import brief
 
 ICECHUNK = "icechunk+"
 WEB = ("http", "https")  # read only
@@ -87,6 +90,8 @@ def _public_link(link: str, *, has_more: bool = False) -> str:
     user, _, host = authority.rpartition("@")
     if user:
         is_secret = ":" in user or kind in WEB
+        if is_secret and "@" in path:  # of the password or of the path
+            return f"{scheme}://{_HIDDEN}"
         return f"{scheme}://{host if is_secret else authority}{slash}{path}{snapshot}"
     before, at, after = head.rpartition("@")
     is_secret = bool(at) and (":" in before or (kind in WEB and "." not in authority and authority != "localhost"))
@@ -121,6 +126,14 @@ def concealed(url: str | Path) -> str:
 
 def revealed(url: str | Path) -> str:
     """Return the whole URL, including secrets, for connecting."""
+    if not isinstance(url, str | PurePath) or "\0" in str(url) or not str(url):
+        raise InvalidInputError(
+            "this is not a path or URL",
+            where="the place of a store or a file",
+            received=brief(url),
+            allowed="text or a pathlib.Path",
+            remedy="give a path such as 'scores.zarr', or a URL such as 's3://bucket/scores.zarr'",
+        )
     return url.whole if isinstance(url, SecretUrl) else str(url)
 
 

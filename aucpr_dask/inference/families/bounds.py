@@ -48,6 +48,7 @@ def order_statistic(n_replicates: int, level: float, complete: bool = False) -> 
     if rank > n_replicates:
         raise InvalidInputError(
             "too few replicates for this level",
+            where="the options n_resamples and level",
             received=f"{n_replicates} replicates, level {level}",
             allowed="enough replicates for a quantile at each end",
             remedy=f"take at least {int(np.ceil(round(level / (1 - level), 9)))} resamples",

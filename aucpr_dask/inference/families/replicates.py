@@ -69,6 +69,8 @@ def sign_flips(
         bits = np.arange(2**n_units)[:, np.newaxis] >> np.arange(n_units) & 1
         return np.where(bits, -1.0, 1.0), True
     signs = np.empty((n_resamples, n_units))
+    if seed >= 2**64:  # half of the key of the generator
+        seed = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
     for unit, key in enumerate(range(n_units) if keys is None else keys.tolist()):
         words = np.random.Philox(key=np.array([seed, key], np.uint64)).random_raw(-(-n_resamples // 64))
         drawn = np.unpackbits(words.astype("<u8").view(np.uint8), bitorder="little", count=n_resamples)

@@ -9,6 +9,7 @@ import gzip
 import io
 import lzma
 import os
+import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,13 +18,13 @@ from dataclasses import dataclass
 from functools import cache, partial
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, AnyStr
+from typing import IO, Any, AnyStr, NoReturn
 
 import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few, printable
-from aucpr_dask.schema.checks import require
+from aucpr_dask.schema.checks import brief, require
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY
 from aucpr_dask.scores.store import Region, ScoreWriter
 from aucpr_dask.storage.remote import fetch
@@ -97,9 +98,9 @@ def unknown_column(name: str, columns: Sequence[str], where: object) -> InvalidI
     return InvalidInputError(
         "there is no such column",
         where=where,
-        received=repr(name),
-        allowed=closest(name, columns),
-        remedy="check the name, or the separator" if len(columns) == 1 else None,
+        received=brief(name),
+        allowed=closest(str(name), columns),
+        remedy="check the name, or the separator" if len(columns) == 1 else "give one of these names",
     )
 
 
@@ -156,7 +157,7 @@ def _fetched_files() -> tempfile.TemporaryDirectory[str]:
 def _files_at(path: FilePath, what: str) -> list[Path]:
     place = local_copy(path)
     if place.is_dir():
-        found = sorted(file for file in place.rglob("*") if file.is_file() and not _is_hidden(file, place))
+        found = sorted(_files_in(place))
         _refuse_links_out(found, place)
     elif place.exists():
         found = [place]
@@ -179,8 +180,28 @@ def _refuse_links_out(files: Iterable[Path], folder: Path) -> None:
             )
 
 
-def _is_hidden(file: Path, folder: Path) -> bool:
-    return any(part.startswith(".") for part in file.relative_to(folder).parts)
+def _files_in(folder: Path) -> Iterator[Path]:
+    """Yield the files in a folder and its subfolders, except hidden ones."""
+
+    def refuse(error: OSError) -> NoReturn:
+        raise InvalidInputError(
+            "this folder cannot be read as a whole",
+            where=error.filename,
+            received=error.strerror,
+            allowed="files and folders that may be read",
+            remedy="name the files, or make all of them readable",
+        ) from error
+
+    for place, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for file in (Path(place, name) for name in names if not name.startswith(".")):
+            try:
+                if stat.S_ISREG(file.stat().st_mode):
+                    yield file
+            except FileNotFoundError:  # a link to nothing
+                continue
+            except OSError as error:
+                refuse(error)
 
 
 def bare_name(path: Path, suffixes: Sequence[str]) -> str:

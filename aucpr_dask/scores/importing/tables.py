@@ -15,7 +15,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import FileFormatError, InvalidInputError, few
-from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.checks import brief, choose
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.variables import ITEM, MODEL, NEGATIVE, PADDING, POSITIVE, QUERY, UNJUDGED
 from aucpr_dask.scores.importing.files import (
@@ -54,6 +54,20 @@ class TableOptions:
     negate: bool | str | Sequence[str] = ()
     positive: object = None
     dtype: str = "float64"
+
+    def __post_init__(self) -> None:
+        """Raise unless columns are named by text."""
+        for name in ("label", "item", "query", "dataset", "weight"):
+            value = getattr(self, name)
+            if not (isinstance(value, str) or (value is None and name != "label")):
+                raise _not_a_column(name, value, "the name of a column")
+        for name in ("models", "exclude", "negate"):
+            value = getattr(self, name)
+            if (name == "negate" and isinstance(value, bool)) or (name == "models" and value is None):
+                continue
+            is_list = isinstance(value, Sequence | pd.Index) and all(isinstance(one, str) for one in value)
+            if not (isinstance(value, str) or is_list):
+                raise _not_a_column(name, value, "the name of a column or a pattern, or a list of them")
 
     @property
     def columns(self) -> list[str]:
@@ -182,7 +196,9 @@ def _read_tables(
     if options.item is not None and options.query is not None:
         raise InvalidInputError(
             "item names cannot be combined with queries, which have their own items",
+            where="the options 'item' and 'query'",
             received=f"item={options.item!r} and query={options.query!r}",
+            allowed="one of them",
             remedy="leave out item",
         )
     _check_same_columns(tables)
@@ -220,6 +236,16 @@ def _check_same_columns(tables: Sequence[Table]) -> None:
                 received=f"only in one of them: {few(map(repr, sorted(differing)))}",
                 remedy="import them separately, or give them the same columns",
             )
+
+
+def _not_a_column(option: str, value: object, allowed: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{option} must name columns",
+        where=f"option {option!r}",
+        received=brief(value),
+        allowed=allowed,
+        remedy="give names as text",
+    )
 
 
 def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list[str]]:
@@ -328,12 +354,12 @@ class _LabelReader:
         return None
 
     def _error(self, cell: str, where: str) -> FileFormatError:
-        allowed: str | None = None
-        remedy: str | None = None
+        allowed = "1 positive, 0 negative, -1 unjudged, true, false"
+        remedy = "recode the column, or leave out these rows"
         if cell.strip() in MISSING_CELLS:
             what, remedy = "the label is missing", "use -1 for an unjudged item"
         elif self._positive is None:
-            what, allowed = "this is not a label", "1 positive, 0 negative, -1 unjudged, true, false"
+            what = "this is not a label"
             remedy = "say which value is the positive one: positive=VALUE (--positive)"
         else:
             what = "this label is a third value"
