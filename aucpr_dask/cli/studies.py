@@ -103,7 +103,7 @@ def study(output: Output, out: str | None, table: str | None, estimators: tuple[
         progress = RunWatcher(report)
         found = run_study(estimators=estimators, resampled=estimators, url=out, on_progress=progress, **options)
     if place is not None:
-        written_whole(lambda file: found.to_dataframe().to_csv(file), place)
+        written_whole(found.to_dataframe().to_csv, place)
     for estimator in estimators:
         _show(output, found.sel(estimator=estimator), estimator)
     output.show(f"{output.seconds:.1f} s")

@@ -140,7 +140,8 @@ def _new_client(*arguments: Any, **options: Any) -> Client:
 
 def _default_client() -> Client | None:
     try:
-        return default_client()
+        client: Client = default_client()
+        return client
     except ValueError:  # there is none
         return None
 
