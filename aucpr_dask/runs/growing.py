@@ -27,11 +27,10 @@ from aucpr_dask.runs.ledger import Ledger, differing, digest_of_root
 from aucpr_dask.runs.planning import Plan, Region, Task, digest_of
 from aucpr_dask.schema.variables import MODEL, QUERY, RESAMPLE
 from aucpr_dask.scores.store import stored_digests
-from aucpr_dask.storage.backends import delete_value, get_value
+from aucpr_dask.storage.backends import delete_value, get_value, set_value
 from aucpr_dask.storage.checksums import have_checksums
 from aucpr_dask.storage.stores import (
     ROOT_DOCUMENT,
-    PendingStore,
     Scores,
     laid_out,
     nodes_of,
@@ -94,14 +93,14 @@ class Extension:
         facts = digest_of(self.tasks), self.first_resample
         return hashlib.sha256(repr(facts).encode()).hexdigest() + digest_of_root(_as_buffer(self.root_document))
 
-    def lay_out(self, target: str, ledger: Ledger) -> None:
-        """Write everything but the numbers, unless that was done before."""
+    def lay_out(self, target: str, ledger: Ledger) -> bool:
+        """Write everything but the numbers, unless that was done before; return whether this run had begun."""
         if ledger.extension() == self.identity:
-            return
+            return True
         if not ledger.is_claimed_for(self.identity):
             ledger.retire()
             ledger.drop_records()
-        ledger.claim(self.identity)
+        has_begun = ledger.claim(self.identity)
         backend = open_backend(target)
         write_documents(backend, self.documents)
         for path, name, where, values in self.labels:
@@ -111,11 +110,12 @@ class Extension:
             ledger.keep_root(_as_buffer(self.root_before))
             delete_value(backend, ROOT_DOCUMENT)
         ledger.open_extension(self.identity)
+        return has_begun
 
     def finish(self, target: str, ledger: Ledger) -> None:
         """Make the extension visible."""
         ledger.check()
-        PendingStore(target, open_backend(target), _as_buffer(self.root_document)).commit()
+        set_value(open_backend(target), ROOT_DOCUMENT, _as_buffer(self.root_document))
         if self.first_resample:
             ledger.change_plan((ledger.plan() or {}) | {"options": self.options})
         ledger.close()

@@ -78,6 +78,12 @@ def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError
         ledger.record_done(number, {"seconds": round(time.monotonic() - started, 3)})
     except OtherRunError as error:
         return error
+    except FileNotFoundError:
+        try:
+            ledger.check()  # a run that finishes removes temporary files
+        except OtherRunError as error:
+            return error
+        raise
     except UnreachableError:
         raise
     except AucprError as error:
