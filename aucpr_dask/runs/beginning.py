@@ -61,7 +61,7 @@ class Beginning:
                 raise ledger.other_run()
             return True
         documents, root_document = laid_out(self.plan.template, KIND, target)
-        with explaining_writes(target):
+        with explaining_writes(target, ledger):
             has_begun = False
             if clears:
                 make_room(target, ledger, identity, overwrite=True)

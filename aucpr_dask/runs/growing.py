@@ -110,11 +110,17 @@ class Extension:
             ledger.keep_root(_as_buffer(self.root_before))
             delete_value(backend, ROOT_DOCUMENT)
         ledger.open_extension(self.identity)
+        if not ledger.token():  # another run has made this extension meanwhile
+            self._commit(target, ledger)
+            raise ledger.other_run()
         return has_begun
 
     def finish(self, target: str, ledger: Ledger) -> None:
         """Make the extension visible."""
         ledger.check()
+        self._commit(target, ledger)
+
+    def _commit(self, target: str, ledger: Ledger) -> None:
         set_value(open_backend(target), ROOT_DOCUMENT, _as_buffer(self.root_document))
         if self.first_resample:
             ledger.change_plan((ledger.plan() or {}) | {"options": self.options})

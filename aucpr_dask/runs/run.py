@@ -111,7 +111,7 @@ def run(
         ledger = Ledger(open_backend(target))
         try:
             for stage, planned in zip(stages, plans, strict=True):
-                with _explaining_storage(target):
+                with _explaining_storage(target, ledger):
                     has_begun = stage.lay_out(target, ledger)
                 if has_begun:
                     watcher.note("this run has begun here before: going on with it, next to any that still does")
@@ -119,7 +119,7 @@ def run(
                     plan.source, target, uuid4().hex, ledger.join(), plan.options, stage.first_resample
                 )
                 _evaluate(client, planned, assignment, ledger, watcher)
-                with _explaining_storage(target):
+                with _explaining_storage(target, ledger):
                     stage.finish(target, ledger)
             _keep_plan(ledger, plan)
         except StoreError:  # perhaps because another run has finished, and removed temporary files
@@ -264,13 +264,14 @@ def _explained(failures: dict[int, BaseException], plan: Plan, target: str) -> B
 
 
 @contextmanager
-def _explaining_storage(target: str) -> Iterator[None]:
-    """Explain errors of a result that cannot be written."""
+def _explaining_storage(target: str, ledger: Ledger) -> Iterator[None]:
+    """Explain errors of a result that cannot be written, or belongs to another run, which removes things."""
     try:
         yield
     except AucprError:
         raise
     except OSError as error:
+        ledger.check()
         raise _without_storage(error, target) from error
 
 

@@ -6,7 +6,7 @@ retries failed requests; all other schemes go through fsspec. Credentials are fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +54,10 @@ def delete_value(store: Any, key: str) -> None:
         sync(store.delete(key))
 
 
-def clear_but(store: Store, key: str) -> None:
-    """Remove everything but the value at a key, and the document that makes a store open first."""
+def clear_but(store: Store, key: str, check: Callable[[], None]) -> None:
+    """Remove everything but the value at a key: first the document that makes a store open; `check` may end it."""
     if isinstance(store, FolderStore):
-        store.clear_but(key)
+        store.clear_but(key, check)
         return
     value = get_value(store, key)
     sync(store.clear())

@@ -45,13 +45,15 @@ class Claim:
         self._token = token
         return token != new
 
-    def clear_for(self, identity: str) -> None:
-        """Take a place from whoever has it, and remove everything there; if this is killed, the same call goes on."""
-        token = f"{uuid4().hex}-{identity}"
-        self._keep_to(f"{CLEARING}{token}")
-        clear_but(self._backend, TOKEN)
+    def take_over(self, identity: str) -> None:
+        """Take a place from whoever has it, in order to :meth:`clear` it; if that is killed, the same call goes on."""
+        self._keep_to(f"{CLEARING}{uuid4().hex}-{identity}")
+
+    def clear(self) -> None:
+        """Remove everything from a place that was taken over."""
+        clear_but(self._backend, TOKEN, self.check)
         self.check()
-        self._keep_to(token)
+        self._keep_to(str(self._token).removeprefix(CLEARING))
 
     def is_claimed_for(self, identity: str) -> bool:
         """Return whether calls that write this have the place."""

@@ -8,7 +8,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -80,14 +80,14 @@ class FolderStore(LocalStore):
         with ThreadPoolExecutor(SYNCS_AT_ONCE) as pool:
             list(pool.map(self._sync, filter(_is_expendable, keys)))
 
-    def clear_but(self, key: str) -> None:
-        """Remove everything but the value at a key, and the document that makes a store open first."""
+    def clear_but(self, key: str, check: Callable[[], None]) -> None:
+        """Remove everything but the value at a key: first the document that makes a store open; `check` may end it."""
         kept = self.root / key
         (self.root / _DOCUMENTS[0]).unlink(missing_ok=True)
         for folder in (self.root, kept.parent):
             for path in folder.iterdir():
                 if path not in (kept, kept.parent):
-                    _remove(path)
+                    _remove(path, check)
 
     def sweep(self) -> None:
         """Remove what writes that were killed have left behind."""
@@ -123,9 +123,10 @@ class FolderStore(LocalStore):
             raise damaged(place, f"a document of {facts.st_size:,} bytes", f"up to {LARGEST_DOCUMENT:,} bytes")
 
 
-def _remove(path: Path) -> None:
+def _remove(path: Path, check: Callable[[], None]) -> None:
     """Remove a file or a folder; a run that is stopping may still be writing its last chunk there."""
     for pause in (0.01, 0.1, 0.5, 0.0):
+        check()
         try:
             return shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
         except OSError:

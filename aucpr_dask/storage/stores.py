@@ -92,12 +92,8 @@ class PendingStore:
     def writing(self) -> Iterator[None]:
         """Check that the place still belongs to this call before something is written, and explain errors."""
         self.claim.check()
-        try:
-            with explaining_writes(self.url):
-                yield
-        except StoreError:
-            self.claim.check()  # another call may have removed folders
-            raise
+        with explaining_writes(self.url, self.claim):
+            yield
 
     def commit(self) -> None:
         """Write the root document: from now on the store opens."""
@@ -157,22 +153,23 @@ def create_store(
     identity = hashlib.sha256()
     for content in (*documents.values(), root_document):
         identity.update(content.to_bytes())
-    with explaining_writes(url):
-        backend = open_backend(url)
-        claim = Claim(backend)
+    backend = open_backend(url)
+    claim = Claim(backend)
+    with explaining_writes(url, claim):
         make_room(url, claim, identity.hexdigest(), overwrite=overwrite)
         write_documents(backend, documents)
     return PendingStore(url, backend, root_document, claim)
 
 
 @contextmanager
-def explaining_writes(url: str) -> Iterator[None]:
-    """Explain errors of storage that cannot be written."""
+def explaining_writes(url: str, claim: Claim) -> Iterator[None]:
+    """Explain errors of storage that cannot be written, or belongs to another call, which removes things."""
     try:
         yield
     except OSError as error:
         if isinstance(error, StoreError):
             raise
+        claim.check()
         raise StoreError(
             "the store cannot be written",
             where=url,
@@ -193,7 +190,11 @@ def make_room(url: str, claim: Claim, identity: str, *, overwrite: bool) -> None
             where=url,
             remedy="remove it yourself if you do not need it, or name another place",
         )
-    claim.clear_for(identity)
+    claim.take_over(identity)
+    if not overwrite and get_value(backend, ROOT_DOCUMENT) is not None:  # finished a moment ago
+        claim.release()
+        raise _in_the_way(url)
+    claim.clear()
 
 
 def write_documents(backend: Store, documents: Mapping[str, Buffer]) -> None:
@@ -317,11 +318,15 @@ def refuse_others(url: str, claim: Claim, identity: str = "") -> None:
     check_writable(url)
     is_claimed = claim.is_claimed_for(identity) if identity else bool(claim.token())
     if not is_claimed and not sync(open_backend(url, read_only=True).is_empty("")):
-        raise StoreError(
-            "there is something at this place already",
-            where=concealed(url),
-            remedy="name another place, or pass overwrite=True (--overwrite) to replace it",
-        )
+        raise _in_the_way(url)
+
+
+def _in_the_way(url: str | Path) -> StoreError:
+    return StoreError(
+        "there is something at this place already",
+        where=concealed(url),
+        remedy="name another place, or pass overwrite=True (--overwrite) to replace it",
+    )
 
 
 def refuse_finished(url: str | Path, *, overwrite: bool) -> None:
