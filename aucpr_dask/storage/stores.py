@@ -151,7 +151,7 @@ def create_store(
     url = concealed(url)
     documents, root_document = laid_out(template, kind, url, has_checksums=has_checksums)
     identity = hashlib.sha256()
-    for content in (*documents.values(), root_document):
+    for content in (*(documents[key] for key in sorted(documents)), root_document):
         identity.update(content.to_bytes())
     backend = open_backend(url)
     claim = Claim(backend)
