@@ -1,7 +1,6 @@
 """Disturbed before any change of the file system, the same call again ends in the same bytes, and nothing is left."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -72,26 +71,3 @@ def test_two_calls_that_meet_at_every_point(name: str, tmp_path: Path) -> None:
     report = report_of(name, "met", 1, tmp_path)
     assert report["points"] == report["again"] + report["refused"] >= 40
     assert not report["refused"] or name in {"save", "import trec", "import csv", "compare"}
-
-
-SAVE = """
-import os, signal, sys
-import crashes
-folder = crashes.Path(sys.argv[1])
-if sys.argv[2:]:
-    crashes.disturbed(int(sys.argv[2]), folder, crashes.kill)
-crashes.save(folder)
-"""
-
-
-def test_another_process_goes_on_with_what_was_killed(tmp_path: Path) -> None:
-    """In another process, sets have another order."""
-
-    def save(seed: int, *words: str) -> int:
-        environment = os.environ | {"PYTHONHASHSEED": str(seed), "PYTHONPATH": os.pathsep.join(sys.path)}
-        return subprocess.run([sys.executable, "-c", SAVE, str(tmp_path), *words], env=environment).returncode
-
-    assert save(1, "40") < 0
-    assert (tmp_path / "scores.zarr" / "ledger" / "token").exists()
-    assert save(2) == 0
-    assert not (tmp_path / "scores.zarr" / "ledger").exists()

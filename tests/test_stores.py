@@ -21,8 +21,9 @@ from distributed import Client
 from zarr.storage import MemoryStore
 
 import aucpr_dask as ap
-from aucpr_dask.errors import InvalidInputError, StoreError
+from aucpr_dask.errors import InvalidInputError, OtherRunError, StoreError
 from aucpr_dask.scores import store as store_module
+from aucpr_dask.storage import stores
 from aucpr_dask.storage.stores import FORMAT_VERSION, laid_out, nodes_of
 
 ODD_NAMES = ["", "é", "e\u0301", "日本語", "a/b", "nul\x01", "  ", "😀", "ﬁ", 'quote"', "back\\slash", "long" * 100]
@@ -325,6 +326,52 @@ def test_an_unfinished_store(place: Path) -> None:
         ap.save_scores(pooled(), place)
     ap.save_scores(pooled(), place, overwrite=True)
     assert ap.open_scores(place).sizes["model"] == 5
+
+
+def stop(*arguments: Any) -> None:
+    raise RuntimeError("stop")
+
+
+def test_the_same_call_goes_on_with_an_unfinished_store(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RuntimeError, match="stop"):
+        ap.save_scores(pooled(), place, on_progress=stop)
+    with pytest.raises(StoreError, match="something at this place"):
+        ap.save_scores(pooled(6), place)
+    laid_out = stores.laid_out
+
+    def in_another_order(*arguments: Any, **options: Any) -> Any:
+        documents, root_document = laid_out(*arguments, **options)
+        return dict(reversed(documents.items())), root_document
+
+    monkeypatch.setattr(stores, "laid_out", in_another_order)  # threads make them
+    ap.save_scores(pooled(), place)
+    assert_same_numbers(ap.open_scores(place), pooled())
+    assert not (place / "ledger").exists()
+
+
+def test_a_call_whose_place_was_taken_writes_nothing_more(place: Path) -> None:
+    def save_again(done: int, total: int) -> None:
+        if done == 1:
+            ap.save_scores(pooled(seed=1), place, overwrite=True)
+
+    with pytest.raises(OtherRunError, match="now belongs to another run"):
+        ap.save_scores(pooled(seed=2), place, on_progress=save_again)
+    assert_same_numbers(ap.open_scores(place), pooled(seed=1))
+
+
+def test_a_store_that_was_finished_a_moment_ago_stays(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_others = stores.refuse_others
+
+    def refuse_and_finish(*arguments: Any) -> None:
+        monkeypatch.setattr(stores, "refuse_others", refuse_others)
+        refuse_others(*arguments)
+        ap.save_scores(pooled(seed=1), place)
+
+    monkeypatch.setattr(stores, "refuse_others", refuse_and_finish)
+    with pytest.raises(StoreError, match="something at this place"):
+        ap.save_scores(pooled(seed=2), place)
+    assert_same_numbers(ap.open_scores(place), pooled(seed=1))
+    assert not (place / "ledger").exists()
 
 
 @pytest.mark.parametrize("tree", [False, True])
