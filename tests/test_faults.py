@@ -160,6 +160,53 @@ def test_runs_of_one_plan_that_lay_out_or_finish_at_once_agree(
     assert not Ledger(LocalStore(target)).token()
 
 
+class Notes(list[str]):
+    """A report that keeps its notes."""
+
+    def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
+        pass
+
+    note = list.append
+
+
+def test_runs_say_that_they_share_their_tasks(tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = Trial(tmp_path)
+    target = trial.new_target()
+    with pytest.raises(KeyboardInterrupt):
+        trial.run(target, client, on_progress=interrupt)
+    faults.wait_for(client)
+    finish = Beginning.finish
+
+    def finish_second(*arguments: Any) -> None:
+        monkeypatch.setattr(Beginning, "finish", finish)
+        trial.run(target, client)
+        finish(*arguments)
+
+    monkeypatch.setattr(Beginning, "finish", finish_second)
+    notes = Notes()
+    trial.run(target, client, progress=notes)
+    begun, finished = (note for note in notes if "dashboard" not in note)
+    assert "begun here before" in begun
+    assert "another run of the same call has finished" in finished
+
+
+def test_a_run_that_finishes_while_another_looks_is_found(
+    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = Trial(tmp_path)
+    target = trial.new_target()
+    plan = Ledger.plan
+
+    def plan_before(self: Ledger) -> Any:
+        monkeypatch.setattr(Ledger, "plan", plan)
+        found = plan(self)
+        trial.run(target, client)
+        return found
+
+    monkeypatch.setattr(Ledger, "plan", plan_before)
+    assert_same_bits(trial.run(target, client), trial.expected)
+
+
 def interrupt(*arguments: Any) -> None:
     raise KeyboardInterrupt
 
