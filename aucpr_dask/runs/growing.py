@@ -32,6 +32,7 @@ from aucpr_dask.storage.checksums import have_checksums
 from aucpr_dask.storage.stores import (
     ROOT_DOCUMENT,
     Scores,
+    described_array,
     laid_out,
     nodes_of,
     open_array,
@@ -204,10 +205,11 @@ def _contents(backend: Store, metadata: Mapping[str, Document], ledger: Ledger, 
 
 
 def _names(backend: Store, metadata: Mapping[str, Document], path: str, dim: str, size: int) -> tuple[Any, ...]:
-    entry = metadata.get(f"{path}/{dim}".strip("/"))
-    if entry is None:
+    key = f"{path}/{dim}".strip("/")
+    if key not in metadata:
         return tuple(range(size))
-    return _as_names(open_array(backend, path, dim)[:size], are_dates="calendar" in entry["attributes"])
+    labels = described_array(backend, key, metadata[key])[:]
+    return _as_names(labels, are_dates="calendar" in metadata[key]["attributes"])
 
 
 def _as_names(labels: Any, *, are_dates: bool) -> tuple[Any, ...]:

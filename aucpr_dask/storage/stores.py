@@ -25,8 +25,9 @@ from zarr.abc.store import Store
 from zarr.api.asynchronous import create_array as create_async_array
 from zarr.api.asynchronous import open_array as open_async_array
 from zarr.core.buffer import Buffer, default_buffer_prototype
+from zarr.core.metadata.v3 import ArrayV3Metadata
 from zarr.core.sync import sync
-from zarr.storage import MemoryStore
+from zarr.storage import MemoryStore, StorePath
 
 from aucpr_dask.errors import AucprError, DamageWarning, InvalidInputError, StoreError
 from aucpr_dask.schema.checks import brief
@@ -129,6 +130,12 @@ def open_arrays(backend: Store, path: str, names: Iterable[str]) -> dict[str, za
     arrays = dict(zip(names, sync(all_opened()), strict=True))
     check_plain_arrays({array.path: array.metadata.to_dict() for array in arrays.values()}, backend)
     return arrays
+
+
+def described_array(backend: Store, path: str, document: Mapping[str, Any]) -> zarr.Array[Any]:
+    """Return an array by its entry in the consolidated metadata, whatever its own document says by now."""
+    metadata = ArrayV3Metadata.from_dict(dict(document))
+    return zarr.Array(zarr.AsyncArray(metadata, StorePath(backend, path)))
 
 
 def consolidated_metadata(url: str) -> dict[str, Any]:
