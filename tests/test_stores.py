@@ -569,3 +569,39 @@ def test_the_root_document_is_the_one_that_zarr_consolidates():
         warnings.simplefilter("ignore", UserWarning)  # of consolidated metadata
         zarr.consolidate_metadata(MemoryStore(documents), zarr_format=3)
     assert documents["zarr.json"].to_bytes() == root.to_bytes()
+
+
+CHANGING = [
+    *({"scale_factor": -1.0}, {"add_offset": 1e20}, {"missing_value": 0.9}, {"_FillValue": 0.9}, {"_FillValue": 1}),
+    *({"_Unsigned": "true"}, {"_Encoding": "utf-8"}, {"dtype": "bool"}, {"units": "days since 2000-01-01"}),
+]
+
+
+def with_attributes(name: str, attributes: dict[str, Any]) -> xr.Dataset:
+    items = np.arange(60)
+    scores = pooled().assign_coords(item=items, when=("item", items + np.datetime64("2020-01-01", "ns")))
+    scores["weight"] = ("item", 1.0 + items)
+    scores[name].attrs |= attributes
+    return scores
+
+
+@pytest.mark.parametrize("attributes", CHANGING, ids=str)
+@pytest.mark.parametrize("name", ["score", "label", "weight", "model", "item", "when"])
+def test_attributes_that_other_readers_interpret_change_no_number(place, name, attributes):
+    scores = with_attributes(name, attributes)
+    ap.save_scores(scores, place)
+    assert scores[name].attrs == attributes
+    for opened in (ap.open_scores(place), ap.open_scores(place, chunks=None), xr.open_dataset(place, engine="zarr")):
+        assert opened[list(scores.variables)].equals(scores)
+        assert ap.evaluate(opened)["estimate"].equals(ap.evaluate(scores)["estimate"])
+
+
+@pytest.mark.parametrize("attributes", CHANGING, ids=str)
+@pytest.mark.parametrize("name", ["score", "label", "weight"])
+def test_stores_with_attributes_by_which_readers_change_values_are_refused(place, name, attributes):
+    ap.save_scores(with_attributes("score", {}), place)
+    root = json.loads((place / "zarr.json").read_text())
+    root["consolidated_metadata"]["metadata"][name]["attributes"] |= attributes
+    (place / "zarr.json").write_text(json.dumps(root))
+    with pytest.raises(StoreError, match=rf"array '{name}'[\s\S]*{next(iter(attributes))}[\s\S]*change the values"):
+        ap.open_scores(place)

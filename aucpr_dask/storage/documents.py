@@ -12,6 +12,7 @@ from zarr.core.metadata.v3 import ArrayV3Metadata
 from aucpr_dask.errors import StoreError
 from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.names import is_text
+from aucpr_dask.schema.variables import RESULT_VARIABLES, SCORE_VARIABLES
 
 LARGEST_DOCUMENT = 2**28  # bytes: the consolidated metadata of some 50,000 data sets
 LARGEST_ATTRIBUTES = 2**24  # characters of JSON
@@ -91,6 +92,10 @@ def _check_codecs(document: Mapping[str, Any], path: str, where: object) -> None
         raise damaged(f"{where}, array {brief(path)}", f"codecs {brief(codecs)}", "a list of codecs with names")
 
 
+_CHANGING = ("scale_factor", "add_offset", "missing_value", "_FillValue", "dtype", "_Unsigned", "_Encoding")
+_NAN = "AAAAAAAA+H8="  # as xarray writes it
+
+
 def check_sizes(document: Mapping[str, Any], path: str, where: object) -> None:
     """Raise unless the lengths of an array and of its chunks are such that memory can hold a chunk."""
     if document.get("node_type") != "array":
@@ -113,6 +118,30 @@ def check_sizes(document: Mapping[str, Any], path: str, where: object) -> None:
 def _are_lengths(lengths: Any, least: int) -> bool:
     """Whether something is a list of whole numbers that an array can have as lengths."""
     return isinstance(lengths, list) and all(type(n) is int and least <= n <= LARGEST_LENGTH for n in lengths)
+
+
+def changing_attributes(attributes: Mapping[str, Any]) -> list[str]:
+    """Return the names of attributes by which readers that follow the CF conventions change values."""
+    found = [name for name in _CHANGING if name in attributes]
+    return [*found, "units"] if " since " in str(attributes.get("units", "")) else found
+
+
+def check_values_are_plain(document: Mapping[str, Any], path: str, where: object) -> None:
+    """Raise if a reader that follows the CF conventions would change the values of an array."""
+    attributes = document.get("attributes")
+    if not isinstance(attributes, Mapping):
+        return
+    changing = set(changing_attributes(attributes))
+    if path.rpartition("/")[2] not in SCORE_VARIABLES.keys() | RESULT_VARIABLES.keys():  # coordinates may be dates
+        changing -= {"units", "dtype", "_FillValue"}
+    elif attributes.get("_FillValue") == _NAN:
+        changing -= {"_FillValue"}
+    if changing:
+        raise damaged(
+            f"{where}, array {brief(path)}",
+            ", ".join(f"{name} {brief(attributes[name])}" for name in sorted(changing)),
+            "no attributes by which readers would change the values",
+        )
 
 
 def check_same_array(own: Any, consolidated: Mapping[str, Any] | None, path: str, where: object) -> None:

@@ -36,7 +36,7 @@ from aucpr_dask.storage.backends import open_backend as open_backend
 from aucpr_dask.storage.checksums import CheckedStore, have_checksums, with_checksum
 from aucpr_dask.storage.claims import Claim
 from aucpr_dask.storage.codecs import check_plain_arrays
-from aucpr_dask.storage.documents import check_sizes, damaged, root_of
+from aucpr_dask.storage.documents import changing_attributes, check_sizes, check_values_are_plain, damaged, root_of
 from aucpr_dask.storage.remote import check_writable
 from aucpr_dask.storage.urls import concealed, is_remote, public
 
@@ -261,11 +261,25 @@ def _inline(nodes: dict[str, Any]) -> dict[str, Any]:
     return {"kind": "inline", "must_understand": False, "metadata": nodes}
 
 
+def _with_plain_attributes(dataset: xr.Dataset) -> xr.Dataset:
+    """Return a data set without attributes by which readers would change its values, which are what they are."""
+    changing = {
+        name: changing_attributes(variable.attrs) + ["units", "calendar"] * (variable.dtype.kind in "mM")
+        for name, variable in dataset.variables.items()
+    }
+    if not any(changing.values()):
+        return dataset
+    dataset = dataset.copy()
+    for name, variable in dataset.variables.items():
+        variable.attrs = {key: value for key, value in variable.attrs.items() if key not in changing[name]}
+    return dataset
+
+
 def _taken_out(tree: xr.DataTree) -> dict[str, xr.Variable]:
     """Remove the Dask-backed numbers from a tree; to write their metadata, xarray would build a graph of all chunks."""
     taken: dict[str, xr.Variable] = {}
     for node in tree.subtree:
-        own = node.to_dataset(inherit=False)
+        own = _with_plain_attributes(node.to_dataset(inherit=False))
         names = [
             name for name, array in own.data_vars.items() if array.chunks is not None and array.dtype.kind in "iuf"
         ]
@@ -413,6 +427,7 @@ def open_store(url: str | Path, kind: str, *, chunks: Any = None, remedy_if_unch
     check_plain_arrays(metadata, url)
     for path, entry in metadata.items():
         check_sizes(entry, path, url)
+        check_values_are_plain(entry, path, url)
     is_tree = any(entry.get("node_type") == "group" for entry in metadata.values())
     opened = xr.open_datatree if is_tree else xr.open_dataset
     backend: Any = open_backend(url, read_only=True)
