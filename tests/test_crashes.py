@@ -35,7 +35,8 @@ def disturb(name: str, how: str, step: int, folder: Path) -> None:
         return
     assert report["points"] == report["again"] + report["finished"] + report["remedy"] >= 40 // step
     assert report["finished"] <= 1, "only at the last point"
-    assert report["remedy"] <= (6 if name in REPLACE else 0)
+    # A power cut may leave the first claim empty.
+    assert report["remedy"] <= (6 if name in REPLACE else int(how == "cut off" and name == "run"))
 
 
 @pytest.mark.parametrize(("name", "how", "step"), [("import csv", "killed", 11), ("run", "cut off", 61)])
