@@ -44,10 +44,20 @@ def test_at_some_points(name: str, how: str, step: int, tmp_path: Path) -> None:
     disturb(name, how, step, tmp_path)
 
 
-@pytest.mark.parametrize(("name", "step"), [("import trec", 31), ("run", 101)])
-def test_two_calls_that_meet_at_some_points(name: str, step: int, tmp_path: Path) -> None:
-    report = report_of(name, "met", step, tmp_path)
-    assert report["points"] == report["again"] + report["refused"] >= 2
+def meet(name: str, step: int, folder: Path) -> None:
+    report = report_of(name, "met", step, folder)
+    assert report["points"] == report["again"] + report["refused"] >= 40 // step
+    assert not report["refused"] or name in {"save", "import trec", "import csv", "compare"}
+
+
+def test_two_calls_that_meet_at_some_points(tmp_path: Path) -> None:
+    meet("run", 101, tmp_path)
+
+
+@pytest.mark.slow
+@meetings
+def test_two_calls_that_meet_at_every_seventh_point(name: str, tmp_path: Path) -> None:
+    meet(name, 7, tmp_path)
 
 
 @pytest.mark.slow
@@ -69,6 +79,4 @@ def test_at_every_point(name: str, how: str, tmp_path: Path) -> None:
 @pytest.mark.nightly
 @meetings
 def test_two_calls_that_meet_at_every_point(name: str, tmp_path: Path) -> None:
-    report = report_of(name, "met", 1, tmp_path)
-    assert report["points"] == report["again"] + report["refused"] >= 40
-    assert not report["refused"] or name in {"save", "import trec", "import csv", "compare"}
+    meet(name, 1, tmp_path)

@@ -45,9 +45,9 @@ class Claim:
         self._token = token
         return token != new
 
-    def take_over(self, identity: str) -> None:
-        """Take a place from whoever has it, in order to :meth:`clear` it; if that is killed, the same call goes on."""
-        self._keep_to(f"{CLEARING}{uuid4().hex}-{identity}")
+    def take_over(self, identity: str, *, clears: bool) -> None:
+        """Take a place from whoever has it, perhaps to :meth:`clear` it; if that is killed, the same call goes on."""
+        self._keep_to(f"{CLEARING if clears else ''}{uuid4().hex}-{identity}")
 
     def clear(self) -> None:
         """Remove everything from a place that was taken over."""

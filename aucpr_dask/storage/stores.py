@@ -191,17 +191,19 @@ def make_room(url: str, claim: Claim, identity: str, *, overwrite: bool) -> None
         refuse_others(url, claim, identity)
     check_writable(url)
     backend = open_backend(url)
-    if not sync(backend.is_empty("")) and not _is_store(url, backend):
+    is_empty = sync(backend.is_empty(""))
+    if not is_empty and not _is_store(url, backend):
         raise StoreError(
             "refusing to overwrite what is not a Zarr store",
             where=url,
             remedy="remove it yourself if you do not need it, or name another place",
         )
-    claim.take_over(identity)
+    claim.take_over(identity, clears=not is_empty)
     if not overwrite and get_value(backend, ROOT_DOCUMENT) is not None:  # finished a moment ago
         claim.release()
         raise _in_the_way(url)
-    claim.clear()
+    if not is_empty:
+        claim.clear()
 
 
 def write_documents(backend: Store, documents: Mapping[str, Buffer]) -> None:
