@@ -336,12 +336,12 @@ def every_meeting(name: str, folder: Path, step: int = 1) -> dict[str, Any]:
             assert outcome == "done", outcome
             return report
         report["points"] += 1
-        is_refused = "now belongs to another run" in outcome or IN_THE_WAY in outcome
-        if other != "done" or not (is_refused or outcome == "done") or trial.differing():
+        refused = [end for end in (outcome, other) if "now belongs to another run" in end or IN_THE_WAY in end]
+        if [outcome, other].count("done") + len(refused) < 2 or len(refused) == 2 or trial.differing():
             wrong = {"point": number, "outcome": outcome[-600:], "other": other[-600:]}
             report["wrong"].append(wrong | {"files": trial.differing()[:6]})
         else:
-            report["refused" if is_refused else "again"] += 1
+            report["refused" if refused else "again"] += 1
         number += step
 
 

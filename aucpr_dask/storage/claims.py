@@ -91,7 +91,10 @@ class Claim:
         sync(self._backend.delete_dir(FOLDER))
 
     def _keep_to(self, token: str) -> None:
-        set_value(self._backend, TOKEN, as_buffer(token.encode()))
+        try:
+            set_value(self._backend, TOKEN, as_buffer(token.encode()))
+        except FileNotFoundError:  # a call that has just finished has removed the folder
+            set_value(self._backend, TOKEN, as_buffer(token.encode()))
         self._token = token
 
 
