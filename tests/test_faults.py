@@ -25,6 +25,7 @@ from aucpr_dask.errors import OtherRunError, RunError, StoreError
 from aucpr_dask.runs.beginning import Beginning
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.submitting import as_they_finish
+from aucpr_dask.storage.folders import FolderStore
 
 N_TASKS = 2500  # the page of faults has ten thousand
 GROWTH = 20.0  # MiB of any process, after the first fifth of the tasks
@@ -286,6 +287,19 @@ def test_of_plans_that_claim_a_place_at_once_one_gets_it(tmp_path: Path) -> None
         thread.join()
     assert len(won) == 2, "both runs of one plan"
     assert won[0] == won[1]
+
+
+def test_a_place_is_claimed_although_another_call_gives_it_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_value = FolderStore.set_sync
+
+    def set_second(*arguments: Any) -> None:
+        monkeypatch.setattr(FolderStore, "set_sync", set_value)
+        raise FileNotFoundError
+
+    monkeypatch.setattr(FolderStore, "set_sync", set_second)
+    ledger = Ledger(FolderStore(tmp_path))
+    ledger.take_over("one plan", clears=False)
+    assert ledger.is_claimed_for("one plan")
 
 
 def test_the_page_shows_what_was_measured() -> None:

@@ -29,7 +29,7 @@ from zarr.core.sync import sync
 
 from aucpr_dask.errors import OtherRunError, StoreError
 from aucpr_dask.storage.backends import delete_value, get_value, set_value, sweep
-from aucpr_dask.storage.claims import FOLDER, TOKEN, Claim, as_buffer
+from aucpr_dask.storage.claims import FOLDER, TOKEN, Claim, as_buffer, persistently
 from aucpr_dask.storage.stores import ROOT_DOCUMENT
 
 PLAN, ROOT, DONE, FAILED = f"{FOLDER}/plan.json", f"{FOLDER}/root", f"{FOLDER}/done", f"{FOLDER}/failed"
@@ -203,7 +203,7 @@ class Ledger(Claim):
         return self.token() if self._token is None else self._token
 
     def _write(self, key: str, document: Mapping[str, Any]) -> None:
-        set_value(self._backend, key, as_buffer(_encoded(document)))
+        persistently(lambda: set_value(self._backend, key, as_buffer(_encoded(document))))
 
     def _read(self, key: str) -> Buffer | None:
         try:

@@ -6,6 +6,8 @@ same call finds a claim of what it wants to write, and goes on; any other call i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from uuid import uuid4
 
 from zarr.abc.store import Store
@@ -38,7 +40,7 @@ class Claim:
     def claim(self, identity: str) -> bool:
         """Take a place for all calls that write the same; return whether one of them had it."""
         new = f"{uuid4().hex}-{identity}"
-        sync(self._backend.set_if_not_exists(TOKEN, as_buffer(new.encode())))
+        persistently(lambda: sync(self._backend.set_if_not_exists(TOKEN, as_buffer(new.encode()))))
         token = self.token()
         if not token.endswith(f"-{identity}"):
             raise self.other_run()
@@ -91,11 +93,16 @@ class Claim:
         sync(self._backend.delete_dir(FOLDER))
 
     def _keep_to(self, token: str) -> None:
-        try:
-            set_value(self._backend, TOKEN, as_buffer(token.encode()))
-        except FileNotFoundError:  # a call that has just finished has removed the folder
-            set_value(self._backend, TOKEN, as_buffer(token.encode()))
+        persistently(partial(set_value, self._backend, TOKEN, as_buffer(token.encode())))
         self._token = token
+
+
+def persistently(write: Callable[[], None]) -> None:
+    """Write once more if a call that has just finished has removed the folder, or the temporary file."""
+    try:
+        write()
+    except FileNotFoundError:
+        write()
 
 
 def as_buffer(content: bytes) -> Buffer:
