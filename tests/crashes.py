@@ -350,5 +350,8 @@ if __name__ == "__main__":
 
     # Loads the kernels, which every fork then has.
     ap.evaluate(SCORES, intervals=["bootstrap"], n_resamples=5, keep_replicates=True)
-    name, how, step, folder = sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4])
-    print(json.dumps(every_meeting(name, folder, step) if how == "met" else every_point(name, folder, step, how)))
+    for number, asked in enumerate(json.loads(sys.argv[1])):
+        name, how, step = asked
+        folder = Path(sys.argv[2], str(number))
+        folder.mkdir()
+        print(json.dumps(every_meeting(name, folder, step) if how == "met" else every_point(name, folder, step, how)))

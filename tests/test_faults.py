@@ -187,7 +187,7 @@ def test_runs_say_that_they_share_their_tasks(tmp_path: Path, client: Client, mo
     notes = Notes()
     trial.run(target, client, progress=notes)
     begun, finished = (note for note in notes if "dashboard" not in note)
-    assert "begun here before" in begun
+    assert "has begun here" in begun
     assert "another run of the same call has finished" in finished
 
 

@@ -114,7 +114,9 @@ def run(
                 with _explaining_storage(target, ledger):
                     has_begun = stage.lay_out(target, ledger)
                 if has_begun:
-                    watcher.note("this run has begun here before: going on with it, next to any that still does")
+                    watcher.note(
+                        "a run of this call has begun here: continuing it, together with any that is still under way"
+                    )
                 assignment = Assignment(
                     plan.source, target, uuid4().hex, ledger.join(), plan.options, stage.first_resample
                 )
