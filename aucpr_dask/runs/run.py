@@ -115,7 +115,7 @@ def run(
                     has_begun = stage.lay_out(target, ledger)
                 if has_begun:
                     watcher.note(
-                        "a run of this call has begun here: continuing it, together with any that is still under way"
+                        "a run of this call has begun here: continuing it, next to any that is under way"
                     )
                 assignment = Assignment(
                     plan.source, target, uuid4().hex, ledger.join(), plan.options, stage.first_resample
