@@ -114,9 +114,7 @@ def run(
                 with _explaining_storage(target, ledger):
                     has_begun = stage.lay_out(target, ledger)
                 if has_begun:
-                    watcher.note(
-                        "a run of this call has begun here: continuing it, next to any that is under way"
-                    )
+                    watcher.note("a run of this call has begun here: continuing it, next to any that is under way")
                 assignment = Assignment(
                     plan.source, target, uuid4().hex, ledger.join(), plan.options, stage.first_resample
                 )
