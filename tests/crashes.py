@@ -1,4 +1,7 @@
-"""Small jobs, each killed before its N-th change of the file system, for every N, and then called again.
+"""Small jobs, disturbed before their N-th change of the file system, for every N, and then called again.
+
+There, a job is killed; or the power fails, so that all files that were not synced lose their contents; or the job waits
+until the same call has ended in another process.
 
 Run as a program, so that one process imports the package and compiles, and every attempt is a fork of it, begun before
 Zarr or Dask start a thread.
@@ -22,7 +25,14 @@ import xarray as xr
 
 import aucpr_dask as ap
 from aucpr_dask.errors import AucprError
+from aucpr_dask.inference import save_comparison
+from aucpr_dask.scores.importing import tables, trec
+from aucpr_dask.scores.store import changed_rankings
+from aucpr_dask.storage.verifying import damage_of
 
+Call = Callable[..., None]
+
+IN_THE_WAY = "something at this place already"
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.truncate"}
 OPTIONS: dict[str, Any] = {"intervals": ["bootstrap"], "n_resamples": 5, "keep_replicates": True, "progress": False}
 RNG = np.random.default_rng(1)
@@ -56,8 +66,41 @@ def add_resamples(folder: Path, *, overwrite: bool = False) -> None:
     evaluate(folder, n_resamples=8, overwrite=overwrite)
 
 
+def import_trec(folder: Path, *, overwrite: bool = False) -> None:
+    trec.import_trec(folder / "runs", folder / "qrels", folder / "scores.zarr", overwrite=overwrite)
+
+
+def import_table(folder: Path, *, overwrite: bool = False) -> None:
+    tables.import_table(folder / "table.csv", folder / "scores.zarr", label="label", overwrite=overwrite)
+
+
+def import_more(folder: Path, *, overwrite: bool = True) -> None:
+    import_table(folder, overwrite=True)
+    evaluate(folder)
+
+
+def compare(folder: Path, *, overwrite: bool = False) -> None:
+    comparison = ap.compare(ap.open_result(folder / "result.zarr"), sample="items", level=0.5)
+    save_comparison(comparison, folder / "comparison.zarr", overwrite=overwrite)
+
+
+def verify(folder: Path, *, overwrite: bool = False) -> None:
+    for name in ("scores.zarr", "result.zarr"):
+        _, damage, _ = damage_of(folder / name)
+        assert not damage, damage
+    assert changed_rankings(folder / "scores.zarr")[1] == []
+
+
+def prepare_nothing(folder: Path) -> None:
+    pass
+
+
 def prepare_scores(folder: Path) -> None:
     save(folder)
+
+
+def prepare_other_scores(folder: Path) -> None:
+    ap.save_scores(SCORES.isel(item=slice(20)).assign_attrs(other=1), folder / "scores.zarr", models_per_chunk=1)
 
 
 def prepare_result(folder: Path) -> None:
@@ -76,10 +119,34 @@ def prepare_other_result(folder: Path) -> None:
     evaluate(folder, level=0.5)
 
 
-# What is there before, the job that is killed, and the call after that.
-JOBS: dict[str, tuple[Callable[[Path], None], Callable[..., None], Callable[..., None]]] = {
-    "save": (lambda folder: None, save, save),
-    "overwrite scores": (prepare_scores, save_again, save_again),
+def prepare_runs(folder: Path) -> None:
+    (folder / "runs").mkdir()
+    for name in "ab":
+        lines = [f"q{query} Q0 d{item} 0 {RNG.random():.3f} {name}" for query in range(2) for item in range(5)]
+        (folder / "runs" / name).write_text("\n".join(lines))
+    (folder / "qrels").write_text("q0 0 d1 1\nq0 0 d2 0\nq1 0 d3 1\nq1 0 d4 0\n")
+
+
+def prepare_table(folder: Path) -> None:
+    SCORES["score"].to_pandas().T.assign(label=SCORES["label"]).to_csv(folder / "table.csv", index=False)
+
+
+def prepare_more(folder: Path) -> None:
+    prepare_table(folder)
+    tables.import_table(folder / "table.csv", folder / "scores.zarr", label="label", models=["a", "b"])
+    evaluate(folder)
+
+
+# What is there before, the job that is disturbed, and the call after that.
+JOBS: dict[str, tuple[Callable[[Path], None], Call, Call]] = {
+    "save": (prepare_nothing, save, save),
+    "overwrite scores": (prepare_other_scores, save_again, save_again),
+    "overwrite scores, then save": (prepare_other_scores, save_again, save),
+    "import trec": (prepare_runs, import_trec, import_trec),
+    "import csv": (prepare_table, import_table, import_table),
+    "import more, then extend": (prepare_more, import_more, import_more),
+    "compare": (prepare_result, compare, compare),
+    "verify": (prepare_result, verify, verify),
     "run": (prepare_scores, evaluate, evaluate),
     "add models": (prepare_few, evaluate, evaluate),
     "add resamples": (prepare_result, add_resamples, add_resamples),
@@ -88,8 +155,8 @@ JOBS: dict[str, tuple[Callable[[Path], None], Callable[..., None], Callable[...,
 }
 
 
-def killed_before(number: int, folder: Path) -> None:
-    """Count changes below a folder from now on, and kill this process before the given one."""
+def disturbed(number: int, folder: Path, disturb: Callable[[], None]) -> None:
+    """Count changes below a folder from now on, and do something before the given one."""
     left = number
     place = str(folder)
 
@@ -99,17 +166,22 @@ def killed_before(number: int, folder: Path) -> None:
         if changes and arguments and str(arguments[0]).startswith(place):
             left -= 1
             if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+                disturb()
 
     sys.addaudithook(count)
+
+
+def kill() -> None:
+    """End this process."""
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _writes(arguments: tuple[Any, ...]) -> bool:
     return bool(arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
 
 
-def forked(work: Callable[[], None]) -> str:
-    """Do the work in another process; return how it ended: "done", "killed" or an error in words."""
+def begun(work: Callable[[], None]) -> tuple[int, int]:
+    """Do the work in another process; return its number, and where it will tell how it ended."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -124,10 +196,20 @@ def forked(work: Callable[[], None]) -> str:
         os.write(writing, outcome.encode()[:4000])
         os._exit(0)
     os.close(writing)
+    return child, reading
+
+
+def ended(child: int, reading: int) -> str:
+    """Wait for a process; return how it ended: "done", "killed" or an error in words."""
     with os.fdopen(reading, "rb") as stream:
         outcome = stream.read().decode(errors="replace")
     _, status = os.waitpid(child, 0)
     return "killed" if os.WIFSIGNALED(status) else outcome
+
+
+def forked(work: Callable[[], None]) -> str:
+    """Do the work in another process; return how it ended."""
+    return ended(*begun(work))
 
 
 def digest_of(folder: Path) -> dict[str, str]:
@@ -136,42 +218,131 @@ def digest_of(folder: Path) -> dict[str, str]:
     return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
-def every_point(name: str, folder: Path, step: int = 1) -> dict[str, Any]:
-    """Kill a job at each point, call it again, and report what did not end as if undisturbed."""
-    prepare, job, call_again = JOBS[name]
-    start = folder / "start"
-    start.mkdir()
-    assert forked(lambda: prepare(start)) == "done"
-    place = folder / "place"
-    shutil.copytree(start, place)
-    assert (outcome := forked(lambda: job(place))) == "done", outcome
-    expected = digest_of(place)
-    report: dict[str, Any] = {"points": 0, "again": 0, "remedy": 0, "wrong": []}
-    number = 1
+def killed(number: int, place: Path, job: Call) -> str:
+    """Kill a job at a point."""
+
+    def attempt() -> None:
+        disturbed(number, place, kill)
+        job(place)
+
+    return forked(attempt)
+
+
+def cut_off(number: int, place: Path, job: Call) -> str:
+    """Let the power fail at a point: files that were not synced since they were written are empty, torn or zeros.
+
+    As on file systems with a journal, changes of names stay in order: what the N-th change would leave of them, if the
+    last ones are lost, is what an earlier point leaves.
+    """
+    log = place.with_name("synced")
+    log.write_text("".join(f"{file.stat().st_ino}\n" for file in place.rglob("*") if file.is_file()))
+
+    def attempt() -> None:
+        synced = os.open(log, os.O_WRONLY | os.O_APPEND)
+        os.fsync = lambda handle: os.write(synced, f"{os.fstat(handle).st_ino}\n".encode())  # type: ignore[assignment]
+        disturbed(number, place, kill)
+        job(place)
+
+    outcome = forked(attempt)
+    kept = set(map(int, log.read_text().split()))
+    for file in place.rglob("*") if outcome == "killed" else ():
+        if file.is_file() and file.stat().st_ino not in kept:
+            content = file.read_bytes()
+            torn = content[: len(content) // 2 // 512 * 512]
+            file.write_bytes((b"", torn, b"\0" * len(content))[number % 3])
+    return outcome
+
+
+def overtaken(number: int, place: Path, job: Call) -> tuple[str, str]:
+    """Let a job wait at a point until the same call has ended elsewhere; return how the two ended."""
+    (waiting, waits), (going, goes) = os.pipe(), os.pipe()
+
+    def wait() -> None:
+        os.write(waits, b".")
+        os.read(going, 1)
+
+    def attempt() -> None:
+        disturbed(number, place, wait)
+        job(place)
+
+    child = begun(attempt)
+    os.close(waits)
+    other = forked(lambda: job(place)) if os.read(waiting, 1) else ""
+    os.write(goes, b".")
+    outcome = ended(*child)
+    for handle in (waiting, going, goes):
+        os.close(handle)
+    return outcome, other
+
+
+DISTURBANCES: dict[str, Callable[[int, Path, Call], str]] = {"killed": killed, "cut off": cut_off}
+
+
+class Trial:
+    """A job that is done again and again in one place, beginning with the same files."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        prepare, self.job, self.call_again = JOBS[name]
+        self._start, self.place = folder / "start", folder / "place"
+        self._start.mkdir()
+        assert (outcome := forked(lambda: prepare(self._start))) == "done", outcome
+        self.begin()
+        assert (outcome := forked(lambda: self.job(self.place))) == "done", outcome
+        self._expected = digest_of(self.place)
+
+    def begin(self) -> None:
+        """Bring back the files from before the job."""
+        shutil.rmtree(self.place, ignore_errors=True)
+        shutil.copytree(self._start, self.place)
+
+    def differing(self) -> list[str]:
+        """Return the names of files that are not as an undisturbed job leaves them."""
+        found, expected = digest_of(self.place), self._expected
+        return sorted(key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key))
+
+
+def every_point(name: str, folder: Path, step: int = 1, how: str = "killed") -> dict[str, Any]:
+    """Disturb a job at each point, call it again, and report what did not end as if undisturbed."""
+    trial, number = Trial(name, folder), 1
+    report: dict[str, Any] = {"points": 0, "again": 0, "finished": 0, "remedy": 0, "wrong": []}
     while True:
-        shutil.rmtree(place)
-        shutil.copytree(start, place)
-
-        def killed(number: int = number) -> None:
-            killed_before(number, place)
-            job(place)
-
-        if (outcome := forked(killed)) != "killed":
-            assert outcome == "done", outcome
-            break
+        trial.begin()
+        if (outcome := DISTURBANCES[how](number, trial.place, trial.job)) == "done":
+            assert not trial.differing()
+            return report
+        assert outcome == "killed", outcome
         report["points"] += 1
-        outcome = forked(lambda: call_again(place))
-        remedied = "overwrite=True" in outcome
-        if remedied:
-            outcome = forked(lambda: call_again(place, overwrite=True))
-        found = digest_of(place)
-        if outcome == "done" and found == expected:
-            report["remedy" if remedied else "again"] += 1
+        way, outcome = "again", forked(lambda: trial.call_again(trial.place))
+        if IN_THE_WAY in outcome and not trial.differing():
+            way, outcome = "finished", "done"  # killed when all was done
+        elif "overwrite=True" in outcome:
+            report["refusal"] = outcome[:600]
+            way, outcome = "remedy", forked(lambda: trial.call_again(trial.place, overwrite=True))
+        if outcome == "done" and not trial.differing():
+            report[way] += 1
         else:
-            differing = sorted(key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key))
-            report["wrong"].append({"point": number, "outcome": outcome[:600], "files": differing[:6]})
+            report["wrong"].append({"point": number, "outcome": outcome[:600], "files": trial.differing()[:6]})
         number += step
-    return report
+
+
+def every_meeting(name: str, folder: Path, step: int = 1) -> dict[str, Any]:
+    """Let two identical calls meet at each point, and report how they ended and what differed."""
+    trial, number = Trial(name, folder), 1
+    report: dict[str, Any] = {"points": 0, "again": 0, "refused": 0, "wrong": []}
+    while True:
+        trial.begin()
+        outcome, other = overtaken(number, trial.place, trial.job)
+        if not other:
+            assert outcome == "done", outcome
+            return report
+        report["points"] += 1
+        refused = [end for end in (outcome, other) if "now belongs to another run" in end or IN_THE_WAY in end]
+        if [outcome, other].count("done") + len(refused) < 2 or len(refused) == 2 or trial.differing():
+            wrong = {"point": number, "outcome": outcome[-600:], "other": other[-600:]}
+            report["wrong"].append(wrong | {"files": trial.differing()[:6]})
+        else:
+            report["refused" if refused else "again"] += 1
+        number += step
 
 
 if __name__ == "__main__":
@@ -179,4 +350,8 @@ if __name__ == "__main__":
 
     # Loads the kernels, which every fork then has.
     ap.evaluate(SCORES, intervals=["bootstrap"], n_resamples=5, keep_replicates=True)
-    print(json.dumps(every_point(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))))
+    for number, asked in enumerate(json.loads(sys.argv[1])):
+        name, how, step = asked
+        folder = Path(sys.argv[2], str(number))
+        folder.mkdir()
+        print(json.dumps(every_meeting(name, folder, step) if how == "met" else every_point(name, folder, step, how)))

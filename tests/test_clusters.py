@@ -442,6 +442,40 @@ def test_local_workers_that_dask_gives_up_are_replaced(is_forgotten: bool) -> No
         assert client.submit(abs, -1, workers=[nannies[0].worker_address]).result(timeout=30) == 1
 
 
+DOOM = """
+import os
+from pathlib import Path
+
+deaths = Path("{folder}") / "deaths"
+if left := deaths.read_text():
+    deaths.write_text(left[1:])
+    {end}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("end", "deaths", "message"),
+    [
+        ("os.kill(os.getpid(), 9)", 2, None),
+        ("os.kill(os.getpid(), 9)", 3, r"(?s)killed while it started, in 3 attempts.*exit code -9(?!.*__main__)"),
+        ("os._exit(7)", 1, "(?s)could not be started.*exit code 7.*__main__"),
+    ],
+)
+def test_processes_that_end_before_they_have_registered(
+    tmp_path: Path, end: str, deaths: int, message: str | None
+) -> None:
+    (tmp_path / "doom.py").write_text(DOOM.format(end=end, folder=tmp_path))
+    (tmp_path / "deaths").write_text("." * deaths)
+    with dask.config.set({"distributed.worker.preload": [str(tmp_path / "doom.py")]}):
+        if message is not None:
+            with pytest.raises(ClusterError, match=message), ap.connect(1):
+                pass
+            return
+        with ap.connect(1) as client:
+            assert len(client.nthreads()) == 1
+
+
 def test_code_for_a_given_processor_is_found_on_another(monkeypatch: pytest.MonkeyPatch) -> None:
     from aucpr_dask.kernels import compiling
 

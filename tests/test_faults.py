@@ -25,6 +25,7 @@ from aucpr_dask.errors import OtherRunError, RunError, StoreError
 from aucpr_dask.runs.beginning import Beginning
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.submitting import as_they_finish
+from aucpr_dask.storage.folders import FolderStore
 
 N_TASKS = 2500  # the page of faults has ten thousand
 GROWTH = 20.0  # MiB of any process, after the first fifth of the tasks
@@ -160,6 +161,53 @@ def test_runs_of_one_plan_that_lay_out_or_finish_at_once_agree(
     assert not Ledger(LocalStore(target)).token()
 
 
+class Notes(list[str]):
+    """A report that keeps its notes."""
+
+    def __call__(self, what: str, done: int, total: int, detail: str = "") -> None:
+        pass
+
+    note = list.append
+
+
+def test_runs_say_that_they_share_their_tasks(tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = Trial(tmp_path)
+    target = trial.new_target()
+    with pytest.raises(KeyboardInterrupt):
+        trial.run(target, client, on_progress=interrupt)
+    faults.wait_for(client)
+    finish = Beginning.finish
+
+    def finish_second(*arguments: Any) -> None:
+        monkeypatch.setattr(Beginning, "finish", finish)
+        trial.run(target, client)
+        finish(*arguments)
+
+    monkeypatch.setattr(Beginning, "finish", finish_second)
+    notes = Notes()
+    trial.run(target, client, progress=notes)
+    begun, finished = (note for note in notes if "dashboard" not in note)
+    assert "has begun here" in begun
+    assert "another run of the same call has finished" in finished
+
+
+def test_a_run_that_finishes_while_another_looks_is_found(
+    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = Trial(tmp_path)
+    target = trial.new_target()
+    plan = Ledger.plan
+
+    def plan_before(self: Ledger) -> Any:
+        monkeypatch.setattr(Ledger, "plan", plan)
+        found = plan(self)
+        trial.run(target, client)
+        return found
+
+    monkeypatch.setattr(Ledger, "plan", plan_before)
+    assert_same_bits(trial.run(target, client), trial.expected)
+
+
 def interrupt(*arguments: Any) -> None:
     raise KeyboardInterrupt
 
@@ -239,6 +287,19 @@ def test_of_plans_that_claim_a_place_at_once_one_gets_it(tmp_path: Path) -> None
         thread.join()
     assert len(won) == 2, "both runs of one plan"
     assert won[0] == won[1]
+
+
+def test_a_place_is_claimed_although_another_call_gives_it_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_value = FolderStore.set_sync
+
+    def set_second(*arguments: Any) -> None:
+        monkeypatch.setattr(FolderStore, "set_sync", set_value)
+        raise FileNotFoundError
+
+    monkeypatch.setattr(FolderStore, "set_sync", set_second)
+    ledger = Ledger(FolderStore(tmp_path))
+    ledger.take_over("one plan", clears=False)
+    assert ledger.is_claimed_for("one plan")
 
 
 def test_the_page_shows_what_was_measured() -> None:

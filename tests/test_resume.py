@@ -337,7 +337,7 @@ def test_ctrl_c_in_the_middle_of_long_tasks_prints_one_line_and_leaves_no_proces
     # kernel returns may be ended by the C library, with a message.
     silent = "^dashboard|resource_tracker|warn|FATAL: exception not rethrown"
     told = [line for line in errors.splitlines() if line and not re.search(silent, line)]
-    assert told == ["interrupted: run the same command again; evaluate resumes, the others need --overwrite"]
+    assert told == ["interrupted: run the same command again; it goes on or starts over"]
     until(lambda: not has_members(process.pid), "processes are left")
     assert ledger_of(tmp_path / "r.zarr").root_document() is not None
 

@@ -21,8 +21,9 @@ from distributed import Client
 from zarr.storage import MemoryStore
 
 import aucpr_dask as ap
-from aucpr_dask.errors import InvalidInputError, StoreError
+from aucpr_dask.errors import InvalidInputError, OtherRunError, StoreError
 from aucpr_dask.scores import store as store_module
+from aucpr_dask.storage import stores
 from aucpr_dask.storage.stores import FORMAT_VERSION, laid_out, nodes_of
 
 ODD_NAMES = ["", "é", "e\u0301", "日本語", "a/b", "nul\x01", "  ", "😀", "ﬁ", 'quote"', "back\\slash", "long" * 100]
@@ -327,6 +328,52 @@ def test_an_unfinished_store(place: Path) -> None:
     assert ap.open_scores(place).sizes["model"] == 5
 
 
+def stop(*arguments: Any) -> None:
+    raise RuntimeError("stop")
+
+
+def test_the_same_call_goes_on_with_an_unfinished_store(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RuntimeError, match="stop"):
+        ap.save_scores(pooled(), place, on_progress=stop)
+    with pytest.raises(StoreError, match="something at this place"):
+        ap.save_scores(pooled(6), place)
+    laid_out = stores.laid_out
+
+    def in_another_order(*arguments: Any, **options: Any) -> Any:
+        documents, root_document = laid_out(*arguments, **options)
+        return dict(reversed(documents.items())), root_document
+
+    monkeypatch.setattr(stores, "laid_out", in_another_order)  # threads make them
+    ap.save_scores(pooled(), place)
+    assert_same_numbers(ap.open_scores(place), pooled())
+    assert not (place / "ledger").exists()
+
+
+def test_a_call_whose_place_was_taken_writes_nothing_more(place: Path) -> None:
+    def save_again(done: int, total: int) -> None:
+        if done == 1:
+            ap.save_scores(pooled(seed=1), place, overwrite=True)
+
+    with pytest.raises(OtherRunError, match="now belongs to another run"):
+        ap.save_scores(pooled(seed=2), place, on_progress=save_again)
+    assert_same_numbers(ap.open_scores(place), pooled(seed=1))
+
+
+def test_a_store_that_was_finished_a_moment_ago_stays(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_others = stores.refuse_others
+
+    def refuse_and_finish(*arguments: Any) -> None:
+        monkeypatch.setattr(stores, "refuse_others", refuse_others)
+        refuse_others(*arguments)
+        ap.save_scores(pooled(seed=1), place)
+
+    monkeypatch.setattr(stores, "refuse_others", refuse_and_finish)
+    with pytest.raises(StoreError, match="something at this place"):
+        ap.save_scores(pooled(seed=2), place)
+    assert_same_numbers(ap.open_scores(place), pooled(seed=1))
+    assert not (place / "ledger").exists()
+
+
 @pytest.mark.parametrize("tree", [False, True])
 def test_a_failure_in_the_middle_leaves_nothing_that_opens(place: Path, forest: xr.DataTree, tree: bool) -> None:
     def stop(done: int, total: int) -> None:
@@ -376,7 +423,7 @@ def test_a_failure_at_any_write_leaves_nothing_that_opens(place: Path, monkeypat
     ap.save_scores(queried(seed=3), place)
     total = n_writes
     assert total > 8
-    for fail_at in range(1, total + 1):  # noqa: B007
+    for fail_at in range(2, total + 1):  # noqa: B007 (the first is the claim, without which nothing is touched)
         n_writes = 0
         with pytest.raises(StoreError, match="disk full"):
             ap.save_scores(queried(seed=4), place, overwrite=True)

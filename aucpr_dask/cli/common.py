@@ -47,7 +47,7 @@ class _Main(click.Group):
             ctx.exit(FAILED if isinstance(error, (ClusterError, OtherRunError, RunError)) else BAD_INPUT)
         except KeyboardInterrupt:
             click.echo(
-                "\ninterrupted: run the same command again; evaluate resumes, the others need --overwrite",
+                "\ninterrupted: run the same command again; it goes on or starts over",
                 err=True,
             )
             ctx.exit(INTERRUPTED)

@@ -42,8 +42,10 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
     from dask.system import CPU_COUNT
 
     from aucpr_dask.clusters.connecting import connect
+    from aucpr_dask.storage.stores import refuse_finished
 
     source, result = out / "scores.zarr", out / "result.zarr"
+    refuse_finished(result, overwrite=overwrite)
     with ThreadPoolExecutor(1) as other_thread, ExitStack() as until_shown:  # closing a cluster takes a second
         with output.progress() as report:
             # For speed, scores are read while workers start, and modules are imported when they are needed.

@@ -9,12 +9,14 @@ from multiprocessing import resource_tracker
 from typing import Any
 
 import dask
-from distributed import LocalCluster, Status
+from distributed import LocalCluster, Nanny, Status
 
 from aucpr_dask.clusters.jobs import keep_looking
 from aucpr_dask.errors import ClusterError
 
 WITHOUT_WORKERS = "2 minutes"  # for which tasks wait; by then, local processes have started or never will
+
+MOST_STARTS = 3  # of processes that are killed before they have registered
 
 # How often Dask looks at its own processes. By default, 50 and 100 times a second, which takes 4.5 % of a core for
 # every worker and 6.6 % for the scheduler with its client; with these settings, 1 % and 3 %. If gilknocker is
@@ -36,20 +38,42 @@ def start_processes(**options: Any) -> LocalCluster:
     patience = dask.config.get("distributed.scheduler.no-workers-timeout") or WITHOUT_WORKERS
     try:
         with dask.config.set({"distributed.scheduler.no-workers-timeout": patience, **_unless_configured(SELDOM)}):
-            cluster = LocalCluster(**options)
-    except (RuntimeError, TimeoutError) as error:
-        raise ClusterError(
-            "worker processes could not be started",
-            received=str(error),
-            remedy='put the call under `if __name__ == "__main__":` in a script file, because every worker imports '
-            "that file; if it is there, a process was killed while it started: give the same call again; or pass a "
-            "running client: cluster=...",
-        ) from error
+            cluster = _started(options)
     finally:
         if block_signals:
             block_signals(signal.SIG_SETMASK, before)
     _replace_processes(cluster)
     return cluster
+
+
+def _started(options: Mapping[str, Any]) -> LocalCluster:
+    """Start processes, and start all of them again if one is killed meanwhile: Dask stops the others."""
+    exit_codes: list[int] = []
+
+    class WatchfulNanny(Nanny):
+        def _on_worker_exit_sync(self, exitcode: int) -> None:
+            exit_codes.append(exitcode)
+            super()._on_worker_exit_sync(exitcode)  # type: ignore[no-untyped-call]
+
+    for _ in range(MOST_STARTS):
+        exit_codes.clear()
+        try:
+            return LocalCluster(**{"worker_class": WatchfulNanny, **options})
+        except (RuntimeError, TimeoutError) as error:
+            cause = error
+        if not exit_codes or exit_codes[0] >= 0:  # not killed by a signal
+            raise ClusterError(
+                "worker processes could not be started",
+                received=f"exit code {exit_codes[0]}" if exit_codes else str(cause),
+                remedy='put the call under `if __name__ == "__main__":` in a script file, because every worker imports '
+                "that file; or pass a running client: cluster=...",
+            ) from cause
+    raise ClusterError(
+        f"a worker process was killed while it started, in {MOST_STARTS} attempts",
+        received=f"exit code {exit_codes[0]}",
+        remedy="find out what kills it, such as a limit of memory, and run the same command again; or pass a running "
+        "client: cluster=...",
+    ) from cause
 
 
 def _replace_processes(cluster: Any) -> None:

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import xarray as xr
 
+from aucpr_dask.errors import StoreError
 from aucpr_dask.scores import open_scores, save_scores
 from aucpr_dask.scores.importing.arrays import import_arrays
 from aucpr_dask.scores.importing.trec import import_trec
+from aucpr_dask.scores.store import open_unread, stored_digests
 from aucpr_dask.storage.stores import Scores, nodes_of
 
 CLEF = "clef-tar"
@@ -31,7 +33,7 @@ def data_folder() -> Iterator[Path]:
 def build_scores(
     url: str | Path, *, overwrite: bool = False, on_progress: Callable[[str, int, int], None] | None = None
 ) -> Scores:
-    """Import the bundled data into one score store: a tree with a node for each data set."""
+    """Import the bundled data into one score store, a tree with a node for each data set, unless it is there."""
     with data_folder() as data, tempfile.TemporaryDirectory() as scratch:
         clef = data / "clef-tar-2017-mini"
         runs, tables = Path(scratch) / "runs.zarr", Path(scratch) / "tables.zarr"
@@ -45,6 +47,15 @@ def build_scores(
             dims="model,repeat,item",
             on_progress=on_progress,
         )
-        nodes = {name: node for store in (runs, tables) for name, node in nodes_of(open_scores(store, chunks=None))}
-        save_scores(xr.DataTree.from_dict(nodes), url, overwrite=overwrite)
+        if overwrite or _digests(url) != _digests(runs) | _digests(tables):  # else another demo was interrupted later
+            nodes = {name: node for store in (runs, tables) for name, node in nodes_of(open_scores(store, chunks=None))}
+            save_scores(xr.DataTree.from_dict(nodes), url, overwrite=overwrite)
     return open_scores(url)
+
+
+def _digests(url: str | Path) -> dict[str, list[int]]:
+    """Return the digests of the rankings in a score store, by data set; nothing if it does not open."""
+    try:
+        return {path: digests.ravel().tolist() for path, digests in stored_digests(open_unread(url)).items()}
+    except StoreError:
+        return {}

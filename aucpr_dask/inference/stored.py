@@ -45,9 +45,10 @@ def save_comparison(comparison: Scores, url: str | Path, *, overwrite: bool = Fa
             if node[name].chunks is not None:
                 sources.append(node[name].data)
                 targets.append(pending.array(path, name))
-    if sources:
-        da.store(sources, targets, lock=False)
-    pending.commit()
+    with pending.writing():
+        if sources:
+            da.store(sources, targets, lock=False)
+        pending.commit()
 
 
 def open_comparison(url: str | Path, *, chunks: Any = None) -> Scores:

@@ -20,7 +20,7 @@ from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.variables import ITEM, MODEL
 from aucpr_dask.scores.importing.files import OnProgress, write_blocks
 from aucpr_dask.scores.store import Region, open_scores
-from aucpr_dask.storage.stores import Scores, refuse_existing
+from aucpr_dask.storage.stores import Scores, refuse_finished
 
 RESPONSES = ("predict_proba", "decision_function")
 _PLAIN_CLASSES = ({0, 1}, {-1, 1})
@@ -160,7 +160,7 @@ def from_sklearn(
     if response is not None:
         choose(RESPONSES, response, "response")
     if url is not None:
-        refuse_existing(url, overwrite=overwrite)
+        refuse_finished(url, overwrite=overwrite)
     is_one = not isinstance(data, Mapping)
     named: Mapping[str, Sequence[Any]] = {"": data} if not isinstance(data, Mapping) else data
     asked = _Asked(dict(classifiers), positive, (response,) if response else RESPONSES, n_jobs)

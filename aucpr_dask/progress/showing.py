@@ -72,11 +72,16 @@ class RunWatcher:
         if report is not None:
             report("evaluating", 0, 0, "starting")
 
+    def note(self, text: str) -> None:
+        """Show a line that stays."""
+        if self._report is not None:
+            self._report.note(text)
+
     def started(self, dashboard: str | None) -> None:
         """Show the address of Dask's dashboard."""
-        if self._report is not None and dashboard and dashboard != self._named:
+        if dashboard and dashboard != self._named:
             self._named = dashboard
-            self._report.note(f"dashboard: {dashboard}")
+            self.note(f"dashboard: {dashboard}")
 
     def __call__(self, progress: Progress) -> None:
         """Show progress, and pass it on."""

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aucpr_dask.errors import StoreError
 from aucpr_dask.evaluation.results import KIND
 from aucpr_dask.runs.ledger import Ledger, identity_of
 from aucpr_dask.runs.planning import Plan, Task
 from aucpr_dask.scores.store import stored_digests
-from aucpr_dask.storage.backends import delete_value
+from aucpr_dask.storage.backends import delete_value, set_value
 from aucpr_dask.storage.stores import (
     ROOT_DOCUMENT,
-    PendingStore,
     explaining_writes,
     laid_out,
     make_room,
     open_backend,
-    refuse_existing,
+    refuse_others,
     write_documents,
 )
-
-
-def refuse_others(target: str, ledger: Ledger, plan: Plan) -> None:
-    """Raise if there is something in a place, unless runs with this plan have claimed it."""
-    try:
-        refuse_existing(target, overwrite=False)
-    except StoreError:
-        if not ledger.is_claimed_for(identity_of(plan.parameters)):
-            raise
 
 
 @dataclass(frozen=True)
@@ -52,8 +41,8 @@ class Beginning:
         """All tasks of the plan."""
         return self.plan.tasks
 
-    def lay_out(self, target: str, ledger: Ledger) -> None:
-        """Write everything but the numbers, unless that was done before.
+    def lay_out(self, target: str, ledger: Ledger) -> bool:
+        """Write everything but the numbers, unless that was done before; return whether this run had begun.
 
         A run with the same plan may be doing the same, or may have been killed while it did: both write identical
         documents. A run that is being overwritten stops.
@@ -65,30 +54,31 @@ class Beginning:
         OtherRunError
             If another run with this plan has finished there by now.
         """
-        if self.overwrite:
-            if ledger.has_plan():
-                ledger.retire()
-        elif ledger.plan() == self.plan.parameters:
+        identity = identity_of(self.plan.parameters)
+        clears = self.overwrite or ledger.is_being_cleared_for(identity)
+        if not clears and ledger.plan() == self.plan.parameters:
             if ledger.root_document() is None:
                 raise ledger.other_run()
-            return
+            return True
         documents, root_document = laid_out(self.plan.template, KIND, target)
-        with explaining_writes(target):
-            if self.overwrite:
-                make_room(target, overwrite=True)
+        with explaining_writes(target, ledger):
+            has_begun = False
+            if clears:
+                make_room(target, ledger, identity, overwrite=True)
             else:
-                refuse_others(target, ledger, self.plan)
-            ledger.claim(identity_of(self.plan.parameters))
+                refuse_others(target, ledger, identity)
+                has_begun = ledger.claim(identity)
             write_documents(open_backend(target), documents)
         ledger.record_digests(stored_digests(self.plan.unread))
         ledger.open(self.plan.parameters, root_document)
-        if self.overwrite:  # the run that was stopped may have been about to finish
+        if clears:  # the run that was stopped may have been about to finish
             delete_value(open_backend(target), ROOT_DOCUMENT)
+        return has_begun
 
     def finish(self, target: str, ledger: Ledger) -> None:
         """Make the result visible, unless another run with this plan did."""
         root_document = ledger.root_document()
         ledger.check()
         if root_document is not None:
-            PendingStore(target, open_backend(target), root_document).commit()
+            set_value(open_backend(target), ROOT_DOCUMENT, root_document)
         ledger.close()

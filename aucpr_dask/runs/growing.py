@@ -27,12 +27,12 @@ from aucpr_dask.runs.ledger import Ledger, differing, digest_of_root
 from aucpr_dask.runs.planning import Plan, Region, Task, digest_of
 from aucpr_dask.schema.variables import MODEL, QUERY, RESAMPLE
 from aucpr_dask.scores.store import stored_digests
-from aucpr_dask.storage.backends import delete_value, get_value
+from aucpr_dask.storage.backends import delete_value, get_value, set_value
 from aucpr_dask.storage.checksums import have_checksums
 from aucpr_dask.storage.stores import (
     ROOT_DOCUMENT,
-    PendingStore,
     Scores,
+    described_array,
     laid_out,
     nodes_of,
     open_array,
@@ -94,14 +94,14 @@ class Extension:
         facts = digest_of(self.tasks), self.first_resample
         return hashlib.sha256(repr(facts).encode()).hexdigest() + digest_of_root(_as_buffer(self.root_document))
 
-    def lay_out(self, target: str, ledger: Ledger) -> None:
-        """Write everything but the numbers, unless that was done before."""
+    def lay_out(self, target: str, ledger: Ledger) -> bool:
+        """Write everything but the numbers, unless that was done before; return whether this run had begun."""
         if ledger.extension() == self.identity:
-            return
+            return True
         if not ledger.is_claimed_for(self.identity):
             ledger.retire()
             ledger.drop_records()
-        ledger.claim(self.identity)
+        has_begun = ledger.claim(self.identity)
         backend = open_backend(target)
         write_documents(backend, self.documents)
         for path, name, where, values in self.labels:
@@ -111,11 +111,18 @@ class Extension:
             ledger.keep_root(_as_buffer(self.root_before))
             delete_value(backend, ROOT_DOCUMENT)
         ledger.open_extension(self.identity)
+        if not ledger.token():  # another run has made this extension meanwhile
+            self._commit(target, ledger)
+            raise ledger.other_run()
+        return has_begun
 
     def finish(self, target: str, ledger: Ledger) -> None:
         """Make the extension visible."""
         ledger.check()
-        PendingStore(target, open_backend(target), _as_buffer(self.root_document)).commit()
+        self._commit(target, ledger)
+
+    def _commit(self, target: str, ledger: Ledger) -> None:
+        set_value(open_backend(target), ROOT_DOCUMENT, _as_buffer(self.root_document))
         if self.first_resample:
             ledger.change_plan((ledger.plan() or {}) | {"options": self.options})
         ledger.close()
@@ -198,10 +205,11 @@ def _contents(backend: Store, metadata: Mapping[str, Document], ledger: Ledger, 
 
 
 def _names(backend: Store, metadata: Mapping[str, Document], path: str, dim: str, size: int) -> tuple[Any, ...]:
-    entry = metadata.get(f"{path}/{dim}".strip("/"))
-    if entry is None:
+    key = f"{path}/{dim}".strip("/")
+    if key not in metadata:
         return tuple(range(size))
-    return _as_names(open_array(backend, path, dim)[:size], are_dates="calendar" in entry["attributes"])
+    labels = described_array(backend, key, metadata[key])[:]
+    return _as_names(labels, are_dates="calendar" in metadata[key]["attributes"])
 
 
 def _as_names(labels: Any, *, are_dates: bool) -> tuple[Any, ...]:

@@ -21,25 +21,23 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
-from zarr.abc.store import Store
-from zarr.core.buffer import Buffer, default_buffer_prototype
+from zarr.core.buffer import Buffer
 from zarr.core.sync import sync
 
 from aucpr_dask.errors import OtherRunError, StoreError
 from aucpr_dask.storage.backends import delete_value, get_value, set_value, sweep
+from aucpr_dask.storage.claims import FOLDER, TOKEN, Claim, as_buffer, persistently
 from aucpr_dask.storage.stores import ROOT_DOCUMENT
 
-FOLDER = "ledger"
 PLAN, ROOT, DONE, FAILED = f"{FOLDER}/plan.json", f"{FOLDER}/root", f"{FOLDER}/done", f"{FOLDER}/failed"
-TOKEN, EXTENSION, BEFORE = f"{FOLDER}/token", f"{FOLDER}/extension", f"{FOLDER}/before"
+EXTENSION, BEFORE = f"{FOLDER}/extension", f"{FOLDER}/before"
 SECONDS_TO_OPEN = 1.0  # within which a run that has claimed a finished result opens its extension
 
 
-class Ledger:
+class Ledger(Claim):
     """The ledger of the run whose result is in a store.
 
     Parameters
@@ -50,56 +48,19 @@ class Ledger:
         The token that a run started with; by default, the ledger is the one in the store.
     """
 
-    def __init__(self, backend: Store, token: str | None = None) -> None:
-        self._backend = backend
-        self._token = token
-
-    def claim(self, identity: str) -> None:
-        """Take a place for runs of a plan, before anything is laid out there."""
-        sync(self._backend.set_if_not_exists(TOKEN, _buffer(f"{uuid4().hex}-{identity}".encode())))
-        token = self.token()
-        if not token.endswith(f"-{identity}"):
-            raise self.other_run()
-        self._token = token
-
-    def is_claimed_for(self, identity: str) -> bool:
-        """Return whether runs of this plan have the place."""
-        return self.token().endswith(f"-{identity}")
-
     def open(self, plan: Mapping[str, Any], root_document: Buffer) -> None:
         """Start the ledger of a result that is laid out."""
         self.check()
         set_value(self._backend, ROOT, root_document)
         self.change_plan(plan)
+        if not self.token():  # another run has finished meanwhile
+            delete_value(self._backend, ROOT)
 
     def join(self) -> str:
         """Return the token of this ledger for the tasks of a run, and keep to it."""
         self._token = self._token or self.token() or "none"
         self.check()
         return self._token
-
-    def token(self) -> str:
-        """Return the token in the store; empty once the run is finished."""
-        document = self._read(TOKEN)
-        return "" if document is None else document.to_bytes().decode()
-
-    def check(self) -> None:
-        """Raise if this is no longer the ledger that the run started with."""
-        if self._token is not None and self.token() != self._token:
-            raise self.other_run()
-
-    def other_run(self) -> OtherRunError:
-        """Return the error that the place belongs to another run."""
-        return OtherRunError(
-            "this place now belongs to another run, so this one writes nothing more",
-            where=str(self._backend),
-            remedy="let the other run finish, or stop it; then run the same command again, with overwrite=True "
-            "(--overwrite) to start over",
-        )
-
-    def has_plan(self) -> bool:
-        """Return whether a run has written or is writing this store, even if its plan is damaged."""
-        return self._read(PLAN) is not None
 
     def plan(self) -> dict[str, Any] | None:
         """Return the plan of the run that has written or is writing this store; None if there is none."""
@@ -140,7 +101,7 @@ class Ledger:
 
     def open_extension(self, identity: str) -> None:
         """Start to extend a finished result, once the extension is laid out."""
-        set_value(self._backend, EXTENSION, _buffer(identity.encode()))
+        set_value(self._backend, EXTENSION, as_buffer(identity.encode()))
 
     def keep_root(self, root_document: Buffer) -> None:
         """Keep the root document of a finished result while it does not open."""
@@ -163,7 +124,7 @@ class Ledger:
         for path, values in digests.items():
             content = io.BytesIO()
             np.save(content, values, allow_pickle=False)
-            set_value(self._backend, _digests_key(path), _buffer(content.getvalue()))
+            set_value(self._backend, _digests_key(path), as_buffer(content.getvalue()))
 
     def record_done(self, task: int, facts: Mapping[str, Any]) -> None:
         """Record that a task is done; raises as :meth:`check`."""
@@ -242,7 +203,7 @@ class Ledger:
         return self.token() if self._token is None else self._token
 
     def _write(self, key: str, document: Mapping[str, Any]) -> None:
-        set_value(self._backend, key, _buffer(_encoded(document)))
+        persistently(lambda: set_value(self._backend, key, as_buffer(_encoded(document))))
 
     def _read(self, key: str) -> Buffer | None:
         try:
@@ -285,10 +246,6 @@ def _decoded(document: Buffer) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _buffer(content: bytes) -> Buffer:
-    return default_buffer_prototype().buffer.from_bytes(content)
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -17,13 +17,14 @@ from aucpr_dask.clusters.connecting import Cluster, connect
 from aucpr_dask.errors import AucprError, DamageWarning, OtherRunError, RunError, StoreError, UnreachableError
 from aucpr_dask.evaluation.results import open_result
 from aucpr_dask.progress.tracking import Progress, Tracker
-from aucpr_dask.runs.beginning import Beginning, refuse_others
+from aucpr_dask.runs.beginning import Beginning
 from aucpr_dask.runs.growing import Extension, extensions_of, may_extend
-from aucpr_dask.runs.ledger import ROOT, TOKEN, Ledger, differences
+from aucpr_dask.runs.ledger import ROOT, Ledger, differences, identity_of
 from aucpr_dask.runs.planning import Plan, plan_run
 from aucpr_dask.runs.submitting import as_they_finish
 from aucpr_dask.runs.tasks import Assignment, evaluate_task, slices_of
-from aucpr_dask.storage.stores import Scores, nodes_of, open_arrays, open_backend
+from aucpr_dask.storage.claims import TOKEN
+from aucpr_dask.storage.stores import Scores, nodes_of, open_arrays, open_backend, refuse_others
 from aucpr_dask.storage.urls import absolute, overlap, public
 from aucpr_dask.storage.verifying import is_whole
 
@@ -110,18 +111,21 @@ def run(
         ledger = Ledger(open_backend(target))
         try:
             for stage, planned in zip(stages, plans, strict=True):
-                with _explaining_storage(target):
-                    stage.lay_out(target, ledger)
+                with _explaining_storage(target, ledger):
+                    has_begun = stage.lay_out(target, ledger)
+                if has_begun:
+                    watcher.note("a run of this call has begun here: continuing it, next to any that is under way")
                 assignment = Assignment(
                     plan.source, target, uuid4().hex, ledger.join(), plan.options, stage.first_resample
                 )
                 _evaluate(client, planned, assignment, ledger, watcher)
-                with _explaining_storage(target):
+                with _explaining_storage(target, ledger):
                     stage.finish(target, ledger)
             _keep_plan(ledger, plan)
-        except OtherRunError:
+        except StoreError:  # perhaps because another run has finished, and removed temporary files
             if not _is_finished(target, plan):
                 raise
+            watcher.note("another run of the same call has finished the result")
     return open_result(target)
 
 
@@ -130,10 +134,19 @@ def _stages(plan: Plan, target: str, *, overwrite: bool) -> Sequence[Stage]:
     if overwrite:
         return [Beginning(plan, overwrite=True)]
     ledger = Ledger(open_backend(target, read_only=True))
+    identity = identity_of(plan.parameters)
+    if ledger.is_being_cleared_for(identity):
+        return [Beginning(plan)]
     before = ledger.plan()
     if before is None:
-        refuse_others(target, ledger, plan)
-        return [Beginning(plan)]
+        try:
+            refuse_others(target, ledger, identity)
+        except StoreError:
+            before = ledger.plan()  # perhaps another run has finished by now
+            if before is None:
+                raise
+        else:
+            return [Beginning(plan)]
     token = ledger.token()  # read first: a run that finishes drops it last
     is_finished = ledger.root_document() is None
     if not (ledger.has_result() if is_finished else token):
@@ -251,13 +264,14 @@ def _explained(failures: dict[int, BaseException], plan: Plan, target: str) -> B
 
 
 @contextmanager
-def _explaining_storage(target: str) -> Iterator[None]:
-    """Explain errors of a result that cannot be written."""
+def _explaining_storage(target: str, ledger: Ledger) -> Iterator[None]:
+    """Explain errors of a result that cannot be written, or belongs to another run, which removes things."""
     try:
         yield
     except AucprError:
         raise
     except OSError as error:
+        ledger.check()
         raise _without_storage(error, target) from error
 
 

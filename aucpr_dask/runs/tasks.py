@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -72,12 +71,18 @@ def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError
             region = tuple(slices.get(str(dim), slice(None)) for dim in variable.dims)
             new = variable[{RESAMPLE: slices[RESAMPLE]}] if RESAMPLE in variable.dims else variable
             if not write_chunk(arrays[name], region, new.values):
-                writes.append(arrays[name].setitem(region, new.values))
+                writes.append((arrays[name], region, new.values))
         if writes:
-            sync(_end_all(writes))
+            sync(_write_all(writes))
         ledger.record_done(number, {"seconds": round(time.monotonic() - started, 3)})
     except OtherRunError as error:
         return error
+    except FileNotFoundError:
+        try:
+            ledger.check()  # a run that finishes removes temporary files
+        except OtherRunError as error:
+            return error
+        raise
     except UnreachableError:
         raise
     except AucprError as error:
@@ -92,9 +97,10 @@ def slices_of(task: Task, first_resample: int) -> dict[str, slice]:
     return task.slices | {RESAMPLE: slice(first_resample, None)}
 
 
-async def _end_all(writes: list[Coroutine[Any, Any, None]]) -> None:
+async def _write_all(writes: list[tuple[zarr.AsyncArray[Any], Any, Any]]) -> None:
     """Write to several arrays at once, and return when all writes have ended, even if one fails."""
-    for outcome in await asyncio.gather(*writes, return_exceptions=True):
+    ends = (array.setitem(region, values) for array, region, values in writes)
+    for outcome in await asyncio.gather(*ends, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome
 

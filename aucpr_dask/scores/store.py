@@ -25,7 +25,6 @@ from aucpr_dask.storage.stores import (
     Scores,
     chunk_shape,
     create_store,
-    explaining_writes,
     map_nodes,
     nodes_of,
     open_store,
@@ -334,13 +333,13 @@ class ScoreWriter:
         place = (*region[:-1], region[-1].start // dataset["score"].encoding["chunks"][-1])
         facts["n_missing"][place] = missing.sum(axis=-1)
         facts["digest"][place] = ranking_digests(_filled(dataset, region, arrays))
-        with explaining_writes(self._pending.url):
+        with self._pending.writing():
             for name, values in arrays.items():
                 self._pending.array(path, name)[_slices(dataset, name, region)] = values
 
     def commit(self) -> None:
         """Write the facts about every ranking, and let the store open."""
-        with explaining_writes(self._pending.url):
+        with self._pending.writing():
             for path, facts in self._facts.items():
                 # Weighted, so that the order of chunks counts; the digest of a single chunk is its own.
                 facts["digest"] *= 2 * np.arange(facts["digest"].shape[-1], dtype=np.uint64) + np.uint64(1)

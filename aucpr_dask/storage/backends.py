@@ -6,6 +6,7 @@ retries failed requests; all other schemes go through fsspec. Credentials are fo
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,23 @@ def delete_value(store: Any, key: str) -> None:
         store.delete_sync(key)
     else:
         sync(store.delete(key))
+
+
+def clear_but(store: Store, key: str, check: Callable[[], None]) -> None:
+    """Remove everything but the value at a key: first the document that makes a store open; `check` may end it."""
+    if isinstance(store, FolderStore):
+        store.clear_but(key, check)
+        return
+    value = get_value(store, key)
+    sync(store.clear())
+    if value is not None:
+        set_value(store, key, value)
+
+
+def persist(store: Store, keys: Iterable[str]) -> None:
+    """Return once these values are on the disk, if they are in a local folder."""
+    if isinstance(store, FolderStore):
+        store.persist(keys)
 
 
 def sweep(store: Store) -> None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import stat
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from zarr.abc.store import ByteRequest
@@ -15,8 +20,9 @@ from zarr.storage import LocalStore
 from aucpr_dask.errors import StoreError
 from aucpr_dask.storage.documents import LARGEST_DOCUMENT, damaged
 
-# What a crash may lose: documents that the root document repeats, and records of tasks, which are then computed again.
+# Documents, which are synced together once all are written; and records of tasks, of which only the names matter.
 _UNSYNCED = ("/zarr.json", "ledger/done/", "ledger/failed/")
+SYNCS_AT_ONCE = 16
 _DOCUMENTS = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
 
 
@@ -60,9 +66,28 @@ class FolderStore(LocalStore):
             if not _is_expendable(key):
                 self._sync(key)
 
+    async def set_if_not_exists(self, key: str, value: Buffer) -> None:
+        """Store a value, unless there is one."""
+        await super().set_if_not_exists(key, value)
+        await asyncio.to_thread(self._sync, key)
+
     def _sync(self, key: str) -> None:
         with open(self.root / key, "rb") as file:
             os.fsync(file.fileno())
+
+    def persist(self, keys: Iterable[str]) -> None:
+        """Sync values that were not synced one by one: in threads, so that the disk can take several at once."""
+        with ThreadPoolExecutor(SYNCS_AT_ONCE) as pool:
+            list(pool.map(self._sync, filter(_is_expendable, keys)))
+
+    def clear_but(self, key: str, check: Callable[[], None]) -> None:
+        """Remove everything but the value at a key: first the document that makes a store open; `check` may end it."""
+        kept = self.root / key
+        (self.root / _DOCUMENTS[0]).unlink(missing_ok=True)
+        for folder in (self.root, kept.parent):
+            for path in folder.iterdir():
+                if path not in (kept, kept.parent):
+                    _remove(path, check)
 
     def sweep(self) -> None:
         """Remove what writes that were killed have left behind."""
@@ -96,6 +121,18 @@ class FolderStore(LocalStore):
             )
         if facts.st_size > LARGEST_DOCUMENT and key.endswith(_DOCUMENTS):
             raise damaged(place, f"a document of {facts.st_size:,} bytes", f"up to {LARGEST_DOCUMENT:,} bytes")
+
+
+def _remove(path: Path, check: Callable[[], None]) -> None:
+    """Remove a file or a folder; a run that is stopping may still be writing its last chunk there."""
+    for pause in (0.01, 0.1, 0.5, 0.0):
+        check()
+        try:
+            return shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+        except OSError:
+            if not pause:
+                raise
+            time.sleep(pause)
 
 
 def _is_leftover(name: str) -> bool:

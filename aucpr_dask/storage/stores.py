@@ -8,8 +8,8 @@ Everything except the root metadata document is written immediately. Chunks foll
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
-import time
 import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,14 +25,16 @@ from zarr.abc.store import Store
 from zarr.api.asynchronous import create_array as create_async_array
 from zarr.api.asynchronous import open_array as open_async_array
 from zarr.core.buffer import Buffer, default_buffer_prototype
+from zarr.core.metadata.v3 import ArrayV3Metadata
 from zarr.core.sync import sync
-from zarr.storage import MemoryStore
+from zarr.storage import MemoryStore, StorePath
 
 from aucpr_dask.errors import AucprError, DamageWarning, InvalidInputError, StoreError
 from aucpr_dask.schema.checks import brief
-from aucpr_dask.storage.backends import delete_value, get_value, has_values_at_once, set_value, sweep
+from aucpr_dask.storage.backends import get_value, has_values_at_once, persist, set_value, sweep
 from aucpr_dask.storage.backends import open_backend as open_backend
 from aucpr_dask.storage.checksums import CheckedStore, have_checksums, with_checksum
+from aucpr_dask.storage.claims import Claim
 from aucpr_dask.storage.codecs import check_plain_arrays
 from aucpr_dask.storage.documents import changing_attributes, check_sizes, check_values_are_plain, damaged, root_of
 from aucpr_dask.storage.remote import check_writable
@@ -78,6 +80,7 @@ class PendingStore:
     url: str
     backend: Store
     root_document: Buffer
+    claim: Claim
     _arrays: dict[tuple[str, str], zarr.Array[Any]] = field(default_factory=dict, repr=False, compare=False)
 
     def array(self, path: str, name: str) -> zarr.Array[Any]:
@@ -86,10 +89,19 @@ class PendingStore:
             self._arrays[path, name] = open_array(self.backend, path, name)
         return self._arrays[path, name]
 
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Check that the place still belongs to this call before something is written, and explain errors."""
+        self.claim.check()
+        with explaining_writes(self.url, self.claim):
+            yield
+
     def commit(self) -> None:
         """Write the root document: from now on the store opens."""
+        self.claim.check()
         sweep(self.backend)
         set_value(self.backend, ROOT_DOCUMENT, self.root_document)
+        self.claim.release()
 
 
 def open_array(backend: Store, path: str, name: str) -> zarr.Array[Any]:
@@ -120,6 +132,12 @@ def open_arrays(backend: Store, path: str, names: Iterable[str]) -> dict[str, za
     return arrays
 
 
+def described_array(backend: Store, path: str, document: Mapping[str, Any]) -> zarr.Array[Any]:
+    """Return an array by its entry in the consolidated metadata, whatever its own document says by now."""
+    metadata = ArrayV3Metadata.from_dict(dict(document))
+    return zarr.Array(zarr.AsyncArray(metadata, StorePath(backend, path)))
+
+
 def consolidated_metadata(url: str) -> dict[str, Any]:
     """Return the metadata documents below the root of a finished store, by path."""
     return dict((_read_root(url).get("consolidated_metadata") or {}).get("metadata", {}))
@@ -133,24 +151,32 @@ def create_store(
     overwrite: bool = False,
     has_checksums: bool = True,
 ) -> PendingStore:
-    """Write everything in `template`, in the chunks of its encoding, but Dask-backed data and the root document."""
+    """Write everything in `template`, in the chunks of its encoding, but Dask-backed data and the root document.
+
+    What the same call has begun and not finished is replaced.
+    """
     url = concealed(url)
     documents, root_document = laid_out(template, kind, url, has_checksums=has_checksums)
-    with explaining_writes(url):
-        make_room(url, overwrite=overwrite)
-        backend = open_backend(url)
+    identity = hashlib.sha256()
+    for content in (*(documents[key] for key in sorted(documents)), root_document):
+        identity.update(content.to_bytes())
+    backend = open_backend(url)
+    claim = Claim(backend)
+    with explaining_writes(url, claim):
+        make_room(url, claim, identity.hexdigest(), overwrite=overwrite)
         write_documents(backend, documents)
-    return PendingStore(url, backend, root_document)
+    return PendingStore(url, backend, root_document, claim)
 
 
 @contextmanager
-def explaining_writes(url: str) -> Iterator[None]:
-    """Explain errors of storage that cannot be written."""
+def explaining_writes(url: str, claim: Claim) -> Iterator[None]:
+    """Explain errors of storage that cannot be written, or belongs to another call, which removes things."""
     try:
         yield
     except OSError as error:
         if isinstance(error, StoreError):
             raise
+        claim.check()
         raise StoreError(
             "the store cannot be written",
             where=url,
@@ -159,12 +185,25 @@ def explaining_writes(url: str) -> Iterator[None]:
         ) from error
 
 
-def make_room(url: str, *, overwrite: bool) -> None:
-    """Raise if there is something at `url` that must not be replaced; otherwise remove it."""
-    refuse_existing(url, overwrite=overwrite)
+def make_room(url: str, claim: Claim, identity: str, *, overwrite: bool) -> None:
+    """Claim a place for what is to be written, and remove what is there; raise if that must not be replaced."""
+    if not overwrite:
+        refuse_others(url, claim, identity)
+    check_writable(url)
     backend = open_backend(url)
-    if not sync(backend.is_empty("")):
-        _clear(url, backend)
+    is_empty = sync(backend.is_empty(""))
+    if not is_empty and not _is_store(url, backend):
+        raise StoreError(
+            "refusing to overwrite what is not a Zarr store",
+            where=url,
+            remedy="remove it yourself if you do not need it, or name another place",
+        )
+    claim.take_over(identity, clears=not is_empty)
+    if not overwrite and get_value(backend, ROOT_DOCUMENT) is not None:  # finished a moment ago
+        claim.release()
+        raise _in_the_way(url)
+    if not is_empty:
+        claim.clear()
 
 
 def write_documents(backend: Store, documents: Mapping[str, Buffer]) -> None:
@@ -172,12 +211,13 @@ def write_documents(backend: Store, documents: Mapping[str, Buffer]) -> None:
     if has_values_at_once(backend):
         for key, value in documents.items():
             set_value(backend, key, value)
-        return
+    else:
 
-    async def write_all() -> None:
-        await asyncio.gather(*(backend.set(key, value) for key, value in documents.items()))
+        async def write_all() -> None:
+            await asyncio.gather(*(backend.set(key, value) for key, value in documents.items()))
 
-    sync(write_all())
+        sync(write_all())
+    persist(backend, documents)
 
 
 def laid_out(template: Scores, kind: str, url: str, *, has_checksums: bool = True) -> tuple[dict[str, Buffer], Buffer]:
@@ -296,32 +336,26 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
-def refuse_existing(url: str | Path, *, overwrite: bool) -> None:
-    """Raise if there is something at `url` that must not be replaced."""
+def refuse_others(url: str, claim: Claim, identity: str = "") -> None:
+    """Raise if there is something in a place, unless calls that write this, or any, have claimed it."""
     check_writable(url)
-    if not overwrite and not sync(open_backend(url, read_only=True).is_empty("")):
-        raise StoreError(
-            "there is something at this place already",
-            where=concealed(url),
-            remedy="name another place, or pass overwrite=True (--overwrite) to replace it",
-        )
+    is_claimed = claim.is_claimed_for(identity) if identity else bool(claim.token())
+    if not is_claimed and not sync(open_backend(url, read_only=True).is_empty("")):
+        raise _in_the_way(url)
 
 
-def _clear(url: str, backend: Store) -> None:
-    if not _is_store(url, backend):
-        raise StoreError(
-            "refusing to overwrite what is not a Zarr store",
-            where=url,
-            remedy="remove it yourself if you do not need it, or name another place",
-        )
-    # The root document goes first: a crash in the middle must not leave a store that opens.
-    delete_value(backend, ROOT_DOCUMENT)
-    for pause in (0.01, 0.1, 0.5):  # a run that is stopping may still be writing its last chunk
-        try:
-            return sync(backend.clear())
-        except OSError:
-            time.sleep(pause)
-    sync(backend.clear())
+def _in_the_way(url: str | Path) -> StoreError:
+    return StoreError(
+        "there is something at this place already",
+        where=concealed(url),
+        remedy="name another place, or pass overwrite=True (--overwrite) to replace it",
+    )
+
+
+def refuse_finished(url: str | Path, *, overwrite: bool) -> None:
+    """Raise if there is something in a place that no call can go on with, before anything is read for it."""
+    if not overwrite:
+        refuse_others(concealed(url), Claim(open_backend(url, read_only=True)))
 
 
 def _is_store(url: str, backend: Store) -> bool:
@@ -443,7 +477,7 @@ def read_root_document(url: str) -> bytes:
         where=url,
         received="an unfinished store" if unfinished else "nothing",
         allowed="a finished store",
-        remedy="run the same command again: an evaluation resumes where it stopped; anything else needs --overwrite"
+        remedy="run the same command again; it resumes or starts over; add --overwrite if it is refused"
         if unfinished
         else "check the path; `aucpr-dask import` makes a score store",
     )

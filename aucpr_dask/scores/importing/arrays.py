@@ -37,7 +37,7 @@ from aucpr_dask.scores.importing.files import (
 )
 from aucpr_dask.scores.importing.foreign import check_source, engine_of
 from aucpr_dask.scores.store import Region, save_scores
-from aucpr_dask.storage.stores import Scores, open_backend, refuse_existing
+from aucpr_dask.storage.stores import Scores, open_backend, refuse_finished
 from aucpr_dask.storage.urls import concealed, is_remote
 
 DEFAULT_DIMS = {1: (ITEM,), 2: (MODEL, ITEM), 3: (MODEL, QUERY, ITEM)}
@@ -120,7 +120,7 @@ def import_arrays(
     >>> print(import_arrays(folder / "a.npz", folder / "scores.zarr", dims="model, repeat, item"))
     10 models, 9 items, 1 data set
     """
-    refuse_existing(url, overwrite=overwrite)
+    refuse_finished(url, overwrite=overwrite)
     files = named_files(find_files(paths, "array file"), (".npz", ".npy"), "data set")
     label = _on_this_machine(label)
     cluster, fold = (name and _on_this_machine(name) for name in (cluster, fold))
@@ -554,7 +554,7 @@ def import_xarray(
     >>> print(import_xarray(folder / "scores.nc", folder / "scores.zarr", rename={"truth": "label"}))
     1 model, 2 items, 1 data set
     """
-    refuse_existing(url, overwrite=overwrite)
+    refuse_finished(url, overwrite=overwrite)
     with _opened(path, engine) as tree:
         groups = {group.path.strip("/"): group.to_dataset() for group in tree.subtree if group.data_vars}
         _check_renamed(rename or {}, groups, path)

@@ -32,7 +32,7 @@ from aucpr_dask.scores.importing.files import (
 )
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, ArrowTable, Batch, Table, open_table
 from aucpr_dask.scores.store import Region
-from aucpr_dask.storage.stores import Scores, map_nodes, refuse_existing
+from aucpr_dask.storage.stores import Scores, map_nodes, refuse_finished
 
 DTYPES = ("float64", "float32")
 
@@ -155,7 +155,7 @@ def import_table(
     >>> print(import_table(folder / "scores.csv", folder / "scores.zarr", label="y", item="name"))
     2 models, 2 items, 1 data set
     """
-    refuse_existing(url, overwrite=overwrite)
+    refuse_finished(url, overwrite=overwrite)
     options = TableOptions(
         label=label,
         models=models,

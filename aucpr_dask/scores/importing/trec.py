@@ -34,7 +34,7 @@ from aucpr_dask.scores.importing.files import (
     write_blocks,
 )
 from aucpr_dask.scores.store import Region
-from aucpr_dask.storage.stores import Scores, refuse_existing
+from aucpr_dask.storage.stores import Scores, refuse_finished
 
 LAYOUTS = ("per-run", "pooled")
 DTYPES = ("float32", "float64")
@@ -126,7 +126,7 @@ def import_trec(
     choose(DUPLICATES, duplicates, "duplicates")
     if dataset is not None:
         check_node_name(dataset, "dataset")
-    refuse_existing(url, overwrite=overwrite)
+    refuse_finished(url, overwrite=overwrite)
     files = named_files(find_files(runs, "run"), RUN_SUFFIXES, "model")
     judged = local_copy(qrels)
     judgments = _read_qrels(judged, duplicates)
