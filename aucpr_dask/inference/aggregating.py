@@ -44,7 +44,7 @@ from aucpr_dask.inference.samples import (
 )
 from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import AggregationOptions
+from aucpr_dask.schema.options import AggregationOptions, EvaluationOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL, QUANTITY, QUERY, RESAMPLE
 from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
@@ -360,7 +360,7 @@ def _micro(data: Scores, over: str, level: float, options: dict[str, Any]) -> Sc
             received="a result, which holds one estimate a query",
             remedy="aggregate(scores, how='micro', ...), with scores that can be compared between queries",
         )
-    if options.get("ties", "block") == "trec_eval":
+    if EvaluationOptions.of(**options).ties == "trec_eval":
         raise InvalidInputError(
             "ties='trec_eval' orders the documents of one query", remedy="how='micro' with ties='block'"
         )

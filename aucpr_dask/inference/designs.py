@@ -10,7 +10,7 @@ from typing import Any
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.samples import REPLICATE, UNIT_NAMES
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.options import ADJUSTMENTS, SAMPLES, EvaluationOptions, Options, option_names
+from aucpr_dask.schema.options import ADJUSTMENTS, CONVENTION, SAMPLES, EvaluationOptions, Options, option_names
 from aucpr_dask.schema.variables import MODEL, QUERY
 
 UNITS, ITEMS, BOTH = SAMPLES
@@ -105,7 +105,7 @@ def describe(
 
 def refuse_unknown_options(options: Iterable[str], record: type[Options], without: Collection[str] = ()) -> None:
     """Raise, naming close matches, if an option is neither of the record nor of an evaluation, or is in `without`."""
-    known = option_names(record, EvaluationOptions) - set(without)
+    known = (option_names(record, EvaluationOptions) | {CONVENTION}) - set(without)
     unknown = [name for name in options if name not in known]
     if unknown:
         close = [near for name in unknown for near in difflib.get_close_matches(name, sorted(known), n=3)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aucpr_dask.errors import StoreError
 from aucpr_dask.evaluation.results import KIND
-from aucpr_dask.runs.ledger import Ledger, identity_of
+from aucpr_dask.runs.ledger import Ledger, differences, identity_of
 from aucpr_dask.runs.planning import Plan, Task
 from aucpr_dask.scores.store import stored_digests
 from aucpr_dask.storage.backends import delete_value
@@ -68,7 +68,7 @@ class Beginning:
         if self.overwrite:
             if ledger.has_plan():
                 ledger.retire()
-        elif ledger.plan() == self.plan.parameters:
+        elif (before := ledger.plan()) is not None and not differences(before, self.plan.parameters):
             if ledger.root_document() is None:
                 raise ledger.other_run()
             return

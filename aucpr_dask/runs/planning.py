@@ -19,6 +19,7 @@ import xarray as xr
 from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation.api import describe_scores, evaluate_part
 from aucpr_dask.evaluation.random_streams import SCHEME
+from aucpr_dask.schema.labels import check_labels
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY
 from aucpr_dask.scores import open_scores
@@ -31,6 +32,7 @@ MOST_TASKS = 50_000  # each writes some ten files: with several times as many, s
 SMALL_CHUNK = 1 << 14  # bytes; smaller chunks are not compressed, because any file takes up 4 KiB of a disk
 FLAT = {"name": "default", "separator": "."}  # one folder for the chunks of an array: each costs up to 0.8 ms
 SECONDS_OF_TRIAL = 2.0
+MOST_LABELS = 1 << 20  # items whose labels are read to see whether they are graded
 DATE_ENCODING = {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian", "dtype": "int64"}
 
 Region = tuple[tuple[str, int, int], ...]  # dimension, start, stop
@@ -203,6 +205,9 @@ def plan_run(source_url: str | Path, **options: Any) -> Plan:
     result = describe_scores(scores, asked)
     sources, results = dict(nodes_of(scores)), dict(nodes_of(result))
     steps = {path: _chunk_lengths(dataset) for path, dataset in sources.items()}
+    if asked.positive_from is None:
+        for path, stored in nodes_of(unread):
+            _refuse_grades(stored, steps[path])
     lengths = _task_lengths(sources, steps)
     tasks = [task for path, node in sources.items() for task in _tasks(path, node, lengths[path], steps[path])]
     return Plan(
@@ -224,6 +229,13 @@ def plan_run(source_url: str | Path, **options: Any) -> Plan:
         scores,
         map_nodes(result, lambda path, node: _template(node, lengths[path], source, digest)),
     )
+
+
+def _refuse_grades(dataset: xr.Dataset, lengths: Mapping[str, int]) -> None:
+    """Raise if labels next to the first chunk of scores are graded: better now than after workers have started."""
+    if "label" in dataset:
+        first = dataset["label"].isel({dim: slice(lengths[dim]) for dim in lengths if dim in dataset["label"].dims})
+        check_labels(first.isel({ITEM: slice(MOST_LABELS)}).values, None, "variable 'label'")
 
 
 def describe(plan: Plan) -> dict[str, Any]:
