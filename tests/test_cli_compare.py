@@ -137,6 +137,13 @@ def test_all_pairs_as_json(stores: Path) -> None:
     assert names == list(order)
 
 
+def test_ranks_say_where_the_chance_to_be_best_comes_from(stores: Path) -> None:
+    output = " ".join(ok("rank", stores / "result.zarr").stdout.split())
+    assert "best: the share of bootstrap resamples of the queries in which the model is first" in output
+    items = " ".join(ok("rank", stores / "pooled.zarr", "--method", "influence").stdout.split())
+    assert "best: the share of normal draws of the areas in which the model is first" in items
+
+
 @pytest.mark.parametrize("words", [{}, {"sample": "items"}, {"method": "bootstrap", "level": 0.9, "n_resamples": 50}])
 def test_means(stores: Path, words: dict[str, Any]) -> None:
     flags = [part for name, value in words.items() for part in (f"--{name.replace('n_res', 'res')}", value)]

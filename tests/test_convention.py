@@ -154,3 +154,12 @@ def test_one_word_gives_the_official_means_of_a_track(real_data: Path, tmp_path:
     official = means[f"nist_map_rel{level}"].dropna()
     assert len(official) == 37
     assert (received.loc[official.index, "estimate"].round(4) == official).all()
+
+
+def test_a_forgotten_store_is_noticed(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "b.run").write_text(RUN)
+    outcome = command("import", "trec", tmp_path / "a.run", tmp_path / "b.run", "--qrels", tmp_path / "qrels")
+    assert outcome.exit_code == 2
+    assert "the last argument names the store to write, and this is a file" in outcome.stderr
+    assert f"{tmp_path / 'b.run'} scores.zarr" in outcome.stderr
+    assert (tmp_path / "b.run").read_text() == RUN

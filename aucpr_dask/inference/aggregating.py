@@ -126,7 +126,7 @@ def aggregate(
     >>> mean["estimate"].values.round(4), mean["interval"].values.round(4)
     (array([[0.4]]), array([[[-0.0968,  0.8968]]]))
     >>> mean.attrs["design"]
-    'sample: queries with an estimate (n_queries of 3), each with its items; fixed: the model'
+    'sample: queries with an estimate (up to 3), each with its items; fixed: the model'
     """
     refuse_unknown_options(options, AggregationOptions)
     ask = AggregationOptions(
@@ -243,9 +243,7 @@ def _mean(result: xr.Dataset, dim: str | None, ask: AggregationOptions) -> xr.Da
         aggregated[COUNTS[dim]] = n_units
     n_models = result.sizes.get(MODEL, 1)
     n_largest = 1 if dim is None else result.sizes[dim]
-    sentence = describe(
-        design, n_models, n_largest, n_resamples, result.attrs, counted_by=None if dim is None else COUNTS[dim]
-    )
+    sentence = describe(design, n_models, n_largest, n_resamples, result.attrs, has_gaps=dim is not None)
     if design.sample != UNITS:
         unknown = "a resample has no estimate" if n_resamples else "a standard error is not known"
         sentence += f"; NaN where {unknown}"

@@ -73,15 +73,15 @@ def describe(
     attrs: dict[Any, Any],
     *,
     complete: bool = False,
-    counted_by: str | None = None,
+    has_gaps: bool = False,
 ) -> str:
-    """Describe what was resampled and what is fixed; `counted_by` names the variable that counts the units."""
+    """Describe what was resampled and what is fixed; models with gaps lack some of the units."""
     models = f"the {n_models:,} models" if n_models != 1 else "the model"
     units = ""
     if design.dim is not None:
         units = f"{n_units:,} {UNIT_NAMES[design.dim][n_units != 1]}"
-        if counted_by is not None:
-            units = f"{UNIT_NAMES[design.dim][1]} with an estimate ({counted_by} of {n_units:,})"
+        if has_gaps:
+            units = f"{UNIT_NAMES[design.dim][1]} with an estimate (up to {n_units:,})"
     each = "" if design.dim is None else f" of each {UNIT_NAMES[design.dim][0]}"
     times = f"{n_resamples:,} times"
     drawn = "clusters" if "clusters" in str(attrs.get("resampled", attrs.get("sampled", "items"))) else "items"
