@@ -107,9 +107,12 @@ def test_grades_without_a_level_are_refused_before_anything_starts(store: Path, 
     assert command("plan", store, "--convention", "trec_eval").exit_code == 0
 
 
-def test_grades_of_other_labels_are_refused_by_the_plan(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_per_run", [False, True])
+def test_grades_of_other_labels_are_refused_by_the_plan(tmp_path: Path, is_per_run: bool) -> None:
     scores = pooled(3, 20)
-    ap.save_scores(scores.assign(label=scores["label"] * 3), tmp_path / "scores.zarr")
+    label = scores["label"] * 3
+    label = (label + 0 * scores["score"]).astype("int8").transpose(*scores["score"].dims) if is_per_run else label
+    ap.save_scores(scores.assign(label=label), tmp_path / "scores.zarr")
     with pytest.raises(InvalidInputError, match="positive_from"):
         plan_run(tmp_path / "scores.zarr")
     assert plan_run(tmp_path / "scores.zarr", positive_from=2).n_rankings == 3
