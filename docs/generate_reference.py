@@ -10,7 +10,15 @@ import pages
 
 from aucpr_dask.schema.estimators import ESTIMATORS, TIES, EstimatorSpec
 from aucpr_dask.schema.intervals import INTERVAL_NEEDS, INTERVAL_SYMBOLS, INTERVALS, IntervalSpec
-from aucpr_dask.schema.options import MISSING, UNJUDGED, Options, ReportOptions
+from aucpr_dask.schema.options import (
+    CONVENTIONS,
+    MISSING,
+    NO_POSITIVES,
+    NOTHING_RANKED,
+    UNJUDGED,
+    Options,
+    ReportOptions,
+)
 from aucpr_dask.schema.variables import FLAGS
 
 PAGE = pages.HERE / "estimators.md"
@@ -39,6 +47,7 @@ def reference() -> str:
     """Return the page."""
     ties = [f'`ties="{choice}"`' for choice in TIES]
     options = {"ties": TIES, "missing": MISSING, "unjudged": UNJUDGED}
+    options |= {"nothing_ranked": NOTHING_RANKED, "no_positives": NO_POSITIVES, "convention": tuple(CONVENTIONS)}
     choices = [[f"`{name}`", ", ".join(f'`"{choice}"`' for choice in given)] for name, given in options.items()]
     parts = [
         INTRODUCTION,

@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -134,6 +135,37 @@ def test_all_pairs_as_json(stores: Path) -> None:
     names = [name for name, _ in comparison["models"]]
     order = expected["estimate"].sortby(-expected["estimate"])["model"].values
     assert names == list(order)
+
+
+def test_ranks_say_where_the_chance_to_be_best_comes_from(stores: Path) -> None:
+    output = " ".join(ok("rank", stores / "result.zarr").stdout.split())
+    assert "best: the share of bootstrap resamples of the queries in which the model is first" in output
+    items = " ".join(ok("rank", stores / "pooled.zarr", "--method", "influence").stdout.split())
+    assert "best: the share of normal draws of the areas in which the model is first" in items
+
+
+@pytest.mark.parametrize("words", [{}, {"sample": "items"}, {"method": "bootstrap", "level": 0.9, "n_resamples": 50}])
+def test_means(stores: Path, words: dict[str, Any]) -> None:
+    flags = [part for name, value in words.items() for part in (f"--{name.replace('n_res', 'res')}", value)]
+    (ranking,) = json.loads(ok("aggregate", stores / "result.zarr", "--json", *flags).stdout)["rankings"]
+    expected = ap.aggregate(ap.open_result(stores / "result.zarr"), **words).squeeze("estimator")
+    assert len(ranking["models"]) == 12
+    for one in ranking["models"]:
+        cell = expected.sel(model=one["model"])
+        assert (one["estimate"], one["n_queries"]) == (cell["estimate"].item(), cell["n_queries"].item())
+        assert [one["lower"], one["upper"]] == cell["interval"].values.tolist()
+    output = ok("aggregate", stores / "result.zarr", "--top", 2, *flags).stdout
+    assert expected.attrs["design"] in " ".join(output.split())
+    assert "and 10 more models" in output
+
+
+def test_means_of_scores_and_over_data_sets(tree: Path, stores: Path) -> None:
+    words = ("aggregate", tree / "result.zarr", "--over", "dataset", "--incomplete", "drop", "--json")
+    tables = [word for name in TABLES for word in ("--data-set", name)]
+    (ranking,) = json.loads(ok(*words, *tables).stdout)["rankings"]
+    assert len(ranking["models"]) == 3
+    output = ok("aggregate", stores / "scores.zarr", "--how", "micro", "--missing", "drop").stdout
+    assert "one ranking of the items of 9 queries" in output
 
 
 @pytest.mark.smoke

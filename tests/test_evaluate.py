@@ -19,7 +19,7 @@ from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, Mis
 from aucpr_dask.kernels import codes
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.options import READINGS, EvaluationOptions
 from aucpr_dask.schema.variables import FLAG_BITS, RESULT_VARIABLES
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
@@ -48,8 +48,11 @@ def test_signatures_repeat_the_options(function: Callable[..., Any]) -> None:
     for name, default in options.items():
         if name in given:
             received = given[name].default
-            assert (list(received) if isinstance(received, tuple) else received) == default, name
-    assert function is not ap.evaluate or set(given) == {"scores", *options}
+            if name in READINGS and "convention" in given:
+                assert received is None, name  # what the convention says, by default the record's
+            else:
+                assert (list(received) if isinstance(received, tuple) else received) == default, name
+    assert function is not ap.evaluate or set(given) == {"scores", "convention", *options}
 
 
 def test_parameters_give_the_options_again() -> None:

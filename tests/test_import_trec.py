@@ -459,3 +459,30 @@ def test_default_import_and_evaluation_give_the_published_map(deep_learning, tmp
     named = topics.set_index(["run", "topic"])[f"ap_rel{grade}"].rename_axis(["model", "query"])
     assert len(named) == len(by_topic)
     assert (by_topic - named).abs().max() < 1e-6
+
+
+class TestNames:
+    def test_files_of_the_same_name_are_told_apart_by_their_folders(self, small):
+        for folder in ("one/x", "two/x", "two/y"):
+            (small / folder).mkdir(parents=True)
+            (small / folder / "run.txt").write_text(RUN_B)
+        import_trec([small / "one", small / "two", small / "runs"], small / "qrels", small / "s.zarr")
+        names = list(open_scores(small / "s.zarr")["model"].values)
+        assert names == ["one/x/run", "two/x/run", "y/run", "a", "b"]
+
+    def test_runs_named_by_their_tags(self, small):
+        import_trec(small / "runs", small / "qrels", small / "s.zarr", named_by="tag")
+        assert list(open_scores(small / "s.zarr")["model"].values) == ["a", "b"]
+        (small / "runs" / "a.txt").write_text(RUN_A.replace(" a\n", " bm25\n"))
+        import_trec(small / "runs", small / "qrels", small / "s.zarr", named_by="tag", overwrite=True)
+        assert list(open_scores(small / "s.zarr")["model"].values) == ["bm25", "b"]
+
+    @pytest.mark.parametrize(
+        ("text", "what"),
+        [(RUN_B.replace("b\n", "a\n"), "two runs have the tag 'a'"), ("q1 Q0 x 1 2 a\n" + RUN_B, "several tags")],
+    )
+    def test_tags_that_name_no_run_are_refused(self, small, text, what):
+        (small / "runs" / "b.run").write_text(text)
+        with pytest.raises(AlignmentError, match=what):
+            import_trec(small / "runs", small / "qrels", small / "s.zarr", named_by="tag")
+        assert not (small / "s.zarr").exists()

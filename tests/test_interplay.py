@@ -774,3 +774,49 @@ def test_comparisons_and_ranks_show_tables_and_their_parts_a_line() -> None:
         for part in (answer.isel(model=0), answer.isel(model=slice(0)), answer[[next(iter(answer.data_vars))]]):
             assert repr(part.aucpr)
             assert part.aucpr._repr_html_()
+
+
+# Tables for a paper
+
+ODD = ["[a_b] 50% & more", "*x|y", "bm25 #1 ~^\\{}$<>"]
+
+
+@pytest.fixture
+def means() -> xr.Dataset:
+    """Estimates of three models with difficult names; the last is better than the others on every query."""
+    base = np.linspace(0.2, 0.6, 12)
+    estimates = np.stack([base, base + 0.01 * (-1) ** np.arange(12), base + 0.2 + 0.01 * np.arange(12)])
+    dims = ("model", "query", "estimator")
+    return xr.Dataset(
+        {"estimate": (dims, estimates[..., None])},
+        coords={"model": ODD, "query": [f"q{i}" for i in range(12)], "estimator": ["average_precision"]},
+    )
+
+
+def test_a_table_for_a_paper_in_latex(means: xr.Dataset, tmp_path: Path) -> None:
+    ap.export(means, tmp_path / "t.tex", baseline=ODD[0])
+    lines = (tmp_path / "t.tex").read_text().splitlines()
+    rows = [line.removesuffix(r" \\").split(" & ") for line in lines if line.endswith(r"] \\")]
+    best = r"bm25 \#1 \textasciitilde{}\textasciicircum{}\textbackslash{}\{\}\$\textless{}\textgreater{}"
+    assert [row[0] for row in rows[:1]] == [best]
+    assert rows[0][1] == "0.6550$^{***}$"  # 2 of 2**12 sign flips are as extreme
+    assert any(line.startswith(r"{[}a\_b] 50\% \& more & 0.4000 & [") for line in lines)
+    assert any(line.startswith(r"{*}x\textbar{}y & 0.4000 & [") for line in lines)
+    assert sum(line.count(r"\begin") for line in lines) == sum(line.count(r"\end") for line in lines) == 2
+    mean = ap.aggregate(means)["interval"].sel(model=ODD[2]).values.ravel()
+    assert rows[0][2] == f"[{mean[0]:.4f}, {mean[1]:.4f}]"
+
+
+def test_a_table_for_a_paper_in_markdown(means: xr.Dataset, tmp_path: Path) -> None:
+    ap.export(xr.DataTree.from_dict({"robust_04": means}), tmp_path / "t.md", baseline=ODD[0])
+    lines = (tmp_path / "t.md").read_text().splitlines()
+    assert lines[0] == r"**robust\_04**"
+    assert lines[2] == "| model | average precision | 95% interval |"
+    assert lines[4].startswith(r"| bm25 \#1 \~^\\\{\}$\<\> | 0.6550\*\*\* |")
+    assert {line.count(" | ") for line in lines if line.startswith("|")} == {2}
+    assert r"differs from \[a\_b\] 50% & more at 5%, 1%, 0.1% (sign flip, adjusted by romano wolf" in lines[-1]
+
+
+def test_a_baseline_needs_a_table_for_a_paper(means: xr.Dataset, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="no marks of significance"):
+        ap.export(means, tmp_path / "t.json", baseline=ODD[0])

@@ -169,29 +169,35 @@ def test_tasks_of_many_chunks_give_the_same_numbers(
     assert len(chunks) == len(plan.tasks)
 
 
+@pytest.mark.parametrize("of_part", [0.0, 0.02])
 @pytest.mark.parametrize(
-    ("seconds_of_one", "tried"),
-    [(0.01, [1, 1, 55, 55]), (0.3, [1, 1, 6, 6]), (0.9, [1, 1, 2, 2]), (1.5, [1, 1]), (60.0, [1, 1])],
+    ("of_each", "tried"),
+    [(0.01, [1, 1, 4, 11, 44, 55]), (0.1, [1, 1, 4, 11]), (0.4, [1, 1, 4]), (1.5, [1, 1]), (60.0, [1, 1])],
 )
 def test_a_plan_tries_as_many_rankings_as_a_moment_allows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds_of_one: float, tried: list[int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_each: float, of_part: float, tried: list[int]
 ) -> None:
-    ap.save_scores(queried(11, 5, 40), tmp_path / "scores.zarr")
+    small = queried(11, 5, 10)
+    ap.save_scores(xr.DataTree.from_dict({"small": small, "large": queried(11, 5, 40)}), tmp_path / "scores.zarr")
     plan = plan_run(tmp_path / "scores.zarr")
     sizes: list[int] = []
     now = 0.0
 
     def evaluate_part(scores: xr.Dataset, *_: Any, **__: Any) -> None:
         nonlocal now
-        sizes.append(scores.sizes["model"] * scores.sizes["query"])
-        now += sizes[-1] * seconds_of_one
+        n_rankings = scores.sizes["model"] * scores.sizes["query"]
+        if scores.sizes["item"] == 40:
+            sizes.append(n_rankings)
+        now += n_rankings * of_each * scores.sizes["item"] / 40 + of_part
 
     monkeypatch.setattr(planning, "evaluate_part", evaluate_part)
     monkeypatch.setattr(planning, "time", SimpleNamespace(perf_counter=lambda: now))
-    assert planning._seconds_on_one_core(plan, ap.open_scores(tmp_path / "scores.zarr")) == pytest.approx(
-        55 * seconds_of_one
-    )
+    said = planning._seconds_on_one_core(plan, ap.open_scores(tmp_path / "scores.zarr"))
     assert sizes == tried
+    if len(tried) > 2:  # the small rankings have a quarter of the items
+        assert said == pytest.approx(55 * 1.25 * of_each + 2 * of_part)
+    else:
+        assert said == pytest.approx(55 * 1.25 * (of_each + of_part))
 
 
 # The tree, the scheduler

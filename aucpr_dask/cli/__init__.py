@@ -1,6 +1,16 @@
 """The command line: parses arguments, calls the package and shows the answer."""
 
-from aucpr_dask.cli import comparison, demonstration, evaluation, exporting, importing, inspection, reporting, studies
+from aucpr_dask.cli import (
+    aggregation,
+    comparison,
+    demonstration,
+    evaluation,
+    exporting,
+    importing,
+    inspection,
+    reporting,
+    studies,
+)
 from aucpr_dask.cli.common import main
 
 # In the order of the help.
@@ -12,6 +22,7 @@ for command in (
     evaluation.plan,
     evaluation.evaluate,
     evaluation.show,
+    aggregation.aggregate,
     comparison.compare,
     comparison.rank,
     exporting.export,

@@ -9,15 +9,23 @@ import click
 
 from aucpr_dask.cli.common import Output, open_any, output_option
 from aucpr_dask.cli.completion import complete_estimator
-from aucpr_dask.cli.options import data_sets_option, example, level_option, option_of, overwrite_option, with_options
-from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions
+from aucpr_dask.cli.options import (
+    data_sets_option,
+    example,
+    given,
+    level_option,
+    option_of,
+    overwrite_option,
+    reading_options,
+    with_options,
+)
+from aucpr_dask.schema.options import ComparisonOptions
 
 if TYPE_CHECKING:
     from rich.console import Group
 
     from aucpr_dask.storage.stores import Scores
 
-_EVALUATION = ("missing", "ties", "unjudged", "positive_from")
 _question_options = with_options(
     click.argument("store"),
     option_of(ComparisonOptions, "estimator", metavar="NAME", shell_complete=complete_estimator),
@@ -28,7 +36,7 @@ _question_options = with_options(
     option_of(ComparisonOptions, "seed"),
     option_of(ComparisonOptions, "incomplete"),
     data_sets_option,
-    *(option_of(EvaluationOptions, name, default=None, note="score stores only") for name in _EVALUATION),
+    *reading_options(note="score stores only"),
     click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Models to show."),
     click.option("--output", "target", metavar="STORE", help="Also write the answer to this store."),
     overwrite_option,
@@ -112,8 +120,7 @@ def _answer(
     """Compare or rank the models of a store, and write the answer to `target` if given."""
     from aucpr_dask.inference import open_comparison, save_comparison
 
-    given = {name: value for name, value in options.items() if name not in _EVALUATION or value is not None}
-    answer: Scores = ask(open_any(store, data_sets), **given)
+    answer: Scores = ask(open_any(store, data_sets), **given(options))
     if target is None:
         return answer
     save_comparison(answer, target, overwrite=overwrite)

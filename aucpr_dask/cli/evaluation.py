@@ -15,6 +15,7 @@ from aucpr_dask.cli.options import (
     level_option,
     option_of,
     overwrite_option,
+    reading_options,
     with_options,
 )
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
@@ -79,10 +80,7 @@ _evaluation_options = with_options(
     level_option,
     option_of(EvaluationOptions, "recall_range", type=(float, float), show_default=False, metavar="LOW HIGH"),
     option_of(EvaluationOptions, "prevalence", metavar="SHARE"),
-    option_of(EvaluationOptions, "missing"),
-    option_of(EvaluationOptions, "ties"),
-    option_of(EvaluationOptions, "unjudged"),
-    positive_from_option,
+    *reading_options(),
     option_of(ResamplingOptions, "n_resamples", "--resamples"),
     option_of(ResamplingOptions, "seed"),
     option_of(ResamplingOptions, "unit"),

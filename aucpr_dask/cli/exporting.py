@@ -10,7 +10,7 @@ from aucpr_dask.cli.common import Output, open_any, output_option
 from aucpr_dask.cli.options import data_sets_option, example, overwrite_option
 
 # Repeated here, so that --help does not import the writers.
-FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
+FORMATS = ("parquet", "csv", "json", "latex", "markdown", "mlflow", "trec_eval", "trec_run")
 
 
 @click.command(
@@ -23,10 +23,11 @@ FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
     "--format",
     "format",
     type=click.Choice(FORMATS),
-    help="mlflow: metrics and params as JSON; trec_eval: a file for each model; trec_run: runs and qrels of a score "
-    "store [default: from the suffix of PATH].",
+    help="latex, markdown: tables for a paper; mlflow: metrics and params as JSON; trec_eval: a file for each model; "
+    "trec_run: runs and qrels of a score store [default: from the suffix of PATH].",
 )
 @click.option("--wide", is_flag=True, help="For tables: a column for each model [default: a row for each estimate].")
+@click.option("--baseline", metavar="NAME", help="For latex and markdown: mark models that differ from this one.")
 @click.option("--per-query", is_flag=True, help="For mlflow: every query [default: their means].")
 @data_sets_option
 @overwrite_option
@@ -34,7 +35,8 @@ FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
 def export(output: Output, store: str, path: str, data_sets: tuple[str, ...], wide: bool, **options: Any) -> None:
     """Write the result store STORE to PATH: a table (.parquet, .csv or .json), or the format of --format.
 
-    A table has one row per data set, model, query and estimator, with both bounds of every interval.
+    A table for a paper (.tex or .md) shows the means of all models, with intervals. Any other
+    table has one row per data set, model, query and estimator, with both bounds of every interval.
     """
     from aucpr_dask.interplay.exporting import export as write
 

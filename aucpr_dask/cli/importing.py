@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from aucpr_dask.cli.common import Output, output_option
 from aucpr_dask.cli.options import Option, example, overwrite_option, with_options
+from aucpr_dask.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from aucpr_dask.scores.importing.files import ImportSummary
@@ -72,6 +74,14 @@ table_options = with_options(
     default="per-run",
     show_default=True,
     help="per-run: each run keeps its own lists; pooled: all runs share the pool of documents.",
+)
+@click.option(
+    "--name",
+    "named_by",
+    type=click.Choice(["file", "tag"]),
+    default="file",
+    show_default=True,
+    help="Name models by their file, or by the tag in its last column.",
 )
 @click.option(
     "--duplicates",
@@ -189,6 +199,14 @@ def _pairs(words: tuple[str, ...]) -> dict[str, str] | None:
 
 
 def _import(output: Output, store: str, read: Callable[..., ImportSummary]) -> None:
+    if Path(store).is_file():
+        raise InvalidInputError(
+            "the last argument names the store to write, and this is a file",
+            where="argument STORE",
+            received=store,
+            allowed="a new folder, or a URL",
+            remedy=f"add the store after the files: ... {store} scores.zarr",
+        )
     with output.progress() as report:
         summary = read(on_progress=report)
     output.show(f"{store}: {summary}", f"{output.seconds:.1f} s; next: aucpr-dask info {store}", fold=False)

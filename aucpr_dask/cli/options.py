@@ -8,7 +8,14 @@ from typing import Any, TypeVar
 
 import click
 
-from aucpr_dask.schema.options import Options, ResamplingOptions
+from aucpr_dask.schema.options import (
+    CONVENTION,
+    CONVENTIONS,
+    READINGS,
+    EvaluationOptions,
+    Options,
+    ResamplingOptions,
+)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
@@ -57,6 +64,25 @@ cluster_option = click.option(
     help="Number of local worker processes (default: one per core), a YAML file that describes a cluster, or the "
     "address of a Dask scheduler.",
 )
+
+
+def reading_options(note: str = "") -> list[Option[Any]]:
+    """Make the options that say how labels, missing scores and ties are read, which a convention may set."""
+    help = "What the options that follow mean where they are not given: trec_eval sets its ties, missing, positive-from"
+    of_convention = click.option(f"--{CONVENTION}", type=click.Choice(list(CONVENTIONS)), help=f"{help} and queries.")
+    defaults = EvaluationOptions()
+    return [
+        of_convention,
+        *(
+            option_of(EvaluationOptions, name, default=None, show_default=getattr(defaults, name) or False, note=note)
+            for name in READINGS
+        ),
+    ]
+
+
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options without the readings that were not given."""
+    return {name: value for name, value in options.items() if name not in (CONVENTION, *READINGS) or value is not None}
 
 
 def example(*lines: str) -> str:

@@ -52,10 +52,13 @@ def estimate(
     tie_order: Any = None,
     prevalence: float | None = None,
     recall_range: tuple[float, float] = (0.0, 1.0),
-    missing: str = "raise",
-    ties: str = "block",
-    unjudged: str = "negative",
+    missing: str | None = None,
+    ties: str | None = None,
+    unjudged: str | None = None,
     positive_from: int | None = None,
+    nothing_ranked: str | None = None,
+    no_positives: str | None = None,
+    convention: str | None = None,
     dim: str = ITEM,
 ) -> Any:
     """Estimate areas under precision-recall curves.
@@ -96,13 +99,23 @@ def estimate(
         Meaning of label -1.
     positive_from : int, optional
         The lowest grade that counts as positive, from 1.
+    nothing_ranked : {"count", "drop"}
+        A ranking without any score counts by the meaning of missing scores, which is 0 with ``"unretrieved"``; or has
+        no area (NaN), so that means leave it out.
+    no_positives : {"drop", "zero"}
+        A ranking without positives has no area (NaN), so that means leave it out; or has area 0.
+    convention : {"scikit-learn", "trec_eval"}, optional
+        What the six options before mean where they are not given. ``"scikit-learn"`` is the default, the first value
+        of each; ``"trec_eval"`` is ``missing="unretrieved", ties="trec_eval", positive_from=1, no_positives="zero"``,
+        the numbers of ``trec_eval -c``. With ``nothing_ranked="drop"``, means are those of ``trec_eval`` without -c
+        and of pytrec_eval.
     dim : str
         The item dimension of xarray input; the last axis of others.
 
     Returns
     -------
     array of float64, shape (...) or (..., estimator)
-        The same kind as `score`; NaN without positives.
+        The same kind as `score`; NaN without positives, unless these count as 0.
 
     Raises
     ------
@@ -146,6 +159,9 @@ def estimate(
         ties=ties,
         unjudged=unjudged,
         positive_from=positive_from,
+        nothing_ranked=nothing_ranked,
+        no_positives=no_positives,
+        convention=convention,
     )
     prepared = prepare(given, options, dim)
     n = len(options.estimators)
@@ -253,10 +269,13 @@ def evaluate(
     *,
     prevalence: float | None = None,
     recall_range: tuple[float, float] = (0.0, 1.0),
-    missing: str = "raise",
-    ties: str = "block",
-    unjudged: str = "negative",
+    missing: str | None = None,
+    ties: str | None = None,
+    unjudged: str | None = None,
     positive_from: int | None = None,
+    nothing_ranked: str | None = None,
+    no_positives: str | None = None,
+    convention: str | None = None,
     n_resamples: int = 1000,
     seed: int = 0,
     unit: str = "items",
@@ -278,7 +297,7 @@ def evaluate(
         Names from the registries.
     level : float
         Confidence level of the intervals.
-    prevalence, recall_range, missing, ties, unjudged, positive_from
+    prevalence, recall_range, missing, ties, unjudged, positive_from, nothing_ranked, no_positives, convention
         See :func:`estimate`.
     n_resamples : int
         Resamples of the intervals that need them.
@@ -328,6 +347,9 @@ def evaluate(
         ties=ties,
         unjudged=unjudged,
         positive_from=positive_from,
+        nothing_ranked=nothing_ranked,
+        no_positives=no_positives,
+        convention=convention,
         n_resamples=n_resamples,
         seed=seed,
         unit=unit,

@@ -81,6 +81,10 @@ def finished(out: NDArray[np.float64], n_codes: int, rows: Rows, options: Evalua
     n_items = facts["n_positive"] + facts["n_negative"]
     prevalence = facts["n_positive"] / np.where(n_items > 0, n_items, np.nan)
     columns = [facts["n_positive"], facts["n_negative"], facts["n_missing"], prevalence, _flags(facts)]
+    if options.no_positives == "zero":
+        out[~(facts["n_positive"] > 0), : len(options.estimators)] = 0.0
+    if options.nothing_ranked == "drop":
+        out[facts["n_ranked"] == 0, :n_codes] = np.nan
     return np.column_stack([out[:, :n_codes], *columns]).reshape(*rows.lead, n_codes + len(COLUMNS))
 
 

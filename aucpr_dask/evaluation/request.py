@@ -26,9 +26,9 @@ from aucpr_dask.evaluation.rankings import is_weighted, missing_scores
 from aucpr_dask.schema.checks import text
 from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.labels import refuse_other_lengths
+from aucpr_dask.schema.labels import NAME_A_GRADE, refuse_other_lengths
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.variables import ITEM, ITEM_ROLES, MODEL
+from aucpr_dask.schema.variables import GRADE, ITEM, ITEM_ROLES, MODEL
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +89,7 @@ def prepare_dataset(
     """
     resampling = options.resampling
     inputs = score_inputs(dataset, options.positive_from, path)
+    _refuse_known_grades(dataset, options, path)
     _refuse_misfits(inputs, options)
     _refuse_known_missing(dataset, options, path)
     _refuse_impossible(inputs, dataset, options, path)
@@ -176,6 +177,19 @@ def _misfit(given: Mapping[str, Any], options: EvaluationOptions) -> tuple[str, 
     if unweightable:
         return f"{', '.join(unweightable)}: no meaning with weights or soft labels", "name other estimators"
     return None
+
+
+def _refuse_known_grades(dataset: xr.Dataset, options: EvaluationOptions, path: str) -> None:
+    """Raise before anything is read if positives are counted at several grades, and none is chosen."""
+    highest = max(dataset.indexes.get(GRADE, (1,)))
+    if options.positive_from is None and highest > 1 and "label" in dataset:
+        raise InvalidInputError(
+            "labels are graded, and it is not said from which grade they are positive",
+            where=where_of(path) or "variable 'label'",
+            received=f"grades up to {highest}",
+            allowed="1 positive, 0 negative, -1 unjudged, -2 padding; grades with positive_from",
+            remedy=NAME_A_GRADE,
+        )
 
 
 def _refuse_known_missing(dataset: xr.Dataset, options: EvaluationOptions, path: str) -> None:

@@ -61,8 +61,23 @@ def replicate_rankings(
         is_stratified,
         first_resample,
     )
+    _count_as_estimates(
+        replicates.reshape(len(items.score), targets.codes.size, replicates.shape[-1]), rows, named, items, options
+    )
     shaped: NDArray[np.float64] = replicates.reshape(*rows.lead, targets.codes.size, replicates.shape[-1])
     return shaped
+
+
+def _count_as_estimates(
+    replicates: NDArray[np.float64], rows: Rows, named: dict[str, Array], items: Items, options: EvaluationOptions
+) -> None:
+    """Let replicates (ranking, quantity, resample) count as 0, or not at all, where the estimates do."""
+    if options.no_positives == "zero":
+        n_positive = (items.positive > 0).sum(axis=1)[items.class_row] + items.unseen
+        replicates[n_positive == 0, : len(options.estimators)] = 0.0
+    if options.nothing_ranked == "drop":
+        is_item = ((items.positive > 0) | (items.negative > 0))[items.class_row]
+        replicates[~(is_item & ~np.isnan(rows.full(named["score"]))).any(axis=1)] = np.nan
 
 
 def estimate_accelerations(

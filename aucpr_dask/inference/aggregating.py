@@ -44,7 +44,7 @@ from aucpr_dask.inference.samples import (
 )
 from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import AggregationOptions
+from aucpr_dask.schema.options import AggregationOptions, EvaluationOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL, QUANTITY, QUERY, RESAMPLE
 from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
@@ -126,7 +126,7 @@ def aggregate(
     >>> mean["estimate"].values.round(4), mean["interval"].values.round(4)
     (array([[0.4]]), array([[[-0.0968,  0.8968]]]))
     >>> mean.attrs["design"]
-    'sample: queries with an estimate (n_queries of 3), each with its items; fixed: the model'
+    'sample: queries with an estimate (up to 3), each with its items; fixed: the model'
     """
     refuse_unknown_options(options, AggregationOptions)
     ask = AggregationOptions(
@@ -243,9 +243,7 @@ def _mean(result: xr.Dataset, dim: str | None, ask: AggregationOptions) -> xr.Da
         aggregated[COUNTS[dim]] = n_units
     n_models = result.sizes.get(MODEL, 1)
     n_largest = 1 if dim is None else result.sizes[dim]
-    sentence = describe(
-        design, n_models, n_largest, n_resamples, result.attrs, counted_by=None if dim is None else COUNTS[dim]
-    )
+    sentence = describe(design, n_models, n_largest, n_resamples, result.attrs, has_gaps=dim is not None)
     if design.sample != UNITS:
         unknown = "a resample has no estimate" if n_resamples else "a standard error is not known"
         sentence += f"; NaN where {unknown}"
@@ -360,7 +358,7 @@ def _micro(data: Scores, over: str, level: float, options: dict[str, Any]) -> Sc
             received="a result, which holds one estimate a query",
             remedy="aggregate(scores, how='micro', ...), with scores that can be compared between queries",
         )
-    if options.get("ties", "block") == "trec_eval":
+    if EvaluationOptions.of(**options).ties == "trec_eval":
         raise InvalidInputError(
             "ties='trec_eval' orders the documents of one query", remedy="how='micro' with ties='block'"
         )

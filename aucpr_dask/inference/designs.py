@@ -10,7 +10,7 @@ from typing import Any
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.samples import REPLICATE, UNIT_NAMES
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.options import ADJUSTMENTS, SAMPLES, EvaluationOptions, Options, option_names
+from aucpr_dask.schema.options import ADJUSTMENTS, CONVENTION, SAMPLES, EvaluationOptions, Options, option_names
 from aucpr_dask.schema.variables import MODEL, QUERY
 
 UNITS, ITEMS, BOTH = SAMPLES
@@ -74,15 +74,15 @@ def describe(
     attrs: dict[Any, Any],
     *,
     complete: bool = False,
-    counted_by: str | None = None,
+    has_gaps: bool = False,
 ) -> str:
-    """Describe what was resampled and what is fixed; `counted_by` names the variable that counts the units."""
+    """Describe what was resampled and what is fixed; models with gaps lack some of the units."""
     models = f"the {n_models:,} models" if n_models != 1 else "the model"
     units = ""
     if design.dim is not None:
         units = f"{n_units:,} {UNIT_NAMES[design.dim][n_units != 1]}"
-        if counted_by is not None:
-            units = f"{UNIT_NAMES[design.dim][1]} with an estimate ({counted_by} of {n_units:,})"
+        if has_gaps:
+            units = f"{UNIT_NAMES[design.dim][1]} with an estimate (up to {n_units:,})"
     each = "" if design.dim is None else f" of each {UNIT_NAMES[design.dim][0]}"
     times = f"{n_resamples:,} times"
     drawn = "clusters" if "clusters" in str(attrs.get("resampled", attrs.get("sampled", "items"))) else "items"
@@ -106,7 +106,7 @@ def describe(
 
 def refuse_unknown_options(options: Iterable[str], record: type[Options], without: Collection[str] = ()) -> None:
     """Raise, naming close matches, if an option is neither of the record nor of an evaluation, or is in `without`."""
-    known = option_names(record, EvaluationOptions) - set(without)
+    known = (option_names(record, EvaluationOptions) | {CONVENTION}) - set(without)
     unknown = [name for name in options if name not in known]
     if unknown:
         close = [near for name in unknown for near in difflib.get_close_matches(name, sorted(known), n=3)]

@@ -122,9 +122,9 @@ def require_results(data: Scores) -> None:
 
 def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str, Any]) -> Scores:
     """Evaluate scores, with replicates if the items are sampled."""
-    validate_scores(scores, positive_from=options.get("positive_from"))
     estimators = (question.estimator or "average_precision",)
     plain = {"estimators": estimators, "intervals": (), **options}
+    validate_scores(scores, positive_from=EvaluationOptions.of(**plain).positive_from)
     resampled = plain | {"keep_replicates": True, "seed": question.seed}
     resampled["n_resamples"] = question.n_resamples or ITEM_RESAMPLES
 

@@ -16,6 +16,7 @@ import pandas as pd
 from aucpr_dask.errors import InvalidInputError, StoreError
 from aucpr_dask.interplay.columns import tidy_table, wide_table
 from aucpr_dask.interplay.naming import cell
+from aucpr_dask.interplay.paper import paper_tables
 from aucpr_dask.interplay.tracking import to_metrics, to_params
 from aucpr_dask.interplay.trec_files import write_evaluations, write_runs
 from aucpr_dask.schema.checks import choose, require
@@ -23,9 +24,17 @@ from aucpr_dask.scores.importing.files import FilePath
 from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.storage.urls import concealed, is_remote
 
-FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
+FORMATS = ("parquet", "csv", "json", "latex", "markdown", "mlflow", "trec_eval", "trec_run")
+FOR_PAPERS = ("latex", "markdown")
 FOLDERS = ("trec_eval", "trec_run")
-_BY_SUFFIX = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".json": "json"}
+_BY_SUFFIX = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".json": "json",
+    ".tex": "latex",
+    ".md": "markdown",
+}
 _MARK = ".aucpr-dask-export"  # in the folders that were written here, and may be replaced
 
 
@@ -36,6 +45,7 @@ def export(
     format: str | None = None,
     tidy: bool = True,
     per_query: bool = False,
+    baseline: str | None = None,
     overwrite: bool = False,
 ) -> None:
     """Write a result, or scores as TREC runs, for other programs.
@@ -46,15 +56,18 @@ def export(
         A result; for ``"trec_run"`` score data sets.
     path : path
         The file to write, or for the formats of TREC the folder.
-    format : {"parquet", "csv", "json", "mlflow", "trec_eval", "trec_run"}, optional
+    format : {"parquet", "csv", "json", "latex", "markdown", "mlflow", "trec_eval", "trec_run"}, optional
         By default, by the suffix of `path`. ``"parquet"``, ``"csv"`` and ``"json"`` (an array of records,
         undefined numbers as null) are tables as from :func:`to_dataframe`; in CSV, text that a spreadsheet would run as
-        a formula is preceded by an apostrophe. ``"mlflow"`` is JSON of ``metrics`` and ``params``, flat.
+        a formula is preceded by an apostrophe. ``"latex"`` and ``"markdown"`` are tables for a paper: the means of all
+        models with their intervals, best first. ``"mlflow"`` is JSON of ``metrics`` and ``params``, flat.
         ``"trec_eval"`` is a file for each model, as ``trec_eval -q`` prints it; ``"trec_run"`` are runs and judgments.
     tidy : bool
         Of tables: one row for each estimate; or, if False, a column of estimates for each model.
     per_query : bool
         Of ``"mlflow"``: the numbers of every query; by default their means.
+    baseline : str, optional
+        Of tables for a paper: mark the models that differ from this one, as :func:`compare` finds.
     overwrite : bool
         Whether to replace a file, or a folder that was written by this function.
 
@@ -78,10 +91,19 @@ def export(
     """
     place = local_place(path)
     kind = _format_of(place, format)
+    if baseline is not None and kind not in FOR_PAPERS:
+        raise InvalidInputError(
+            "this format has no marks of significance",
+            received=f"baseline={baseline!r}, format={kind!r}",
+            allowed=f"a baseline with the formats {', '.join(FOR_PAPERS)}",
+            remedy="leave out the baseline; compare(result, baseline) returns the comparison",
+        )
     write = {
         "parquet": lambda file: _write_parquet(_table(data, tidy), file),
         "csv": lambda file: _write_csv(_table(data, tidy), file),
         "json": lambda file: _write_json(_records(_table(data, tidy)), file),
+        "latex": lambda file: file.write_text(paper_tables(data, "latex", baseline), encoding="utf-8"),
+        "markdown": lambda file: file.write_text(paper_tables(data, "markdown", baseline), encoding="utf-8"),
         "mlflow": lambda file: _write_json(
             {"metrics": to_metrics(data, per_query=per_query), "params": to_params(data)}, file
         ),

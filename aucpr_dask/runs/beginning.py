@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aucpr_dask.evaluation.results import KIND
-from aucpr_dask.runs.ledger import Ledger, identity_of
+from aucpr_dask.runs.ledger import Ledger, differences, identity_of
 from aucpr_dask.runs.planning import Plan, Task
 from aucpr_dask.scores.store import stored_digests
 from aucpr_dask.storage.backends import delete_value, set_value
@@ -56,7 +56,8 @@ class Beginning:
         """
         identity = identity_of(self.plan.parameters)
         clears = self.overwrite or ledger.is_being_cleared_for(identity)
-        if not clears and ledger.plan() == self.plan.parameters:
+        before = None if clears else ledger.plan()
+        if before is not None and not differences(before, self.plan.parameters):
             if ledger.root_document() is None:
                 raise ledger.other_run()
             return True

@@ -28,6 +28,7 @@ from zarr.core.buffer import Buffer
 from zarr.core.sync import sync
 
 from aucpr_dask.errors import OtherRunError, StoreError
+from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.storage.backends import delete_value, get_value, set_value, sweep
 from aucpr_dask.storage.claims import FOLDER, TOKEN, Claim, as_buffer, persistently
 from aucpr_dask.storage.stores import ROOT_DOCUMENT
@@ -262,4 +263,6 @@ def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def _flat(plan: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in plan.items() if name != "options"} | dict(plan.get("options", {}))
+    """Return the entries and options of a plan in one dict; options that it is too old to know have their defaults."""
+    options = EvaluationOptions().as_parameters() | dict(plan.get("options", {}))
+    return {name: value for name, value in plan.items() if name != "options"} | options

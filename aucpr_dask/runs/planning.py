@@ -19,6 +19,7 @@ import xarray as xr
 from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation.api import describe_scores, evaluate_part
 from aucpr_dask.evaluation.random_streams import SCHEME
+from aucpr_dask.schema.labels import check_labels
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY
 from aucpr_dask.scores import open_scores
@@ -30,7 +31,8 @@ SHARE_OF_MEMORY = 0.6  # of a worker's limit that a task may take: Dask starts t
 MOST_TASKS = 50_000  # each writes some ten files: with several times as many, schedulers and disks get slow
 SMALL_CHUNK = 1 << 14  # bytes; smaller chunks are not compressed, because any file takes up 4 KiB of a disk
 FLAT = {"name": "default", "separator": "."}  # one folder for the chunks of an array: each costs up to 0.8 ms
-SECONDS_OF_TRIAL = 2.0
+SECONDS_OF_TRIAL, GROWTH = 2.0, 4  # the last of growing trials takes no longer, as far as one can tell
+MOST_LABELS = 1 << 20  # items whose labels are read to see whether they are graded
 DATE_ENCODING = {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian", "dtype": "int64"}
 
 Region = tuple[tuple[str, int, int], ...]  # dimension, start, stop
@@ -203,6 +205,9 @@ def plan_run(source_url: str | Path, **options: Any) -> Plan:
     result = describe_scores(scores, asked)
     sources, results = dict(nodes_of(scores)), dict(nodes_of(result))
     steps = {path: _chunk_lengths(dataset) for path, dataset in sources.items()}
+    if asked.positive_from is None:
+        for path, stored in nodes_of(unread):
+            _refuse_grades(stored, steps[path])
     lengths = _task_lengths(sources, steps)
     tasks = [task for path, node in sources.items() for task in _tasks(path, node, lengths[path], steps[path])]
     return Plan(
@@ -226,10 +231,17 @@ def plan_run(source_url: str | Path, **options: Any) -> Plan:
     )
 
 
+def _refuse_grades(dataset: xr.Dataset, lengths: Mapping[str, int]) -> None:
+    """Raise if labels next to the first chunk of scores are graded: better now than after workers have started."""
+    if "label" in dataset:
+        first = dataset["label"].isel({dim: slice(lengths[dim]) for dim in lengths if dim in dataset["label"].dims})
+        check_labels(first.isel({ITEM: slice(MOST_LABELS)}).values, None, "variable 'label'")
+
+
 def describe(plan: Plan) -> dict[str, Any]:
     """Return the sizes of a plan and the time it will take, in words.
 
-    Labels are read, and as many rankings of the first task are evaluated as a moment allows.
+    Labels are read, and as many rankings of the largest task are evaluated as a moment allows.
     """
     scores = open_scores(plan.source, chunks=None)
     seconds = _seconds_on_one_core(plan, scores) if plan.tasks else 0.0
@@ -241,32 +253,45 @@ def describe(plan: Plan) -> dict[str, Any]:
         "memory_per_block": f"up to {_size(plan.largest)}",
         "memory_per_thread": f"from {_size(plan.largest / SHARE_OF_MEMORY)}",
         "padding": f"{padding_share(scores):.1%} of the places of items",
-        "time": f"about {seconds:.3g} s on one core, by rankings of the first task",
+        "time": f"about {seconds:.3g} s on one core, by some rankings; starting workers takes seconds more",
     }
 
 
 def _seconds_on_one_core(plan: Plan, scores: Scores) -> float:
-    """Estimate the time of all rankings by evaluating some of the first task."""
-    task = plan.tasks[0].parts()[0]
-    dataset = scores if isinstance(scores, xr.Dataset) else scores[task.path].to_dataset()
+    """Estimate the time of all tasks by evaluating some rankings of the largest, and one of the smallest.
 
-    def timed(slices: Mapping[str, slice]) -> float:
+    A task takes a time of its own, which grows with what it reads, and a time for each ranking in proportion to its
+    items. The latter follows from as many rankings as a moment allows.
+    """
+    n_items = {path: node.sizes[ITEM] for path, node in nodes_of(plan.scores)}
+    work = np.array([task.n_rankings * n_items[task.path] for task in plan.tasks], np.float64)
+    largest, smallest = plan.tasks[int(work.argmax())], plan.tasks[int(work.argmin())]
+    task = largest.parts()[0]
+
+    def timed(task: Task, lengths: Mapping[str, int]) -> float:
+        dataset = scores if isinstance(scores, xr.Dataset) else scores[task.path].to_dataset()
+        slices = {dim: slice(place.start, place.start + lengths[dim]) for dim, place in task.slices.items()}
         started = time.perf_counter()
         evaluate_part(dataset.isel(slices), task.path, plan.options)
         return time.perf_counter() - started
 
-    one = {dim: slice(place.start, place.start + 1) for dim, place in task.slices.items()}
-    timed(one)  # compiles
-    of_one = timed(one)
-    affordable = int(SECONDS_OF_TRIAL / of_one)
-    if affordable >= task.n_rankings:
-        tried, n_tried = task.slices, task.n_rankings
-    else:
-        n_tried = min(affordable, task.sizes.get(MODEL, 1))
-        if n_tried <= 1:
-            return of_one * plan.n_rankings
-        tried = one | {MODEL: slice(one[MODEL].start, one[MODEL].start + n_tried)}
-    return min(timed(tried) for _ in range(2)) * plan.n_rankings / n_tried
+    lengths = dict.fromkeys(task.sizes, 1)
+    timed(task, lengths)  # compiles
+    of_one = of_last = timed(task, lengths)
+    while lengths != task.sizes and GROWTH * of_last <= SECONDS_OF_TRIAL:
+        dim = next(dim for dim, length in lengths.items() if length < task.sizes[dim])
+        lengths[dim] = min(GROWTH * lengths[dim], task.sizes[dim])
+        of_last = timed(task, lengths)
+    n_tried = math.prod(lengths.values())
+    of_each = (of_last - of_one) / (n_tried - 1) if n_tried > 1 and of_last > of_one else of_last / n_tried
+    of_item = of_each / max(1, n_items[task.path])
+    most = max(0.0, of_one - of_each)
+    least = most
+    if work.min() < work.max():
+        of_small = timed(smallest, dict.fromkeys(smallest.sizes, 1)) - of_item * n_items[smallest.path]
+        least = min(most, max(0.0, of_small))
+    of_tasks = least + (most - least) * work / max(1.0, work.max())
+    return float(of_tasks.sum() * len(largest.parts()) + of_item * work.sum())
 
 
 def padding_share(scores: Scores) -> float:

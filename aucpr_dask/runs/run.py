@@ -154,6 +154,8 @@ def _stages(plan: Plan, target: str, *, overwrite: bool) -> Sequence[Stage]:
     if not is_finished and before.get("source_digest") == plan.parameters["source_digest"]:  # perhaps it was moved
         plan = replace(plan, parameters={**plan.parameters, "source": before["source"]})
     changed = differences(before, plan.parameters)
+    if changed and not is_finished and ledger.failures() and not ledger.done():  # it failed, and nothing is lost
+        return [Beginning(plan, overwrite=True)]
     if changed and not (is_finished and may_extend(before, plan)):
         raise StoreError(
             "there is something at this place already: another evaluation",

@@ -13,6 +13,10 @@ from aucpr_dask.schema.variables import PADDING
 HIGHEST_GRADE = 127
 MOST_COUNTED = 2**53  # larger whole numbers are not exact in float64
 LEAST_COUNT = 1e-100  # above 0: the inverse of its square is finite
+NAME_A_GRADE = (
+    "pass positive_from=1 (--positive-from 1), or the grade from which your task counts positives; "
+    "convention='trec_eval' (--convention trec_eval) sets it to 1, too"
+)
 EXACT_INTEGERS = 2**53  # up to here, float64 holds every integer
 
 
@@ -39,7 +43,7 @@ def check_labels(label: NDArray[Any], positive_from: int | None, where: str) -> 
             where=where,
             received=f"{bad.size} labels with values {few(values)}",
             allowed=f"1 positive, 0 negative, -1 unjudged, -2 padding; whole numbers up to {highest}",
-            remedy="pass positive_from=GRADE (--positive-from) if these are graded labels"
+            remedy=f"if these are grades, {NAME_A_GRADE}"
             if positive_from is None and bool(np.all(values > 1))
             else "correct the labels",
         )

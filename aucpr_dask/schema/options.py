@@ -27,12 +27,21 @@ from aucpr_dask.schema.variables import QUERY
 
 MISSING = ("raise", "drop", "last", "unretrieved")
 UNJUDGED = ("negative", "drop")
+NOTHING_RANKED = ("count", "drop")
+NO_POSITIVES = ("drop", "zero")
 UNITS = ("items", "clusters")
 PREVALENCE_DESIGNS = ("fixed", "random")
 OVER = (QUERY, "dataset")
 SAMPLES = ("units", "items", "both")
 INCOMPLETE = ("raise", "drop")
 ADJUSTMENTS = ("romano_wolf", "max_t", "holm", "benjamini_hochberg", "none")
+
+# What one word says of several options of an evaluation; the others keep their defaults.
+CONVENTIONS: dict[str, dict[str, Any]] = {
+    "scikit-learn": {},
+    "trec_eval": {"missing": "unretrieved", "ties": "trec_eval", "positive_from": 1, "no_positives": "zero"},
+}
+CONVENTION = "convention"
 
 ALL_RECALLS = (0.0, 1.0)
 LARGEST_SEED = 2**128 - 1
@@ -120,6 +129,14 @@ class EvaluationOptions(Options):
     positive_from: int | None = option(
         None, "Lowest grade that counts as positive, for graded labels.", least=1, most=HIGHEST_GRADE
     )
+    nothing_ranked: str = option(
+        "count",
+        "Whether a query of which a model ranked no item counts, by the meaning of missing scores, or is left out.",
+        allowed=NOTHING_RANKED,
+    )
+    no_positives: str = option(
+        "drop", "Whether a query without positives is left out, or has area 0.", allowed=NO_POSITIVES
+    )
     prevalence: float | None = option(None, "Reweight to this share of positives.", check=share_of_positives)
     recall_range: tuple[float, float] = option(
         ALL_RECALLS, "Take the area between two recalls only.", check=recall_range
@@ -129,8 +146,14 @@ class EvaluationOptions(Options):
     )
 
     @classmethod
-    def of(cls, **options: Any) -> Self:
-        """Check keyword arguments, those of the resampling among them, and return the record."""
+    def of(cls, *, convention: str | None = None, **options: Any) -> Self:
+        """Check keyword arguments, those of the resampling among them, and return the record.
+
+        A reading of labels, missing scores and ties that is None follows the convention.
+        """
+        known = {} if convention is None else CONVENTIONS[choose(tuple(CONVENTIONS), convention, CONVENTION)]
+        given = {name: value for name, value in options.items() if value is not None or name not in READINGS}
+        options = known | given
         names = ResamplingOptions.__dataclass_fields__.keys() & options.keys()
         if names:
             options["resampling"] = ResamplingOptions(**{name: options.pop(name) for name in names})
@@ -177,6 +200,10 @@ class EvaluationOptions(Options):
         """Whether the influence function gives standard errors, as it does of average precision over all recalls."""
         is_whole = self.recall_range == ALL_RECALLS
         return "average_precision" in self.estimators and is_whole and self.ties != "expectation"
+
+
+# How labels, missing scores and ties are read; None where a convention decides.
+READINGS = ("missing", "ties", "unjudged", "positive_from", "nothing_ranked", "no_positives")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,8 +104,8 @@ FLAGS = tuple(
     Flag(name, 1 << position, description)
     for position, (name, description) in enumerate(
         (
-            ("no_positives", "No positive: the area is undefined (NaN)."),
-            ("no_negatives", "No negative: every ranking has area 1."),
+            ("no_positives", "No positive: the area is undefined (NaN), unless it counts as 0."),
+            ("no_negatives", "No negative: the order does not matter; the area is 1 unless positives were missed."),
             ("few_positives", "Fewer than 20 positives: intervals are wide and rest on few items."),
             ("heavy_ties", "At least a tenth of the positives share their score with a negative."),
             ("inverted_polarity", "ROC area below one half by over 3 standard errors: is larger more positive?"),

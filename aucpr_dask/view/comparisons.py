@@ -13,6 +13,7 @@ import xarray as xr
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from aucpr_dask.inference.samples import UNIT_NAMES
 from aucpr_dask.schema.variables import BOUND, MODEL
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.storage.stores import Scores, nodes_of
@@ -258,6 +259,9 @@ def ranks_view(ranks: Ranks, width: int, *, top: int | None = TOP) -> Group:
         Column("best", [f"{share:.1%}" for share in shown["probability_best"]], right=True),
         Column("groups", list(map(_span, shown["groups"]))),
     ]
+    drawn = "bootstrap resamples" if ranks.facts["method"] != "influence" else "normal draws of the areas"
+    if ranks.n_units is not None and ranks.facts["sample"] == "units":
+        drawn += f" of the {UNIT_NAMES[ranks.facts['over']][1]}"
     groups = f"{count(int(ranks.facts['n_groups']), 'group')} of indistinguishable models"
     return Group(
         _headline(ranks),
@@ -266,6 +270,7 @@ def ranks_view(ranks: Ranks, width: int, *, top: int | None = TOP) -> Group:
         Text(""),
         Text(f"{percent(float(ranks.facts['level']))} rank sets; {groups}", style="bold"),
         _design(ranks),
+        Text(f"best: the share of {drawn} in which the model is first", style="dim"),
     )
 
 

@@ -120,7 +120,19 @@ def rank_models(result: Scores, estimator: str | None = None) -> list[Ranking]:
     queries = {path: dataset.sizes.get(QUERY) for path, dataset in nodes_of(result)}
     level, method = _level_and_method(result)
     means = aggregate(result, level=level)
-    return [_rank(path, dataset, estimator, queries[path], method) for path, dataset in nodes_of(means)]
+    return [
+        _rank(path, dataset, estimator, queries[path], method if queries[path] is None else "t")
+        for path, dataset in nodes_of(means)
+    ]
+
+
+def rank_means(means: Scores, estimator: str | None = None) -> list[Ranking]:
+    """Rank the models of each data set, or of all together, by what :func:`aucpr_dask.aggregate` returns."""
+    return [
+        _rank(path, node, estimator, int(node["n_queries"].max()) if over == QUERY else None, node.attrs.get("method"))
+        for path, node in nodes_of(means)
+        for over in [node.attrs.get("over")]
+    ]
 
 
 def _rank(path: str, means: xr.Dataset, estimator: str | None, n_queries: int | None, method: str | None) -> Ranking:
@@ -149,7 +161,7 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, n_queries: int | 
     return Ranking(
         data_set=path,
         estimator=name,
-        interval=("t" if n_queries is not None else method) if "interval" in means else None,
+        interval=method if "interval" in means else None,
         level=float(means["level"]) if "level" in means.coords else None,
         n_queries=n_queries,
         models=tuple(

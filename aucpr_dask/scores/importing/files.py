@@ -213,11 +213,18 @@ def bare_name(path: Path, suffixes: Sequence[str]) -> str:
     return name
 
 
-def named_files(files: Sequence[Path], suffixes: Sequence[str], what: str) -> dict[str, Path]:
-    """Return the files by their bare names, which must differ."""
+def named_files(
+    files: Sequence[Path], suffixes: Sequence[str], what: str, *, with_folders: bool = False
+) -> dict[str, Path]:
+    """Return the files by their bare names, which must differ: with as many of their folders as that takes, or none."""
+    alike: dict[str, list[Path]] = {}
+    for file in files:
+        alike.setdefault(bare_name(file, suffixes), []).append(file)
     named: dict[str, Path] = {}
     for file in files:
         name = bare_name(file, suffixes)
+        if with_folders:
+            name = "/".join([*_distinct_folders(file, alike[name]), name])
         if name in named:
             raise AlignmentError(
                 f"two files would both be the {what} {name!r}",
@@ -226,6 +233,14 @@ def named_files(files: Sequence[Path], suffixes: Sequence[str], what: str) -> di
             )
         named[name] = file
     return named
+
+
+def _distinct_folders(file: Path, alike: Sequence[Path]) -> tuple[str, ...]:
+    """Return the innermost folders of a file, as few as it takes to tell it from others of the same name."""
+    own = file.parent.parts
+    others = [other.parent.parts for other in alike if other.parent != file.parent]
+    depths = range(1, len(own) + 1) if others else ()
+    return next((own[-n:] for n in depths if all(other[-n:] != own[-n:] for other in others)), ())
 
 
 @contextmanager

@@ -39,6 +39,7 @@ from aucpr_dask.storage.stores import Scores, refuse_finished
 LAYOUTS = ("per-run", "pooled")
 DTYPES = ("float32", "float64")
 DUPLICATES = ("error", "first")
+NAMED_BY = ("file", "tag")
 RUN_SUFFIXES = (".txt", ".run", ".res", ".trec")
 
 NO_TIE_ORDER = -1
@@ -56,6 +57,7 @@ def import_trec(
     *,
     layout: str = "per-run",
     dtype: str = "float32",
+    named_by: str = "file",
     duplicates: str = "error",
     dataset: str | None = None,
     overwrite: bool = False,
@@ -64,8 +66,9 @@ def import_trec(
     r"""Write TREC runs and their judgments to a score store.
 
     Every run is one model, named like its file without ``.txt``, ``.run``, ``.res`` or ``.trec`` and without a
-    compression suffix; the queries are the topics of the qrels. The rank column is ignored, as in trec_eval: a
-    list is ordered by score, and documents of equal score by name, in descending byte order.
+    compression suffix, and with as many folders as it takes to tell it from others. The queries are the topics of the
+    qrels. The rank column is ignored, as in trec_eval: a list is ordered by score, and documents of equal score by
+    name, in descending byte order.
 
     Parameters
     ----------
@@ -84,6 +87,8 @@ def import_trec(
     dtype : {"float32", "float64"}
         The precision in which scores are equal: float32 is the order of trec_eval up to 9, of pytrec_eval and
         so of published figures; float64 that of trec_eval 10.
+    named_by : {"file", "tag"}
+        Whether models are named by their files, or by the tags in the last column of the runs.
     duplicates : {"error", "first"}
         What to do when a document occurs twice in one list, or is judged twice with different grades.
     dataset : str, optional
@@ -103,7 +108,8 @@ def import_trec(
     FileFormatError
         If a line is malformed or a document occurs twice; the message names the file and the line.
     AlignmentError
-        If two files give the same model name, or a run shares no topic with the qrels.
+        If two runs get the same name, a file has several tags that should name it, or a run shares no topic with the
+        qrels.
     StoreError
         If the store exists or cannot be written.
 
@@ -124,17 +130,19 @@ def import_trec(
     choose(LAYOUTS, layout, "layout")
     choose(DTYPES, dtype, "dtype")
     choose(DUPLICATES, duplicates, "duplicates")
+    choose(NAMED_BY, named_by, "named_by")
     if dataset is not None:
         check_node_name(dataset, "dataset")
     refuse_finished(url, overwrite=overwrite)
-    files = named_files(find_files(runs, "run"), RUN_SUFFIXES, "model")
+    files = named_files(find_files(runs, "run"), RUN_SUFFIXES, "model", with_folders=True)
     judged = local_copy(qrels)
     judgments = _read_qrels(judged, duplicates)
     with Spool() as spool:
         lists = []
         for done, (name, file) in enumerate(files.items(), start=1):
-            lists.append(_read_run(name, file, judgments, duplicates, spool))
+            lists.append(_read_run(name, file, judgments, duplicates, spool, by_tag=named_by == "tag"))
             report(on_progress, "reading runs", done, len(files))
+        _refuse_equal_tags(lists, list(files.values()))
         make = _Pooled if layout == "pooled" else _PerRun
         blocks = make(lists, judgments, spool, np.dtype(dtype))
         described = blocks.template.assign_attrs(source=f"TREC runs judged by {judged.name}")
@@ -354,12 +362,12 @@ def _label_of(token: bytes) -> int | None:
     return grade if grade >= UNJUDGED else 0
 
 
-def _decoded(topic: bytes, path: Path) -> str:
+def _decoded(name: bytes, path: Path) -> str:
     try:
-        return topic.decode("utf-8")
+        return name.decode("utf-8")
     except UnicodeDecodeError:
         raise FileFormatError(
-            "the topic is not UTF-8", where=path, received=repr(topic), remedy="convert the file to UTF-8"
+            "a name is not UTF-8", where=path, received=repr(name), remedy="convert the file to UTF-8"
         ) from None
 
 
@@ -388,10 +396,14 @@ class _Run:
 _RUN_COLUMNS = ("topic", "Q0", "document", "rank", "score", "tag")
 
 
-def _read_run(name: str, path: Path, judgments: _Judgments, duplicates: str, spool: Spool) -> _Run:
+def _read_run(
+    name: str, path: Path, judgments: _Judgments, duplicates: str, spool: Spool, *, by_tag: bool = False
+) -> _Run:
     codes = _Codes()
     parts = []
+    tags = set[bytes]()
     for numbers, tokens in _read_lines(path, _RUN_COLUMNS):
+        tags.update(tokens[5::6] if by_tag else ())
         scores = _scores_of(tokens[4::6], numbers, path)
         parts.append((codes.of(tokens[0::6]), np.array(tokens[2::6]), scores, numbers))
     topic, document, score, line = map(np.concatenate, zip(*parts, strict=True))
@@ -406,14 +418,34 @@ def _read_run(name: str, path: Path, judgments: _Judgments, duplicates: str, spo
         received = f"document {_shown(document[second])} of topic {judgments.topics[topic[second]]!r}"
         raise _repeated("a document occurs twice in one list", path, line[second - 1 :], received)
     kept = (topic >= 0) & ~repeated
+    if len(tags) > 1:
+        raise AlignmentError(
+            "a run has several tags, so they cannot name it",
+            where=path,
+            received=few(map(_shown, sorted(tags))),
+            allowed="the same tag in all lines",
+            remedy='split the file, or name models by their files: named_by="file" (--name file)',
+        )
     return _Run(
-        name=name,
+        name=_decoded(tags.pop(), path) if tags else name,
         bounds=np.searchsorted(topic[kept], np.arange(len(judgments.topics) + 1)),
         documents=spool.append(document[kept]),
         scores=spool.append(score[kept]),
         n_ignored_topics=sum(code not in judgments.codes for code in codes),
         n_repeated=int(repeated.sum()),
     )
+
+
+def _refuse_equal_tags(runs: Sequence[_Run], files: Sequence[Path]) -> None:
+    """Raise if two runs have the same name, as runs with the same tag have."""
+    first: dict[str, Path] = {}
+    for run, file in zip(runs, files, strict=True):
+        if first.setdefault(run.name, file) != file:
+            raise AlignmentError(
+                f"two runs have the tag {run.name!r}",
+                received=f"{first[run.name]} and {file}",
+                remedy='name models by their files: named_by="file" (--name file)',
+            )
 
 
 def _positions(codes: dict[bytes, int], judgments: _Judgments, path: Path) -> np.ndarray:

@@ -1,0 +1,63 @@
+"""``aucpr-dask aggregate``: means over queries or data sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from aucpr_dask.cli.common import Output, open_any, output_option
+from aucpr_dask.cli.completion import complete_estimator
+from aucpr_dask.cli.evaluation import top_option
+from aucpr_dask.cli.options import (
+    data_sets_option,
+    example,
+    given,
+    level_option,
+    option_of,
+    reading_options,
+    with_options,
+)
+from aucpr_dask.schema.options import AggregationOptions
+
+
+@click.command(
+    short_help="Average estimates over queries or data sets.",
+    epilog=example("aucpr-dask aggregate aucpr-demo/result.zarr --data-set clef-tar"),
+)
+@click.argument("store")
+@click.option("--estimator", metavar="NAME", shell_complete=complete_estimator, help="Rank by this estimator.")
+@option_of(AggregationOptions, "over")
+@option_of(AggregationOptions, "how")
+@option_of(AggregationOptions, "sample")
+@click.option(
+    "--method",
+    type=click.Choice(["t", "bootstrap", "normal"]),
+    help="Of units: t or bootstrap; of items: normal or bootstrap; of both: bootstrap [default: the first].",
+)
+@level_option
+@option_of(AggregationOptions, "n_resamples", "--resamples", metavar="N")
+@option_of(AggregationOptions, "seed")
+@option_of(AggregationOptions, "incomplete")
+@data_sets_option
+@with_options(*reading_options(note="score stores only"))
+@top_option
+@output_option
+def aggregate(
+    output: Output, store: str, estimator: str | None, data_sets: tuple[str, ...], top: int | None, **options: Any
+) -> None:
+    """Average the estimates of each model of the result store STORE, with an interval.
+
+    By default over queries: mean average precision (MAP), and Student's t interval of the mean. A score store is
+    evaluated first.
+    """
+    from aucpr_dask.inference import aggregate
+    from aucpr_dask.storage.stores import nodes_of
+    from aucpr_dask.view.summary import rank_means, rank_models
+    from aucpr_dask.view.tables import rankings_view
+
+    means = aggregate(open_any(store, data_sets), **given(options)).compute()
+    rankings = (rank_models if options["how"] == "micro" else rank_means)(means, estimator)
+    designs = dict.fromkeys(str(node.attrs["design"]) for _, node in nodes_of(means))
+    output.show(rankings_view(rankings, output.width, top=top, ascii_only=output.ascii_only), *designs)
+    output.data({"store": store, "designs": list(designs), "rankings": [ranking.best(top) for ranking in rankings]})
