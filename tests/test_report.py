@@ -593,6 +593,15 @@ def test_a_link_opens_a_comparison(reader: Reader, pages: Path) -> None:
     reader("location.hash = '#compare=m0003,m0001'")
     reader.wait(lambda: reader.all(".answer table"))
     assert reader.find(".answer caption").text == "m0003 minus m0001"
+    size = {"width": 390, "height": 740, "deviceScaleFactor": 1, "mobile": True}
+    reader.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        left = reader("return [...document.querySelectorAll('.pair-chart text')].map(e => e.getBoundingClientRect().x)")
+        chart = reader("return document.querySelector('.pair-chart').getBoundingClientRect().x")
+        assert reader("return getComputedStyle(document.querySelector('.pair-chart')).overflow") == "visible"
+    finally:
+        reader.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert min(left) >= chart
     reader("location.hash = '#compare=m0003,%E0%A4%A'")  # malformed
     reader("location.hash = '#compare=m0003,nobody'")
     assert reader.find(".answer caption").text == "m0003 minus m0001"

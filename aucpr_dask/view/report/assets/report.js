@@ -378,7 +378,8 @@
     const [one, many] = section.unit_names;
     const said = `Differences on ${plural(sorted.length, one, many)}: higher on ${better}, lower on ${worse}, equal on ` +
       `${sorted.length - better - worse}`;
-    return figure(said, [signed(size), "0", signed(-size)], [4, middle, HEIGHT - BOTTOM - 4], middle, bars);
+    const end = Number(size.toPrecision(2));
+    return figure(said, [`+${end}`, "0", `−${end}`], [4, middle, HEIGHT - BOTTOM - 4], middle, bars);
   }
 
   function replicateChart(differences) {
