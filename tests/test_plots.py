@@ -103,6 +103,11 @@ def legend_of(ax: Axes) -> list[str]:
     return [text.get_text().strip("\u200a") for legend in legends for text in legend.get_texts()]
 
 
+def model_of(label: str) -> str:
+    """Return the model in a label of a curve, which also has its area."""
+    return re.sub(r" \((AP|AUC) = \d\.\d\d\)$", "", label)
+
+
 def rows_of(ax: Axes) -> list[str]:
     return [label.get_text() for label in ax.get_yticklabels()]
 
@@ -157,8 +162,9 @@ def test_precision_recall_curves_of_the_best(shipped: xr.DataTree, pima: xr.Data
     areas = ap.estimate(pima["score"], pima["label"])
     best = pima["model"].values[np.argsort(-areas.values, kind="stable")[:3]].tolist()
     legend = legend_of(ax)
-    assert legend == ["unachievable", "prevalence", "90 % of models", "half of models", *best]
-    drawn = {line.get_label(): line for line in ax.lines}
+    labels = [f"{name} (AP = {float(areas.sel(model=name)):.2f})" for name in best]
+    assert legend == ["unachievable", "prevalence", "90 % of models", "half of models", *labels]
+    drawn = {model_of(line.get_label()): line for line in ax.lines}
     assert set(best) <= set(drawn)
     np.testing.assert_allclose(drawn["prevalence"].get_ydata()[0], pima["label"].mean())
 
@@ -166,7 +172,7 @@ def test_precision_recall_curves_of_the_best(shipped: xr.DataTree, pima: xr.Data
 def test_a_curve_is_drawn_where_it_is(pima: xr.Dataset) -> None:
     name = str(pima["model"].values[3])
     ax = pima.aucpr.plot.precision_recall(name)
-    (line,) = [line for line in ax.lines if line.get_label() == name]
+    (line,) = [line for line in ax.lines if model_of(line.get_label()) == name]
     points = ap.curve(pima["score"].sel(model=name), pima["label"])
     on = np.interp(points["recall"][1:], *line.get_data())
     reached = points["true_positives"].diff("point") > 0
@@ -211,16 +217,60 @@ def test_roc_curves(pima: xr.Dataset) -> None:
     assert ax.get_xlabel() == "false positive rate"
     assert legend_of(ax)[0] == "random ranking"
     drawn = ax.lines[-1]
-    points = ap.curve(pima["score"].sel(model=drawn.get_label()), pima["label"], kind="roc")
+    points = ap.curve(pima["score"].sel(model=model_of(drawn.get_label())), pima["label"], kind="roc")
     np.testing.assert_array_equal(drawn.get_ydata(), points["recall"])
 
 
 def test_the_achievable_curve_is_nowhere_below(shipped: xr.DataTree) -> None:
     ax = shipped.aucpr.plot.achievable(dataset="37_Stamps")
     check_legible(ax)
-    curves = {line.get_label().split(", ")[-1]: line.get_ydata() for line in ax.lines if ", " in line.get_label()}
-    assert (curves["achievable"] >= curves["curve"] - 1e-12).all()
-    assert (curves["achievable"] > curves["curve"]).any()
+    assert ax.get_title("left").endswith("best of 75 models")
+    curve, achievable = (line.get_ydata() for line in ax.lines if re.search("curves as|AP =", line.get_label()))
+    assert (achievable >= curve - 1e-12).all()
+    assert (achievable > curve).any()
+
+
+def test_a_legend_leaves_room_for_many_achievable_curves(pima: xr.Dataset) -> None:
+    ax = pima.aucpr.plot.achievable(pima["model"].values[:6].tolist())
+    check_legible(ax)
+    assert len(legend_of(ax)) == 9
+    assert ax.get_window_extent().height > 0.4 * ax.figure.bbox.height
+
+
+def test_the_area_in_the_legend_is_at_the_prevalence_of_the_curve() -> None:
+    scores = named(["a", "b"])
+    area = float(ap.estimate(scores["score"], scores["label"], prevalence=0.01).sel(model="a"))
+    assert f"a (AP = {area:.2f})" in legend_of(scores.aucpr.plot.precision_recall("a", prevalence=0.01))
+
+
+def test_a_legend_on_given_axes_covers_no_data(pima: xr.Dataset) -> None:
+    figure, ax = plt.subplots(figsize=(5, 4))
+    pima.aucpr.plot.precision_recall(ax=ax)
+    figure.canvas.draw()
+    box = ax.get_legend().get_window_extent()
+    assert box.y1 < ax.get_window_extent().y0
+    assert box.y0 >= 0
+
+
+def test_empty_axes_say_why() -> None:
+    empty = named(["a", "b"])
+    empty["label"] = empty["label"] * 0
+    result = ap.evaluate(empty)
+    for ax in (
+        empty.aucpr.plot.precision_recall(),
+        empty.aucpr.plot.roc(),
+        empty.aucpr.plot.achievable(),
+        result.aucpr.plot.forest(),
+        result.aucpr.plot.caterpillar(),
+        xr.Dataset({"estimate": (("model", "query"), np.full((2, 2), np.nan))}).aucpr.plot.heatmap(),
+    ):
+        assert any("Nothing to draw" in text or "no curve" in text for text in texts_of(ax))
+        assert not {"interval", "estimate", "prevalence"} & set(legend_of(ax))
+
+
+def test_density_has_a_scale() -> None:
+    ax = named(list("abcdefgh")).aucpr.plot.precision_recall(others="density")
+    assert "models through here" in texts_of(ax)
 
 
 def test_a_query_of_real_runs(shipped: xr.DataTree) -> None:
@@ -311,7 +361,10 @@ def test_differences_from_a_baseline(clef_result: xr.Dataset) -> None:
     comparison = ap.compare(clef_result, baseline="AMC")
     ax = comparison.aucpr.plot.differences()
     check_legible(ax)
-    assert "from AMC" in ax.get_xlabel()
+    assert ax.get_xlabel().endswith("from AMC (better →)")
+    assert sum(ax.get_xlim()[0] <= tick <= ax.get_xlim()[1] for tick in ax.get_xticks()) >= 4
+    squeezed = comparison.squeeze().aucpr.plot.differences()
+    assert (rows_of(squeezed), squeezed.get_xlabel()) == (rows_of(ax), ax.get_xlabel())
     assert "AMC" not in rows_of(ax)
     assert legend_of(ax) == ["all of the family together", "each on its own", "differs", "not shown to differ"]
     dots = {line.get_label(): len(line.get_xdata()) for line in ax.lines}
@@ -335,6 +388,25 @@ def test_differences_among_more_pairs_than_are_held_in_memory() -> None:
     assert ax.get_title("left") == "20 largest of 509 models"
 
 
+def test_few_differences_are_the_largest_in_size() -> None:
+    areas = 0.5 + np.array([0.0, 0.1, 0.01, -0.3])[:, None] + 0.01 * np.random.default_rng(0).random((4, 12))
+    result = xr.Dataset({"estimate": (("model", "query"), areas)}, coords={"model": list("wxyz")})
+    assert rows_of(ap.compare(result, baseline="w").aucpr.plot.differences(top=2)) == ["x", "z"]
+
+
+def test_a_selected_estimator_and_data_set_are_named(pima_result: xr.Dataset) -> None:
+    selected = pima_result.sel(estimator="average_precision").aucpr.plot.forest(method="logit")
+    assert selected.get_xlabel() == "average precision, 95 % logit interval"
+    tree = xr.DataTree.from_dict({"pima": pima_result})
+    assert tree["pima"].aucpr.plot.forest().get_title("left").startswith("pima")
+
+
+def test_means_name_the_queries_that_count() -> None:
+    areas = np.array([[0.4, 0.6, np.nan], [0.5, 0.7, np.nan]])
+    ax = xr.Dataset({"estimate": (("model", "query"), areas)}).aucpr.plot.forest()
+    assert "over 2 queries" in ax.get_xlabel()
+
+
 def test_ranks_and_groups(clef_result: xr.Dataset) -> None:
     ranks = ap.rank(clef_result)
     ax = ranks.aucpr.plot.ranks()
@@ -345,6 +417,7 @@ def test_ranks_and_groups(clef_result: xr.Dataset) -> None:
     for lines, name in ((sets, "simultaneous_rank_interval"), (alone, "rank_interval")):
         ends = np.array([segment[:, 0] for segment in lines.get_segments()])
         np.testing.assert_allclose(ends, ranks[name].values[order] + [-0.3, 0.3])
+    assert min(ax.get_xticks()) == 1
     groups = [line for line in ax.lines if not line.get_clip_on()]
     first, last = ranks["first_group"].values[order], ranks["last_group"].values[order]
     members = [np.flatnonzero((first <= g) & (g <= last)) for g in range(1, int(last.max()) + 1)]
@@ -356,6 +429,7 @@ def test_replicates(pima_result: xr.Dataset, clef_result: xr.Dataset) -> None:
     ax = pima_result.aucpr.plot.replicates()
     check_legible(ax)
     assert len(rows_of(ax)) == 8
+    assert ax.get_xlabel() == "average precision, 95 % bootstrap interval"
     assert "200 replicates" in legend_of(ax)
     ridges = [patch for patch in ax.patches if hasattr(patch, "get_data")]
     assert len(ridges) == 8
@@ -391,7 +465,7 @@ def test_heat_map_of_queries_and_of_too_many(clef_result: xr.Dataset) -> None:
     crowded = wide.aucpr.plot.heatmap()
     check_legible(crowded)
     assert crowded.images[0].get_array().shape == (25, 60)
-    assert crowded.get_xlabel() == "60 queries, the easiest first"
+    assert crowded.get_xlabel() == "60 queries where models differ most, the easiest first"
     assert crowded.get_title("left") == "25 best of 5,000 models · 60 of 200 queries"
 
 
@@ -411,7 +485,7 @@ def test_coverage_of_the_stored_study() -> None:
     table = pd.read_csv(STUDY)
     ax = plots.coverage(table, methods=["logit", "bootstrap"])
     check_legible(ax)
-    assert legend_of(ax) == ["95 % ∓ 1 %", "logit", "bootstrap"]
+    assert legend_of(ax) == ["within 1 % of 95 %", "logit", "bootstrap"]
     cell = table.query("scenario == 'binormal' and estimator == 'average_precision' and method == 'logit'")
     cell = cell[cell["prevalence"] == cell["prevalence"].iloc[0]].sort_values("n_items")
     line = next(line for line in ax.lines if len(line.get_xdata()) == len(cell))
@@ -431,7 +505,7 @@ def test_coverage_of_a_study_of_ones_own() -> None:
         )
     ax = study.aucpr.plot.coverage(methods="logit")
     check_legible(ax)
-    assert legend_of(ax) == ["90 % ∓ 1 %", "logit"]
+    assert legend_of(ax) == ["within 1 % of 90 %", "logit"]
     drawn = next(line for line in ax.lines if len(line.get_xdata()) == 2 and line.get_marker() == "o")
     covered = study["coverage"].sel({"method": "logit"}).squeeze()
     np.testing.assert_allclose(np.asarray(drawn.get_ydata(), float), covered)
@@ -508,7 +582,7 @@ def test_names_stay_text() -> None:
         for text in ax.figure.findobj(mpl.text.Text):
             assert not (text.get_parse_math() and "$" in text.get_text())
     assert set(rows_of(drawn[2])) >= {r"$x_1$", "<b>bold</b>", r"new\nline", "_hidden", r"$\frac{", "100 % {x}"}
-    assert {r"$x_1$", "_hidden"} <= set(legend_of(drawn[0]))
+    assert {r"$x_1$", "_hidden"} <= set(map(model_of, legend_of(drawn[0])))
     check_legible(drawn[2])
 
 

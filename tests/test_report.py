@@ -177,6 +177,7 @@ def test_words_follow_the_result(tmp_path: Path) -> None:
     text = written(of_queries(4, 6), tmp_path).text
     assert "mean over the queries" in text
     assert "95 % logit" in text
+    assert "queries with an estimate (6 of 6)" in text
     assert "Few queries: 6" in text
     assert "4 models make 6 pairs" in text
     assert "was not retrieved" in text
@@ -193,6 +194,21 @@ def test_words_follow_the_result(tmp_path: Path) -> None:
     assert "Few queries" not in text
     assert "reach their level" in text
     assert "pairs" not in text.partition("Method")[0]
+
+
+def test_one_sentence_says_who_leads_and_how_many_may(tmp_path: Path) -> None:
+    result = of_queries(4, 30)
+    means = ap.aggregate(result).squeeze()
+    best = means["estimate"].idxmax().item()
+    lower, upper = means["interval"].sel(model=best).values
+    may = int((ap.rank(result)["simultaneous_rank_interval"].sel(ci_bound="lower") == 1).sum())
+    said = (
+        f"{best} leads (average precision {float(means['estimate'].max()):.2f}, 95 % interval {lower:.2f} to "
+        f"{upper:.2f}); {may} of 4 models may be the best."
+    )
+    assert said in written(result, tmp_path).text
+    undefined = result.assign(estimate=result["estimate"] * np.nan)
+    assert " leads (" not in written(undefined, tmp_path, overwrite=True).text
 
 
 def test_coverage_in_words_is_that_of_the_study() -> None:
@@ -569,6 +585,39 @@ def test_a_pair_that_cannot_be(reader: Reader, pages: Path) -> None:
     assert "choose a second model" in reader.find(".comparison [role=status]").text
     reader("arguments[0].click()", buttons[1])
     reader.wait(lambda: reader.all(".answer table"))
+
+
+@pytest.mark.slow
+def test_a_link_opens_a_comparison(reader: Reader, pages: Path) -> None:
+    reader.open(pages / "queries.html")
+    reader("location.hash = '#compare=m0003,m0001'")
+    reader.wait(lambda: reader.all(".answer table"))
+    assert reader.find(".answer caption").text == "m0003 minus m0001"
+    size = {"width": 390, "height": 740, "deviceScaleFactor": 1, "mobile": True}
+    reader.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        left = reader("return [...document.querySelectorAll('.pair-chart text')].map(e => e.getBoundingClientRect().x)")
+        chart = reader("return document.querySelector('.pair-chart').getBoundingClientRect().x")
+        assert reader("return getComputedStyle(document.querySelector('.pair-chart')).overflow") == "visible"
+    finally:
+        reader.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert min(left) >= chart
+    reader("location.hash = '#compare=m0003,%E0%A4%A'")  # malformed
+    reader("location.hash = '#compare=m0003,nobody'")
+    assert reader.find(".answer caption").text == "m0003 minus m0001"
+
+
+@pytest.mark.slow
+def test_contents_stay_in_view_and_names_break_between_words(reader: Reader, tmp_path: Path) -> None:
+    names = ["a_long_name_of_a_run_of_a_team-with.parts", "b"]
+    reader.open(ap.report(of_queries(2, 12, names=names), tmp_path / "page.html"))
+    reader("scrollTo({top: document.body.scrollHeight, behavior: 'instant'})")
+    assert reader("return document.querySelector('nav').getBoundingClientRect().top") == 0
+    assert reader("return document.querySelectorAll('.leaderboard .name wbr').length") == 10
+    assert set(
+        reader("return [...document.querySelectorAll('.leaderboard .name')].map(one => one.textContent)")
+    ) == set(names)
+    assert "95 % interval (Student's t)" in reader.find(".leaderboard thead").text
 
 
 @pytest.mark.slow

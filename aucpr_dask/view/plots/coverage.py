@@ -107,7 +107,7 @@ def _table(study: xr.Dataset | pd.DataFrame) -> tuple[pd.DataFrame, float]:
 def _draw(ax: Axes, table: pd.DataFrame, methods: Sequence[str], level: float) -> None:
     positives = np.unique(np.round(table["n_items"] * table["prevalence"]).astype(int))
     ax.axhline(level, color="black", linewidth=0.8)
-    ax.axhspan(level - 0.01, level + 0.01, color=PALE, linewidth=0, label=f"{percent(level)} ∓ 1 %")
+    ax.axhspan(level - 0.01, level + 0.01, color=PALE, linewidth=0, label=f"within 1 % of {percent(level)}")
     for line, method in enumerate(methods):
         rows = table[table["method"] == method].sort_values("n_items")
         ax.errorbar(

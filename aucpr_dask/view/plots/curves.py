@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.ticker import MultipleLocator
+from matplotlib.colors import PowerNorm
+from matplotlib.ticker import MultipleLocator, PercentFormatter
 from numpy.typing import NDArray
 
 from aucpr_dask.curves.api import arguments_of, curve
@@ -23,8 +24,10 @@ from aucpr_dask.storage.stores import Scores
 from aucpr_dask.view.plots.leaderboards import Models
 from aucpr_dask.view.plots.style import (
     COLOURS,
+    COLUMN,
     GREY,
     PALE,
+    ROW,
     SEQUENCE,
     SMALL,
     as_label,
@@ -33,10 +36,21 @@ from aucpr_dask.view.plots.style import (
     plain,
     put_legend,
     put_title,
+    say,
     styled,
 )
-from aucpr_dask.view.plots.subjects import SCORES, at_query, best_first, checked_top, names_of, one_node, positions_of
+from aucpr_dask.view.plots.subjects import (
+    SCORES,
+    at_query,
+    best_first,
+    checked_top,
+    names_of,
+    one_node,
+    positions_of,
+    title_of,
+)
 
+NOTHING = "A model has no curve:\nit needs both positive and negative items."
 BANDS = ("none", "pointwise", "simultaneous", "both")
 OTHERS = ("quantiles", "density", "none")
 MOST_NAMED, MOST_BANDS = 6, 2
@@ -53,6 +67,7 @@ class _Subject(NamedTuple):
     """One data set, at one query, the options of its curves, and the models to draw by name."""
 
     path: str
+    title: str
     node: xr.Dataset
     query: Any
     options: dict[str, Any]
@@ -64,9 +79,15 @@ class _Subject(NamedTuple):
         positive_from = self.options["positive_from"]
         return arguments_of(self.node, models, path=self.path, positive_from=positive_from) | self.options
 
-    def name(self, position: int) -> str:
-        """Return the name of a model."""
-        return names_of(self.node)[position]
+    def labels(self, by: str, short: str) -> list[str]:
+        """Return the names of the drawn models for the legend, with their areas."""
+        if not self.named:
+            return []
+        names = names_of(self.node)
+        prevalence = self.options.get("prevalence")
+        areas = np.ravel(estimate(**(self.of(self.named) | {"prevalence": prevalence}), estimator=by))
+        shown = [f" ({short} = {area:.2f})" if np.isfinite(area) else "" for area in areas]
+        return [as_label(names[i]) + area for i, area in zip(self.named, shown, strict=True)]
 
 
 @styled
@@ -130,14 +151,15 @@ def precision_recall(
     choose(OTHERS, others, "others")
     reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from, "prevalence": prevalence}
     subject = _subject(scores, "precision_recall", dataset, query, model, top, reading)
-    ax = axes_of(ax)
+    ax = axes_of(ax, 0.95 * COLUMN + ROW * len(subject.named))
     _draw_precision_recall_ground(ax, subject, iso_f=iso_f)
     _draw_others(ax, subject, PRECISION_RECALL, others)
     _draw_bands(ax, subject, PRECISION_RECALL, bands, level=level, n_resamples=n_resamples, seed=seed)
+    labels = subject.labels("average_precision", "AP")
     for line, position in enumerate(subject.named):
         arguments = subject.of([position])
         grid = _recalls_of(arguments)
-        _draw_line(ax, grid, _values(arguments, PRECISION_RECALL, grid), line, subject.name(position))
+        _draw_line(ax, grid, _values(arguments, PRECISION_RECALL, grid), line, labels[line])
     _finish(ax, "recall", "precision", subject)
     return ax
 
@@ -178,19 +200,19 @@ def achievable(
     """
     reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from, "prevalence": prevalence}
     subject = _subject(scores, "achievable", dataset, query, model, 1, reading)
-    ax = axes_of(ax)
+    ax = axes_of(ax, 0.95 * COLUMN + ROW * len(subject.named))
     _draw_precision_recall_ground(ax, subject, iso_f=iso_f)
+    labels = subject.labels("average_precision", "AP")
     for line, position in enumerate(subject.named):
         arguments = subject.of([position])
         grid = _recalls_of(arguments)
-        colour, name = COLOURS[line], as_label(subject.name(position))
-        ax.plot(grid, _values(arguments, PRECISION_RECALL, grid), color=GREY, linewidth=0.9, label=f"{name}, curve")
-        hull = _values(arguments, ACHIEVABLE, grid)
-        ax.plot(grid, hull, color=colour, linestyle=SEQUENCE[line], label=f"{name}, achievable")
+        colour, described = COLOURS[line], None if line else "curves as they are"
+        ax.plot(grid, _values(arguments, PRECISION_RECALL, grid), color=GREY, linewidth=0.9, label=described)
+        _draw_line(ax, grid, _values(arguments, ACHIEVABLE, grid), line, labels[line])
         vertices = curve(**arguments, kind=ACHIEVABLE).isel({MODEL: 0})
         found = vertices["true_positives"] > 0
         ax.plot(vertices["recall"].where(found), vertices["precision"].where(found), ".", color=colour, markersize=3.5)
-    _finish(ax, "recall", "precision", subject)
+    _finish(ax, "recall", "precision", subject, has_others=False)
     return ax
 
 
@@ -232,14 +254,15 @@ def roc(
     choose(OTHERS, others, "others")
     reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from}
     subject = _subject(scores, "roc", dataset, query, model, top, reading, "roc_area")
-    ax = axes_of(ax)
+    ax = axes_of(ax, 0.95 * COLUMN + ROW * len(subject.named))
     ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=0.9, label="random ranking")
     _draw_others(ax, subject, ROC, others)
     _draw_bands(ax, subject, ROC, bands, level=level, n_resamples=n_resamples, seed=seed)
+    labels = subject.labels("roc_area", "AUC")
     for line, position in enumerate(subject.named):
         points = curve(**subject.of([position]), kind=ROC).isel({MODEL: 0})
         rates = points["false_positive_rate"].values, points["recall"].values
-        _draw_line(ax, *rates, line, subject.name(position))
+        _draw_line(ax, *rates, line, labels[line])
     _finish(ax, "false positive rate", "recall (true positive rate)", subject)
     return ax
 
@@ -259,12 +282,13 @@ def _subject(
     node = at_query(node, query, plot)
     if MODEL not in node["score"].dims:
         node = node.assign(score=node["score"].expand_dims(MODEL))
-    subject = _Subject(path, node, query, options, [0], model is not None)
+    subject = _Subject(path, title_of(scores, path), node, query, options, [0], model is not None)
     if model is not None:
         named = positions_of(node, model)
         if len(named) > MOST_NAMED:
             received, allowed = f"{len(named)} models", f"up to {MOST_NAMED}"
-            raise InvalidInputError("too many curves to distinguish", received=received, allowed=allowed)
+            remedy = "draw them on several axes: ax=..."
+            raise InvalidInputError("too many curves to distinguish", received=received, allowed=allowed, remedy=remedy)
         return subject._replace(named=named)
     top = checked_top(top, 0, MOST_NAMED)
     if node.sizes[MODEL] == 1:
@@ -322,9 +346,11 @@ def _draw_precision_recall_ground(ax: Axes, subject: _Subject, *, iso_f: bool) -
             ax.annotate(f"F {f:g}", (1.0, end), (2, 0), textcoords="offset points", va="center", fontsize=SMALL - 1)
 
 
-def _draw_line(ax: Axes, x: Floats, y: Floats, line: int, name: str) -> None:
-    (drawn,) = ax.plot(x, y, color=COLOURS[line], linestyle=SEQUENCE[line], zorder=3 + 0.1 * line)
-    drawn.set_label(as_label(name))
+def _draw_line(ax: Axes, x: Floats, y: Floats, line: int, label: str) -> None:
+    if np.isfinite(x + y).any():
+        ax.plot(x, y, color=COLOURS[line], linestyle=SEQUENCE[line], zorder=3 + 0.1 * line, label=label)
+    elif not ax.texts or ax.texts[-1].get_text() != NOTHING:
+        say(ax, NOTHING)
 
 
 def _draw_others(ax: Axes, subject: _Subject, kind: str, others: str) -> None:
@@ -346,15 +372,21 @@ def _draw_others(ax: Axes, subject: _Subject, kind: str, others: str) -> None:
 
 def _draw_density(ax: Axes, grid: Floats, values: Floats) -> None:
     """Shade each spot by the share of models whose curve passes through it."""
-    n_rows = 100
+    n_rows = 50  # more would show the grid of precisions that few positives allow
     row = np.clip((np.nan_to_num(values) * n_rows).astype(int), 0, n_rows - 1)
     counts = np.zeros((n_rows, grid.size))
     column = np.broadcast_to(np.arange(grid.size), row.shape)
     np.add.at(counts, (row[~np.isnan(values)], column[~np.isnan(values)]), 1)
-    share = np.ma.masked_equal(counts / len(values), 0)
+    share = counts / len(values)
     step = grid[1] - grid[0]
     extent = (-step / 2, 1 + step / 2, 0.0, 1.0)
-    ax.imshow(np.sqrt(share), cmap="Greys", vmin=0, vmax=0.8, extent=extent, origin="lower", aspect="auto", zorder=0.8)
+    style: Any = {"cmap": "Greys", "norm": PowerNorm(0.5, 0, 1), "interpolation": "bilinear", "zorder": 0.4}
+    image = ax.imshow(share, extent=extent, origin="lower", aspect="auto", **style)
+    figure = ax.get_figure(root=True)
+    if figure is not None:
+        bar = figure.colorbar(image, ax=ax, fraction=0.05, pad=0.1, format=PercentFormatter(1.0, 0, " %"))
+        bar.outline.set_visible(False)
+        bar.set_label("models through here")
 
 
 def _draw_bands(ax: Axes, subject: _Subject, kind: str, bands: str, *, level: float, **draws: Any) -> None:
@@ -386,7 +418,7 @@ def _draw_bands(ax: Axes, subject: _Subject, kind: str, bands: str, *, level: fl
                 ax.fill_between(drawn[over], lower, upper, label=described, **style)
 
 
-def _finish(ax: Axes, x: str, y: str, subject: _Subject) -> None:
+def _finish(ax: Axes, x: str, y: str, subject: _Subject, *, has_others: bool = True) -> None:
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MultipleLocator(0.2))
     ax.set_xlim(0, 1)
@@ -394,7 +426,7 @@ def _finish(ax: Axes, x: str, y: str, subject: _Subject) -> None:
     ax.set_xlabel(x)
     ax.set_ylabel(y)
     n_models = subject.node.sizes[MODEL]
-    how_many = "" if subject.is_chosen or n_models == 1 else f"{n_models:,} models"
-    put_title(ax, subject.path, "" if subject.query is None else str(subject.query), how_many)
+    how_many = "" if subject.is_chosen or n_models == 1 else f"{'' if has_others else 'best of '}{n_models:,} models"
+    put_title(ax, subject.title, "" if subject.query is None else str(subject.query), how_many)
     put_legend(ax)
     plain(ax.texts)

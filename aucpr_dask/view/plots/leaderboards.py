@@ -22,6 +22,7 @@ from aucpr_dask.view.plots.style import (
     PALE,
     SKY,
     VERMILLION,
+    PlaceLocator,
     as_label,
     axes_of,
     height_of,
@@ -31,6 +32,7 @@ from aucpr_dask.view.plots.style import (
     put_legend,
     put_title,
     rows_of,
+    say,
     styled,
     words,
 )
@@ -45,11 +47,13 @@ from aucpr_dask.view.plots.subjects import (
     names_of,
     one_node,
     positions_of,
+    title_of,
 )
 from aucpr_dask.view.summary import level_of, method_with_bounds
 
 Models = str | int | Sequence[str | int]
 TOP = 20
+NOTHING = "Nothing to draw: no estimate is defined.\nIs there a positive item?"
 HEIGHT_OF_RIDGE = 0.8  # rows
 BINS = 40
 NOT_OF_PRECISION = {"roc_area", "gain_area", "recall_at_precision"}  # these have another value for a random ranking
@@ -75,7 +79,7 @@ def _estimates(
 
         only = result[["estimate"]].assign_attrs(result.attrs)
         _, node = at_estimator(cast("xr.Dataset", aggregate(only, level=level_of(result))), estimator)
-        label = f"mean {label} over {result.sizes[QUERY]:,} queries"
+        label = f"mean {label} over {_queries(result, node)}"
         if method is not None:
             raise InvalidInputError(
                 "a mean over queries has the interval of aggregate() only",
@@ -91,10 +95,19 @@ def _estimates(
         methods = names_of(node, METHOD)
         method = method_with_bounds(interval) if method is None else choose(tuple(methods), method, "method")
         interval, of = (interval.isel({METHOD: methods.index(method)}), f" {words(method)}") if method else (None, "")
+    if interval is not None and not interval.notnull().any():
+        interval = None
     if interval is not None:
         label = f"{label}, {percent(level_of(node))}{of} interval"
     node = node[["estimate", *(["replicate"] if plot == "replicates" else [])]].compute()
     return _Estimates(node, node["estimate"], None if interval is None else interval.compute(), label)
+
+
+def _queries(result: xr.Dataset, mean: xr.Dataset) -> str:
+    """Return over how many queries means are taken, which differs if some are undefined."""
+    counts = np.unique(mean["n_queries"].values if "n_queries" in mean else result.sizes[QUERY])
+    number = " to ".join(f"{count:,.0f}" for count in counts[[0, -1][: counts.size]])
+    return f"{number} {'query' if counts[-1] == 1 else 'queries'}"
 
 
 class _Rows(NamedTuple):
@@ -106,12 +119,15 @@ class _Rows(NamedTuple):
     def draw_intervals(self, bounds: xr.DataArray, half: float = 0.0, **style: Any) -> None:
         """Draw the interval of each model, `half` wider at either end."""
         lower, upper = (bounds.isel({MODEL: self.shown}).sel({BOUND: bound}).values for bound in BOUNDS)
-        self.ax.hlines(np.arange(len(self.shown)), lower - half, upper + half, **style)
+        if np.isfinite(lower).any() or np.isfinite(upper).any():
+            self.ax.hlines(np.arange(len(self.shown)), lower - half, upper + half, **style)
 
     def draw_dots(self, values: xr.DataArray, label: str | None = None) -> None:
         """Draw a value of each model."""
-        rows = np.arange(len(self.shown))
-        self.ax.plot(values.values[self.shown], rows, "o", color=BLACK, markersize=3.2, label=label)
+        rows, drawn = np.arange(len(self.shown)), values.values[self.shown]
+        self.ax.plot(drawn, rows, "o", color=BLACK, markersize=3.2, label=label)
+        if not np.isfinite(drawn).any():
+            say(self.ax, NOTHING)
 
 
 def _rows(
@@ -178,7 +194,7 @@ def forest(
     path, node = one_node(result, RESULT, "forest", dataset)
     drawn = _estimates(node, estimator, method, query, "forest", is_mean=True)
     order = best_first(drawn.estimate)
-    rows = _rows(ax, drawn.node, order, models, top, path, _query_name(query))
+    rows = _rows(ax, drawn.node, order, models, top, title_of(result, path), _query_name(query))
     if drawn.interval is not None:
         rows.draw_intervals(drawn.interval, color=BLUE, linewidth=1.6)
     rows.draw_dots(drawn.estimate)
@@ -201,6 +217,8 @@ def _mark_prevalence(ax: Axes, node: xr.Dataset, query: Any, estimator: str) -> 
         return
     else:
         prevalence = np.unique(np.asarray(at_query(node, query, "forest")["prevalence"].values, dtype=np.float64))
+    if ax.texts:  # which say that nothing is drawn
+        return
     low, high = ax.get_xlim()
     # If it is far away, it would squeeze the intervals.
     if prevalence.size == 1 and low - (high - low) / 2 < prevalence[0] < high:
@@ -244,13 +262,14 @@ def caterpillar(
     order = order[drawn.estimate.notnull().values[order]]
     ax = axes_of(ax)
     place = np.arange(1, order.size + 1)
-    if drawn.interval is not None:
+    if drawn.interval is not None and order.size:
         # Half a place more at either end, so that the interval of a single model can be seen.
         ends = np.concatenate([place[:1] - 0.5, place, place[-1:] + 0.5])
         bounds = drawn.interval.isel({MODEL: np.concatenate([order[:1], order, order[-1:]])})
         lower, upper = (bounds.sel({BOUND: bound}) for bound in BOUNDS)
         ax.fill_between(ends, lower, upper, color=SKY, alpha=0.5, linewidth=0, step="mid", label="interval")
-    ax.plot(place, drawn.estimate.values[order], color=BLACK, label="estimate")
+    if order.size:
+        ax.plot(place, drawn.estimate.values[order], color=BLACK, label="estimate")
     names = names_of(drawn.node)
     if highlight is None:
         marked = sorted({0, (order.size - 1) // 2, order.size - 1}) if order.size else []
@@ -261,12 +280,14 @@ def caterpillar(
         value = float(drawn.estimate.values[order[at]])
         label = as_label(f"{at + 1:,}: {names[order[at]]}")
         ax.plot(place[at], value, marker, color=VERMILLION, markeredgecolor=BLACK, markersize=4.5, label=label)
-    ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True, min_n_ticks=1))
+    if not order.size:
+        say(ax, NOTHING)
+    ax.xaxis.set_major_locator(PlaceLocator())
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    ax.set_xlabel(f"place among {order.size:,} model{'' if order.size == 1 else 's'}")
+    ax.set_xlabel(f"place among {order.size:,} model{'' if order.size == 1 else 's'}" if order.size else "place")
     ax.set_ylabel(drawn.label, wrap=True)
     put_legend(ax)
-    put_title(ax, path, _query_name(query))
+    put_title(ax, title_of(result, path), _query_name(query))
     return ax
 
 
@@ -307,8 +328,14 @@ def differences(
     node = node.compute()
     others = np.array([label != name for label in names_of(node)])
     order = np.array([i for i in best_first(node["difference"]) if others[i]], dtype=np.int64)
-    rows = _rows(ax, node, order, models, top, path, best="largest", height=0.2)
+    # The largest in size, so that the worse models are not hidden.
+    sizes = np.abs(node["difference"].values[order])
+    is_large = np.isin(order, order[np.argsort(-sizes, kind="stable")[: rows_of(ax, order.size, checked_top(top, 1))]])
+    order = np.concatenate([order[is_large], order[~is_large]])
+    rows = _rows(ax, node, order, models, top, title_of(comparison, path), best="largest", height=0.2)
     ax, shown = rows
+    if not np.isfinite(node["difference"].values[shown]).any():
+        say(ax, "Nothing to draw: no difference is defined.")
     for variable, colour, width, label in (
         ("simultaneous_interval", SKY, 3.4, "all of the family together"),
         ("interval", BLUE, 1.4, "each on its own"),
@@ -324,14 +351,17 @@ def differences(
             ax.plot(values[chosen], np.flatnonzero(chosen), "o", markersize=3.6, label=label, **style)
     ax.axvline(0.0, color=BLACK, linewidth=0.6)
     what = words(str(node.attrs.get("estimator", "estimate")))
-    plain([ax.set_xlabel(f"difference in {what} from {as_label(name)}", wrap=True)])
+    plain([ax.set_xlabel(f"difference in {what} from {as_label(name)} (better →)", wrap=True)])
+    ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], min_n_ticks=4))
     put_legend(ax)
     return ax
 
 
 def _against(node: xr.Dataset, baseline: str | int | None) -> tuple[str, xr.Dataset]:
     """Return the comparisons with one baseline, and its name."""
-    other = "baseline" if "baseline" in node.dims else "other_model"
+    other = "baseline" if "baseline" in node.variables or "baseline" in node.dims else "other_model"
+    if other not in node.dims and other in node.coords:  # after squeeze() or sel()
+        node = node.expand_dims(other)
     names = names_of(node, other)
     if baseline is None and len(names) > 1:
         remedy = "choose one: baseline=..."
@@ -370,7 +400,7 @@ def ranks(
     """
     path, node = one_node(ranking, RANKS, "ranks", dataset)
     node = node.compute()
-    rows = _rows(ax, node, best_first(-node["rank"]), models, top, path, height=0.2)
+    rows = _rows(ax, node, best_first(-node["rank"]), models, top, title_of(ranking, path), height=0.2)
     level = percent(level_of(node))
     for variable, colour, width, label in (
         ("simultaneous_rank_interval", SKY, 5.0, f"{level} set, all together"),
@@ -380,7 +410,7 @@ def ranks(
         rows.draw_intervals(node[variable], 0.3, color=colour, linewidth=width, label=label)
     rows.draw_dots(node["rank"], "rank of the estimate")
     rows.ax.set_xlabel(f"rank of {node.sizes[MODEL]:,} (1 is best)", wrap=True)
-    rows.ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    rows.ax.xaxis.set_major_locator(PlaceLocator())
     if models is None:
         _draw_groups(rows.ax, node, rows.shown)
     put_legend(rows.ax)
@@ -443,8 +473,10 @@ def replicates(
             where=f"data set {path!r}" if path else None,
             remedy="evaluate with keep_replicates=True",
         )
+    if method is None and METHOD in node.dims and "bootstrap" in names_of(node, METHOD):
+        method = "bootstrap"  # the interval that comes from these replicates
     drawn = _estimates(node, estimator, method, query, "replicates", is_mean=False)
-    order, title = best_first(drawn.estimate), (path, _query_name(query))
+    order, title = best_first(drawn.estimate), (title_of(result, path), _query_name(query))
     rows = _rows(ax, drawn.node, order, models, top, *title, height=0.2, row_height=0.12)
     ax, shown = rows
     samples = drawn.node["replicate"].transpose(MODEL, RESAMPLE).values[shown]

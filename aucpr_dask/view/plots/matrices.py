@@ -26,6 +26,7 @@ from aucpr_dask.view.plots.style import (
     plain,
     put_title,
     rows_of,
+    say,
     styled,
     words,
 )
@@ -56,8 +57,8 @@ def heatmap(
 ) -> Axes:
     """Draw estimates as a heat map of models by data sets, or by queries of one data set.
 
-    The models that are best on average come first, and the easiest data sets are on the left. A cell without an
-    estimate is grey.
+    The models that are best on average come first, and the easiest data sets are on the left. Of more than 60, those
+    are drawn where models differ most. A cell without an estimate is grey.
 
     Parameters
     ----------
@@ -111,15 +112,18 @@ def _draw(table: pd.DataFrame, label: str, title: str, across: str, top: int, ax
     # Plain means would favour a model that was only evaluated on easy data sets; deviations do not.
     deviation = (table - table.mean()).mean(axis=1)
     order = best_first(deviation.to_xarray())
-    easiest = best_first(table.mean().to_xarray())
+    telling = best_first(table.std(ddof=0).to_xarray())[:MOST_COLUMNS]
+    easiest = [at for at in best_first(table.mean().to_xarray()) if at in telling]
     shown = order[: rows_of(ax, n_models, top)]
-    values = table.iloc[shown, easiest[:MOST_COLUMNS]].to_numpy(dtype=np.float64)
+    values = table.iloc[shown, easiest].to_numpy(dtype=np.float64)
     ax = axes_of(ax, height_of(len(shown)) + 0.55)
     colours = mpl.colormaps[HEAT].with_extremes(bad=PALE)
     image = ax.imshow(np.ma.masked_invalid(values), cmap=colours, aspect="auto", interpolation="nearest")
     image.set_clim(*_limits(values))
+    if not np.isfinite(values).any():
+        say(ax, "Nothing to draw: no estimate is defined.")
     label_rows(ax, [str(name) for name in table.index[shown]], 22)
-    _label_columns(ax, [str(name) for name in table.columns[easiest[:MOST_COLUMNS]]], across)
+    _label_columns(ax, [str(name) for name in table.columns[easiest]], across, is_all=len(easiest) == n_columns)
     _write_values(ax, values, image)
     for side in ax.spines.values():
         side.set_visible(False)
@@ -150,7 +154,7 @@ def _width_of(ax: Axes) -> float:
     return whole * ax.get_position().width * 0.7  # model names take the rest
 
 
-def _label_columns(ax: Axes, names: list[str], across: str) -> None:
+def _label_columns(ax: Axes, names: list[str], across: str, *, is_all: bool) -> None:
     """Write the names vertically above the columns, or their number if they do not fit."""
     if _width_of(ax) * POINTS / len(names) >= SMALL * 1.05:
         ax.set_xticks(range(len(names)), distinct_names(names, 14), rotation=90)
@@ -159,7 +163,8 @@ def _label_columns(ax: Axes, names: list[str], across: str) -> None:
     else:
         ax.set_xticks([])
         ax.xaxis.set_label_position("top")
-        ax.set_xlabel(f"{len(names):,} {PLURAL[across]}, the easiest first")
+        which = "" if is_all else " where models differ most"
+        ax.set_xlabel(f"{len(names):,} {PLURAL[across]}{which}, the easiest first")
 
 
 def _write_values(ax: Axes, values: np.ndarray[Any, Any], image: Any) -> None:

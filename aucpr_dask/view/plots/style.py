@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import ScaledTranslation
 
 from aucpr_dask.view.tables import shorten
 
@@ -20,7 +23,7 @@ POINTS = 72  # to an inch
 FONT, SMALL = 8.0, 7.0  # points
 ROW = 0.16  # inches, of a row of a leaderboard
 LONGEST_NAME = 26
-WIDEST_OF_TWO = 27  # characters of a label in a legend of two columns
+WIDEST_TWO = 48  # characters of the two longest labels in a legend of two columns
 ROOM_OF_LABELS = 36  # points, above and below axes
 OURS = "aucpr_dask"  # identifier of figures made here
 
@@ -139,17 +142,49 @@ def put_title(ax: Axes, *parts: str) -> None:
 
 
 def put_legend(ax: Axes) -> None:
-    """Add a legend of all labels: at the bottom of our own figures, or where the given axes have room."""
+    """Add a legend of all labels below the axes, where it covers no data."""
     handles, labels = ax.get_legend_handles_labels()
     figure = ax.get_figure(root=True)
     if not handles:
         return
+    n_columns = 1 if sum(sorted(map(len, labels))[-2:]) > WIDEST_TWO else 2
     if figure is None or figure.get_gid() != OURS:
-        plain(ax.legend(loc="best").get_texts())
+        _put_legend_below(ax, n_columns)
         return
-    n_columns = 1 if max(map(len, labels)) > WIDEST_OF_TWO else 2
     legend = figure.legend(handles, labels, loc="outside lower center", ncols=n_columns, columnspacing=1.2)
     plain(legend.get_texts())
+
+
+def _put_legend_below(ax: Axes, n_columns: int) -> None:
+    """Add a legend below the labels of the caller's axes, and make room for it unless a layout engine does."""
+    figure = ax.figure
+    below = ax.transAxes + ScaledTranslation(0, -ROOM_OF_LABELS / POINTS, figure.dpi_scale_trans)
+    place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": below, "borderaxespad": 0}
+    legend = ax.legend(**place, ncols=n_columns, columnspacing=1.2)
+    plain(legend.get_texts())
+    root = ax.get_figure(root=True)
+    if root is not None and root.get_layout_engine() is None:
+        box = ax.get_position()
+        needed = legend.get_window_extent().height / root.dpi + ROOM_OF_LABELS / POINTS - box.y0 * root.get_figheight()
+        height = min(max(needed / root.get_figheight(), 0) + 0.02, 0.7 * box.height)
+        ax.set_position((box.x0, box.y0 + height, box.width, box.height - height))
+
+
+def say(ax: Axes, why: str) -> None:
+    """Write into empty axes why nothing is drawn."""
+    where: Any = {"transform": ax.transAxes, "ha": "center", "va": "center", "wrap": True}
+    plain([ax.text(0.5, 0.5, why, color=GREY, **where)])
+
+
+class PlaceLocator(MaxNLocator):
+    """Ticks at whole numbers from 1, the best place."""
+
+    def __init__(self) -> None:
+        super().__init__("auto", steps=[1, 2, 2.5, 5, 10], integer=True, min_n_ticks=1)
+
+    def tick_values(self, vmin: float, vmax: float) -> Any:
+        """Return the ticks, with 1 in place of what is below."""
+        return np.unique(np.maximum(super().tick_values(vmin, vmax), 1))
 
 
 def as_label(name: str) -> str:

@@ -63,6 +63,11 @@ def one_node(data: Scores, kind: str, plot: str, dataset: str | None) -> tuple[s
     return next(iter(nodes.items()))
 
 
+def title_of(data: Scores, path: str) -> str:
+    """Return the name of a data set for a title; a node of a tree has one even on its own."""
+    return path or (isinstance(data, xr.DataTree) and data.name) or ""
+
+
 def at_query(node: xr.Dataset, query: Any, plot: str) -> xr.Dataset:
     """Return the node at one query, if it has any."""
     if QUERY not in node.dims:
@@ -85,7 +90,8 @@ def at_query(node: xr.Dataset, query: Any, plot: str) -> xr.Dataset:
 def at_estimator(node: xr.Dataset, estimator: str | None) -> tuple[str, xr.Dataset]:
     """Return the name of an estimator, by default the first, and the node at it."""
     if ESTIMATOR not in node.dims:
-        return str(node.attrs.get("estimator", "estimate")), node
+        selected = node.coords.get(ESTIMATOR)
+        return str(node.attrs.get("estimator", "estimate") if selected is None else selected.item()), node
     names = [str(name) for name in node[ESTIMATOR].values] if ESTIMATOR in node.coords else []
     if not names:
         return "estimate", node.isel({ESTIMATOR: 0})

@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from aucpr_dask.errors import few, printable
+from aucpr_dask.errors import InvalidInputError, few, printable
+from aucpr_dask.inference import rank
+from aucpr_dask.inference.aggregating import COUNTS
 from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
 from aucpr_dask.schema.estimators import ESTIMATORS, parse_estimator
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS, INTERVALS
-from aucpr_dask.schema.variables import FLAGS
+from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, MODEL, QUERY
 from aucpr_dask.storage.urls import public
 from aucpr_dask.view.report.subjects import Subject
 
+MOST_RANKED = 100  # models; more take longer than the page
 FEW_POSITIVES, FEW_UNITS = 20, 10
 STUDIED = (10, 20, 50, 100, 200, 500, 1000)
 LOWEST_COVERAGE = {
@@ -120,6 +123,40 @@ def readings(subjects: Iterable[Subject]) -> list[str]:
     return [text if len(of) == len(alone) else f"{text} (Only: {few(of)})" for text, of in holds.items()]
 
 
+def interval_names(subject: Subject) -> dict[str, str]:
+    """Name the intervals of the leaderboard, and of the rankings of one query, as headers of their columns."""
+    percent = f"{100 * subject.level:g} %"
+    single = f"{percent} interval" if subject.method is None else f"{percent} interval ({_spaced(subject.method)})"
+    return {"mean": single if subject.dim is None else f"{percent} interval (Student's t)", "single": single}
+
+
+def headline(subject: Subject) -> str:
+    """Return a sentence that people can quote: which model leads, and how many may be the best."""
+    means = subject.means.isel({ESTIMATOR: 0})
+    estimate = means["estimate"].transpose(MODEL).values
+    if np.isnan(estimate).all():
+        return ""
+    best = int(np.nanargmax(estimate))
+    said = f"{subject.models[best]} leads ({_spaced(subject.estimators[0])} {estimate[best]:.2f}"
+    if "interval" in means:
+        lower, upper = means["interval"].transpose(MODEL, BOUND).values[best]
+        said += f", {100 * subject.level:g} % interval {lower:.2f} to {upper:.2f}" if np.isfinite(lower) else ""
+    return f"{said}){_contenders(subject)}."
+
+
+def _contenders(subject: Subject) -> str:
+    """Say how many models may be the best, if that is quick to compute."""
+    n_models = len(subject.models)
+    if subject.dim != QUERY or not 2 <= n_models <= MOST_RANKED:
+        return ""
+    try:
+        ranks = rank(subject.node, estimator=subject.estimators[0], level=subject.level, incomplete="drop")
+    except InvalidInputError:  # too few queries that all models share
+        return ""
+    lowest = ranks["simultaneous_rank_interval"].sel({BOUND: BOUNDS[0]})
+    return f"; {int((lowest <= 1).sum())} of {n_models} models may be the best"
+
+
 def about(subject: Subject) -> list[str]:
     """Describe the estimates, the intervals and the sample of a section."""
     percent = f"{100 * subject.level:g} %"
@@ -133,11 +170,19 @@ def about(subject: Subject) -> list[str]:
         singular, plural = UNIT_NAMES[subject.dim]
         said = [
             f"The estimate of a model is the mean over the {plural} that have one; its interval is {percent} Student's "
-            f"t: what to expect of other {plural} like these. {sentence(subject.means.attrs['design'])}"
+            f"t: what to expect of other {plural} like these. {sentence(_design(subject))}"
         ]
         if singles:
             said.append(f"Intervals within one {singular} are {singles}: what to expect of its other items.")
     return said + resampling(subject.node.attrs)
+
+
+def _design(subject: Subject) -> str:
+    """Return what is sampled and what is fixed, with numbers in place of the name of the variable that counts."""
+    name = COUNTS[str(subject.dim)]
+    counts = np.unique(subject.means[name].values)
+    number = f"{counts[0]:,}" if counts.size == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+    return str(subject.means.attrs["design"]).replace(name, number)
 
 
 def resampling(attrs: Mapping[str, Any]) -> list[str]:

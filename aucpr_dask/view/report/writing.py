@@ -12,6 +12,7 @@ import xarray as xr
 
 from aucpr_dask._version import __version__
 from aucpr_dask.errors import InvalidInputError, StoreError, printable
+from aucpr_dask.inference.aggregating import COUNTS
 from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
 from aucpr_dask.interplay.exporting import written_whole
 from aucpr_dask.schema.options import ReportOptions
@@ -25,7 +26,6 @@ from aucpr_dask.view.report.subjects import Subject, subjects_of
 from aucpr_dask.view.report.traces import curves_of
 from aucpr_dask.view.report.vendor import LIBRARIES, vendored
 
-COUNTS = {QUERY: "n_queries", DATASET: "n_datasets"}
 UNKNOWN = "\N{EN DASH}"
 
 
@@ -164,6 +164,7 @@ def _data(
         "unit_names": None if subject.dim is None else list(UNIT_NAMES[subject.dim]),
         "units": subject.units,
         "n_units": len(subject.units),
+        "intervals": words.interval_names(subject),
         "flags": payload.add(subject.table("flags"), np.uint16) if "flags" in subject.node else None,
         "estimators": [
             _estimator(subject, i, name, payload, options, share) for i, name in enumerate(subject.estimators)
@@ -222,6 +223,7 @@ def _shown(place: int, subject: Subject) -> dict[str, Any]:
         "positives": _range(n_positive, ",.4g"),
         "prevalence": _range(prevalence, ".3g"),
         "best": _best(subject),
+        "headline": words.headline(subject),
         "about": words.about(subject),
         "caveats": words.caveats(subject),
         "units": _units(subject) if subject.dim == QUERY else [],

@@ -50,6 +50,10 @@
   }
   const signed = (value) => (value > 0 && Number.isFinite(value) ? "+" : "") + shown(value);
   const p_shown = (p) => (p < 0.0001 ? "< 0.0001" : p.toFixed(4));
+  const p_said = (p) => (p < 0.0001 ? "p < 0.0001" : `p = ${p_shown(p)}`);
+  // Long names may break after these characters, not within a word.
+  const breakable = (name) => name.split(/(?<=[_\-./])(?=[^_\-./])/)
+    .flatMap((part, i) => (i ? [h("wbr"), part] : [part]));
   const known = (value) => (Number.isNaN(value) ? undefined : value);
   const plural = (n, one, many) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 
@@ -77,7 +81,7 @@
   }
 
   // Draw a table of models: `data` has one value a model for estimate, lower, upper, count and mask.
-  function leaderboard(host, { caption, file, models, data, countName, flagText, compare, mark }) {
+  function leaderboard(host, { caption, file, models, data, countName, intervalName, flagText, compare, mark }) {
     const { estimate, lower, upper, count, mask } = data;
     const order = Array.from(models, (_, i) => i).filter((i) => !Number.isNaN(estimate[i]));
     order.sort((a, b) => estimate[b] - estimate[a] || a - b);
@@ -92,7 +96,7 @@
       column("model", "Model", (row) => row.name, { sortingFn: byText, enableGlobalFilter: true, sortDescFirst: false }),
       column("estimate", "Estimate", (row) => known(estimate[row.i]), {
         sortDescFirst: true, filterFn: (row, _, least) => estimate[row.original.i] >= least }),
-      lower && { id: "interval", header: "Interval", enableSorting: false, enableGlobalFilter: false },
+      lower && { id: "interval", header: intervalName, enableSorting: false, enableGlobalFilter: false },
       lower && column("lower", "Lower", (row) => known(lower[row.i]), { sortDescFirst: true }),
       upper && column("upper", "Upper", (row) => known(upper[row.i]), { sortDescFirst: true }),
       count && column("count", countName, (row) => count[row.i], { sortDescFirst: true }),
@@ -175,7 +179,7 @@
     function line({ i, name }) {
       const cells = columns.map(({ id }) => {
         if (id === "rank") return h("td", { class: "number" }, rank[i] === undefined ? "–" : String(rank[i]));
-        if (id === "model") return h("th", { scope: "row", class: "name" }, name);
+        if (id === "model") return h("th", { scope: "row", class: "name" }, ...breakable(name));
         if (id === "interval") return h("td", { class: "bar-column" }, bar(estimate[i], lower[i], upper[i], low, high));
         if (id === "count") return h("td", { class: "number" }, String(count[i]));
         if (id === "warnings") return h("td", { class: "warnings" },
@@ -297,7 +301,7 @@
         rows.push(row);
       }
       const found = await compare(plan, rows);
-      message.textContent = `${names[0]} minus ${names[1]}: ${signed(found.difference)}, p = ${p_shown(found.p)}.`;
+      message.textContent = `${names[0]} minus ${names[1]}: ${signed(found.difference)}, ${p_said(found.p)}.`;
       show(plan, names, found);
     }
 
@@ -374,7 +378,8 @@
     const [one, many] = section.unit_names;
     const said = `Differences on ${plural(sorted.length, one, many)}: higher on ${better}, lower on ${worse}, equal on ` +
       `${sorted.length - better - worse}`;
-    return figure(said, [signed(size), "0", signed(-size)], [4, middle, HEIGHT - BOTTOM - 4], middle, bars);
+    const end = Number(size.toPrecision(2));
+    return figure(said, [`+${end}`, "0", `−${end}`], [4, middle, HEIGHT - BOTTOM - 4], middle, bars);
   }
 
   function replicateChart(differences) {
@@ -534,10 +539,10 @@
       for (const name of ["estimate", "lower", "upper", "count"]) {
         if (estimator.mean[name]) data[name] = await numbers(estimator.mean[name]);
       }
-      const choose = comparison(part("comparison"), section, models, estimator);
+      const choose = choosers[section.id] = comparison(part("comparison"), section, models, estimator);
       const host = part("leaderboard");
       const table = h("div");
-      boards[0] = leaderboard(table, { models, data, compare: choose, mark: (i) => highlight(i),
+      boards[0] = leaderboard(table, { intervalName: section.intervals.mean, models, data, compare: choose, mark: (i) => highlight(i),
         countName: section.unit_names ? capital(section.unit_names[1]) : "", flagText: section.unit_names && any && warnings,
         caption: capital(spoken) + of + (section.unit_names ? `, mean over ${section.unit_names[1]}` : ""),
         file: `${section.name || "leaderboard"}_${estimator.name}` });
@@ -571,7 +576,7 @@
         data[key] = Float64Array.from(models, (_, i) => values[i * width + unit]);
       }
       if (masks) data.mask = Uint16Array.from(models, (_, i) => masks[i * width + unit]);
-      leaderboard(element.querySelector(".unit-board"), { models, data, mark: (i) => highlight(i),
+      leaderboard(element.querySelector(".unit-board"), { intervalName: section.intervals.single, models, data, mark: (i) => highlight(i),
         caption: `${capital(name.replaceAll("_", " "))}${of}, ${section.unit_names[0]} ${section.units[unit]}`,
         file: `${section.name || "leaderboard"}_${section.units[unit]}_${name}` });
     }
@@ -580,6 +585,26 @@
     if (section.curves) highlight = await curves(part("curves"), section, models, mark);
     findUnits(element);
   }
+
+  // A link that ends in #compare=A,B opens that comparison in the first section that has both models.
+  const choosers = {};
+  async function openPair() {
+    if (!location.hash.startsWith("#compare=")) return;
+    let names;
+    try {
+      names = location.hash.slice(9).split(",").map(decodeURIComponent);
+    } catch {
+      return; // the link is malformed
+    }
+    const section = page.sections.find(({ id, models }) => choosers[id]
+      && names.every((name) => page.names[models].includes(name)));
+    if (!section || names.length !== 2) return;
+    const element = document.querySelector(`#${section.id} .comparison`);
+    element.querySelectorAll("input").forEach((input, i) => { input.value = names[i]; });
+    element.querySelector("form").requestSubmit();
+    element.scrollIntoView();
+  }
+  addEventListener("hashchange", openPair);
 
   const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
@@ -634,6 +659,7 @@
       if (place) await new Promise((go) => setTimeout(go));
       await build(section);
     }
+    await openPair();
     document.documentElement.dataset.ready = String(Math.round(performance.now()));
   })();
 })();
