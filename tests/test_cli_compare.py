@@ -242,7 +242,10 @@ def test_data_sets_as_units(tree: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--baseline", "m33"], "there is no such model\n  received: 'm33'\n  allowed: 'm3'"),
+        (
+            ["--baseline", "m33"],
+            "there is no such model\n  where: argument 'baseline'\n  received: 'm33'\n  allowed: 'm3'",
+        ),
         (["--data-set", "x"], "there is no such data set in this store\n  received: 'x'"),
         (["--estimator", "continuous"], "this estimator is not in the result"),
         (["--sample", "items"], "needs the replicates of the items"),

@@ -177,7 +177,7 @@ def test_words_follow_the_result(tmp_path: Path) -> None:
     text = written(of_queries(4, 6), tmp_path).text
     assert "mean over the queries" in text
     assert "95 % logit" in text
-    assert "queries with an estimate (6 of 6)" in text
+    assert "queries with an estimate (up to 6)" in text
     assert "Few queries: 6" in text
     assert "4 models make 6 pairs" in text
     assert "was not retrieved" in text

@@ -132,7 +132,7 @@ def _folds(dataset: xr.Dataset, n_folds: int, path: str) -> tuple[xr.Variable | 
         There are fewer items than folds.
     """
     if "fold" not in dataset:
-        if n_folds > dataset.sizes[ITEM]:
+        if 0 < dataset.sizes[ITEM] < n_folds:
             raise InvalidInputError(
                 "there are fewer items than folds",
                 where=f"argument 'n_folds', data set {path!r}" if path else "argument 'n_folds'",

@@ -10,7 +10,6 @@ import numpy as np
 
 from aucpr_dask.errors import InvalidInputError, few, printable
 from aucpr_dask.inference import rank
-from aucpr_dask.inference.aggregating import COUNTS
 from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
 from aucpr_dask.schema.estimators import ESTIMATORS, parse_estimator
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS, INTERVALS
@@ -170,19 +169,11 @@ def about(subject: Subject) -> list[str]:
         singular, plural = UNIT_NAMES[subject.dim]
         said = [
             f"The estimate of a model is the mean over the {plural} that have one; its interval is {percent} Student's "
-            f"t: what to expect of other {plural} like these. {sentence(_design(subject))}"
+            f"t: what to expect of other {plural} like these. {sentence(subject.means.attrs['design'])}"
         ]
         if singles:
             said.append(f"Intervals within one {singular} are {singles}: what to expect of its other items.")
     return said + resampling(subject.node.attrs)
-
-
-def _design(subject: Subject) -> str:
-    """Return what is sampled and what is fixed, with numbers in place of the name of the variable that counts."""
-    name = COUNTS[str(subject.dim)]
-    counts = np.unique(subject.means[name].values)
-    number = f"{counts[0]:,}" if counts.size == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-    return str(subject.means.attrs["design"]).replace(name, number)
 
 
 def resampling(attrs: Mapping[str, Any]) -> list[str]:
