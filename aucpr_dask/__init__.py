@@ -61,11 +61,12 @@ _HOME = {
     "unachievable_precision": "aucpr_dask.curves.references",
 }
 
-_MODULES = ("simulate",)
+_MODULES = ("metrics", "simulate")
 
 __all__ = ["__version__", *sorted([*_HOME, *_MODULES])]
 
 if TYPE_CHECKING:
+    from aucpr_dask import metrics as metrics
     from aucpr_dask import simulate as simulate
     from aucpr_dask.clusters import connect as connect
     from aucpr_dask.curves.api import confusion as confusion

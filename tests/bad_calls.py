@@ -91,7 +91,14 @@ ANYTHING: list[Any] = [
     ),
     *(True, False, np.True_, np.float16(0.5), np.longdouble(0.5), np.int8(1), np.uint64(2**64 - 1), np.float64("nan")),
     *("", "x", "abc", "average_precision", "logit", "nul\0", "\ud800", "a" * 500, "item", "\x1b[31m", "0.5", "drop"),
-    *(decimal.Decimal("0.5"), fractions.Fraction(1, 2), datetime.date(2020, 1, 1), pd.NaT, pd.NA, np.datetime64("NaT")),
+    *(
+        decimal.Decimal("0.5"),
+        fractions.Fraction(1, 2),
+        datetime.date(2020, 1, 1),
+        pd.NaT,
+        pd.NA,
+        np.datetime64("NaT", "s"),
+    ),
     *(
         np.datetime64("2020-01-01"),
         np.timedelta64(1, "D"),
@@ -290,12 +297,12 @@ def at_most(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def outcome(name: str, arguments: dict[str, Any]) -> tuple[str, str]:
+def outcome(name: str, arguments: dict[str, Any], seconds: int = SECONDS) -> tuple[str, str]:
     """Return "refused" or "valid", or what else came of a call, in words."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            with at_most(SECONDS):
+            with at_most(seconds):
                 result = CALLS[name][0](**arguments)
                 if hasattr(result, "compute") and not isinstance(result, xr.DataTree):
                     result.compute()

@@ -639,7 +639,7 @@ class Sample:
     cpu_seconds: dict[str, float]
 
 
-def endure(folder: Path, n_blocks: int = 10_000, every: int = 1000) -> list[Sample]:
+def endure(folder: Path, n_blocks: int = 20_000, every: int = 1000) -> list[Sample]:
     """Evaluate a store of `n_blocks` blocks, and sample the processes' memory and processor time on the way."""
     scores = pooled(n_blocks, 30)
     with small_chunks(240):

@@ -123,6 +123,7 @@ LAYERS = [
     ("evaluation",),
     ("curves",),
     ("inference",),
+    ("metrics",),
     ("progress",),
     ("clusters",),
     ("runs",),

@@ -1,0 +1,12 @@
+"""Metrics of plain arrays: scikit-learn's signatures and numbers, an interval, and the difference of two models."""
+
+from aucpr_dask.metrics.deciding import Difference, average_precision_difference, average_precision_interval
+from aucpr_dask.metrics.scoring import average_precision_score, precision_recall_curve
+
+__all__ = [
+    "Difference",
+    "average_precision_difference",
+    "average_precision_interval",
+    "average_precision_score",
+    "precision_recall_curve",
+]

@@ -1,0 +1,215 @@
+"""Average precision and the precision-recall curve, with scikit-learn's signatures and numbers."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation.api import estimate
+from aucpr_dask.metrics.targets import (
+    check_label,
+    check_lengths,
+    column,
+    finite_numbers,
+    host_array,
+    kind_of_target,
+    positive_label,
+)
+from aucpr_dask.schema.checks import brief, choose
+
+AVERAGES = ("macro", "micro", "weighted", "samples")
+
+
+def average_precision_score(
+    y_true: Any, y_score: Any, *, average: str | None = "macro", pos_label: Any = 1, sample_weight: Any = None
+) -> float | NDArray[np.float64]:
+    r"""Compute average precision, with the signature and the numbers of scikit-learn.
+
+    .. math:: \mathrm{AP} = \sum_n (R_n - R_{n-1}) P_n
+
+    over the thresholds, with precision :math:`P_n` and recall :math:`R_n` at the n-th.
+
+    Parameters
+    ----------
+    y_true : array-like, shape (n_samples,) or (n_samples, n_classes)
+        Labels of two classes; of several classes; or 0 and 1 for every class (dense or sparse).
+    y_score : array-like, shape (n_samples,) or (n_samples, n_classes)
+        Scores, larger for positives. Lists, frames, and arrays or tensors of other libraries in host memory are read
+        without importing these.
+    average : {"macro", "micro", "weighted", "samples"} or None
+        For several classes: the mean over classes; over all pairs of sample and class; over classes, weighted by their
+        positives; over samples; or None for an array of one value per class.
+    pos_label : int, float, bool or str
+        The positive label of two classes.
+    sample_weight : array-like, shape (n_samples,), optional
+        Weights.
+
+    Returns
+    -------
+    float or numpy.ndarray
+        Average precision; with ``average=None`` and several classes, float64 of shape (n_classes,). A class without
+        positives has 0, with a warning; :func:`aucpr_dask.evaluate` gives NaN and a flag.
+
+    Raises
+    ------
+    InvalidInputError
+        Arrays of different lengths, NaN, or labels of another kind. It is a ``ValueError``.
+
+    References
+    ----------
+    Boyd, Eng & Page (2013), https://doi.org/10.1007/978-3-642-40994-3_29
+
+    Examples
+    --------
+    >>> from aucpr_dask.metrics import average_precision_score
+    >>> round(average_precision_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]), 4)
+    0.8333
+    >>> average_precision_score([0, 1, 2], [[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.4, 0.1, 0.5]], average=None)
+    array([1., 1., 1.])
+    """
+    if average is not None:
+        choose(AVERAGES, average, "average")
+    label, score = host_array(y_true, "y_true"), finite_numbers(y_score, "y_score")
+    weight = None if sample_weight is None else column(finite_numbers(sample_weight, "sample_weight"), "sample_weight")
+    check_lengths(y_true=label, y_score=score, sample_weight=weight)
+    kind = kind_of_target(label)
+    if kind == "binary":
+        label = column(label, "y_true")
+        check_label(label, pos_label)
+        return float(_average_precisions((label == pos_label)[None], column(score, "y_score")[None], weight)[0])
+    if pos_label != 1:
+        raise InvalidInputError(
+            f"pos_label is for two classes, and y_true is {kind}",
+            where="argument 'pos_label'",
+            received=brief(pos_label),
+            allowed="1",
+            remedy="leave it out: each class is the positive one in turn",
+        )
+    is_positive = label == 1 if kind == "multilabel" else label.reshape(-1, 1) == np.unique(label)
+    if score.shape != is_positive.shape:
+        raise InvalidInputError(
+            "y_true has several classes, and y_score does not have a column for each",
+            where="argument 'y_score'",
+            received=f"shape {score.shape}",
+            allowed=f"shape {is_positive.shape}",
+            remedy="give the scores of all classes, such as those of predict_proba",
+        )
+    return _averaged(is_positive, score, weight, average)
+
+
+def _averaged(
+    is_positive: NDArray[np.bool_], score: NDArray[Any], weight: NDArray[Any] | None, average: str | None
+) -> float | NDArray[np.float64]:
+    """Return average precision over classes or samples; arrays have the shape (sample, class)."""
+    if average == "micro":
+        of_pairs = None if weight is None else np.repeat(weight, score.shape[1])
+        return float(_average_precisions(is_positive.reshape(1, -1), score.reshape(1, -1), of_pairs)[0])
+    if average == "samples":
+        return float(np.average(_average_precisions(is_positive, score, None), weights=weight))
+    of_classes = _average_precisions(is_positive.T, score.T, weight)
+    if average is None:
+        return of_classes
+    if average == "macro":
+        return float(of_classes.mean())
+    n_positive = is_positive.sum(axis=0) if weight is None else weight @ is_positive
+    return float(np.average(of_classes, weights=n_positive)) if n_positive.sum() > 0 else 0.0
+
+
+def _average_precisions(
+    is_positive: NDArray[np.bool_], score: NDArray[Any], weight: NDArray[Any] | None
+) -> NDArray[np.float64]:
+    """Return the average precision of every ranking; arrays have the shape (ranking, item)."""
+    label = np.ascontiguousarray(is_positive, dtype=np.int8)
+    found = np.asarray(estimate(np.ascontiguousarray(score), label, weight=weight), dtype=np.float64)
+    if (is_undefined := np.isnan(found)).any():
+        warnings.warn("y_true has no positives, so average precision is 0", stacklevel=3)
+    return np.where(is_undefined, 0.0, found)
+
+
+def precision_recall_curve(
+    y_true: Any, y_score: Any, *, pos_label: Any = None, sample_weight: Any = None, drop_intermediate: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[Any]]:
+    """Compute precision and recall at every threshold, with the signature and the numbers of scikit-learn.
+
+    Parameters
+    ----------
+    y_true : array-like, shape (n_samples,)
+        Labels of two classes.
+    y_score : array-like, shape (n_samples,)
+        Scores, larger for positives.
+    pos_label : int, float, bool or str, optional
+        The positive label; by default 1, if the labels are 0 and 1, or -1 and 1.
+    sample_weight : array-like, shape (n_samples,), optional
+        Weights.
+    drop_intermediate : bool
+        Keep only the first and last threshold of each recall.
+
+    Returns
+    -------
+    precision, recall : numpy.ndarray, float64, shape (n_thresholds + 1,)
+        At decreasing recall; the last point is (1, 0).
+    thresholds : numpy.ndarray, shape (n_thresholds,)
+        The distinct scores, increasing.
+
+    Raises
+    ------
+    InvalidInputError
+        Arrays of different lengths, NaN, or labels of another kind. It is a ``ValueError``.
+
+    References
+    ----------
+    Davis & Goadrich (2006), https://doi.org/10.1145/1143844.1143874
+
+    Examples
+    --------
+    >>> from aucpr_dask.metrics import precision_recall_curve
+    >>> precision, recall, thresholds = precision_recall_curve([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    >>> precision.round(2), recall, thresholds
+    (array([0.5 , 0.67, 0.5 , 1.  , 1.  ]), array([1. , 1. , 0.5, 0.5, 0. ]), array([0.1 , 0.35, 0.4 , 0.8 ]))
+    """
+    label, score = host_array(y_true, "y_true"), column(finite_numbers(y_score, "y_score"), "y_score")
+    weight = None if sample_weight is None else column(finite_numbers(sample_weight, "sample_weight"), "sample_weight")
+    check_lengths(y_true=label, y_score=score, sample_weight=weight)
+    if kind_of_target(label) == "multilabel" or (pos_label is None and kind_of_target(label) != "binary"):
+        raise InvalidInputError(
+            "y_true has several classes",
+            where="argument 'y_true'",
+            received=f"labels {brief(np.unique(label).tolist())}, shape {label.shape}",
+            allowed="two labels, one for each sample",
+            remedy="give one curve per class, with pos_label",
+        )
+    label = column(label, "y_true")
+    is_positive = label == positive_label(label, pos_label)
+    true_positives, predicted, thresholds = _cumulated(is_positive, score, weight)
+    if drop_intermediate and thresholds.size > 2:
+        steps = np.diff(true_positives) != 0
+        keep = np.concatenate([[True], steps[:-1] | steps[1:], [True]])
+        true_positives, predicted, thresholds = true_positives[keep], predicted[keep], thresholds[keep]
+    precision = np.divide(true_positives, predicted, out=np.zeros(thresholds.size), where=predicted != 0)
+    if true_positives[-1] == 0:
+        warnings.warn("y_true has no positives, so recall is 1 at every threshold", stacklevel=2)
+        recall = np.ones(thresholds.size)
+    else:
+        recall = true_positives / true_positives[-1]
+    return np.append(precision[::-1], 1.0), np.append(recall[::-1], 0.0), thresholds[::-1]
+
+
+def _cumulated(
+    is_positive: NDArray[np.bool_], score: NDArray[Any], weight: NDArray[Any] | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[Any]]:
+    """Return weights of true positives and of all items at or above each distinct score, from the largest."""
+    if weight is not None:
+        is_positive, score, weight = (array[weight != 0] for array in (is_positive, score, weight))
+    order = np.argsort(score)[::-1]
+    score, is_positive = score[order], is_positive[order]
+    last = np.append(np.flatnonzero(np.diff(score)), score.size - 1)
+    if weight is None:
+        true_positives = np.cumsum(is_positive, dtype=np.float64)[last]
+        return true_positives, last + 1.0, score[last]
+    weight = weight[order].astype(np.float64)
+    true_positives = np.cumsum(weight * is_positive)[last]
+    return true_positives, true_positives + np.cumsum(weight * ~is_positive)[last], score[last]

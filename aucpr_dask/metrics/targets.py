@@ -1,0 +1,142 @@
+"""Targets, scores and weights of any library as NumPy arrays, checked as scikit-learn checks them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucpr_dask.errors import AlignmentError, InvalidInputError
+from aucpr_dask.schema.checks import brief
+
+NUMBERS = "biuf"
+USUAL_LABELS = ({0, 1}, {-1, 1}, {0}, {-1}, {1})  # of which the positive one is 1
+
+
+def host_array(value: Any, name: str) -> NDArray[Any]:
+    """Return a list, a frame, or an array or tensor of any library as a NumPy array.
+
+    Raises
+    ------
+    InvalidInputError
+        It cannot be read here, has other dimensions than one or two, or no rows.
+    """
+    if hasattr(value, "toarray"):  # a sparse matrix
+        value = value.toarray()
+    if hasattr(value, "detach"):  # a tensor that remembers its gradient
+        value = value.detach()
+    try:
+        exports_only = hasattr(value, "__dlpack__") and not hasattr(value, "__array__")
+        array = np.from_dlpack(value) if exports_only else np.asarray(value)
+        if array.dtype == object:  # nullable columns
+            array = np.array(array.tolist())
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"{name} cannot be read as an array",
+            where=f"argument {name!r}",
+            received=f"{brief(value)}: {error}",
+            allowed="lists, frames, sparse matrices, and arrays or tensors in the memory of this machine",
+            remedy="copy a tensor from a device first (tensor.cpu()), and give all rows the same length",
+        ) from error
+    if array.ndim not in (1, 2) or array.size == 0:
+        raise InvalidInputError(
+            f"{name} has no items" if array.size == 0 else f"{name} has {array.ndim} dimensions",
+            where=f"argument {name!r}",
+            received=f"shape {array.shape}",
+            allowed="(n_samples,) or (n_samples, n_classes), at least one of each",
+            remedy="give one row for each sample",
+        )
+    return array
+
+
+def finite_numbers(value: Any, name: str) -> NDArray[Any]:
+    """Return an array of finite numbers, float32 and float64 as they are."""
+    array = host_array(value, name)
+    if array.dtype.kind not in NUMBERS or not np.isfinite(array).all():
+        raise InvalidInputError(
+            f"{name} must hold finite numbers",
+            where=f"argument {name!r}",
+            received="NaN or infinity" if array.dtype.kind in NUMBERS else f"dtype {array.dtype}",
+            allowed="integers or floats, without NaN and infinity",
+            remedy="leave out these samples; models that lack scores are for ap.evaluate(missing=...)",
+        )
+    return array.astype(np.int8) if array.dtype == bool else array
+
+
+def column(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return an array of one dimension, or of one column, with one dimension."""
+    if array.ndim == 2 and array.shape[1] != 1:
+        raise InvalidInputError(
+            f"{name} has several columns",
+            where=f"argument {name!r}",
+            received=f"shape {array.shape}",
+            allowed="(n_samples,)",
+            remedy="give one number for each sample; several classes need a y_true with several classes",
+        )
+    return array.ravel()
+
+
+def check_lengths(**arrays: NDArray[Any] | None) -> None:
+    """Raise unless all arrays have the same number of samples."""
+    lengths = {name: len(array) for name, array in arrays.items() if array is not None}
+    if len(set(lengths.values())) > 1:
+        raise AlignmentError(
+            "arrays with inconsistent numbers of samples",
+            where=f"arguments {', '.join(map(repr, lengths))}",
+            received=", ".join(f"{name} {length}" for name, length in lengths.items()),
+            allowed="the same number of samples",
+            remedy="give one row of each array for each sample",
+        )
+
+
+def kind_of_target(y_true: NDArray[Any]) -> str:
+    """Return ``"binary"``, ``"multiclass"`` or ``"multilabel"``."""
+    is_number = y_true.dtype.kind in NUMBERS
+    if is_number and y_true.dtype.kind == "f" and not np.array_equal(y_true, np.floor(y_true)):
+        raise _unsupported(y_true, "labels that are continuous, or NaN")
+    n_labels = np.unique(y_true).size
+    if y_true.ndim == 2 and y_true.shape[1] > 1:
+        if n_labels > 2 or not is_number:
+            raise _unsupported(y_true, "several columns that hold more than 0 and 1")
+        return "multilabel"
+    return "binary" if n_labels <= 2 else "multiclass"
+
+
+def positive_label(y_true: NDArray[Any], pos_label: Any) -> Any:
+    """Return the label of the positive class; by default 1, if the labels are usual ones."""
+    if pos_label is not None:
+        return pos_label
+    labels = set(np.unique(y_true).tolist())
+    if labels not in USUAL_LABELS:
+        raise InvalidInputError(
+            "the labels do not say which of them is positive",
+            where="argument 'pos_label'",
+            received=f"labels {brief(sorted(labels))}",
+            allowed="labels {0, 1} or {-1, 1}, or one of the labels as pos_label",
+            remedy="name the positive label, such as pos_label='spam'",
+        )
+    return 1
+
+
+def check_label(y_true: NDArray[Any], pos_label: Any) -> None:
+    """Raise if two labels are there, and the positive one is neither."""
+    labels = np.unique(y_true).tolist()
+    if len(labels) == 2 and pos_label not in labels:
+        raise InvalidInputError(
+            f"pos_label={brief(pos_label)} is not in y_true",
+            where="argument 'pos_label'",
+            received=brief(pos_label),
+            allowed=", ".join(map(repr, labels)),
+            remedy="name the positive label, such as pos_label='spam'",
+        )
+
+
+def _unsupported(y_true: NDArray[Any], what: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"y_true has {what}",
+        where="argument 'y_true'",
+        received=f"shape {y_true.shape}, dtype {y_true.dtype}",
+        allowed="one label for each sample, or a column of 0 and 1 for each class",
+        remedy="give class labels; soft labels are for ap.estimate(positive_weight=..., negative_weight=...)",
+    )

@@ -1,0 +1,231 @@
+"""Metrics of plain arrays against scikit-learn: its numbers, and its own tests of the two functions."""
+
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.metrics
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from scipy import sparse
+from sklearn.metrics.tests import test_ranking
+
+import aucpr_dask as ap
+from aucpr_dask import metrics
+from aucpr_dask.errors import AlignmentError, InvalidInputError
+
+Y = np.array([0, 0, 1, 1, 0, 1])
+SCORE = np.array([0.1, 0.4, 0.35, 0.8, 0.4, 0.4])
+SHAPES = st.tuples(st.integers(1, 12), st.integers(2, 4))
+AVERAGES = ["macro", "micro", "weighted", "samples", None]
+
+
+def both(name: str, y: Any, score: Any, read: Callable[[Any], Any] = np.asarray, **options: Any) -> tuple[Any, Any]:
+    """Return what a function of ours, given `read(y)`, and scikit-learn's return, without warnings of no positives."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        ours = getattr(metrics, name)(read(y), score, **options)
+        return ours, getattr(sklearn.metrics, name)(y, score, **options)
+
+
+def scores(shape: Any) -> Any:
+    """Draw scores, many of them tied."""
+    return arrays.arrays(np.float64, shape, elements=st.integers(0, 6).map(lambda n: n / 7))
+
+
+def weights(n: int) -> Any:
+    return st.none() | arrays.arrays(np.float64, n, elements=st.sampled_from([0.5, 1.0, 2.0, 3.25]))
+
+
+# Numbers
+
+
+@given(st.data(), st.integers(1, 30))
+def test_two_classes(data: st.DataObject, n: int) -> None:
+    labels = data.draw(st.sampled_from([(0, 1, 1), (-1, 1, 1), (3, 7, 7), ("a", "b", "a"), (False, True, True)]))
+    y = np.array(labels[:2])[data.draw(arrays.arrays(np.int8, n, elements=st.integers(0, 1)))]
+    score, weight = data.draw(scores(n)), data.draw(weights(n))
+    if (y == labels[2]).any():
+        ours, theirs = both("average_precision_score", y, score, pos_label=labels[2], sample_weight=weight)
+        assert ours == pytest.approx(theirs, abs=1e-12)
+    drops = data.draw(st.booleans())
+    options = {"pos_label": labels[2], "sample_weight": weight, "drop_intermediate": drops}
+    for our, their in zip(*both("precision_recall_curve", y, score, **options), strict=True):
+        np.testing.assert_allclose(our, their, atol=1e-12, rtol=0)
+
+
+@given(st.data(), SHAPES, st.sampled_from(AVERAGES))
+def test_many_labels(data: st.DataObject, shape: tuple[int, int], average: str | None) -> None:
+    y = data.draw(arrays.arrays(np.int8, shape, elements=st.integers(0, 1)))
+    score, weight = data.draw(scores(shape)), data.draw(weights(shape[0]))
+    options = {"average": average, "sample_weight": weight}
+    ours, theirs = both("average_precision_score", y, score, **options)
+    np.testing.assert_allclose(ours, theirs, atol=1e-12, rtol=0)
+    ours_of_sparse, _ = both("average_precision_score", y, score, read=sparse.csr_array, **options)
+    np.testing.assert_array_equal(ours_of_sparse, ours)
+
+
+@given(st.data(), st.sampled_from(AVERAGES), st.sampled_from([(0, 1, 2), (-1, 5, 8), ("x", "y", "z")]))
+def test_many_classes(data: st.DataObject, average: str | None, labels: tuple[Any, ...]) -> None:
+    y = np.array(labels)[[0, 1, 2, *data.draw(st.lists(st.integers(0, 2), max_size=12))]]
+    score, weight = data.draw(scores((len(y), 3))), data.draw(weights(len(y)))
+    options = {"average": average, "sample_weight": weight}
+    np.testing.assert_allclose(*both("average_precision_score", y, score, **options), atol=1e-12, rtol=0)
+
+
+def test_no_positives_have_zero_and_a_warning() -> None:
+    with pytest.warns(UserWarning, match="y_true has no positives"):
+        assert metrics.average_precision_score([0, 0], [0.1, 0.2]) == 0
+    with pytest.warns(UserWarning, match="y_true has no positives"):
+        np.testing.assert_array_equal(metrics.precision_recall_curve([0, 0], [0.1, 0.2])[1], [1, 1, 0])
+
+
+# scikit-learn's tests
+
+
+OF_THESE = [
+    function
+    for name, function in inspect.getmembers(test_ranking, inspect.isfunction)
+    if name.startswith("test_")
+    and ("average_precision_score(" in inspect.getsource(function) or "precision_recall_curve" in name)
+    and "label_ranking" not in name
+    and "lrap" not in name
+]
+
+
+def cases_of(function: Callable[..., Any]) -> list[dict[str, Any]]:
+    """Return the arguments of a test's cases, as its marks give them."""
+    cases: list[dict[str, Any]] = [{}]
+    for mark in getattr(function, "pytestmark", []):
+        names = [name.strip() for name in mark.args[0].split(",")] if isinstance(mark.args[0], str) else mark.args[0]
+        rows = [getattr(row, "values", row) for row in mark.args[1]]
+        rows = [row if len(names) > 1 else (row[0] if isinstance(row, tuple) else row,) for row in rows]
+        cases = [case | dict(zip(names, row, strict=True)) for case in cases for row in rows]
+    return cases
+
+
+@pytest.mark.parametrize("function", OF_THESE, ids=lambda function: function.__name__)
+def test_tests_of_scikit_learn(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    expect_error, expect_warning = pytest.raises, pytest.warns  # in whichever words
+    monkeypatch.setattr(pytest, "raises", lambda kind, match=None: expect_error(kind))
+    monkeypatch.setattr(pytest, "warns", lambda kind, match=None: expect_warning(kind))
+    for name in ("average_precision_score", "precision_recall_curve"):
+        monkeypatch.setattr(test_ranking, name, getattr(metrics, name))
+    for case in cases_of(function):
+        used = {name: value for name, value in case.items() if name in inspect.signature(function).parameters}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            function(**{name: ours_of(value) for name, value in used.items()})
+
+
+def ours_of(value: Any) -> Any:
+    """Return our function where a test takes scikit-learn's as an argument."""
+    name = getattr(value, "__name__", "")
+    return getattr(metrics, name) if name in ("average_precision_score", "precision_recall_curve") else value
+
+
+def test_there_are_such_tests() -> None:
+    assert len(OF_THESE) >= 8
+
+
+# What is given
+
+
+class Exported:
+    """An array that only the DLPack protocol can read."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        np.ndarray.tolist,
+        lambda array: array.reshape(-1, 1),
+        lambda array: pd.DataFrame({"x": array}),
+        lambda array: pd.Series(array, index=range(5, 11)),
+        lambda array: pd.array(array),
+        lambda array: pytest.importorskip("pyarrow").array(array),
+        Exported,
+        memoryview,
+    ],
+)
+def test_arrays_of_other_libraries(convert: Callable[[np.ndarray], Any]) -> None:
+    expected = metrics.average_precision_score(Y, SCORE)
+    assert metrics.average_precision_score(convert(Y), convert(SCORE)) == expected
+    assert metrics.average_precision_interval(convert(Y), convert(SCORE))[0] < expected
+    assert metrics.average_precision_difference(convert(Y), convert(SCORE), convert(-SCORE)).difference < 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: metrics.average_precision_score(Y, SCORE[:3]), "inconsistent numbers of samples"),
+        (lambda: metrics.average_precision_score(Y, SCORE, sample_weight=[1, 2]), "inconsistent numbers of samples"),
+        (lambda: metrics.average_precision_score(Y, [np.nan, *SCORE[1:]]), "y_score must hold finite numbers"),
+        (lambda: metrics.average_precision_score(Y, ["a"] * 6), "y_score must hold finite numbers"),
+        (lambda: metrics.average_precision_score(Y, SCORE, pos_label=2), "pos_label=2 is not in y_true"),
+        (lambda: metrics.average_precision_score(Y, SCORE, average="mean"), "unknown average"),
+        (lambda: metrics.average_precision_score(Y + 0.5, SCORE), "continuous"),
+        (lambda: metrics.average_precision_score([], []), "has no items"),
+        (lambda: metrics.average_precision_score(np.zeros((2, 2, 2)), SCORE), "has 3 dimensions"),
+        (lambda: metrics.average_precision_score([[1, 0], [1]], [[1, 0], [1, 0]]), "cannot be read as an array"),
+        (lambda: metrics.precision_recall_curve(["a", "b"], [0, 1]), "do not say which of them is positive"),
+        (lambda: metrics.precision_recall_curve([0, 1, 2], [0, 1, 2]), "y_true has several classes"),
+        (lambda: metrics.average_precision_interval([0, 1, 2], [0, 1, 2]), "several classes"),
+        (lambda: metrics.average_precision_difference(Y, SCORE, SCORE[1:]), "inconsistent numbers of samples"),
+    ],
+)
+def test_refusals(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message) as caught:
+        call()
+    for part in ("where", "received", "allowed", "remedy"):
+        assert f"  {part}: " in str(caught.value), part
+    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value, AlignmentError) == ("inconsistent" in message)
+
+
+# Decisions
+
+
+def test_the_interval_is_that_of_evaluate() -> None:
+    data = ap.simulate.binormal().sample(500, 0.1, seed=1)
+    arrays = data["label"].values, data["score"].values.ravel()
+    for method in ("logit", "bootstrap"):
+        expected = np.ravel(
+            ap.evaluate(data.assign(score=(("model", "item"), arrays[1][None])), intervals=[method])["interval"]
+        )
+        np.testing.assert_array_equal(metrics.average_precision_interval(*arrays, method=method), expected)
+    assert metrics.average_precision_interval(*arrays) == metrics.average_precision_interval(*arrays, method="logit")
+
+
+def test_the_difference_is_that_of_compare() -> None:
+    rng = np.random.default_rng(3)
+    y = np.repeat([1, 0], [40, 360])
+    a, b = rng.normal(size=(2, 400)) + np.array([[0.5], [2.0]]) * y
+    found = metrics.average_precision_difference(y, a, b, level=0.9, seed=5)
+    assert found.difference == pytest.approx(
+        metrics.average_precision_score(y, b) - metrics.average_precision_score(y, a), abs=1e-12
+    )
+    lower, upper = found.interval
+    assert 0 < lower < found.difference < upper
+    assert found.p_value < 0.01
+    assert repr(found).startswith("b is better: average precision ")
+    assert "90 % interval" in repr(found)
+    assert repr(metrics.average_precision_difference(y, b, a)).startswith("a is better: ")
+    same = metrics.average_precision_difference(y, a, a)
+    assert (same.difference, same.interval, same.p_value) == (0, (0, 0), 1)
+    assert repr(same).startswith("which of a and b is better cannot be told: ")
+    assert metrics.average_precision_difference(y, a, b, sample_weight=np.full(400, 2.0)).difference == found.difference
