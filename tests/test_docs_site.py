@@ -11,7 +11,7 @@ import pytest
 from code_blocks import ROOT
 
 import aucpr_dask as ap
-from aucpr_dask import errors
+from aucpr_dask import errors, metrics
 from aucpr_dask.cli import main
 from aucpr_dask.simulate.scenarios import __all__ as simulations
 
@@ -42,9 +42,10 @@ def test_every_public_name_is_in_the_reference() -> None:
     page = (DOCS / "python-api.md").read_text()
     listed = re.findall(r"^   (\w[\w.]*)$", page, re.MULTILINE)
     assert len(listed) == len(set(listed))
-    expected = {name for name in ap.__all__ if not name.startswith("_") and name != "simulate"}
+    expected = {name for name in ap.__all__ if not name.startswith("_")} - {"metrics", "simulate"}
     assert expected <= set(listed)
     assert {f"simulate.{name}" for name in simulations} <= set(listed)
+    assert {f"metrics.{name}" for name in metrics.__all__} <= set(listed)
     assert ".. automodule:: aucpr_dask.errors" in page
     assert all(getattr(errors, name).__doc__ for name in dir(errors) if name.endswith("Error"))
 
