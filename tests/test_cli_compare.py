@@ -30,7 +30,9 @@ def call(*words: object, width: int = WIDTH) -> Result:
 def ok(*words: object) -> Result:
     result = call(*words)
     assert result.exit_code == 0, result.output
-    lines = [line for line in result.stdout.splitlines() if "written to" not in line]  # a path is kept whole
+    lines = [
+        line for line in result.stdout.splitlines() if "written to" not in line and "next: " not in line
+    ]  # paths are whole
     assert "--json" in words or max(map(cell_len, lines)) <= WIDTH
     return result
 
@@ -248,7 +250,7 @@ def test_data_sets_as_units(tree: Path) -> None:
         ),
         (["--data-set", "x"], "there is no such data set in this store\n  received: 'x'"),
         (["--estimator", "continuous"], "this estimator is not in the result"),
-        (["--sample", "items"], "needs the replicates of the items"),
+        (["--sample", "items"], "needs resamples of the items"),
         (["--method", "influence"], "method='influence' needs the scores"),
         (["--missing", "drop"], "these are options of an evaluation"),
     ],
@@ -258,3 +260,33 @@ def test_refusals(stores: Path, words: list[str], message: str) -> None:
     assert result.exit_code == 2
     assert message in result.stderr
     assert "Traceback" not in result.output
+
+
+# A store where some data sets cannot be compared
+
+
+@pytest.mark.parametrize("command", ["compare", "rank"])
+def test_data_sets_that_cannot_be_compared_are_left_out_by_name(tree: Path, command: str) -> None:
+    output = " ".join(ok(command, tree / "result.zarr").stdout.split())
+    assert "topics" in output
+    assert f"left out: {', '.join(TABLES)}: this needs resamples of the items, which the result does not keep" in output
+    document = json.loads(ok(command, tree / "result.zarr", "--json").stdout)
+    assert list(document["left_out"]) == TABLES
+    one = call(command, tree / "result.zarr", "--data-set", TABLES[0])
+    assert one.exit_code == 2
+    assert "which the result does not keep" in one.stderr
+    assert "table0" in one.stderr
+
+
+def test_each_answer_ends_with_the_next_command(tree: Path) -> None:
+    result, scores = tree / "result.zarr", tree / "scores.zarr"
+    assert ok("compare", result).stdout.splitlines()[-1] == f"next: aucpr-dask rank {result}"
+    assert ok("rank", result).stdout.splitlines()[-1] == f"next: aucpr-dask report {result}"
+    after_scores = ok("rank", scores, "--missing", "drop", "--data-set", "topics").stdout.splitlines()[-1]
+    assert after_scores == f"next: aucpr-dask evaluate {scores} result.zarr"
+
+
+def test_a_report_is_named_like_its_store(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "result.html" in ok("report", tree / "result.zarr").stdout
+    assert (tmp_path / "result.html").stat().st_size > 10_000

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations, pairwise, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -468,7 +470,8 @@ def test_a_model_that_lacks_a_data_set_is_named() -> None:
     expected = (
         "some models lack the estimate of some data sets, so their means are not over the same data sets\n"
         "  received: 'm2' lacks data set 'd2'\n"
-        "  remedy: leave those data sets out for all models: incomplete='drop'; or leave the models out"
+        "  remedy: leave those data sets out for all models: incomplete='drop'; "
+        "or leave these models out: incomplete='drop_models'"
     )
     for function in (ap.compare, ap.aggregate):
         with pytest.raises(AlignmentError) as caught:
@@ -502,7 +505,8 @@ def test_a_query_that_some_models_lack_is_an_error_or_left_out(result: xr.Datase
     assert str(caught.value) == (
         "some models lack the estimate of some queries, so their means are not over the same queries\n"
         "  received: 'm2' lacks queries 'q3', 'q5'; 'm4' lacks query 'q5'\n"
-        "  remedy: leave those queries out for all models: incomplete='drop'; or leave the models out"
+        "  remedy: leave those queries out for all models: incomplete='drop'; "
+        "or leave these models out: incomplete='drop_models'"
     )
     dropped = ap.compare(partial, incomplete="drop")
     xr.testing.assert_equal(dropped, ap.compare(result.drop_sel(query=["q3", "q5"])))
@@ -777,9 +781,9 @@ def test_means_of_scores() -> None:
             "this estimator is not in the result\n  where: option 'estimator'\n  received: 'continuous'",
         ),
         ({"method": "influence"}, "method='influence' needs the scores"),
-        ({"sample": "items"}, "sample='items' needs the replicates of the items"),
+        ({"sample": "items"}, "this needs resamples of the items"),
         ({"sample": "items", "method": "t"}, "unknown method for sample='items'"),
-        ({"sample": "both"}, "sample='both' needs the replicates of the items"),
+        ({"sample": "both"}, "where: sample='both'"),
         ({"method": "t", "adjust": "max_t"}, "adjust='max_t' needs joint replicates"),
         ({"adjust": "tukey"}, "unknown adjust"),
         ({"over": "dataset"}, "there are no data sets to average over"),
@@ -859,7 +863,7 @@ def test_too_little_to_compare(result: xr.Dataset) -> None:
     with pytest.raises(InvalidInputError, match="neither a result nor scores"):
         ap.compare(xr.Dataset({"x": ("model", [1.0])}))
     tree = xr.DataTree.from_dict({"a": result, "b": result.isel(query=0, drop=True)})
-    with pytest.raises(InvalidInputError, match=r"needs the replicates of the items(.|\n)*data set: 'b'"):
+    with pytest.raises(InvalidInputError, match=r"needs resamples of the items(.|\n)*data set: 'b'"):
         ap.compare(tree)
 
 
@@ -884,3 +888,94 @@ def test_a_comparison_is_written_and_opened(result: xr.Dataset, tmp_path: Path, 
         ap.save_comparison(comparison, tmp_path / "c.zarr")
     ap.save_comparison(ap.rank(forest(3)), tmp_path / "c.zarr", overwrite=True)
     assert set(ap.open_comparison(tmp_path / "c.zarr").children) == {"d0", "d1", "d2"}
+
+
+# Models that lack scores
+
+
+def with_gaps(share: float = 0.6) -> xr.Dataset:
+    """Return two models that rank alike, of which b lacks the scores of many negatives."""
+    rng = np.random.default_rng(8)
+    label = np.repeat([1, 0], [40, 360]).astype(np.int8)
+    score = np.tile(rng.normal(size=400) + 1.2 * label, (2, 1))
+    score[1, (label == 0) & (rng.random(400) < share)] = np.nan
+    return xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)}, coords={"model": ["a", "b"]})
+
+
+@pytest.mark.parametrize("options", [{}, {"method": "influence"}])
+def test_models_that_lack_items_are_compared_on_common_items(options: dict[str, str]) -> None:
+    scores = with_gaps()
+    n_common = int(scores["score"].notnull().all("model").sum())
+    comparison = ap.compare(scores, "a", missing="drop", **options)
+    assert (comparison["difference"] == 0).all()
+    assert (comparison["p_value"] == 1).all()
+    assert comparison.attrs["design"].endswith(f"; on the {n_common} of 400 items that all scored")
+    common = scores.isel(item=scores["score"].notnull().all("model").values)
+    assert comparison["estimate"].sel(model="b") == ap.estimate(common["score"][1], common["label"])
+    chunked = ap.compare(scores.chunk({"model": 1}), "a", missing="drop", **options)
+    xr.testing.assert_identical(chunked, comparison)
+
+
+def test_ranks_and_means_over_data_sets_use_common_items() -> None:
+    tree = xr.DataTree.from_dict({"x": with_gaps(0.6), "y": with_gaps(0.2), "z": with_gaps(0.0)})
+    ranks = ap.rank(tree["x"].to_dataset(), missing="drop")
+    assert ranks["rank"].values.tolist() == [1.5, 1.5]
+    over = ap.compare(tree, over="dataset", missing="drop")
+    assert (over["difference"] == 0).all()
+    n_common = sum(int(node["score"].notnull().all("model").sum()) for node in tree.values())
+    assert f"on the {n_common:,} of 1,200 items" in over.attrs["design"]
+
+
+def test_a_model_without_any_score_does_not_empty_the_others() -> None:
+    scores = with_gaps(0.0)
+    nothing = scores.isel(model=[0]).assign_coords(model=["c"])
+    nothing["score"][:] = np.nan
+    three = xr.concat([scores, nothing], "model", data_vars="minimal")
+    comparison = ap.compare(three, missing="drop", incomplete="drop")
+    assert comparison["model"].values.tolist() == ["a", "b"]
+    assert comparison.attrs["models_left_out"] == ["c"]
+    assert comparison.attrs["design"].endswith("; left out, without an estimate: 'c'")
+
+
+@pytest.mark.parametrize("function", [ap.compare, ap.rank])
+def test_results_on_different_items_are_refused(function: Callable[..., Any]) -> None:
+    result = ap.evaluate(with_gaps(), missing="drop", keep_replicates=True, n_resamples=50)
+    with pytest.raises(AlignmentError, match="models that lack different items cannot be compared") as caught:
+        function(xr.DataTree.from_dict({"x": result}))
+    for part in ("where: data set 'x'", "'b' lacks 2", "allowed: ", "remedy: pass the scores in place of the result"):
+        assert part in str(caught.value)
+    whole = ap.evaluate(with_gaps(0.0), missing="drop", keep_replicates=True, n_resamples=50)
+    assert (function(whole)["estimate"].diff("model") == 0).all()
+
+
+def test_models_that_lack_units_can_be_left_out(result: xr.Dataset) -> None:
+    result["estimate"][1, 3] = np.nan
+    result["estimate"][:, 5] = np.nan
+    name = str(result["model"].values[1])
+    comparison = ap.compare(result, incomplete="drop_models")
+    assert name not in comparison["model"]
+    assert comparison["n_units"] == 19
+    assert comparison.attrs["models_left_out"] == [name]
+    assert comparison.attrs["design"].endswith(f"; left out, without an estimate: '{name}'")
+    expected = ap.compare(result.drop_sel(model=name))
+    for quantity in ("difference", "p_adjusted", "simultaneous_interval"):
+        xr.testing.assert_equal(comparison[quantity], expected[quantity])
+    means = ap.aggregate(result, incomplete="drop_models")["estimate"].squeeze("estimator")
+    assert np.isnan(means.sel(model=name))
+    assert means.drop_sel(model=name).notnull().all()
+    result["estimate"].values[np.arange(6), np.arange(6, 12)] = np.nan
+    with pytest.raises(AlignmentError, match="all models lack the estimate of some query") as caught:
+        ap.rank(result, incomplete="drop_models")
+    assert "incomplete='drop' leaves out queries" in str(caught.value)
+
+
+def test_models_with_undefined_resamples_can_be_left_out() -> None:
+    result = ap.evaluate(pooled(), keep_replicates=True, n_resamples=40)
+    result["replicate"][2, ..., 7] = np.nan
+    with pytest.raises(InvalidInputError, match="leave these models out: incomplete='drop_models'"):
+        ap.compare(result)
+    comparison = ap.compare(result, incomplete="drop_models")
+    assert comparison.attrs["models_left_out"] == [str(result["model"].values[2])]
+    expected = ap.compare(result.drop_isel(model=2))
+    xr.testing.assert_equal(comparison["difference"], expected["difference"])
+    xr.testing.assert_equal(comparison["p_adjusted"], expected["p_adjusted"])

@@ -58,7 +58,7 @@ def result(folder: Path, first: object) -> xr.DataTree:
 
 
 def test_the_line_it_prints_opens_the_result(folder: Path, first: subprocess.CompletedProcess[str]) -> None:
-    line = first.stdout.splitlines()[-1]
+    line = first.stdout.splitlines()[-2]
     code = line[line.index("xarray.open_datatree") :]
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", f"import xarray\nprint(sorted({code}.children))"],

@@ -586,13 +586,6 @@ def test_names_stay_text() -> None:
     check_legible(drawn[2])
 
 
-def test_names_that_differ_are_never_cut_to_the_same() -> None:
-    names = [f"a_long_name_of_one_team_run_{i:02d}_of_the_year_of_the_conference" for i in range(30)]
-    assert len(set(style.distinct_names(names, 20))) == 30
-    alike = [f"{'x' * 40}{i}{'y' * 40}" for i in range(5)]
-    assert len(set(style.distinct_names(alike, 12))) == 5
-
-
 def test_a_single_model_and_estimates_that_are_undefined() -> None:
     one = ap.evaluate(named(["only"]))
     check_legible(one.aucpr.plot.forest())

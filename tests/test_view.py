@@ -3,10 +3,13 @@
 import io
 import json
 import math
+import unicodedata
 
 import numpy as np
 import pytest
 import xarray as xr
+from hypothesis import example, given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -14,6 +17,7 @@ from aucpr_dask.progress import showing as progress_module
 from aucpr_dask.progress.console import console_for
 from aucpr_dask.progress.showing import reporting
 from aucpr_dask.schema.variables import FLAG_BITS
+from aucpr_dask.view.names import distinct, shorten
 from aucpr_dask.view.summary import (
     DataSetSize,
     FlagSummary,
@@ -32,7 +36,6 @@ from aucpr_dask.view.tables import (
     rankings_view,
     result_view,
     scores_view,
-    shorten,
 )
 
 NASTY = ["[bold red]x[/]", "模型" * 40, "a\x1b[31mred", "line\nbreak", "tab\there", ":smile:", "", "e\u0301" * 60]
@@ -106,6 +109,30 @@ def test_shortened_names_fill_their_width_and_no_more(width: int) -> None:
     assert cell_len(shorten("x" * 50, width)) == width
 
 
+NAMES = st.lists(st.text(alphabet="ab_é0\u0301漢", max_size=30), min_size=1, max_size=12)
+
+
+@given(NAMES, st.integers(8, 20))
+@example(["colbert_rank_2020-judged", "colbert_rank_2019-2020-judged", "colbert_rank_2018-2020-judged"], 12)
+@example(["…1", "x" * 20 + "a" + "x" * 20, "x" * 20 + "b" + "x" * 20], 8)
+@example(["\u00e9", "e\u0301"], 8)
+def test_different_names_of_a_table_never_print_alike(names: list[str], width: int) -> None:
+    shown = distinct(names, width)
+    assert len(set(zip(names, shown, strict=True))) == len(set(names)) == len(set(shown))
+    assert all(cell_len(text) <= width for text in shown)
+    whole = [unicodedata.normalize("NFC", name) for name in names]
+    if len(set(whole)) == len(set(names)) and max(map(cell_len, whole)) <= width:
+        assert shown == whole
+
+
+def test_names_are_cut_where_they_agree() -> None:
+    runs = [f"Padua_ims_iafapc_m{m}p20f0t{t}p2m10" for m, t in [(10, 150), (10, 300), (20, 150)]]
+    assert distinct(runs, 24) == ["Padua_i…10p20f0t150p2m10", "Padua_ims_ia…f0t300p2m10", "Padua_i…20p20f0t150p2m10"]
+    years = [f"{'a' * 30}_2020_{middle}_{'z' * 30}" for middle in ("first", "second")]
+    assert distinct(years, 16) == ["aaaa…first…zzzz", "aaaa…second…zzzz"]
+    assert distinct(["short", "x" * 20], 10) == ["short", "xxxxx…xxxx"]
+
+
 def test_shortened_names_keep_both_ends() -> None:
     assert shorten("Padua_ims_iafapc_m10p20f0t300p2m10", 16) == "Padua_im…00p2m10"
     assert shorten("short", 5) == "short"
@@ -128,7 +155,9 @@ def test_numbers_are_never_cut_for_names() -> None:
 
 def test_console_is_no_wider_than_people_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    assert console_for().width == 100
+    assert console_for().width == 200
+    monkeypatch.setenv("COLUMNS", "160")
+    assert console_for().width == 160
     monkeypatch.setenv("COLUMNS", "80")
     assert console_for().width == 80
 

@@ -6,6 +6,7 @@ import functools
 import io
 import json
 import logging
+import shlex
 import signal
 import sys
 import threading
@@ -121,6 +122,11 @@ class Output:
             for part in parts:
                 self._out.print(part, soft_wrap=not fold)
 
+    def suggest(self, *arguments: object) -> None:
+        """Print the command to try next."""
+        command = " ".join(["aucpr-dask", *(shlex.quote(str(argument)) for argument in arguments)])
+        self.show(f"next: {command}", fold=False)
+
     def data(self, document: dict[str, Any]) -> None:
         """With ``--json``, print strict JSON, undefined numbers as null; otherwise do nothing."""
         from aucpr_dask.view.summary import plain
@@ -159,11 +165,17 @@ def open_any(store: str, data_sets: tuple[str, ...] = ()) -> Scores:
     """Open a store of scores or of results, or only the named data sets of it."""
     from aucpr_dask.evaluation.results import open_result
     from aucpr_dask.scores import open_scores
+
+    data = open_result(store) if is_result(store) else open_scores(store)
+    return selected(data, data_sets) if data_sets else data
+
+
+def is_result(store: str) -> bool:
+    """Whether a store holds results, not scores."""
     from aucpr_dask.scores.store import KIND
     from aucpr_dask.storage.stores import read_root_attrs
 
-    data = open_scores(store) if read_root_attrs(store).get("kind") == KIND else open_result(store)
-    return selected(data, data_sets) if data_sets else data
+    return read_root_attrs(store).get("kind") != KIND
 
 
 def selected(data: Scores, names: tuple[str, ...]) -> Scores:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from aucpr_dask.cli.common import Output, open_any, output_option
+from aucpr_dask.cli.common import Output, is_result, open_any, output_option
 from aucpr_dask.cli.completion import complete_estimator
 from aucpr_dask.cli.options import (
     data_sets_option,
@@ -19,9 +19,12 @@ from aucpr_dask.cli.options import (
     reading_options,
     with_options,
 )
+from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.options import ComparisonOptions
+from aucpr_dask.schema.variables import QUERY
 
 if TYPE_CHECKING:
+    import xarray as xr
     from rich.console import Group
 
     from aucpr_dask.storage.stores import Scores
@@ -76,10 +79,11 @@ def compare(
     from aucpr_dask.view.comparisons import comparison_view, summarize_comparison
 
     options["baseline"] = baselines or None
-    answer = _answer(compare, store, target, overwrite, data_sets, options)
+    answer, left_out = _answer(compare, store, target, overwrite, data_sets, options)
     comparisons = summarize_comparison(answer)
     views = [comparison_view(one, output.width, top=top) for one in comparisons]
-    _finish(output, views, {"store": store, "output": target, "comparisons": comparisons})
+    _finish(output, views, {"store": store, "output": target, "comparisons": comparisons, "left_out": left_out})
+    output.suggest("rank", store)
 
 
 @click.command(
@@ -109,27 +113,68 @@ def rank(
     from aucpr_dask.inference import rank
     from aucpr_dask.view.comparisons import ranks_view, summarize_ranks
 
-    ranks = summarize_ranks(_answer(rank, store, target, overwrite, data_sets, options))
+    answer, left_out = _answer(rank, store, target, overwrite, data_sets, options)
+    ranks = summarize_ranks(answer)
     views = [ranks_view(one, output.width, top=top) for one in ranks]
-    _finish(output, views, {"store": store, "output": target, "ranks": ranks})
+    _finish(output, views, {"store": store, "output": target, "ranks": ranks, "left_out": left_out})
+    if is_result(store):
+        output.suggest("report", store)
+    else:
+        output.suggest("evaluate", store, "result.zarr")
 
 
 def _answer(
     ask: Any, store: str, target: str | None, overwrite: bool, data_sets: tuple[str, ...], options: dict[str, Any]
-) -> Scores:
-    """Compare or rank the models of a store, and write the answer to `target` if given."""
+) -> tuple[Scores, dict[str, str]]:
+    """Compare or rank the models of a store, and write the answer to `target` if given.
+
+    Data sets that cannot be compared are left out, unless all are; returns why, too.
+    """
     from aucpr_dask.inference import open_comparison, save_comparison
 
-    answer: Scores = ask(open_any(store, data_sets), **given(options))
+    data = open_any(store, data_sets)
+    answer, left_out = _ask_each(lambda part: ask(part, **given(options)), data, together=options["over"] != QUERY)
     if target is None:
-        return answer
+        return answer, left_out
     save_comparison(answer, target, overwrite=overwrite)
-    return open_comparison(target)
+    return open_comparison(target), left_out
+
+
+def _ask_each(ask: Callable[[Scores], Scores], data: Scores, *, together: bool) -> tuple[Scores, dict[str, str]]:
+    """Ask about each data set on its own; return the answers, and the errors of the data sets that have none."""
+    import xarray as xr
+
+    from aucpr_dask.storage.stores import nodes_of
+
+    if together or isinstance(data, xr.Dataset):
+        return ask(data), {}
+    answers: dict[str, xr.Dataset] = {}
+    errors: dict[str, InvalidInputError] = {}
+    for path, node in nodes_of(data):
+        try:
+            answers |= nodes_of(ask(xr.DataTree.from_dict({path: node})))
+        except InvalidInputError as error:
+            errors[path] = error
+    if not answers:
+        raise next(iter(errors.values()))
+    return xr.DataTree.from_dict(answers), {path: str(error) for path, error in errors.items()}
 
 
 def _finish(output: Output, views: Sequence[Group], document: dict[str, Any]) -> None:
     for place, view in enumerate(views):
         output.show(*([""] if place else []), view)
+    reasons: dict[str, list[str]] = {}
+    for path, message in document["left_out"].items():
+        reasons.setdefault(_reason_of(message), []).append(path)
+    for reason, paths in reasons.items():
+        output.show(f"\nleft out: {', '.join(paths)}: {reason}")
     written = f"; written to {document['output']}" if document["output"] else ""
     output.show(f"{output.seconds:.1f} s{written}", fold=False)
     output.data(document | {"seconds": output.seconds})
+
+
+def _reason_of(message: str) -> str:
+    """Return what happened, and the remedy, on one line."""
+    what, *parts = message.split("\n  ")
+    remedies = [part.removeprefix("remedy: ") for part in parts if part.startswith("remedy: ")]
+    return "; ".join([what, *remedies])

@@ -70,6 +70,7 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
         )
         show_warnings(output, evaluated, str(result))
         output.show(f"{output.seconds:.1f} s; open it: {opening(evaluated, str(result))}", fold=False)
+        output.suggest("compare", result)
     output.data({"source": source, "result": result, "seconds": output.seconds, "rankings": rankings})
 
 

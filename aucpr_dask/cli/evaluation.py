@@ -142,6 +142,7 @@ def evaluate(
     rankings = _show_rankings(output, evaluated, None, top)
     show_warnings(output, evaluated, result)
     output.show(f"{seconds:.1f} s; open it: {opening(evaluated, result)}", fold=False)
+    output.suggest("compare", result if _can_be_compared(evaluated) else source)
     output.data({"source": source, "result": result, "seconds": seconds, "rankings": rankings})
 
 
@@ -168,6 +169,13 @@ def show(output: Output, result: str, estimator: str | None, data_sets: tuple[st
         evaluated = selected(evaluated, data_sets)
     rankings = _show_rankings(output, evaluated, estimator, top)
     output.data({"result": result, "rankings": rankings})
+
+
+def _can_be_compared(result: Scores) -> bool:
+    """Whether some data set has queries, or resamples, to compare models by."""
+    from aucpr_dask.storage.stores import nodes_of
+
+    return any("query" in node["estimate"].dims or "replicate" in node for _, node in nodes_of(result))
 
 
 def _show_rankings(output: Output, result: Scores, estimator: str | None, top: int | None) -> list[Ranking]:

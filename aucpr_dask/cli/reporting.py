@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import click
@@ -17,13 +17,15 @@ from aucpr_dask.schema.options import ReportOptions
     epilog=example("aucpr-dask report aucpr-demo/result.zarr report.html --overwrite"),
 )
 @click.argument("result")
-@click.argument("page", type=click.Path(path_type=Path))
+@click.argument("page", type=click.Path(path_type=Path), required=False)
 @click.option("--scores", metavar="STORE", help="The scores that were evaluated: adds curves of the best models.")
 @with_options(*(option_of(ReportOptions, name) for name in ReportOptions.__dataclass_fields__))
 @overwrite_option
 @output_option
-def report(output: Output, result: str, page: Path, scores: str | None, **options: Any) -> None:
+def report(output: Output, result: str, page: Path | None, scores: str | None, **options: Any) -> None:
     """Write the result store RESULT as the HTML file PAGE, which opens in any browser without a network.
+
+    By default PAGE is in this folder and named like the store: result.html for result.zarr.
 
     It holds leaderboards to sort, filter and search, the comparison of any two models, an explanation of the numbers
     and their provenance, and the tables as CSV. Models on data sets without queries can be compared if the result
@@ -33,6 +35,7 @@ def report(output: Output, result: str, page: Path, scores: str | None, **option
     from aucpr_dask.scores import open_scores
     from aucpr_dask.view.report import report
 
+    page = Path(PurePosixPath(result).stem + ".html") if page is None else page
     written = report(open_result(result), page, scores=None if scores is None else open_scores(scores), **options)
     size = written.stat().st_size
     output.show(f"{written}: {size / 1e6:.1f} MB, {output.seconds:.1f} s; open it in a browser", fold=False)

@@ -95,10 +95,10 @@ def aggregate(
     n_resamples, seed
         Of the bootstrap over units, 10,000 resamples by default, or over the items of scores, 1,000 by default; for
         the items of a result, those it keeps.
-    incomplete : {"raise", "drop"}, optional
-        What to do if only some models lack a unit: an error that names them (the default over data sets), or leave out
-        the unit for all models. By default over queries, each model is averaged over those it has, which
-        `n_queries` counts.
+    incomplete : {"raise", "drop", "drop_models"}, optional
+        What to do if only some models lack a unit: an error that names them (the default over data sets), leave out
+        the unit for all models, or leave out these models (their means are NaN). By default
+        over queries, each model is averaged over those it has, which `n_queries` counts.
     **options
         Options of :func:`aucpr_dask.evaluate`, if `data` are scores.
 

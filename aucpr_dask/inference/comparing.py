@@ -48,8 +48,8 @@ def compare(
     """Compare models with each other or with baselines, on the same units or items.
 
     Every comparison is paired: it uses the differences of two models on the same queries, data sets or resampled
-    items. The requested differences are one *family*: adjusted p-values and simultaneous intervals hold for all
-    of them together.
+    items. Under ``missing="drop"``, models are compared on the items that all of them scored. The requested
+    differences are one *family*: adjusted p-values and simultaneous intervals hold for all of them together.
 
     Parameters
     ----------
@@ -86,9 +86,10 @@ def compare(
         Resamples; by default 10,000 of units, 1,000 of items, or as many as the result keeps.
     seed : int
         Seed of the random numbers: those of a query or data set depend on its name, never on the models.
-    incomplete : {"raise", "drop"}
-        What to do if some models lack the estimate of a unit: raise an error that names them, or leave out the unit
-        for all models (without units: the models). A unit without an estimate of any model is left out and counted.
+    incomplete : {"raise", "drop", "drop_models"}
+        What to do if some models lack the estimate of a unit: raise an error that names them, leave out the unit for
+        all models, or leave out these models (without units, ``"drop"`` leaves out models, too). The attributes
+        ``left_out`` and ``models_left_out`` name them. A unit without an estimate of any model is left out.
     chunk : int, optional
         Lay out all pairs as Dask arrays in chunks of this many models; by default from 500 models on. The numbers
         are bit-for-bit identical.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from aucpr_dask.errors import few
 from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference.designs import ITEMS, Design, describe
 from aucpr_dask.inference.grids import DECISIONS
@@ -64,6 +65,8 @@ def annotate(
         node.attrs,
         complete=prepared.complete,
     )
+    if estimates.models_left_out:
+        sentence += f"; left out, without an estimate: {few(map(repr, estimates.models_left_out))}"
     facts = {
         "estimator": estimator_name(node, question.estimator),
         "over": design.dim,
@@ -75,6 +78,7 @@ def annotate(
         "n_resamples": prepared.n_resamples or None,
         "seed": _seed_of(node, design, question) if prepared.n_resamples else None,
         "left_out": list(estimates.left_out) or None,
+        "models_left_out": list(estimates.models_left_out) or None,
     }
     return dataset.assign_attrs({"design": sentence} | provenance(node, facts, more))
 

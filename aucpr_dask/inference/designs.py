@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.inference.common_items import COMPARED, SCORED
 from aucpr_dask.inference.samples import REPLICATE, UNIT_NAMES
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import ADJUSTMENTS, CONVENTION, SAMPLES, EvaluationOptions, Options, option_names
@@ -67,6 +68,22 @@ def settle(
 
 
 def describe(
+    design: Design,
+    n_models: int,
+    n_units: int,
+    n_resamples: int,
+    attrs: dict[Any, Any],
+    *,
+    complete: bool = False,
+    has_gaps: bool = False,
+) -> str:
+    """Describe what was resampled, what is fixed and, where scores were missing, which items count."""
+    sentence = _resampled_and_fixed(design, n_models, n_units, n_resamples, attrs, complete=complete, has_gaps=has_gaps)
+    compared, scored = attrs.get(COMPARED, 0), attrs.get(SCORED, 0)
+    return sentence if compared == scored else f"{sentence}; on the {compared:,} of {scored:,} items that all scored"
+
+
+def _resampled_and_fixed(
     design: Design,
     n_models: int,
     n_units: int,
@@ -141,10 +158,12 @@ def require_replicates(result: Any, what: str) -> None:
         )
     if REPLICATE not in result:
         raise InvalidInputError(
-            f"{what} needs the replicates of the items",
+            "this needs resamples of the items, which the result does not keep",
+            where=what,
             received="a result without the variable 'replicate'",
-            remedy="evaluate(scores, ..., keep_replicates=True), or pass the scores in place of the result; "
-            "if each model has its own ranked list (per-run layout), sample queries instead",
+            allowed="a result with replicates, or scores",
+            remedy="pass the scores in place of the result; or evaluate with keep_replicates=True "
+            "(--keep-replicates); models with their own ranked lists (per-run layout) are compared over queries",
         )
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.evaluation.api import evaluate_dataset
+from aucpr_dask.inference.common_items import counts_of_items, on_common_items, refuse_different_items
 from aucpr_dask.inference.covarying import COVARIANCE_OPTIONS, OTHER_MODEL, covariance
 from aucpr_dask.inference.designs import (
     BOTH,
@@ -82,7 +83,11 @@ def ask(data: Scores, question: ComparisonOptions, options: Mapping[str, Any], *
     if is_scores:
         data = _evaluated(data, question, options)
     require_results(data)
-    return stack_data_sets(data, question.incomplete) if question.over == DATASET else data
+    for path, node in nodes_of(data):
+        refuse_different_items(node, path)
+    if question.over != DATASET:
+        return data
+    return stack_data_sets(data, question.incomplete).assign_attrs(counts_of_items(data))
 
 
 def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:
@@ -125,13 +130,15 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
     estimators = (question.estimator or "average_precision",)
     plain = {"estimators": estimators, "intervals": (), **options}
     validate_scores(scores, positive_from=EvaluationOptions.of(**plain).positive_from)
+    scores = on_common_items(scores, options)
     resampled = plain | {"keep_replicates": True, "seed": question.seed}
     resampled["n_resamples"] = question.n_resamples or ITEM_RESAMPLES
 
     def evaluate_node(path: str, node: xr.Dataset) -> xr.Dataset:
         has_units = question.over == DATASET or QUERY in node["score"].dims
         items = question.sample in (ITEMS, BOTH) or (question.sample is None and not has_units)
-        return evaluate_dataset(node, path, EvaluationOptions.of(**(resampled if items else plain)))
+        result = evaluate_dataset(node, path, EvaluationOptions.of(**(resampled if items else plain)))
+        return result.assign_attrs(counts_of_items(node))
 
     return map_nodes(scores, evaluate_node)
 
@@ -152,6 +159,8 @@ def _with_covariance(
             remedy="with the data sets fixed, sample='items' and method='bootstrap'",
         )
     if not is_scores:
+        for path, node in nodes_of(data):
+            refuse_different_items(node, path)
         return data
     unused = [name for name in options if name not in COVARIANCE_OPTIONS]
     if unused:
@@ -161,7 +170,10 @@ def _with_covariance(
             allowed=", ".join(COVARIANCE_OPTIONS),
             remedy="method='bootstrap' takes all options of an evaluation",
         )
-    return covariance(data, question.estimator or "average_precision", **options)
+    data = on_common_items(data, options)
+    result = covariance(data, question.estimator or "average_precision", **options)
+    counts = {path: counts_of_items(node) for path, node in nodes_of(data)}
+    return map_nodes(result, lambda path, node: node.assign_attrs(counts[path]))
 
 
 @dataclass(frozen=True)
@@ -187,7 +199,11 @@ def prepare(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> P
     estimates = read_estimates(node, dim, question.estimator, question.incomplete)
     if len(estimates.models) < 2:
         raise InvalidInputError(
-            "there is only one model", received=few(map(repr, estimates.names)), allowed="two or more"
+            "there is only one model",
+            received=few(map(repr, estimates.names))
+            + (f"; left out: {few(map(repr, estimates.models_left_out))}" if estimates.models_left_out else ""),
+            allowed="two or more",
+            remedy="incomplete='drop' leaves out units in place of models" if estimates.models_left_out else None,
         )
     if design.sample != ITEMS and len(estimates.units) < 2:
         raise InvalidInputError(
@@ -202,7 +218,7 @@ def prepare(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> P
         matrix = _covariance_of_means(node, estimates)
         method = Influence(estimates.mean, matrix, estimates.names, goal, n_resamples, question.seed)
     elif design.sample != UNITS:
-        replicates = _item_replicates(node, estimates, design, question)
+        estimates, replicates = _item_replicates(node, estimates, design, question)
         n_resamples = replicates.shape[1]
         method = Resampling(estimates.mean, replicates, goal)
     elif design.method == "bootstrap":
@@ -218,8 +234,10 @@ def prepare(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> P
     return Prepared(method, estimates, design, n_resamples, complete)
 
 
-def _item_replicates(node: xr.Dataset, estimates: Estimates, design: Design, question: ComparisonOptions) -> Floats:
-    """Return the replicates (M, R) of the means over units, from those of the items."""
+def _item_replicates(
+    node: xr.Dataset, estimates: Estimates, design: Design, question: ComparisonOptions
+) -> tuple[Estimates, Floats]:
+    """Return the replicates (M, R) of the means over units, from those of the items, and the estimates with them."""
     require_replicates(node, f"sample={design.sample!r}")
     kept = node.sizes[RESAMPLE]
     n_resamples = question.n_resamples or kept
@@ -233,8 +251,14 @@ def _item_replicates(node: xr.Dataset, estimates: Estimates, design: Design, que
     node = node[[REPLICATE]].isel({RESAMPLE: slice(n_resamples)})
     seed = question.seed if design.sample == BOTH else None
     replicates = read_replicates(node, estimates, question.estimator, seed)
+    defined: NDArray[np.bool_] = np.logical_not(np.isnan(replicates).any(axis=1))
+    leaves_models_out = question.incomplete == "drop_models" or (
+        estimates.dim is None and question.incomplete == "drop"
+    )
+    if leaves_models_out and np.count_nonzero(defined) > 1:
+        return estimates.of_models(defined), replicates[defined]
     _refuse_undefined_replicates(replicates, estimates)
-    return replicates
+    return estimates, replicates
 
 
 def _refuse_undefined_replicates(replicates: Floats, estimates: Estimates) -> None:
@@ -245,7 +269,8 @@ def _refuse_undefined_replicates(replicates: Floats, estimates: Estimates) -> No
         raise InvalidInputError(
             "some resamples have no estimate: no positive was drawn, or scores without the spread that it needs",
             received=f"of {replicates.shape[1]:,} resamples without an estimate {few(counts)}",
-            remedy="another estimator (average_precision needs no spread); unit='items' and "
+            remedy="leave these models out: incomplete='drop_models'; or "
+            "another estimator (average_precision needs no spread); unit='items' and "
             "prevalence_design='fixed', which draw as many positives as there are; or data with more positives",
         )
 

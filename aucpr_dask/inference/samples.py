@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -36,6 +36,7 @@ class Estimates:
     units: tuple[str, ...]
     values: Floats  # (M, Q), without NaN
     left_out: tuple[str, ...]  # units (or, without units, models) without an estimate
+    models_left_out: tuple[str, ...] = ()
 
     @property
     def mean(self) -> Floats:
@@ -46,6 +47,15 @@ class Estimates:
     def names(self) -> list[str]:
         """The models' names."""
         return [str(label) for label in self.models]
+
+    def of_models(self, keep: NDArray[np.bool_]) -> Estimates:
+        """Return the estimates of some of the models; the others are left out."""
+        gone = tuple(str(label) for label in self.models[~keep])
+        left_out = self.left_out if self.dim else (*self.left_out, *gone)
+        values, models_left_out = self.values[keep], (*self.models_left_out, *gone)
+        return replace(
+            self, models=self.models[keep], values=values, left_out=left_out, models_left_out=models_left_out
+        )
 
 
 def mean_of_units(values: NDArray[Any]) -> Floats:
@@ -75,8 +85,8 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
     """Read the estimates of one estimator over (model, unit).
 
     A unit without an estimate of any model (a query without positives) is left out. One that only some models lack is
-    an error under ``incomplete="raise"``, and left out for all models under ``incomplete="drop"``; without units, the
-    models without an estimate are.
+    an error under ``incomplete="raise"``. Under ``"drop"`` it is left out for all models, and under ``"drop_models"``
+    these models are left out; without units, the models without an estimate are left out under both.
     """
     estimate = chosen(result["estimate"], estimator)
     for name in (MODEL, QUERY):
@@ -89,22 +99,28 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
     partly: NDArray[np.bool_] = np.logical_not(known.all(axis=0)) & ~nowhere
     if partly.any() and incomplete == "raise":
         raise _incomplete(known, partly, models, units, dim)
+    models_left_out: tuple[str, ...] = ()
+    if dim is None or incomplete == "drop_models":
+        is_complete: NDArray[np.bool_] = np.logical_not((~known[:, ~nowhere]).any(axis=1))
+        is_complete &= known.any()
+        models_left_out = tuple(str(model) for model in models[~is_complete])
+        models, values = models[is_complete], values[is_complete]
+        partly = np.zeros_like(partly)
     if dim is None:
-        left_out = tuple(str(model) for model in models[~known[:, 0]])
-        models, values = models[known[:, 0]], values[known[:, 0]]
+        left_out = models_left_out
     else:
         kept = ~(nowhere | partly)
         left_out = tuple(unit for unit, keep in zip(units, kept, strict=True) if not keep)
         values, units = values[:, kept], tuple(unit for unit, keep in zip(units, kept, strict=True) if keep)
     if 0 in values.shape and dim is not None and known.any():
-        raise _nothing_left(UNIT_NAMES[dim][1], None)
+        raise _nothing_left(UNIT_NAMES[dim], incomplete, None)
     if 0 in values.shape:
         raise InvalidInputError(
             "there is nothing to compare: no estimate is defined for every model",
             received=f"{len(models)} models; left out: {few(map(repr, left_out))}",
             remedy="check for positives: the flags of the result mark rankings without any",
         )
-    return Estimates(models, dim, units, np.ascontiguousarray(values), left_out)
+    return Estimates(models, dim, units, np.ascontiguousarray(values), left_out, models_left_out)
 
 
 def _values_of_units(estimate: xr.DataArray, dim: str | None) -> tuple[Floats, tuple[str, ...]]:
@@ -145,16 +161,23 @@ def _incomplete(
         f"some models lack the estimate of some {plural}, so their means are not over the same {plural}",
         where=where,
         received="; ".join(map(units_lacked, lacking[:MOST_SHOWN])) + (f" and {more} more models" if more > 0 else ""),
-        remedy=f"leave those {plural} out for all models: incomplete='drop'; or leave the models out",
+        remedy=f"leave those {plural} out for all models: incomplete='drop'; "
+        "or leave these models out: incomplete='drop_models'",
     )
 
 
-def _nothing_left(plural: str, where: str | None) -> AlignmentError:
-    """Return the error that every unit is incomplete."""
+def _nothing_left(names: tuple[str, str], incomplete: str, where: str | None) -> AlignmentError:
+    """Return the error that every unit, or every model, is incomplete."""
+    singular, plural = names
+    models = incomplete == "drop_models"
     return AlignmentError(
-        f"all {plural} lack the estimate of some model, so incomplete='drop' leaves none",
+        f"all models lack the estimate of some {singular}, so incomplete='drop_models' leaves none"
+        if models
+        else f"all {plural} lack the estimate of some model, so incomplete='drop' leaves none",
         where=where,
-        remedy="leave out the models that lack the most, or compare models that share some",
+        remedy=f"incomplete='drop' leaves out {plural} in place of models; or select models that share some {plural}"
+        if models
+        else f"incomplete='drop_models' leaves out models in place of {plural}; or select models that share some",
     )
 
 
@@ -316,7 +339,7 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
 
 
 def complete_units(node: xr.Dataset, dim: str, incomplete: str, path: str = "") -> xr.Dataset:
-    """Hide, for all models, the units that some models lack; or raise an error that names them."""
+    """Hide the units that some models lack, or all units of these models; or raise an error that names them."""
     known = node["estimate"].notnull()
     partly = known.any(MODEL) & ~known.all(MODEL)
     if incomplete == "raise" and bool(partly.any()):
@@ -327,10 +350,11 @@ def complete_units(node: xr.Dataset, dim: str, incomplete: str, path: str = "") 
         models = labels_of(known, MODEL)
         where = f"data set {path!r}" if path else None
         raise _incomplete(known.transpose(MODEL, dim).values, partly.values, models, units, dim, where)
-    if incomplete == "drop" and bool(known.any()) and not bool((known & ~partly).any()):
-        raise _nothing_left(UNIT_NAMES[dim][1], f"data set {path!r}" if path else None)
+    keep = (known | ~known.any(MODEL)).all(dim) if incomplete == "drop_models" else ~partly
+    if incomplete != "raise" and bool(known.any()) and not bool((known & keep).any()):
+        raise _nothing_left(UNIT_NAMES[dim], incomplete, f"data set {path!r}" if path else None)
     held = [name for name in ("estimate", "standard_error", REPLICATE) if name in node]
-    return node.assign({name: node[name].where(~partly) for name in held})
+    return node.assign({name: node[name].where(keep) for name in held})
 
 
 def _mean_over_queries(node: xr.Dataset, path: str, incomplete: str) -> xr.Dataset:

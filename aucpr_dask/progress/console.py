@@ -9,7 +9,7 @@ from rich.segment import Segment
 
 from aucpr_dask.errors import printable
 
-WIDEST = 100
+WIDEST = 200
 
 
 def console_for(*, stderr: bool = False, text_only: bool = False) -> Console:

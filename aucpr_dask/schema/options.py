@@ -33,7 +33,7 @@ UNITS = ("items", "clusters")
 PREVALENCE_DESIGNS = ("fixed", "random")
 OVER = (QUERY, "dataset")
 SAMPLES = ("units", "items", "both")
-INCOMPLETE = ("raise", "drop")
+INCOMPLETE = ("raise", "drop", "drop_models")
 ADJUSTMENTS = ("romano_wolf", "max_t", "holm", "benjamini_hochberg", "none")
 
 # What one word says of several options of an evaluation; the others keep their defaults.
@@ -240,7 +240,7 @@ class ComparisonOptions(SampleOptions):
     equivalence: float | None = option(
         None, "Margin up to which differences do not matter, for each pair alone.", check=margin
     )
-    incomplete: str = option("raise", "What to do with a unit that only some models have.", allowed=INCOMPLETE)
+    incomplete: str = option("raise", "What to do if some models lack a unit: drop it, or them.", allowed=INCOMPLETE)
     baseline: str | int | tuple[str | int, ...] | None = option(
         None, "Models to compare all others with; by default all pairs are compared."
     )
@@ -252,7 +252,9 @@ class AggregationOptions(SampleOptions):
     """How estimates are averaged."""
 
     how: str = option("macro", "Average estimates, or pool all items into one ranking.", allowed=("macro", "micro"))
-    incomplete: str | None = option(None, "What to do with a unit that only some models have.", allowed=INCOMPLETE)
+    incomplete: str | None = option(
+        None, "What to do if some models lack a unit: drop it, or them.", allowed=INCOMPLETE
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

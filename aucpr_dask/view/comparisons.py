@@ -17,6 +17,7 @@ from aucpr_dask.inference.samples import UNIT_NAMES
 from aucpr_dask.schema.variables import BOUND, MODEL
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.storage.stores import Scores, nodes_of
+from aucpr_dask.view.names import shorten
 from aucpr_dask.view.tables import (
     Column,
     attributes_view,
@@ -25,7 +26,6 @@ from aucpr_dask.view.tables import (
     more,
     number,
     percent,
-    shorten,
     titled,
 )
 

@@ -15,6 +15,7 @@ from aucpr_dask.schema.variables import FOLD, ITEM, MODEL, QUERY
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.view.comparisons import comparison_view, ranks_view, summarize_comparison, summarize_ranks
+from aucpr_dask.view.names import distinct, shorten
 from aucpr_dask.view.summary import RankedModel, Ranking, flags_in_words, rank_models
 from aucpr_dask.view.tables import (
     MOST_DATA_SETS,
@@ -27,7 +28,6 @@ from aucpr_dask.view.tables import (
     number,
     rankings_view,
     scale_of,
-    shorten,
 )
 
 WIDTH = 80
@@ -118,7 +118,8 @@ def _table(ranking: Ranking, top: int) -> str:
     scale = scale_of(shown)
     header = ["", "model", "area", *([interval_header(ranking), f"{scale[0]:.2f} to {scale[1]:.2f}"] * has_interval)]
     titles = "".join(f'<th scope="col" style="text-align:{_SIDES[i]}">{escape(t)}</th>' for i, t in enumerate(header))
-    rows = "".join(_row(model, scale, has_interval=has_interval) for model in shown)
+    names = distinct([model.model for model in shown], LONGEST_NAME)
+    rows = "".join(_row(*row, scale, has_interval=has_interval) for row in zip(shown, names, strict=True))
     caption = f"{shorten(ranking.data_set, LONGEST_NAME) or 'all models'}, {about(ranking)}"
     return (
         '<table style="color:inherit;font:inherit;white-space:nowrap;margin-bottom:1em">'
@@ -131,11 +132,11 @@ def _more(number: int, noun: str) -> str:
     return "".join(f"<p>{line.plain}</p>" for line in more(number, noun))
 
 
-def _row(model: RankedModel, scale: tuple[float, float], *, has_interval: bool) -> str:
-    name, whole = escape(shorten(model.model, LONGEST_NAME)), escape(shorten(model.model, LONGEST_TITLE))
+def _row(model: RankedModel, name: str, scale: tuple[float, float], *, has_interval: bool) -> str:
+    whole = escape(shorten(model.model, LONGEST_TITLE))
     cells = [
         f"<td>{model.rank or '-'}</td>",
-        f'<th scope="row" style="text-align:left;font-weight:normal" title="{whole}">{name}</th>',
+        f'<th scope="row" style="text-align:left;font-weight:normal" title="{whole}">{escape(name)}</th>',
         f"<td>{number(model.estimate)}</td>",
     ]
     if has_interval:

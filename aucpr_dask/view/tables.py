@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from rich.text import Text
 
 from aucpr_dask.errors import printable
 from aucpr_dask.scores.importing.files import count
+from aucpr_dask.view.names import distinct, shorten
 from aucpr_dask.view.summary import (
     DataSetSize,
     FlagSummary,
@@ -32,22 +32,6 @@ LEAST_NAME, WIDEST_NAME = 10, 30
 LEAST_BAR, WIDEST_BAR = 10, 24
 WIDEST_PLACE = 60
 GAP = 2
-
-
-def shorten(name: str, width: int) -> str:
-    """Cut the middle out of a name that is wider than `width` cells; escape characters that do not print."""
-    name = printable(unicodedata.normalize("NFC", name))
-    if cell_len(name) <= width:
-        return name
-    if width <= 1:
-        return "…"[:width]
-    head, tail = name, name
-    room_head, room_tail = width // 2, width - width // 2 - 1
-    while cell_len(head) > room_head:
-        head = head[:-1]
-    while cell_len(tail) > room_tail:
-        tail = tail[1:]
-    return f"{head}…{tail}"
 
 
 def interval_bar(
@@ -84,7 +68,7 @@ class Column:
 
 
 def fitted_table(columns: Sequence[Column], width: int) -> Table:
-    """Lay out a table of at most `width` cells: names are shortened, everything else is kept whole."""
+    """Lay out a table of at most `width` cells: names are shortened together, everything else is kept whole."""
     needs = [column.width for column in columns]
     names = sorted((i for i, column in enumerate(columns) if column.name), key=needs.__getitem__)
     room = width - GAP * (len(columns) - 1) - sum(need for i, need in enumerate(needs) if i not in names)
@@ -95,9 +79,9 @@ def fitted_table(columns: Sequence[Column], width: int) -> Table:
     for column, need in zip(columns, needs, strict=True):
         justify: JustifyMethod = "right" if column.right else "left"
         table.add_column(Text(column.header), justify=justify, width=need, no_wrap=True, overflow="crop")
-    for row in zip(*(column.cells for column in columns), strict=True):
-        cells = (shorten(row[i], needs[i]) if columns[i].name else row[i] for i in range(len(row)))
-        table.add_row(*map(Text, cells))
+    cells = (distinct(c.cells, need) if c.name else c.cells for c, need in zip(columns, needs, strict=True))
+    for row in zip(*cells, strict=True):
+        table.add_row(*map(Text, row))
     return table
 
 
@@ -179,14 +163,20 @@ def ranking_view(rankings: Sequence[Ranking], width: int, *, top: int | None = N
     columns.append(Column("area", [number(model.estimate) for model in shown], right=True))
     if first.interval is not None:
         columns.append(Column(interval_header(first), [bounds((model.lower, model.upper)) for model in shown]))
-        taken = sum(min(column.width, WIDEST_NAME) if column.name else column.width for column in columns)
-        bar = min(WIDEST_BAR, width - taken - GAP * len(columns))
+        bar = _bar_width(columns, width)
         if bar >= LEAST_BAR:
             scale = scale_of(shown)
             bars = [interval_bar(m.lower, m.estimate, m.upper, scale, bar, ascii_only=ascii_only) for m in shown]
             columns.append(Column(f"{scale[0]:<{bar - 4}.2f}{scale[1]:.2f}", bars))
     hidden = len(first.models) - len(shown) if len(rankings) == 1 else 0
     return Group(title, fitted_table(columns, width), *more(hidden, "model"))
+
+
+def _bar_width(columns: Sequence[Column], width: int) -> int:
+    """Return what is left for bars: a narrow bar rather than shortened names, no bar rather than very short ones."""
+    left = width - GAP * len(columns) - sum(column.width for column in columns)
+    cut = sum(max(0, column.width - WIDEST_NAME) for column in columns if column.name)
+    return min(WIDEST_BAR, max(left, min(left + cut, LEAST_BAR)))
 
 
 def rankings_view(

@@ -21,11 +21,13 @@ from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.variables import BOUND, ITEM, MODEL
 from aucpr_dask.storage.stores import Scores
+from aucpr_dask.view.names import distinct
 from aucpr_dask.view.plots.leaderboards import Models
 from aucpr_dask.view.plots.style import (
     COLOURS,
     COLUMN,
     GREY,
+    LONGEST_NAME,
     PALE,
     ROW,
     SEQUENCE,
@@ -87,7 +89,8 @@ class _Subject(NamedTuple):
         prevalence = self.options.get("prevalence")
         areas = np.ravel(estimate(**(self.of(self.named) | {"prevalence": prevalence}), estimator=by))
         shown = [f" ({short} = {area:.2f})" if np.isfinite(area) else "" for area in areas]
-        return [as_label(names[i]) + area for i, area in zip(self.named, shown, strict=True)]
+        shortened = distinct([names[i] for i in self.named], LONGEST_NAME)
+        return [as_label(name) + area for name, area in zip(shortened, shown, strict=True)]
 
 
 @styled

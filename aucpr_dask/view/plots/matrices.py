@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.variables import MODEL, QUERY
 from aucpr_dask.storage.stores import Scores
+from aucpr_dask.view.names import distinct
 from aucpr_dask.view.plots.style import (
     COLUMN,
     FONT,
@@ -20,7 +21,6 @@ from aucpr_dask.view.plots.style import (
     POINTS,
     SMALL,
     axes_of,
-    distinct_names,
     height_of,
     label_rows,
     plain,
@@ -157,7 +157,7 @@ def _width_of(ax: Axes) -> float:
 def _label_columns(ax: Axes, names: list[str], across: str, *, is_all: bool) -> None:
     """Write the names vertically above the columns, or their number if they do not fit."""
     if _width_of(ax) * POINTS / len(names) >= SMALL * 1.05:
-        ax.set_xticks(range(len(names)), distinct_names(names, 14), rotation=90)
+        ax.set_xticks(range(len(names)), distinct(names, 14), rotation=90)
         ax.tick_params(axis="x", length=0, labeltop=True, labelbottom=False, top=False, bottom=False)
         plain(ax.get_xticklabels())
     else:

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
-from aucpr_dask.view.tables import shorten
+from aucpr_dask.view.names import distinct, shorten
 
 if TYPE_CHECKING:
     from matplotlib.text import Text
@@ -112,26 +112,10 @@ def plain(texts: Iterable[Text]) -> None:
 
 def label_rows(ax: Axes, names: Sequence[str], longest: int = LONGEST_NAME) -> None:
     """Write names next to rows 0, 1, ... from the top down."""
-    ax.set_yticks(range(len(names)), distinct_names(names, longest))
+    ax.set_yticks(range(len(names)), distinct(names, longest))
     plain(ax.get_yticklabels())
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
-
-
-def distinct_names(names: Sequence[str], longest: int) -> list[str]:
-    """Shorten names such that different names stay different: cut in the middle, or where they agree."""
-    n_different = len(set(names))
-    for width in (longest, longest + 4, longest + 8):
-        for head in (width // 2, width // 3, 2 * width // 3, 2, width - 3):
-            cut = [_cut(name, head, width - head - 1) for name in names]
-            if len(set(cut)) == n_different:
-                return cut
-    return [f"{number}: {shorten(name, longest)}" for number, name in enumerate(names, 1)]
-
-
-def _cut(name: str, head: int, tail: int) -> str:
-    whole = shorten(name, 10**6)
-    return whole if len(whole) <= head + tail + 1 else f"{whole[:head]}…{whole[len(whole) - tail :]}"
 
 
 def put_title(ax: Axes, *parts: str) -> None:
