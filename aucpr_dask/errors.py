@@ -107,6 +107,14 @@ class CacheWarning(UserWarning):
     """Compiled code cannot be kept, or must not be loaded, so that every process compiles again."""
 
 
+class ClassifierWarning(UserWarning):
+    """A classifier that failed, and whose scores are therefore missing."""
+
+
+class ColumnWarning(UserWarning):
+    """Columns of a table that look like names or numbers of rows, or are not numeric, and are no models."""
+
+
 class DamageWarning(UserWarning):
     """Stored numbers that are damaged and computed again, or that nothing protects against damage."""
 

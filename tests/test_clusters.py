@@ -544,7 +544,7 @@ def ssh_server(tmp_path: Path) -> Iterator[dict[str, Any]]:
     command = [server, "-D", "-e", "-f", "/dev/null", *(f"-o{name}={value}" for name, value in options.items())]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(100):
+        for _ in range(600):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break

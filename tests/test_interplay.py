@@ -23,13 +23,17 @@ import xarray as xr
 from click.shell_completion import BashComplete
 from click.testing import CliRunner
 from conftest import pooled, queried
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
-from aucpr_dask.errors import AlignmentError, InvalidInputError, StoreError
+from aucpr_dask.errors import AlignmentError, ClassifierWarning, InvalidInputError, RunError, StoreError
 from aucpr_dask.interplay import trec_files
 from aucpr_dask.interplay.naming import cell, distinct, file_name, metric_name
 from aucpr_dask.interplay.scikit import area
+from aucpr_dask.progress import showing
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.scores.importing.trec import import_trec
@@ -497,7 +501,6 @@ def test_fitted_classifiers_score_new_data() -> None:
 def test_cross_validation_is_scikit_learns_and_keeps_the_folds(tmp_path: Path) -> None:
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GroupKFold, StratifiedKFold, cross_val_predict
-    from sklearn.naive_bayes import GaussianNB
 
     X, y = table()
     frame = pd.DataFrame(X, columns=["a", "b", "c"], index=[f"patient {i}" for i in range(len(y))])
@@ -532,6 +535,91 @@ def test_one_class_of_many_is_positive() -> None:
     np.testing.assert_array_equal(whole["score"][0], fitted.decision_function(X)[:, 2])
 
 
+class Failing(GaussianNB):
+    """A classifier that cannot be fitted."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fail."""
+        raise ZeroDivisionError("no fit")
+
+
+class Counted(GaussianNB):
+    """A classifier that counts how often it was fitted, in a file."""
+
+    def __init__(self, log: str = "") -> None:
+        super().__init__()
+        self.log = log
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Count, and fit."""
+        with Path(self.log).open("a") as log:
+            log.write("x")
+        return super().fit(X, y, sample_weight)
+
+
+def test_classifiers_need_no_names_and_y_may_stand_beside() -> None:
+    X, y = table()
+    one = ap.from_sklearn(GaussianNB(), X, y, cv=3)
+    assert one["model"].values.tolist() == ["GaussianNB"]
+    two = ap.from_sklearn([GaussianNB(), GaussianNB(var_smoothing=1e-3)], (X, y), cv=3)
+    assert two["model"].values.tolist() == ["GaussianNB", "GaussianNB 2"]
+    np.testing.assert_array_equal(two["score"][0], one["score"][0])
+    for wrong in ("GaussianNB", GaussianNB, [3]):
+        with pytest.raises(InvalidInputError, match="this is not a classifier"):
+            ap.from_sklearn(wrong, X, y, cv=3)
+    with pytest.raises(InvalidInputError, match="y belongs to one data set"):
+        ap.from_sklearn(GaussianNB(), {"a": (X, y)}, y, cv=3)
+
+
+def test_a_classifier_that_fails_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
+    X, y = table()
+    log, url = tmp_path / "log", tmp_path / "s.zarr"
+    classifiers = {"good": Counted(str(log)), "bad": Failing()}
+    with pytest.raises(RunError, match="a classifier failed") as caught:
+        ap.from_sklearn(classifiers, X, y, cv=3, url=url)
+    for part in ("classifier 'bad', the data set", "ZeroDivisionError: no fit", "on_error='nan'"):
+        assert part in str(caught.value)
+    assert log.read_text() == "xxx"
+    with pytest.warns(ClassifierWarning, match="classifier 'bad', the data set failed"):
+        scores = ap.from_sklearn(classifiers, X, y, cv=3, url=url, on_error="nan")
+    assert log.read_text() == "xxx"  # not fitted again
+    assert np.isnan(scores["score"].sel(model="bad")).all()
+    np.testing.assert_array_equal(
+        scores["score"].sel(model="good"), ap.from_sklearn(GaussianNB(), X, y, cv=3)["score"][0]
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "s.zarr"]
+    ap.from_sklearn({"good": Counted(str(log))}, X, 1 - y, cv=3, url=url, overwrite=True)
+    assert log.read_text() == "xxxxxx"  # other labels
+    piped = make_pipeline(FunctionTransformer(lambda X: X), GaussianNB())  # nothing can be kept of a lambda
+    xr.testing.assert_equal(
+        ap.from_sklearn(piped, X, y, cv=3, url=tmp_path / "t.zarr")["score"].compute().drop_vars("model"),
+        ap.from_sklearn(GaussianNB(), X, y, cv=3)["score"].drop_vars("model"),
+    )
+
+
+def test_classifiers_show_progress(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = table()
+    steps: list[tuple[str, int, int]] = []
+    ap.from_sklearn([GaussianNB()] * 3, {"a": (X, y), "b": (X, y)}, cv=3, on_progress=lambda *step: steps.append(step))
+    assert steps == [("scoring classifiers", done, 6) for done in range(1, 7)]
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(showing, "SECONDS_BETWEEN_LINES", 0.0)
+    ap.from_sklearn([GaussianNB()] * 3, X, y, cv=3, progress=True)
+    assert "scoring classifiers" in capsys.readouterr().err
+
+
+def test_indices_that_differ_are_refused() -> None:
+    X, y = table()
+    frame = pd.DataFrame(X, index=[f"i{i}" for i in range(len(y))])
+    for wrong in ({"y": pd.Series(y)}, {"y": pd.Series(y, frame.index)[::-1]}):
+        with pytest.raises(AlignmentError, match="X and y carry different labels of items"):
+            ap.from_sklearn(GaussianNB(), frame, cv=3, **wrong)
+    with pytest.raises(AlignmentError, match="X and weight carry different"):
+        ap.from_sklearn(GaussianNB(), (frame, y, pd.Series(y + 1.0)), cv=3)
+    with pytest.raises(AlignmentError, match="X and groups carry different"):
+        ap.from_sklearn(GaussianNB(), (frame, y), cv=3, groups=pd.Series(y))
+
+
 def test_classifiers_and_data_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     from sklearn.linear_model import LogisticRegression, Perceptron
     from sklearn.model_selection import ShuffleSplit
@@ -544,7 +632,7 @@ def test_classifiers_and_data_that_do_not_fit_are_refused(tmp_path: Path) -> Non
     logistic = LogisticRegression()
     with pytest.raises(InvalidInputError, match=r"labels only[\s\S]*'plain'"):
         ap.from_sklearn({"plain": LabelsOnly()}, (X, y), cv=3)
-    with pytest.raises(InvalidInputError, match=r"labels only"):
+    with pytest.raises(InvalidInputError, match=r"has no predict_proba[\s\S]*response='decision_function'"):
         ap.from_sklearn({"p": Perceptron()}, (X, y), cv=3, response="predict_proba")
     with pytest.raises(InvalidInputError, match=r"not fitted[\s\S]*cv=5"):
         ap.from_sklearn({"logistic": logistic}, (X, y), url=tmp_path / "s.zarr")
@@ -557,6 +645,8 @@ def test_classifiers_and_data_that_do_not_fit_are_refused(tmp_path: Path) -> Non
         ap.from_sklearn({"logistic": logistic.fit(X, y)}, (X, y), positive=7)
     with pytest.raises(AlignmentError, match="rows for different items"):
         ap.from_sklearn({"logistic": logistic}, (X, y[1:]), cv=3)
+    with pytest.raises(InvalidInputError, match=r"has no decision_function[\s\S]*response='predict_proba'"):
+        ap.from_sklearn({"bayes": GaussianNB()}, (X, y), cv=3, response="decision_function")
     with pytest.raises(InvalidInputError, match="there is no classifier"):
         ap.from_sklearn({}, (X, y), cv=3)
 

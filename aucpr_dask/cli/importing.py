@@ -46,7 +46,7 @@ table_options = with_options(
         "models",
         multiple=True,
         metavar="COLUMN",
-        help="A column of scores, or a pattern (repeat) [default: all numeric columns with no other role].",
+        help="A column of scores, or a pattern (repeat) [default: all numeric columns but ids and those with a role].",
     ),
     click.option(
         "--exclude", multiple=True, metavar="COLUMN", help="A column that is not a model, or a pattern (repeat)."

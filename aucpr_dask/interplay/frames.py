@@ -110,7 +110,8 @@ def from_dataframe(
     model, score : str, optional
         The columns of model names and of scores. Naming `model` says that the frame is tidy.
     models : str or sequence of str, optional
-        Of a wide frame, the columns of scores, or patterns; by default all other numeric columns. Of a tidy frame, the
+        Of a wide frame, the columns of scores, or patterns; by default all other numeric columns, except whole numbers
+        that name or count rows (``user_id``, 1, 2, 3, ...). A warning lists what is left out. Of a tidy frame, the
         models to take; by default all.
     item : str, optional
         The column of item names, unique in a data set; in a tidy frame unique in a query, if there is one, and then
@@ -194,7 +195,7 @@ def _arrow_table(frame: Any) -> Any:
         raise FileFormatError(
             "the columns cannot be read",
             where=FRAME,
-            received=error,
+            received="; ".join(map(str, error.args)),
             allowed="columns of numbers, text and truth values",
             remedy="convert the others, or leave them out",
         ) from error

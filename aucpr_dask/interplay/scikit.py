@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import shutil
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from pickle import PicklingError
 from typing import Any
 
 import dask.array as da
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError, few
+from aucpr_dask.errors import AlignmentError, AucprError, ClassifierWarning, InvalidInputError, RunError, few
 from aucpr_dask.evaluation.api import estimate
-from aucpr_dask.schema.checks import choose, require
+from aucpr_dask.progress.showing import reporting_if
+from aucpr_dask.schema.checks import brief, choose, require
 from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.variables import ITEM, MODEL
-from aucpr_dask.scores.importing.files import OnProgress, write_blocks
+from aucpr_dask.scores.importing.files import OnProgress, report, write_blocks
 from aucpr_dask.scores.store import Region, open_scores
 from aucpr_dask.storage.stores import Scores, refuse_finished
+from aucpr_dask.storage.urls import is_remote, revealed
 
 RESPONSES = ("predict_proba", "decision_function")
+ON_ERROR = ("raise", "nan")
 _PLAIN_CLASSES = ({0, 1}, {-1, 1})
 
 
@@ -90,8 +97,9 @@ def area(
 
 
 def from_sklearn(
-    classifiers: Mapping[str, Any],
-    data: Mapping[str, Sequence[Any]] | Sequence[Any],
+    classifiers: Mapping[str, Any] | Sequence[Any] | Any,
+    data: Mapping[str, Sequence[Any]] | Sequence[Any] | Any,
+    y: Any = None,
     *,
     cv: Any = None,
     groups: Any = None,
@@ -100,18 +108,23 @@ def from_sklearn(
     n_jobs: int | None = None,
     url: str | Path | None = None,
     overwrite: bool = False,
+    on_error: str = "raise",
+    progress: bool | None = None,
     on_progress: OnProgress | None = None,
 ) -> Scores:
     """Return the scores of classifiers on data sets: as fitted, or out of fold by cross-validation.
 
     Parameters
     ----------
-    classifiers : mapping of str to classifier
-        Models by name. Without `cv` they must be fitted, and `data` should be data they have not seen.
-    data : tuple or mapping of str to tuple
-        ``(X, y)`` or ``(X, y, weight)`` of one data set, or of several by name. X may be dense, sparse or a data
-        frame, whose index, if it is not the default one, names the items. Weights are used in the evaluation, not to
-        fit classifiers.
+    classifiers : mapping of str to classifier, list of classifiers, or classifier
+        Models by name; without names, they are called by their classes. Without `cv` they must be fitted, and `data`
+        should be data they have not seen.
+    data : array or tuple or mapping of str to tuple
+        X, with `y` beside it; ``(X, y)`` or ``(X, y, weight)`` of one data set; or several of these by name. X may be
+        dense, sparse or a data frame, whose index, if it is not the default one, names the items. Weights are used in
+        the evaluation, not to fit classifiers. Labels -1 and 1 are negative and positive, as in scikit-learn.
+    y : array, optional
+        The classes of the items in X.
     cv : int or splitter or iterable, optional
         Cross-validate, as in scikit-learn: every item is scored by a copy of the classifier fitted to the other
         folds. All classifiers share the folds, and the data set gets the variable ``fold``.
@@ -126,9 +139,15 @@ def from_sklearn(
     n_jobs : int, optional
         Folds that are fitted at the same time.
     url : str or Path, optional
-        Write to a score store, block by block: memory then holds one block of scores.
+        Write to a score store, block by block: memory then holds one block of scores. If `url` is a local path, the
+        scores of every classifier are kept next to it until the store is finished: if a classifier fails, or the call
+        is interrupted, the same call fits only what is left.
     overwrite : bool
         Whether to replace a store at `url`.
+    on_error : {"raise", "nan"}
+        What to do if a classifier fails: raise an error that names it, or warn and leave its scores missing.
+    progress : bool, optional
+        Whether to show progress; by default in a terminal or a notebook, after two seconds.
     on_progress : callable, optional
         Called with (what, done, total).
 
@@ -143,7 +162,9 @@ def from_sklearn(
         If a classifier has neither method or is not fitted, if the positive class is unknown, or if folds do not
         contain every item once.
     AlignmentError
-        If X, y, weights or groups differ in length.
+        If X, y, weights or groups differ in length, or carry different indices.
+    RunError
+        If a classifier fails.
     StoreError
         If the store exists or cannot be written.
 
@@ -159,25 +180,124 @@ def from_sklearn(
     """
     if response is not None:
         choose(RESPONSES, response, "response")
+    choose(ON_ERROR, on_error, "on_error")
     if url is not None:
         refuse_finished(url, overwrite=overwrite)
+    if y is not None:
+        if isinstance(data, Mapping):
+            raise InvalidInputError(
+                "y belongs to one data set",
+                where="argument 'y'",
+                received="y beside several data sets",
+                allowed="(X, y) in each of them",
+                remedy='give {"name": (X, y), ...}',
+            )
+        data = (data, y)
     is_one = not isinstance(data, Mapping)
     named: Mapping[str, Sequence[Any]] = {"": data} if not isinstance(data, Mapping) else data
-    asked = _Asked(dict(classifiers), positive, (response,) if response else RESPONSES, n_jobs)
-    _check_classifiers(asked, fitted=cv is None)
-    sources = {
-        name if is_one else check_node_name(str(name), "data"): _DataSet(
-            _where(name), _Table.of(part, _where(name)), _of_data_set(groups, name), cv, asked
-        )
-        for name, part in named.items()
-    }
-    templates = {name: source.template() for name, source in sources.items()}
-    template: Scores = templates[""] if is_one else xr.DataTree.from_dict(templates)
-    if url is not None:
-        write_blocks(url, template, lambda name: sources[name].block, overwrite=overwrite, on_progress=on_progress)
-        return open_scores(url)
-    scored = {name: sources[name].scored(described) for name, described in templates.items()}
-    return scored[""] if is_one else xr.DataTree.from_dict(scored)
+    responses = (response,) if response else RESPONSES
+    with reporting_if(False if progress is None and on_progress is not None else progress) as shown:
+        asked = _Asked(_named(classifiers), positive, responses, n_jobs, on_error, _Kept.beside(url))
+        _check_classifiers(asked, fitted=cv is None)
+        watched = _Watched(on_progress or shown, len(asked.classifiers) * len(named))
+        sources = {
+            name if is_one else check_node_name(str(name), "data"): _DataSet(
+                _where(name), _Table.of(part, _where(name)), _of_data_set(groups, name), cv, asked, watched
+            )
+            for name, part in named.items()
+        }
+        templates = {name: source.template() for name, source in sources.items()}
+        template: Scores = templates[""] if is_one else xr.DataTree.from_dict(templates)
+        if url is not None:
+            write_blocks(
+                url, template, lambda name: sources[name].block, overwrite=overwrite, on_progress=on_progress or shown
+            )
+            asked.kept.clear()
+            return open_scores(url)
+        scored = {name: sources[name].scored(described) for name, described in templates.items()}
+        return scored[""] if is_one else xr.DataTree.from_dict(scored)
+
+
+def _named(classifiers: Any) -> dict[str, Any]:
+    """Return classifiers by name: by the given ones, or by those of their classes."""
+    if isinstance(classifiers, Mapping):
+        return {str(name): classifier for name, classifier in classifiers.items()}
+    listed = list(classifiers) if isinstance(classifiers, list | tuple) else [classifiers]
+    named: dict[str, Any] = {}
+    for classifier in listed:
+        if isinstance(classifier, type) or not hasattr(classifier, "fit"):
+            raise InvalidInputError(
+                "this is not a classifier",
+                where="argument 'classifiers'",
+                received=brief(classifier),
+                allowed="a mapping of names to classifiers, a list of classifiers, or one",
+                remedy="make one: LogisticRegression()",
+            )
+        kind = type(classifier).__name__
+        number = sum(type(other).__name__ == kind for other in named.values())
+        named[f"{kind} {number + 1}" if number else kind] = classifier
+    return named
+
+
+class _Kept:
+    """Scores of classifiers on disk, so that they need not be fitted again."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+
+    @classmethod
+    def beside(cls, url: str | Path | None) -> _Kept:
+        """Return what is kept next to a store, if that is on this machine."""
+        if url is None or is_remote(url):
+            return cls(None)
+        place = Path(revealed(url))
+        return cls(place.with_name(f".{place.name}.classifiers"))
+
+    def scores(
+        self, classifier: Any, features: Any, classes: np.ndarray, splits: Any, response: str, n_jobs: int | None
+    ) -> np.ndarray:
+        """Return what a classifier responds, from disk if it is there."""
+        score: Callable[..., Any] = _fit_and_score
+        if self._folder is not None and _can_be_named(classifier):
+            score = require("joblib", "sklearn").Memory(self._folder, verbose=0).cache(score, ignore=["n_jobs"])
+        return np.asarray(score(classifier, features, classes, splits, response, n_jobs), np.float64)
+
+    def clear(self) -> None:
+        """Remove what is kept."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _can_be_named(classifier: Any) -> bool:
+    """Whether a classifier has a digest: one with a lambda has none."""
+    try:
+        return bool(require("joblib", "sklearn").hash(classifier))
+    except (AttributeError, PicklingError, TypeError):
+        return False
+
+
+def _fit_and_score(
+    classifier: Any, features: Any, classes: np.ndarray, splits: Any, response: str, n_jobs: int | None
+) -> Any:
+    """Return what a fitted classifier responds to all items or, with folds, copies of it fitted to the others."""
+    if splits is None:
+        return getattr(classifier, response)(features)
+    predict = _sklearn("model_selection").cross_val_predict
+    return predict(classifier, features, classes, cv=splits, method=response, n_jobs=n_jobs)
+
+
+@dataclass
+class _Watched:
+    """How many classifiers have scored how many data sets."""
+
+    on_progress: OnProgress | None
+    total: int
+    done: int = field(default=0)
+
+    def finished(self) -> None:
+        """Count one more, and say so."""
+        self.done += 1
+        report(self.on_progress, "scoring classifiers", self.done, self.total)
 
 
 @dataclass(frozen=True)
@@ -188,6 +308,8 @@ class _Asked:
     positive: Any
     responses: tuple[str, ...]
     n_jobs: int | None
+    on_error: str
+    kept: _Kept
 
 
 @dataclass(frozen=True)
@@ -205,6 +327,8 @@ class _Table:
                 "this is not a data set", where=where, received=type(part).__name__, allowed="(X, y)"
             )
         features, classes, *rest = part
+        for name, values in zip(("y", "weight"), (classes, *rest), strict=False):
+            _refuse_other_index(features, values, name, where)
         weight = np.asarray(rest[0], np.float64) if rest and rest[0] is not None else None
         table = cls(features, np.asarray(classes), weight)
         table._check_lengths(where)
@@ -232,6 +356,7 @@ class _DataSet:
     groups: Any
     cv: Any
     asked: _Asked
+    watched: _Watched
 
     def template(self) -> xr.Dataset:
         """Return the data set, its scores described but not yet computed."""
@@ -278,21 +403,39 @@ class _DataSet:
     def _scores(self, name: str, classifier: Any) -> np.ndarray:
         where = f"classifier {name!r}, {self.where}"
         response = _response_of(classifier, name, self.asked.responses)
-        if self.splits is None:
-            values, classes = getattr(classifier, response)(self.table.features), classifier.classes_
-        else:
-            values = _sklearn("model_selection").cross_val_predict(
-                classifier,
-                self.table.features,
-                self.table.classes,
-                cv=self.splits,
-                method=response,
-                n_jobs=self.asked.n_jobs,
+        with self._naming(where) as failed:
+            values = self.asked.kept.scores(
+                classifier, self.table.features, self.table.classes, self.splits, response, self.asked.n_jobs
             )
-            classes = np.unique(self.table.classes)
-        return _of_positive(np.asarray(values, np.float64), np.asarray(classes), self.positive, where)
+            classes = classifier.classes_ if self.splits is None else np.unique(self.table.classes)
+            scores = _of_positive(values, np.asarray(classes), self.positive, where)
+        self.watched.finished()
+        return np.full(len(self.table.classes), np.nan) if failed else scores
+
+    @contextmanager
+    def _naming(self, where: str) -> Iterator[list[Exception]]:
+        """Name the classifier in errors; with ``on_error="nan"``, warn and collect them."""
+        failed: list[Exception] = []
+        try:
+            yield failed
+        except AucprError:
+            raise
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            if self.asked.on_error == "nan":
+                failed.append(error)
+                warnings.warn(f"{where} failed, and its scores are missing: {text}", ClassifierWarning, stacklevel=2)
+                return
+            raise RunError(
+                "a classifier failed",
+                where=where,
+                received=text,
+                remedy="fix it, or leave it out, and call again: with a url on this machine, the scores of the others "
+                "are kept; or on_error='nan' leaves its scores missing",
+            ) from error
 
     def _checked_groups(self) -> np.ndarray:
+        _refuse_other_index(self.table.features, self.groups, "groups", self.where)
         groups = np.asarray(self.groups)
         if groups.shape != self.table.classes.shape:
             raise AlignmentError(
@@ -361,7 +504,17 @@ def _check_classifiers(asked: _Asked, *, fitted: bool) -> None:
 
 
 def _response_of(classifier: Any, name: str, responses: Iterable[str]) -> str:
+    responses = tuple(responses)
     found = next((response for response in responses if hasattr(classifier, response)), None)
+    others = [response for response in RESPONSES if hasattr(classifier, response)]
+    if found is None and others:
+        raise InvalidInputError(
+            f"this classifier has no {responses[0]}",
+            where=f"classifier {name!r}",
+            received=f"response={responses[0]!r} of {type(classifier).__name__}",
+            allowed=f"response={others[0]!r}",
+            remedy="leave out response, which takes what each classifier has",
+        )
     if found is None:
         raise InvalidInputError(
             "this classifier gives labels only, no scores to rank by",
@@ -388,6 +541,20 @@ def _folds(splits: Sequence[tuple[np.ndarray, np.ndarray]], n_items: int, where:
             remedy="use a splitter without repetition: StratifiedKFold, GroupKFold",
         )
     return fold
+
+
+def _refuse_other_index(features: Any, values: Any, name: str, where: str) -> None:
+    """Raise if X and `values` are pandas objects with different indices: their rows may be of different items."""
+    first, second = (getattr(one, "index", None) for one in (features, values))
+    if first is None or second is None or callable(first) or callable(second) or first.equals(second):
+        return
+    raise AlignmentError(
+        f"X and {name} carry different labels of items",
+        where=where,
+        received=f"X labelled {few(map(repr, first))}; {name} labelled {few(map(repr, second))}",
+        allowed="the same index, in the same order",
+        remedy=f"align them: {name}.loc[X.index]; or pass {name}.to_numpy() to match by position",
+    )
 
 
 def _of_data_set(groups: Any, name: Hashable) -> Any:

@@ -27,11 +27,9 @@ AVERAGES = ("macro", "micro", "weighted", "samples")
 def average_precision_score(
     y_true: Any, y_score: Any, *, average: str | None = "macro", pos_label: Any = 1, sample_weight: Any = None
 ) -> float | NDArray[np.float64]:
-    r"""Compute average precision, with the signature and the numbers of scikit-learn.
+    """Compute average precision, with the signature and the numbers of scikit-learn.
 
-    .. math:: \mathrm{AP} = \sum_n (R_n - R_{n-1}) P_n
-
-    over the thresholds, with precision :math:`P_n` and recall :math:`R_n` at the n-th.
+    ``AP = sum over n of (R_n - R_(n-1)) P_n``, with the precision P_n and the recall R_n at the n-th threshold.
 
     Parameters
     ----------

@@ -52,15 +52,22 @@ def watching(progress: bool | Report | None, on_progress: Callable[[Progress], N
     It shows progress if `progress` is true, or if it is None and stderr is a terminal or a notebook; or calls a given
     report.
     """
-    console = console_for(stderr=True)
-    is_watched = console.is_jupyter or _can_move(console)
     if callable(progress):
         yield RunWatcher(progress, on_progress)
-    elif progress or (progress is None and on_progress is None and is_watched):
-        with reporting(console, after=0.0 if progress else SILENT_SECONDS) as report:
-            yield RunWatcher(report, on_progress)
     else:
-        yield RunWatcher(None, on_progress)
+        with reporting_if(False if progress is None and on_progress is not None else progress) as report:
+            yield RunWatcher(report, on_progress)
+
+
+@contextmanager
+def reporting_if(progress: bool | None) -> Iterator[Report | None]:
+    """Yield a callback that shows progress on stderr if `progress` is true, or is None and somebody can watch."""
+    console = console_for(stderr=True)
+    if progress or (progress is None and (console.is_jupyter or _can_move(console))):
+        with reporting(console, after=0.0 if progress else SILENT_SECONDS) as report:
+            yield report
+    else:
+        yield None
 
 
 class RunWatcher:

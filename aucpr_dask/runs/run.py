@@ -126,7 +126,21 @@ def run(
             if not _is_finished(target, plan):
                 raise
             watcher.note("another run of the same call has finished the result")
-    return open_result(target)
+    return _open_finished(target, plan)
+
+
+def _open_finished(target: str, plan: Plan) -> Scores:
+    """Open the result, unless another run has begun to take its place."""
+    try:
+        return open_result(target)
+    except StoreError as error:
+        if _is_finished(target, plan):
+            raise
+        raise OtherRunError(
+            "another run has taken the place of this result",
+            where=target,
+            remedy="wait for it, or run this call again with another place for its result",
+        ) from error
 
 
 def _stages(plan: Plan, target: str, *, overwrite: bool) -> Sequence[Stage]:

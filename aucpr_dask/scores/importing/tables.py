@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
+import re
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import FileFormatError, InvalidInputError, few
+from aucpr_dask.errors import ColumnWarning, FileFormatError, InvalidInputError, few
 from aucpr_dask.schema.checks import brief, choose
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.variables import ITEM, MODEL, NEGATIVE, PADDING, POSITIVE, QUERY, UNJUDGED
@@ -35,6 +37,10 @@ from aucpr_dask.scores.store import Region
 from aucpr_dask.storage.stores import Scores, map_nodes, refuse_finished
 
 DTYPES = ("float64", "float32")
+
+ID_WORDS = frozenset({"id", "ids", "idx", "index", "uuid", "fold", "row", "rownum"})
+LEAST_ROWS = 10  # fewer may follow one another by chance
+MOST_COLUMNS = 20  # listed in a note
 
 _PANDAS_INDEX = "__index_level_"
 _TRUTH = {"true": POSITIVE, "false": NEGATIVE}
@@ -109,7 +115,9 @@ def import_table(
     label : str
         The column of labels: 1 positive, 0 negative, -1 unjudged, or true and false; see `positive`.
     models : str or sequence of str, optional
-        The columns of scores; by default all other columns that are numeric (in a text file: in its first rows).
+        The columns of scores; by default all other columns that are numeric (in a text file: in its first rows),
+        except whole numbers that name or count rows (``user_id``, ``fold``, 1, 2, 3, ...). The notes of the summary
+        list what is left out.
     item : str, optional
         The column of item names, unique in a data set; not together with `query`.
     query : str, optional
@@ -178,7 +186,9 @@ def import_table(
 def scores_of_table(table: Any, name: str, options: TableOptions) -> Scores:
     """Return the score data sets of a wide pyarrow table, in memory; `name` is what errors call it."""
     with Spool() as spool:
-        template, nodes, _ = _read_tables([ArrowTable.of_table(table, name)], options, spool)
+        template, nodes, notes = _read_tables([ArrowTable.of_table(table, name)], options, spool)
+        for note in notes:
+            warnings.warn(f"{name}: {note}; name the columns of scores by models=[...]", ColumnWarning, stacklevel=3)
 
         def with_scores(path: str, described: xr.Dataset) -> xr.Dataset:
             score = described["score"]
@@ -255,27 +265,58 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
         if name not in table.columns:
             raise unknown_column(name, table.columns, table.path)
     excluded = set(_matching(options.exclude, table.columns, table.path))
+    left_out: list[str] = []
+    ids: list[str] = []
     if options.models is not None:
         models = [name for name in _matching(options.models, table.columns, table.path) if name not in excluded]
         if both := [name for name in models if name in others]:
             raise InvalidInputError(
                 "a column cannot be both a model and something else", where=table.path, received=few(both)
             )
-        left_out = []
     else:
         free = [name for name in table.columns if name not in excluded and name not in others]
-        models = table.numeric([name for name in free if name and not name.startswith(_PANDAS_INDEX)])
-        chosen = frozenset(models)
-        left_out = [repr(name) for name in free if name not in chosen]
+        numeric = table.numeric([name for name in free if name and not name.startswith(_PANDAS_INDEX)])
+        ids = _ids(table, numeric)
+        models = [name for name in numeric if name not in ids]
+        chosen = frozenset(numeric)
+        left_out = [name for name in free if name not in chosen]
     if not models:
         raise InvalidInputError(
             "no column is a model",
             where=table.path,
-            received=f"columns {few(map(repr, table.columns))}",
+            received=f"columns {few(map(repr, table.columns))}"
+            + (f", of which {few(map(repr, ids))} look like names or numbers of rows" if ids else ""),
             allowed="at least one numeric column besides the label and what is excluded",
             remedy="name the columns of scores: models=[...] (--models)",
         )
-    return models, [f"columns that are not numeric, left out: {few(left_out)}"] if left_out else []
+    notes = []
+    if left_out:
+        notes.append(f"columns that are not numeric, left out: {_listed(left_out)}")
+    if ids:
+        notes.append(f"columns that look like names or numbers of rows, left out: {_listed(ids)}")
+    return models, notes
+
+
+def _ids(table: Table, columns: Sequence[str]) -> list[str]:
+    """Return the columns that name or count rows: whole numbers that are called so, or that follow one another."""
+    batch: Batch | None = next(iter(table.batches(columns)), None) if columns else None
+    if batch is None:
+        return []
+
+    def is_id(column: str) -> bool:
+        values = batch.numbers(column)
+        if np.isnan(values).any() or not np.array_equal(values, np.floor(values)):
+            return False
+        counts_rows = values.size >= LEAST_ROWS and bool((np.diff(values) == 1).all())
+        words = re.split(r"[\W_]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column).lower())
+        return counts_rows or words[-1] in ID_WORDS or words[0] == "unnamed"
+
+    return [column for column in columns if is_id(column)]
+
+
+def _listed(columns: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, columns[:MOST_COLUMNS]))
+    return shown + (f" and {len(columns) - MOST_COLUMNS:,} more" if len(columns) > MOST_COLUMNS else "")
 
 
 def _matching(names: str | Iterable[str], columns: Sequence[str], where: object) -> list[str]:
