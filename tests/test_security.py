@@ -140,7 +140,8 @@ def test_any_text_can_name_models_and_queries(
     for words in questions:
         lines = call(*words).splitlines()
         assert all(line.isprintable() for line in lines), words
-        assert max(map(len, lines)) <= 80
+        # A command to copy stays in one line, however long its paths.
+        assert max(len(line) for line in lines if not line.startswith("next: ")) <= 80
     if dim == "model":
         shown = call("show", target, "--top", 100)
         rows = [line for line in shown.splitlines() if line.split()[0].isdigit()]

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import dask
 import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, few
+from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.options import MISSING
 from aucpr_dask.schema.variables import ITEM, MODEL
 from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 COMPARED, SCORED = "items_compared", "items_scored"  # attributes of a result
 
 
-def on_common_items(scores: Scores, options: Mapping[str, Any]) -> Scores:
+def on_common_items(scores: Scores, missing: str) -> Scores:
     """Under ``missing="drop"``, hide from all models the items that some model lacks, and count both.
 
     An area depends on the prevalence, so areas over different items differ even between equally good models. A model
     without any score of a ranking does not count: it has no estimate there.
     """
-    if options.get("missing") != "drop":
+    if choose(MISSING, missing, "missing") != "drop":
         return scores
 
     def hide(_: str, node: xr.Dataset) -> xr.Dataset:

@@ -129,8 +129,9 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
     """Evaluate scores, with replicates if the items are sampled."""
     estimators = (question.estimator or "average_precision",)
     plain = {"estimators": estimators, "intervals": (), **options}
-    validate_scores(scores, positive_from=EvaluationOptions.of(**plain).positive_from)
-    scores = on_common_items(scores, options)
+    meant = EvaluationOptions.of(**plain)
+    validate_scores(scores, positive_from=meant.positive_from)
+    scores = on_common_items(scores, meant.missing)
     resampled = plain | {"keep_replicates": True, "seed": question.seed}
     resampled["n_resamples"] = question.n_resamples or ITEM_RESAMPLES
 
@@ -170,7 +171,7 @@ def _with_covariance(
             allowed=", ".join(COVARIANCE_OPTIONS),
             remedy="method='bootstrap' takes all options of an evaluation",
         )
-    data = on_common_items(data, options)
+    data = on_common_items(data, options.get("missing", "raise"))
     result = covariance(data, question.estimator or "average_precision", **options)
     counts = {path: counts_of_items(node) for path, node in nodes_of(data)}
     return map_nodes(result, lambda path, node: node.assign_attrs(counts[path]))

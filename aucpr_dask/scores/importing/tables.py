@@ -6,7 +6,7 @@ import fnmatch
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ from aucpr_dask.storage.stores import Scores, map_nodes, refuse_finished
 DTYPES = ("float64", "float32")
 
 ID_WORDS = frozenset({"id", "ids", "idx", "index", "uuid", "fold", "row", "rownum"})
-LEAST_ROWS = 10  # fewer may follow one another by chance
+LEAST_ROWS = 100  # fewer may be scores of a small example
 MOST_COLUMNS = 20  # listed in a note
 
 _PANDAS_INDEX = "__index_level_"
@@ -299,7 +299,8 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
 
 def _ids(table: Table, columns: Sequence[str]) -> list[str]:
     """Return the columns that name or count rows: whole numbers that are called so, or that follow one another."""
-    batch: Batch | None = next(iter(table.batches(columns)), None) if columns else None
+    batches: Iterator[Batch] = iter(table.batches(columns) if columns else ())
+    batch = next(batches, None)
     if batch is None:
         return []
 
@@ -307,7 +308,7 @@ def _ids(table: Table, columns: Sequence[str]) -> list[str]:
         values = batch.numbers(column)
         if np.isnan(values).any() or not np.array_equal(values, np.floor(values)):
             return False
-        counts_rows = values.size >= LEAST_ROWS and bool((np.diff(values) == 1).all())
+        counts_rows = values.size >= LEAST_ROWS and values[0] in (0, 1) and bool((np.diff(values) == 1).all())
         words = re.split(r"[\W_]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column).lower())
         return counts_rows or words[-1] in ID_WORDS or words[0] == "unnamed"
 
