@@ -316,6 +316,30 @@ class TestParquet:
         scores, _ = load(path, label="y", models="truth")
         np.testing.assert_array_equal(scores["score"], [[1, 0, NAN]])
 
+    def test_columns_that_look_like_ids_are_named_and_left_out(self, tmp_path):
+        n = 120
+        columns = {
+            "userId": np.arange(n)[::-1],
+            "row": np.full(n, 3),
+            "counter": np.arange(n) + 1,
+            "later": np.arange(n) + 5,  # neither called an id nor counting from 0 or 1
+            "solid": np.arange(n) % 7,
+            "score_id": np.linspace(0, 1, n),  # not whole
+            "y": np.arange(n) % 2,
+        }
+        lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+        (tmp_path / "t.csv").write_text("\n".join(lines))
+        scores, summary = load(tmp_path / "t.csv", label="y")
+        assert scores["model"].values.tolist() == ["later", "solid", "score_id"]
+        assert summary.notes == (
+            "columns that look like names or numbers of rows, left out: 'userId', 'row', 'counter'",
+        )
+        scores, summary = load(tmp_path / "t.csv", label="y", models=["userId", "later"])
+        assert scores["model"].values.tolist() == ["userId", "later"]
+        assert summary.notes == ()
+        with pytest.raises(InvalidInputError, match=r"no column is a model[\s\S]*'row'[\s\S]*models="):
+            load(tmp_path / "t.csv", label="y", exclude=["later", "s*"])
+
     @pytest.mark.parametrize(
         ("columns", "options", "message"),
         [

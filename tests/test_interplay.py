@@ -149,6 +149,18 @@ def test_wide_frames_come_back(kind: str, scores: xr.Dataset) -> None:
     xr.testing.assert_equal(ap.from_dataframe(frame, label="y", item="item"), scores)
 
 
+def test_columns_of_a_frame_that_are_no_models_are_named(scores: xr.Dataset) -> None:
+    frame = wide_frame(scores)
+    frame = frame.assign(number=np.arange(len(frame))).rename(columns={"number": "row_id"})
+    frame["remark"] = "text"
+    with pytest.warns(ap.errors.ColumnWarning) as caught:
+        back = ap.from_dataframe(frame, label="y", item="item")
+    said = " ".join(str(one.message) for one in caught)
+    assert "'row_id'" in said
+    assert "'remark'" in said
+    xr.testing.assert_equal(back, scores)
+
+
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_tidy_frames_come_back_in_any_order(kind: str, scores: xr.Dataset) -> None:
     tidy: Any = (
