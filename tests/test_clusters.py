@@ -541,7 +541,15 @@ def ssh_server(tmp_path: Path) -> Iterator[dict[str, Any]]:
         "PermitRootLogin": "prohibit-password",
         "PasswordAuthentication": "no",
     }
-    command = [server, "-D", "-e", "-f", "/dev/null", *(f"-o{name}={value}" for name, value in options.items())]
+    (tmp_path / "sshd_config").touch()
+    command = [
+        server,
+        "-D",
+        "-e",
+        "-f",
+        tmp_path / "sshd_config",
+        *(f"-o{name}={value}" for name, value in options.items()),
+    ]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         for _ in range(600):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 Stage = Beginning | Extension
 
+TAKING_OVER = (0.0, 0.1, 0.5)  # seconds between attempts to open a result whose place another run may be taking
 RETRIES = 2  # of a task whose storage or worker fails; bad data is not tried again
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # a full disk, a quota or a limit: no other task will fare better
 
@@ -130,17 +132,19 @@ def run(
 
 
 def _open_finished(target: str, plan: Plan) -> Scores:
-    """Open the result, unless another run has begun to take its place."""
-    try:
-        return open_result(target)
-    except StoreError as error:
-        if _is_finished(target, plan):
-            raise
-        raise OtherRunError(
-            "another run has taken the place of this result",
-            where=target,
-            remedy="wait for it, or run this call again with another place for its result",
-        ) from error
+    """Open the result, unless another run is taking its place."""
+    for pause in TAKING_OVER:
+        try:
+            return open_result(target)
+        except StoreError as error:
+            if not _is_finished(target, plan):
+                raise OtherRunError(
+                    "another run has taken the place of this result",
+                    where=target,
+                    remedy="wait for it, or run this call again with another place for its result",
+                ) from error
+            time.sleep(pause)  # it looks finished until the other run has cleared its records, too
+    return open_result(target)
 
 
 def _stages(plan: Plan, target: str, *, overwrite: bool) -> Sequence[Stage]:
