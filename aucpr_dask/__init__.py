@@ -40,8 +40,10 @@ _HOME = {
     "dominates": "aucpr_dask.curves.api",
     "estimate": "aucpr_dask.evaluation.api",
     "evaluate": "aucpr_dask.evaluation.api",
+    "evaluate_runs": "aucpr_dask.interplay.retrieval",
     "export": "aucpr_dask.interplay.exporting",
     "from_dataframe": "aucpr_dask.interplay.frames",
+    "from_runs": "aucpr_dask.interplay.retrieval",
     "from_sklearn": "aucpr_dask.interplay.scikit",
     "history": "aucpr_dask.storage.icechunk",
     "interval": "aucpr_dask.evaluation.api",
@@ -91,6 +93,8 @@ if TYPE_CHECKING:
     from aucpr_dask.inference.covarying import covariance as covariance
     from aucpr_dask.interplay.exporting import export as export
     from aucpr_dask.interplay.frames import from_dataframe as from_dataframe
+    from aucpr_dask.interplay.retrieval import evaluate_runs as evaluate_runs
+    from aucpr_dask.interplay.retrieval import from_runs as from_runs
     from aucpr_dask.interplay.scikit import from_sklearn as from_sklearn
     from aucpr_dask.interplay.scikit import scorer as scorer
     from aucpr_dask.runs.run import run as run

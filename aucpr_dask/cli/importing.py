@@ -37,6 +37,10 @@ def _dtype_option(default: str) -> Option[Any]:
     )
 
 
+place_options = with_options(
+    overwrite_option,
+    click.option("--append", is_flag=True, help="Add the models and data sets to the store that is there."),
+)
 data_set_option = click.option("--data-set", "dataset", metavar="NAME", help="Name the data set.")
 table_options = with_options(
     click.option("--label", required=True, metavar="COLUMN", help="The column of labels: 1 positive, 0 negative."),
@@ -92,7 +96,7 @@ table_options = with_options(
 )
 @data_set_option
 @_dtype_option("float32")
-@overwrite_option
+@place_options
 @output_option
 def trec(output: Output, files: tuple[str, ...], store: str, qrels: str, **options: Any) -> None:
     """Import TREC runs (one model each) and their judgments.
@@ -108,7 +112,7 @@ def trec(output: Output, files: tuple[str, ...], store: str, qrels: str, **optio
 @files_and_store
 @table_options
 @click.option("--separator", metavar="CHAR", help="What separates cells [default: tab in .tsv, else guessed].")
-@overwrite_option
+@place_options
 @output_option
 def csv(output: Output, files: tuple[str, ...], store: str, **options: Any) -> None:
     """Import a wide table from CSV or TSV: rows are items, columns are models.
@@ -121,7 +125,7 @@ def csv(output: Output, files: tuple[str, ...], store: str, **options: Any) -> N
 @import_group.command(epilog=example("aucpr-dask import parquet table.parquet scores.zarr --label y"))
 @files_and_store
 @table_options
-@overwrite_option
+@place_options
 @output_option
 def parquet(output: Output, files: tuple[str, ...], store: str, **options: Any) -> None:
     """Import a wide table from Parquet: rows are items, columns are models.
@@ -159,7 +163,7 @@ def _import_table(output: Output, files: tuple[str, ...], store: str, options: d
 @click.option("--cluster", metavar="ARRAY|FILE", help="The array of each item's or query's cluster.")
 @click.option("--fold", metavar="ARRAY|FILE", help="The array of each item's or query's fold.")
 @click.option("--negate", is_flag=True, help="Low scores mean positive.")
-@overwrite_option
+@place_options
 @output_option
 def npz(output: Output, files: tuple[str, ...], store: str, **options: Any) -> None:
     """Import NumPy files (.npz, .npy): each is a data set, named after its file if there are several."""
@@ -179,7 +183,7 @@ def npz(output: Output, files: tuple[str, ...], store: str, **options: Any) -> N
     help="Rename a variable or dimension of the file to our name (repeat).",
 )
 @click.option("--engine", metavar="NAME", help="How xarray opens the file [default: detected from the file].")
-@overwrite_option
+@place_options
 @output_option
 def xarray_file(output: Output, file: str, store: str, **options: Any) -> None:
     """Import a file that xarray opens (netCDF, Zarr); its groups become data sets.

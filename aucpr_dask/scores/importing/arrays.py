@@ -22,6 +22,7 @@ from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, Inval
 from aucpr_dask.schema.labels import HIGHEST_GRADE
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
+from aucpr_dask.scores.appending import place_for
 from aucpr_dask.scores.importing.files import (
     FilePath,
     ImportSummary,
@@ -37,7 +38,7 @@ from aucpr_dask.scores.importing.files import (
 )
 from aucpr_dask.scores.importing.foreign import check_source, engine_of
 from aucpr_dask.scores.store import Region, save_scores
-from aucpr_dask.storage.stores import Scores, open_backend, refuse_finished
+from aucpr_dask.storage.stores import Scores, open_backend
 from aucpr_dask.storage.urls import concealed, is_remote
 
 DEFAULT_DIMS = {1: (ITEM,), 2: (MODEL, ITEM), 3: (MODEL, QUERY, ITEM)}
@@ -61,6 +62,7 @@ def import_arrays(
     fold: FilePath | None = None,
     negate: bool = False,
     overwrite: bool = False,
+    append: bool = False,
     on_progress: OnProgress | None = None,
 ) -> ImportSummary:
     """Write NumPy arrays to a score store: one file is one data set, several are a tree named like the files.
@@ -91,6 +93,9 @@ def import_arrays(
         Whether low scores mean positive: their sign is changed.
     overwrite : bool
         Whether to replace a store at `url`.
+    append : bool
+        Whether to add the models and data sets to a store at `url`, which changes as a whole or not at all. If there
+        is none, one is written.
     on_progress : callable, optional
         Called with (what, done, total).
 
@@ -120,24 +125,24 @@ def import_arrays(
     >>> print(import_arrays(folder / "a.npz", folder / "scores.zarr", dims="model, repeat, item"))
     10 models, 9 items, 1 data set
     """
-    refuse_finished(url, overwrite=overwrite)
-    files = named_files(find_files(paths, "array file"), (".npz", ".npy"), "data set")
-    label = _on_this_machine(label)
-    cluster, fold = (name and _on_this_machine(name) for name in (cluster, fold))
-    sources = {}
-    for done, (name, file) in enumerate(files.items(), start=1):
-        sources[check_node_name(name, file)] = _describe(file, score, label, models, dims, cluster, fold)
-        report(on_progress, "reading labels", done, len(files))
-    templates = {name: source.template for name, source in sources.items()}
-    template: Scores = xr.DataTree.from_dict(templates) if len(files) > 1 else next(iter(templates.values()))
-    only = next(iter(sources))
-    write_blocks(
-        url,
-        template,
-        lambda path: sources[path or only].open(negate=negate),
-        overwrite=overwrite,
-        on_progress=on_progress,
-    )
+    with place_for(url, overwrite=overwrite, append=append) as place:
+        files = named_files(find_files(paths, "array file"), (".npz", ".npy"), "data set")
+        label = _on_this_machine(label)
+        cluster, fold = (name and _on_this_machine(name) for name in (cluster, fold))
+        sources = {}
+        for done, (name, file) in enumerate(files.items(), start=1):
+            sources[check_node_name(name, file)] = _describe(file, score, label, models, dims, cluster, fold)
+            report(on_progress, "reading labels", done, len(files))
+        templates = {name: source.template for name, source in sources.items()}
+        template: Scores = xr.DataTree.from_dict(templates) if len(files) > 1 else next(iter(templates.values()))
+        only = next(iter(sources))
+        write_blocks(
+            place,
+            template,
+            lambda path: sources[path or only].open(negate=negate),
+            overwrite=overwrite,
+            on_progress=on_progress,
+        )
     return summarize(template, sum(source.n_items for source in sources.values()))
 
 
@@ -508,6 +513,7 @@ def import_xarray(
     rename: Mapping[str, str] | None = None,
     engine: str | None = None,
     overwrite: bool = False,
+    append: bool = False,
     on_progress: OnProgress | None = None,
 ) -> ImportSummary:
     """Write a file that xarray opens (netCDF, Zarr, ...) to a score store; its groups become data sets.
@@ -528,6 +534,9 @@ def import_xarray(
         How xarray opens the file; by default zarr, h5netcdf or scipy (netCDF 3), depending on the file.
     overwrite : bool
         Whether to replace a store at `url`.
+    append : bool
+        Whether to add the models and data sets to a store at `url`, which changes as a whole or not at all. If there
+        is none, one is written.
     on_progress : callable, optional
         Called with (what, done, total).
 
@@ -554,8 +563,7 @@ def import_xarray(
     >>> print(import_xarray(folder / "scores.nc", folder / "scores.zarr", rename={"truth": "label"}))
     1 model, 2 items, 1 data set
     """
-    refuse_finished(url, overwrite=overwrite)
-    with _opened(path, engine) as tree:
+    with place_for(url, overwrite=overwrite, append=append) as place, _opened(path, engine) as tree:
         groups = {group.path.strip("/"): group.to_dataset() for group in tree.subtree if group.data_vars}
         _check_renamed(rename or {}, groups, path)
         renamed = {name: _rename(dataset, rename or {}) for name, dataset in groups.items()}
@@ -569,7 +577,7 @@ def import_xarray(
             )
         scores: Scores = nodes[""] if set(nodes) == {""} else xr.DataTree.from_dict(nodes)
         progress = partial(report, on_progress, "writing blocks")
-        save_scores(scores, url, overwrite=overwrite, on_progress=progress)
+        save_scores(scores, place, overwrite=overwrite, on_progress=progress)
         unknown = {str(name) for dataset in renamed.values() for name in dataset.data_vars} - set(SCORE_VARIABLES)
         notes = [f"variables left out: {few(sorted(unknown))}"] if unknown else []
         if left_out := [name or "/" for name in groups if name not in nodes]:

@@ -20,6 +20,7 @@ from aucpr_dask.errors import ColumnWarning, FileFormatError, InvalidInputError,
 from aucpr_dask.schema.checks import brief, choose
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.variables import ITEM, MODEL, NEGATIVE, PADDING, POSITIVE, QUERY, UNJUDGED
+from aucpr_dask.scores.appending import place_for
 from aucpr_dask.scores.importing.files import (
     FilePath,
     ImportSummary,
@@ -34,7 +35,7 @@ from aucpr_dask.scores.importing.files import (
 )
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, ArrowTable, Batch, Table, open_table
 from aucpr_dask.scores.store import Region
-from aucpr_dask.storage.stores import Scores, map_nodes, refuse_finished
+from aucpr_dask.storage.stores import Scores, map_nodes
 
 DTYPES = ("float64", "float32")
 
@@ -98,6 +99,7 @@ def import_table(
     dtype: str = "float64",
     separator: str | None = None,
     overwrite: bool = False,
+    append: bool = False,
     on_progress: OnProgress | None = None,
 ) -> ImportSummary:
     r"""Write a wide table, or several with the same columns, to a score store.
@@ -138,6 +140,9 @@ def import_table(
         One character; by default a tab for ``.tsv``, otherwise the most frequent candidate in the first line.
     overwrite : bool
         Whether to replace a store at `url`.
+    append : bool
+        Whether to add the models and data sets to a store at `url`, which changes as a whole or not at all. If there
+        is none, one is written.
     on_progress : callable, optional
         Called with (what, done, total).
 
@@ -163,7 +168,6 @@ def import_table(
     >>> print(import_table(folder / "scores.csv", folder / "scores.zarr", label="y", item="name"))
     2 models, 2 items, 1 data set
     """
-    refuse_finished(url, overwrite=overwrite)
     options = TableOptions(
         label=label,
         models=models,
@@ -176,10 +180,10 @@ def import_table(
         positive=positive,
         dtype=dtype,
     )
-    tables = [open_table(file, separator) for file in find_files(paths, "table")]
-    with Spool() as spool:
+    with place_for(url, overwrite=overwrite, append=append) as place, Spool() as spool:
+        tables = [open_table(file, separator) for file in find_files(paths, "table")]
         template, nodes, notes = _read_tables(tables, options, spool, on_progress)
-        write_blocks(url, template, lambda path: nodes[path].block, overwrite=overwrite, on_progress=on_progress)
+        write_blocks(place, template, lambda path: nodes[path].block, overwrite=overwrite, on_progress=on_progress)
     return summarize(template, sum(node.n_rows for node in nodes.values()), notes)
 
 

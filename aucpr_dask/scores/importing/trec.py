@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.labels import HIGHEST_GRADE
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.variables import GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED
+from aucpr_dask.scores.appending import place_for
 from aucpr_dask.scores.importing.files import (
     LONGEST_LINE,
     FilePath,
@@ -34,7 +35,7 @@ from aucpr_dask.scores.importing.files import (
     write_blocks,
 )
 from aucpr_dask.scores.store import Region
-from aucpr_dask.storage.stores import Scores, refuse_finished
+from aucpr_dask.storage.stores import Scores
 
 LAYOUTS = ("per-run", "pooled")
 DTYPES = ("float32", "float64")
@@ -61,6 +62,7 @@ def import_trec(
     duplicates: str = "error",
     dataset: str | None = None,
     overwrite: bool = False,
+    append: bool = False,
     on_progress: OnProgress | None = None,
 ) -> ImportSummary:
     r"""Write TREC runs and their judgments to a score store.
@@ -95,6 +97,9 @@ def import_trec(
         The data set's name; the store then holds a tree with this one node.
     overwrite : bool
         Whether to replace a store at `url`.
+    append : bool
+        Whether to add the models and data sets to a store at `url`, which changes as a whole or not at all. If there
+        is none, one is written.
     on_progress : callable, optional
         Called with (what, done, total).
 
@@ -133,11 +138,10 @@ def import_trec(
     choose(NAMED_BY, named_by, "named_by")
     if dataset is not None:
         check_node_name(dataset, "dataset")
-    refuse_finished(url, overwrite=overwrite)
-    files = named_files(find_files(runs, "run"), RUN_SUFFIXES, "model", with_folders=True)
-    judged = local_copy(qrels)
-    judgments = _read_qrels(judged, duplicates)
-    with Spool() as spool:
+    with place_for(url, overwrite=overwrite, append=append) as place, Spool() as spool:
+        files = named_files(find_files(runs, "run"), RUN_SUFFIXES, "model", with_folders=True)
+        judged = local_copy(qrels)
+        judgments = _read_qrels(judged, duplicates)
         lists = []
         for done, (name, file) in enumerate(files.items(), start=1):
             lists.append(_read_run(name, file, judgments, duplicates, spool, by_tag=named_by == "tag"))
@@ -147,8 +151,23 @@ def import_trec(
         blocks = make(lists, judgments, spool, np.dtype(dtype))
         described = blocks.template.assign_attrs(source=f"TREC runs judged by {judged.name}")
         template: Scores = described if dataset is None else xr.DataTree.from_dict({dataset: described})
-        write_blocks(url, template, lambda _: blocks.block, overwrite=overwrite, on_progress=on_progress)
+        write_blocks(place, template, lambda _: blocks.block, overwrite=overwrite, on_progress=on_progress)
     return summarize(template, blocks.n_items, _notes(lists, judgments))
+
+
+def scores_of_runs(
+    judged: Columns, runs: Mapping[str, Columns], *, layout: str, dtype: str, duplicates: str
+) -> xr.Dataset:
+    """Return the scores of runs in memory, as :func:`import_trec` writes them."""
+    choose(LAYOUTS, layout, "layout")
+    choose(DTYPES, dtype, "dtype")
+    choose(DUPLICATES, duplicates, "duplicates")
+    judgments = _judgments(judged, duplicates)
+    with Spool() as spool:
+        lists = [_run(name, columns, judgments, duplicates, spool) for name, columns in runs.items()]
+        blocks = (_Pooled if layout == "pooled" else _PerRun)(lists, judgments, spool, np.dtype(dtype))
+        arrays = blocks.block(tuple(slice(size) for size in blocks.template["score"].shape))
+    return blocks.template.assign({name: (blocks.template[name].dims, array) for name, array in arrays.items()})
 
 
 # --- reading ----------------------------------------------------------------------------------------------------
@@ -247,7 +266,7 @@ def _is_score(token: bytes) -> bool:
         return False
 
 
-class _Codes(dict[bytes, int]):
+class Codes(dict[bytes, int]):
     """Numbers things in the order in which they first occur."""
 
     def __missing__(self, key: bytes) -> int:
@@ -255,13 +274,28 @@ class _Codes(dict[bytes, int]):
         return self[key]
 
     def of(self, tokens: list[bytes]) -> np.ndarray:
+        """Return the numbers of tokens."""
         return np.fromiter(map(self.__getitem__, tokens), np.int64, len(tokens))
 
 
-def _sorted_lines(topic: np.ndarray, document: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Sort lines by topic, then by document."""
-    order = np.lexsort((document, topic))
-    return topic[order], document[order], *(column[order] for column in others)
+@dataclass(frozen=True)
+class Columns:
+    """The columns of judgments or of a run: numbers of topics, documents, grades or scores, and numbers of lines.
+
+    `path` is what errors call them.
+    """
+
+    path: Path
+    codes: Codes
+    topic: np.ndarray
+    document: np.ndarray
+    value: np.ndarray
+    line: np.ndarray
+
+    def sorted_by(self, topic: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return topics, documents, values and lines, sorted by topics, then by documents."""
+        order = np.lexsort((self.document, topic))
+        return topic[order], self.document[order], self.value[order], self.line[order]
 
 
 def _repeated(what: str, path: Path, lines: np.ndarray, received: str) -> FileFormatError:
@@ -314,12 +348,17 @@ _QRELS_COLUMNS = ("topic", "iteration", "document", "grade")
 
 
 def _read_qrels(path: Path, duplicates: str) -> _Judgments:
-    codes = _Codes()
+    codes = Codes()
     parts = []
     for numbers, tokens in _read_lines(path, _QRELS_COLUMNS):
         grades = _grades_of(tokens[3::4], numbers, path)
         parts.append((codes.of(tokens[0::4]), np.array(tokens[2::4]), grades, numbers))
-    topic, document, grade, line = _sorted_lines(*map(np.concatenate, zip(*parts, strict=True)))
+    return _judgments(Columns(path, codes, *map(np.concatenate, zip(*parts, strict=True))), duplicates)
+
+
+def _judgments(columns: Columns, duplicates: str) -> _Judgments:
+    path, codes = columns.path, columns.codes
+    topic, document, grade, line = columns.sorted_by(columns.topic)
     repeated = _repeats(topic, document)
     differing = np.flatnonzero(repeated[1:] & (grade[1:] != grade[:-1])) + 1
     if differing.size and duplicates == "error":
@@ -399,16 +438,30 @@ _RUN_COLUMNS = ("topic", "Q0", "document", "rank", "score", "tag")
 def _read_run(
     name: str, path: Path, judgments: _Judgments, duplicates: str, spool: Spool, *, by_tag: bool = False
 ) -> _Run:
-    codes = _Codes()
+    codes = Codes()
     parts = []
     tags = set[bytes]()
     for numbers, tokens in _read_lines(path, _RUN_COLUMNS):
         tags.update(tokens[5::6] if by_tag else ())
         scores = _scores_of(tokens[4::6], numbers, path)
         parts.append((codes.of(tokens[0::6]), np.array(tokens[2::6]), scores, numbers))
-    topic, document, score, line = map(np.concatenate, zip(*parts, strict=True))
-    topic = _positions(codes, judgments, path)[topic]
-    topic, document, score, line = _sorted_lines(topic, document, score, line)
+    if len(tags) > 1:
+        raise AlignmentError(
+            "a run has several tags, so they cannot name it",
+            where=path,
+            received=few(map(_shown, sorted(tags))),
+            allowed="the same tag in all lines",
+            remedy='split the file, or name models by their files: named_by="file" (--name file)',
+        )
+    name = _decoded(tags.pop(), path) if tags else name
+    columns = Columns(path, codes, *map(np.concatenate, zip(*parts, strict=True)))
+    return _run(name, columns, judgments, duplicates, spool)
+
+
+def _run(name: str, columns: Columns, judgments: _Judgments, duplicates: str, spool: Spool) -> _Run:
+    path, codes = columns.path, columns.codes
+    positions = _positions(codes, judgments, path)
+    topic, document, score, line = columns.sorted_by(positions[columns.topic])
     repeated = _repeats(topic, document)
     # Topics that are not in the qrels share one negative code, so their documents may coincide.
     repeated &= topic >= 0
@@ -418,16 +471,8 @@ def _read_run(
         received = f"document {_shown(document[second])} of topic {judgments.topics[topic[second]]!r}"
         raise _repeated("a document occurs twice in one list", path, line[second - 1 :], received)
     kept = (topic >= 0) & ~repeated
-    if len(tags) > 1:
-        raise AlignmentError(
-            "a run has several tags, so they cannot name it",
-            where=path,
-            received=few(map(_shown, sorted(tags))),
-            allowed="the same tag in all lines",
-            remedy='split the file, or name models by their files: named_by="file" (--name file)',
-        )
     return _Run(
-        name=_decoded(tags.pop(), path) if tags else name,
+        name=name,
         bounds=np.searchsorted(topic[kept], np.arange(len(judgments.topics) + 1)),
         documents=spool.append(document[kept]),
         scores=spool.append(score[kept]),
@@ -574,4 +619,4 @@ def _lists(run: _Run, topics: range, spool: Spool, dtype: np.dtype) -> Iterator[
     yield from zip(np.split(documents, inner), np.split(scores, inner), strict=True)
 
 
-__all__ = ["import_trec"]
+__all__ = ["Codes", "Columns", "import_trec", "scores_of_runs"]

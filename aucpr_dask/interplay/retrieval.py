@@ -1,0 +1,231 @@
+"""Judgments and runs of a retrieval experiment, as dictionaries, data frames or files, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from aucpr_dask.errors import AlignmentError, InvalidInputError, few
+from aucpr_dask.evaluation.api import evaluate
+from aucpr_dask.schema.checks import brief, real, require
+from aucpr_dask.schema.labels import HIGHEST_GRADE
+from aucpr_dask.schema.variables import UNJUDGED
+from aucpr_dask.scores.importing.files import closest
+from aucpr_dask.scores.importing.trec import Codes, Columns, scores_of_runs
+
+TOPIC = ("query_id", "qid", "topic", "query", "q_id", "topic_id")
+DOCUMENT = ("doc_id", "docno", "docid", "document", "doc")
+GRADE = ("relevance", "label", "grade", "rel", "judgment")
+SCORE = ("score", "sim")
+MODEL = ("run_id", "model", "run", "tag", "name", "system")
+
+
+def evaluate_runs(
+    qrels: Any,
+    runs: Any,
+    estimators: str | Sequence[str] = "average_precision",
+    *,
+    convention: str = "trec_eval",
+    layout: str = "per-run",
+    dtype: str = "float32",
+    duplicates: str = "error",
+    **options: Any,
+) -> xr.Dataset:
+    """Evaluate runs against judgments, by default with the numbers of ``trec_eval -c``.
+
+    Parameters
+    ----------
+    qrels, runs, layout, dtype, duplicates
+        See :func:`from_runs`.
+    estimators : str or sequence of str
+        What to estimate for every run and topic.
+    convention : {"trec_eval", "scikit-learn"}
+        How ties, missing topics and grades count.
+    **options
+        Of :func:`aucpr_dask.evaluate`.
+
+    Returns
+    -------
+    xarray.Dataset
+        A result along model (the run) and query (the topic), which :func:`aucpr_dask.aggregate` averages and
+        :func:`aucpr_dask.compare` compares.
+
+    Raises
+    ------
+    InvalidInputError, AlignmentError, FileFormatError
+        See :func:`from_runs` and :func:`aucpr_dask.evaluate`.
+
+    Examples
+    --------
+    >>> import aucpr_dask
+    >>> qrels = {"q1": {"d1": 1, "d2": 0}, "q2": {"d3": 1}}
+    >>> runs = {"bm25": {"q1": {"d2": 2.5, "d1": 1.5}, "q2": {"d3": 7.0}}}
+    >>> result = evaluate_runs(qrels, runs)
+    >>> result["estimate"].sel(model="bm25", estimator="average_precision").values
+    array([0.5, 1. ])
+    >>> float(aucpr_dask.aggregate(result)["estimate"].squeeze())  # MAP
+    0.75
+    """
+    scores = from_runs(qrels, runs, layout=layout, dtype=dtype, duplicates=duplicates)
+    return cast(xr.Dataset, evaluate(scores, estimators, convention=convention, **options))
+
+
+def from_runs(
+    qrels: Any, runs: Any, *, layout: str = "per-run", dtype: str = "float32", duplicates: str = "error"
+) -> xr.Dataset:
+    """Return the scores of runs and their judgments.
+
+    Parameters
+    ----------
+    qrels : mapping or data frame
+        Judgments: ``{topic: {document: grade}}``, as pytrec_eval and ranx take them, or a frame with a column of
+        topics (``query_id``, ``qid``, ``topic``), of documents (``doc_id``, ``docno``) and of grades (``relevance``,
+        ``label``), as ir_measures and PyTerrier name them. Grade -1 is unjudged; other negative grades count as 0.
+    runs : mapping or data frame
+        ``{run: {topic: {document: score}}}``; or a mapping of names to data frames with columns of topics, documents
+        and scores; or one frame with also a column of runs (``run_id``, ``model``, ``name``).
+    layout : {"per-run", "pooled"}
+        Whether each run keeps its own lists, or all share the pool of documents.
+    dtype : {"float32", "float64"}
+        The precision in which scores are equal: float32 as in trec_eval up to 9 and pytrec_eval.
+    duplicates : {"error", "first"}
+        What to do when a document occurs twice in one list, or is judged twice with different grades.
+
+    Returns
+    -------
+    xarray.Dataset
+        In memory; :func:`aucpr_dask.save_scores` writes it.
+
+    Raises
+    ------
+    InvalidInputError
+        If a grade is not a whole number, a score is not a number, or a column is missing.
+    AlignmentError
+        If a run has no topic of the judgments.
+    FileFormatError
+        If a document occurs twice in one list.
+
+    Examples
+    --------
+    >>> from_runs({"q1": {"d1": 1}}, {"a": {"q1": {"d1": 0.5, "d2": 0.7}}})["score"].values
+    array([[[0.7, 0.5]]], dtype=float32)
+    """
+    judged = _columns(qrels, "qrels", GRADE, _grades)
+    return scores_of_runs(judged, _runs(runs), layout=layout, dtype=dtype, duplicates=duplicates)
+
+
+def _runs(runs: Any) -> dict[str, Columns]:
+    """Return the columns of every run, by name."""
+    if not isinstance(runs, Mapping):
+        frame = _frame(runs, "runs")
+        column = _column(frame, MODEL, "runs")
+        runs = {str(name): part for name, part in frame.groupby(column, sort=False)}
+    if not runs:
+        raise InvalidInputError("there is no run", where="runs", received=brief(runs), allowed="at least one run")
+    names = [str(name) for name in runs]
+    if len(set(names)) < len(names):
+        raise AlignmentError(
+            "two runs have the same name", where="runs", received=few(map(repr, names)), remedy="rename one"
+        )
+    return {str(name): _columns(run, f"run {str(name)!r}", SCORE, _scores) for name, run in runs.items()}
+
+
+def _columns(table: Any, what: str, values: Sequence[str], checked: Any) -> Columns:
+    """Return the columns of judgments or of one run."""
+    if isinstance(table, Mapping):
+        topics, documents, numbers = _flat(table, what)
+    else:
+        frame = _frame(table, what)
+        topics, documents, numbers = (
+            frame[_column(frame, names, what)].tolist() for names in (TOPIC, DOCUMENT, values)
+        )
+    if not topics:
+        raise InvalidInputError("there is no line", where=what, allowed="at least one topic with a document")
+    codes = Codes()
+    topic = codes.of([_name(one, what) for one in topics])
+    document = np.array([_name(one, what) for one in documents])
+    return Columns(Path(what), codes, topic, document, checked(numbers, what), np.arange(1, len(topics) + 1))
+
+
+def _flat(table: Mapping[Any, Any], what: str) -> tuple[list[Any], list[Any], list[Any]]:
+    topics, documents, numbers = list[Any](), list[Any](), list[Any]()
+    for topic, listed in table.items():
+        if not isinstance(listed, Mapping):
+            raise InvalidInputError(
+                "a list is not a mapping",
+                where=f"{what}, topic {topic!r}",
+                received=brief(listed),
+                allowed="{document: number}",
+            )
+        topics += [topic] * len(listed)
+        documents += listed.keys()
+        numbers += listed.values()
+    return topics, documents, numbers
+
+
+def _frame(table: Any, what: str) -> pd.DataFrame:
+    if isinstance(table, pd.DataFrame):
+        return table
+    if hasattr(table, "__arrow_c_stream__"):
+        frame: pd.DataFrame = require("pyarrow", "parquet", what).table(table).to_pandas()
+        return frame
+    rows = list(table) if isinstance(table, Iterable) and not isinstance(table, str | bytes) else []
+    if rows and all(isinstance(row, tuple) and hasattr(row, "_fields") for row in rows):
+        return pd.DataFrame(rows)
+    raise InvalidInputError(
+        "these are neither mappings nor a data frame",
+        where=what,
+        received=brief(table),
+        allowed="a mapping of topics to mappings of documents to numbers, or a data frame",
+        remedy="`aucpr-dask import trec` reads files",
+    )
+
+
+def _column(frame: pd.DataFrame, names: Sequence[str], what: str) -> str:
+    found = [name for name in names if name in frame.columns]
+    if not found:
+        raise InvalidInputError(
+            f"there is no column {names[0]!r}",
+            where=what,
+            received=f"columns {few(map(repr, frame.columns))}",
+            allowed=f"one of {', '.join(map(repr, names))}",
+            remedy=closest(names[0], map(str, frame.columns)),
+        )
+    return found[0]
+
+
+def _name(name: object, what: str) -> bytes:
+    if name is None or name != name or not str(name):
+        raise InvalidInputError("a topic or a document has no name", where=what, received=brief(name))
+    try:
+        return str(name).encode()
+    except UnicodeEncodeError:
+        raise InvalidInputError("a name is not Unicode", where=what, received=brief(name)) from None
+
+
+def _scores(values: Iterable[Any], what: str) -> np.ndarray:
+    numbers = np.array([real(value) for value in values])
+    _refuse(np.isnan(numbers), values, what, "the score is not a number", "a number; NaN cannot be ranked")
+    return numbers
+
+
+def _grades(values: Iterable[Any], what: str) -> np.ndarray:
+    numbers = np.array([real(value) for value in values])
+    with np.errstate(invalid="ignore"):
+        is_wrong = ~(np.floor(numbers) == numbers) | (numbers > HIGHEST_GRADE)
+    allowed = f"a whole number up to {HIGHEST_GRADE}; -1 is unjudged"
+    _refuse(is_wrong, values, what, "the grade is not a whole number in range", allowed)
+    return np.where(numbers < UNJUDGED, 0, numbers).astype(np.int8)
+
+
+def _refuse(is_wrong: np.ndarray, values: Iterable[Any], what: str, message: str, allowed: str) -> None:
+    for number, value in enumerate(values):
+        if is_wrong[number]:
+            raise InvalidInputError(
+                message, where=f"{what}, line {number + 1:,}", received=brief(value), allowed=allowed
+            )

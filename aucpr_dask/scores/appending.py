@@ -1,0 +1,227 @@
+"""Add models and data sets to a score store: write the whole next to it, then put that in its place."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import locket
+import numpy as np
+import xarray as xr
+
+from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, StoreError, few
+from aucpr_dask.schema.variables import ITEM, MODEL, PADDING
+from aucpr_dask.scores.digests import DERIVED
+from aucpr_dask.scores.store import open_scores, save_scores
+from aucpr_dask.storage.stores import Scores, nodes_of, read_root_document, refuse_finished
+from aucpr_dask.storage.urls import concealed, is_remote, public
+
+FILL = {"score": np.nan, "label": PADDING, "tie_order": -1}  # behind the end of a shorter ranking
+PATIENCE = 600.0  # seconds that a call waits for another that adds to the same store
+
+
+@contextmanager
+def place_for(url: str | Path, *, overwrite: bool, append: bool) -> Iterator[str | Path]:
+    """Give the place for a new store: `url`; or, to append to a store there, one next to it, which then joins it.
+
+    The store at `url` changes as a whole, or not at all.
+
+    Raises
+    ------
+    InvalidInputError
+        If the store should be both replaced and kept.
+    AlignmentError
+        If a model is there already, or the items, queries, labels or types differ.
+    StoreError
+        If there is something that may not be replaced; if a store to append to is not on this machine.
+    """
+    if append and overwrite:
+        raise InvalidInputError(
+            "a store is either replaced or appended to",
+            received="overwrite=True and append=True (--overwrite --append)",
+            allowed="one of the two",
+        )
+    place = Path(url).resolve() if append and not is_remote(url) else None
+    if append and place is None and _is_finished(url):
+        raise StoreError(
+            "only a store on this machine can be appended to",
+            where=public(url),
+            remedy="import all files again, to another place",
+        )
+    if place is None or not (_is_finished(place) or _workplace_of(place).exists()):
+        refuse_finished(url, overwrite=overwrite)
+        yield url
+        return
+    with _workplace(place) as folder:
+        added, before, whole = folder / "added", folder / "before", folder / "whole"
+        _finish_exchange(place, before, whole)
+        for rest in (added, before, whole):
+            shutil.rmtree(rest, ignore_errors=True)
+        if _is_finished(place):
+            yield added
+            save_scores(joined(open_scores(place), open_scores(added)), whole)
+            place.rename(before)
+            whole.rename(place)
+        else:
+            refuse_finished(url, overwrite=False)
+            yield url
+
+
+def _is_finished(url: str | Path) -> bool:
+    try:
+        read_root_document(concealed(url))
+    except StoreError:
+        return False
+    return True
+
+
+def _workplace_of(store: Path) -> Path:
+    return store.with_name(f".{store.name}.append")
+
+
+@contextmanager
+def _workplace(store: Path) -> Iterator[Path]:
+    """Lock a folder next to the store; remove it after use."""
+    place = _workplace_of(store)
+    try:
+        lock = _locked(place)
+        try:
+            yield place
+        finally:
+            if store.exists():  # else the folder holds what belongs in its place
+                shutil.rmtree(place)
+            lock.release()
+    except locket.LockError:
+        raise StoreError(
+            "another command is appending to this store", where=store, remedy="repeat the command when it has finished"
+        ) from None
+    except OSError as error:
+        if isinstance(error, AucprError):
+            raise
+        raise StoreError("the store cannot be written", where=store, received=error) from error
+
+
+def _locked(place: Path) -> Any:
+    """Return a lock on a folder that other calls remove after use."""
+    while True:
+        place.mkdir(exist_ok=True)
+        lock = locket.lock_file(str(place / "lock"), timeout=PATIENCE)
+        with suppress(FileNotFoundError):
+            lock.acquire()
+            if (place / "lock").exists():
+                return lock
+            lock.release()
+
+
+def _finish_exchange(store: Path, before: Path, whole: Path) -> None:
+    """Finish the exchange of two folders that was interrupted in the middle."""
+    if before.exists() and not store.exists():
+        whole.rename(store)
+
+
+def joined(before: Scores, added: Scores) -> Scores:
+    """Return scores with the models and the data sets of others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> def of(name):
+    ...     return xr.Dataset(
+    ...         {"score": (("model", "item"), [[0.9, 0.1]]), "label": ("item", [1, 0])}, coords={"model": [name]}
+    ...     )
+    >>> joined(of("a"), of("b"))["model"].values.tolist()
+    ['a', 'b']
+    """
+    if isinstance(before, xr.Dataset) and isinstance(added, xr.Dataset):
+        return _joined("", before, added)
+    old, new = dict(nodes_of(before)), dict(nodes_of(added))
+    if "" in old or "" in new:
+        raise AlignmentError(
+            "data sets without a name cannot be added to named ones",
+            received=f"{_named(old)} in the store, {_named(new)} in the files",
+            allowed="data sets with names in both, or one data set without a name in both",
+            remedy="name the data set of the files (--data-set), or import to a new store",
+        )
+    both = {path: _joined(path, node, new[path]) if path in new else node for path, node in old.items()}
+    return xr.DataTree.from_dict(both | {path: node for path, node in new.items() if path not in old})
+
+
+def _named(nodes: dict[str, xr.Dataset]) -> str:
+    return "one data set without a name" if "" in nodes else few(map(repr, nodes))
+
+
+def _joined(path: str, before: xr.Dataset, added: xr.Dataset) -> xr.Dataset:
+    """Return a data set with the models of another."""
+    where = f"data set {path!r}" if path else "the scores"
+    before, added = before.drop_vars(DERIVED, errors="ignore"), added.drop_vars(DERIVED, errors="ignore")
+    for scores, whose in ((before, "the store"), (added, "the files")):
+        if MODEL not in scores.coords:
+            raise AlignmentError(
+                "the models have no names, so none can be added", where=f"{where} of {whose}", remedy="name the models"
+            )
+    if again := [name for name in added[MODEL].values.tolist() if name in set(before[MODEL].values.tolist())]:
+        raise AlignmentError(
+            "models of these names are in the store already",
+            where=where,
+            received=few(map(repr, again)),
+            remedy="leave these out, or give them other names",
+        )
+    _check_same(where, "variables", sorted(map(str, before.data_vars)), sorted(map(str, added.data_vars)))
+    if MODEL in before["label"].dims and MODEL in added["label"].dims:  # each model has its own list
+        longest = max(before.sizes[ITEM], added.sizes[ITEM])
+        before, added = (_padded(scores, longest) for scores in (before, added))
+    for name, variable in before.variables.items():
+        other = added.variables.get(name)
+        if other is None or (MODEL not in variable.dims and not variable.equals(other)):
+            raise AlignmentError(
+                f"{name!r} differs between the store and the files",
+                where=where,
+                received=f"{_shape(variable)} in the store, {'none' if other is None else _shape(other)} in the files",
+                allowed="the same items and queries in the same order, with the same labels and weights",
+                remedy="import the files to a new store",
+            )
+        _check_same(where, f"dimensions of {name!r}", variable.dims, other.dims)
+        if variable.dtype.kind not in "OUT":
+            _check_same(where, f"type of {name!r}", variable.dtype, other.dtype)
+    return xr.concat(
+        [before, added],
+        MODEL,
+        data_vars="minimal",
+        coords="minimal",
+        compat="override",
+        join="override",
+        combine_attrs="override",
+    )
+
+
+def _check_same(where: str, what: str, before: object, added: object) -> None:
+    if before != added:
+        raise AlignmentError(
+            f"the {what} differ between the store and the files",
+            where=where,
+            received=f"{before} in the store, {added} in the files",
+            allowed="the same in both",
+            remedy="import the files with the options of the first import, or to a new store",
+        )
+
+
+def _shape(variable: xr.Variable) -> str:
+    return " x ".join(f"{size:,} {dim}" for dim, size in variable.sizes.items())
+
+
+def _padded(scores: xr.Dataset, length: int) -> xr.Dataset:
+    lacking = length - scores.sizes[ITEM]
+    if not lacking:
+        return scores
+    unknown = [str(name) for name, variable in scores.variables.items() if ITEM in variable.dims and name not in FILL]
+    if unknown:
+        raise AlignmentError(
+            "lists of other lengths cannot be added where these variables are along the items",
+            received=few(map(repr, unknown)),
+            remedy="import all files again, to a new store",
+        )
+    fill = {name: FILL[str(name)] for name in scores.data_vars if ITEM in scores[name].dims}
+    return scores.pad({ITEM: (0, lacking)}, constant_values=fill)

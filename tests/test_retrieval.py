@@ -1,0 +1,139 @@
+"""Judgments and runs in memory give what files of them give, and what pytrec_eval computes."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+import aucpr_dask as ap
+from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError
+from aucpr_dask.scores.importing.trec import import_trec
+
+QRELS = {"q1": {"d1": 1, "d2": 0, "d5": -1}, "q2": {"d3": 1, "d4": 1}, "q3": {"d9": 0}}
+RUNS = {
+    "bm25": {"q1": {"d2": 2.5, "d1": 1.5}, "q2": {"d3": 7.0, "d8": 7.0}},
+    "dense": {"q1": {"d1": 1.0, "d2": 1.0, "d5": 0.5}, "q2": {"d4": 3}, "q7": {"d1": 1}},
+}
+Grades = dict[str, dict[str, int]]
+Lists = dict[str, dict[str, dict[str, float]]]
+
+
+def frames(qrels: Grades, runs: Lists, *names: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    topic, document, grade, score, model = names
+    judged = [(t, d, g) for t, listed in qrels.items() for d, g in listed.items()]
+    scored = [(m, t, d, s) for m, run in runs.items() for t, listed in run.items() for d, s in listed.items()]
+    return (
+        pd.DataFrame(judged, columns=[topic, document, grade]),
+        pd.DataFrame(scored, columns=[model, topic, document, score]),
+    )
+
+
+def from_files(qrels: Grades, runs: Lists, folder: Path, **options: Any) -> xr.Dataset:
+    (folder / "qrels").write_text("".join(f"{t} 0 {d} {g}\n" for t, ds in qrels.items() for d, g in ds.items()))
+    for name, run in runs.items():
+        lines = (f"{t} Q0 {d} 1 {s!r} x\n" for t, ds in run.items() for d, s in ds.items())
+        (folder / f"{name}.run").write_text("".join(lines))
+    files = [folder / f"{name}.run" for name in runs]
+    import_trec(files, folder / "qrels", folder / "s.zarr", overwrite=True, **options)
+    scores = ap.open_scores(folder / "s.zarr")
+    assert isinstance(scores, xr.Dataset)
+    return scores
+
+
+@pytest.mark.parametrize("layout", ["per-run", "pooled"])
+def test_runs_in_memory_are_those_of_files(tmp_path: Path, layout: str) -> None:
+    expected = from_files(QRELS, RUNS, tmp_path, layout=layout).load()
+    found = ap.from_runs(QRELS, RUNS, layout=layout)
+    xr.testing.assert_equal(found, expected.drop_vars(["n_missing", "digest"], errors="ignore"))
+
+
+GRADES = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(-1, 2), min_size=1)
+LISTS = st.dictionaries(st.sampled_from("abcdefghij"), st.sampled_from([0.5, 1.0, 2.0, 3.5]), min_size=1)
+
+
+@given(
+    qrels=st.fixed_dictionaries({"t1": GRADES, "t2": GRADES}),
+    run=st.fixed_dictionaries({"t1": LISTS}, optional={"t2": LISTS, "t9": LISTS}),
+)
+def test_areas_are_those_of_pytrec_eval(qrels: Grades, run: dict[str, dict[str, float]]) -> None:
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    expected = pytrec_eval.RelevanceEvaluator(qrels, {"map"}).evaluate(run)
+    found = ap.evaluate_runs(qrels, {"run": run}, intervals=())["estimate"].squeeze(["model", "estimator"])
+    for topic in qrels:
+        if topic in expected:
+            np.testing.assert_allclose(found.sel(query=topic), expected[topic]["map"], atol=1e-12)
+        else:
+            assert float(found.sel(query=topic)) == 0  # as with trec_eval -c
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("query_id", "doc_id", "relevance", "score", "run_id"),  # ir_measures
+        ("qid", "docno", "label", "score", "name"),  # PyTerrier
+        ("topic", "document", "grade", "score", "model"),
+    ],
+)
+def test_frames_give_what_dictionaries_give(names: tuple[str, ...]) -> None:
+    judged, scored = frames(QRELS, RUNS, *names)
+    expected = ap.evaluate_runs(QRELS, RUNS)
+    xr.testing.assert_identical(ap.evaluate_runs(judged, scored), expected)
+    of_each = {name: part.drop(columns=names[-1]) for name, part in scored.groupby(names[-1])}
+    xr.testing.assert_identical(ap.evaluate_runs(judged, of_each), expected)
+    polars = pytest.importorskip("polars")
+    xr.testing.assert_identical(ap.evaluate_runs(polars.from_pandas(judged), polars.from_pandas(scored)), expected)
+
+
+def test_rows_of_named_tuples_are_a_frame() -> None:
+    Qrel = namedtuple("Qrel", ["query_id", "doc_id", "relevance", "iteration"])
+    rows = [Qrel(t, d, g, "0") for t, listed in QRELS.items() for d, g in listed.items()]
+    xr.testing.assert_identical(ap.evaluate_runs(rows, RUNS), ap.evaluate_runs(QRELS, RUNS))
+
+
+def test_another_convention_and_options_are_passed_on() -> None:
+    found = ap.evaluate_runs(QRELS, RUNS, "average_precision", no_positives="drop")
+    assert np.isnan(found["estimate"].sel(query="q3")).all()
+    assert ap.compare(ap.evaluate_runs(QRELS | {"q3": {"d1": 1}}, RUNS), seed=0).sizes["model"] == 2
+
+
+@pytest.mark.parametrize(
+    ("qrels", "runs", "error", "message"),
+    [
+        (QRELS, {}, InvalidInputError, "there is no run"),
+        ({}, RUNS, InvalidInputError, "there is no line"),
+        (QRELS, {"a": {"q9": {"d": 1}}}, AlignmentError, "the run has no topic of the qrels"),
+        ({"q1": {"d": 0.5}}, RUNS, InvalidInputError, r"not a whole number[\s\S]*qrels, line 1[\s\S]*0\.5"),
+        ({"q1": {"d": 200}}, RUNS, InvalidInputError, "not a whole number in range"),
+        ({"q1": {"d": None}}, RUNS, InvalidInputError, "not a whole number in range"),
+        (QRELS, {"a": {"q1": {"d1": "high"}}}, InvalidInputError, r"not a number[\s\S]*run 'a', line 1"),
+        (QRELS, {"a": {"q1": {"d1": np.nan}}}, InvalidInputError, "not a number"),
+        (QRELS, {"a": {"q1": [("d1", 1)]}}, InvalidInputError, r"not a mapping[\s\S]*topic 'q1'"),
+        (QRELS, "bm25.run", InvalidInputError, "import trec"),
+        (QRELS, 3, InvalidInputError, "neither mappings nor a data frame"),
+        (QRELS, {1: RUNS["bm25"], "1": RUNS["dense"]}, AlignmentError, "same name"),
+        (QRELS, {"a": {"q1": {"": 1}}}, InvalidInputError, "no name"),
+        (QRELS, {"a": {None: {"d1": 1}}}, InvalidInputError, "no name"),
+        (QRELS, {"a": {"q1": {"\udce9": 1}}}, InvalidInputError, "not Unicode"),
+        (pd.DataFrame({"qid": ["q1"], "grade": [1]}), RUNS, InvalidInputError, r"no column 'doc_id'[\s\S]*'docno'"),
+        (QRELS, pd.DataFrame({"qid": ["q1"], "docno": ["d"], "score": [1]}), InvalidInputError, "no column 'run_id'"),
+    ],
+)
+def test_what_is_wrong_is_named(qrels: Any, runs: Any, error: type[AucprError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        ap.evaluate_runs(qrels, runs)
+
+
+def test_a_document_twice_is_refused_or_dropped() -> None:
+    judged, scored = frames(QRELS, RUNS, "qid", "docno", "label", "score", "name")
+    twice = pd.concat([scored, scored[:1].assign(score=-1.0)])
+    with pytest.raises(FileFormatError, match="occurs twice"):
+        ap.evaluate_runs(judged, twice)
+    xr.testing.assert_identical(ap.evaluate_runs(judged, twice, duplicates="first"), ap.evaluate_runs(QRELS, RUNS))
