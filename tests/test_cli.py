@@ -17,10 +17,11 @@ import pandas as pd
 import pytest
 import xarray as xr
 from click.testing import CliRunner, Result
-from conftest import pooled
+from conftest import pooled, queried
 from rich.cells import cell_len
 
 import aucpr_dask
+import aucpr_dask as ap
 from aucpr_dask import open_scores, save_scores
 from aucpr_dask.cli import main
 from aucpr_dask.demo import build_scores, data_folder
@@ -407,3 +408,42 @@ def test_a_full_output_is_one_line_of_error(tmp_path: Path, words: list[str]) ->
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("Error: the output cannot be written: No space left on device")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("--estimator ap", "average_precision"),
+        ("--estimator continous", "continuous"),
+        ("--interval logitt", "logit"),
+        ("--convention trec-eval", "trec_eval"),
+        ("--missing unretreived", "unretrieved"),
+        ("--data-set topic", "topics"),
+    ],
+)
+def test_a_misspelt_word_is_answered_by_the_right_one(tmp_path: Path, words: str, meant: str) -> None:
+    tree = xr.DataTree.from_dict({"topics": queried(), "items": pooled()})
+    ap.save_scores(tree, tmp_path / "s.zarr")
+    result = call("evaluate", tmp_path / "s.zarr", tmp_path / "r.zarr", *words.split())
+    assert result.exit_code == 2
+    assert f"id you mean {meant!r}?" in result.output
+    assert not (tmp_path / "r.zarr").exists()
+
+
+def test_every_command_takes_some_of_the_data_sets(tmp_path: Path) -> None:
+    tree = xr.DataTree.from_dict({"topics": queried(), "items": pooled(), "others": pooled(seed=3)})
+    source, result = tmp_path / "s.zarr", tmp_path / "r.zarr"
+    ap.save_scores(tree, source)
+    some = ("--data-set", "items", "--data-set", "topics")
+    assert "others" not in ok("info", source, *some).output
+    assert json.loads(ok("plan", source, *some, "--json").stdout)["blocks"].startswith("2")
+    ok("evaluate", source, result, *some)
+    first = ap.open_result(result)
+    assert isinstance(first, xr.DataTree)
+    assert sorted(first.children) == ["items", "topics"]
+    ok("report", result, tmp_path / "page.html", "--data-set", "items")
+    assert "topics" not in (tmp_path / "page.html").read_text().partition("<script")[0]
+    ok("evaluate", source, result)  # adds the others
+    xr.testing.assert_equal(ap.open_result(result)["others/estimate"], ap.evaluate(tree)["others/estimate"])
+    fewer = call("evaluate", source, result, "--data-set", "topics")
+    assert fewer.exit_code == 2

@@ -872,7 +872,10 @@ def test_comparisons_and_ranks_show_tables_and_their_parts_a_line() -> None:
         assert word in text
         assert all(name in text for name in result["model"].values)
         assert max(map(len, text.split("\n"))) <= 80
-        assert word in answer.aucpr._repr_html_()
+        page = answer.aucpr._repr_html_()
+        assert f">{word}</th>" in page
+        assert page.count("<tr>") == 1 + 4  # a header and the models
+        assert page.count("<circle") == (3 if kind == "comparison" else 4)
         for part in (answer.isel(model=0), answer.isel(model=slice(0)), answer[[next(iter(answer.data_vars))]]):
             assert repr(part.aucpr)
             assert part.aucpr._repr_html_()
@@ -916,7 +919,7 @@ def test_a_table_for_a_paper_in_markdown(means: xr.Dataset, tmp_path: Path) -> N
     assert lines[2] == "| model | average precision | 95% interval |"
     assert lines[4].startswith(r"| bm25 \#1 \~^\\\{\}$\<\> | 0.6550\*\*\* |")
     assert {line.count(" | ") for line in lines if line.startswith("|")} == {2}
-    assert r"differs from \[a\_b\] 50% & more at 5%, 1%, 0.1% (sign flip, adjusted by romano wolf" in lines[-1]
+    assert r"differs from \[a\_b\] 50% & more at 5%, 1%, 0.1% (sign flip, Romano-Wolf adjusted" in lines[-1]
 
 
 def test_a_baseline_needs_a_table_for_a_paper(means: xr.Dataset, tmp_path: Path) -> None:

@@ -207,6 +207,14 @@ def test_one_sentence_says_who_leads_and_how_many_may(tmp_path: Path) -> None:
         f"{upper:.2f}); {may} of 4 models may be the best."
     )
     assert said in written(result, tmp_path).text
+    baseline = str(result["model"].values[0])
+    pairs = ap.compare(result, baseline=baseline).squeeze("baseline")
+    differs = pairs["p_adjusted"] <= 0.05
+    better, worse = (int((differs & side).sum()) for side in (pairs["difference"] > 0, pairs["difference"] < 0))
+    text = written(result, tmp_path, overwrite=True, baseline=baseline).text
+    assert f"; {better} of 3 other models beat {baseline}, and {worse} do{'es' * (worse == 1)} worse (5 % level" in text
+    with pytest.raises(ap.errors.InvalidInputError, match="no data set has this baseline"):
+        ap.report(result, tmp_path / "other.html", baseline="nobody")
     undefined = result.assign(estimate=result["estimate"] * np.nan)
     assert " leads (" not in written(undefined, tmp_path, overwrite=True).text
 
@@ -311,7 +319,7 @@ def test_signature_and_command_have_the_options_of_the_record() -> None:
     }
     made = {one.name: one.default for one in main.commands["report"].params}
     assert options.items() <= made.items()
-    assert set(made) - set(options) == {"result", "page", "scores", "overwrite", "as_json"}
+    assert set(made) - set(options) == {"result", "page", "scores", "data_sets", "overwrite", "as_json"}
     with pytest.raises(ap.errors.InvalidInputError, match="top"):
         ReportOptions(top=-1).checked()
 
@@ -484,6 +492,37 @@ def test_sort_filter_search_and_turn_pages(reader: Reader, pages: Path) -> None:
     reader.enter(least, "")
     reader.enter(reader.all(".leaderboard .tools select")[0], "0")
     assert reader.texts(names) == []  # every model has queries of few positives
+
+
+@pytest.mark.slow
+def test_the_interval_can_be_switched(reader: Reader, tmp_path: Path) -> None:
+    result = ap.evaluate(pooled(4, 80), intervals=["logit", "clopper_pearson"])
+    ap.report(result, tmp_path / "page.html")
+    reader.open(tmp_path / "page.html")
+    for place, method in enumerate(["logit", "clopper_pearson"]):
+        select = next(one for one in reader.all(".leaderboard select") if "logit" in one.text)
+        reader.enter(select, str(place))
+        name = {"logit": "logit", "clopper_pearson": "Clopper-Pearson"}[method]
+        reader.wait(lambda name=name: f"95 % interval ({name})" in reader.find(".leaderboard thead").text)
+        best = result.squeeze("estimator").sortby("estimate", ascending=False).isel(model=0, method=place)
+        row = reader.find(".leaderboard tbody tr").text
+        assert all(f"{bound:.4f}" in row for bound in best["interval"].values)
+
+
+@pytest.mark.slow
+def test_ranks_are_drawn_next_to_the_sentence(reader: Reader, tmp_path: Path) -> None:
+    result = of_queries(30, 20)
+    ap.report(result, tmp_path / "page.html")
+    reader.open(tmp_path / "page.html")
+    drawn = [one.get_attribute("textContent").strip() for one in reader.all(".ranks title")]
+    ranks = ap.rank(result).sortby("rank")
+    bounds = ranks["simultaneous_rank_interval"].values.astype(int)
+    expected = [
+        f"{name}: rank {rank:g}, from {low} to {high}"
+        for name, rank, (low, high) in zip(ranks["model"].values, ranks["rank"].values, bounds, strict=True)
+    ]
+    assert len(drawn) == 25
+    assert set(drawn) <= set(expected)
 
 
 @pytest.mark.slow

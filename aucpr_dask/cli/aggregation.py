@@ -10,6 +10,7 @@ from aucpr_dask.cli.common import Output, open_any, output_option
 from aucpr_dask.cli.completion import complete_estimator
 from aucpr_dask.cli.evaluation import top_option
 from aucpr_dask.cli.options import (
+    Choice,
     data_sets_option,
     example,
     given,
@@ -32,7 +33,7 @@ from aucpr_dask.schema.options import AggregationOptions
 @option_of(AggregationOptions, "sample")
 @click.option(
     "--method",
-    type=click.Choice(["t", "bootstrap", "normal"]),
+    type=Choice(["t", "bootstrap", "normal"]),
     help="Of units: t or bootstrap; of items: normal or bootstrap; of both: bootstrap [default: the first].",
 )
 @level_option

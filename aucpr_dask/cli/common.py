@@ -20,7 +20,7 @@ import click
 
 from aucpr_dask._version import __version__
 from aucpr_dask.cli.options import Command
-from aucpr_dask.errors import AucprError, ClusterError, InvalidInputError, OtherRunError, RunError
+from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError
 from aucpr_dask.storage.urls import concealed
 
 if TYPE_CHECKING:
@@ -165,9 +165,10 @@ def open_any(store: str, data_sets: tuple[str, ...] = ()) -> Scores:
     """Open a store of scores or of results, or only the named data sets of it."""
     from aucpr_dask.evaluation.results import open_result
     from aucpr_dask.scores import open_scores
+    from aucpr_dask.storage.stores import select_data_sets
 
     data = open_result(store) if is_result(store) else open_scores(store)
-    return selected(data, data_sets) if data_sets else data
+    return select_data_sets(data, data_sets) if data_sets else data
 
 
 def is_result(store: str) -> bool:
@@ -176,20 +177,3 @@ def is_result(store: str) -> bool:
     from aucpr_dask.storage.stores import read_root_attrs
 
     return read_root_attrs(store).get("kind") != KIND
-
-
-def selected(data: Scores, names: tuple[str, ...]) -> Scores:
-    """Return a tree of the named data sets."""
-    import xarray as xr
-
-    from aucpr_dask.storage.stores import nodes_of
-
-    nodes = dict(nodes_of(data))
-    unknown = [name for name in names if name not in nodes]
-    if unknown:
-        raise InvalidInputError(
-            "there is no such data set in this store",
-            received=", ".join(map(repr, unknown)),
-            allowed=", ".join(map(repr, nodes)),
-        )
-    return xr.DataTree.from_dict({name: nodes[name] for name in names})

@@ -10,6 +10,7 @@ import click
 from aucpr_dask.cli.common import Output, is_result, open_any, output_option
 from aucpr_dask.cli.completion import complete_estimator
 from aucpr_dask.cli.options import (
+    Choice,
     data_sets_option,
     example,
     given,
@@ -54,7 +55,7 @@ _question_options = with_options(
 @click.option("--baseline", "baselines", multiple=True, metavar="NAME", help="Compare with this model (repeat).")
 @click.option(
     "--method",
-    type=click.Choice(["sign_flip", "bootstrap", "t", "wilcoxon", "influence"]),
+    type=Choice(["sign_flip", "bootstrap", "t", "wilcoxon", "influence"]),
     help="Of units: sign_flip, bootstrap, t or wilcoxon; of items: bootstrap or influence [default: the first].",
 )
 @option_of(ComparisonOptions, "adjust")
@@ -92,7 +93,7 @@ def compare(
 )
 @click.option(
     "--method",
-    type=click.Choice(["sign_flip", "bootstrap", "influence"]),
+    type=Choice(["sign_flip", "bootstrap", "influence"]),
     help="Of units: sign_flip or bootstrap; of items: bootstrap or influence [default: the first].",
 )
 @_question_options

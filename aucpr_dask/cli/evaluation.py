@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aucpr_dask.cli.common import Output, output_option, selected
+from aucpr_dask.cli.common import Output, output_option
 from aucpr_dask.cli.completion import complete_estimator, complete_estimator_or_all, complete_intervals
 from aucpr_dask.cli.options import (
     cluster_option,
@@ -95,6 +95,7 @@ _evaluation_options = with_options(
     epilog=example("aucpr-dask plan aucpr-demo/scores.zarr --memory 4GiB"),
 )
 @click.argument("source")
+@data_sets_option
 @_evaluation_options
 @click.option("--memory", metavar="SIZE", help="Check that a task fits the memory of a worker thread, such as 4GiB.")
 @output_option
@@ -122,6 +123,7 @@ def plan(output: Output, source: str, memory: str | None, estimators: tuple[str,
 )
 @click.argument("source")
 @click.argument("result")
+@data_sets_option
 @_evaluation_options
 @cluster_option
 @top_option
@@ -163,10 +165,11 @@ def show(output: Output, result: str, estimator: str | None, data_sets: tuple[st
     Where a data set has queries, a model's area is the mean over them and its interval is Student's t.
     """
     from aucpr_dask.evaluation.results import open_result
+    from aucpr_dask.storage.stores import select_data_sets
 
     evaluated = open_result(result)
     if data_sets:
-        evaluated = selected(evaluated, data_sets)
+        evaluated = select_data_sets(evaluated, data_sets)
     rankings = _show_rankings(output, evaluated, estimator, top)
     output.data({"result": result, "rankings": rankings})
 

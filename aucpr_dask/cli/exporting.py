@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from aucpr_dask.cli.common import Output, open_any, output_option
-from aucpr_dask.cli.options import data_sets_option, example, overwrite_option
+from aucpr_dask.cli.options import Choice, data_sets_option, example, overwrite_option
 
 # Repeated here, so that --help does not import the writers.
 FORMATS = ("parquet", "csv", "json", "latex", "markdown", "mlflow", "trec_eval", "trec_run")
@@ -22,7 +22,7 @@ FORMATS = ("parquet", "csv", "json", "latex", "markdown", "mlflow", "trec_eval",
 @click.option(
     "--format",
     "format",
-    type=click.Choice(FORMATS),
+    type=Choice(FORMATS),
     help="latex, markdown: tables for a paper; mlflow: metrics and params as JSON; trec_eval: a file for each model; "
     "trec_run: runs and qrels of a score store [default: from the suffix of PATH].",
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aucpr_dask.cli.common import Output, output_option
-from aucpr_dask.cli.options import Option, example, overwrite_option, with_options
+from aucpr_dask.cli.options import Choice, Option, example, overwrite_option, with_options
 from aucpr_dask.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ files_and_store = with_options(click.argument("files", nargs=-1, required=True),
 def _dtype_option(default: str) -> Option[Any]:
     return click.option(
         "--dtype",
-        type=click.Choice(["float32", "float64"]),
+        type=Choice(["float32", "float64"]),
         default=default,
         show_default=True,
         help="Precision of the scores; scores that are equal at this precision are tied.",
@@ -74,7 +74,7 @@ table_options = with_options(
 @click.option("--qrels", required=True, metavar="FILE", help="The judgments: topic, iteration, document, grade.")
 @click.option(
     "--layout",
-    type=click.Choice(["per-run", "pooled"]),
+    type=Choice(["per-run", "pooled"]),
     default="per-run",
     show_default=True,
     help="per-run: each run keeps its own lists; pooled: all runs share the pool of documents.",
@@ -82,14 +82,14 @@ table_options = with_options(
 @click.option(
     "--name",
     "named_by",
-    type=click.Choice(["file", "tag"]),
+    type=Choice(["file", "tag"]),
     default="file",
     show_default=True,
     help="Name models by their file, or by the tag in its last column.",
 )
 @click.option(
     "--duplicates",
-    type=click.Choice(["error", "first"]),
+    type=Choice(["error", "first"]),
     default="error",
     show_default=True,
     help="What to do when a document appears twice in a list.",

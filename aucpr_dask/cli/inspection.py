@@ -10,10 +10,11 @@ import click
 
 from aucpr_dask.cli.common import Output, output_option
 from aucpr_dask.cli.evaluation import positive_from_option
-from aucpr_dask.cli.options import example
+from aucpr_dask.cli.options import data_sets_option, example
 
 if TYPE_CHECKING:
     from aucpr_dask.progress.showing import Report
+    from aucpr_dask.storage.stores import Scores
 
 SILENT_SECONDS = 2.0
 
@@ -23,9 +24,10 @@ SILENT_SECONDS = 2.0
     epilog=example("aucpr-dask info aucpr-demo/scores.zarr"),
 )
 @click.argument("store")
+@data_sets_option
 @positive_from_option
 @output_option
-def info(output: Output, store: str, positive_from: int | None) -> None:
+def info(output: Output, store: str, data_sets: tuple[str, ...], positive_from: int | None) -> None:
     """Show the contents of the store STORE (scores, results or comparisons) and warn of oddities.
 
     For scores: sizes, prevalence, missing scores, and warnings such as inverted polarity or heavy ties; every
@@ -35,23 +37,27 @@ def info(output: Output, store: str, positive_from: int | None) -> None:
     from aucpr_dask.evaluation import results
     from aucpr_dask.inference import stored
     from aucpr_dask.scores import open_scores
-    from aucpr_dask.storage.stores import read_root_attrs
+    from aucpr_dask.storage.stores import read_root_attrs, select_data_sets
     from aucpr_dask.view.comparisons import stored_view, summarize_stored
     from aucpr_dask.view.summary import summarize_result, summarize_scores
     from aucpr_dask.view.tables import result_view, scores_view
 
     summary: Any
     kind = read_root_attrs(store).get("kind")
+
+    def chosen(data: Scores) -> Scores:
+        return select_data_sets(data, data_sets) if data_sets else data
+
     if kind == results.KIND:
-        summary = summarize_result(results.open_result(store), store)
+        summary = summarize_result(chosen(results.open_result(store)), store)
         output.show(result_view(summary, output.width, ascii_only=output.ascii_only))
     elif kind == stored.KIND:
-        answers = summarize_stored(stored.open_comparison(store))
+        answers = summarize_stored(chosen(stored.open_comparison(store)))
         output.show(stored_view(answers, store))
         output.data({"store": store, "kind": kind, "data_sets": answers})
         return
     else:
-        scores = open_scores(store)
+        scores = chosen(open_scores(store))
         with output.progress(after=SILENT_SECONDS) as report, _reporting_tasks(report):
             summary = summarize_scores(scores, store, positive_from=positive_from)
         output.show(scores_view(summary, output.width))

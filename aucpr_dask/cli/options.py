@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from aucpr_dask.schema.checks import nearest
 from aucpr_dask.schema.options import (
     CONVENTION,
     CONVENTIONS,
@@ -21,6 +22,19 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
 
 
+class Choice(click.Choice[str]):
+    """One of several words; an error suggests the one that was probably meant."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the word, if it is one of them."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            near = nearest(value, self.choices)
+            hint = "" if near is None else f" Did you mean {near!r}?"
+            raise click.BadParameter(f"{error.message}{hint}", ctx, param) from None
+
+
 def option_of(record: type[Options], name: str, *flags: str, note: str = "", **settings: Any) -> Option[Any]:
     """Make the option of a field: its type, default, choices and help, unless `settings` override them."""
     (one,) = (one for one in fields(record) if one.name == name)
@@ -31,7 +45,7 @@ def option_of(record: type[Options], name: str, *flags: str, note: str = "", **s
     if isinstance(default, bool):
         made |= {"is_flag": True}
     elif allowed is not None:
-        made |= {"type": click.Choice(allowed), "show_default": True}
+        made |= {"type": Choice(allowed), "show_default": True}
     elif least is not None:
         made |= {"type": click.IntRange(least, most), "show_default": default is not None}
     else:
@@ -69,7 +83,7 @@ cluster_option = click.option(
 def reading_options(note: str = "") -> list[Option[Any]]:
     """Make the options that say how labels, missing scores and ties are read, which a convention may set."""
     help = "What the options that follow mean where they are not given: trec_eval sets its ties, missing, positive-from"
-    of_convention = click.option(f"--{CONVENTION}", type=click.Choice(list(CONVENTIONS)), help=f"{help} and queries.")
+    of_convention = click.option(f"--{CONVENTION}", type=Choice(list(CONVENTIONS)), help=f"{help} and queries.")
     defaults = EvaluationOptions()
     return [
         of_convention,

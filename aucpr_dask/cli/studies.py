@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aucpr_dask.cli.common import Output, output_option
-from aucpr_dask.cli.options import cluster_option, example, level_option, option_of
+from aucpr_dask.cli.options import Choice, cluster_option, example, level_option, option_of
 from aucpr_dask.errors import StoreError
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
@@ -30,7 +30,7 @@ PLAIN_ESTIMATORS = [spec.name for spec in ESTIMATORS.values() if spec.parameter 
 @click.option(
     "--scenario",
     "scenarios",
-    type=click.Choice(SCENARIOS),
+    type=Choice(SCENARIOS),
     multiple=True,
     default=SCENARIOS,
     help="Distribution of the scores (repeat for several) [default: all three].",
@@ -55,7 +55,7 @@ PLAIN_ESTIMATORS = [spec.name for spec in ESTIMATORS.values() if spec.parameter 
 @click.option(
     "--estimator",
     "estimators",
-    type=click.Choice(PLAIN_ESTIMATORS),
+    type=Choice(PLAIN_ESTIMATORS),
     metavar="NAME",
     multiple=True,
     default=("average_precision",),
@@ -65,7 +65,7 @@ PLAIN_ESTIMATORS = [spec.name for spec in ESTIMATORS.values() if spec.parameter 
 @click.option(
     "--interval",
     "intervals",
-    type=click.Choice(list(INTERVALS)),
+    type=Choice(list(INTERVALS)),
     metavar="NAME",
     multiple=True,
     default=("binomial", "logit", "bootstrap", "cross_validation"),

@@ -18,7 +18,7 @@ from aucpr_dask.inference.grids import compare_family, lay_out, lazy_all_pairs, 
 from aucpr_dask.inference.methods import Wilcoxon
 from aucpr_dask.inference.questions import ask, naming, prepare, unit_dim
 from aucpr_dask.inference.samples import DATASET
-from aucpr_dask.schema.checks import brief
+from aucpr_dask.schema.checks import brief, did_you_mean
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.variables import BOUND, MODEL, QUERY
 from aucpr_dask.storage.stores import Scores, map_nodes
@@ -206,6 +206,8 @@ def _positions(baseline: Baseline, names: Sequence[str]) -> list[int]:
             where="argument 'baseline'",
             received=few(map(repr, unknown or given)) or "no baseline",
             allowed=few(map(repr, close or names)),
-            remedy="give labels of models, or numbers if they have none",
+            remedy=did_you_mean((unknown or given)[0], names, "give labels of models, or numbers if they have none")
+            if unknown
+            else "give each model once",
         )
     return [names.index(name) for name in given]

@@ -9,6 +9,7 @@ import xarray as xr
 
 from aucpr_dask.evaluation.results import not_a_result
 from aucpr_dask.inference import aggregate, compare
+from aucpr_dask.schema.names import in_words
 from aucpr_dask.schema.variables import ESTIMATOR, METHOD, MODEL
 from aucpr_dask.storage.stores import Scores, nodes_of
 
@@ -52,14 +53,15 @@ def _cells(node: xr.Dataset, baseline: str | None) -> tuple[list[str], list[list
             p_values = answer["p_adjusted"].to_series()
             marks = {str(name): next((mark for most, mark in MARKS if p <= most), "") for name, p in p_values.items()}
             facts = answer.attrs
-            how = f"{facts['method']}, adjusted by {facts['adjust']} for {facts['family_size']} comparisons"
-        header += [estimator.replace("_", " ")]
+            method, adjusted = in_words(str(facts["method"])), in_words(str(facts["adjust"]))
+            how = f"{method}, {adjusted} adjusted for {facts['family_size']} comparisons"
+        header += [in_words(estimator)]
         columns += [[_number(one["estimate"].values[i]) + marks.get(names[i], "") for i in order]]
         if "interval" in means:
             header += [f"{100 * level:.4g}% interval"]
             columns += [["[" + ", ".join(map(_number, one["interval"].values[i])) + "]" for i in order]]
     if baseline is not None:
-        note += f" *, **, ***: differs from {baseline} at 5%, 1%, 0.1% ({how.replace('_', ' ')})."
+        note += f" *, **, ***: differs from {baseline} at 5%, 1%, 0.1% ({how})."
     return header, [list(row) for row in zip(*columns, strict=True)], note[0].upper() + note[1:]
 
 

@@ -24,7 +24,7 @@ from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY
 from aucpr_dask.scores import open_scores
 from aucpr_dask.scores.store import chunks_of, described, item_chunk, open_unread, source_digest
-from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
+from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of, select_data_sets
 from aucpr_dask.storage.urls import absolute, public
 
 SHARE_OF_MEMORY = 0.6  # of a worker's limit that a task may take: Dask starts to spill there
@@ -176,13 +176,15 @@ class Plan:
         return bisect.bisect_left(range(1, task.sizes.get(MODEL, 1) + 1), True, key=is_too_large)
 
 
-def plan_run(source_url: str | Path, **options: Any) -> Plan:
+def plan_run(source_url: str | Path, *, data_sets: Sequence[str] | None = None, **options: Any) -> Plan:
     """Plan the evaluation of a score store; only metadata and the labels of queries and models are read.
 
     Parameters
     ----------
     source_url : str or Path
         A score store.
+    data_sets : sequence of str, optional
+        The data sets to evaluate; by default all.
     **options
         The options of :func:`aucpr_dask.evaluate`.
 
@@ -200,6 +202,8 @@ def plan_run(source_url: str | Path, **options: Any) -> Plan:
     asked = EvaluationOptions.of(**options)
     source = absolute(source_url)
     unread = open_unread(source, warns=True)
+    if data_sets:
+        unread = select_data_sets(unread, data_sets)
     scores = described(unread)
     digest = source_digest(source, unread)
     result = describe_scores(scores, asked)
@@ -244,6 +248,8 @@ def describe(plan: Plan) -> dict[str, Any]:
     Labels are read, and as many rankings of the largest task are evaluated as a moment allows.
     """
     scores = open_scores(plan.source, chunks=None)
+    if isinstance(scores, xr.DataTree):
+        scores = select_data_sets(scores, [path for path, _ in nodes_of(plan.scores)])
     seconds = _seconds_on_one_core(plan, scores) if plan.tasks else 0.0
     return {
         "blocks": f"{len(plan.tasks):,}, one task each",

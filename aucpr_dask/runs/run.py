@@ -43,6 +43,7 @@ def run(
     source_url: str | Path,
     result_url: str | Path,
     *,
+    data_sets: Sequence[str] | None = None,
     overwrite: bool = False,
     cluster: Cluster = None,
     progress: bool | Report | None = None,
@@ -61,6 +62,8 @@ def run(
     ----------
     source_url, result_url : str or Path
         A score store, and where to write the result.
+    data_sets : sequence of str, optional
+        The data sets to evaluate; by default all. If a later call names more of them, it adds those.
     overwrite : bool
         Whether to replace a store at `result_url` and start over.
     cluster : None, int, str or distributed.Client
@@ -100,7 +103,7 @@ def run(
 
     target = absolute(result_url)
     _refuse_overlap(absolute(source_url), target)
-    plan = plan_run(source_url, **options)
+    plan = plan_run(source_url, data_sets=data_sets, **options)
     stages = _stages(plan, target, overwrite=overwrite)
     if not stages:
         return open_result(target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ _Spec = TypeVar("_Spec")
 
 REAL = int | float | np.integer | np.floating
 NOT_NUMBERS = bool | np.timedelta64  # although Python and NumPy derive them from integers
+ABBREVIATIONS = {"map": "average_precision"} | dict.fromkeys(("auc", "auroc", "roc_auc", "auc_roc"), "roc_area")
 LEAST_PREVALENCE = 1e-100  # so that products of counts at that prevalence neither under- nor overflow
 
 
@@ -26,7 +28,7 @@ def lookup(specs: dict[str, _Spec], name: object, what: str) -> _Spec:
         where=f"name of the {what}",
         received=brief(name),
         allowed=", ".join(specs),
-        remedy="give one of these names, as a string",
+        remedy=did_you_mean(name, specs, "give one of these names, as a string"),
     )
 
 
@@ -56,12 +58,33 @@ def refuse_outside(name: str, values: Any, is_outside: Any, allowed: str) -> Non
         )
 
 
+def nearest(value: object, names: Iterable[str]) -> str | None:
+    """Return the name that was probably meant: spelled alike, or abbreviated to its initials."""
+    if not isinstance(value, str):
+        return None
+    plain = {name.lower().replace("-", "_").replace(" ", "_"): name for name in names}
+    given = value.lower().replace("-", "_").replace(" ", "_")
+    initials = ["".join(word[:1] for word in name.split("_")) for name in plain]
+    if len(given) > 1 and given in initials:
+        return list(plain.values())[initials.index(given)]
+    close = difflib.get_close_matches(ABBREVIATIONS.get(given, given), plain, n=1, cutoff=0.6)
+    return plain[close[0]] if close else None
+
+
+def did_you_mean(value: object, names: Iterable[str], otherwise: str) -> str:
+    """Return a remedy that names what was probably meant."""
+    near = nearest(value, names)
+    return otherwise if near is None else f"did you mean {near!r}?"
+
+
 def choose(allowed: tuple[str, ...], value: object, option: str) -> str:
     """Return `value` if it is one of the `allowed` strings."""
     if isinstance(value, str) and value in allowed:
         return value
     listed = ", ".join(map(repr, allowed))
-    raise _refused(f"unknown {option}", option, value, listed, "give one of these strings")
+    raise _refused(
+        f"unknown {option}", option, value, listed, did_you_mean(value, allowed, "give one of these strings")
+    )
 
 
 def real(value: Any) -> float:

@@ -9,6 +9,24 @@ from aucpr_dask.errors import InvalidInputError
 LONGEST_NAME = 255  # bytes: what file systems allow
 RESERVED_NAMES = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", "ledger"})
 
+PEOPLE = frozenset({"holm", "wilson", "wilcoxon"})
+TOGETHER = {
+    "romano_wolf": "Romano-Wolf",
+    "benjamini_hochberg": "Benjamini-Hochberg",
+    "clopper_pearson": "Clopper-Pearson",
+}
+
+
+def in_words(name: str) -> str:
+    """Return the name of an estimator, an interval or a method as it is written in a sentence.
+
+    Examples
+    --------
+    >>> in_words("average_precision"), in_words("romano_wolf"), in_words("wilson")
+    ('average precision', 'Romano-Wolf', 'Wilson')
+    """
+    return TOGETHER.get(name) or " ".join(word.title() if word in PEOPLE else word for word in name.split("_"))
+
 
 def check_node_name(name: str, where: object) -> str:
     """Return `name` if it is the name of one folder inside a store, and not reserved by Zarr or by this package."""

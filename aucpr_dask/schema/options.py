@@ -265,6 +265,7 @@ class ReportOptions(Options):
     interval: str | None = option(
         None, "Which interval to show; by default the first that every estimator has.", check=text
     )
+    baseline: str | None = option(None, "Say how many models beat this one.", check=text)
     top: int = option(10, "How many models of each data set get a curve.", least=0)
     seed: int = option(0, "Seed of the sign flips that compare two models.", least=0, most=LARGEST_SEED)
 

@@ -12,7 +12,7 @@ import hashlib
 import json
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -29,8 +29,8 @@ from zarr.core.metadata.v3 import ArrayV3Metadata
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore, StorePath
 
-from aucpr_dask.errors import AucprError, DamageWarning, InvalidInputError, StoreError
-from aucpr_dask.schema.checks import brief
+from aucpr_dask.errors import AucprError, DamageWarning, InvalidInputError, StoreError, few
+from aucpr_dask.schema.checks import brief, did_you_mean
 from aucpr_dask.storage.backends import get_value, has_values_at_once, persist, set_value, sweep
 from aucpr_dask.storage.backends import open_backend as open_backend
 from aucpr_dask.storage.checksums import CheckedStore, have_checksums, with_checksum
@@ -56,6 +56,26 @@ def nodes_of(scores: Scores) -> Iterator[tuple[str, xr.Dataset]]:
     for node in scores.subtree:
         if node.data_vars:
             yield node.path.strip("/"), node.to_dataset()
+
+
+def select_data_sets(data: Scores, names: Sequence[str]) -> Scores:
+    """Return a tree of the named data sets.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such data set.
+    """
+    nodes = dict(nodes_of(data))
+    unknown = [name for name in names if name not in nodes or not name]
+    if unknown:
+        raise InvalidInputError(
+            "there is no such data set in this store",
+            received=few(map(repr, unknown)),
+            allowed=few(map(repr, nodes)) if "" not in nodes else "none: it has one data set without a name",
+            remedy=did_you_mean(unknown[0], nodes, "leave out --data-set, or name another"),
+        )
+    return xr.DataTree.from_dict({name: nodes[name] for name in dict.fromkeys(names)})
 
 
 def map_nodes(scores: Scores, transform: Any) -> Scores:

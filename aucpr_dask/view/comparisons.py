@@ -14,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from aucpr_dask.inference.samples import UNIT_NAMES
+from aucpr_dask.schema.names import in_words
 from aucpr_dask.schema.variables import BOUND, MODEL
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.storage.stores import Scores, nodes_of
@@ -172,28 +173,56 @@ def _n_units(node: xr.Dataset) -> int | None:
     return int(node["n_units"]) if "n_units" in node else None
 
 
+@dataclass(frozen=True)
+class Sheet:
+    """A table of models, and what is drawn next to it: a value with its interval for each row, and a scale."""
+
+    title: Text | None
+    columns: list[Column]
+    bars: list[tuple[float, float, float]]  # lower, value, upper
+    scale: tuple[float, float]
+    n_more: int
+
+    def fitted(self, width: int) -> list[RenderableType]:
+        """Return the table as text."""
+        title = [] if self.title is None else [Text(""), self.title]
+        return [*title, fitted_table(self.columns, width), *more(self.n_more, "model")]
+
+
 def comparison_view(comparison: Comparison, width: int, *, top: int | None = TOP) -> Group:
     """Show models with their difference from the next, or from each baseline, and how many pairs differ."""
+    tables = [part for sheet in comparison_sheets(comparison, width, top=top) for part in sheet.fitted(width)]
+    found, *notes = comparison_notes(comparison)
+    return Group(
+        headline(comparison), *tables, Text(""), Text(found, style="bold"), *map(Text, notes), _design(comparison)
+    )
+
+
+def comparison_notes(comparison: Comparison) -> list[str]:
+    """Say how many pairs differ, and what was tested."""
     facts = comparison.facts
-    tables = _neighbours(comparison, width, top) if comparison.baselines is None else []
-    for baseline in comparison.baselines or ():
-        tables += [Text(""), *_against(comparison, baseline, width, top)]
-    adjust = str(facts["adjust"]).replace("_", " ")
+    adjust = in_words(str(facts["adjust"]))
     alpha = percent(1 - float(facts["level"]))
-    together = "not adjusted" if adjust == "none" else f"adjusted: {adjust}"
+    together = "not adjusted" if facts["adjust"] == "none" else f"{adjust} adjusted"
     separable = f"{comparison.n_separable:,} of {count(int(facts['family_size']), 'pair')}"
     if comparison.n_separable_neighbours is not None:
         pairs = count(len(comparison.models) - 1, "neighbour pair")
         separable += f", {comparison.n_separable_neighbours:,} of {pairs}"
-    notes = [Text(f"significant at {alpha} ({together}): {separable}", style="bold")]
+    notes = [f"significant at {alpha} ({together}): {separable}"]
+    for baseline in comparison.baselines or ():
+        against = comparison.pairs[comparison.pairs["other"] == baseline]
+        differing = against["difference"][against["p_adjusted"] <= 1 - float(facts["level"])]
+        better, worse = int((differing > 0).sum()), int((differing < 0).sum())
+        notes.append(f"of {count(len(against), 'model')}, {better:,} better and {worse:,} worse than {baseline}")
     if "equivalence" in facts:
         margin = f"within {float(facts['equivalence']):g}"
-        notes.append(Text(f"equivalence ({margin}): each pair alone, not adjusted for the number of pairs"))
-    return Group(_headline(comparison), *tables, Text(""), *notes, _design(comparison))
+        notes.append(f"equivalence ({margin}): each pair alone, not adjusted for the number of pairs")
+    return notes
 
 
-def _headline(answer: Comparison | Ranks) -> Text:
-    about = [str(answer.facts[name]).replace("_", " ") for name in ("estimator", "method") if name in answer.facts]
+def headline(answer: Comparison | Ranks) -> Text:
+    """Return the data set, the estimator and the method."""
+    about = [in_words(str(answer.facts[name])) for name in ("estimator", "method") if name in answer.facts]
     return titled(answer.data_set, ", ".join(about))
 
 
@@ -201,8 +230,15 @@ def _design(answer: Comparison | Ranks) -> Text:
     return Text(str(answer.facts["design"]), style="dim")
 
 
-def _neighbours(comparison: Comparison, width: int, top: int | None) -> list[RenderableType]:
-    """Show each model with its difference from the next."""
+def comparison_sheets(comparison: Comparison, width: int, *, top: int | None = TOP) -> list[Sheet]:
+    """Return a table of each model's difference from the next, or one for each baseline."""
+    if comparison.baselines is None:
+        return [_neighbours(comparison, top)]
+    return [_against(comparison, baseline, width, top) for baseline in comparison.baselines]
+
+
+def _neighbours(comparison: Comparison, top: int | None) -> Sheet:
+    """Return each model with its difference from the next."""
     models = comparison.models[:top]
     columns = [
         Column("", [str(place) for place in range(1, len(models) + 1)], right=True),
@@ -210,12 +246,12 @@ def _neighbours(comparison: Comparison, width: int, top: int | None) -> list[Ren
         Column("area", [number(estimate) for _, estimate in models], right=True),
     ]
     pairs = comparison.pairs[: len(comparison.models) - 1][: len(models)]
-    table = fitted_table(columns + _columns(pairs, "to next", len(models)), width)
-    return [table, *more(len(comparison.models) - len(models), "model")]
+    columns += _columns(pairs, "to next", len(models))
+    return Sheet(None, columns, *_bars(pairs), len(comparison.models) - len(models))
 
 
-def _against(comparison: Comparison, baseline: str, width: int, top: int | None) -> list[RenderableType]:
-    """Show the models with their difference from a baseline."""
+def _against(comparison: Comparison, baseline: str, width: int, top: int | None) -> Sheet:
+    """Return the models with their difference from a baseline."""
     areas = dict(comparison.models)
     pairs = comparison.pairs[comparison.pairs["other"] == baseline]
     shown = pairs[:top]
@@ -224,8 +260,19 @@ def _against(comparison: Comparison, baseline: str, width: int, top: int | None)
         Column("area", [number(areas[name]) for name in shown["model"]], right=True),
     ]
     title = Text("baseline ").append(shorten(baseline, width - 20)).append(f"  {number(areas[baseline])}", style="dim")
-    table = fitted_table(columns + _columns(shown, "difference", len(shown)), width)
-    return [title, table, *more(len(pairs) - len(shown), "model")]
+    columns += _columns(shown, "difference", len(shown))
+    return Sheet(title, columns, *_bars(shown), len(pairs) - len(shown))
+
+
+def _bars(pairs: pd.DataFrame) -> tuple[list[tuple[float, float, float]], tuple[float, float]]:
+    """Return differences with their intervals, and a scale with zero in the middle."""
+    joint = len(pairs) > 0 and pairs["simultaneous_interval"].iloc[0] is not None
+    ends = pairs["simultaneous_interval" if joint else "interval"].map(
+        lambda one: (np.nan, np.nan) if one is None else one
+    )
+    bars = [(float(e[0]), float(d), float(e[1])) for d, e in zip(pairs["difference"], ends, strict=True)]
+    most = max((abs(value) for bar in bars for value in bar if np.isfinite(value)), default=0.0) or 1.0
+    return bars, (-most, most)
 
 
 def _columns(pairs: pd.DataFrame, header: str, n_rows: int) -> list[Column]:
@@ -249,6 +296,19 @@ def _p_value(value: float) -> str:
 
 def ranks_view(ranks: Ranks, width: int, *, top: int | None = TOP) -> Group:
     """Show the models with the ranks that they may have, best first."""
+    found, *notes = ranks_notes(ranks)
+    return Group(
+        headline(ranks),
+        *ranks_sheet(ranks, top=top).fitted(width),
+        Text(""),
+        Text(found, style="bold"),
+        _design(ranks),
+        *(Text(note, style="dim") for note in notes),
+    )
+
+
+def ranks_sheet(ranks: Ranks, *, top: int | None = TOP) -> Sheet:
+    """Return the models with the ranks that they may have, best first."""
     shown = ranks.models[:top]
     columns = [
         Column("", [f"{rank:g}" for rank in shown["rank"]], right=True),
@@ -259,19 +319,21 @@ def ranks_view(ranks: Ranks, width: int, *, top: int | None = TOP) -> Group:
         Column("best", [f"{share:.1%}" for share in shown["probability_best"]], right=True),
         Column("groups", list(map(_span, shown["groups"]))),
     ]
+    ends = shown["simultaneous_rank_interval"]
+    bars = [(float(e[0]), float(r), float(e[1])) for r, e in zip(shown["rank"], ends, strict=True)]
+    return Sheet(None, columns, bars, (1.0, float(len(ranks.models))), len(ranks.models) - len(shown))
+
+
+def ranks_notes(ranks: Ranks) -> list[str]:
+    """Say how many groups there are, and where the chance to be best comes from."""
     drawn = "bootstrap resamples" if ranks.facts["method"] != "influence" else "normal draws of the areas"
     if ranks.n_units is not None and ranks.facts["sample"] == "units":
         drawn += f" of the {UNIT_NAMES[ranks.facts['over']][1]}"
     groups = f"{count(int(ranks.facts['n_groups']), 'group')} of indistinguishable models"
-    return Group(
-        _headline(ranks),
-        fitted_table(columns, width),
-        *more(len(ranks.models) - len(shown), "model"),
-        Text(""),
-        Text(f"{percent(float(ranks.facts['level']))} rank sets; {groups}", style="bold"),
-        _design(ranks),
-        Text(f"best: the share of {drawn} in which the model is first", style="dim"),
-    )
+    return [
+        f"{percent(float(ranks.facts['level']))} rank sets; {groups}",
+        f"best: the share of {drawn} in which the model is first",
+    ]
 
 
 def _span(ends: Sequence[int]) -> str:

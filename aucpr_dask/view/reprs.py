@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator
 from html import escape
 
@@ -10,17 +11,30 @@ import xarray as xr
 from rich.console import Group
 from rich.text import Text
 
+from aucpr_dask.errors import printable
 from aucpr_dask.progress.console import console_for
 from aucpr_dask.schema.variables import FOLD, ITEM, MODEL, QUERY
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.storage.stores import Scores, nodes_of
-from aucpr_dask.view.comparisons import comparison_view, ranks_view, summarize_comparison, summarize_ranks
+from aucpr_dask.view.comparisons import (
+    Sheet,
+    comparison_notes,
+    comparison_sheets,
+    comparison_view,
+    headline,
+    ranks_notes,
+    ranks_sheet,
+    ranks_view,
+    summarize_comparison,
+    summarize_ranks,
+)
 from aucpr_dask.view.names import distinct, shorten
 from aucpr_dask.view.summary import RankedModel, Ranking, flags_in_words, rank_models
 from aucpr_dask.view.tables import (
     MOST_DATA_SETS,
     TOP_OF_MANY,
     TOP_OF_ONE,
+    Column,
     about,
     bounds,
     interval_header,
@@ -52,8 +66,8 @@ def as_text(data: Scores) -> str:
 
 def as_html(data: Scores) -> str:
     """Return the same as HTML that needs no style sheet and takes the colours of the page."""
-    if _answer(data):
-        return f'<pre class="aucpr-dask">{escape(as_text(data))}</pre>'
+    if answer := _answer_in_html(data):
+        return f'<div class="aucpr-dask"><p><strong>{escape(_headline(data))}</strong></p>{answer}</div>'
     parts = [f"<p><strong>{escape(_headline(data))}</strong></p>"]
     if _is_ready(data):
         rankings = rank_models(data)
@@ -75,6 +89,58 @@ def _answer(data: Scores) -> list[Group]:
     except Exception:  # a selection may lack anything that a table needs, and a repr never raises
         return []
     return []
+
+
+def _answer_in_html(data: Scores) -> str:
+    """Return the same tables as HTML, with bars."""
+    nodes = [node for _, node in nodes_of(data)]
+    parts: list[str] = []
+    try:
+        if nodes and all("difference" in node for node in nodes):
+            for comparison in summarize_comparison(data):
+                sheets = comparison_sheets(comparison, LONGEST_TITLE)
+                parts += _sheets(headline(comparison), sheets)
+                parts += _lines([*comparison_notes(comparison), str(comparison.facts["design"])])
+        elif nodes and all("rank" in node for node in nodes):
+            for ranks in summarize_ranks(data):
+                parts += _sheets(headline(ranks), [ranks_sheet(ranks)])
+                found, *notes = ranks_notes(ranks)
+                parts += _lines([found, str(ranks.facts["design"]), *notes])
+    except Exception:  # a selection may lack anything that a table needs, and a repr never raises
+        return ""
+    return "".join(parts)
+
+
+def _lines(lines: list[str]) -> list[str]:
+    return [f"<p>{escape(printable(line))}</p>" for line in lines]
+
+
+def _sheets(title: Text, sheets: list[Sheet]) -> Iterator[str]:
+    for sheet in sheets:
+        caption = title.plain + ("" if sheet.title is None else f", {sheet.title.plain}")
+        sides = ["right" if column.right else "left" for column in sheet.columns]
+        head = "".join(
+            f'<th scope="col" style="text-align:{side}">{escape(column.header)}</th>'
+            for column, side in zip(sheet.columns, sides, strict=True)
+        )
+        cells = [
+            [f'<td style="text-align:{side}"{hint}>{escape(cell)}</td>' for cell, hint in _shown_cells(column)]
+            for column, side in zip(sheet.columns, sides, strict=True)
+        ]
+        bars = [_bar(bar, sheet.scale) for bar in sheet.bars]
+        bars += [""] * (len(cells[0]) - len(bars))
+        rows = "".join(f"<tr>{''.join(row)}<td>{bar}</td></tr>" for *row, bar in zip(*cells, bars, strict=True))
+        scale = f"{sheet.scale[0]:.3g} to {sheet.scale[1]:.3g}"
+        yield _framed(caption, f"{head}<th>{scale}</th>", rows) + _more(sheet.n_more, "model")
+
+
+def _shown_cells(column: Column) -> Iterator[tuple[str, str]]:
+    """Yield the text of each cell, and its hint: the whole name."""
+    if not column.name:
+        yield from ((cell, "") for cell in column.cells)
+        return
+    for cell, whole in zip(distinct(column.cells, LONGEST_NAME), column.cells, strict=True):
+        yield cell, f' title="{escape(shorten(whole, LONGEST_TITLE))}"'
 
 
 def _headline(data: Scores) -> str:
@@ -121,11 +187,15 @@ def _table(ranking: Ranking, top: int) -> str:
     names = distinct([model.model for model in shown], LONGEST_NAME)
     rows = "".join(_row(*row, scale, has_interval=has_interval) for row in zip(shown, names, strict=True))
     caption = f"{shorten(ranking.data_set, LONGEST_NAME) or 'all models'}, {about(ranking)}"
+    return _framed(caption, titles, rows) + _more(len(ranking.models) - len(shown), "model")
+
+
+def _framed(caption: str, titles: str, rows: str) -> str:
     return (
         '<table style="color:inherit;font:inherit;white-space:nowrap;margin-bottom:1em">'
         f'<caption style="text-align:left">{escape(caption)}</caption>'
         f"<thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table>"
-    ) + _more(len(ranking.models) - len(shown), "model")
+    )
 
 
 def _more(number: int, noun: str) -> str:
@@ -141,21 +211,34 @@ def _row(model: RankedModel, name: str, scale: tuple[float, float], *, has_inter
     ]
     if has_interval:
         ends = bounds((model.lower, model.upper))
-        cells += [f"<td>{ends}</td>", f"<td>{'' if ends == '-' else _bar(model, scale)}</td>"]
+        cells += [
+            f"<td>{ends}</td>",
+            f"<td>{'' if ends == '-' else _bar((model.lower, model.estimate, model.upper), scale)}</td>",
+        ]
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _bar(model: RankedModel, scale: tuple[float, float]) -> str:
-    """Draw an interval and its estimate; hidden from screen readers, which read the numbers next to it."""
+def _bar(bar: tuple[float, float, float], scale: tuple[float, float]) -> str:
+    """Draw a value in its interval, and zero if it is on the scale.
+
+    Hidden from screen readers, which read the numbers next to it.
+    """
 
     def place(value: float) -> str:
-        share = (value - scale[0]) / (scale[1] - scale[0])
+        share = (value - scale[0]) / (scale[1] - scale[0]) if scale[1] > scale[0] else 0.5
         return f"{4 + min(1.0, max(0.0, share)) * (BAR_WIDTH - 8):.1f}"
 
+    lower, value, upper = bar
+    if not math.isfinite(value):
+        return ""
+    if not (math.isfinite(lower) and math.isfinite(upper)):
+        lower = upper = value
     middle = BAR_HEIGHT // 2
+    zero = f'<line x1="{place(0)}" x2="{place(0)}" y1="0" y2="{BAR_HEIGHT}" stroke="currentColor" opacity="0.4"/>'
     return (
         f'<svg aria-hidden="true" width="{BAR_WIDTH}" height="{BAR_HEIGHT}">'
-        f'<line x1="{place(model.lower)}" x2="{place(model.upper)}" y1="{middle}" y2="{middle}" '
+        f"{zero if scale[0] < 0 < scale[1] else ''}"
+        f'<line x1="{place(lower)}" x2="{place(upper)}" y1="{middle}" y2="{middle}" '
         'stroke="currentColor" stroke-width="2"/>'
-        f'<circle cx="{place(model.estimate)}" cy="{middle}" r="4" fill="currentColor"/></svg>'
+        f'<circle cx="{place(value)}" cy="{middle}" r="4" fill="currentColor"/></svg>'
     )

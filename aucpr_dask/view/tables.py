@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aucpr_dask.errors import printable
+from aucpr_dask.schema.names import in_words
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.names import distinct, shorten
 from aucpr_dask.view.summary import (
@@ -129,7 +130,7 @@ def interval_header(ranking: Ranking) -> str:
 
 def about(ranking: Ranking) -> str:
     """Describe the areas and intervals of a ranking."""
-    parts = [ranking.estimator.replace("_", " ")]
+    parts = [in_words(ranking.estimator)]
     if ranking.n_queries is not None:
         parts.append(f"mean of {count(ranking.n_queries, 'query', 'queries')}")
     if ranking.interval is not None:

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
+from aucpr_dask.schema.names import in_words
 from aucpr_dask.view.names import distinct, shorten
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def as_label(name: str) -> str:
 
 def words(name: str) -> str:
     """Return the name of an estimator or a method as words."""
-    return name.replace("_", " ")
+    return in_words(name)
 
 
 def percent(level: float) -> str:

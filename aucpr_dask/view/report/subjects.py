@@ -30,6 +30,7 @@ class Subject:
     dim: str | None  # "query" or "dataset", if estimates are averaged
     means: xr.Dataset  # estimates and intervals over (model, estimator), means over the units if there are any
     method: str | None  # the interval of single rankings
+    others: dict[str, xr.DataArray]  # other intervals of single rankings, which the page can show in its place
     level: float
     compared: Callable[..., xr.Dataset]
 
@@ -89,7 +90,7 @@ def _complete(node: xr.Dataset) -> xr.Dataset:
 
 
 def _data_set(path: str, node: xr.Dataset, interval: str | None) -> Subject:
-    node, method = _with_one_interval(node, interval)
+    node, method, others = _with_one_interval(node, interval)
     dim = QUERY if QUERY in node["estimate"].dims else None
     level = level_of(node)
 
@@ -98,19 +99,22 @@ def _data_set(path: str, node: xr.Dataset, interval: str | None) -> Subject:
         return compared  # type: ignore[return-value]
 
     means: xr.Dataset = aggregate(node, level=level)  # type: ignore[assignment]
-    return Subject(path, node, dim, means, method, level, compared)
+    return Subject(path, node, dim, means, method, others, level, compared)
 
 
-def _with_one_interval(node: xr.Dataset, interval: str | None) -> tuple[xr.Dataset, str | None]:
-    """Keep only the named interval, or the first that every estimator has, or else the first."""
+def _with_one_interval(
+    node: xr.Dataset, interval: str | None
+) -> tuple[xr.Dataset, str | None, dict[str, xr.DataArray]]:
+    """Keep the named interval, or the first that every estimator has, or else the first; return the others apart."""
     if METHOD not in node.dims or not node.sizes[METHOD]:
-        return node.drop_vars("interval", errors="ignore"), None
+        return node.drop_vars("interval", errors="ignore"), None, {}
     names = [str(name) for name in node[METHOD].values]
     if interval is None:
         name = method_with_bounds(node["interval"]) or names[0]
     else:
         name = choose(tuple(names), interval, "interval")
-    return node.isel({METHOD: [names.index(name)]}), name
+    others = {other: node["interval"].isel({METHOD: place}) for place, other in enumerate(names) if other != name}
+    return node.isel({METHOD: [names.index(name)]}), name, others
 
 
 def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
@@ -132,4 +136,4 @@ def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
         return compared  # type: ignore[return-value]
 
     kept = stacked[MODEL].values
-    return Subject(ALL, stacked.transpose(MODEL, DATASET, ...), DATASET, means, None, level, compared)
+    return Subject(ALL, stacked.transpose(MODEL, DATASET, ...), DATASET, means, None, {}, level, compared)

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, few, printable
 from aucpr_dask.inference import rank
 from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
 from aucpr_dask.schema.estimators import ESTIMATORS, parse_estimator
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS, INTERVALS
+from aucpr_dask.schema.names import in_words
+from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, MODEL, QUERY
 from aucpr_dask.storage.urls import public
 from aucpr_dask.view.report.subjects import Subject
@@ -89,7 +92,8 @@ def estimator_terms(subjects: Iterable[Subject]) -> list[Term]:
 
 def interval_terms(subjects: Iterable[Subject]) -> list[Term]:
     """Define each interval that is shown."""
-    names = dict.fromkeys(subject.method for subject in subjects if subject.method is not None)
+    shown = [(subject.method, *subject.others) for subject in subjects if subject.method is not None]
+    names = dict.fromkeys(name for names in shown for name in names)
     specs = [INTERVALS[name] for name in names if name in INTERVALS]
     return [Term(_spaced(spec.name), f"{spec.formula}. {spec.when}", spec.doi) for spec in specs]
 
@@ -124,13 +128,18 @@ def readings(subjects: Iterable[Subject]) -> list[str]:
 
 def interval_names(subject: Subject) -> dict[str, str]:
     """Name the intervals of the leaderboard, and of the rankings of one query, as headers of their columns."""
-    percent = f"{100 * subject.level:g} %"
-    single = f"{percent} interval" if subject.method is None else f"{percent} interval ({_spaced(subject.method)})"
-    return {"mean": single if subject.dim is None else f"{percent} interval (Student's t)", "single": single}
+    single = interval_name(subject, subject.method)
+    of_mean = f"{100 * subject.level:g} % interval (Student's t)"
+    return {"mean": single if subject.dim is None else of_mean, "single": single}
 
 
-def headline(subject: Subject) -> str:
-    """Return a sentence that people can quote: which model leads, and how many may be the best."""
+def interval_name(subject: Subject, method: str | None) -> str:
+    """Name an interval as the header of its column."""
+    return f"{100 * subject.level:g} % interval" + ("" if method is None else f" ({_spaced(method)})")
+
+
+def headline(subject: Subject, ranks: xr.Dataset | None, options: ReportOptions) -> str:
+    """Return a sentence that people can quote: which model leads, how many beat the baseline, and may be the best."""
     means = subject.means.isel({ESTIMATOR: 0})
     estimate = means["estimate"].transpose(MODEL).values
     if np.isnan(estimate).all():
@@ -140,20 +149,45 @@ def headline(subject: Subject) -> str:
     if "interval" in means:
         lower, upper = means["interval"].transpose(MODEL, BOUND).values[best]
         said += f", {100 * subject.level:g} % interval {lower:.2f} to {upper:.2f}" if np.isfinite(lower) else ""
-    return f"{said}){_contenders(subject)}."
+    said += ")" + _against_baseline(subject, options)
+    if ranks is not None:
+        lowest = ranks["simultaneous_rank_interval"].sel({BOUND: BOUNDS[0]})
+        said += f"; {int((lowest <= 1).sum())} of {len(subject.models)} models may be the best"
+    return f"{said}."
 
 
-def _contenders(subject: Subject) -> str:
-    """Say how many models may be the best, if that is quick to compute."""
-    n_models = len(subject.models)
-    if subject.dim != QUERY or not 2 <= n_models <= MOST_RANKED:
+def _against_baseline(subject: Subject, options: ReportOptions) -> str:
+    """Say how many models beat the baseline, if the data set has it and can be compared."""
+    if options.baseline not in subject.models or len(subject.models) < 2:
         return ""
+    places = np.arange(len(subject.models))
+    baseline = subject.node.get_index(MODEL)[subject.models.index(str(options.baseline))]
+    try:
+        found = subject.compared(places, estimator=subject.estimators[0], baseline=baseline, seed=options.seed)
+    except InvalidInputError:
+        return ""
+    is_different = found["p_adjusted"].values <= 1 - subject.level
+    better, worse = (int((is_different & side).sum()) for side in _sides(found["difference"].values))
+    adjusted = in_words(str(found.attrs["adjust"]))
+    return (
+        f"; {better} of {len(places) - 1} other models beat {options.baseline}, and {worse} "
+        f"{'does' if worse == 1 else 'do'} worse ({100 * (1 - subject.level):g} % level, {adjusted} adjusted)"
+    )
+
+
+def _sides(difference: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    return difference > 0, difference < 0
+
+
+def ranks_of(subject: Subject) -> xr.Dataset | None:
+    """Return the ranks of the models, if they are quick to compute."""
+    if subject.dim != QUERY or not 2 <= len(subject.models) <= MOST_RANKED:
+        return None
     try:
         ranks = rank(subject.node, estimator=subject.estimators[0], level=subject.level, incomplete="drop")
     except InvalidInputError:  # too few queries that all models share
-        return ""
-    lowest = ranks["simultaneous_rank_interval"].sel({BOUND: BOUNDS[0]})
-    return f"; {int((lowest <= 1).sum())} of {n_models} models may be the best"
+        return None
+    return ranks  # type: ignore[return-value]
 
 
 def about(subject: Subject) -> list[str]:
@@ -317,7 +351,7 @@ def sentence(text: str) -> str:
 
 
 def _spaced(name: str) -> str:
-    return printable(name).replace("_", " ")
+    return printable(in_words(name))
 
 
 def _percent(share: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,18 +16,23 @@ from aucpr_dask.errors import InvalidInputError, StoreError, printable
 from aucpr_dask.inference.aggregating import COUNTS
 from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
 from aucpr_dask.interplay.exporting import written_whole
+from aucpr_dask.schema.checks import brief
+from aucpr_dask.schema.names import in_words
 from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.schema.variables import BOUND, ESTIMATOR, FLAGS, METHOD, MODEL, QUERY
-from aucpr_dask.scores.importing.files import count
+from aucpr_dask.scores.importing.files import closest, count
 from aucpr_dask.storage.stores import Scores, nodes_of
+from aucpr_dask.view.names import distinct
 from aucpr_dask.view.report import words
 from aucpr_dask.view.report.embedding import Payload, inert_json, policy_source
 from aucpr_dask.view.report.pairs import comparisons
-from aucpr_dask.view.report.subjects import Subject, subjects_of
+from aucpr_dask.view.report.subjects import Subject, shown_labels, subjects_of
 from aucpr_dask.view.report.traces import curves_of
 from aucpr_dask.view.report.vendor import LIBRARIES, vendored
 
 UNKNOWN = "\N{EN DASH}"
+MOST_PICTURED, NAME_WIDTH = 25, 28  # models in the picture of ranks, and characters of their names
+PICTURE_WIDTH, ROW_HEIGHT = 220, 18  # pixels
 
 
 def report(
@@ -36,6 +42,7 @@ def report(
     scores: Scores | None = None,
     title: str = "Ranking report",
     interval: str | None = None,
+    baseline: str | None = None,
     top: int = 10,
     seed: int = 0,
     overwrite: bool = False,
@@ -57,7 +64,10 @@ def report(
     title : str
         The page's heading.
     interval : str, optional
-        Which interval of the result to show; by default the first that every estimator has.
+        Which interval of the result to show first; by default the first that every estimator has. The page can switch
+        to the others.
+    baseline : str, optional
+        A model; the first sentence on each data set says how many models beat it.
     top : int
         How many models of each data set get a curve.
     seed : int
@@ -101,7 +111,7 @@ def report(
         raise InvalidInputError(
             "this is not a result", received="a comparison or ranks", remedy="report the result they were made from"
         )
-    options = ReportOptions(title=title, interval=interval, top=top, seed=seed).checked()
+    options = ReportOptions(title=title, interval=interval, baseline=baseline, top=top, seed=seed).checked()
     text = _render(result, scores, options)
     written_whole(lambda file: file.write_text(text, encoding="utf-8", newline="\n"), target)
     return target
@@ -109,6 +119,7 @@ def report(
 
 def _render(result: Scores, scores: Scores | None, options: ReportOptions) -> str:
     subjects = subjects_of(result, options.interval)
+    _check_baseline(options.baseline, subjects)
     payload = Payload()
     names: list[list[str]] = []
     kept = {} if scores is None else dict(nodes_of(scores))
@@ -130,7 +141,7 @@ def _render(result: Scores, scores: Scores | None, options: ReportOptions) -> st
         title=printable(options.title),
         lead=_lead(subjects),
         estimator=_first_estimators(subjects),
-        sections=[_shown(place, subject) for place, subject in enumerate(subjects)],
+        sections=[_shown(place, subject, options) for place, subject in enumerate(subjects)],
         estimators=words.estimator_terms(subjects),
         intervals=words.interval_terms(subjects),
         symbols=words.symbols(subjects),
@@ -165,6 +176,7 @@ def _data(
         "units": subject.units,
         "n_units": len(subject.units),
         "intervals": words.interval_names(subject),
+        "method": None if subject.method is None else printable(in_words(subject.method)),
         "flags": payload.add(subject.table("flags"), np.uint16) if "flags" in subject.node else None,
         "estimators": [
             _estimator(subject, i, name, payload, options, share) for i, name in enumerate(subject.estimators)
@@ -176,9 +188,11 @@ def _estimator(
     subject: Subject, i: int, name: str, payload: Payload, options: ReportOptions, share: float
 ) -> dict[str, Any]:
     means = subject.means.isel({ESTIMATOR: i})
-    mean = {"estimate": payload.add(means["estimate"].transpose(MODEL).values)}
+    mean: dict[str, Any] = {"estimate": payload.add(means["estimate"].transpose(MODEL).values)}
     if "interval" in means:
         mean |= _bounds(means["interval"].transpose(MODEL, BOUND).values, payload, np.float64)
+    if subject.dim is None:
+        mean["others"] = _others(subject, i, payload, np.float64)
     if subject.dim is not None:
         counts = means[COUNTS[subject.dim]].transpose(MODEL).values
         if np.unique(counts).size > 1:
@@ -200,7 +214,19 @@ def _single(subject: Subject, i: int, payload: Payload) -> dict[str, Any]:
     if "interval" in node and subject.method is not None:
         bounds = node["interval"].isel({METHOD: 0}).transpose(MODEL, subject.dim, BOUND).values
         single |= _bounds(bounds, payload, np.float32)
-    return single
+    return single | {"others": _others(subject, i, payload, np.float32)}
+
+
+def _others(subject: Subject, i: int, payload: Payload, dtype: Any) -> list[dict[str, Any]]:
+    """Return the bounds of the other intervals that an estimator has."""
+    dims = (MODEL, BOUND) if subject.dim is None else (MODEL, subject.dim, BOUND)
+    bounds = {name: values.isel({ESTIMATOR: i}).transpose(*dims).values for name, values in subject.others.items()}
+    return [
+        {"name": printable(in_words(name)), "header": words.interval_name(subject, name)}
+        | _bounds(values, payload, dtype)
+        for name, values in bounds.items()
+        if np.isfinite(values).any()
+    ]
 
 
 def _bounds(values: np.ndarray[Any, Any], payload: Payload, dtype: Any) -> dict[str, Any]:
@@ -210,9 +236,21 @@ def _bounds(values: np.ndarray[Any, Any], payload: Payload, dtype: Any) -> dict[
 # --- text for the template ----------------------------------------------------------------------------------------
 
 
-def _shown(place: int, subject: Subject) -> dict[str, Any]:
+def _check_baseline(baseline: str | None, subjects: Sequence[Subject]) -> None:
+    models = dict.fromkeys(name for subject in subjects for name in subject.models)
+    if baseline is not None and baseline not in models:
+        raise InvalidInputError(
+            "no data set has this baseline",
+            where="option 'baseline'",
+            received=brief(baseline),
+            allowed=closest(baseline, models),
+        )
+
+
+def _shown(place: int, subject: Subject, options: ReportOptions) -> dict[str, Any]:
     """Return the text of one section."""
     node = subject.node
+    ranks = words.ranks_of(subject)
     n_positive = node["n_positive"].max(MODEL).values if "n_positive" in node else np.array([])
     prevalence = node["prevalence"].median(MODEL).values if "prevalence" in node else np.array([])
     return {
@@ -223,10 +261,41 @@ def _shown(place: int, subject: Subject) -> dict[str, Any]:
         "positives": _range(n_positive, ",.4g"),
         "prevalence": _range(prevalence, ".3g"),
         "best": _best(subject),
-        "headline": words.headline(subject),
+        "headline": words.headline(subject, ranks, options),
+        "ranks": None if ranks is None else _rank_picture(subject, ranks),
         "about": words.about(subject),
         "caveats": words.caveats(subject),
         "units": _units(subject) if subject.dim == QUERY else [],
+    }
+
+
+def _rank_picture(subject: Subject, ranks: xr.Dataset) -> dict[str, Any]:
+    """Return the lines of a picture of the ranks that each of the first models may have."""
+    bounds = ranks["simultaneous_rank_interval"].transpose(MODEL, BOUND).values
+    places = ranks["rank"].values
+    models = shown_labels(ranks, MODEL)
+    first = np.argsort(places, kind="stable")[:MOST_PICTURED]
+    names = distinct([models[i] for i in first], NAME_WIDTH)
+    step = PICTURE_WIDTH / max(1, len(models) - 1)
+    lines = [
+        {
+            "name": name,
+            "y": ROW_HEIGHT * (row + 1),
+            "low": step * (float(bounds[i, 0]) - 1),
+            "high": step * (float(bounds[i, 1]) - 1),
+            "at": step * (float(places[i]) - 1),
+            "said": f"{models[i]}: rank {places[i]:g}, from {bounds[i, 0]:g} to {bounds[i, 1]:g}",
+        }
+        for row, (i, name) in enumerate(zip(first, names, strict=True))
+    ]
+    shown = f"the first {len(first)} of {len(models)} models" if len(first) < len(models) else "each model"
+    percent = f"{100 * subject.level:g} %"
+    return {
+        "lines": lines,
+        "last": len(models),
+        "width": PICTURE_WIDTH,
+        "height": ROW_HEIGHT * (len(lines) + 1),
+        "caption": f"Ranks that {shown} may have, all together with {percent} confidence; 1 is best",
     }
 
 
@@ -281,12 +350,12 @@ def _lead(subjects: list[Subject]) -> str:
     parts = [count(n_models, "model"), count(len(alone), "data set")]
     if n_queries:
         parts.append(count(n_queries, "query", "queries"))
-    names = dict.fromkeys(name.replace("_", " ") for subject in alone for name in subject.estimators)
+    names = dict.fromkeys(in_words(name) for subject in alone for name in subject.estimators)
     return f"{', '.join(parts)}; {', '.join(map(printable, names))}"
 
 
 def _first_estimators(subjects: list[Subject]) -> str:
-    names = list(dict.fromkeys(printable(subject.estimators[0]).replace("_", " ") for subject in subjects))
+    names = list(dict.fromkeys(printable(in_words(subject.estimators[0])) for subject in subjects))
     return names[0] if len(names) == 1 else f"{' or '.join(names)}, the first of each"
 
 

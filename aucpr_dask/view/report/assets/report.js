@@ -532,17 +532,22 @@
         .filter(([, n]) => n).map(([name, n]) => `${name} (${n} of ${width})`).join(", ");
     }
 
-    async function draw(index) {
+    async function draw(index, method = 0) {
       const estimator = section.estimators[index];
+      const others = (section.unit_names ? estimator.single : estimator.mean)?.others ?? [];
+      const other = others[method - 1];
       const spoken = estimator.name.replaceAll("_", " ");
       const data = { mask: any };
       for (const name of ["estimate", "lower", "upper", "count"]) {
-        if (estimator.mean[name]) data[name] = await numbers(estimator.mean[name]);
+        const source = section.unit_names ? estimator.mean : { ...estimator.mean, ...other };
+        if (source[name]) data[name] = await numbers(source[name]);
       }
       const choose = choosers[section.id] = comparison(part("comparison"), section, models, estimator);
       const host = part("leaderboard");
       const table = h("div");
-      boards[0] = leaderboard(table, { intervalName: section.intervals.mean, models, data, compare: choose, mark: (i) => highlight(i),
+      boards[0] = leaderboard(table, { models,
+        intervalName: section.unit_names ? section.intervals.mean : other?.header ?? section.intervals.mean,
+        data, compare: choose, mark: (i) => highlight(i),
         countName: section.unit_names ? capital(section.unit_names[1]) : "", flagText: section.unit_names && any && warnings,
         caption: capital(spoken) + of + (section.unit_names ? `, mean over ${section.unit_names[1]}` : ""),
         file: `${section.name || "leaderboard"}_${estimator.name}` });
@@ -551,9 +556,15 @@
         const select = h("select", { onchange: () => draw(Number(select.value)) },
           ...section.estimators.map(({ name }, i) => option(i, name.replaceAll("_", " "))));
         select.value = String(index);
-        head.push(h("div", { class: "tools" }, labelled("Estimator", select)));
+        head.push(labelled("Estimator", select));
       }
-      host.replaceChildren(...head, table);
+      if (others.length) {
+        const select = h("select", { onchange: () => draw(index, Number(select.value)) },
+          ...[section.method, ...others.map(({ name }) => name)].map((name, i) => option(i, name)));
+        select.value = String(method);
+        head.push(labelled(section.unit_names ? `Interval of each ${section.unit_names[0]}` : "Interval", select));
+      }
+      host.replaceChildren(...(head.length ? [h("div", { class: "tools" }, ...head)] : []), table);
       if (section.unit_names && estimator.single) {
         table.querySelector(".tools").append(h("button", { type: "button", onclick: async () => {
           const values = await numbers(estimator.single.estimate);
@@ -563,20 +574,21 @@
         } }, `Download all ${section.unit_names[1]}`));
       }
       for (const unit of element.querySelectorAll("details.unit")) {
-        unit.ontoggle = () => unit.open && drawUnit(unit, estimator);
-        if (unit.open) drawUnit(unit, estimator);
+        unit.ontoggle = () => unit.open && drawUnit(unit, estimator, other);
+        if (unit.open) drawUnit(unit, estimator, other);
       }
     }
 
-    async function drawUnit(element, { name, single }) {
+    async function drawUnit(element, { name, single }, other) {
+      const source = { ...single, ...other, name };
       const unit = Number(element.dataset.unit), data = {};
       for (const key of ["estimate", "lower", "upper"]) {
-        if (!single[key]) continue;
-        const values = await numbers(single[key]);
+        if (!source[key]) continue;
+        const values = await numbers(source[key]);
         data[key] = Float64Array.from(models, (_, i) => values[i * width + unit]);
       }
       if (masks) data.mask = Uint16Array.from(models, (_, i) => masks[i * width + unit]);
-      leaderboard(element.querySelector(".unit-board"), { intervalName: section.intervals.single, models, data, mark: (i) => highlight(i),
+      leaderboard(element.querySelector(".unit-board"), { intervalName: other?.header ?? section.intervals.single, models, data, mark: (i) => highlight(i),
         caption: `${capital(name.replaceAll("_", " "))}${of}, ${section.unit_names[0]} ${section.units[unit]}`,
         file: `${section.name || "leaderboard"}_${section.units[unit]}_${name}` });
     }
