@@ -864,6 +864,30 @@ def test_every_example_works_after_the_demo(tmp_path: Path) -> None:
         assert done.returncode == 0, f"{line}\n{done.stderr}"
 
 
+def test_a_selection_of_one_estimator_or_interval_keeps_its_table() -> None:
+    result = ap.evaluate(queried())
+    table = repr(result.aucpr)
+    assert "m1" in table
+    for part in (
+        result.squeeze(),
+        result.sel(estimator="average_precision"),
+        result.sel({"method": "logit"}),
+        result.sel({"estimator": "average_precision", "method": "logit"}),
+    ):
+        assert repr(part.aucpr) == table
+        assert part.aucpr._repr_html_() == result.aucpr._repr_html_()
+    for part in (result.isel(model=0), result.isel(model=0).squeeze(), result[["estimate", "flags"]]):
+        assert repr(part.aucpr)
+
+
+def test_a_table_counts_the_queries_that_were_used() -> None:
+    scores = queried(3, 5)
+    label = scores["label"].copy()
+    label[1:3] = label[1:3].where(label[1:3] != 1, 0)
+    text = repr(ap.evaluate(scores.assign(label=label)).aucpr)
+    assert "mean of 3 queries" in text
+
+
 def test_comparisons_and_ranks_show_tables_and_their_parts_a_line() -> None:
     result = ap.evaluate(queried())
     for answer, kind, word in ((ap.compare(result), "comparison", "to next"), (ap.rank(result), "ranks", "rank set")):

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from conftest import queried
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import to_rgb
@@ -750,3 +751,10 @@ def test_the_table_of_the_page_is_that_of_the_study(page: ModuleType) -> None:
 def test_the_code_of_the_page_draws_its_pictures(page: ModuleType, tmp_path: Path) -> None:
     drawn = {path.name for path in page.draw(tmp_path)}
     assert drawn == {path.name for path in (DOCS / "pictures").glob("*.png")} - {"band-coverage.png"}
+
+
+def test_one_query_needs_no_choice() -> None:
+    scores = queried(3, 4).isel(query=[2])
+    assert scores.aucpr.plot.precision_recall() is not None
+    result = ap.evaluate(scores, intervals=["bootstrap"], keep_replicates=True, n_resamples=50)
+    assert result.aucpr.plot.replicates() is not None

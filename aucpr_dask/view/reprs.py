@@ -15,7 +15,7 @@ from aucpr_dask.errors import printable
 from aucpr_dask.progress.console import console_for
 from aucpr_dask.schema.variables import FOLD, ITEM, MODEL, QUERY
 from aucpr_dask.scores.importing.files import count
-from aucpr_dask.storage.stores import Scores, nodes_of
+from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 from aucpr_dask.view.comparisons import (
     Sheet,
     comparison_notes,
@@ -29,7 +29,7 @@ from aucpr_dask.view.comparisons import (
     summarize_ranks,
 )
 from aucpr_dask.view.names import distinct, shorten
-from aucpr_dask.view.summary import RankedModel, Ranking, flags_in_words, rank_models
+from aucpr_dask.view.summary import RankedModel, Ranking, flags_in_words, rank_models, with_estimators
 from aucpr_dask.view.tables import (
     MOST_DATA_SETS,
     TOP_OF_MANY,
@@ -54,7 +54,7 @@ def as_text(data: Scores) -> str:
     """Return the sizes of the data, and the table of a computed result, a comparison or ranks."""
     lines: list[Text | Group] = [Text(_headline(data))]
     if _is_ready(data):
-        lines += [Text(""), rankings_view(rank_models(data), WIDTH)]
+        lines += [Text(""), rankings_view(_ranked(data), WIDTH)]
     lines += [*map(Text, _remarks(data)), *_answer(data)]
     console = console_for(text_only=True)
     console.file, console.width = io.StringIO(), WIDTH
@@ -70,7 +70,7 @@ def as_html(data: Scores) -> str:
         return f'<div class="aucpr-dask"><p><strong>{escape(_headline(data))}</strong></p>{answer}</div>'
     parts = [f"<p><strong>{escape(_headline(data))}</strong></p>"]
     if _is_ready(data):
-        rankings = rank_models(data)
+        rankings = _ranked(data)
         top = TOP_OF_ONE if len(rankings) == 1 else TOP_OF_MANY
         parts += [_table(ranking, top) for ranking in rankings[:MOST_DATA_SETS]]
         parts.append(_more(len(rankings) - MOST_DATA_SETS, "data set"))
@@ -156,12 +156,19 @@ def _headline(data: Scores) -> str:
     return f"{kind}: {', '.join(sizes)}" if sizes else kind
 
 
+def _ranked(data: Scores) -> list[Ranking]:
+    try:
+        return rank_models(map_nodes(data, lambda _, node: with_estimators(node)))
+    except Exception:  # a selection may lack anything that a table needs, and a repr never raises
+        return []
+
+
 def _is_ready(data: Scores) -> bool:
     """Whether the data are a result whose estimates are in memory."""
     nodes = [node for _, node in nodes_of(data)]
     return bool(nodes) and all(
         {"estimate", "flags"} <= set(node.data_vars)
-        and {MODEL, "estimator"} <= set(node["estimate"].dims)
+        and MODEL in node["estimate"].dims
         and node["estimate"].chunks is None
         for node in nodes
     )

@@ -13,8 +13,9 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.inference.samples import REPLICATE
 from aucpr_dask.schema.estimators import ESTIMATORS
-from aucpr_dask.schema.variables import ESTIMATOR, FLAGS, ITEM, METHOD, MODEL, PADDING, QUERY, UNJUDGED
+from aucpr_dask.schema.variables import BOUND, ESTIMATOR, FLAGS, ITEM, METHOD, MODEL, PADDING, QUERY, UNJUDGED
 from aucpr_dask.storage.stores import Scores, nodes_of
 
 NAMES_KEPT = 5
@@ -117,11 +118,11 @@ def rank_models(result: Scores, estimator: str | None = None) -> list[Ranking]:
     """Rank the models of each data set by the named estimator or the first, with means over any queries."""
     from aucpr_dask.inference import aggregate
 
-    queries = {path: dataset.sizes.get(QUERY) for path, dataset in nodes_of(result)}
+    has_queries = {path: QUERY in dataset.dims for path, dataset in nodes_of(result)}
     level, method = _level_and_method(result)
     means = aggregate(result, level=level)
     return [
-        _rank(path, dataset, estimator, queries[path], method if queries[path] is None else "t")
+        _rank(path, dataset, estimator, "t" if has_queries[path] else method, has_queries=has_queries[path])
         for path, dataset in nodes_of(means)
     ]
 
@@ -129,13 +130,31 @@ def rank_models(result: Scores, estimator: str | None = None) -> list[Ranking]:
 def rank_means(means: Scores, estimator: str | None = None) -> list[Ranking]:
     """Rank the models of each data set, or of all together, by what :func:`aucpr_dask.aggregate` returns."""
     return [
-        _rank(path, node, estimator, int(node["n_queries"].max()) if over == QUERY else None, node.attrs.get("method"))
+        _rank(path, node, estimator, node.attrs.get("method"), has_queries=node.attrs.get("over") == QUERY)
         for path, node in nodes_of(means)
-        for over in [node.attrs.get("over")]
     ]
 
 
-def _rank(path: str, means: xr.Dataset, estimator: str | None, n_queries: int | None, method: str | None) -> Ranking:
+def with_estimators(node: xr.Dataset) -> xr.Dataset:
+    """Return a node of a result with axes of estimators and intervals, also if one of them was selected."""
+    if METHOD in node.coords and METHOD not in node.dims and "interval" in node:
+        method = str(node[METHOD].item())
+        node = node.drop_vars(METHOD)
+        node = node.assign(interval=node["interval"].expand_dims({METHOD: [method]}).transpose(..., METHOD, BOUND))
+    if ESTIMATOR in node["estimate"].dims:
+        return node
+    scalar = node.coords.get(ESTIMATOR)
+    name = str(node.attrs.get("estimator", "estimate") if scalar is None else scalar.item())
+    held = [name for name in ("estimate", "standard_error", "interval", REPLICATE) if name in node]
+    node = node.drop_vars(ESTIMATOR, errors="ignore")
+    last = tuple(dim for dim in (METHOD, BOUND) if "interval" in node and dim in node["interval"].dims)
+    expanded = {variable: node[variable].expand_dims({ESTIMATOR: [name]}, -1) for variable in held}
+    if "interval" in expanded:
+        expanded["interval"] = expanded["interval"].transpose(..., ESTIMATOR, *last)
+    return node.assign(expanded)
+
+
+def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | None, *, has_queries: bool) -> Ranking:
     names = [str(name) for name in means[ESTIMATOR].values]
     name = names[0] if estimator is None else estimator
     if name not in names:
@@ -153,7 +172,7 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, n_queries: int | 
         bounds = np.atleast_2d(means["interval"].values)
     lower, upper = bounds.T.tolist()
     counts: list[int | None] = [None] * estimate.size
-    if n_queries is not None:
+    if has_queries:
         counts = np.broadcast_to(means["n_queries"].values, estimate.shape).astype(int).tolist()
     models = _names(means)
     defined = np.isfinite(estimate)
@@ -163,7 +182,7 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, n_queries: int | 
         estimator=name,
         interval=method if "interval" in means else None,
         level=float(means["level"]) if "level" in means.coords else None,
-        n_queries=n_queries,
+        n_queries=max((number for number in counts if number is not None), default=0) if has_queries else None,
         models=tuple(
             RankedModel(rank if defined[i] else None, models[i], float(estimate[i]), lower[i], upper[i], counts[i])
             for rank, i in enumerate(best_first, start=1)

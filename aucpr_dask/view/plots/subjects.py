@@ -75,6 +75,8 @@ def at_query(node: xr.Dataset, query: Any, plot: str) -> xr.Dataset:
         if query is not None and str(query) != selected:
             raise InvalidInputError("there is no such query", received=repr(query), allowed=selected or "none")
         return node
+    if query is None and node.sizes[QUERY] == 1:
+        return node.isel({QUERY: 0})
     labels = [str(label) for label in node[QUERY].values] if QUERY in node.coords else range(node.sizes[QUERY])
     if query is None or (str(query) if QUERY in node.coords else query) not in labels:
         raise InvalidInputError(

@@ -16,7 +16,7 @@ from aucpr_dask.inference.samples import DATASET, REPLICATE, labels_of, stack_da
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.variables import ESTIMATOR, METHOD, MODEL, QUERY
 from aucpr_dask.storage.stores import Scores, nodes_of
-from aucpr_dask.view.summary import level_of, method_with_bounds
+from aucpr_dask.view.summary import level_of, method_with_bounds, with_estimators
 
 ALL = "All data sets"
 
@@ -80,11 +80,7 @@ def subjects_of(result: Scores, interval: str | None) -> list[Subject]:
 
 def _complete(node: xr.Dataset) -> xr.Dataset:
     """Return a node with an axis of estimators, and everything but its replicates in memory."""
-    if ESTIMATOR not in node["estimate"].dims:
-        name = str(node.attrs.get("estimator", "estimate"))
-        held = [name for name in ("estimate", "standard_error", "interval", REPLICATE) if name in node]
-        node = node.drop_vars(ESTIMATOR, errors="ignore")
-        node = node.assign({variable: node[variable].expand_dims({ESTIMATOR: [name]}, -1) for variable in held})
+    node = with_estimators(node)
     rest = node.drop_vars(REPLICATE, errors="ignore").load()
     return rest.assign({REPLICATE: node[REPLICATE]}) if REPLICATE in node else rest
 
