@@ -8,7 +8,10 @@ import shutil
 from pathlib import Path
 
 import click
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
 
 import aucpr_dask
 
@@ -32,7 +35,7 @@ extensions = [
 exclude_patterns = ["study", "**.zarr"]
 
 # Markdown
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 # Notebooks with their stored outputs, and a page for each public name; every build writes both
@@ -57,6 +60,8 @@ add_module_names = False
 html_theme = "furo"
 html_title = "aucpr-dask"
 html_static_path = ["static"]
+html_math_renderer = "mathml"  # which browsers typeset themselves
+html_search_scorer = str(HERE / "search.js")
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
@@ -106,7 +111,15 @@ def show_example(app: Sphinx, context: click.Context, lines: list[str]) -> None:
         lines[:] = ["Example:", "", ".. code-block:: bash", "", *(f"    {line}" for line in examples), ""]
 
 
+def visit_math(translator: HTML5Translator, node: nodes.Element) -> None:
+    """Write a formula as MathML."""
+    is_block = isinstance(node, nodes.math_block)
+    translator.body.append(tex2mathml(node.astext(), as_block=is_block))
+    raise nodes.SkipNode
+
+
 def setup(app: Sphinx) -> None:
-    """Register the two hooks."""
+    """Register the hooks and the renderer of formulas."""
+    app.add_html_math_renderer("mathml", (visit_math, None), (visit_math, None))
     app.connect("source-read", relink_page)
     app.connect("sphinx-click-process-epilog", show_example)

@@ -25,13 +25,30 @@ PAGE = pages.HERE / "estimators.md"
 
 INTRODUCTION = """# Estimators, intervals and flags
 
-In the formulas, TP and FP count the positives and negatives at or above a threshold, and n and m count all of them
-(with weights, these are sums of weights). Precision is TP/(TP+FP), recall TP/n. r_i are the distinct recalls, r_0 = 0,
-pmin and pmax the lowest and highest precision at one recall. Before the first item precision is 1. pi is the prevalence
-n/(n+m), Phi the normal distribution function. Without positives every estimate is NaN; without negatives the areas
-under the curve are 1. Larger scores are more positive, and a threshold never separates tied items.
+In the formulas, $T$ and $F$ (TP and FP) count the positives and negatives at or above a threshold, and $n$ and $m$
+count all of them (with weights, these are sums of weights). Precision is $T/(T+F)$, recall $T/n$. $r_i$ are the
+distinct recalls, $r_0=0$; $p_i$ and $q_i$ are the lowest and the highest precision at $r_i$. Before the first item
+precision is 1. $\\pi$ is the prevalence $n/(n+m)$; $\\Phi$ is the normal distribution function; $\\mu$ and $\\sigma$
+are the mean and the standard deviation of the scores of a class. Without positives every estimate is NaN; without
+negatives the areas under the curve are 1. Larger scores are more positive, and a threshold never separates tied
+items.
 
 [Which estimator and interval?](choosing.md) helps to choose."""
+IN_SYMBOLS = {
+    "average_precision": r"\frac1n\sum_{\mathrm{positives}}\frac{T}{T+F}",
+    "lower_trapezoid": r"\sum_i\frac{p_i+q_{i+1}}2\,(r_{i+1}-r_i)",
+    "upper_trapezoid": r"\sum_i\frac{q_i+q_{i+1}}2\,(r_{i+1}-r_i)",
+    "binormal": r"\int_0^1\frac{\pi t}{\pi t+(1-\pi)\,\Phi\left(\frac{\mu_--\mu_+}{\sigma_-}+"
+    r"\frac{\sigma_+}{\sigma_-}\Phi^{-1}(t)\right)}\,dt",
+    "binomial": r"t\pm z\sqrt{\frac{t(1-t)}n}",
+    "logit": r"\mathrm{expit}\left(\mathrm{logit}\,t\pm\frac{z}{\sqrt{n\,t(1-t)}}\right)",
+    "wilson": r"\frac{t+\frac{z^2}{2n}\pm z\sqrt{\frac{t(1-t)}n+\frac{z^2}{4n^2}}}{1+\frac{z^2}n}",
+    "bootstrap": r"Q(a),\;Q(1-a)",
+    "basic": r"2t-Q(1-a),\;2t-Q(a)",
+    "influence": r"t\pm z\,s",
+    "influence_logit": r"\mathrm{expit}\left(\mathrm{logit}\,t\pm\frac{z\,s}{t(1-t)}\right)",
+}
+"""Formulas of estimators and intervals as the page shows them; those of others are words."""
 SYMBOLS = ["name", "formula", "use, and bias or coverage", "DOI"]
 
 
@@ -74,7 +91,11 @@ def reference() -> str:
 
 
 def _meaning(spec: EstimatorSpec | IntervalSpec) -> list[str]:
-    return [f"`{spec.name}`", f"`{spec.formula}`", spec.when, _doi(spec.doi)]
+    if spec.name in IN_SYMBOLS:
+        formula = f"${IN_SYMBOLS[spec.name]}$"
+    else:
+        formula = f"`{spec.formula}`" if set("_*^+") & set(spec.formula) else spec.formula
+    return [f"`{spec.name}`", formula, spec.when, _doi(spec.doi)]
 
 
 def _domains() -> Iterator[list[str]]:

@@ -120,7 +120,7 @@ def from_sklearn(
         Models by name; without names, they are called by their classes. Without `cv` they must be fitted, and `data`
         should be data they have not seen.
     data : array or tuple or mapping of str to tuple
-        X, with `y` beside it; ``(X, y)`` or ``(X, y, weight)`` of one data set; or several of these by name. X may be
+        X, with `y` next to it; ``(X, y)`` or ``(X, y, weight)`` of one data set; or several of these by name. X may be
         dense, sparse or a data frame, whose index, if it is not the default one, names the items. Weights are used in
         the evaluation, not to fit classifiers. Labels -1 and 1 are negative and positive, as in scikit-learn.
     y : array, optional
@@ -188,7 +188,7 @@ def from_sklearn(
             raise InvalidInputError(
                 "y belongs to one data set",
                 where="argument 'y'",
-                received="y beside several data sets",
+                received="y next to several data sets",
                 allowed="(X, y) in each of them",
                 remedy='give {"name": (X, y), ...}',
             )
