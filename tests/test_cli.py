@@ -414,7 +414,7 @@ def test_a_full_output_is_one_line_of_error(tmp_path: Path, words: list[str]) ->
     ("words", "meant"),
     [
         ("--estimator ap", "average_precision"),
-        ("--estimator continous", "continuous"),
+        ("--estimator continuos_", "continuous"),
         ("--interval logitt", "logit"),
         ("--convention trec-eval", "trec_eval"),
         ("--missing unretreived", "unretrieved"),
