@@ -30,7 +30,7 @@ AREAS = [name for name, spec in ESTIMATORS.items() if spec.partial and name != "
 AT = ["precision_at_recall(0.7320508)", "recall_at_precision(0.4142136)"]
 ORDINAL = [*AREAS, "roc_area", "gain_area", *AT]  # they know of the scores only the order
 ALL = [*ORDINAL, "binormal"]
-WEIGHTED = [name for name in ORDINAL if name != "discrete"]
+WEIGHTED = [name for name in ORDINAL if name not in ("discrete", "haldane")]
 
 Point = tuple[Fraction, Fraction]  # true and false positives
 Item = tuple[Any, Fraction, Fraction]  # key that orders it (None: never ranked), weights as positive and as negative
@@ -103,6 +103,16 @@ class Reference:
     def average_precision(self) -> Any:
         steps = itertools.pairwise([(Fraction(0), Fraction(0)), *self.points])
         return sum((self.line(a[0], b[0], b[0] / sum(b), b[0] / sum(b)) for a, b in steps if b[0] > a[0]), 0)
+
+    def haldane(self) -> Any:
+        """Average the precision of the other items at or above each positive."""
+        area = 0
+        for a, b in itertools.pairwise([(Fraction(0), Fraction(0)), *self.points]):
+            if b[0] > a[0]:
+                others = (b[0] - 1, b[1])
+                precision = others[0] / sum(others) if sum(others) else Fraction(1)
+                area += self.line(a[0], b[0], precision, precision)
+        return area
 
     def lower_trapezoid(self) -> Any:
         strips = itertools.pairwise(self.by_recall())
@@ -253,7 +263,7 @@ def test_the_reference_itself() -> None:
     np.testing.assert_allclose(float(strip.of("interpolated_max", 0.25, 0.5)), 0.08017, atol=5e-6)
     tied = Reference(hard([1] * 10, [1] + [0] * 9))
     assert {name: round(float(tied.of(name)), 12) for name in AREAS} == {
-        name: 0.55 if "trapezoid" in name else 0.1 for name in AREAS
+        name: {"lower_trapezoid": 0.55, "upper_trapezoid": 0.55, "haldane": 0.0}.get(name, 0.1) for name in AREAS
     }
 
 
@@ -546,7 +556,7 @@ def test_long_weighted_rankings_are_long_rankings(share: float, decimals: int) -
     label = (random.random(20_000) < share).astype(np.int8)
     score = (random.normal(size=label.size) + label).round(decimals)
     names = [*WEIGHTED, "binormal"]
-    for part, some in (((0.0, 1.0), names), ((0.2, 0.7), [*AREAS[:-1], "binormal"])):
+    for part, some in (((0.0, 1.0), names), ((0.2, 0.7), [*(name for name in AREAS if name in WEIGHTED), "binormal"])):
         expected = ap.estimate(score, label, some, recall_range=part)
         ones = ap.estimate(score, label, some, weight=np.ones(label.size), recall_range=part)
         np.testing.assert_allclose(ones, expected, rtol=1e-13, atol=0)
@@ -708,7 +718,7 @@ def test_no_range_where_it_has_no_meaning(name: str) -> None:
 
 
 def test_no_weights_where_they_have_no_meaning() -> None:
-    assert [name for name, spec in ESTIMATORS.items() if not spec.weights] == ["discrete"]
+    assert [name for name, spec in ESTIMATORS.items() if not spec.weights] == ["discrete", "haldane"]
     for given_weights in ({"weight": [1, 2, 1]}, {"positive_weight": [1, 0, 1], "negative_weight": [0, 1, 0]}):
         label = RANKING[1] if "weight" in given_weights else None
         with pytest.raises(InvalidInputError, match="discrete: no meaning with weights or soft labels"):
@@ -716,13 +726,41 @@ def test_no_weights_where_they_have_no_meaning() -> None:
 
 
 def test_ties_where_they_have_no_meaning() -> None:
-    for name in ORDINAL[1:]:
+    for name in ORDINAL:
+        if name in ("average_precision", "haldane"):
+            continue
         with pytest.raises(InvalidInputError, match="ties for"):
             ap.estimate(*RANKING, name, ties="expectation")
     with pytest.raises(InvalidInputError, match="ties for 'binormal'"):
         ap.estimate(*RANKING, "binormal", ties="trec_eval", tie_order=[0, 1, 2])
     with pytest.raises(InvalidInputError, match="no area over a range"):
         ap.estimate(*RANKING, ties="expectation", recall_range=(0, 0.5))
+
+
+def test_haldane_in_expectation_is_the_mean_over_all_orders_of_ties() -> None:
+    score, label = arrays_of(5)
+    received = ap.estimate(score, label, "haldane", ties="expectation")
+    for s, y, area in zip(score, label, received, strict=True):
+        orders = [order for order in itertools.permutations(range(5)) if (np.diff(s[list(order)]) <= 0).all()]
+        areas = [Reference(hard([-place for place in range(5)], y[list(order)])).of("haldane") for order in orders]
+        expected = float(sum(areas) / len(areas))
+        np.testing.assert_allclose(area, expected, rtol=0, atol=TOLERANCE, err_msg=f"{s} {y}")
+
+
+def test_haldane_without_ties_mirrors_average_precision_at_the_lower_trapezoid() -> None:
+    random = np.random.default_rng(8)
+    score, label = random.random((20, 400)), (random.random(400) < 0.1).astype(np.int8)
+    haldane, precision, lower = ap.estimate(score, label, ["haldane", "average_precision", "lower_trapezoid"]).T
+    np.testing.assert_allclose(haldane, 2 * lower - precision, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(("n_positive", "largest"), [(10, 0.03), (20, 0.015), (50, 0.012)])
+def test_haldane_has_less_than_a_fifth_of_the_bias_of_average_precision(n_positive: int, largest: float) -> None:
+    scenario = ap.simulate.binormal()
+    scores = scenario.sample(10 * n_positive, 0.1, n_simulations=4000, seed=3)
+    areas = ap.estimate(scores["score"], scores["label"], ["average_precision", "haldane"])
+    precision, haldane = (areas.mean("model") / scenario.area(0.1) - 1).values
+    assert abs(haldane) < min(largest, precision / 5)
 
 
 def test_an_error_names_the_parameter_in_an_evaluation_too() -> None:

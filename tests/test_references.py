@@ -10,9 +10,19 @@ import xarray as xr
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
 
-SUMS = ["average_precision", "lower_trapezoid", "upper_trapezoid", "discrete", "continuous", "gain_area", "roc_area"]
+SUMS = [
+    "average_precision",
+    "haldane",
+    "lower_trapezoid",
+    "upper_trapezoid",
+    "discrete",
+    "continuous",
+    "gain_area",
+    "roc_area",
+]
 RANKED = [
     "average_precision",
+    "haldane",
     "lower_trapezoid",
     "interpolated_max",
     "interpolated_mean",

@@ -1063,6 +1063,7 @@ def test_estimators_without_influence_have_no_interval_of_it() -> None:
 
 JACKKNIFED = [
     "average_precision",
+    "haldane",
     "lower_trapezoid",
     "interpolated_mean",
     "interpolated_median",

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aucpr_dask.kernels.codes import ERROR_FIXED, UPPER_TRAPEZOID
+from aucpr_dask.kernels.codes import HALDANE, UPPER_TRAPEZOID
 
 COLUMNS = (
     "n_positive",  # what the estimates divide by
@@ -50,5 +50,5 @@ class Targets(NamedTuple):
     def are_basic(self) -> bool:
         """Whether the tie groups of positives are all that these estimators need."""
         whole = self.recall_range[0] == 0 and self.recall_range[1] == 1
-        basic = (self.codes <= UPPER_TRAPEZOID) | (self.codes >= ERROR_FIXED)
+        basic = (self.codes <= UPPER_TRAPEZOID) | (self.codes >= HALDANE)
         return bool(whole and basic.all())

@@ -44,11 +44,13 @@ AREAS = (
     "continuous",
     "discrete",
     "binormal",
+    "haldane",
 )
 
 _DAVIS = "10.1145/1143844.1143874"
 _KEILWAGEN = "10.1371/journal.pone.0092209"
 _FLACH = "10.5555/2969239.2969333"
+_HALDANE = "10.1093/biomet/33.3.222"
 _MCDERMOTT = "10.48550/arXiv.2401.06091"
 _RANKED = ("block", "trec_eval")
 
@@ -127,6 +129,15 @@ ESTIMATORS = {
             "Smooth and precise if both classes are normal, wrong if they are not; NaN without spread. Weights count "
             "items (sd divides by their sum minus 1), so unlike all others it depends on their scale.",
             BOYD,
+        ),
+        EstimatorSpec(
+            "haldane",
+            "1/n sum over positives of (TP-1)/(TP-1+FP) at the positive's own tie group, 1 where FP = 0",
+            TIES,
+            "Average precision without counting the positive itself: nearly unbiased from 20 positives on, except for "
+            "rare ones (1 % and less); for hard unweighted labels only.",
+            _HALDANE,
+            weights=False,
         ),
         EstimatorSpec(
             "roc_area",

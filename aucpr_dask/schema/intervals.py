@@ -120,7 +120,7 @@ INTERVALS = {
             "A credible interval; close to bootstrap, smoother, and as far below the level at few positives.",
             "10.1214/aos/1176345338",
             ("replicates",),
-            estimators=tuple(name for name in ESTIMATORS if name != "discrete"),
+            estimators=tuple(name for name, spec in ESTIMATORS.items() if spec.weights),
         ),
         IntervalSpec(
             "influence",

@@ -17,6 +17,7 @@ from aucpr_dask.kernels.codes import (
     AVERAGE_PRECISION,
     ERROR_FIXED,
     ERROR_RANDOM,
+    HALDANE,
     LOWER_TRAPEZOID,
     UPPER_TRAPEZOID,
 )
@@ -41,6 +42,27 @@ def average_precision(groups, n_groups, total, scale):
     for k in range(n_groups):
         positives = groups.positives[k]
         precision = positives / (positives + scale * groups.at[k])
+        area, error = two_sum(area, error, (positives - before) * precision)
+        before = positives
+    return (area + error) / total
+
+
+@helper
+def precision_of_others(positives, negatives):
+    """Share of positives among the other items at or above a positive, itself one of `positives`; 1 without others.
+
+    It is 1 whenever no negative is there.
+    """
+    return (positives - 1.0) / (positives - 1.0 + negatives) if negatives > 0.0 else 1.0
+
+
+@helper
+def haldane(groups, n_groups, total, scale):
+    """Sum of (recall gained) x (precision of the other items at or above each positive)."""
+    area = error = before = 0.0
+    for k in range(n_groups):
+        positives = groups.positives[k]
+        precision = precision_of_others(positives, scale * groups.at[k])
         area, error = two_sum(area, error, (positives - before) * precision)
         before = positives
     return (area + error) / total
@@ -90,6 +112,26 @@ def expected_average_precision(groups, n_groups, total):
         growth = (gained - 1.0) / (size - 1.0) if size > 1.0 else 0.0
         for i in range(np.int64(size)):
             precision = (before + i * growth + 1.0) / (ahead + i + 1.0)
+            area, error = two_sum(area, error, gained / size * precision)
+        before = groups.positives[k]
+    return (area + error) / total
+
+
+@helper
+def expected_haldane(groups, n_groups, total):
+    """Haldane's area in expectation over a random order of the items within each tie group.
+
+    A positive at the place r of the ranking has r - 1 others above it; `expected_average_precision` says how many of
+    them are expected to be positive. At the first place there are none, and the precision is 1.
+    """
+    area = error = before = 0.0
+    for k in range(n_groups):
+        gained = groups.positives[k] - before
+        size = gained + groups.at[k] - groups.above[k]
+        ahead = before + groups.above[k]
+        growth = (gained - 1.0) / (size - 1.0) if size > 1.0 else 0.0
+        for i in range(np.int64(size)):
+            precision = (before + i * growth) / (ahead + i) if ahead + i > 0.0 else 1.0
             area, error = two_sum(area, error, gained / size * precision)
         before = groups.positives[k]
     return (area + error) / total
@@ -211,7 +253,7 @@ def without_negative(positives, at, scale):
 @helper
 def is_basic(code):
     """Return whether this code can be computed from the tie groups."""
-    return code <= UPPER_TRAPEZOID or code >= ERROR_FIXED
+    return code <= UPPER_TRAPEZOID or code >= HALDANE
 
 
 @helper
@@ -220,6 +262,8 @@ def area_of(code, groups, n_groups, total, negatives, prevalence):
     scale = scale_to(prevalence, total, negatives)
     if code == AVERAGE_PRECISION:
         return average_precision(groups, n_groups, total, scale)
+    if code == HALDANE:
+        return haldane(groups, n_groups, total, scale)
     if code == LOWER_TRAPEZOID:
         return lower_trapezoid(groups, n_groups, total, scale)
     if code == UPPER_TRAPEZOID:

@@ -17,6 +17,10 @@ def _precision(negatives: Array, k: int, n: int, m: float) -> Array:
     return k / (k + negatives)
 
 
+def _precision_of_others(negatives: Array, k: int, n: int, m: float) -> Array:
+    return np.where(negatives > 0, (k - 1) / np.maximum(k - 1 + negatives, 1e-300), 1.0)
+
+
 def _straight_line(negatives: Array, k: int, n: int, m: float) -> Array:
     before = np.where(negatives == 0, 1.0, 0.0) if k == 1 else (k - 1) / (k - 1 + negatives)
     return (before + k / (k + negatives)) / 2
@@ -44,6 +48,7 @@ def _gain(negatives: Array, k: int, n: int, m: float) -> Array:
 
 STEPS: dict[str, Step] = {
     "average_precision": _precision,
+    "haldane": _precision_of_others,
     "lower_trapezoid": _straight_line,
     "upper_trapezoid": _upper_line,
     "discrete": _straight_line,

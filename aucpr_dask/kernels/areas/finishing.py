@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from aucpr_dask.kernels.areas import basic as areas
-from aucpr_dask.kernels.codes import AVERAGE_PRECISION
+from aucpr_dask.kernels.codes import AVERAGE_PRECISION, HALDANE
 from aucpr_dask.kernels.compiling import helper
 from aucpr_dask.kernels.options import MISSING_DROP, MISSING_LAST
 from aucpr_dask.kernels.rankings.tie_groups import Classes, Ranking, append_missing
@@ -97,8 +97,11 @@ def finish(ranking, groups, n_groups, options, codes, out):
         if not total > 0.0:
             area = np.nan
         elif options.expect_ties:
-            is_area = codes[e] == AVERAGE_PRECISION
-            area = areas.expected_average_precision(groups, n_groups, total) if is_area else np.nan
+            area = np.nan
+            if codes[e] == AVERAGE_PRECISION:
+                area = areas.expected_average_precision(groups, n_groups, total)
+            elif codes[e] == HALDANE:
+                area = areas.expected_haldane(groups, n_groups, total)
         else:
             area = areas.area_of(codes[e], groups, n_groups, total, negatives, options.prevalence)
         out[e] = 1.0 if area > 1.0 else area

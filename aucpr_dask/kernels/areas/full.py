@@ -15,6 +15,7 @@ from aucpr_dask.kernels.codes import (
     CONTINUOUS,
     DISCRETE,
     GAIN_AREA,
+    HALDANE,
     INTERPOLATED_CONVEX,
     INTERPOLATED_MAX,
     INTERPOLATED_MEAN,
@@ -182,6 +183,8 @@ def partial_area(code, curve, scale, low, high):
     groups, n_groups = curve.groups, curve.n_groups
     if code == AVERAGE_PRECISION:
         return more.partial_average_precision(groups, n_groups, scale, low, high)
+    if code == HALDANE:
+        return more.partial_haldane(groups, n_groups, scale, low, high)
     if code in (LOWER_TRAPEZOID, UPPER_TRAPEZOID):
         return more.partial_trapezoid(groups, n_groups, scale, low, high, code == LOWER_TRAPEZOID)
     if code == INTERPOLATED_MAX:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from aucpr_dask.kernels.areas.basic import precision_of_others
 from aucpr_dask.kernels.compiling import helper
 from aucpr_dask.kernels.options import REACH
 from aucpr_dask.kernels.rankings.tie_groups import two_sum
@@ -104,6 +105,18 @@ def partial_average_precision(groups, n_groups, scale, low, high):
     for k in range(n_groups):
         positives = groups.positives[k]
         precision = positives / (positives + scale * groups.at[k])
+        area, error = two_sum(area, error, clipped_step(before, positives, precision, low, high))
+        before = positives
+    return area + error
+
+
+@helper
+def partial_haldane(groups, n_groups, scale, low, high):
+    """Add up steps whose height is the precision of the other items."""
+    area = error = before = 0.0
+    for k in range(n_groups):
+        positives = groups.positives[k]
+        precision = precision_of_others(positives, scale * groups.at[k])
         area, error = two_sum(area, error, clipped_step(before, positives, precision, low, high))
         before = positives
     return area + error
