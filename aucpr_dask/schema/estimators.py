@@ -131,15 +131,6 @@ ESTIMATORS = {
             BOYD,
         ),
         EstimatorSpec(
-            "haldane",
-            "1/n sum over positives of (TP-1)/(TP-1+FP) at the positive's own tie group, 1 where FP = 0",
-            TIES,
-            "Average precision without counting the positive itself: nearly unbiased from 20 positives on, except for "
-            "rare ones (1 % and less); for hard unweighted labels only.",
-            _HALDANE,
-            weights=False,
-        ),
-        EstimatorSpec(
             "roc_area",
             "share of pairs of a positive and a negative in the right order, ties one half",
             _RANKED,
@@ -172,6 +163,15 @@ ESTIMATORS = {
             _DAVIS,
             parameter="precision",
             partial=False,
+        ),
+        EstimatorSpec(
+            "haldane",
+            "1/n sum over positives of (TP-1)/(TP-1+FP) at the positive's own tie group, 1 where FP = 0",
+            TIES,
+            "Average precision without counting the positive itself: nearly unbiased from 20 positives on, except for "
+            "rare ones (1 % and less); for hard unweighted labels only.",
+            _HALDANE,
+            weights=False,
         ),
     )
 }
