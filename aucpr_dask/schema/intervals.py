@@ -64,7 +64,7 @@ INTERVALS = {
         IntervalSpec(
             "logit",
             "expit(logit t +- z / sqrt(n t(1-t))); [0, 1] at t = 0 or 1",
-            "The default: stays inside [0, 1], conservative at few positives.",
+            "The default: stays inside [0, 1]. It covers too little where a few negatives above all positives decide.",
             BOYD,
             estimators=AREAS,
         ),
