@@ -6,3 +6,8 @@ CONTINUOUS, DISCRETE, BINORMAL = 7, 8, 9
 ROC_AREA, GAIN_AREA, PRECISION_AT_RECALL, RECALL_AT_PRECISION = 10, 11, 12, 13
 HALDANE = 14
 ERROR_FIXED, ERROR_RANDOM, ACCELERATION = 20, 21, 22  # of average precision: standard errors, BCa's acceleration
+
+
+def is_basic(code):  # type: ignore[no-untyped-def] # of numbers, and compiled
+    """Return whether the tie groups of positives are all that this code needs over all recalls."""
+    return (code <= UPPER_TRAPEZOID) | (code >= HALDANE)

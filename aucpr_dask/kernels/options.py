@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aucpr_dask.kernels.codes import HALDANE, UPPER_TRAPEZOID
+from aucpr_dask.kernels.codes import is_basic
 
 COLUMNS = (
     "n_positive",  # what the estimates divide by
@@ -50,5 +50,4 @@ class Targets(NamedTuple):
     def are_basic(self) -> bool:
         """Whether the tie groups of positives are all that these estimators need."""
         whole = self.recall_range[0] == 0 and self.recall_range[1] == 1
-        basic = (self.codes <= UPPER_TRAPEZOID) | (self.codes >= HALDANE)
-        return bool(whole and basic.all())
+        return bool(whole and is_basic(self.codes).all())

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from aucpr_dask.kernels import codes
 from aucpr_dask.kernels.codes import (
     ACCELERATION,
     AVERAGE_PRECISION,
@@ -36,33 +37,18 @@ def scale_to(prevalence, total, negatives):
 
 
 @helper
-def average_precision(groups, n_groups, total, scale):
-    """Sum of (recall gained) x (precision at the tie group)."""
-    area = error = before = 0.0
-    for k in range(n_groups):
-        positives = groups.positives[k]
-        precision = positives / (positives + scale * groups.at[k])
-        area, error = two_sum(area, error, (positives - before) * precision)
-        before = positives
-    return (area + error) / total
+def precision_without(left_out, positives, negatives):
+    """Precision at a tie group when one of its positives may be left out; 1 if no negative is there."""
+    return (positives - left_out) / (positives - left_out + negatives) if negatives > 0.0 else 1.0
 
 
 @helper
-def precision_of_others(positives, negatives):
-    """Share of positives among the other items at or above a positive, itself one of `positives`; 1 without others.
-
-    It is 1 whenever no negative is there.
-    """
-    return (positives - 1.0) / (positives - 1.0 + negatives) if negatives > 0.0 else 1.0
-
-
-@helper
-def haldane(groups, n_groups, total, scale):
-    """Sum of (recall gained) x (precision of the other items at or above each positive)."""
+def average_precision(groups, n_groups, total, scale, left_out):
+    """Sum of (recall gained) x (precision at the tie group); Haldane's leaves out the positive itself."""
     area = error = before = 0.0
     for k in range(n_groups):
         positives = groups.positives[k]
-        precision = precision_of_others(positives, scale * groups.at[k])
+        precision = precision_without(left_out, positives, scale * groups.at[k])
         area, error = two_sum(area, error, (positives - before) * precision)
         before = positives
     return (area + error) / total
@@ -98,40 +84,23 @@ def upper_trapezoid(groups, n_groups, total, scale):
 
 
 @helper
-def expected_average_precision(groups, n_groups, total):
-    """Average precision in expectation over a random order of the items within each tie group.
+def expected_average_precision(groups, n_groups, total, left_out):
+    """Average precision, or Haldane's, in expectation over a random order of the items within each tie group.
 
     The item at place i of a tie group of t items, c of them positive, is positive with probability c/t, and then (i -
-    1)(c - 1)/(t - 1) positives of the tie group are expected before it.
+    1)(c - 1)/(t - 1) positives of the tie group are expected before it. Left out itself, the item at the first place
+    of all has no item above it, and precision 1.
     """
     area = error = before = 0.0
+    itself = 1.0 - left_out
     for k in range(n_groups):
         gained = groups.positives[k] - before
         size = gained + groups.at[k] - groups.above[k]
         ahead = before + groups.above[k]
         growth = (gained - 1.0) / (size - 1.0) if size > 1.0 else 0.0
         for i in range(np.int64(size)):
-            precision = (before + i * growth + 1.0) / (ahead + i + 1.0)
-            area, error = two_sum(area, error, gained / size * precision)
-        before = groups.positives[k]
-    return (area + error) / total
-
-
-@helper
-def expected_haldane(groups, n_groups, total):
-    """Haldane's area in expectation over a random order of the items within each tie group.
-
-    A positive at the place r of the ranking has r - 1 others above it; `expected_average_precision` says how many of
-    them are expected to be positive. At the first place there are none, and the precision is 1.
-    """
-    area = error = before = 0.0
-    for k in range(n_groups):
-        gained = groups.positives[k] - before
-        size = gained + groups.at[k] - groups.above[k]
-        ahead = before + groups.above[k]
-        growth = (gained - 1.0) / (size - 1.0) if size > 1.0 else 0.0
-        for i in range(np.int64(size)):
-            precision = (before + i * growth) / (ahead + i) if ahead + i > 0.0 else 1.0
+            counted = ahead + i + itself
+            precision = (before + i * growth + itself) / counted if counted > 0.0 else 1.0
             area, error = two_sum(area, error, gained / size * precision)
         before = groups.positives[k]
     return (area + error) / total
@@ -250,20 +219,15 @@ def without_negative(positives, at, scale):
     return scale * positives / (size * (size - scale)) if at > 0.0 else 0.0
 
 
-@helper
-def is_basic(code):
-    """Return whether this code can be computed from the tie groups."""
-    return code <= UPPER_TRAPEZOID or code >= HALDANE
+is_basic = helper(codes.is_basic)
 
 
 @helper
 def area_of(code, groups, n_groups, total, negatives, prevalence):
     """Return the area of the estimator with this code (or the error, or the acceleration), ties kept in tie groups."""
     scale = scale_to(prevalence, total, negatives)
-    if code == AVERAGE_PRECISION:
-        return average_precision(groups, n_groups, total, scale)
-    if code == HALDANE:
-        return haldane(groups, n_groups, total, scale)
+    if code in (AVERAGE_PRECISION, HALDANE):
+        return average_precision(groups, n_groups, total, scale, code == HALDANE)
     if code == LOWER_TRAPEZOID:
         return lower_trapezoid(groups, n_groups, total, scale)
     if code == UPPER_TRAPEZOID:

@@ -98,10 +98,8 @@ def finish(ranking, groups, n_groups, options, codes, out):
             area = np.nan
         elif options.expect_ties:
             area = np.nan
-            if codes[e] == AVERAGE_PRECISION:
-                area = areas.expected_average_precision(groups, n_groups, total)
-            elif codes[e] == HALDANE:
-                area = areas.expected_haldane(groups, n_groups, total)
+            if codes[e] in (AVERAGE_PRECISION, HALDANE):
+                area = areas.expected_average_precision(groups, n_groups, total, codes[e] == HALDANE)
         else:
             area = areas.area_of(codes[e], groups, n_groups, total, negatives, options.prevalence)
         out[e] = 1.0 if area > 1.0 else area

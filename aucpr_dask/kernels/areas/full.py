@@ -181,10 +181,8 @@ def finish_curve(ranking, curve, options, targets, out):
 def partial_area(code, curve, scale, low, high):
     """Return the area of an estimator between two recalls, in units of positives."""
     groups, n_groups = curve.groups, curve.n_groups
-    if code == AVERAGE_PRECISION:
-        return more.partial_average_precision(groups, n_groups, scale, low, high)
-    if code == HALDANE:
-        return more.partial_haldane(groups, n_groups, scale, low, high)
+    if code in (AVERAGE_PRECISION, HALDANE):
+        return more.partial_average_precision(groups, n_groups, scale, low, high, code == HALDANE)
     if code in (LOWER_TRAPEZOID, UPPER_TRAPEZOID):
         return more.partial_trapezoid(groups, n_groups, scale, low, high, code == LOWER_TRAPEZOID)
     if code == INTERPOLATED_MAX:

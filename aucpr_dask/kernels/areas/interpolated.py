@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aucpr_dask.kernels.areas.basic import precision_of_others
+from aucpr_dask.kernels.areas.basic import precision_without
 from aucpr_dask.kernels.compiling import helper
 from aucpr_dask.kernels.options import REACH
 from aucpr_dask.kernels.rankings.tie_groups import two_sum
@@ -99,24 +99,12 @@ def hyperbola(positives_a, negatives_a, positives_b, negatives_b):
 
 
 @helper
-def partial_average_precision(groups, n_groups, scale, low, high):
-    """Add up steps of height precision."""
+def partial_average_precision(groups, n_groups, scale, low, high, left_out):
+    """Add up steps of height precision; Haldane's leaves out the positive itself."""
     area = error = before = 0.0
     for k in range(n_groups):
         positives = groups.positives[k]
-        precision = positives / (positives + scale * groups.at[k])
-        area, error = two_sum(area, error, clipped_step(before, positives, precision, low, high))
-        before = positives
-    return area + error
-
-
-@helper
-def partial_haldane(groups, n_groups, scale, low, high):
-    """Add up steps whose height is the precision of the other items."""
-    area = error = before = 0.0
-    for k in range(n_groups):
-        positives = groups.positives[k]
-        precision = precision_of_others(positives, scale * groups.at[k])
+        precision = precision_without(left_out, positives, scale * groups.at[k])
         area, error = two_sum(area, error, clipped_step(before, positives, precision, low, high))
         before = positives
     return area + error
