@@ -168,7 +168,7 @@ def open_any(store: str, data_sets: tuple[str, ...] = ()) -> Scores:
     from aucpr_dask.storage.stores import select_data_sets
 
     data = open_result(store) if is_result(store) else open_scores(store)
-    return select_data_sets(data, data_sets) if data_sets else data
+    return select_data_sets(data, data_sets)
 
 
 def is_result(store: str) -> bool:

@@ -167,9 +167,7 @@ def show(output: Output, result: str, estimator: str | None, data_sets: tuple[st
     from aucpr_dask.evaluation.results import open_result
     from aucpr_dask.storage.stores import select_data_sets
 
-    evaluated = open_result(result)
-    if data_sets:
-        evaluated = select_data_sets(evaluated, data_sets)
+    evaluated = select_data_sets(open_result(result), data_sets)
     rankings = _show_rankings(output, evaluated, estimator, top)
     output.data({"result": result, "rankings": rankings})
 

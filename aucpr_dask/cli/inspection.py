@@ -14,7 +14,6 @@ from aucpr_dask.cli.options import data_sets_option, example
 
 if TYPE_CHECKING:
     from aucpr_dask.progress.showing import Report
-    from aucpr_dask.storage.stores import Scores
 
 SILENT_SECONDS = 2.0
 
@@ -45,19 +44,16 @@ def info(output: Output, store: str, data_sets: tuple[str, ...], positive_from: 
     summary: Any
     kind = read_root_attrs(store).get("kind")
 
-    def chosen(data: Scores) -> Scores:
-        return select_data_sets(data, data_sets) if data_sets else data
-
     if kind == results.KIND:
-        summary = summarize_result(chosen(results.open_result(store)), store)
+        summary = summarize_result(select_data_sets(results.open_result(store), data_sets), store)
         output.show(result_view(summary, output.width, ascii_only=output.ascii_only))
     elif kind == stored.KIND:
-        answers = summarize_stored(chosen(stored.open_comparison(store)))
+        answers = summarize_stored(select_data_sets(stored.open_comparison(store), data_sets))
         output.show(stored_view(answers, store))
         output.data({"store": store, "kind": kind, "data_sets": answers})
         return
     else:
-        scores = chosen(open_scores(store))
+        scores = select_data_sets(open_scores(store), data_sets)
         with output.progress(after=SILENT_SECONDS) as report, _reporting_tasks(report):
             summary = summarize_scores(scores, store, positive_from=positive_from)
         output.show(scores_view(summary, output.width))

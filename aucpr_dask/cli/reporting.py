@@ -40,9 +40,7 @@ def report(
     from aucpr_dask.view.report import report
 
     page = Path(PurePosixPath(result).stem + ".html") if page is None else page
-    evaluated = open_result(result)
-    if data_sets:
-        evaluated = select_data_sets(evaluated, data_sets)
+    evaluated = select_data_sets(open_result(result), data_sets)
     written = report(evaluated, page, scores=None if scores is None else open_scores(scores), **options)
     size = written.stat().st_size
     output.show(f"{written}: {size / 1e6:.1f} MB, {output.seconds:.1f} s; open it in a browser", fold=False)

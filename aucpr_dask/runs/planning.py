@@ -201,9 +201,7 @@ def plan_run(source_url: str | Path, *, data_sets: Sequence[str] | None = None, 
     """
     asked = EvaluationOptions.of(**options)
     source = absolute(source_url)
-    unread = open_unread(source, warns=True)
-    if data_sets:
-        unread = select_data_sets(unread, data_sets)
+    unread = select_data_sets(open_unread(source, warns=True), data_sets)
     scores = described(unread)
     digest = source_digest(source, unread)
     result = describe_scores(scores, asked)

@@ -58,14 +58,16 @@ def nodes_of(scores: Scores) -> Iterator[tuple[str, xr.Dataset]]:
             yield node.path.strip("/"), node.to_dataset()
 
 
-def select_data_sets(data: Scores, names: Sequence[str]) -> Scores:
-    """Return a tree of the named data sets.
+def select_data_sets(data: Scores, names: Sequence[str] | None) -> Scores:
+    """Return a tree of the named data sets; without names, all that there is.
 
     Raises
     ------
     InvalidInputError
         If there is no such data set.
     """
+    if not names:
+        return data
     nodes = dict(nodes_of(data))
     unknown = [name for name in names if name not in nodes or not name]
     if unknown:

@@ -12,6 +12,7 @@ from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, PercentF
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.names import in_words
 from aucpr_dask.schema.variables import ESTIMATOR, METHOD
 from aucpr_dask.view.plots.style import (
     COLOURS,
@@ -24,7 +25,6 @@ from aucpr_dask.view.plots.style import (
     put_legend,
     put_title,
     styled,
-    words,
 )
 from aucpr_dask.view.plots.subjects import STUDY, one_node
 
@@ -86,7 +86,7 @@ def coverage(
         choose(known, method, "method")
     ax = axes_of(ax, 0.95 * COLUMN)
     _draw(ax, table, chosen, level)
-    put_title(ax, f"{words(scenario)}, {words(estimator)}")
+    put_title(ax, f"{in_words(scenario)}, {in_words(estimator)}")
     return ax
 
 
@@ -119,7 +119,7 @@ def _draw(ax: Axes, table: pd.DataFrame, methods: Sequence[str], level: float) -
             marker=MARKERS[line % len(MARKERS)],
             markersize=3.2,
             elinewidth=0.8,
-            label=words(method),
+            label=in_words(method),
         )
     ax.set_xscale("log")
     ax.xaxis.set_major_locator(FixedLocator(positives.tolist()))

@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.names import in_words
 from aucpr_dask.schema.variables import BOUND, BOUNDS, METHOD, MODEL, QUERY, RESAMPLE
 from aucpr_dask.storage.stores import Scores
 from aucpr_dask.view.plots.style import (
@@ -34,7 +35,6 @@ from aucpr_dask.view.plots.style import (
     rows_of,
     say,
     styled,
-    words,
 )
 from aucpr_dask.view.plots.subjects import (
     COMPARISON,
@@ -73,7 +73,7 @@ def _estimates(
 ) -> _Estimates:
     """Return the estimates at a query, or their means over queries."""
     name, node = at_estimator(result, estimator)
-    label = words(name)
+    label = in_words(name)
     if QUERY in result.dims and query is None and is_mean:
         from aucpr_dask.inference import aggregate
 
@@ -94,7 +94,9 @@ def _estimates(
     if interval is not None and METHOD in interval.dims:
         methods = names_of(node, METHOD)
         method = method_with_bounds(interval) if method is None else choose(tuple(methods), method, "method")
-        interval, of = (interval.isel({METHOD: methods.index(method)}), f" {words(method)}") if method else (None, "")
+        interval, of = (
+            (interval.isel({METHOD: methods.index(method)}), f" {in_words(method)}") if method else (None, "")
+        )
     if interval is not None and not interval.notnull().any():
         interval = None
     if interval is not None:
@@ -350,7 +352,7 @@ def differences(
             style: Any = {"markerfacecolor": fill, "markeredgecolor": BLACK, "markeredgewidth": 0.8}
             ax.plot(values[chosen], np.flatnonzero(chosen), "o", markersize=3.6, label=label, **style)
     ax.axvline(0.0, color=BLACK, linewidth=0.6)
-    what = words(str(node.attrs.get("estimator", "estimate")))
+    what = in_words(str(node.attrs.get("estimator", "estimate")))
     plain([ax.set_xlabel(f"difference in {what} from {as_label(name)} (better →)", wrap=True)])
     ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], min_n_ticks=4))
     put_legend(ax)

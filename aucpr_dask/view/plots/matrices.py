@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.schema.names import in_words
 from aucpr_dask.schema.variables import MODEL, QUERY
 from aucpr_dask.storage.stores import Scores
 from aucpr_dask.view.names import distinct
@@ -28,7 +29,6 @@ from aucpr_dask.view.plots.style import (
     rows_of,
     say,
     styled,
-    words,
 )
 from aucpr_dask.view.plots.subjects import (
     RESULT,
@@ -103,7 +103,7 @@ def heatmap(
             mean = node["estimate"].mean(QUERY) if QUERY in node["estimate"].dims else node["estimate"]
             columns[path] = pd.Series(mean.to_numpy(), names_of(node))
         table, title = pd.concat(columns, axis=1), ""
-    return _draw(table, words(name), title, across, top, ax)
+    return _draw(table, in_words(name), title, across, top, ax)
 
 
 def _draw(table: pd.DataFrame, label: str, title: str, across: str, top: int, ax: Axes | None) -> Axes:

@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
-from aucpr_dask.schema.names import in_words
 from aucpr_dask.view.names import distinct, shorten
 
 if TYPE_CHECKING:
@@ -176,11 +175,6 @@ def as_label(name: str) -> str:
     """Return a name for a legend, which would omit one that starts with an underscore."""
     name = shorten(name, LONGEST_NAME)
     return f"\u200a{name}" if name.startswith("_") else name
-
-
-def words(name: str) -> str:
-    """Return the name of an estimator or a method as words."""
-    return in_words(name)
 
 
 def percent(level: float) -> str:

@@ -167,16 +167,13 @@ def _against_baseline(subject: Subject, options: ReportOptions) -> str:
     except InvalidInputError:
         return ""
     is_different = found["p_adjusted"].values <= 1 - subject.level
-    better, worse = (int((is_different & side).sum()) for side in _sides(found["difference"].values))
+    difference = found["difference"].values
+    better, worse = (int((is_different & side).sum()) for side in (difference > 0, difference < 0))
     adjusted = in_words(str(found.attrs["adjust"]))
     return (
         f"; {better} of {len(places) - 1} other models beat {options.baseline}, and {worse} "
         f"{'does' if worse == 1 else 'do'} worse ({100 * (1 - subject.level):g} % level, {adjusted} adjusted)"
     )
-
-
-def _sides(difference: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    return difference > 0, difference < 0
 
 
 def ranks_of(subject: Subject) -> xr.Dataset | None:
