@@ -187,7 +187,7 @@ GROUPS = CHUNKED.assign(cluster=("item", np.arange(60) // 2))
         (CHUNKED, {"intervals": "bayesian"}, "replicate rankings"),
         (CHUNKED, {"keep_replicates": True}, "replicate rankings"),
         (FOLDS, {"intervals": "cross_validation"}, "evaluate folds"),
-        (GROUPS, {"intervals": "influence", "unit": "clusters"}, "influence errors"),
+        (GROUPS, {"intervals": "influence", "unit": "clusters"}, "influence facts"),
         (CHUNKED, {"ties": "trec_eval"}, "trec_eval"),
         (CHUNKED.assign(weight=("item", np.ones(60))), {}, "weights"),
     ],

@@ -18,9 +18,18 @@ from aucpr_dask import kernels
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
 from aucpr_dask.inference.covarying import covariance, standard_errors_of_differences
 from aucpr_dask.kernels.areas.influence import PANEL, TILE, Influence, influence_rows, sums_of_products
-from aucpr_dask.kernels.codes import ACCELERATION, ERROR_FIXED, ERROR_RANDOM
+from aucpr_dask.kernels.codes import (
+    ACCELERATION,
+    CUBES_FIXED,
+    CUBES_RANDOM,
+    ERROR_FIXED,
+    ERROR_RANDOM,
+    LEFT_OUT,
+    UNSEEN_LOSS,
+)
 
 ERRORS = [ERROR_FIXED, ERROR_RANDOM]
+CUBES = [CUBES_FIXED, CUBES_RANDOM]
 HIDDEN = [*ERRORS, ACCELERATION]
 MISSING = ("raise", "drop", "last", "unretrieved")
 
@@ -252,12 +261,57 @@ def test_corrected_influences_add_up_to_the_squared_error(
     case: Case, missing: str, prevalence: Fraction | None, unseen: int
 ) -> None:
     chosen = options(missing, prevalence)
-    errors = evaluated(case, ERRORS, chosen, unseen)
+    errors, cubes = evaluated(case, ERRORS, chosen, unseen), evaluated(case, CUBES, chosen, unseen)
     for column, is_fixed in enumerate((True, False)):
         design = {"prevalence_is_fixed": is_fixed, "is_corrected": True}
         found = influence(case.score, *hard(case), chosen, np.full(len(case.score), float(unseen)), **design)
         squares = (found.values**2).sum(axis=1) + unseen * found.unseen**2
         assert np.sqrt(squares) == pytest.approx(errors[:, column], rel=1e-12, abs=1e-15, nan_ok=True)
+        summed = (found.values**3).sum(axis=1) + unseen * found.unseen**3
+        assert summed == pytest.approx(cubes[:, column], rel=1e-9, abs=1e-14, nan_ok=True)
+
+
+def without_itself(items: list[Item], prevalence: Fraction | None) -> Fraction:
+    """Average precision with each positive left out of its own recall."""
+    n, negatives = (sum(item[side] for item in items) for side in (1, 2))
+    scale = n * (1 - prevalence) / (negatives * prevalence) if prevalence is not None and negatives else 1
+    total = Fraction(0)
+    for score, positive, _ in items:
+        if score is not None and positive:
+            above = [item for item in items if item[0] is not None and item[0] >= score]
+            found = (sum(item[1] for item in above) - 1) * n / (n - 1)
+            false = scale * sum(item[2] for item in above)
+            total += found / (found + false) if found + false else 1
+    return total / n
+
+
+def with_one_more(items: list[Item], prevalence: Fraction | None) -> Fraction:
+    """Average precision with one more negative above all items, which counts as much as the others."""
+    n, negatives = (sum(item[side] for item in items) for side in (1, 2))
+    scale = n * (1 - prevalence) / (negatives * prevalence) if prevalence is not None and negatives else Fraction(1)
+    scaled = [(score, positive, scale * negative) for score, positive, negative in items]
+    return area([(np.inf, Fraction(0), scale), *scaled])
+
+
+@given(
+    cases(missing=True, max_models=2, max_items=10), st.sampled_from(MISSING[1:]), prevalences, st.sampled_from([0, 2])
+)
+def test_areas_without_an_item_and_with_one_more(
+    case: Case, missing: str, prevalence: Fraction | None, unseen: int
+) -> None:
+    chosen = options(missing, prevalence)
+    found = evaluated(case, [0, LEFT_OUT, UNSEEN_LOSS], chosen, unseen)
+    rows = influence(case.score, *hard(case), chosen, np.full(len(case.score), float(unseen)))
+    for i, score in enumerate(case.score):
+        items = kept(items_of(score, *hard(case), missing, unseen))
+        n = sum(item[1] for item in items)
+        left_out = float(without_itself(items, prevalence)) if n > 1 else np.nan
+        loss = float(area(items, prevalence) - with_one_more(items, prevalence)) if n else np.nan
+        assert found[i, 1:] == pytest.approx([left_out, loss], rel=1e-12, abs=1e-15, nan_ok=True)
+        if n:
+            assert [rows.left_out[i], rows.unseen_loss[i]] == pytest.approx(
+                [left_out, loss], rel=1e-12, abs=1e-15, nan_ok=True
+            )
 
 
 @pytest.mark.smoke

@@ -637,10 +637,12 @@ def test_a_query_that_is_not_there_is_not_in_the_title() -> None:
 
 def test_means_over_queries_have_one_interval(clef_result: xr.Dataset) -> None:
     with pytest.raises(InvalidInputError, match="interval of aggregate"):
-        clef_result.aucpr.plot.forest(method="logit")
+        clef_result.aucpr.plot.forest(method="influence_beta")
     query = str(clef_result["query"].values[0])
     selected = clef_result.isel(query=0)
-    assert rows_of(selected.aucpr.plot.forest(query=query, method="logit")) == rows_of(selected.aucpr.plot.forest())
+    assert rows_of(selected.aucpr.plot.forest(query=query, method="influence_beta")) == rows_of(
+        selected.aucpr.plot.forest()
+    )
 
 
 def test_lazy_scores_are_drawn_alike() -> None:

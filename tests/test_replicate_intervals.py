@@ -51,6 +51,10 @@ def evidence(shape: tuple[int, ...] = (3, 4), n_resamples: int = 200, seed: int 
         replicate_errors=errors,
         bayesian_replicates=random.random((*shape, n_resamples)),
         folds=folds,
+        n_effective=random.uniform(1.5, 40, shape),
+        cubes=random.normal(0, 1e-4, shape),
+        left_out=estimate - random.uniform(0, 0.05, shape),
+        unseen_loss=random.uniform(0, 0.1, shape),
     )
 
 
@@ -160,6 +164,96 @@ def test_the_binomial_error_gives_the_binomial_intervals() -> None:
         np.testing.assert_allclose(
             replicate_bounds(known, method, LEVEL), intervals.bounds(area, n, formula, LEVEL), rtol=0, atol=1e-14
         )
+
+
+# Beta quantiles
+
+
+def beta_by_hand(
+    area: float, n: float, error: float, cubes: float, left_out: float, loss: float, level: float
+) -> tuple[float, float]:
+    """The bounds where they need no special case, as the page defines them."""
+    t, z = (area + left_out) / 2, stats.norm.ppf(0.5 + level / 2)
+    variance = ((n - 1) * error**2 + 10 * t * (1 - t) / n) / (n + 9)
+    skew = cubes / variance**1.5 - (1 - 2 * t) * variance**0.5 / (t * (1 - t))
+    longer = 1 + (2 * z**2 + 1) / (12 * z) * max(0, -min(max(skew, -1.5), 1.5))
+    below = max(t - loss / 2, 0)
+    lower = max(t * (1 - t), below * (1 - below)) / (variance * longer**2 + loss**2 / 2)
+    lower, upper = min(lower, 5 * n), min(t * (1 - t) / variance, 5 * n)
+    return (
+        stats.beta.ppf((1 - level) / 2, lower * t + 1 / 3, lower * (1 - t) + 2 / 3),
+        max(stats.beta.ppf((1 + level) / 2, upper * t + 2 / 3, upper * (1 - t) + 1 / 3), area),
+    )
+
+
+@pytest.mark.smoke
+def test_influence_beta_by_hand() -> None:
+    random = np.random.default_rng(3)
+    t, n = random.uniform(0.05, 0.95, 200), random.uniform(2, 300, 200)
+    error, cubes = random.uniform(0.2, 1.5, 200) * np.sqrt(t * (1 - t) / n), random.normal(0, 1e-3, 200) / n
+    left_out, loss = t * random.uniform(0.8, 1, 200), random.uniform(0, 1, 200) * t / n
+    known = Evidence(t, n, error, n_effective=n, cubes=cubes, left_out=left_out, unseen_loss=loss)
+    for level in (0.8, 0.95, 0.99):
+        expected = [beta_by_hand(*row, level) for row in zip(t, n, error, cubes, left_out, loss, strict=True)]
+        np.testing.assert_allclose(replicate_bounds(known, "influence_beta", level), expected, rtol=1e-9)
+
+
+def test_influence_beta_at_the_ends() -> None:
+    random = np.random.default_rng(4)
+    score, label = random.normal(size=(50, 40)), random.random(40) < 0.3
+    perfect, worst = np.where(label, 2.0, 1.0), np.where(label, 1.0, 2.0)
+    scores = xr.Dataset(
+        {"score": (("model", "item"), np.vstack([perfect, worst, score])), "label": ("item", label.astype(np.int8))}
+    )
+    for level in (0.01, 0.5, 0.95, 1 - 1e-12):
+        result = ap.evaluate(scores, level=level)
+        area = result["estimate"].values.ravel()
+        lower, upper = result["interval"].values.reshape(-1, 2).T
+        assert ((lower >= 0) & (lower <= area) & (area <= upper) & (upper <= 1)).all()
+        assert 0 < lower[0] < 1
+        assert upper[0] == 1
+    nothing_found = ap.evaluate(scores.assign(score=scores["score"].where(~label)), missing="unretrieved")
+    assert (nothing_found["interval"].sel(ci_bound="lower") == 0).all()
+    np.testing.assert_allclose(nothing_found["interval"].sel(ci_bound="upper").values, 0.19, atol=0.05)
+    for labels in ([1, 0, 0], [1, 1, 0], [1, 1, 1]):  # one item of a class, or none
+        few = xr.Dataset({"score": (("model", "item"), [[3.0, 2, 1]]), "label": ("item", labels)})
+        np.testing.assert_array_equal(ap.evaluate(few)["interval"].values.ravel(), [0, 1])
+    none = xr.Dataset({"score": (("model", "item"), [[3.0, 2, 1]]), "label": ("item", [0, 0, 0])})
+    assert ap.evaluate(none)["interval"].isnull().all()
+    assert ap.evaluate(none, no_positives="zero")["interval"].isnull().all()
+
+
+def test_influence_beta_counts_weights_and_clusters() -> None:
+    data = ap.simulate.binormal().sample(400, 0.1, n_simulations=3, seed=2).compute()
+    plain = ap.evaluate(data)["interval"].values
+    for weight in (1.0, 1e-3, 7.0):
+        weighted = ap.evaluate(data.assign(weight=("item", np.full(400, weight))))["interval"].values
+        np.testing.assert_allclose(weighted, plain, rtol=1e-10)
+    twice = xr.concat([data, data], "item", data_vars="minimal").assign(cluster=("item", np.tile(np.arange(400), 2)))
+    clustered = ap.evaluate(twice, unit="clusters")["interval"].values
+    random = ap.evaluate(data, prevalence_design="random")["interval"].values
+    np.testing.assert_allclose(clustered, random, atol=0.01)  # 800 items say no more than 400
+    assert np.ptp(ap.evaluate(twice)["interval"].values, axis=-1).max() < 0.8 * np.ptp(clustered, axis=-1).max()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("scenario", "prevalence"),
+    [
+        (ap.simulate.binormal(1.5, 0.5), 0.5),
+        (ap.simulate.binormal(2.5, 0.6), 0.5),
+        (ap.simulate.binormal(1, 2), 0.1),
+        (ap.simulate.binormal(4, 1), 0.01),
+        (ap.simulate.binormal(0.1, 1), 0.02),
+        (ap.simulate.bibeta(), 0.1),
+    ],
+)
+@pytest.mark.parametrize("n", [10, 20, 50, 100])
+def test_influence_beta_covers(scenario: Any, prevalence: float, n: int) -> None:
+    data = scenario.sample(round(n / prevalence), prevalence, n_simulations=4000, seed=n, chunks=500)
+    interval = ap.evaluate(data)["interval"].compute().values.reshape(-1, 2)
+    area = scenario.area(prevalence)
+    assert ((interval[:, 0] <= area) & (area <= interval[:, 1])).mean() > 0.945 - 3 * np.sqrt(0.05 * 0.95 / 4000)
 
 
 # Cross-validation
@@ -341,12 +435,16 @@ def test_the_records_say_what_the_kernels_read() -> None:
         "replicates": ("replicates", "bayesian_replicates", "replicate_errors"),
         "folds": ("folds",),
     }
+    besides = {"influence_beta": {"positives": "n_effective", "error": "cubes left_out unseen_loss"}}
     known = evidence()
     for name in METHODS:
-        given = {field: getattr(known, field) for need in INTERVALS[name].needs for field in fields[need]}
+        fields_of = {
+            need: (*fields[need], *besides.get(name, {}).get(need, "").split()) for need in INTERVALS[name].needs
+        }
+        given = {field: getattr(known, field) for one in fields_of.values() for field in one}
         replicate_bounds(Evidence(known.estimate, **given), name, LEVEL)
         for need in INTERVALS[name].needs:
-            less = {field: value for field, value in given.items() if field not in fields[need]}
+            less = {field: value for field, value in given.items() if field not in fields_of[need]}
             with pytest.raises(LookupError, match="made from"):
                 replicate_bounds(Evidence(known.estimate, **less), name, LEVEL)
 

@@ -182,7 +182,7 @@ def test_numba_is_imported_by_the_kernels_only() -> None:
         "evaluation.in_chunks.unchanged",
         "evaluation.resampled_rankings.replicate_rankings",
         "evaluation.resampled_rankings.evaluate_folds",
-        "evaluation.resampled_rankings.influence_errors",
+        "evaluation.resampled_rankings.influence_facts",
         "evaluation.resampled_rankings.evidence_bounds",
         "runs.tasks.evaluate_task",
         "simulate.studies.simulate_batch",

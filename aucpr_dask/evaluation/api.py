@@ -264,7 +264,7 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
 def evaluate(
     scores: Scores,
     estimators: str | Sequence[str] = ("average_precision",),
-    intervals: str | Sequence[str] = ("logit",),
+    intervals: str | Sequence[str] | None = None,
     level: float = 0.95,
     *,
     prevalence: float | None = None,
@@ -293,8 +293,10 @@ def evaluate(
     scores : xarray.Dataset or xarray.DataTree
         Score data sets: ``score`` over (model, item) or (model, query, item), ``label`` and, optionally,
         ``n_positive``, ``weight``, ``positive_weight`` and ``negative_weight``, ``tie_order``, ``cluster``, ``fold``.
-    estimators, intervals : str or sequence of str
-        Names from the registries.
+    estimators : str or sequence of str
+        Names from the registry.
+    intervals : str or sequence of str, optional
+        Names from the registry; by default ``"influence_beta"`` for average precision, and ``"logit"`` for others.
     level : float
         Confidence level of the intervals.
     prevalence, recall_range, missing, ties, unjudged, positive_from, nothing_ranked, no_positives, convention

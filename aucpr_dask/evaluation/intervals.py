@@ -10,20 +10,23 @@ import xarray as xr
 
 from aucpr_dask.evaluation.mapping import map_rankings
 from aucpr_dask.evaluation.rankings import FEW_POSITIVES, is_weighted
-from aucpr_dask.evaluation.request import PreparedDataset
+from aucpr_dask.evaluation.request import FACT_OF_EXTRA, PreparedDataset
 from aucpr_dask.evaluation.resampled_rankings import (
+    INFLUENCE_FACTS,
     ON_AN_AXIS,
     effective_positives,
     errors_where_known,
     estimate_accelerations,
     evaluate_folds,
     evidence_bounds,
-    influence_errors,
+    influence_facts,
     replicate_rankings,
 )
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import ALL_RECALLS
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAG_BITS, FOLD, METHOD, RESAMPLE
+
+FACT = "fact"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +41,10 @@ class Evidence:
     replicate_errors: xr.Variable | None = None
     bayesian_replicates: xr.Variable | None = None
     folds: xr.Variable | None = None
+    n_effective: xr.Variable | None = None
+    cubes: xr.Variable | None = None
+    left_out: xr.Variable | None = None
+    unseen_loss: xr.Variable | None = None
 
     def given(self) -> dict[str, xr.Variable]:
         """Return the variables that are not None, by name."""
@@ -67,29 +74,32 @@ def gather_evidence(
     arrays, options = prepared.arrays, prepared.options
     if is_weighted(arrays):
         n_positive = map_rankings(effective_positives, arrays, {}, options=options)
+    n_effective = n_positive
+    if prepared.units and "influence_beta" in options.resampling.intervals:
+        n_effective = map_rankings(effective_positives, arrays | prepared.units, {}, options=options)
     replicates, replicate_errors = _replicates(prepared) if options.resampling.draws_counts else (None, None)
     is_bayesian = "bayesian" in options.resampling.intervals
     return Evidence(
         estimate,
         n_positive,
-        _errors(extras, prepared),
-        _accelerations(extras, prepared),
-        replicates,
-        replicate_errors,
-        _evaluate_resamples(prepared, bayesian=True) if is_bayesian else None,
-        _folds(prepared) if options.resampling.uses_folds else None,
+        n_effective=n_effective,
+        acceleration=_accelerations(extras, prepared),
+        replicates=replicates,
+        replicate_errors=replicate_errors,
+        bayesian_replicates=_evaluate_resamples(prepared, bayesian=True) if is_bayesian else None,
+        folds=_folds(prepared) if options.resampling.uses_folds else None,
+        **_influence_facts(extras, prepared),
     )
 
 
-def _errors(extras: dict[str, xr.Variable], prepared: PreparedDataset) -> xr.Variable | None:
-    """Return the standard error of average precision by its influence function."""
-    for name, error in extras.items():
-        if name.startswith("standard_error"):
-            return error
-    if not prepared.options.has_influence:
-        return None
-    arrays = prepared.arrays | prepared.units
-    return map_rankings(influence_errors, arrays, {}, options=prepared.options, is_fixed=prepared.is_stratified)
+def _influence_facts(extras: dict[str, xr.Variable], prepared: PreparedDataset) -> dict[str, xr.Variable]:
+    """Return what the influence function of average precision says of it, by the names of `Evidence`."""
+    known = {FACT_OF_EXTRA[name]: variable for name, variable in extras.items() if name in FACT_OF_EXTRA}
+    if known or not prepared.options.has_influence:
+        return known
+    arrays, sizes = prepared.arrays | prepared.units, {FACT: len(INFLUENCE_FACTS)}
+    facts = map_rankings(influence_facts, arrays, sizes, options=prepared.options, is_fixed=prepared.is_stratified)
+    return {name: facts.isel({FACT: place}) for place, name in enumerate(INFLUENCE_FACTS)}
 
 
 def _accelerations(extras: dict[str, xr.Variable], prepared: PreparedDataset) -> xr.Variable | None:

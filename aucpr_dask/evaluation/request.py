@@ -114,13 +114,28 @@ def prepare_dataset(
     )
 
 
+# What the kernel of average precision returns with the estimate, and what intervals call it.
+FACT_OF_EXTRA = {
+    "standard_error_fixed": "error",
+    "standard_error_random": "error",
+    "cubes_fixed": "cubes",
+    "cubes_random": "cubes",
+    "left_out": "left_out",
+    "unseen_loss": "unseen_loss",
+}
+
+
 def _extras(options: EvaluationOptions, inputs: Mapping[str, Any], *, is_stratified: bool) -> tuple[str, ...]:
     """Return what the kernel of average precision returns with the estimate, for unweighted items drawn one by one."""
     if not options.has_influence or is_weighted(inputs) or options.resampling.unit == "clusters":
         return ()
-    error = "standard_error_fixed" if is_stratified else "standard_error_random"
-    is_alone = options.estimators == ("average_precision",)
-    return (error, "acceleration") if "bca" in options.resampling.intervals and is_alone and is_stratified else (error,)
+    design, intervals = "fixed" if is_stratified else "random", options.resampling.intervals
+    extras = [f"standard_error_{design}"]
+    if "influence_beta" in intervals:
+        extras += [f"cubes_{design}", "left_out", "unseen_loss"]
+    if "bca" in intervals and options.estimators == ("average_precision",) and is_stratified:
+        extras.append("acceleration")
+    return tuple(extras)
 
 
 def _folds(dataset: xr.Dataset, n_folds: int, path: str) -> tuple[xr.Variable | None, int]:

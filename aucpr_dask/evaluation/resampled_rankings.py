@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,9 @@ from aucpr_dask.evaluation.rankings import (
     targets_of,
 )
 from aucpr_dask.schema.options import EvaluationOptions
+
+if TYPE_CHECKING:
+    from aucpr_dask.kernels.areas.influence import Influence
 
 FOLDS = 1  # a random stream different from those of resampling
 
@@ -105,17 +107,40 @@ def estimate_accelerations(
 
 
 def effective_positives(*arrays: Array, roles: tuple[str, ...], options: EvaluationOptions) -> NDArray[np.float64]:
-    """Return the effective number of weighted positives, (sum of weights)^2 / sum of squares: ``(item), ... -> ()``."""
+    """Return the effective number of positives, or of clusters that hold some: ``(item), ... -> ()``.
+
+    It is (sum of weights)^2 / sum of squares, over positives or clusters.
+    """
     named = dict(zip(roles, arrays, strict=True))
+    clusters = named.pop("cluster").reshape(-1) if "cluster" in named else None
     rows = Rows(named)
     positive, _, class_row, _ = class_weights(rows, named, options)
-    out = np.empty(class_row.size)
-    for row, score in enumerate(rows.full(named["score"])):
-        weight = positive[class_row[row]]
-        weight = weight[~np.isnan(score)] if options.missing == "drop" else weight
-        squares = (weight**2).sum()
-        out[row] = weight.sum() ** 2 / squares if squares > 0 else 0.0
-    return out.reshape(rows.lead)
+    unseen = _unseen(rows, named, positive, class_row)
+    total, squares = _sums_of_weights(rows.full(named["score"]), positive, class_row, options, clusters)
+    total, squares = total + unseen, squares + unseen
+    return _ratio(total**2, squares).reshape(rows.lead)
+
+
+def _sums_of_weights(
+    score: Array,
+    weight: NDArray[np.float64],
+    weight_row: NDArray[np.int64],
+    options: EvaluationOptions,
+    clusters: NDArray[np.int64] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the sum, and the sum of squares, of the weights of one class that count in each ranking."""
+    total, squares = np.empty((2, len(score)))
+    for row, scores in enumerate(score):
+        counted = weight[weight_row[row]]
+        counted = np.where(np.isnan(scores), 0.0, counted) if options.missing == "drop" else counted
+        counted = counted if clusters is None else np.bincount(clusters, weights=counted)
+        total[row], squares[row] = counted.sum(), (counted**2).sum()
+    return total, squares
+
+
+def _ratio(total: NDArray[np.float64], part: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Divide; 0 where there is nothing."""
+    return np.divide(total, part, out=np.zeros_like(total), where=part > 0)
 
 
 class Items(NamedTuple):
@@ -228,26 +253,37 @@ def influence_columns(
     A generalized function, ``(item), (item), ... -> (unit)``: the influences of items, or of `clusters`; that of all
     positives that are not items; and the estimate.
     """
-    from aucpr_dask.kernels.areas.influence import influence_rows
-
     estimate = evaluate_rankings(*arrays, roles=roles, options=options)[..., 0]
     named = dict(zip(roles, arrays, strict=True))
+    rows, influence, unseen = _influences(named, options, clusters, is_fixed=is_fixed)
+    absent = np.where(unseen > 0, np.sqrt(unseen) * influence.unseen, 0.0)
+    columns = np.column_stack([influence.values, absent, estimate.ravel()])
+    return columns.reshape(*rows.lead, columns.shape[1])
+
+
+def _influences(
+    named: dict[str, Array], options: EvaluationOptions, clusters: NDArray[np.int64] | None, *, is_fixed: bool
+) -> tuple[Rows, Influence, NDArray[np.float64]]:
+    """Return the influences of items, or of clusters, and the number of positives that are not items."""
+    from aucpr_dask.kernels.areas.influence import Units, influence_rows
+
     rows = Rows(named)
     positive, negative, row, _ = class_weights(rows, named, options)
     unseen = _unseen(rows, named, positive, row)
     score = rows.full(named["score"])
-    design: dict[str, bool] = {"prevalence_is_fixed": is_fixed, "is_corrected": clusters is None}
+    total, squares = _sums_of_weights(score, positive, row, options, clusters)
+    of_negatives = _sums_of_weights(score, negative, row, options)
+    units = Units(_ratio(squares + unseen, total + unseen), _ratio(*of_negatives[::-1]))
+    design: dict[str, Any] = {"units": units, "prevalence_is_fixed": is_fixed, "is_corrected": clusters is None}
     influence = influence_rows(score, positive, negative, row, reading_of(options), unseen, **design)
-    values = influence.values
     if clusters is not None:
         _refuse_unseen(rows, unseen)
         is_counted = ~np.isnan(score) | (options.missing in ("last", "unretrieved"))
-        values = _sums_over_clusters(
-            values, clusters, (positive > 0)[row] & is_counted, (negative > 0)[row] & is_counted
+        sums = _sums_over_clusters(
+            influence.values, clusters, (positive > 0)[row] & is_counted, (negative > 0)[row] & is_counted
         )
-    absent = np.where(unseen > 0, np.sqrt(unseen) * influence.unseen, 0.0)
-    columns = np.column_stack([values, absent, estimate.ravel()])
-    return columns.reshape(*rows.lead, columns.shape[1])
+        influence = influence._replace(values=sums)
+    return rows, influence, unseen
 
 
 def _sums_over_clusters(
@@ -270,17 +306,21 @@ def _sums_over_clusters(
     return sums
 
 
-def influence_errors(
+INFLUENCE_FACTS = ("error", "cubes", "left_out", "unseen_loss")  # as the fields of `Evidence`
+
+
+def influence_facts(
     *arrays: Array, roles: tuple[str, ...], options: EvaluationOptions, is_fixed: bool
 ) -> NDArray[np.float64]:
-    """Compute standard errors of average precision of weighted items or clusters: ``(item), (item), ... -> ()``."""
+    """Compute `INFLUENCE_FACTS` of weighted items, or of clusters: ``(item), (item), ... -> (fact)``."""
     named = dict(zip(roles, arrays, strict=True))
     clusters = named.pop("cluster").reshape(-1) if "cluster" in named else None
-    options = replace(options, estimators=("average_precision",))
-    columns = influence_columns(
-        *named.values(), roles=tuple(named), options=options, clusters=clusters, is_fixed=is_fixed
-    )
-    return np.asarray(np.sqrt((columns[..., :-1] ** 2).sum(axis=-1)))
+    rows, influence, unseen = _influences(named, options, clusters, is_fixed=is_fixed)
+    of_unseen = np.where(unseen > 0, influence.unseen, 0.0)
+    squares = (influence.values**2).sum(axis=1) + unseen * of_unseen**2
+    cubes = (influence.values**3).sum(axis=1) + unseen * of_unseen**3
+    facts = np.column_stack([np.sqrt(squares), cubes, influence.left_out, influence.unseen_loss])
+    return facts.reshape(*rows.lead, len(INFLUENCE_FACTS))
 
 
 def errors_where_known(estimate: Array, error: Array, is_known: Array) -> NDArray[np.float64]:

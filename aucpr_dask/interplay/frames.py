@@ -29,8 +29,9 @@ def to_dataframe(result: Scores, *, tidy: bool = True) -> pd.DataFrame:
         What :func:`aucpr_dask.evaluate`, :func:`aucpr_dask.aggregate` or :func:`aucpr_dask.open_result` returns.
     tidy : bool
         One row per data set, model, query and estimator, with a column for every number: the estimate, its standard
-        error, both bounds of every interval (``logit_lower``, ``logit_upper``), counts, and the names of the flags. If
-        False, one row per data set, query and estimator, as the index, and a column of estimates for each model.
+        error, both bounds of every interval (such as ``logit_lower``, ``logit_upper``), counts, and the names of the
+        flags. If False, one row per data set, query and estimator, as the index, and a column of estimates for each
+        model.
 
     Returns
     -------
@@ -48,7 +49,7 @@ def to_dataframe(result: Scores, *, tidy: bool = True) -> pd.DataFrame:
     ...     {"score": (("model", "item"), [[4.0, 3, 2, 1], [1, 2, 3, 4]]), "label": ("item", [1, 1, 0, 0])},
     ...     coords={"model": ["good", "bad"]},
     ... )
-    >>> frame = to_dataframe(aucpr_dask.evaluate(scores))
+    >>> frame = to_dataframe(aucpr_dask.evaluate(scores, intervals="logit"))
     >>> frame[["model", "estimate", "logit_lower", "logit_upper"]].round(3)
       model  estimate  logit_lower  logit_upper
     0  good     1.000        0.000        1.000

@@ -10,7 +10,15 @@ from aucpr_dask.kernels.areas.rows import (
     evaluate_weighted_rows,
     targets_of,
 )
-from aucpr_dask.kernels.codes import ACCELERATION, ERROR_FIXED, ERROR_RANDOM
+from aucpr_dask.kernels.codes import (
+    ACCELERATION,
+    CUBES_FIXED,
+    CUBES_RANDOM,
+    ERROR_FIXED,
+    ERROR_RANDOM,
+    LEFT_OUT,
+    UNSEEN_LOSS,
+)
 from aucpr_dask.kernels.options import COLUMNS, Options, Targets
 from aucpr_dask.kernels.resampling.rows import accelerations, planned_bytes, replicate_rows
 
@@ -18,6 +26,10 @@ EXTRA_CODES = {
     "standard_error_fixed": ERROR_FIXED,
     "standard_error_random": ERROR_RANDOM,
     "acceleration": ACCELERATION,
+    "cubes_fixed": CUBES_FIXED,
+    "cubes_random": CUBES_RANDOM,
+    "left_out": LEFT_OUT,
+    "unseen_loss": UNSEEN_LOSS,
 }
 
 __all__ = [

@@ -5,7 +5,9 @@ INTERPOLATED_MAX, INTERPOLATED_MEAN, INTERPOLATED_MEDIAN, INTERPOLATED_CONVEX = 
 CONTINUOUS, DISCRETE, BINORMAL = 7, 8, 9
 ROC_AREA, GAIN_AREA, PRECISION_AT_RECALL, RECALL_AT_PRECISION = 10, 11, 12, 13
 HALDANE = 14
-ERROR_FIXED, ERROR_RANDOM, ACCELERATION = 20, 21, 22  # of average precision: standard errors, BCa's acceleration
+# Of average precision: standard errors, BCa's acceleration, and what the interval influence_beta needs besides.
+ERROR_FIXED, ERROR_RANDOM, ACCELERATION = 20, 21, 22
+CUBES_FIXED, CUBES_RANDOM, LEFT_OUT, UNSEEN_LOSS = 23, 24, 25, 26
 
 
 def is_basic(code):  # type: ignore[no-untyped-def] # of numbers, and compiled

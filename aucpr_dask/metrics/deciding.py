@@ -12,7 +12,6 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.inference.comparing import compare
 from aucpr_dask.metrics.targets import check_label, check_lengths, column, finite_numbers, host_array, kind_of_target
-from aucpr_dask.schema.options import ResamplingOptions
 from aucpr_dask.schema.variables import ITEM, MODEL
 
 
@@ -40,7 +39,7 @@ def average_precision_interval(
     pos_label : int, float, bool or str
         The positive label.
     sample_weight : array-like, shape (n_samples,), optional
-        Weights; they need a resampling interval, such as ``method="bootstrap"``.
+        Weights.
 
     Returns
     -------
@@ -61,11 +60,10 @@ def average_precision_interval(
     >>> from aucpr_dask.metrics import average_precision_interval
     >>> lower, upper = average_precision_interval([0, 0, 1, 1] * 10, [0.1, 0.4, 0.35, 0.8] * 10)
     >>> round(lower, 3), round(upper, 3)
-    (0.607, 0.942)
+    (0.664, 0.93)
     """
     scores = _scores(y_true, {"y_score": y_score}, pos_label, sample_weight)
-    methods = ResamplingOptions().intervals if method is None else (method,)
-    lower, upper = np.ravel(evaluate(scores, intervals=methods, level=level)["interval"])
+    lower, upper = np.ravel(evaluate(scores, intervals=method, level=level)["interval"])
     return float(lower), float(upper)
 
 

@@ -31,6 +31,8 @@ class IntervalSpec:
         return self.estimators is None or estimator in self.estimators
 
 
+DEFAULT_INTERVALS = ("influence_beta",)
+
 INTERVAL_SYMBOLS = (
     "t is the estimate, n the number of positives, z the normal quantile of the level, a = (1 - level)/2; s the "
     "standard error by the influence function; t* and s* the estimate and standard error of a bootstrap replicate, "
@@ -64,7 +66,8 @@ INTERVALS = {
         IntervalSpec(
             "logit",
             "expit(logit t +- z / sqrt(n t(1-t))); [0, 1] at t = 0 or 1",
-            "The default: stays inside [0, 1]. It covers too little where a few negatives above all positives decide.",
+            "Needs no scores and stays inside [0, 1]. It covers too little where a few negatives above all positives "
+            "decide.",
             BOYD,
             estimators=AREAS,
         ),
@@ -148,6 +151,17 @@ INTERVALS = {
             _AVERAGE_PRECISION,
         ),
         IntervalSpec(
+            "influence_beta",
+            "Beta quantiles at x = m t' of m, not rounded, t' the mean of t and of t with each positive left out of "
+            "its recall, m = t'(1-t')/V the effective number of positives, V from s; the lower one also reckons with "
+            "the skewness of the influences, and with negatives above all items that the sample lacks",
+            "The default for average precision: closest of all to the level in unfavourable cases, and mostly narrower "
+            "than logit. No resampling; informative at areas of 0 and 1.",
+            "10.1093/jssam/smy019",
+            ("positives", "error"),
+            _AVERAGE_PRECISION,
+        ),
+        IntervalSpec(
             "cross_validation",
             "mean of k folds +- z sd/sqrt(k)",
             "Around the mean of the folds, which is biased where a fold has few positives: far below the level unless "
@@ -164,6 +178,13 @@ INTERVALS = {
         ),
     )
 }
+
+
+def default_intervals(estimators: Sequence[str], *, has_influence: bool) -> tuple[str, ...]:
+    """Return the intervals of these estimators unless others are named: one that each of them has, where there is."""
+    if not has_influence:
+        return ("logit",)
+    return DEFAULT_INTERVALS if len(estimators) == 1 else (*DEFAULT_INTERVALS, "logit")
 
 
 def interval_names(interval: str | Sequence[str], option: str = "intervals") -> tuple[str, ...]:

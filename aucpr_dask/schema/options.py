@@ -21,7 +21,7 @@ from aucpr_dask.schema.checks import (
     whole_number,
 )
 from aucpr_dask.schema.estimators import TIES, EstimatorSpec, estimator_names, parse_estimator
-from aucpr_dask.schema.intervals import INTERVALS, interval_names
+from aucpr_dask.schema.intervals import DEFAULT_INTERVALS, INTERVALS, default_intervals, interval_names
 from aucpr_dask.schema.labels import HIGHEST_GRADE
 from aucpr_dask.schema.variables import QUERY
 
@@ -88,7 +88,11 @@ class Options:
 class ResamplingOptions(Options):
     """Which intervals, and how the data are resampled for them."""
 
-    intervals: tuple[str, ...] = option(("logit",), "Intervals around each estimate.", check=interval_names)
+    intervals: tuple[str, ...] = option(
+        DEFAULT_INTERVALS,
+        "Intervals around each estimate; by default influence_beta of average precision, and logit of others.",
+        check=interval_names,
+    )
     level: float = option(0.95, "Confidence level of the intervals.", check=fraction)
     n_resamples: int = option(1000, "Resamples of bootstrap intervals.", least=2, most=MOST_RESAMPLES)
     seed: int = option(0, "Seed of resamples and folds.", least=0, most=LARGEST_SEED)
@@ -149,15 +153,22 @@ class EvaluationOptions(Options):
     def of(cls, *, convention: str | None = None, **options: Any) -> Self:
         """Check keyword arguments, those of the resampling among them, and return the record.
 
-        A reading of labels, missing scores and ties that is None follows the convention.
+        A reading of labels, missing scores and ties that is None follows the convention; intervals that are None, or
+        not given, follow the estimators.
         """
         known = {} if convention is None else CONVENTIONS[choose(tuple(CONVENTIONS), convention, CONVENTION)]
-        given = {name: value for name, value in options.items() if value is not None or name not in READINGS}
+        chosen = (*READINGS, "intervals")
+        given = {name: value for name, value in options.items() if value is not None or name not in chosen}
+        has_intervals = "intervals" in given
         options = known | given
         names = ResamplingOptions.__dataclass_fields__.keys() & options.keys()
         if names:
             options["resampling"] = ResamplingOptions(**{name: options.pop(name) for name in names})
-        return cls(**options).checked()
+        checked = cls(**options).checked()
+        if has_intervals:
+            return checked
+        intervals = default_intervals(checked.estimators, has_influence=checked.has_influence)
+        return replace(checked, resampling=replace(checked.resampling, intervals=intervals))
 
     def as_parameters(self) -> dict[str, Any]:
         """Return all options in one flat dict, as JSON keeps them."""

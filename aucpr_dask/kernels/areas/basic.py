@@ -3,9 +3,9 @@
 `scale` multiplies every count of negatives: 1, or the factor that moves the sample to another prevalence.
 `total` is the number (or weight) of all positives, including those never ranked.
 
-The same state also gives three more numbers for average precision of unweighted items: its standard error with fixed
-class sizes, that with a random prevalence, and the acceleration of its BCa interval. They have codes, but are not in
-the registry of estimators.
+The same state also gives more numbers for average precision of unweighted items: its standard error and the sum of
+cubes of its influences, each with fixed class sizes or a random prevalence; the acceleration of its BCa interval; and
+two changes of the area, for the interval influence_beta. They have codes, but are not in the registry of estimators.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ from aucpr_dask.kernels import codes
 from aucpr_dask.kernels.codes import (
     ACCELERATION,
     AVERAGE_PRECISION,
+    CUBES_FIXED,
+    CUBES_RANDOM,
     ERROR_FIXED,
     ERROR_RANDOM,
     HALDANE,
+    LEFT_OUT,
     LOWER_TRAPEZOID,
+    UNSEEN_LOSS,
     UPPER_TRAPEZOID,
 )
 from aucpr_dask.kernels.compiling import helper
@@ -107,8 +111,8 @@ def expected_average_precision(groups, n_groups, total, left_out):
 
 
 @helper
-def standard_error(groups, n_groups, total, negatives, prevalence, is_random):
-    """Return the standard error of average precision from its influence function; NaN if a class has one item or none.
+def influence_moments(groups, n_groups, total, negatives, prevalence, is_random):
+    """Return the sums of squares and of cubes of the influences of all items on average precision, times `total`.
 
     With g = TP/D the precision at a tie group, D = TP + s FP, the derivative of the area with respect to the
     multiplicity of an item is, times n,
@@ -116,12 +120,12 @@ def standard_error(groups, n_groups, total, negatives, prevalence, is_random):
         positive: g - area + (sum over positives at or below it of s FP/D^2),     negative: -(sum over positives at or
     below it of s TP/D^2).
 
-    The classes are two strata: the squared deviations from the mean of a class are summed and corrected by n/(n - 1).
+    The classes are two strata: the deviations from the mean of a class of n items are multiplied by sqrt(n/(n - 1)).
     If the prevalence is random, and no other is given, the two means vary with the sizes of the classes; they are a/n
-    and -a/m with a = sum over positives of s TP FP/D^2, which adds (a/n)^2 (1/n + 1/m).
+    and -a/m with a = sum over positives of s TP FP/D^2. Both sums are NaN if a class has one item or none.
     """
     if total < 2.0 or negatives < 2.0:
-        return np.nan
+        return np.nan, np.nan
     scale = scale_to(prevalence, total, negatives)
     area = exchange = before = 0.0
     for k in range(n_groups):
@@ -135,7 +139,9 @@ def standard_error(groups, n_groups, total, negatives, prevalence, is_random):
 
     ranked_negatives = groups.at[n_groups - 1] if n_groups > 0 else 0.0
     positive_squares = (total - before) * positive_mean**2
+    positive_cubes = -positive_squares * positive_mean
     negative_squares = (negatives - ranked_negatives) * negative_mean**2
+    negative_cubes = negative_squares * negative_mean
     rise = fall = 0.0
     for k in range(n_groups - 1, -1, -1):
         positives, above = groups.positives[k], scale * groups.at[k]
@@ -144,12 +150,53 @@ def standard_error(groups, n_groups, total, negatives, prevalence, is_random):
         size = positives + above
         rise += gained * (above / size) / size
         fall += gained * scale * (positives / size) / size
-        positive_squares += gained * (positives / size + rise - positive_mean) ** 2
-        negative_squares += passed * (fall - negative_mean) ** 2
-    squares = positive_squares * (total / (total - 1.0)) + negative_squares * (negatives / (negatives - 1.0))
+        square = (positives / size + rise - positive_mean) ** 2
+        positive_squares += gained * square
+        positive_cubes += gained * square * (positives / size + rise - positive_mean)
+        square = (fall - negative_mean) ** 2
+        negative_squares += passed * square
+        negative_cubes += passed * square * (negative_mean - fall)
+    of_positives, of_negatives = total / (total - 1.0), negatives / (negatives - 1.0)
+    positive_squares, negative_squares = positive_squares * of_positives, negative_squares * of_negatives
+    squares = positive_squares + negative_squares
+    cubes = positive_cubes * of_positives**1.5 + negative_cubes * of_negatives**1.5
     if is_random and np.isnan(prevalence):
+        cubes += 3.0 * exchange * (positive_squares / total - negative_squares / negatives)
+        cubes += exchange**3 * (1.0 / total**2 - 1.0 / negatives**2)
         squares += exchange**2 * (1.0 / total + 1.0 / negatives)
-    return np.sqrt(squares) / total
+    return squares, cubes
+
+
+@helper
+def left_out_area(groups, n_groups, total, scale, unit):
+    """Average precision with each positive, of weight `unit`, left out of its own recall; NaN if it is the only one.
+
+    Of the other positives, TP - 1 of n - 1 are found there: TP becomes (TP - 1) n/(n - 1).
+    """
+    if not total > unit:
+        return np.nan
+    area = error = before = 0.0
+    for k in range(n_groups):
+        positives = groups.positives[k]
+        found = max(positives - unit, 0.0) * (total / (total - unit))
+        above = scale * groups.at[k]
+        precision = found / (found + above) if found + above > 0.0 else 1.0
+        area, error = two_sum(area, error, (positives - before) * precision)
+        before = positives
+    return (area + error) / total
+
+
+@helper
+def unseen_loss(groups, n_groups, total, scale, unit):
+    """Return how much average precision would lose to one more negative, of weight `unit`, above all items."""
+    loss = error = before = 0.0
+    for k in range(n_groups):
+        positives = groups.positives[k]
+        size = positives + scale * groups.at[k]
+        precision = positives / size if positives > 0.0 else 0.0
+        loss, error = two_sum(loss, error, (positives - before) * precision * (scale * unit / (size + scale * unit)))
+        before = positives
+    return (loss + error) / total
 
 
 @helper
@@ -233,7 +280,15 @@ def area_of(code, groups, n_groups, total, negatives, prevalence):
     if code == UPPER_TRAPEZOID:
         return upper_trapezoid(groups, n_groups, total, scale)
     if code in (ERROR_FIXED, ERROR_RANDOM):
-        return standard_error(groups, n_groups, total, negatives, prevalence, code == ERROR_RANDOM)
+        return (
+            np.sqrt(influence_moments(groups, n_groups, total, negatives, prevalence, code == ERROR_RANDOM)[0]) / total
+        )
+    if code in (CUBES_FIXED, CUBES_RANDOM):
+        return influence_moments(groups, n_groups, total, negatives, prevalence, code == CUBES_RANDOM)[1] / total**3
+    if code == LEFT_OUT:
+        return left_out_area(groups, n_groups, total, scale, 1.0)
+    if code == UNSEEN_LOSS:
+        return unseen_loss(groups, n_groups, total, scale, 1.0)
     if code == ACCELERATION:
         return acceleration(groups, n_groups, total, negatives, prevalence)
     return np.nan

@@ -21,9 +21,10 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from aucpr_dask.kernels.areas.basic import scale_to
+from aucpr_dask.kernels.areas.basic import left_out_area, scale_to, unseen_loss
 from aucpr_dask.kernels.compiling import Cache, helper
 from aucpr_dask.kernels.options import MISSING_LAST, MISSING_UNRETRIEVED, Options
+from aucpr_dask.kernels.rankings.tie_groups import TieGroups
 from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, row_of
 
 CACHE = Cache(__name__)
@@ -39,6 +40,15 @@ class Influence(NamedTuple):
     values: NDArray[np.float64]  # (rows, items)
     unseen: NDArray[np.float64]  # (rows,): that of one positive that is not an item
     estimate: NDArray[np.float64]  # (rows,): the average precision
+    left_out: NDArray[np.float64]  # (rows,): the area with each positive left out of its own recall
+    unseen_loss: NDArray[np.float64]  # (rows,): what one more negative above all items would take from the area
+
+
+class Units(NamedTuple):
+    """The typical weights of one positive and of one negative of each ranking."""
+
+    positive: NDArray[np.float64]  # (rows,)
+    negative: NDArray[np.float64]
 
 
 def influence_rows(
@@ -49,6 +59,7 @@ def influence_rows(
     options: Options,
     n_unseen: NDArray[np.float64] | None = None,
     *,
+    units: Units | None = None,
     prevalence_is_fixed: bool = False,
     is_corrected: bool = False,
 ) -> Influence:
@@ -56,22 +67,24 @@ def influence_rows(
 
     `score` has the shape (rows, items), and row i has the class weights in row ``weight_row[i]`` of `positive_weight`
     and `negative_weight`; an item that is left out, or has no weight, has influence 0. `n_unseen` counts positives that
-    are not items, with weight 1. If `prevalence_is_fixed`, so are the total weights of the classes. If `is_corrected`,
-    deviations from the mean of a class of n items are multiplied by ``sqrt(n / (n - 1))``, so that products of two rows
-    add up to a covariance, and all is NaN if a class has fewer than two items. All is NaN without positives.
+    are not items, with weight 1. `units` are 1 unless given, and matter to the last two fields only. If
+    `prevalence_is_fixed`, so are the total weights of the classes. If `is_corrected`, deviations from the mean of a
+    class of n items are multiplied by ``sqrt(n / (n - 1))``, so that products of two rows add up to a covariance, and
+    all is NaN if a class has fewer than two items. All is NaN without positives.
     """
     n_rows, n_items = score.shape
     values = np.empty((n_rows, n_items))
-    facts = np.empty((n_rows, 2))
+    facts = np.empty((n_rows, 4))
     unseen = np.zeros(n_rows) if n_unseen is None else n_unseen
+    units = Units(np.ones(n_rows), np.ones(n_rows)) if units is None else units
     is_fixed = prevalence_is_fixed or not np.isnan(options.prevalence)
     for row in range(n_rows):
         descending = -score[row].astype(np.float64)
         order = np.argsort(descending)  # NaN last
         weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
-        design = options, unseen[row], is_fixed, is_corrected
+        design = options, unseen[row], units.positive[row], units.negative[row], is_fixed, is_corrected
         influence_row(descending, order, *weights, *design, values[row], facts[row])
-    return Influence(values, facts[:, 0], facts[:, 1])
+    return Influence(values, *facts.T)
 
 
 def sums_of_products(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -172,13 +185,25 @@ def stretch(derivative, mean, n_items, is_fixed, is_corrected):
 
 @CACHE.kernel(
     types.void(
-        row_of(F8), row_of(I8), row_of(F8), row_of(F8), OPTIONS_TYPE, F8, types.boolean, types.boolean, F8[::1], F8[::1]
+        *(row_of(F8), row_of(I8), row_of(F8), row_of(F8), OPTIONS_TYPE, F8, F8, F8),
+        *(types.boolean, types.boolean, F8[::1], F8[::1]),
     )
 )
 def influence_row(
-    descending, order, positive_weight, negative_weight, options, n_unseen, is_fixed, is_corrected, values, facts
+    descending,
+    order,
+    positive_weight,
+    negative_weight,
+    options,
+    n_unseen,
+    positive_unit,
+    negative_unit,
+    is_fixed,
+    is_corrected,
+    values,
+    facts,
 ):
-    """Write the influences of items to `values`, that of an unseen positive and the area to `facts`; NaN come last."""
+    """Write the influences of items to `values`, and the other fields of `Influence` to `facts`; NaN come last."""
     sample = sample_of(descending, order, positive_weight, negative_weight, options, n_unseen)
     total, negatives = sample.positives, sample.negatives
     scale = scale_to(options.prevalence, total, negatives)
@@ -186,6 +211,9 @@ def influence_row(
     area, exchange = area_and_exchange(groups, n_groups)
     area /= total
     facts[1] = area
+    sums = TieGroups(groups.positives, groups.negatives, groups.negatives)
+    facts[2] = left_out_area(sums, n_groups, total, 1.0, positive_unit)
+    facts[3] = unseen_loss(sums, n_groups, total, 1.0, scale * negative_unit)
     if not total > 0.0 or (is_corrected and min(sample.n_positive, sample.n_negative) < 2.0):
         facts[0] = np.nan
         values[:] = np.nan

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr, ndtri, stdtrit
 
+from aucpr_dask.kernels.intervals.beta import influence_beta
+
 Array = NDArray[np.float64]
 Bounds = tuple[Array, Array]
 
@@ -164,6 +166,10 @@ class Evidence:
     replicate_errors: Array | None = None  # by influence functions
     bayesian_replicates: Array | None = None
     folds: Array | None = None  # (..., fold)
+    n_effective: Array | None = None  # positives, or clusters that hold some
+    cubes: Array | None = None  # sum of cubes of influences
+    left_out: Array | None = None  # the area with each positive left out of its own recall
+    unseen_loss: Array | None = None  # what one more negative above all items would take from the area
 
     def get(self, name: str) -> Array:
         """Return one of the arrays as float64; raise a LookupError if it is absent."""
@@ -190,6 +196,15 @@ METHODS: dict[str, Callable[[Evidence, float], Bounds]] = {
     "influence_logit": lambda known, level: influence_logit(known.get("estimate"), known.get("error"), level),
     "influence_logit_t": lambda known, level: influence_logit_t(
         known.get("estimate"), known.get("error"), known.get("n_positive"), level
+    ),
+    "influence_beta": lambda known, level: influence_beta(
+        known.get("estimate"),
+        known.get("n_effective"),
+        known.get("error"),
+        known.get("cubes"),
+        known.get("left_out"),
+        known.get("unseen_loss"),
+        level,
     ),
     "cross_validation": lambda known, level: cross_validation(known.get("folds"), level, student=False),
     "cross_validation_t": lambda known, level: cross_validation(known.get("folds"), level, student=True),
