@@ -1,8 +1,9 @@
 """The simulation study of Boyd, Eng & Page 2013: run it, and write the tables that are made from it.
 
 ``python docs/study_page.py --run STORE`` runs the study, resumes it if it was interrupted, and writes ``study/*.csv``;
-``--simulations N`` makes it shorter. Then, or at once without ``--run``, the tables of ``simulation-study.md`` and
-``choosing.md`` are made from these files and written, or printed with ``--print``.
+``--simulations N`` makes it shorter, and ``--part NAME`` runs one part and keeps the numbers of the others. Then, or at
+once without ``--run``, the tables of ``simulation-study.md`` and ``choosing.md`` are made from these files and written,
+or printed with ``--print``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import pages
 import pandas as pd
+import xarray as xr
 
 FOLDER = pages.HERE / "study"
 CELL = ["scenario", "n_items", "prevalence", "estimator"]
@@ -27,49 +29,91 @@ LEVEL = 0.95
 RECOMMENDED = ("average_precision", "lower_trapezoid", "interpolated_median")
 CERTAIN = 2.0  # Monte Carlo errors within which a coverage counts as equal to the level
 POSITIVES = (10, 20, 50, 100, 1000)
+ADVERSE = ("logit", "clopper_pearson", "influence_logit_t", "influence_beta")  # intervals shown in adverse worlds
+ADVERSE_POSITIVES = (10, 20, 50, 100, 300)
+ADVERSE_COLUMNS = [*CELL, "method", "true_area", "coverage", "width", "n_simulations"]
+MOST_ITEMS = 300_000
+# Mean and standard deviation of positives, where negatives are N(0, 1), and the prevalence.
+WORLDS = (
+    (1.0, 1.0, 0.1),
+    (1.5, 0.5, 0.5),
+    (2.0, 0.5, 0.5),
+    (2.5, 0.6, 0.5),
+    (1.0, 2.0, 0.1),
+    (4.0, 1.0, 0.1),
+    (0.1, 1.0, 0.02),
+    (2.0, 1.0, 0.001),
+    (3.0, 1.0, 0.0001),
+)
 
 
-def run(store: Path, n_simulations: int, cluster: int | None) -> None:
-    """Run the three parts of the study, and write their tables."""
+def run(store: Path, n_simulations: int, cluster: int | None, chosen: list[str]) -> None:
+    """Run the parts of the study, and write their tables."""
     import aucpr_dask as ap
     from aucpr_dask.schema.intervals import INTERVALS as SPECS
     from aucpr_dask.simulate.studies import PAPER_ESTIMATORS
 
     formulas = [name for name, spec in SPECS.items() if spec.is_formula]
-    rest = [name for name in SPECS if name not in formulas and name != "bayesian"]
+    influences = [name for name in SPECS if name.startswith("influence")]
+    rest = [name for name in SPECS if name not in (*formulas, "influence_beta", "bayesian")]
     common = {"estimators": (*PAPER_ESTIMATORS, "continuous", "discrete"), "n_simulations": n_simulations}
-    prevalences = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+    alone = {"estimators": ["average_precision"], "n_simulations": n_simulations}
+    by_prevalence = {"n_items": (ITEMS,), "prevalence": (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)}
     parts = {
         "items": common | {"intervals": [*formulas, *rest]},
-        "prevalence": common | {"n_items": (ITEMS,), "prevalence": prevalences, "intervals": formulas},
+        "prevalence": common | by_prevalence | {"intervals": formulas},
+        "influence": alone | {"intervals": ["influence_beta"]},
+        "influence-prevalence": alone | by_prevalence | {"intervals": influences},
         # Dirichlet weights cost twice as much as counts, so there are fewer simulations, of one estimator.
-        "bayesian": {
-            "estimators": ["average_precision"],
-            "n_simulations": max(2, n_simulations // 10),
-            "intervals": ["bayesian"],
-        },
+        "bayesian": alone | {"n_simulations": max(2, n_simulations // 10), "intervals": ["bayesian"]},
+    }
+    adverse = {
+        f"adverse-{number}": alone
+        | {
+            "scenarios": [ap.simulate.binormal(mu, sigma)],
+            "prevalence": prevalence,
+            "n_items": [size for n in ADVERSE_POSITIVES if (size := round(n / prevalence)) <= MOST_ITEMS],
+            "intervals": ADVERSE,
+        }
+        for number, (mu, sigma, prevalence) in enumerate(WORLDS)
     }
     found, lines = {}, []
-    for name, options in parts.items():
+    for name, options in (parts | adverse).items():
+        if chosen and name.split("-")[0] not in chosen:
+            continue
         started = time.monotonic()
         part = ap.simulate.study(**options, url=f"{store}/{name}", cluster=cluster)
         found[name] = part.assign_coords(n_simulations=options["n_simulations"])
         facts = {"seconds": round(time.monotonic() - started), "workers": cluster or os.cpu_count()}
         lines.append({"part": name, "simulations": options["n_simulations"]} | facts | {"machine": platform.machine()})
         print(lines[-1], flush=True)
-    by_estimator = [found[name].drop_dims("method").to_dataframe() for name in ("items", "prevalence")]
-    by_method = [
-        part[[name for name in part.data_vars if "method" in part[name].dims]].to_dataframe() for part in found.values()
-    ]
-    kept = pd.concat(by_method).reset_index()
-    kept = kept[kept["coverage"].notna() & kept["estimator"].isin(RECOMMENDED)]
-    tables = {
-        "estimates": pd.concat(by_estimator).reset_index().drop_duplicates(CELL),
-        "intervals": kept.drop_duplicates([*CELL, "method"]),
-        "run": pd.DataFrame(lines),
-    }
-    for name, table in tables.items():
-        table.to_csv(FOLDER / f"{name}.csv", index=False, float_format="%.6g")
+    of_estimators = [found[name].drop_dims("method") for name in ("items", "prevalence") if name in found]
+    if of_estimators:
+        _write("estimates", pd.concat(part.to_dataframe() for part in of_estimators).reset_index(), CELL)
+    for name, names in (("intervals", parts), ("adverse", adverse)):
+        by_method = [_by_method(part) for part_name, part in found.items() if part_name in names]
+        if by_method:
+            table = pd.concat(by_method)
+            kept = ADVERSE_COLUMNS if names is adverse else [name for name in table if name != "true_area"]
+            _write(name, table[kept], [*CELL, "method"])
+    _write("run", pd.DataFrame(lines), ["part"])
+
+
+def _by_method(part: xr.Dataset) -> pd.DataFrame:
+    names = ["true_area", *(name for name in part.data_vars if "method" in part[name].dims)]
+    table = part[names].to_dataframe().reset_index()
+    return table[table["coverage"].notna() & table["estimator"].isin(RECOMMENDED)]
+
+
+def _write(name: str, table: pd.DataFrame, key: list[str]) -> None:
+    """Write a table, with the rows of the one before that are not in it."""
+    path = FOLDER / f"{name}.csv"
+    table = table.drop_duplicates(key)
+    if path.exists():
+        before = pd.read_csv(path)
+        is_new = pd.MultiIndex.from_frame(before[key]).isin(pd.MultiIndex.from_frame(table[key]))
+        table = pd.concat([before[~is_new], table])
+    table.to_csv(path, index=False, float_format="%.6g")
 
 
 def estimates() -> pd.DataFrame:
@@ -116,6 +160,30 @@ def coverage() -> str:
         worst, width = by_n["coverage"].min(), by_n["width_ratio"].mean()
         rows.append([f"`{name}`", valid, *(f"{worst[n]:.3f} ({width[n]:.2f})" for n in POSITIVES)])
     return pages.table(["interval: n =", "valid", *map("{:,}".format, POSITIVES)], rows)
+
+
+def adverse() -> str:
+    """Return coverage and width, relative to that of logit, in worlds that are hard for some interval."""
+    table = pd.read_csv(FOLDER / "adverse.csv")
+    table["n"] = (table["n_items"] * table["prevalence"]).round().astype(int)
+    rows = []
+    for mu, sigma, prevalence in WORLDS:
+        cells = table[(table["scenario"] == f"binormal(mu={mu}, sigma={sigma})") & (table["prevalence"] == prevalence)]
+        by_method = cells.set_index(["method", "n"])
+        first = f"N({mu:g}, {sigma:g}²), {prevalence:g}" if sigma != 1 else f"N({mu:g}, 1), {prevalence:g}"
+        names = [first, f"{cells['true_area'].iloc[0]:.3f}"]
+        for method in ADVERSE:
+            shown = []
+            for n in ADVERSE_POSITIVES:
+                if (method, n) not in by_method.index:
+                    shown.append("")
+                    continue
+                width = by_method.loc[method, "width"][n] / by_method.loc["logit", "width"][n]
+                coverage = f"{by_method.loc[method, 'coverage'][n]:.3f}"
+                shown.append(coverage if method == "logit" else f"{coverage} ({width:.2f})")
+            rows.append([*names, f"`{method}`", *shown])
+            names = ["", ""]
+    return pages.table(["positives, prevalence", "area", "interval", *(f"n = {n}" for n in ADVERSE_POSITIVES)], rows)
 
 
 # The conclusions of simulation-study.md: for each, how many of how many cases hold, and the figures
@@ -221,7 +289,7 @@ def conclusions() -> str:
     return pages.table(["the paper", "confirmed", "figures"], rows)
 
 
-TABLES = {"simulation-study.md": (conclusions,), "choosing.md": (bias, coverage)}
+TABLES = {"simulation-study.md": (conclusions,), "choosing.md": (bias, coverage, adverse)}
 
 
 def main() -> None:
@@ -230,10 +298,11 @@ def main() -> None:
     parser.add_argument("--run", type=Path, metavar="STORE")
     parser.add_argument("--simulations", type=int, default=10_000)
     parser.add_argument("--workers", type=int)
+    parser.add_argument("--part", action="append", default=[], metavar="NAME")
     parser.add_argument("--print", action="store_true")
     options = parser.parse_args()
     if options.run:
-        run(options.run, options.simulations, options.workers)
+        run(options.run, options.simulations, options.workers, options.part)
     if options.print:
         print(json.dumps({make.__name__: make() for makes in TABLES.values() for make in makes}))
         return

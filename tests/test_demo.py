@@ -76,7 +76,7 @@ def test_everything_fits_eighty_columns(first: subprocess.CompletedProcess[str])
     assert max(map(cell_len, lines)) <= 80
     assert not any("\x1b" in line for line in lines)
     assert f"{CLEF}  average precision, mean of 14 queries, t interval" in lines
-    assert "6 data sets, best 3 of 75 models  average precision, influence_beta interval" in lines
+    assert "6 data sets, best 3 of 75 models  average precision, influence beta interval" in lines
     for name in TABLES:
         assert any(line.split()[:2] == [name, "1"] for line in lines)
 

@@ -258,7 +258,7 @@ def test_a_comparison_is_not_a_result(tmp_path: Path) -> None:
     [
         ("logit", 12, 0.2, "in at least 96.1 % of the samples: they reach their level there."),
         ("logit", 12, 0.01, "0.01 here: with 10 positives among 1,000 items, logit intervals contained it in 93.9 %."),
-        ("bootstrap", 12, 0.2, "fall short of their level there. Logit intervals contained it in 96.1 %."),
+        ("bootstrap", 12, 0.2, "fall short of their level there. Influence beta intervals contained it in 98.3 %."),
         ("bootstrap", 12, 0.01, "Positives as rare as here were not simulated."),
         ("logit", 300, 0.01, "Positives as rare as here were not simulated."),
     ],

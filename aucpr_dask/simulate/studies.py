@@ -48,7 +48,7 @@ BATCH = 250  # simulations of a task, and of a chunk of the records
 SCENARIO, N_ITEMS, PREVALENCE, SIMULATION = "scenario", "n_items", "prevalence", "simulation"
 _RESAMPLES = 2  # a random stream of a simulation, next to those of its scores and labels
 CELL_DIMS = (SCENARIO, N_ITEMS, PREVALENCE)
-EXTRAS = ("standard_error_fixed", "acceleration")  # of average precision
+EXTRAS = ("standard_error_fixed", "acceleration", "cubes_fixed", "left_out", "unseen_loss")  # of average precision
 
 PAPER_ESTIMATORS = (
     "average_precision",

@@ -16,10 +16,6 @@ from aucpr_dask.kernels import codes
 from aucpr_dask.kernels.codes import (
     ACCELERATION,
     AVERAGE_PRECISION,
-    CUBES_FIXED,
-    CUBES_RANDOM,
-    ERROR_FIXED,
-    ERROR_RANDOM,
     HALDANE,
     LEFT_OUT,
     LOWER_TRAPEZOID,
@@ -175,28 +171,29 @@ def left_out_area(groups, n_groups, total, scale, unit):
     """
     if not total > unit:
         return np.nan
-    area = error = before = 0.0
+    area = before = 0.0
+    stretched = total / (total - unit)
     for k in range(n_groups):
         positives = groups.positives[k]
-        found = max(positives - unit, 0.0) * (total / (total - unit))
+        found = max(positives - unit, 0.0) * stretched
         above = scale * groups.at[k]
-        precision = found / (found + above) if found + above > 0.0 else 1.0
-        area, error = two_sum(area, error, (positives - before) * precision)
+        area += (positives - before) * (found / (found + above) if found + above > 0.0 else 1.0)
         before = positives
-    return (area + error) / total
+    return area / total
 
 
 @helper
 def unseen_loss(groups, n_groups, total, scale, unit):
     """Return how much average precision would lose to one more negative, of weight `unit`, above all items."""
-    loss = error = before = 0.0
+    loss = before = 0.0
+    one = scale * unit
     for k in range(n_groups):
         positives = groups.positives[k]
-        size = positives + scale * groups.at[k]
-        precision = positives / size if positives > 0.0 else 0.0
-        loss, error = two_sum(loss, error, (positives - before) * precision * (scale * unit / (size + scale * unit)))
+        if positives > before:
+            size = positives + scale * groups.at[k]
+            loss += (positives - before) * (positives * one / (size * (size + one)))
         before = positives
-    return (loss + error) / total
+    return loss / total
 
 
 @helper
@@ -271,7 +268,7 @@ is_basic = helper(codes.is_basic)
 
 @helper
 def area_of(code, groups, n_groups, total, negatives, prevalence):
-    """Return the area of the estimator with this code (or the error, or the acceleration), ties kept in tie groups."""
+    """Return the area of the estimator with this code, or what else has a code, ties kept in tie groups."""
     scale = scale_to(prevalence, total, negatives)
     if code in (AVERAGE_PRECISION, HALDANE):
         return average_precision(groups, n_groups, total, scale, code == HALDANE)
@@ -279,12 +276,6 @@ def area_of(code, groups, n_groups, total, negatives, prevalence):
         return lower_trapezoid(groups, n_groups, total, scale)
     if code == UPPER_TRAPEZOID:
         return upper_trapezoid(groups, n_groups, total, scale)
-    if code in (ERROR_FIXED, ERROR_RANDOM):
-        return (
-            np.sqrt(influence_moments(groups, n_groups, total, negatives, prevalence, code == ERROR_RANDOM)[0]) / total
-        )
-    if code in (CUBES_FIXED, CUBES_RANDOM):
-        return influence_moments(groups, n_groups, total, negatives, prevalence, code == CUBES_RANDOM)[1] / total**3
     if code == LEFT_OUT:
         return left_out_area(groups, n_groups, total, scale, 1.0)
     if code == UNSEEN_LOSS:

@@ -5,10 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from aucpr_dask.kernels.areas import basic as areas
-from aucpr_dask.kernels.codes import AVERAGE_PRECISION, HALDANE
+from aucpr_dask.kernels.codes import (
+    AVERAGE_PRECISION,
+    CUBES_FIXED,
+    CUBES_RANDOM,
+    ERROR_FIXED,
+    ERROR_RANDOM,
+    HALDANE,
+)
 from aucpr_dask.kernels.compiling import helper
 from aucpr_dask.kernels.options import MISSING_DROP, MISSING_LAST
 from aucpr_dask.kernels.rankings.tie_groups import Classes, Ranking, append_missing
+
+NEITHER = -1  # of two designs: the numbers of positives and negatives are fixed, or random
 
 
 @helper
@@ -93,6 +102,7 @@ def finish(ranking, groups, n_groups, options, codes, out):
     facts[7] = ranking.n_distinct
     facts[8] = areas.ties_matter(groups, n_groups)
 
+    known, squares, cubes = NEITHER, np.nan, np.nan
     for e in range(codes.size):
         if not total > 0.0:
             area = np.nan
@@ -100,6 +110,14 @@ def finish(ranking, groups, n_groups, options, codes, out):
             area = np.nan
             if codes[e] in (AVERAGE_PRECISION, HALDANE):
                 area = areas.expected_average_precision(groups, n_groups, total, codes[e] == HALDANE)
+        elif codes[e] in (ERROR_FIXED, ERROR_RANDOM, CUBES_FIXED, CUBES_RANDOM):
+            design = np.int64(codes[e] == ERROR_RANDOM or codes[e] == CUBES_RANDOM)
+            if design != known:  # one pass yields both sums
+                given = groups, n_groups, total, negatives, options.prevalence
+                squares, cubes = areas.influence_moments(*given, design == 1)
+                known = design
+            is_error = codes[e] == ERROR_FIXED or codes[e] == ERROR_RANDOM
+            area = np.sqrt(squares) / total if is_error else cubes / total**3
         else:
             area = areas.area_of(codes[e], groups, n_groups, total, negatives, options.prevalence)
         out[e] = 1.0 if area > 1.0 else area

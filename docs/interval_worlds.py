@@ -1,0 +1,253 @@
+"""The coverage and width of intervals of average precision in many worlds, and the tables of ``default-interval.md``.
+
+``python docs/interval_worlds.py --run`` simulates all worlds and writes ``study/worlds.csv``; ``--simulations N`` makes
+it shorter. Then, or at once without ``--run``, the tables are made from this file and written, or printed with
+``--print``.
+
+Negatives are never drawn one by one: given the positives, the numbers of negatives between them are multinomial. So a
+prevalence of 0.0001 costs no more than one of 0.5.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pages
+import pandas as pd
+from numba import njit
+from numpy.typing import NDArray
+from scipy import stats
+
+from aucpr_dask.kernels.areas.basic import area_of, influence_moments
+from aucpr_dask.kernels.codes import AVERAGE_PRECISION, LEFT_OUT, UNSEEN_LOSS
+from aucpr_dask.kernels.intervals.formulas import bounds
+from aucpr_dask.kernels.intervals.replicates import Evidence, replicate_bounds
+from aucpr_dask.kernels.rankings.tie_groups import TieGroups
+from aucpr_dask.schema.intervals import INTERVALS
+
+Array = NDArray[np.float64]
+
+TABLE = pages.HERE / "study" / "worlds.csv"
+POSITIVES = (10, 20, 50, 100, 300)
+OURS = "influence_beta"
+SHOWN = {0.9: ("logit", OURS), 0.95: ("logit", "clopper_pearson", "influence_logit_t", OURS), 0.99: ("logit", OURS)}
+CODES = np.array([AVERAGE_PRECISION, LEFT_OUT, UNSEEN_LOSS])
+GRID = 400_000  # recalls at which a true area is summed
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A mixture of two distributions of scores."""
+
+    share: float  # of the second
+    first: Any
+    second: Any
+
+    def sf(self, x: Array) -> Array:
+        """Return the share of scores above x."""
+        return (1 - self.share) * self.first.sf(x) + self.share * self.second.sf(x)
+
+    def rvs(self, size: tuple[int, int], random_state: np.random.Generator) -> Array:
+        """Draw scores."""
+        both = (one.rvs(size=size, random_state=random_state) for one in (self.first, self.second))
+        return np.where(random_state.random(size) < self.share, *tuple(both)[::-1])
+
+    def isf(self, shares: Array) -> Array:
+        """Return the scores that these shares exceed, from a dense table."""
+        x = np.sort(np.concatenate([one.isf(np.linspace(1e-9, 1 - 1e-9, GRID)) for one in (self.first, self.second)]))
+        return np.interp(-shares, -self.sf(x), x)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Scores with few values: their shares, from the highest."""
+
+    shares: tuple[float, ...]
+
+    @property
+    def probabilities(self) -> Array:
+        """The shares, adding up to 1."""
+        return np.array(self.shares) / sum(self.shares)
+
+
+def normal(mean: float = 0.0, deviation: float = 1.0) -> Any:
+    """Return a normal distribution."""
+    return stats.norm(mean, deviation)
+
+
+def decaying(n: int, rate: float) -> Levels:
+    """Return n levels whose shares fall, or rise, exponentially."""
+    return Levels(tuple(np.exp(np.linspace(0, -rate, n)) if rate > 0 else np.exp(np.linspace(rate, 0, n))))
+
+
+# Positives N(mean, deviation), negatives N(0, 1), prevalence
+BINORMAL = (
+    *((1, 1, 0.1), (1, 1, 0.01), (1, 1, 0.001), (1, 1, 0.5), (1.5, 0.5, 0.5), (2, 0.5, 0.5), (2.5, 0.5, 0.1)),
+    *((3, 1, 1e-4), (2, 1, 0.1), (2, 1, 0.001), (1, 2, 0.1), (1, 2, 0.5), (3.5, 1, 0.5), (2.5, 0.6, 0.5)),
+    *((2, 0.6, 0.1), (3, 0.5, 0.01), (1, 0.5, 0.5), (0.5, 1, 0.02), (4, 1, 0.01), (0.1, 1, 0.02), (1.2, 0.4, 0.5)),
+    *((1.8, 0.7, 0.3), (2.2, 0.5, 0.2), (1.7, 0.5, 0.05), (3, 0.7, 0.02), (2.5, 1.5, 0.01), (0.8, 0.8, 0.3)),
+    *((3, 2, 0.05), (4, 0.5, 0.5), (3.7, 0.6, 1e-3), (0, 1, 0.1), (-0.5, 1, 0.2), (5, 1, 1e-4)),
+)
+WORLDS: dict[str, tuple[Any, Any, float]] = {
+    **{f"N({mean:g}, {sd:g}²), {share:g}": (normal(mean, sd), normal(), share) for mean, sd, share in BINORMAL},
+    "bibeta, 0.1": (stats.beta(5, 2), stats.beta(2, 5), 0.1),
+    "bibeta, 0.5": (stats.beta(5, 2), stats.beta(2, 5), 0.5),
+    "offset uniform, 0.1": (stats.uniform(0.5, 1), stats.uniform(), 0.1),
+    "t with 3 degrees, 0.1": (stats.t(3, 1.5), stats.t(3), 0.1),
+    "t with 2 degrees, 0.5": (stats.t(2, 2), stats.t(2), 0.5),
+    "t with 2 degrees, 0.2": (stats.t(2, 3), stats.t(2), 0.2),
+    "t with 4 degrees, 0.5": (stats.t(4, 1), stats.t(4), 0.5),
+    "Cauchy, 0.2": (stats.t(1, 2), stats.t(1), 0.2),
+    "N(2, 0.7²) over t with 3 degrees, 0.3": (normal(2, 0.7), stats.t(3), 0.3),
+    "N(2, 0.4²) over t with 2 degrees, 0.5": (normal(2, 0.4), stats.t(2), 0.5),
+    "exponential, 0.1": (stats.expon(scale=3), stats.expon(), 0.1),
+    "N(2, 0.3²) over exponential, 0.5": (normal(2, 0.3), stats.expon(scale=0.7), 0.5),
+    "gamma, 0.1": (stats.gamma(4), stats.gamma(2), 0.1),
+    "logistic, 0.05": (stats.logistic(2), stats.logistic(), 0.05),
+    "half of the positives hidden, 0.1": (Mixture(0.5, normal(), normal(3, 0.5)), normal(), 0.1),
+    "3 % of the negatives high, 0.2": (normal(2, 0.5), Mixture(0.03, normal(), normal(3, 0.5)), 0.2),
+    "1 % of the negatives above all, 0.5": (normal(1.5, 0.3), Mixture(0.01, normal(-1), normal(3, 0.2)), 0.5),
+    "5 % of the negatives among positives, 0.5": (normal(2, 0.3), Mixture(0.05, normal(0, 0.7), normal(2.2, 0.5)), 0.5),
+    "both mixed, 0.3": (Mixture(0.2, normal(2, 0.5), normal(-1)), Mixture(0.1, normal(), normal(2, 0.5)), 0.3),
+    "0.5 % of the negatives above all, 0.1": (normal(3), Mixture(0.005, normal(), normal(5, 0.5)), 0.1),
+    "5 levels, 0.1": (Levels((5, 4, 3, 2, 1)), Levels((1, 2, 3, 4, 5)), 0.1),
+    "5 levels, 0.5": (Levels((5, 4, 3, 2, 1)), Levels((1, 2, 3, 4, 5)), 0.5),
+    "3 levels, 0.5": (Levels((8, 1.5, 0.5)), Levels((0.2, 1, 9)), 0.5),
+    "20 levels, 0.1": (decaying(20, 3), decaying(20, -3), 0.1),
+    "10 levels, 0.02": (decaying(10, 2), decaying(10, -2), 0.02),
+    "4 levels, 0.5": (Levels((0.6, 0.25, 0.1, 0.05)), Levels((0.05, 0.1, 0.25, 0.6)), 0.5),
+    "6 levels, 0.3": (Levels((0.3, 0.3, 0.2, 0.1, 0.05, 0.05)), Levels((0.01, 0.03, 0.06, 0.2, 0.3, 0.4)), 0.3),
+    "hard decisions, 0.1": (Levels((0.7, 0.3)), Levels((0.02, 0.98)), 0.1),
+    "hard decisions, 0.5": (Levels((0.9, 0.1)), Levels((0.02, 0.98)), 0.5),
+}
+
+
+def true_area(positive: Any, negative: Any, prevalence: float) -> float:
+    """Return the area under the true curve; tied scores share one threshold."""
+    if isinstance(positive, Levels):
+        shares = positive.probabilities
+        recall, false = np.cumsum(shares), np.cumsum(negative.probabilities)
+        return float(shares @ (prevalence * recall / (prevalence * recall + (1 - prevalence) * false)))
+    recall = (np.arange(GRID) + 0.5) / GRID
+    false = negative.sf(positive.isf(recall))
+    return float(np.mean(prevalence * recall / (prevalence * recall + (1 - prevalence) * false)))
+
+
+def sample(world: tuple[Any, Any, float], n: int, n_simulations: int, random: np.random.Generator) -> tuple[Any, ...]:
+    """Draw simulations: positives and negatives per tie group, from the highest, and all negatives."""
+    positive, negative, prevalence = world
+    n_negative = round(n * (1 - prevalence) / prevalence)
+    if isinstance(positive, Levels):
+        gained = random.multinomial(n, positive.probabilities, size=n_simulations)
+        passed = random.multinomial(n_negative, negative.probabilities, size=n_simulations)
+        return gained, passed, n_negative
+    above = np.sort(negative.sf(positive.rvs(size=(n_simulations, n), random_state=random)), axis=1)
+    passed = np.empty(above.shape, np.int64)
+    left, before = np.full(n_simulations, n_negative), np.zeros(n_simulations)
+    for i in range(n):
+        share = np.clip((above[:, i] - before) / np.maximum(1 - before, 1e-300), 0, 1)
+        passed[:, i] = random.binomial(left, share)
+        left, before = left - passed[:, i], above[:, i]
+    return np.ones(above.shape, np.int64), passed, n_negative
+
+
+@njit
+def facts_of(gained, passed, n_negative, codes):  # type: ignore[no-untyped-def]
+    """Return what the kernels compute of every simulation: by code, then the standard error and the sum of cubes."""
+    out = np.empty((len(gained), codes.size + 2))
+    n_levels = gained.shape[1]
+    for s in range(len(gained)):
+        positives, above, at = np.empty(n_levels), np.empty(n_levels), np.empty(n_levels)
+        n_groups, true, false = 0, 0.0, 0.0
+        for level in range(n_levels):
+            before = false
+            true += gained[s, level]
+            false += passed[s, level]
+            if gained[s, level]:
+                positives[n_groups], above[n_groups], at[n_groups] = true, before, false
+                n_groups += 1
+        groups = TieGroups(positives, above, at)
+        for c in range(codes.size):
+            out[s, c] = area_of(codes[c], groups, n_groups, true, float(n_negative), np.nan)
+        squares, cubes = influence_moments(groups, n_groups, true, float(n_negative), np.nan, False)
+        out[s, codes.size], out[s, codes.size + 1] = np.sqrt(squares) / true, cubes / true**3
+    return out
+
+
+def intervals(facts: Array, n: int, level: float, method: str) -> Array:
+    """Return the bounds of one interval."""
+    area, left_out, loss, error, cubes = facts.T
+    positives = np.full(len(facts), float(n))
+    if INTERVALS[method].is_formula:
+        return bounds(area, positives, method, level)
+    known = Evidence(area, positives, error, n_effective=positives, cubes=cubes, left_out=left_out, unseen_loss=loss)
+    return replicate_bounds(known, method, level)
+
+
+def run(n_simulations: int, seed: int = 0) -> pd.DataFrame:
+    """Simulate all worlds."""
+    rows = []
+    for number, (name, world) in enumerate(WORLDS.items()):
+        area = true_area(*world)
+        for n in POSITIVES:
+            random = np.random.default_rng([seed, number, n])
+            facts = facts_of(*sample(world, n, n_simulations, random), CODES)
+            row: dict[str, Any] = {"world": name, "area": f"{area:.4f}", "n": n}
+            for level, methods in SHOWN.items():
+                found = {method: intervals(facts, n, level, method) for method in methods}
+                logit = np.diff(found["logit"]).mean()
+                for method, both in found.items():
+                    covers = (both[:, 0] <= area + 1e-12) & (area <= both[:, 1] + 1e-12)
+                    row[f"{method} {level}"] = f"{covers.mean():.4f}"
+                    row[f"{method} {level} width"] = f"{np.diff(both).mean() / logit:.3f}"
+            rows.append(row)
+        print(f"{number + 1}/{len(WORLDS)} {name}: {area:.3f}", flush=True)
+    return pd.DataFrame(rows)
+
+
+def worst() -> str:
+    """Return the lowest coverage over all worlds, and the mean width, of every interval."""
+    table = pd.read_csv(TABLE).groupby("n")
+    rows = []
+    for level, methods in SHOWN.items():
+        for method in methods:
+            low, width = table[f"{method} {level}"].min(), table[f"{method} {level} width"].mean()
+            shown = [f"{low[n]:.3f}" + ("" if method == "logit" else f" ({width[n]:.2f})") for n in POSITIVES]
+            rows.append([f"{100 * level:.0f} %", f"`{method}`", *shown])
+    return pages.table(["level", "interval", *(f"n = {n}" for n in POSITIVES)], rows)
+
+
+def hardest() -> str:
+    """Return the worlds in which the default covers least at 95 %, with all its coverages there."""
+    table = pd.read_csv(TABLE)
+    column = f"{OURS} 0.95"
+    rows = []
+    for name in table.groupby("world")[column].min().sort_values().index[:8]:
+        cells = table[table["world"] == name].set_index("n")
+        shown = [f"{cells[column][n]:.3f} ({cells[f'{column} width'][n]:.2f})" for n in POSITIVES]
+        rows.append([name, f"{cells['area'].iloc[0]:.3f}", *shown])
+    return pages.table(["world, prevalence", "area", *(f"n = {n}" for n in POSITIVES)], rows)
+
+
+def main() -> None:
+    """Simulate the worlds, and write or print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", action="store_true")
+    parser.add_argument("--simulations", type=int, default=10_000)
+    parser.add_argument("--print", action="store_true")
+    options = parser.parse_args()
+    if options.run:
+        run(options.simulations).to_csv(TABLE, index=False)
+    if options.print:
+        print(json.dumps({make.__name__: make() for make in (worst, hardest)}))
+        return
+    for make in (worst, hardest):
+        pages.write_block(pages.HERE / "default-interval.md", make.__name__, make())
+
+
+if __name__ == "__main__":
+    main()
