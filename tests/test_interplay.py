@@ -270,6 +270,21 @@ def test_other_text_is_not_quoted(tmp_path: Path) -> None:
     assert pd.read_csv(tmp_path / "r.csv")["estimate"].tolist() == negative["estimate"].values.ravel().tolist()
 
 
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there are no such devices")
+def test_a_device_is_written_to_and_never_replaced(tmp_path: Path) -> None:
+    result = ap.evaluate(queried())
+    for place in ("/dev/null", "/dev/full"):
+        assert Path(place).is_char_device()
+    ap.export(result, "/dev/null", format="csv")
+    ap.report(result, "/dev/null", overwrite=True)
+    with pytest.raises(StoreError, match="No space left"):
+        ap.export(result, "/dev/full", format="csv", overwrite=True)
+    with pytest.raises(StoreError, match="no folder"):
+        ap.export(result, "/dev/null", format="trec_eval", overwrite=True)
+    for place in ("/dev/null", "/dev/full"):
+        assert Path(place).is_char_device()
+
+
 def test_exports_replace_only_what_they_may(result: xr.DataTree, tmp_path: Path) -> None:
     file = tmp_path / "r.csv"
     ap.export(result, file)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -151,7 +153,7 @@ def _refuse_wrong_kind(data: Scores, kind: str) -> None:
 
 
 def _refuse_existing(place: Path, *, overwrite: bool) -> None:
-    if not place.exists():
+    if not place.exists() or _is_stream(place):
         return
     if not overwrite:
         remedy = "name another place, or pass overwrite=True (--overwrite) to replace it"
@@ -161,17 +163,33 @@ def _refuse_existing(place: Path, *, overwrite: bool) -> None:
         raise StoreError("refusing to overwrite a folder that no export wrote", where=place, remedy=remedy)
 
 
+def _is_stream(place: Path) -> bool:
+    """Return whether this is a device or a pipe."""
+    return place.exists() and not (place.is_file() or place.is_dir())
+
+
 def written_whole(write: Callable[[Path], object], place: Path, *, is_folder: bool = False) -> None:
-    """Write to a temporary name next to the place, and move it there when it is complete."""
-    partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
+    """Write to a temporary name next to the place, and move it there when it is complete.
+
+    A device or a pipe, such as /dev/stdout, is written to and never replaced.
+    """
+    is_stream = _is_stream(place)
+    beside = Path(tempfile.gettempdir()) / place.name if is_stream else place
+    partial = beside.with_name(f".{place.name}.{os.getpid()}.partial")
     try:
+        if is_folder and is_stream:
+            raise NotADirectoryError(errno.ENOTDIR, "it is no folder")
         if is_folder:
             partial.mkdir(parents=True)
             (partial / _MARK).touch()
         write(partial)
         if place.is_dir():
             shutil.rmtree(place)
-        partial.replace(place)
+        if is_stream:
+            with place.open("wb") as stream:
+                stream.write(partial.read_bytes())
+        else:
+            partial.replace(place)
     except OSError as error:
         raise StoreError(
             "the file cannot be written", where=place, received=error.strerror or error, remedy="check the path"
