@@ -115,6 +115,10 @@ class ColumnWarning(UserWarning):
     """Columns of a table that look like names or numbers of rows, or are not numeric, and are no models."""
 
 
+class FewUnitsWarning(UserWarning):
+    """A method was used over fewer queries or data sets than it needs."""
+
+
 class DamageWarning(UserWarning):
     """Stored numbers that are damaged and computed again, or that nothing protects against damage."""
 

@@ -20,6 +20,8 @@ from aucpr_dask.cli import main
 from aucpr_dask.demo import build_scores
 from aucpr_dask.runs.run import run
 
+pytestmark = pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # over few queries, as many here
+
 WIDTH = 80
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from itertools import combinations, pairwise, product
 from pathlib import Path
@@ -14,8 +15,10 @@ from conftest import pooled, queried
 from scipy import stats
 
 import aucpr_dask as ap
-from aucpr_dask.errors import AlignmentError, InvalidInputError, StoreError
+from aucpr_dask.errors import AlignmentError, FewUnitsWarning, InvalidInputError, StoreError
 from aucpr_dask.inference.samples import means_under, multiplicities
+
+pytestmark = pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # over few queries, as many here
 
 METHODS = ("sign_flip", "bootstrap", "t", "wilcoxon")
 RESAMPLES = 999
@@ -979,3 +982,21 @@ def test_models_with_undefined_resamples_can_be_left_out() -> None:
     expected = ap.compare(result.drop_isel(model=2))
     xr.testing.assert_equal(comparison["difference"], expected["difference"])
     xr.testing.assert_equal(comparison["p_adjusted"], expected["p_adjusted"])
+
+
+def test_a_bootstrap_over_few_units_warns() -> None:
+    values = np.random.default_rng(5).random((3, 40))
+
+    def warned(n_models: int, n_units: int, **options: Any) -> bool:
+        result = result_of(values[:n_models, :n_units])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for function in (ap.compare, ap.rank):
+                function(result, n_resamples=50, **options)
+        return any(one.category is FewUnitsWarning for one in caught)
+
+    assert warned(2, 29, method="bootstrap")
+    assert not warned(2, 30, method="bootstrap")
+    assert warned(3, 40, method="bootstrap")
+    assert not warned(3, 10)
+    assert not warned(3, 10, method="sign_flip")

@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
@@ -72,6 +73,24 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show this package's warnings as a line of text, without a line of code."""
+    before = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
+        if category.__module__ == AucprError.__module__:
+            click.echo(f"warning: {message}", err=True)
+        else:
+            before(message, category, *place, **options)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
+
+
 @click.group(
     cls=_Main,
     epilog="\b\nExample:\n  aucpr-dask demo",
@@ -84,6 +103,7 @@ def main() -> None:
     Scores of many models go into a store (import), every ranking is evaluated on all cores or on a Dask cluster
     (evaluate), and the answer is a store of estimates and confidence intervals that opens in xarray.
     """
+    click.get_current_context().with_resource(_plain_warnings())
 
 
 class Output:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import InvalidInputError, few
+from aucpr_dask.errors import FewUnitsWarning, InvalidInputError, few
 from aucpr_dask.evaluation.api import evaluate_dataset
 from aucpr_dask.inference.common_items import counts_of_items, on_common_items, refuse_different_items
 from aucpr_dask.inference.covarying import COVARIANCE_OPTIONS, OTHER_MODEL, covariance
@@ -51,6 +52,10 @@ from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions
 from aucpr_dask.schema.variables import MODEL, QUERY, RESAMPLE
 from aucpr_dask.scores.validate import validate_scores
 from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
+
+# From so many units on, a bootstrap over units is wrong at the level 0.05 in 0.06 of simulated samples with 2 or 10
+# models, and in 0.08 with 40.
+ENOUGH_FOR_A_PAIR, ENOUGH_FOR_A_FAMILY = 30, 200
 
 SET_HERE = ("estimators", "intervals", "keep_replicates")  # options of an evaluation that a comparison sets
 
@@ -223,6 +228,7 @@ def prepare(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> P
         n_resamples = replicates.shape[1]
         method = Resampling(estimates.mean, replicates, goal)
     elif design.method == "bootstrap":
+        _warn_of_few_units(estimates)
         replicates = unit_replicates(estimates.values, estimates.units, n_resamples, question.seed)
         method = Resampling(estimates.mean, replicates, goal)
     elif design.method == "sign_flip":
@@ -233,6 +239,19 @@ def prepare(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> P
         n_resamples = 0
     complete = method.sample is not None and method.sample.complete
     return Prepared(method, estimates, design, n_resamples, complete)
+
+
+def _warn_of_few_units(estimates: Estimates) -> None:
+    """Warn if a bootstrap over so few units finds differences too often."""
+    is_pair, n_units = len(estimates.models) == 2, len(estimates.units)
+    enough = ENOUGH_FOR_A_PAIR if is_pair else ENOUGH_FOR_A_FAMILY
+    if n_units < enough:
+        warnings.warn(
+            f"method='bootstrap' over {n_units} units finds differences where there are none: it needs {enough} or "
+            "more. method='sign_flip' (the default) and 't' keep their level over few units.",
+            FewUnitsWarning,
+            stacklevel=2,
+        )
 
 
 def _item_replicates(
