@@ -137,17 +137,19 @@ def run(
 def _open_finished(target: str, plan: Plan) -> Scores:
     """Open the result, unless another run is taking its place."""
     for pause in TAKING_OVER:
-        try:
+        with suppress(StoreError):
             return open_result(target)
-        except StoreError as error:
-            if not _is_finished(target, plan):
-                raise OtherRunError(
-                    "another run has taken the place of this result",
-                    where=target,
-                    remedy="wait for it, or run this call again with another place for its result",
-                ) from error
-            time.sleep(pause)  # it looks finished until the other run has cleared its records, too
-    return open_result(target)
+        if not _is_finished(target, plan):
+            break
+        time.sleep(pause)  # it looks finished until the other run has cleared its records, too
+    try:
+        return open_result(target)
+    except StoreError as error:
+        raise OtherRunError(
+            "another run has taken the place of this result",
+            where=target,
+            remedy="wait for it, or run this call again with another place for its result",
+        ) from error
 
 
 def _stages(plan: Plan, target: str, *, overwrite: bool) -> Sequence[Stage]:
