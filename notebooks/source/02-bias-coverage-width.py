@@ -3,9 +3,10 @@
 #
 # Kendrick Boyd, Kevin Eng and David Page, [*Area under the precision-recall curve: point estimates and confidence
 # intervals*](https://doi.org/10.1007/978-3-642-40994-3_29), asked which estimators and intervals can be trusted. This
-# notebook draws what their Figures 1 to 8 show, from simulations with this package.
+# notebook draws what their Figures 2 to 8 show, from simulations with this package, with figures numbered as theirs.
+# (Figure 1 illustrates ten positives among thirty items.)
 #
-# **What comes from where.** Figures 1 to 3 are computed in this notebook. Figures 4 to 8 are drawn from two tables,
+# **What comes from where.** Figures 2 and 3 are computed in this notebook. Figures 4 to 8 are drawn from two tables,
 # `docs/study/estimates.csv` and `docs/study/intervals.csv`: the summary of 10,000 simulations of each cell (a scenario,
 # a number of items and a prevalence), which took an hour in two processes. A row of the first is the mean and spread of
 # one estimator in one cell, a row of the second what became of 10,000 intervals; 1000 of the one method `bayesian`,
@@ -35,7 +36,7 @@ intervals["n_positive"] = (intervals["n_items"] * intervals["prevalence"]).round
 pd.read_csv(STUDY / "run.csv")
 
 # %% [markdown]
-# ## Figure 1: three scenarios
+# ## Figure 2: three scenarios
 #
 # Positives and negatives draw their scores from two known distributions, so that the true curve and its area are known.
 
@@ -61,7 +62,7 @@ handles = axes[0].get_legend_handles_labels()
 _ = figure.legend(*handles, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
 
 # %% [markdown]
-# ## Figure 2: their true curves
+# ## Figure 3: their true curves
 #
 # At a prevalence of 0.1. With a share f(t) of the negatives above the threshold that a share t of the positives
 # exceeds, the precision is 0.1 t / (0.1 t + 0.9 f(t)).
@@ -76,7 +77,7 @@ ax.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, 1.02))
 _ = figure.legend(loc="outside lower center", frameon=False, fontsize=8)
 
 # %% [markdown]
-# ## Figure 3: sampled curves
+# ## Figure 3, continued: sampled curves
 #
 # Ten samples of 500 items, 50 of them positive, around each true curve.
 
@@ -222,7 +223,8 @@ summary.unstack("n_positive").loc[methods].round(3)
 # The table has the lowest coverage of the nine panels.
 #
 # * `logit` never falls below 0.96 at this prevalence, one in ten: a little too careful. Where positives are rarer it
-#   holds less: 0.939 with 10 positives among 1,000 items.
+#   holds less: 0.939 with 10 positives among 1,000 items. In other worlds than these three it falls below 0.9 at any
+#   size ([which](../docs/choosing.md#where-formula-intervals-fail)), so it is no longer the default.
 # * `binomial` fails at 10 positives, where the distribution of estimates is skewed and its own shape is not.
 # * `bootstrap` needs some hundreds of positives to come near 0.95.
 # * `cross_validation` is not valid at any size here: each fold's estimate has the bias of a sample a tenth as large.
@@ -239,14 +241,15 @@ axes = draw_scenarios(of_average_precision, "n_positive", "width_ratio", "method
 _ = axes[0].set_ylabel("width / spread of estimates")
 
 # %% [markdown]
-# The formulas are 7 to 31 % too wide and stay so: they take the variance of a proportion, which is more than that of
-# the area. `bootstrap` gets the width right from 50 positives on. `cross_validation` is then less than 10 % too narrow:
+# The formulas are 7 to 31 % too wide and stay so: they take the variance of a proportion, which in these
+# scenarios is more than that of the area; in others it is less. `bootstrap` gets the width right from 50 positives on. `cross_validation` is then less than 10 % too narrow:
 # it fails because it is in the wrong place.
 #
 # ## Figure 8: location
 #
 # Of the intervals that miss, the share that lie below the true area: at 0.5 both sides are alike, at 0 every miss is
-# too high. (Newcombe's measure; the paper may define it otherwise.)
+# too high. (Newcombe's measure. The paper's is another: the mean of the estimate, of the midpoint of a cross-validation's
+# interval, or of the median of the replicates, over the true area.)
 
 # %%
 axes = draw_scenarios(

@@ -189,8 +189,9 @@ ax.minorticks_off()
 _ = ax.legend(frameon=False)
 
 # %% [markdown]
-# Both hold the truth a little more often than promised: the formulas take the variance of a proportion, which is more
-# than that of the area. That is the price of needing nothing else, and it is paid at every size. The logit interval
+# Both hold the truth a little more often than promised: the formulas take the variance of a proportion, which is here
+# more than that of the area. [Where it is less](../docs/choosing.md#where-formula-intervals-fail), they hold too little
+# at every size. The logit interval
 # stays inside [0, 1]; the plain one falls below 0 where positives are few, and is wider there.
 #
 # And look at the width. With 10 positives, an interval is half of the whole scale.

@@ -8,7 +8,8 @@
 #
 # *What is theirs and what is ours.* Their eight areas of Figure 4 are compared with ours number by number. The paper
 # names the construction of that figure but not the distributions: those here were fitted to the printed areas. The
-# data of Figures 1 to 3 are examples of our own that make the same points.
+# data of Figures 1 to 3 are examples of our own that make the same points. Figures 5 to 8 concern data of other
+# authors, which are not part of this package, and are not repeated.
 
 # %%
 import os
@@ -86,8 +87,8 @@ except ap.errors.InvalidInputError as error:
 # ## Figure 3: does it matter?
 #
 # For ordinary data, hardly. We draw normal scores, the positives shifted by 0 to 3 standard deviations, round them
-# into 10, 100 or 1000 bins, and look at how far the two areas are apart. (The paper does not say how it drew its
-# scores.)
+# into 10, 100 or 1000 bins, and look at how far the two areas are apart. (The paper draws
+# the mean of the positives from a normal distribution around 1.64, with ten negatives for each positive.)
 
 
 # %%
@@ -162,8 +163,8 @@ facts = {
 # %% [markdown]
 # ## Figure 4: three classifiers that only weights distinguish
 #
-# 10,000 items have a foreground probability. For the *unweighted* analysis it is cut at a threshold: 1,030 become
-# positives. The *good* classifier orders the items of each class by their probability, the *bad* one in reverse, the
+# 10,000 items have a foreground probability. For the *unweighted* analysis, 1,030 are positives: nearly all
+# of those above a probability of 1/2, and hardly any other. The *good* classifier orders the items of each class by their probability, the *bad* one in reverse, the
 # *permuted* one at random. Within a class all three use the same scores, so without weights they are the same.
 
 # %%
