@@ -241,15 +241,15 @@ axes = draw_scenarios(of_average_precision, "n_positive", "width_ratio", "method
 _ = axes[0].set_ylabel("width / spread of estimates")
 
 # %% [markdown]
-# The formulas are 7 to 31 % too wide and stay so: they take the variance of a proportion, which in these
-# scenarios is more than that of the area; in others it is less. `bootstrap` gets the width right from 50 positives on. `cross_validation` is then less than 10 % too narrow:
-# it fails because it is in the wrong place.
+# The formulas are 7 to 31 % too wide and stay so: they take the variance of a proportion, which in these scenarios is
+# more than that of the area; in others it is less. `bootstrap` gets the width right from 50 positives on.
+# `cross_validation` is then less than 10 % too narrow: it fails because it is in the wrong place.
 #
 # ## Figure 8: location
 #
 # Of the intervals that miss, the share that lie below the true area: at 0.5 both sides are alike, at 0 every miss is
-# too high. (Newcombe's measure. The paper's is another: the mean of the estimate, of the midpoint of a cross-validation's
-# interval, or of the median of the replicates, over the true area.)
+# too high. (Newcombe's measure. The paper's is another: the mean of the estimate, of the midpoint of a
+# cross-validation's interval, or of the median of the replicates, over the true area.)
 
 # %%
 axes = draw_scenarios(

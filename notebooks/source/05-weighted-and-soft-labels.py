@@ -163,9 +163,10 @@ facts = {
 # %% [markdown]
 # ## Figure 4: three classifiers that only weights distinguish
 #
-# 10,000 items have a foreground probability. For the *unweighted* analysis, 1,030 are positives: nearly all
-# of those above a probability of 1/2, and hardly any other. The *good* classifier orders the items of each class by their probability, the *bad* one in reverse, the
-# *permuted* one at random. Within a class all three use the same scores, so without weights they are the same.
+# 10,000 items have a foreground probability. For the *unweighted* analysis, 1,030 are positives: nearly all of those
+# above a probability of 1/2, and hardly any other. The *good* classifier orders the items of each class by their
+# probability, the *bad* one in reverse, the *permuted* one at random. Within a class all three use the same scores,
+# so without weights they are the same.
 
 # %%
 n, m = (103, 897) if SMALL else (1030, 8970)
