@@ -53,8 +53,8 @@ from aucpr_dask.schema.variables import MODEL, QUERY, RESAMPLE
 from aucpr_dask.scores.validate import validate_scores
 from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
-# From so many units on, a bootstrap over units is wrong at the level 0.05 in 0.06 of simulated samples with 2 or 10
-# models, and in 0.08 with 40.
+# With this many units, a bootstrap at the level 0.05 finds a false difference in 0.06 of simulated samples of 2 or 10
+# models, and in 0.08 of those of 40.
 ENOUGH_FOR_A_PAIR, ENOUGH_FOR_A_FAMILY = 30, 200
 
 SET_HERE = ("estimators", "intervals", "keep_replicates")  # options of an evaluation that a comparison sets

@@ -174,8 +174,8 @@ def written_whole(write: Callable[[Path], object], place: Path, *, is_folder: bo
     A device or a pipe, such as /dev/stdout, is written to and never replaced.
     """
     is_stream = _is_stream(place)
-    beside = Path(tempfile.gettempdir()) / place.name if is_stream else place
-    partial = beside.with_name(f".{place.name}.{os.getpid()}.partial")
+    folder = Path(tempfile.gettempdir()) if is_stream else place.parent
+    partial = folder / f".{place.name}.{os.getpid()}.partial"
     try:
         if is_folder and is_stream:
             raise NotADirectoryError(errno.ENOTDIR, "it is no folder")
