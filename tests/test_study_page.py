@@ -28,15 +28,16 @@ def estimates() -> pd.DataFrame:
 def test_the_pages_show_what_the_script_prints() -> None:
     pages = {"conclusions": "simulation-study.md", "bias": "choosing.md", "coverage": "choosing.md"}
     pages |= {"adverse": "choosing.md", "worst": "default-interval.md", "hardest": "default-interval.md"}
+    pages |= {"designs": "default-interval.md"}
     printed = {}
-    for script in ("study_page.py", "interval_worlds.py"):
+    for script in ("study_page.py", "interval_worlds.py", "interval_designs.py"):
         command = [sys.executable, str(DOCS / script), "--print"]
         printed |= json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     assert set(printed) == set(pages)
     for name, page in pages.items():
         begin, end = (f"<!-- {edge} generated: {name} -->" for edge in ("begin", "end"))
         shown = (DOCS / page).read_text().partition(begin)[2].partition(end)[0]
-        assert shown.strip() == printed[name].strip(), f"{name}: run python docs/study_page.py, or interval_worlds.py"
+        assert shown.strip() == printed[name].strip(), f"{name}: run the script in docs/ that makes it"
 
 
 def test_the_recommended_intervals_are_valid_in_the_study() -> None:
