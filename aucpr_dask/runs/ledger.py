@@ -151,11 +151,17 @@ class Ledger(Claim):
 
     def close(self) -> None:
         """Drop everything but the plan and the digests, which stay with the finished result."""
-        for key in (ROOT, EXTENSION, BEFORE):  # without them, the result counts as finished
+        for key in (ROOT, EXTENSION, BEFORE, TOKEN):  # without the first three, the result counts as finished
+            self._check_not_taken()
             delete_value(self._backend, key)
-        self.retire()
+        self._token = None
         self.drop_records()
         self.sweep()
+
+    def _check_not_taken(self) -> None:
+        """Raise if another run has this place, whose records are not ours to drop; none has a finished one."""
+        if self.token():
+            self.check()
 
     def close_if_killed(self, token: str) -> None:
         """Close the ledger of a finished result if the run with this token was killed before it had done so.
@@ -176,7 +182,9 @@ class Ledger(Claim):
         sweep(self._backend)
 
     def drop_records(self) -> None:
-        """Drop the records of tasks; those that others keep writing there count in no other ledger."""
+        """Drop the records of tasks, unless another run has the place by now."""
+        if self.token():
+            return
         for folder in (DONE, FAILED):
             for pause in (0.0, 0.01, 0.1):  # another run that has ended may be dropping them, too
                 time.sleep(pause)

@@ -198,8 +198,8 @@ def _stages(plan: Plan, target: str, *, overwrite: bool) -> Sequence[Stage]:
 
 
 def _keep_plan(ledger: Ledger, plan: Plan) -> None:
-    """Record the plan of a finished result, if it has become another one."""
-    if ledger.plan() != plan.parameters:
+    """Record the plan of a finished result, if it has become another one and no other run is replacing it."""
+    if ledger.plan() not in (None, plan.parameters) and not ledger.token():
         ledger.change_plan(plan.parameters)
         ledger.sweep()
 

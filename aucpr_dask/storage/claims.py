@@ -6,6 +6,7 @@ same call finds a claim of what it wants to write, and goes on; any other call i
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from uuid import uuid4
@@ -19,6 +20,7 @@ from aucpr_dask.storage.backends import clear_but, get_value, set_value
 
 FOLDER = "ledger"
 TOKEN = f"{FOLDER}/token"
+SECONDS_TO_STOP = 0.5  # within which whoever had a place ends a write that was under way when it was taken over
 CLEARING = "clearing-"  # begins the token while what was there before is removed
 
 
@@ -49,12 +51,15 @@ class Claim:
 
     def take_over(self, identity: str, *, clears: bool) -> None:
         """Take a place from whoever has it, perhaps to :meth:`clear` it; if that is killed, the same call goes on."""
+        had_owner = clears and bool(self.token())
         self._keep_to(f"{CLEARING if clears else ''}{uuid4().hex}-{identity}")
+        if had_owner:
+            time.sleep(SECONDS_TO_STOP)
 
     def clear(self) -> None:
         """Remove everything from a place that was taken over."""
-        clear_but(self._backend, TOKEN, self.check)
-        self.check()
+        clear_but(self._backend, TOKEN, self._check_while_clearing)
+        self._check_while_clearing()
         self._keep_to(str(self._token).removeprefix(CLEARING))
 
     def is_claimed_for(self, identity: str) -> bool:
@@ -91,6 +96,14 @@ class Claim:
         """Give up a place where everything is written."""
         self._token = None
         sync(self._backend.delete_dir(FOLDER))
+
+    def _check_while_clearing(self) -> None:
+        """Raise as :meth:`check`, but keep the place if a run that was finishing took our token for its own."""
+        token = self.token()
+        if not token:
+            self._keep_to(str(self._token))
+        elif token != self._token:
+            raise self.other_run()
 
     def _keep_to(self, token: str) -> None:
         persistently(partial(set_value, self._backend, TOKEN, as_buffer(token.encode())))
