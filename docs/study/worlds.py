@@ -1,8 +1,4 @@
-"""The coverage and width of intervals of average precision in many worlds, and the tables of ``default-interval.md``.
-
-``python docs/interval_worlds.py --run`` simulates all worlds and writes ``study/worlds.csv``; ``--simulations N`` makes
-it shorter. Then, or at once without ``--run``, the tables are made from this file and written, or printed with
-``--print``.
+"""The coverage and width of intervals of average precision in many worlds.
 
 Negatives are never drawn one by one: given the positives, the numbers of negatives between them are multinomial. So a
 prevalence of 0.0001 costs no more than one of 0.5.
@@ -10,13 +6,11 @@ prevalence of 0.0001 costs no more than one of 0.5.
 
 from __future__ import annotations
 
-import argparse
-import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pages
 import pandas as pd
 from numba import njit
 from numpy.typing import NDArray
@@ -28,10 +22,11 @@ from aucpr_dask.kernels.intervals.formulas import bounds
 from aucpr_dask.kernels.intervals.replicates import Evidence, replicate_bounds
 from aucpr_dask.kernels.rankings.tie_groups import TieGroups
 from aucpr_dask.schema.intervals import INTERVALS
+from docs import pages
 
 Array = NDArray[np.float64]
 
-TABLE = pages.HERE / "study" / "worlds.csv"
+TABLE = "worlds.csv"
 POSITIVES = (10, 20, 50, 100, 300)
 OURS = "influence_beta"
 SHOWN = {0.9: ("logit", OURS), 0.95: ("logit", "clopper_pearson", "influence_logit_t", OURS), 0.99: ("logit", OURS)}
@@ -188,13 +183,13 @@ def intervals(facts: Array, n: int, level: float, method: str) -> Array:
     return replicate_bounds(known, method, level)
 
 
-def run(n_simulations: int, seed: int = 0) -> pd.DataFrame:
+def run(folder: Path, *, small: bool) -> None:
     """Simulate all worlds."""
-    rows = []
+    n_simulations, rows = 50 if small else 10_000, []
     for number, (name, world) in enumerate(WORLDS.items()):
         area = true_area(*world)
         for n in POSITIVES:
-            random = np.random.default_rng([seed, number, n])
+            random = np.random.default_rng([0, number, n])
             facts = facts_of(*sample(world, n, n_simulations, random), CODES)
             row: dict[str, Any] = {"world": name, "area": f"{area:.4f}", "n": n}
             for level, methods in SHOWN.items():
@@ -206,12 +201,12 @@ def run(n_simulations: int, seed: int = 0) -> pd.DataFrame:
                     row[f"{method} {level} width"] = f"{np.diff(both).mean() / logit:.3f}"
             rows.append(row)
         print(f"{number + 1}/{len(WORLDS)} {name}: {area:.3f}", flush=True)
-    return pd.DataFrame(rows)
+    pd.DataFrame(rows).to_csv(folder / TABLE, index=False)
 
 
-def worst() -> str:
+def worst(folder: Path) -> str:
     """Return the lowest coverage over all worlds, and the mean width, of every interval."""
-    table = pd.read_csv(TABLE).groupby("n")
+    table = pd.read_csv(folder / TABLE).groupby("n")
     rows = []
     for level, methods in SHOWN.items():
         for method in methods:
@@ -221,9 +216,9 @@ def worst() -> str:
     return pages.table(["level", "interval", *(f"n = {n}" for n in POSITIVES)], rows)
 
 
-def hardest() -> str:
+def hardest(folder: Path) -> str:
     """Return the worlds in which the default covers least at 95 %, with all its coverages there."""
-    table = pd.read_csv(TABLE)
+    table = pd.read_csv(folder / TABLE)
     column = f"{OURS} 0.95"
     rows = []
     for name in table.groupby("world")[column].min().sort_values().index[:8]:
@@ -233,21 +228,4 @@ def hardest() -> str:
     return pages.table(["world, prevalence", "area", *(f"n = {n}" for n in POSITIVES)], rows)
 
 
-def main() -> None:
-    """Simulate the worlds, and write or print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--run", action="store_true")
-    parser.add_argument("--simulations", type=int, default=10_000)
-    parser.add_argument("--print", action="store_true")
-    options = parser.parse_args()
-    if options.run:
-        run(options.simulations).to_csv(TABLE, index=False)
-    if options.print:
-        print(json.dumps({make.__name__: make() for make in (worst, hardest)}))
-        return
-    for make in (worst, hardest):
-        pages.write_block(pages.HERE / "default-interval.md", make.__name__, make())
-
-
-if __name__ == "__main__":
-    main()
+TABLES = {"default-interval.md": (worst, hardest)}

@@ -1,26 +1,21 @@
-"""The simulation study of Boyd, Eng & Page 2013: run it, and write the tables that are made from it.
+"""The simulation study of Boyd, Eng & Page 2013, and worlds that are hard for intervals.
 
-``python docs/study_page.py --run STORE`` runs the study, resumes it if it was interrupted, and writes ``study/*.csv``;
-``--simulations N`` makes it shorter, and ``--part NAME`` runs one part and keeps the numbers of the others. Then, or at
-once without ``--run``, the tables of ``simulation-study.md`` and ``choosing.md`` are made from these files and written,
-or printed with ``--print``.
+The records of all simulations are kept in ``boyd.zarr`` next to the tables, so that an interrupted run resumes.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pages
 import pandas as pd
 import xarray as xr
 
-FOLDER = pages.HERE / "study"
+from docs import pages
+
 CELL = ["scenario", "n_items", "prevalence", "estimator"]
 SCENARIOS = ("binormal", "bibeta", "offset_uniform")
 PREVALENCE = 0.1  # where the number of items varies
@@ -47,7 +42,7 @@ WORLDS = (
 )
 
 
-def run(store: Path, n_simulations: int, cluster: int | None, chosen: list[str]) -> None:
+def run(folder: Path, *, small: bool) -> None:
     """Run the parts of the study, and write their tables."""
     import aucpr_dask as ap
     from aucpr_dask.schema.intervals import INTERVALS as SPECS
@@ -56,6 +51,7 @@ def run(store: Path, n_simulations: int, cluster: int | None, chosen: list[str])
     formulas = [name for name, spec in SPECS.items() if spec.is_formula]
     influences = [name for name in SPECS if name.startswith("influence")]
     rest = [name for name in SPECS if name not in (*formulas, "influence_beta", "bayesian")]
+    n_simulations = 20 if small else 10_000
     common = {"estimators": (*PAPER_ESTIMATORS, "continuous", "discrete"), "n_simulations": n_simulations}
     alone = {"estimators": ["average_precision"], "n_simulations": n_simulations}
     by_prevalence = {"n_items": (ITEMS,), "prevalence": (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)}
@@ -79,24 +75,22 @@ def run(store: Path, n_simulations: int, cluster: int | None, chosen: list[str])
     }
     found, lines = {}, []
     for name, options in (parts | adverse).items():
-        if chosen and name.split("-")[0] not in chosen:
-            continue
         started = time.monotonic()
-        part = ap.simulate.study(**options, url=f"{store}/{name}", cluster=cluster)
+        part = ap.simulate.study(**options, url=folder / "boyd.zarr" / name)
         found[name] = part.assign_coords(n_simulations=options["n_simulations"])
-        facts = {"seconds": round(time.monotonic() - started), "workers": cluster or os.cpu_count()}
+        facts = {"seconds": round(time.monotonic() - started), "workers": os.cpu_count()}
         lines.append({"part": name, "simulations": options["n_simulations"]} | facts | {"machine": platform.machine()})
         print(lines[-1], flush=True)
     of_estimators = [found[name].drop_dims("method") for name in ("items", "prevalence") if name in found]
     if of_estimators:
-        _write("estimates", pd.concat(part.to_dataframe() for part in of_estimators).reset_index(), CELL)
+        _write(folder, "estimates", pd.concat(part.to_dataframe() for part in of_estimators).reset_index(), CELL)
     for name, names in (("intervals", parts), ("adverse", adverse)):
         by_method = [_by_method(part) for part_name, part in found.items() if part_name in names]
         if by_method:
             table = pd.concat(by_method)
             kept = ADVERSE_COLUMNS if names is adverse else [name for name in table if name != "true_area"]
-            _write(name, table[kept], [*CELL, "method"])
-    _write("run", pd.DataFrame(lines), ["part"])
+            _write(folder, name, table[kept], [*CELL, "method"])
+    _write(folder, "run", pd.DataFrame(lines), ["part"])
 
 
 def _by_method(part: xr.Dataset) -> pd.DataFrame:
@@ -105,9 +99,9 @@ def _by_method(part: xr.Dataset) -> pd.DataFrame:
     return table[table["coverage"].notna() & table["estimator"].isin(RECOMMENDED)]
 
 
-def _write(name: str, table: pd.DataFrame, key: list[str]) -> None:
+def _write(folder: Path, name: str, table: pd.DataFrame, key: list[str]) -> None:
     """Write a table, with the rows of the one before that are not in it."""
-    path = FOLDER / f"{name}.csv"
+    path = folder / f"{name}.csv"
     table = table.drop_duplicates(key)
     if path.exists():
         before = pd.read_csv(path)
@@ -116,14 +110,14 @@ def _write(name: str, table: pd.DataFrame, key: list[str]) -> None:
     table.to_csv(path, index=False, float_format="%.6g")
 
 
-def estimates() -> pd.DataFrame:
+def estimates(folder: Path) -> pd.DataFrame:
     """Return the results for each estimator in each cell."""
-    return pd.read_csv(FOLDER / "estimates.csv")
+    return pd.read_csv(folder / "estimates.csv")
 
 
-def intervals() -> pd.DataFrame:
+def intervals(folder: Path) -> pd.DataFrame:
     """Return the results for each interval in each cell, and the positives of a simulation."""
-    table = pd.read_csv(FOLDER / "intervals.csv")
+    table = pd.read_csv(folder / "intervals.csv")
     return table.assign(n_positive=(table["n_items"] * table["prevalence"]).round().astype(int))
 
 
@@ -135,9 +129,9 @@ def are_below(table: pd.DataFrame) -> pd.Series:
 # The tables of choosing.md
 
 
-def bias() -> str:
+def bias(folder: Path) -> str:
     """Return the range of the bias over the scenarios, for each estimator and number of positives."""
-    table = estimates()
+    table = estimates(folder)
     table = table[(table["prevalence"] == PREVALENCE) & table["n_positive"].isin(POSITIVES)]
     percent = (100 * (table["bias_ratio"] - 1)).groupby([table["estimator"], table["n_positive"]])
     low, high = percent.min(), percent.max()
@@ -146,9 +140,9 @@ def bias() -> str:
     return pages.table(["bias in %: n =", *map("{:,}".format, POSITIVES)], rows)
 
 
-def coverage() -> str:
+def coverage(folder: Path) -> str:
     """Return the lowest coverage over the scenarios and the mean width of every interval."""
-    table = intervals()
+    table = intervals(folder)
     table = table[(table["prevalence"] == PREVALENCE) & (table["estimator"] == RECOMMENDED[0])]
     rows = []
     for name in dict.fromkeys(table["method"]):
@@ -162,9 +156,9 @@ def coverage() -> str:
     return pages.table(["interval: n =", "valid", *map("{:,}".format, POSITIVES)], rows)
 
 
-def adverse() -> str:
+def adverse(folder: Path) -> str:
     """Return coverage and width, relative to that of logit, in worlds that are hard for some interval."""
-    table = pd.read_csv(FOLDER / "adverse.csv")
+    table = pd.read_csv(folder / "adverse.csv")
     table["n"] = (table["n_items"] * table["prevalence"]).round().astype(int)
     rows = []
     for mu, sigma, prevalence in WORLDS:
@@ -191,27 +185,27 @@ def adverse() -> str:
 Judgment = tuple[int, int, str]
 
 
-def most_converge() -> Judgment:
+def most_converge(folder: Path) -> Judgment:
     """Judge whether all estimators but two approach the true area."""
-    table = estimates()
+    table = estimates(folder)
     largest = table["n_items"].max()
     rest = table[(table["n_items"] == largest) & ~table["estimator"].isin(["binormal", "interpolated_convex"])]
     near = (rest["bias_ratio"] - 1).abs() < 0.01
     return near.sum(), near.size, f"at {largest:,} items {_range(rest)}"
 
 
-def binormal_misleads() -> Judgment:
+def binormal_misleads(folder: Path) -> Judgment:
     """Judge whether the binormal estimator is right for its own scenario only."""
-    table = estimates()
+    table = estimates(folder)
     table = table[(table["estimator"] == "binormal") & (table["n_items"] == table["n_items"].max())]
     ratio = table.set_index("scenario")["bias_ratio"]
     holds = [abs(ratio["binormal"] - 1) < 0.005, *(abs(ratio[name] - 1) > 0.02 for name in SCENARIOS[1:])]
     return sum(holds), 3, "at 10,000 items: " + ", ".join(f"{name} {ratio[name]:.3f}" for name in SCENARIOS)
 
 
-def binormal_recovers() -> Judgment:
+def binormal_recovers(folder: Path) -> Judgment:
     """Judge whether its error is smaller if classes are balanced."""
-    table = estimates()
+    table = estimates(folder)
     table = table[(table["estimator"] == "binormal") & (table["n_items"] == ITEMS)]
     ratio = table.set_index(["scenario", "prevalence"])["bias_ratio"]
     holds = [abs(ratio[name, 0.5] - 1) < abs(ratio[name, 0.1] - 1) for name in SCENARIOS[1:]]
@@ -219,27 +213,27 @@ def binormal_recovers() -> Judgment:
     return sum(holds), 2, "; ".join(parts)
 
 
-def overestimates(estimator: str, n_items: int | None = None) -> Judgment:
+def overestimates(folder: Path, estimator: str, n_items: int | None = None) -> Judgment:
     """Return in how many cells an estimator is above the true area."""
-    table = estimates()
+    table = estimates(folder)
     table = table[(table["estimator"] == estimator) & (table["prevalence"] == PREVALENCE)]
     table = table if n_items is None else table[table["n_items"] == n_items]
     above = table["bias_ratio"] - CERTAIN * table["bias_ratio_error"] > 1
     return above.sum(), above.size, f"{_range(table)} {'over all cells' if n_items is None else 'at 10 positives'}"
 
 
-def recommended_are_nearest() -> Judgment:
+def recommended_are_nearest(folder: Path) -> Judgment:
     """Judge whether the three recommended estimators have the least bias."""
-    table = estimates()
+    table = estimates(folder)
     table = table[(table["prevalence"] == PREVALENCE) & (table["estimator"] != "binormal")]
     mean = (table["bias_ratio"] - 1).abs().groupby(table["estimator"]).mean().sort_values()
     figures = ", ".join(f"`{name}` {value:.3f}" for name, value in mean.items())
     return len(set(mean.index[:3]) & set(RECOMMENDED)), 3, f"mean distance of the ratio from 1: {figures}"
 
 
-def is_valid(method: str) -> Judgment:
+def is_valid(folder: Path, method: str) -> Judgment:
     """Return in how many cells an interval covers at least as often as it says."""
-    table = intervals()
+    table = intervals(folder)
     table = table[table["method"] == method]
     below, worst = are_below(table), table.loc[table["coverage"].idxmin()]
     size = f"n = {worst['n_positive']} of {worst['n_items']:,}"
@@ -250,9 +244,9 @@ def is_valid(method: str) -> Judgment:
     return (~below).sum(), below.size, text
 
 
-def is_below(method: str) -> Judgment:
+def is_below(folder: Path, method: str) -> Judgment:
     """Return in how many cells with few positives an interval covers less often than it says."""
-    table = intervals()
+    table = intervals(folder)
     table = table[(table["method"] == method) & (table["prevalence"] == PREVALENCE)]
     below, few, mean = are_below(table), table["n_positive"] <= 50, table.groupby("n_positive")["coverage"].mean()
     text = f"{below[few].sum()} of {few.sum()} cells with up to 50 positives are below the level, "
@@ -265,51 +259,32 @@ def _range(table: pd.DataFrame) -> str:
     return f"{table['bias_ratio'].min():.3f} to {table['bias_ratio'].max():.3f}"
 
 
-CLAIMS: dict[str, Callable[[], Judgment]] = {
+CLAIMS: dict[str, Callable[[Path], Judgment]] = {
     "Most estimators converge to the true area.": most_converge,
     "`binormal` is excellent on normal scores and converges to a wrong value on others.": binormal_misleads,
     "Its error shrinks as classes are balanced.": binormal_recovers,
-    "`interpolated_convex` overestimates, even at 10,000 items.": lambda: overestimates("interpolated_convex"),
-    "`upper_trapezoid` overestimates at few positives.": lambda: overestimates("upper_trapezoid", 100),
-    "`interpolated_max` overestimates at few positives.": lambda: overestimates("interpolated_max", 100),
+    "`interpolated_convex` overestimates, even at 10,000 items.": lambda folder: overestimates(
+        folder, "interpolated_convex"
+    ),
+    "`upper_trapezoid` overestimates at few positives.": lambda folder: overestimates(folder, "upper_trapezoid", 100),
+    "`interpolated_max` overestimates at few positives.": lambda folder: overestimates(folder, "interpolated_max", 100),
     "Recommended: `average_precision`, `lower_trapezoid`, `interpolated_median`.": recommended_are_nearest,
-    "`binomial` intervals are valid.": lambda: is_valid("binomial"),
-    "`logit` intervals are valid.": lambda: is_valid("logit"),
-    "`bootstrap` intervals cover too little at small sizes.": lambda: is_below("bootstrap"),
-    "`cross_validation` intervals cover too little at small sizes.": lambda: is_below("cross_validation"),
+    "`binomial` intervals are valid.": lambda folder: is_valid(folder, "binomial"),
+    "`logit` intervals are valid.": lambda folder: is_valid(folder, "logit"),
+    "`bootstrap` intervals cover too little at small sizes.": lambda folder: is_below(folder, "bootstrap"),
+    "`cross_validation` intervals cover too little at small sizes.": lambda folder: is_below(
+        folder, "cross_validation"
+    ),
 }
 
 
-def conclusions() -> str:
+def conclusions(folder: Path) -> str:
     """Return each conclusion of the paper with what the study says of it."""
     rows = []
     for claim, judge in CLAIMS.items():
-        holds, of, figures = judge()
+        holds, of, figures = judge(folder)
         rows.append([claim, "yes" if holds == of else "no" if holds == 0 else "in part", figures])
     return pages.table(["the paper", "confirmed", "figures"], rows)
 
 
 TABLES = {"simulation-study.md": (conclusions,), "choosing.md": (bias, coverage, adverse)}
-
-
-def main() -> None:
-    """Run the study, and write or print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--run", type=Path, metavar="STORE")
-    parser.add_argument("--simulations", type=int, default=10_000)
-    parser.add_argument("--workers", type=int)
-    parser.add_argument("--part", action="append", default=[], metavar="NAME")
-    parser.add_argument("--print", action="store_true")
-    options = parser.parse_args()
-    if options.run:
-        run(options.run, options.simulations, options.workers, options.part)
-    if options.print:
-        print(json.dumps({make.__name__: make() for makes in TABLES.values() for make in makes}))
-        return
-    for page, makes in TABLES.items():
-        for make in makes:
-            pages.write_block(pages.HERE / page, make.__name__, make())
-
-
-if __name__ == "__main__":
-    main()

@@ -1,25 +1,19 @@
-"""The coverage of the default interval with weights, clusters and positives that were not retrieved.
-
-``python docs/interval_designs.py --run`` simulates them and writes ``study/designs.csv``; ``--simulations N`` makes it
-shorter. Then, or at once without ``--run``, the table of ``default-interval.md`` is made from this file and written, or
-printed with ``--print``.
-"""
+"""The coverage of the default interval with weights, clusters and positives that were not retrieved."""
 
 from __future__ import annotations
 
-import argparse
-import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pages
 import pandas as pd
 import xarray as xr
 from scipy.special import ndtr, ndtri
 
 import aucpr_dask as ap
+from docs import pages
 
-TABLE = pages.HERE / "study" / "designs.csv"
+TABLE = "designs.csv"
 POSITIVES = (10, 20, 50, 100, 300)
 METHODS = ("logit", "influence_logit_t", "influence_beta")
 NEGATIVES = 9  # for each positive
@@ -70,9 +64,9 @@ DESIGNS = {
 }
 
 
-def run(n_simulations: int) -> pd.DataFrame:
+def run(folder: Path, *, small: bool) -> None:
     """Simulate all designs; a batch of simulations is one data set of as many models."""
-    rows = []
+    n_simulations, rows = 50 if small else 4000, []
     for name, draw in DESIGNS.items():
         for n in POSITIVES:
             if draw is clustered and n < 4 * IN_A_CLUSTER:
@@ -83,13 +77,13 @@ def run(n_simulations: int) -> pd.DataFrame:
             width = np.diff(bounds).mean(axis=0)[:, 0]
             for method, covered, wide in zip(METHODS, covers, width / width[0], strict=True):
                 rows.append({"design": name, "n": n, "method": method, "coverage": covered, "width": wide})
-            print(rows[-1], flush=True)
-    return pd.DataFrame(rows)
+        print(name, flush=True)
+    pd.DataFrame(rows).to_csv(folder / TABLE, index=False, float_format="%.4g")
 
 
-def designs() -> str:
+def designs(folder: Path) -> str:
     """Return coverage and width, relative to that of logit."""
-    table = pd.read_csv(TABLE).set_index(["design", "method", "n"]).sort_index()
+    table = pd.read_csv(folder / TABLE).set_index(["design", "method", "n"]).sort_index()
     rows = []
     for name in DESIGNS:
         for method in METHODS:
@@ -104,20 +98,4 @@ def designs() -> str:
     return pages.table(["design", "interval", *(f"n = {n}" for n in POSITIVES)], rows)
 
 
-def main() -> None:
-    """Simulate the designs, and write or print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--run", action="store_true")
-    parser.add_argument("--simulations", type=int, default=4000)
-    parser.add_argument("--print", action="store_true")
-    options = parser.parse_args()
-    if options.run:
-        run(options.simulations).to_csv(TABLE, index=False, float_format="%.4g")
-    if options.print:
-        print(json.dumps({"designs": designs()}))
-        return
-    pages.write_block(pages.HERE / "default-interval.md", "designs", designs())
-
-
-if __name__ == "__main__":
-    main()
+TABLES = {"default-interval.md": (designs,)}
