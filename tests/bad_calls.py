@@ -220,7 +220,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         ap.aggregate,
         {
             **{"data": RESULT, "over": "query", "how": "macro", "sample": "units", "method": None, "level": 0.9},
-            **{"n_resamples": 20, "seed": 0, "incomplete": None},
+            **{"n_resamples": 20, "seed": 0, "incomplete": None, "machine": None},
         },
     ),
     "compare": (
@@ -228,7 +228,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {
             **{"data": RESULT, "baseline": None, "estimator": None, "over": "query", "sample": None, "method": None},
             **{"adjust": None, "level": 0.9, "equivalence": None, "n_resamples": 20, "seed": 0, "incomplete": "raise"},
-            **{"chunk": None},
+            **{"chunk": None, "machine": None},
         },
     ),
     "compare scores": (

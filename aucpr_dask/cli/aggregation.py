@@ -15,6 +15,7 @@ from aucpr_dask.cli.options import (
     example,
     given,
     level_option,
+    machine_option,
     option_of,
     reading_options,
     with_options,
@@ -40,12 +41,19 @@ from aucpr_dask.schema.options import AggregationOptions
 @option_of(AggregationOptions, "n_resamples", "--resamples", metavar="N")
 @option_of(AggregationOptions, "seed")
 @option_of(AggregationOptions, "incomplete")
+@machine_option
 @data_sets_option
 @with_options(*reading_options(note="score stores only"))
 @top_option
 @output_option
 def aggregate(
-    output: Output, store: str, estimator: str | None, data_sets: tuple[str, ...], top: int | None, **options: Any
+    output: Output,
+    store: str,
+    estimator: str | None,
+    data_sets: tuple[str, ...],
+    top: int | None,
+    machine: str | None,
+    **options: Any,
 ) -> None:
     """Average the estimates of each model of the result store STORE, with an interval.
 
@@ -55,10 +63,12 @@ def aggregate(
     from aucpr_dask.inference import aggregate
     from aucpr_dask.storage.stores import nodes_of
     from aucpr_dask.view.summary import rank_means, rank_models
-    from aucpr_dask.view.tables import rankings_view
+    from aucpr_dask.view.tables import rankings_view, widths
 
+    options["machine"] = None if machine is None else open_any(machine, data_sets)
     means = aggregate(open_any(store, data_sets), **given(options)).compute()
     rankings = (rank_models if options["how"] == "micro" else rank_means)(means, estimator)
     designs = dict.fromkeys(str(node.attrs["design"]) for _, node in nodes_of(means))
-    output.show(rankings_view(rankings, output.width, top=top, ascii_only=output.ascii_only), *designs)
+    saved = widths(model.width_ratio for ranking in rankings for model in ranking.models)
+    output.show(rankings_view(rankings, output.width, top=top, ascii_only=output.ascii_only), *saved, *designs)
     output.data({"store": store, "designs": list(designs), "rankings": [ranking.best(top) for ranking in rankings]})

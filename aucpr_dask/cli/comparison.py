@@ -15,6 +15,7 @@ from aucpr_dask.cli.options import (
     example,
     given,
     level_option,
+    machine_option,
     option_of,
     overwrite_option,
     reading_options,
@@ -60,11 +61,13 @@ _question_options = with_options(
 )
 @option_of(ComparisonOptions, "adjust")
 @option_of(ComparisonOptions, "equivalence", metavar="MARGIN")
+@machine_option
 @_question_options
 def compare(
     output: Output,
     store: str,
     baselines: tuple[str, ...],
+    machine: str | None,
     top: int,
     target: str | None,
     overwrite: bool,
@@ -80,6 +83,7 @@ def compare(
     from aucpr_dask.view.comparisons import comparison_view, summarize_comparison
 
     options["baseline"] = baselines or None
+    options["machine"] = None if machine is None else open_any(machine, data_sets)
     answer, left_out = _answer(compare, store, target, overwrite, data_sets, options)
     comparisons = summarize_comparison(answer)
     views = [comparison_view(one, output.width, top=top) for one in comparisons]

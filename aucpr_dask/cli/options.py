@@ -71,6 +71,11 @@ overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what 
 data_sets_option = click.option(
     "--data-set", "data_sets", multiple=True, metavar="NAME", help="Only this data set (repeat)."
 )
+machine_option = click.option(
+    "--machine",
+    metavar="STORE",
+    help="The same models evaluated with labels of a machine, also on queries that people did not label.",
+)
 cluster_option = click.option(
     "--cluster",
     metavar="N|FILE|ADDRESS",

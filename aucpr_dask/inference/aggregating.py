@@ -17,8 +17,10 @@ from aucpr_dask.inference.designs import (
     BOTH,
     ITEM_RESAMPLES,
     ITEMS,
+    POWERED,
     UNIT_RESAMPLES,
     UNITS,
+    WITH_MACHINE,
     Design,
     describe,
     refuse_dependent_queries,
@@ -27,6 +29,12 @@ from aucpr_dask.inference.designs import (
     settle,
 )
 from aucpr_dask.inference.families import Floats
+from aucpr_dask.inference.machine_labels import (
+    machine_nodes,
+    of_machine,
+    refuse_other_samples,
+    summarize_with_machine,
+)
 from aucpr_dask.inference.questions import are_scores, require_results
 from aucpr_dask.inference.samples import (
     DATASET,
@@ -50,6 +58,7 @@ from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 METHODS = {UNITS: ("t", "bootstrap"), ITEMS: ("normal", "bootstrap"), BOTH: ("bootstrap",)}
 COUNTS = {QUERY: "n_queries", DATASET: "n_datasets"}
+COUNTS_BY_MACHINE = {QUERY: "n_machine_queries", DATASET: "n_machine_datasets"}
 
 
 def aggregate(
@@ -63,6 +72,7 @@ def aggregate(
     n_resamples: int | None = None,
     seed: int = 0,
     incomplete: str | None = None,
+    machine: Scores | None = None,
     **options: Any,
 ) -> Scores:
     """Average the estimates of each model over its queries, or over data sets, with an interval.
@@ -99,6 +109,14 @@ def aggregate(
         What to do if only some models lack a unit: an error that names them (the default over data sets), leave out
         the unit for all models, or leave out these models (their means are NaN). By default
         over queries, each model is averaged over those it has, which `n_queries` counts.
+    machine : xarray.Dataset or xarray.DataTree, optional
+        The same models evaluated with labels of a machine, such as a language model, on more queries: all those of
+        `data`, which people labelled, and others. With y a model's estimates by people's labels and f those by the
+        machine's, the mean is *prediction-powered*, ``mean(y) - tuning (mean(f) here - mean(f) on the other queries)``:
+        about people's labels, whatever the machine errs, if people labelled a random part of the queries. Each model's
+        tuning is the best one, so with many queries the interval is never wider than from people's labels alone. The
+        method is ``"prediction_powered"``, Student's t with n - 2 degrees of freedom, of n queries that people
+        labelled. The estimates are computed at once.
     **options
         Options of :func:`aucpr_dask.evaluate`, if `data` are scores.
 
@@ -106,15 +124,22 @@ def aggregate(
     -------
     xarray.Dataset or xarray.DataTree
         ``estimate(model, estimator)``, ``standard_error(model, estimator)``, ``n_queries(model, estimator)`` (over data
-        sets ``n_datasets``) and ``interval(model, estimator, ci_bound)``. The attribute ``design`` describes what
-        was resampled and what is fixed. With ``how="micro"``, what :func:`aucpr_dask.evaluate` returns.
+        sets ``n_datasets``) and ``interval(model, estimator, ci_bound)``. With machine labels also
+        ``n_machine_queries``, ``tuning`` and ``width_ratio``, the width of the interval relative to that from people's
+        labels alone. The attribute ``design`` describes what was resampled and what is fixed. With ``how="micro"``,
+        what :func:`aucpr_dask.evaluate` returns.
 
     Raises
     ------
     InvalidInputError
         If an option is not allowed, or the result lacks what the method needs.
     AlignmentError
-        If models lack data sets, or have no labels to match them by.
+        If models lack data sets, or have no labels to match them by; or if the machine's lack some of people's.
+
+    References
+    ----------
+    Angelopoulos, Bates, Fannjiang, Jordan & Zrnic 2023, doi:10.1126/science.adi6000 (prediction-powered inference).
+    Angelopoulos, Duchi & Zrnic 2023, arXiv:2311.01453 (the tuning).
 
     Examples
     --------
@@ -127,6 +152,22 @@ def aggregate(
     (array([[0.4]]), array([[[-0.0968,  0.8968]]]))
     >>> mean.attrs["design"]
     'sample: queries with an estimate (up to 3), each with its items; fixed: the model'
+
+    A machine labelled 200 queries, and people 30 of them:
+
+    >>> rng = np.random.default_rng(0)
+    >>> by_machine = rng.beta(2, 3, size=200)
+    >>> by_people = 0.8 * by_machine[:30] + 0.1 + rng.normal(scale=0.05, size=30)
+    >>> people, machine = (
+    ...     xr.Dataset(
+    ...         {"estimate": (("model", "query", "estimator"), areas[None, :, None])},
+    ...         coords={"model": ["bm25"], "query": np.arange(areas.size), "estimator": ["average_precision"]},
+    ...     )
+    ...     for areas in (by_people, by_machine)
+    ... )
+    >>> mean = aggregate(people, machine=machine)
+    >>> mean["interval"].values.round(3), mean["width_ratio"].values.round(2)
+    (array([[[0.408, 0.459]]]), array([[0.44]]))
     """
     refuse_unknown_options(options, AggregationOptions)
     ask = AggregationOptions(
@@ -139,21 +180,45 @@ def aggregate(
         seed=seed,
         incomplete=incomplete,
     ).checked()
+    if machine is not None:
+        refuse_other_samples(ask)
+    if how == "micro" and machine is not None:
+        raise InvalidInputError(
+            "machine labels help in means over queries, and how='micro' pools all queries into one ranking",
+            where="argument 'machine'",
+            remedy="how='macro'",
+        )
     if how == "micro":
         return _micro(data, over, level, {"n_resamples": n_resamples or ITEM_RESAMPLES, "seed": seed} | options)
-    if are_scores(data, options):
-        data = _evaluated(data, over, ask, options)
-    require_results(data)
+    averaged = _with_units(data, ask, options)
+    machines = {}
+    if machine is not None:
+        with of_machine():
+            machines = machine_nodes(averaged, _with_units(machine, ask, options), over)
     if over == DATASET:
-        stacked = complete_units(stack_data_sets(data, incomplete or "raise"), DATASET, incomplete or "raise")
-        return _mean(stacked, DATASET, ask)
+        return _mean(averaged, DATASET, ask, machines.get(""))
 
     def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
         if QUERY not in node["estimate"].dims:
             return _as_it_is(node, ask) if sample is None else _mean(node, None, ask)
-        return _mean(node if incomplete is None else complete_units(node, QUERY, incomplete, path), QUERY, ask)
+        return _mean(node, QUERY, ask, machines.get(path))
 
-    return map_nodes(data, mean_of_node)
+    return map_nodes(averaged, mean_of_node)
+
+
+def _with_units(data: Scores, ask: AggregationOptions, options: dict[str, Any]) -> Any:
+    """Return results with the units to average over: scores evaluated, data sets stacked, incomplete units hidden."""
+    if are_scores(data, options):
+        data = _evaluated(data, ask.over, ask, options)
+    require_results(data)
+    incomplete = ask.incomplete or "raise"
+    if ask.over == DATASET:
+        return complete_units(stack_data_sets(data, incomplete), DATASET, incomplete)
+
+    def complete(path: str, node: xr.Dataset) -> xr.Dataset:
+        return complete_units(node, QUERY, incomplete, path) if QUERY in node["estimate"].dims else node
+
+    return data if ask.incomplete is None else map_nodes(data, complete)
 
 
 def _evaluated(scores: Scores, over: str, ask: AggregationOptions, options: dict[str, Any]) -> Scores:
@@ -207,20 +272,30 @@ def _attributes(result: xr.Dataset, sentence: str, ask: AggregationOptions, fact
     return {"design": sentence} | provenance(result, {"estimators": estimators}, facts, {"level": ask.level})
 
 
-def _mean(result: xr.Dataset, dim: str | None, ask: AggregationOptions) -> xr.Dataset:
+def _mean(
+    result: xr.Dataset, dim: str | None, ask: AggregationOptions, machine: xr.Dataset | None = None
+) -> xr.Dataset:
     method = ask.method
     if ask.sample == ITEMS and method is None:
         method = "normal" if "standard_error" in result else "bootstrap"
-    design = settle(dim, ask.sample, method, methods=METHODS)
+    design = settle(dim, ask.sample, method, methods=METHODS if machine is None else WITH_MACHINE)
     estimate = result["estimate"].drop_vars("level", errors="ignore")  # that of the intervals of single rankings
     known = estimate.notnull()
     mean, n_units = estimate, known.astype("int64")
-    if dim is not None:
+    with_machine: dict[str, xr.DataArray] = {}
+    if machine is not None and dim is not None:
+        powered = summarize_with_machine(result, machine, dim, ask.level, ask.incomplete)
+        mean, error, n_units = powered["mean"], powered["error"], powered["n_people"]
+        with_machine = {COUNTS_BY_MACHINE[dim]: powered["n_machine"]}
+        with_machine |= {name: powered[name] for name in ("tuning", "width_ratio")}
+    elif dim is not None:
         summary = summarize(estimate, dim, tuple(str(label) for label in labels_of(estimate, dim)))
         mean, error, n_units = (summary.isel(quantity=i) for i in range(3))
         n_units = n_units.astype("int64")
     n_resamples = 0
-    if design.method == "t":
+    if with_machine:
+        bounds = _bounds(mean - powered["reach"], mean + powered["reach"])
+    elif design.method == "t":
         degrees = (n_units - 1).where(n_units > 1)
         quantile = xr.apply_ufunc(
             stdtrit, degrees, 0.5 + ask.level / 2, dask="parallelized", output_dtypes=[np.float64]
@@ -241,9 +316,13 @@ def _mean(result: xr.Dataset, dim: str | None, ask: AggregationOptions) -> xr.Da
     aggregated = xr.Dataset({"estimate": mean, "standard_error": error, "interval": bounds})
     if dim is not None:
         aggregated[COUNTS[dim]] = n_units
+        aggregated = aggregated.assign(with_machine)
     n_models = result.sizes.get(MODEL, 1)
     n_largest = 1 if dim is None else result.sizes[dim]
-    sentence = describe(design, n_models, n_largest, n_resamples, result.attrs, has_gaps=dim is not None)
+    n_machine = 0 if machine is None else machine.sizes[dim]
+    sentence = describe(
+        design, n_models, n_largest, n_resamples, result.attrs, has_gaps=dim is not None, n_machine=n_machine
+    )
     if design.sample != UNITS:
         unknown = "a resample has no estimate" if n_resamples else "a standard error is not known"
         sentence += f"; NaN where {unknown}"
@@ -260,7 +339,12 @@ def _bounds(lower: xr.DataArray, upper: xr.DataArray) -> xr.DataArray:
 def _kind(design: Design) -> str:
     """Name the interval of a mean."""
     sampled = {ITEMS: "items", BOTH: "units and items"}.get(design.sample) or UNIT_NAMES[str(design.dim)][1]
-    how = {"t": "Student t", "normal": "normal", "bootstrap": "percentile bootstrap"}[design.method]
+    how = {
+        "t": "Student t",
+        POWERED: "Student t, prediction-powered,",
+        "normal": "normal",
+        "bootstrap": "percentile bootstrap",
+    }[design.method]
     return f"{how} over {sampled}"
 
 

@@ -15,6 +15,7 @@ from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.describing import annotate
 from aucpr_dask.inference.families import Indices
 from aucpr_dask.inference.grids import compare_family, lay_out, lazy_all_pairs, quantities_of
+from aucpr_dask.inference.machine_labels import machine_nodes, of_machine, refuse_other_samples
 from aucpr_dask.inference.methods import Wilcoxon
 from aucpr_dask.inference.questions import ask, naming, prepare, unit_dim
 from aucpr_dask.inference.samples import DATASET
@@ -43,6 +44,7 @@ def compare(
     seed: int = 0,
     incomplete: str = "raise",
     chunk: int | None = None,
+    machine: Scores | None = None,
     **options: Any,
 ) -> Scores:
     """Compare models with each other or with baselines, on the same units or items.
@@ -93,6 +95,11 @@ def compare(
     chunk : int, optional
         Lay out all pairs as Dask arrays in chunks of this many models; by default from 500 models on. The numbers
         are bit-for-bit identical.
+    machine : xarray.Dataset or xarray.DataTree, optional
+        The same models evaluated with labels of a machine, such as a language model, on more units: all those of
+        `data`, which people labelled, and others. Every difference is then prediction-powered: corrected
+        by the machine's as far as they agree, see :func:`aggregate`. The method is ``"prediction_powered"``, its
+        default adjustment Holm's, its simultaneous intervals Bonferroni's.
     **options
         Options of :func:`aucpr_dask.evaluate`, if `data` are scores.
 
@@ -101,8 +108,8 @@ def compare(
     xarray.Dataset or xarray.DataTree
         Over (model, other_model) or (model, baseline): ``difference``, ``standard_error``, ``interval`` and
         ``simultaneous_interval`` (with ci_bound), ``p_value``, ``p_adjusted``; with a margin ``p_equivalence``,
-        ``share_inside`` and ``decision``; also ``estimate(model)`` and ``n_units``. The attribute
-        ``design`` describes what was resampled and what is fixed.
+        ``share_inside`` and ``decision``; with machine labels ``tuning``, ``width_ratio`` and ``n_machine_units``; also
+        ``estimate(model)`` and ``n_units``. The attribute ``design`` describes what was resampled and what is fixed.
 
     Raises
     ------
@@ -146,25 +153,32 @@ def compare(
         baseline=baseline,  # type: ignore[arg-type]
         chunk=chunk,
     ).checked()
+    if machine is not None:
+        refuse_other_samples(question)
     answered = ask(data, question, options)
+    machines = {}
+    if machine is not None:
+        with of_machine():
+            machines = machine_nodes(answered, ask(machine, question, options), over)
     if over == DATASET:
-        return _compare(answered, DATASET, question)
+        return _compare(answered, DATASET, question, machines.get(""))
 
     def compare_node(path: str, node: xr.Dataset) -> xr.Dataset:
         with naming(path):
-            return _compare(node, unit_dim(node), question)
+            return _compare(node, unit_dim(node), question, machines.get(path))
 
     return map_nodes(answered, compare_node)
 
 
-def _compare(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> xr.Dataset:
+def _compare(node: xr.Dataset, dim: str | None, question: ComparisonOptions, machine: xr.Dataset | None) -> xr.Dataset:
     baseline, chunk = question.baseline, question.chunk
-    prepared = prepare(node, dim, question)
+    prepared = prepare(node, dim, question, machine)
     columns = None if baseline is None else _positions(baseline, prepared.estimates.names)
     n_models = len(prepared.estimates.models)
     names = quantities_of(
         has_intervals=not isinstance(prepared.method, Wilcoxon),
         has_margin=question.equivalence is not None and not isinstance(prepared.method, Wilcoxon),
+        has_machine=machine is not None,
     )
     if question.equivalence is not None and isinstance(prepared.method, Wilcoxon):
         raise InvalidInputError(
@@ -188,7 +202,7 @@ def _compare(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> 
         {name: ((MODEL, other, BOUND)[: np.ndim(array)], array) for name, array in arrays.items()},
         coords={MODEL: labels, other: labels if columns is None else labels[columns]},
     )
-    comparison["estimate"] = (MODEL, prepared.estimates.mean)
+    comparison["estimate"] = (MODEL, prepared.mean)
     return annotate(comparison, node, prepared, question, {"family_size": family_size})
 
 

@@ -10,7 +10,7 @@ import xarray as xr
 
 from aucpr_dask.errors import few
 from aucpr_dask.evaluation.results import provenance
-from aucpr_dask.inference.designs import ITEMS, Design, describe
+from aucpr_dask.inference.designs import ITEMS, POWERED, Design, describe
 from aucpr_dask.inference.grids import DECISIONS
 from aucpr_dask.inference.questions import Prepared
 from aucpr_dask.schema.options import ComparisonOptions
@@ -37,6 +37,9 @@ DESCRIPTIONS = {
     "first_group": "First group of indistinguishable models that the model belongs to; groups count from the best.",
     "last_group": "Last group of indistinguishable models that the model belongs to.",
     "n_units": "Units that the estimates are means over.",
+    "n_machine_units": "Units with machine labels; people labelled n_units of them.",
+    "tuning": "How much the machine's estimates count: 0 is not at all, 1 fully.",
+    "width_ratio": "Width of the interval relative to that from people's labels alone.",
 }
 
 
@@ -49,6 +52,8 @@ def annotate(
         dataset = dataset.assign_coords({BOUND: np.array(BOUNDS, dtype=object), "level": question.level})
     if design.dim is not None:
         dataset["n_units"] = ((), np.int64(len(estimates.units)))
+    if prepared.n_machine:
+        dataset["n_machine_units"] = ((), np.int64(prepared.n_machine))
     for name, variable in dataset.data_vars.items():
         variable.attrs["description"] = DESCRIPTIONS[str(name)]
         variable.attrs["units"] = "1"
@@ -64,6 +69,7 @@ def annotate(
         prepared.n_resamples,
         node.attrs,
         complete=prepared.complete,
+        n_machine=prepared.n_machine,
     )
     if estimates.models_left_out:
         sentence += f"; left out, without an estimate: {few(map(repr, estimates.models_left_out))}"
@@ -95,6 +101,7 @@ def interval_kind(design: Design) -> str:
         "sign_flip": "Student statistic, quantile of flipped residuals",
         "bootstrap": "symmetric bootstrap-t with a common error",
         "t": "Student t (simultaneous: Bonferroni)",
+        POWERED: "Student t, prediction-powered (simultaneous: Bonferroni)",
         "influence": "normal (simultaneous: largest of normal draws)",
     }[design.method]
 

@@ -16,6 +16,7 @@ from aucpr_dask.schema.variables import MODEL, QUERY
 
 UNITS, ITEMS, BOTH = SAMPLES
 BY_P_VALUE = ("holm", "benjamini_hochberg", "none")  # adjustments without joint replicates
+POWERED = "prediction_powered"
 
 METHODS = {
     UNITS: ("sign_flip", "bootstrap", "t", "wilcoxon"),
@@ -23,6 +24,9 @@ METHODS = {
     BOTH: ("bootstrap",),
 }
 """The methods of each kind of sample, the default first."""
+
+WITH_MACHINE: dict[str, tuple[str, ...]] = {UNITS: (POWERED,)}
+"""The methods where people labelled a part of the units, and a machine all."""
 
 UNIT_RESAMPLES, ITEM_RESAMPLES = 10_000, 1000
 ROUND_OFF = 1e-9  # of sums of weights
@@ -56,13 +60,15 @@ def settle(
             remedy="for a DataTree, over='dataset' takes the data sets as units",
         )
     method = choose(methods[sample], methods[sample][0] if method is None else method, f"method for sample={sample!r}")
-    by_p_value = method in ("t", "wilcoxon")
+    by_p_value = method in ("t", "wilcoxon", POWERED)
     adjust = choose(ADJUSTMENTS, adjust or ("holm" if by_p_value else ADJUSTMENTS[0]), "adjust")
     if by_p_value and adjust not in BY_P_VALUE:
         raise InvalidInputError(
             f"adjust={adjust!r} needs joint replicates, which method={method!r} does not have",
             allowed=", ".join(map(repr, BY_P_VALUE)),
-            remedy="method='sign_flip' or 'bootstrap' has them",
+            remedy="leave adjust out, or machine"
+            if method == POWERED
+            else "method='sign_flip' or 'bootstrap' has them",
         )
     return Design(dim, sample, method, adjust)
 
@@ -76,9 +82,12 @@ def describe(
     *,
     complete: bool = False,
     has_gaps: bool = False,
+    n_machine: int = 0,
 ) -> str:
     """Describe what was resampled, what is fixed and, where scores were missing, which items count."""
-    sentence = _resampled_and_fixed(design, n_models, n_units, n_resamples, attrs, complete=complete, has_gaps=has_gaps)
+    sentence = _resampled_and_fixed(
+        design, n_models, n_units, n_resamples, attrs, complete=complete, has_gaps=has_gaps, n_machine=n_machine
+    )
     compared, scored = attrs.get(COMPARED, 0), attrs.get(SCORED, 0)
     return sentence if compared == scored else f"{sentence}; on the {compared:,} of {scored:,} items that all scored"
 
@@ -90,8 +99,9 @@ def _resampled_and_fixed(
     n_resamples: int,
     attrs: dict[Any, Any],
     *,
-    complete: bool = False,
-    has_gaps: bool = False,
+    complete: bool,
+    has_gaps: bool,
+    n_machine: int,
 ) -> str:
     """Describe what was resampled and what is fixed; models with gaps lack some of the units."""
     models = f"the {n_models:,} models" if n_models != 1 else "the model"
@@ -100,6 +110,8 @@ def _resampled_and_fixed(
         units = f"{n_units:,} {UNIT_NAMES[design.dim][n_units != 1]}"
         if has_gaps:
             units = f"{UNIT_NAMES[design.dim][1]} with an estimate (up to {n_units:,})"
+        if n_machine:
+            units += f" labelled by people, of {n_machine:,} labelled by machine"
     each = "" if design.dim is None else f" of each {UNIT_NAMES[design.dim][0]}"
     times = f"{n_resamples:,} times"
     drawn = "clusters" if "clusters" in str(attrs.get("resampled", attrs.get("sampled", "items"))) else "items"

@@ -37,13 +37,16 @@ QUANTITIES = {
     "p_equivalence": Quantity(0.0),
     "share_inside": Quantity(1.0),
     "decision": Quantity(EQUIVALENT, dtype=np.int8),
+    "tuning": Quantity(0.0),
+    "width_ratio": Quantity(1.0),
 }
 
 
-def quantities_of(*, has_intervals: bool, has_margin: bool) -> list[str]:
+def quantities_of(*, has_intervals: bool, has_margin: bool, has_machine: bool) -> list[str]:
     """Return the names of the variables that a comparison has."""
     without = set() if has_intervals else {"interval", "simultaneous_interval"}
     without |= set() if has_margin else {"p_equivalence", "share_inside", "decision"}
+    without |= set() if has_machine else {"tuning", "width_ratio"}
     return [name for name in QUANTITIES if name not in without]
 
 
@@ -71,6 +74,8 @@ def _values(name: str, family: Pairs, adjusted: Floats, quantile: float) -> NDAr
         "interval": family.bounds,
         "p_value": family.p_value,
         "p_adjusted": adjusted,
+        "tuning": family.tuning,
+        "width_ratio": family.width_ratio,
     }
     if verdict is not None:
         codes = np.zeros(family.first.size, dtype=np.int8)

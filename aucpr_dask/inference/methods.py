@@ -28,6 +28,8 @@ class Pairs:
     tests: PairStatistics | None  # adjusts the p-values for a family
     spread: PairStatistics | None  # makes the intervals of a family simultaneous
     equivalence: Equivalence | None
+    tuning: Floats | None = None  # with machine labels
+    width_ratio: Floats | None = None  # of the intervals, to those without machine labels
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from aucpr_dask.inference.designs import (
     ITEMS,
     UNIT_RESAMPLES,
     UNITS,
+    WITH_MACHINE,
     Design,
     refuse_dependent_queries,
     refuse_unknown_options,
@@ -29,6 +30,7 @@ from aucpr_dask.inference.designs import (
     settle,
 )
 from aucpr_dask.inference.families import Floats
+from aucpr_dask.inference.machine_labels import powered_method
 from aucpr_dask.inference.methods import (
     Goal,
     Influence,
@@ -39,6 +41,7 @@ from aucpr_dask.inference.methods import (
     Wilcoxon,
     unit_replicates,
 )
+from aucpr_dask.inference.prediction_powered import PredictionPowered
 from aucpr_dask.inference.samples import (
     DATASET,
     REPLICATE,
@@ -191,6 +194,12 @@ class Prepared:
     design: Design
     n_resamples: int
     complete: bool
+    n_machine: int = 0  # units with machine labels
+
+    @property
+    def mean(self) -> Floats:
+        """The mean of each model, with the help of machine labels if there are any."""
+        return self.method.mean if isinstance(self.method, PredictionPowered) else self.estimates.mean
 
     @property
     def plain_labels(self) -> NDArray[Any]:
@@ -199,9 +208,14 @@ class Prepared:
         return np.array(labels, dtype=object if labels.dtype.kind in "OUT" else None)
 
 
-def prepare(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> Prepared:
+def prepare(
+    node: xr.Dataset, dim: str | None, question: ComparisonOptions, machine: xr.Dataset | None = None
+) -> Prepared:
     """Read what the question needs from one result, and fill the method with it."""
-    design = settle(dim, question.sample, question.method, question.adjust)
+    if machine is None:
+        design = settle(dim, question.sample, question.method, question.adjust)
+    else:
+        design = settle(dim, UNITS, question.method, question.adjust, methods=WITH_MACHINE)
     estimates = read_estimates(node, dim, question.estimator, question.incomplete)
     if len(estimates.models) < 2:
         raise InvalidInputError(
@@ -219,8 +233,12 @@ def prepare(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> P
         )
     goal = Goal(question.level, question.equivalence)
     n_resamples = question.n_resamples or UNIT_RESAMPLES
+    n_machine = 0
     method: Method
-    if design.method == "influence":
+    if machine is not None:
+        estimates, method, n_machine = powered_method(node, machine, estimates, question)
+        n_resamples = 0
+    elif design.method == "influence":
         matrix = _covariance_of_means(node, estimates)
         method = Influence(estimates.mean, matrix, estimates.names, goal, n_resamples, question.seed)
     elif design.sample != UNITS:
@@ -238,7 +256,7 @@ def prepare(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> P
         method = Student(estimates.values, goal) if design.method == "t" else Wilcoxon(estimates.values)
         n_resamples = 0
     complete = method.sample is not None and method.sample.complete
-    return Prepared(method, estimates, design, n_resamples, complete)
+    return Prepared(method, estimates, design, n_resamples, complete, n_machine)
 
 
 def _warn_of_few_units(estimates: Estimates) -> None:

@@ -59,11 +59,17 @@ class Estimates:
 
 
 def mean_of_units(values: NDArray[Any]) -> Floats:
-    """Return the mean over the last axis, added one by one: bit-for-bit independent of other models and the layout."""
+    """Return the mean over the last axis, bit-for-bit independent of other models and the layout."""
+    mean = total_of_units(values)
+    mean /= values.shape[-1]
+    return mean
+
+
+def total_of_units(values: NDArray[Any]) -> Floats:
+    """Return the sum over the last axis, added one by one."""
     total: Floats = np.zeros(values.shape[:-1])
     for unit in range(values.shape[-1]):
         total += values[..., unit]
-    total /= values.shape[-1]
     return total
 
 

@@ -28,6 +28,7 @@ from aucpr_dask.view.tables import (
     number,
     percent,
     titled,
+    widths,
 )
 
 MOST_PAIRS = 20_000  # as records; a store holds all
@@ -41,6 +42,8 @@ _PAIR_VARIABLES = (
     "p_adjusted",
     "p_equivalence",
     "decision",
+    "tuning",
+    "width_ratio",
 )
 _RANK_VARIABLES = (
     "estimate",
@@ -217,7 +220,7 @@ def comparison_notes(comparison: Comparison) -> list[str]:
     if "equivalence" in facts:
         margin = f"within {float(facts['equivalence']):g}"
         notes.append(f"equivalence ({margin}): each pair alone, not adjusted for the number of pairs")
-    return notes
+    return notes + widths(comparison.pairs["width_ratio"])
 
 
 def headline(answer: Comparison | Ranks) -> Text:

@@ -31,6 +31,7 @@ class RankedModel:
     lower: float
     upper: float
     n_queries: int | None
+    width_ratio: float | None = None  # of intervals with machine labels
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,7 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | Non
     counts: list[int | None] = [None] * estimate.size
     if has_queries:
         counts = np.broadcast_to(means["n_queries"].values, estimate.shape).astype(int).tolist()
+    ratios = np.atleast_1d(means["width_ratio"].values).tolist() if "width_ratio" in means else [None] * estimate.size
     models = _names(means)
     defined = np.isfinite(estimate)
     best_first = np.argsort(-np.where(defined, estimate, -np.inf), kind="stable")
@@ -184,7 +186,9 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | Non
         level=float(means["level"]) if "level" in means.coords else None,
         n_queries=max((number for number in counts if number is not None), default=0) if has_queries else None,
         models=tuple(
-            RankedModel(rank if defined[i] else None, models[i], float(estimate[i]), lower[i], upper[i], counts[i])
+            RankedModel(
+                rank if defined[i] else None, models[i], float(estimate[i]), lower[i], upper[i], counts[i], ratios[i]
+            )
             for rank, i in enumerate(best_first, start=1)
         ),
     )
