@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, expit, ndtr, ndtri
+from scipy.special import betaincinv, expit, ndtr, stdtrit
 
 from aucpr_dask.curves.points import ROC, Floats, Points, operating_points, precision_on, recall_on
 from aucpr_dask.evaluation.rankings import Array
@@ -31,18 +31,37 @@ class Places:
 
     def rates(self, points: Points) -> Floats:
         """Return the rate of the other class: false positives at given recalls, or recalls at false positive rates."""
-        if self.kind == ROC:
-            return recall_on(points, self.grid)
-        found = self.grid * points.n_positive
-        with np.errstate(divide="ignore", invalid="ignore"):  # at recall 0, where no rate is above 0
-            precision = precision_on(points, self.grid)
-            rates = np.minimum(found * (1 / precision - 1) / points.n_negative, 1.0)
-        return np.where(found == 0, 0.0, rates)
+        found, wrong = points.true_positives, points.false_positives
+        reached, counted = (wrong, found) if self.kind == ROC else (found, wrong)
+        along, across = self.classes(points)
+        if not (along > 0 and across > 0):
+            return np.full(self.grid.size, np.nan)
+        # The k-th of n items is expected at the share k / (n + 1) of its distribution. A curve has it at k / n.
+        place = self.grid * (along + 1)
+        before = np.minimum(np.floor(place), along)
+        lower, upper = _expected_above(reached, counted, np.stack([before, before + 1]), along, across)
+        rates: Floats = (lower + (place - before) * (upper - lower)) / across
+        return rates
 
     def classes(self, points: Points) -> tuple[float, float]:
         """Return the sizes of the class along the grid, and of the class whose rate it is."""
         sizes = points.n_positive, points.n_negative
         return sizes[::-1] if self.kind == ROC else sizes
+
+
+def _expected_above(reached: Floats, counted: Floats, k: Floats, along: float, across: float) -> Floats:
+    """Return how many items of a class lie above the k-th of the other, the expectation over orders of tied items.
+
+    `reached` and `counted` are the running counts of the other class and of this one, whose sizes are `along` and
+    `across`. Nothing lies above k = 0, everything above one more than all; items that were not ranked are nowhere.
+    """
+    end = np.clip(np.searchsorted(reached, k), 1, reached.size - 1)
+    share = (k - reached[end - 1]) / (reached[end] - reached[end - 1] + 1)
+    above: Floats = counted[end - 1] + share * (counted[end] - counted[end - 1])
+    above[k > reached[-1]] = np.nan
+    if reached[-1] == along:
+        above[k > along] = across
+    return above
 
 
 def band_rankings(
@@ -174,17 +193,23 @@ def _columns(points: Points, replicates: Floats, places: Places, level: float, p
     rates = places.rates(points)
     pointwise, simultaneous = rate_bands(rates, replicates, along * places.grid, along, across, level)
     if places.kind == ROC:
-        out[:, CURVE], out[:, POINTWISE], out[:, SIMULTANEOUS] = rates, pointwise, simultaneous
-        return out
-    scale = points.scale(prevalence)
-    out[:, CURVE] = precision_on(points, places.grid, scale)
-    found, wrong = places.grid * along, scale * across
+        curve = recall_on(points, places.grid)
+    else:
+        scale = points.scale(prevalence)
+        curve = precision_on(points, places.grid, scale)
+        pointwise, simultaneous = (
+            _precision(places.grid * along, scale * across * band[:, ::-1]) for band in (pointwise, simultaneous)
+        )
+    out[:, CURVE] = curve
     for columns, band in ((POINTWISE, pointwise), (SIMULTANEOUS, simultaneous)):
-        for column, bound in zip(range(columns.start, columns.stop), band.T[::-1], strict=True):
-            predicted = found + wrong * bound
-            out[:, column] = np.divide(found, predicted, out=np.ones(found.size), where=predicted > 0)
-            out[np.isnan(bound), column] = np.nan
+        # The curve counts items where they lie, the bands where they are expected: bands hold it all the same.
+        out[:, columns] = np.stack([np.minimum(band[:, 0], curve), np.maximum(band[:, 1], curve)], axis=1)
     return out
+
+
+def _precision(found: Floats, wrong: Floats) -> Floats:
+    predicted = found[:, None] + wrong
+    return np.divide(found[:, None], predicted, out=np.ones(wrong.shape), where=predicted > 0)
 
 
 def rate_bands(
@@ -193,7 +218,8 @@ def rate_bands(
     """Return pointwise and simultaneous bands of rates, shape (grid, 2) each.
 
     `rates` are those of a class of `across` items, increasing along the grid; `replicates` has the shape (resamples,
-    grid); `passed` is how many of the `along` items of the other class are above each place.
+    grid); `passed` is how many of the `along` items of the other class are above each place. Where rates are unknown,
+    the bands follow from those further in.
     """
     inner = (passed >= TOP_OR_BOTTOM) & (along - passed >= TOP_OR_BOTTOM)
     inner &= ~np.isnan(rates) & ~np.isnan(replicates).any(axis=0)
@@ -203,7 +229,7 @@ def rate_bands(
         deviations = log_odds(replicates[:, inner], across) - centre
         error = np.maximum(deviations.std(axis=0, ddof=1), _binomial_error(rates[inner], across))
         largest = np.abs(deviations / error).max(axis=1)
-        alone = float(ndtri(0.5 + level / 2))
+        alone = float(stdtrit(along - 1, 0.5 + level / 2))
         together = max(alone, float(np.quantile(largest, level, method="higher")))
         for band, quantile in ((pointwise, alone), (simultaneous, together)):
             reach = quantile * error
@@ -217,8 +243,6 @@ def rate_bands(
     lower, upper = np.maximum.accumulate(simultaneous[:, 0]), np.minimum.accumulate(simultaneous[::-1, 1])[::-1]
     simultaneous[:, 0] = np.minimum(lower, pointwise[:, 0])
     simultaneous[:, 1] = np.maximum(upper, pointwise[:, 1])
-    for band in (pointwise, simultaneous):
-        band[np.isnan(rates)] = np.nan
     return pointwise, simultaneous
 
 
