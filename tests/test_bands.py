@@ -1,12 +1,15 @@
 """Confidence bands of curves: the resamples they rest on, what they promise, and how often they hold."""
 
+from itertools import pairwise, permutations
+
 import numpy as np
 import pytest
 import xarray as xr
 from scipy.stats import binomtest
 
 import aucpr_dask as ap
-from aucpr_dask.curves.band_math import Ladder, rate_bands
+from aucpr_dask.curves.band_math import Ladder, Places, rate_bands
+from aucpr_dask.curves.points import operating_points
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.random_streams import stream_key
 from aucpr_dask.kernels.resampling.replicates import LANES, draw_counts
@@ -74,6 +77,26 @@ def test_bands_and_replicates_rest_on_the_same_resamples(scores: xr.Dataset) -> 
     np.testing.assert_allclose(areas, kept, rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["precision_recall", "roc"])
+def test_rates_count_items_where_they_are_expected(kind: str) -> None:
+    """The k-th of n items is at the share k / (n + 1), below the mean number of others over all orders of ties."""
+    score, label = np.array([3, 3, 3, 2, 1, 1, 0]), np.array([1, 0, 0, 1, 1, 0, 0])
+    along = label if kind == "precision_recall" else 1 - label
+    n, m = along.sum(), (1 - along).sum()
+    above = np.zeros(n)
+    orders = list(permutations(range(label.size)))
+    for order in orders:
+        ranked = along[sorted(order, key=lambda item: -score[item])]
+        above += np.cumsum(1 - ranked)[ranked == 1]
+    places = np.arange(n + 2) / (n + 1)
+    rates = np.concatenate([[0], above / len(orders) / m, [1]])
+    points = operating_points(score, label.astype(float), 1.0 - label)
+    np.testing.assert_allclose(Places(kind, places).rates(points), rates, rtol=1e-13)
+    middles = (places[1:] + places[:-1]) / 2
+    expected = [(left + right) / 2 for left, right in pairwise(rates)]
+    np.testing.assert_allclose(Places(kind, middles).rates(points), expected, rtol=1e-13)
+
+
 def test_the_curve_is_that_of_curve(scores: xr.Dataset) -> None:
     for kind, name in (("precision_recall", "precision"), ("roc", "recall")):
         expected = ap.curve(scores["score"], scores["label"], kind=kind, grid=GRID)
@@ -103,8 +126,10 @@ def test_bands_are_those_of_the_formula() -> None:
     odds = np.log((rates * size + 0.5) / ((1 - rates) * size + 0.5))
     replicates = 1 / (1 + np.exp(-(odds + [0.3, 0.2] * random.standard_normal((4000, 2)))))
     pointwise, simultaneous = rate_bands(rates, replicates, np.array([30.0, 60.0]), 100, size, 0.95)
-    expected = 1 / (1 + np.exp(-(odds[:, None] + np.outer([0.3, 0.2], [-1.96, 1.96]))))
-    np.testing.assert_allclose(pointwise, expected, rtol=0.03)
+    few, _ = rate_bands(rates, replicates, np.array([5.0, 5.0]), 10, size, 0.95)
+    for band, quantile in ((pointwise, 1.984), (few, 2.262)):  # Student's, with 99 and 9 degrees of freedom
+        expected = 1 / (1 + np.exp(-(odds[:, None] + np.outer([0.3, 0.2], [-quantile, quantile]))))
+        np.testing.assert_allclose(band, expected, rtol=0.03)
     quantile = 2.236  # of the larger of two independent normal deviates, 0.95 in both
     expected = 1 / (1 + np.exp(-(odds[:, None] + np.outer([0.3, 0.2], [-quantile, quantile]))))
     np.testing.assert_allclose(simultaneous, expected, rtol=0.03)

@@ -46,10 +46,16 @@ def curve_bands(
     contains the whole curve. Both use the resamples of :func:`aucpr_dask.evaluate`: positives and negatives are drawn
     separately, and are the same for every model. Let z be the log odds of the false positive rate F at a recall (for
     ROC curves, of the recall at a false positive rate), with half an item added on each side, and s the standard
-    deviation of z over the resamples, or that of a binomial share if it is larger. The pointwise band is ``z -+ q s``
-    with q the normal quantile, the simultaneous one ``z -+ c s`` with c the quantile of the largest ``|z* - z| / s``
-    along the curve of a resample; neither is narrower than Clopper and Pearson's interval at a known threshold.
+    deviation of z over the resamples, or that of a binomial share if it is larger. For F, the k-th of n positives
+    counts where it is expected, at the recall ``k / (n + 1)``, with tied items in random order; a curve has it at
+    ``k / n``. The pointwise band is ``z -+ q s`` with q the quantile of Student's t with n - 1 degrees of freedom, the
+    simultaneous one ``z -+ c s`` with c the quantile of the largest ``|z* - z| / s`` along the curve of a resample.
+    Neither is narrower than Clopper and Pearson's interval at a known threshold, and both hold the curve itself.
     Precision follows as ``p t / (p t + (1 - p) F)`` with the prevalence p held fixed.
+
+    In 1,000 samples of normal scores with 25, 100 or 500 positives, at a level of 0.95, pointwise bands held the true
+    precision in 0.92 to 0.94 at their worst recall, and in 0.91 to 0.92 where scores had about 15 distinct values;
+    simultaneous bands held the whole curve in 0.94 to 0.98. The page on curves and plots has the table.
 
     Items are drawn one by one, even if the data set has clusters: with dependent items, the bands are too narrow.
 
