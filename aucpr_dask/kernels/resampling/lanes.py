@@ -21,12 +21,11 @@ TILE = 32  # steps whose sums fit a core's cache
 def fill_points(layout, n_steps, first, count, points, n_points):
     """Fill the operating points of one ranking in as many lanes as `points` has rows, from lane `first` on.
 
-    Sums run over all lanes for a tile of steps at a time; then each lane keeps the steps at which its counts change.
+    Sums run over these lanes for a tile of steps at a time; then each lane keeps the steps at which its counts change.
     """
-    negatives = np.zeros(LANES)
-    positives = np.zeros(LANES)
-    tile_positives = np.empty((TILE, LANES))
-    tile_negatives = np.empty((TILE, LANES))
+    n_lanes = n_points.size
+    negatives, positives, before = np.zeros((3, n_lanes))
+    tile_negatives, tile_positives = np.empty((2, TILE, n_lanes))
     is_weighted = layout.factor.size > 0
     n_points[:] = 0
     entry = np.uint64(0)
@@ -34,30 +33,32 @@ def fill_points(layout, n_steps, first, count, points, n_points):
         size = min(TILE, n_steps - start)
         for t in range(size):
             for _ in range(layout.n_negatives[start + t]):
-                row = np.uint64(layout.unit[entry])
+                drawn = count[np.uint64(layout.unit[entry])][first : first + n_lanes]
                 factor = layout.factor[entry] if is_weighted else 1.0
                 entry += np.uint64(1)
-                for lane in range(LANES):
-                    negatives[lane] += factor * count[row, np.uint64(lane)]
+                for lane in range(n_lanes):
+                    negatives[lane] += factor * drawn[lane]
             for _ in range(layout.n_positives[start + t]):
-                row = np.uint64(layout.unit[entry])
+                drawn = count[np.uint64(layout.unit[entry])][first : first + n_lanes]
                 factor = layout.factor[entry] if is_weighted else 1.0
                 entry += np.uint64(1)
-                for lane in range(LANES):
-                    positives[lane] += factor * count[row, np.uint64(lane)]
-            for lane in range(LANES):
+                for lane in range(n_lanes):
+                    positives[lane] += factor * drawn[lane]
+            for lane in range(n_lanes):
                 tile_positives[t, lane] = positives[lane]
                 tile_negatives[t, lane] = negatives[lane]
-        for lane in range(n_points.size):
-            point = n_points[lane]
-            before = points[0, lane, point - 1] + points[1, lane, point - 1] if point > 0 else 0.0
+        for lane in range(n_lanes):
+            kept_positives, kept_negatives = points[0, lane], points[1, lane]
+            point = np.uint64(n_points[lane])
+            last = before[lane]
             for t in range(size):
-                gained, lost = tile_positives[t, first + lane], tile_negatives[t, first + lane]
-                points[0, lane, point] = gained
-                points[1, lane, point] = lost
-                point += gained + lost > before
-                before = gained + lost
-            n_points[lane] = point
+                gained, lost = tile_positives[t, lane], tile_negatives[t, lane]
+                kept_positives[point] = gained
+                kept_negatives[point] = lost
+                point += np.uint64(gained + lost > last)
+                last = gained + lost
+            before[lane] = last
+            n_points[lane] = np.int64(point)
 
 
 @helper

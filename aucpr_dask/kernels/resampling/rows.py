@@ -14,7 +14,7 @@ from aucpr_dask.kernels.options import MISSING_DROP, N_COLUMNS, Options, Targets
 from aucpr_dask.kernels.rankings.tie_groups import BUCKETS_PER_POSITIVE, TABLE_BUCKETS
 
 LAYOUT_BYTES = 1 << 27  # layouts of rankings that share one draw of multiplicities
-POINT_BYTES = 1 << 26  # operating points of the replicates of one ranking at a time
+POINT_BYTES = 1 << 22  # operating points of the replicates of one ranking at a time: about a core's cache
 CACHE_LINE = 64
 MISSING_AT_ONCE = 1024  # items without a score whose multiplicities are added up together
 
