@@ -80,6 +80,9 @@ def test_records_agree_with_the_public_functions(client: Client, tmp_path: Path)
     half = scipy.stats.norm.ppf(0.975) * scipy.stats.sem(parts, axis=0)
     expected = np.stack([parts.mean(axis=0) - half, parts.mean(axis=0) + half], axis=-1)
     np.testing.assert_allclose(bounds.sel({"method": "cross_validation"}), expected, rtol=1e-13)
+    location = one["location"].sel(estimator="average_precision")
+    np.testing.assert_allclose(location.sel({"method": "cross_validation"}), parts.mean(axis=0), rtol=1e-13)
+    assert one["n_positive"].values.tolist() == [12] * 10
     assert one["interval"].sel(estimator="interpolated_convex").isnull().all()
     assert one["interval"].sel({"estimator": "interpolated_median", "method": "bca"}).isnull().all()
     assert one["interval"].sel({"estimator": "interpolated_median", "method": "bootstrap"}).notnull().all()
@@ -90,13 +93,14 @@ def test_bootstrap_bounds_are_those_of_a_plain_bootstrap() -> None:
     design = _design(methods=("bootstrap",), resampled=("average_precision",), n_resamples=4000)
     cell = _cell(binormal(), 60)
     score, label = cell.sample(0, 2)
-    bounds = simulate_batch(cell, 0, 2, design)["interval"][:, 0, 0]
+    batch = simulate_batch(cell, 0, 2, design)
+    bounds, location = batch["interval"][:, 0, 0], batch["location"][:, 0, 0]
     random = np.random.default_rng(5)
     classes = [np.flatnonzero(label == value) for value in (0, 1)]
     drawn = np.concatenate([random.choice(c, (4000, c.size)) for c in classes], axis=1)
     for row in range(2):
         replicates = ap.estimate(score[row][drawn], label[drawn])
-        for q, bound in zip((0.025, 0.975), bounds[row], strict=True):
+        for q, bound in zip((0.025, 0.5, 0.975), (bounds[row, 0], location[row], bounds[row, 1]), strict=True):
             assert abs((replicates < bound).mean() - q) < 4 * math.sqrt(2 * q * (1 - q) / 4000)
 
 
@@ -169,6 +173,7 @@ def recorded(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("change", "named"),
     [
         ({"seed": 1}, "seed 0, now 1"),
+        ({"n_positive": "binomial"}, "n_positive 'exact', now 'binomial'"),
         ({"n_resamples": 51}, "n_resamples 50, now 51"),
         ({"n_items": (40,)}, "n_items: gone 60"),
         ({"n_items": (40, 60, 80)}, "n_items: new 80"),
@@ -207,19 +212,23 @@ def test_summary_of_known_numbers() -> None:
     bounds = np.array([[0.3, 0.49], [0.5, 0.7], [0.51, 0.9], [np.nan, np.nan]])
     both = np.full((4, 2, 2, 2), np.nan)
     both[:, 0, 0] = bounds
-    found = {name: values for name, (_, values) in summarize_cell(0.5, estimate, both, 0.5).items()}
+    location = np.full((4, 2, 2), np.nan)
+    location[:3, 0, 0] = [0.4, 0.6, 0.65]
+    found = {name: values for name, (_, values) in summarize_cell(0.5, estimate, both, location, 0.5).items()}
     assert found["mean"] == pytest.approx([0.6, 0.6])
     assert found["bias_ratio"] == pytest.approx([1.2, 1.2])
     assert found["n_estimates"].tolist() == [4, 3]
     assert found["standard_deviation"] == pytest.approx([np.std([0.4, 0.6, 0.8, 0.6], ddof=1), 0.1])
     assert found["spread"] == pytest.approx([0.1, 0.1])  # the quartiles
-    first = {name: found[name][0, 0] for name in ("coverage", "miss_below", "miss_above", "undefined", "location")}
-    assert first == {"coverage": 0.25, "miss_below": 0.25, "miss_above": 0.25, "undefined": 0.25, "location": 0.5}
+    first = {name: found[name][0, 0] for name in ("coverage", "miss_below", "miss_above", "undefined", "miss_balance")}
+    assert first == {"coverage": 0.25, "miss_below": 0.25, "miss_above": 0.25, "undefined": 0.25, "miss_balance": 0.5}
+    assert found["location_ratio"][0, 0] == pytest.approx(1.1)
+    assert found["n_locations"][0, 0] == 3
     assert found["width"][0, 0] == pytest.approx((0.19 + 0.2 + 0.39) / 3)
     assert found["width_ratio"][0, 0] == pytest.approx(found["width"][0, 0] / 0.1)
     assert np.isnan(found["coverage"][0, 1])
     assert np.isnan(found["coverage"][1]).all()
-    assert np.isnan(found["undefined"][0, 1])
+    assert np.isnan([found["undefined"][0, 1], found["n_locations"][0, 1]]).all()
 
 
 def test_shares_add_up(client: Client) -> None:
@@ -264,9 +273,54 @@ def test_conclusions_at_fifty_positives(client: Client) -> None:
     found = study(["binormal"], [500], n_simulations=800, n_resamples=300, cluster=client).squeeze()
     coverage = found["coverage"].sel(estimator="average_precision")
     assert float(coverage.sel({"method": "logit"})) > 0.95
-    assert float(coverage.sel({"method": "cross_validation"})) < 0.9
+    assert float(coverage.sel({"method": "cross_validation_t"})) < 0.9
+    location = found["location_ratio"].sel(estimator="average_precision")
+    assert location.sortby(location)["method"].values.tolist()[2:] == ["bootstrap", "cross_validation_t"]
     assert float(coverage.sel({"method": "bootstrap"})) < 0.95
     assert found["bias_ratio"].idxmax("estimator").item() == "interpolated_convex"
+
+
+# Random numbers of positives
+
+
+def test_formulas_use_the_positives_of_each_simulation(client: Client, tmp_path: Path) -> None:
+    options = SMALL | {
+        "n_positive": "binomial",
+        "scenarios": ("binormal",),
+        "n_items": (60,),
+        "url": tmp_path / "s.zarr",
+    }
+    found = study(**options, n_simulations=20, cluster=client).squeeze()
+    one = xr.open_zarr(tmp_path / "s.zarr", chunks=None).squeeze()
+    cell = next(module._cells(_design(n_items=(60,), n_positive="binomial"), [binormal()]))
+    score, label = cell.sample(0, 20)
+    assert len(set(label.sum(axis=1))) > 3
+    np.testing.assert_array_equal(one["n_positive"], label.sum(axis=1))
+    np.testing.assert_array_equal(one["estimate"][:, 0], ap.estimate(score, label))
+    bounds = ap.interval(one["estimate"].values[:, 0], label.sum(axis=1), "logit")
+    area = binormal().area(0.2)
+    logit = found.sel({"estimator": "average_precision", "method": "logit"})
+    assert float(logit["coverage"]) == ((bounds[:, 0] <= area) & (area <= bounds[:, 1])).mean()
+    assert float(logit["location_ratio"]) == pytest.approx(float(found["bias_ratio"][0]))
+    assert float(found["n_positive"]) == 12
+    fold = module.fold_of(label, 3)
+    parts = np.stack([ap.estimate(np.where(fold == k, score, np.nan), label, missing="drop") for k in range(3)])
+    np.testing.assert_allclose(one["location"][:, 0, METHODS.index("cross_validation") - 1], parts.mean(axis=0))
+
+
+def test_a_simulation_of_one_class_is_undefined(client: Client) -> None:
+    options: dict[str, Any] = {"n_positive": "binomial", "n_simulations": 40, "n_resamples": 20, "folds": 2}
+    methods = ["logit", "bootstrap", "influence_beta"]
+    found = study(binormal(), 8, [0.1, 0.9], "average_precision", methods, **options, cluster=client).squeeze()
+    cells = [
+        next(module._cells(_design(n_items=(8,), prevalence=(share,), n_positive="binomial"), [binormal()]))
+        for share in (0.1, 0.9)
+    ]
+    lacking = [np.isin(cell.sample(0, 40)[1].sum(axis=1), (0, 8)).sum() for cell in cells]
+    assert min(lacking) > 0
+    np.testing.assert_array_equal(found["n_estimates"], 40 - np.array(lacking))
+    for method in methods:
+        assert found["undefined"].sel({"method": method}).values == pytest.approx(np.array(lacking) / 40)
 
 
 # Arguments
@@ -293,6 +347,7 @@ def test_conclusions_at_fifty_positives(client: Client) -> None:
         {"n_simulations": 1},
         {"n_resamples": 0},
         {"folds": 1},
+        {"n_positive": "random"},
         {"seed": -1},
         {"seed": 0.5},
     ],
@@ -438,6 +493,7 @@ def _design(**changes: Any) -> Design:
         "n_resamples": 50,
         "folds": 3,
         "seed": 0,
+        "n_positive": "exact",
     }
     return Design(**options | changes)
 
@@ -455,7 +511,7 @@ def test_the_command_records_and_resumes(tmp_path: Path) -> None:
     (cell,) = json.loads(again.stdout)["cells"]
     assert (cell["scenario"], cell["n_items"], cell["n_positive"]) == ("bibeta", 50, 5)
     assert f"{cell['coverage']['logit']:.3f}" in shown.stdout
-    assert cell["coverage"]["cross_validation"] is None  # ten folds of five positives
+    assert cell["coverage"]["cross_validation_t"] is None  # ten folds of five positives
     assert len(pd.read_csv(tmp_path / "table.csv")) == len(cell["coverage"])
 
 

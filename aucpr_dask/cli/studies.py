@@ -68,7 +68,7 @@ PLAIN_ESTIMATORS = [spec.name for spec in ESTIMATORS.values() if spec.parameter 
     type=Choice(list(INTERVALS)),
     metavar="NAME",
     multiple=True,
-    default=("binomial", "logit", "bootstrap", "cross_validation"),
+    default=("binomial", "logit", "bootstrap", "cross_validation_t"),
     show_default=True,
     help=f"Interval (repeat): {', '.join(INTERVALS)}.",
 )

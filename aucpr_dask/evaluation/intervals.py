@@ -59,7 +59,7 @@ def with_intervals(
     evidence = gather_evidence(result["estimate"], result["n_positive"], extras, prepared)
     found = result | {
         "standard_error": _standard_errors(evidence, prepared.options.estimators),
-        "interval": bounds_of(evidence, prepared),
+        "interval": bounds_of(evidence, prepared, prepared.options.resampling.level),
         "flags": _flags(result["flags"], evidence, prepared),
     }
     if prepared.options.resampling.keep_replicates and evidence.replicates is not None:
@@ -190,11 +190,11 @@ def _with_flag(flags: xr.Variable, name: str, is_raised: xr.Variable) -> xr.Vari
     return (flags & ~bit) | (is_raised * bit).astype(flags.dtype)
 
 
-def bounds_of(evidence: Evidence, prepared: PreparedDataset) -> xr.Variable:
-    """Return all intervals; NaN where an estimator has none."""
+def bounds_of(evidence: Evidence, prepared: PreparedDataset, level: float) -> xr.Variable:
+    """Return all intervals at this level; NaN where an estimator has none."""
     options, methods = prepared.options, prepared.options.resampling.intervals
     given = evidence.given()
-    kwargs: dict[str, Any] = {"names": tuple(given), "methods": methods, "level": options.resampling.level}
+    kwargs: dict[str, Any] = {"names": tuple(given), "methods": methods, "level": level}
     bounds: xr.Variable = xr.apply_ufunc(
         evidence_bounds,
         *given.values(),

@@ -29,12 +29,12 @@ from aucpr_dask.evaluation.request import PreparedDataset
 from aucpr_dask.evaluation.results import versions
 from aucpr_dask.progress.tracking import Progress, Tracker
 from aucpr_dask.runs.submitting import as_they_finish
-from aucpr_dask.schema.checks import fraction, lookup, whole_number
+from aucpr_dask.schema.checks import choose, fraction, lookup, whole_number
 from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL
-from aucpr_dask.simulate.scenarios import Scenario, bibeta, binormal, offset_uniform
+from aucpr_dask.simulate.scenarios import N_POSITIVE, Scenario, bibeta, binormal, offset_uniform
 from aucpr_dask.storage.stores import create_store, open_array, open_backend, read_root_attrs
 from aucpr_dask.storage.urls import concealed, is_versioned
 
@@ -60,7 +60,7 @@ PAPER_ESTIMATORS = (
     "interpolated_convex",
     "binormal",
 )
-PAPER_INTERVALS = ("binomial", "logit", "bootstrap", "cross_validation")
+PAPER_INTERVALS = ("binomial", "logit", "bootstrap", "cross_validation_t")
 RECOMMENDED = ("average_precision", "lower_trapezoid", "interpolated_median")
 
 SCENARIOS: dict[str, type[Scenario]] = {kind.__name__: kind for kind in (binormal, bibeta, offset_uniform)}
@@ -84,8 +84,10 @@ DESCRIPTIONS = {
     "upper": "mean upper bound",
     "width": "mean width of the intervals",
     "width_ratio": "mean width over the spread of the estimates",
-    "location": "share of the misses that lie below the true area; 1/2 is balanced",
-    "n_positive": "positives of a simulation",
+    "miss_balance": "share of the misses that lie below the true area; 1/2 is balanced",
+    "location_ratio": "mean location of the intervals over the true area",
+    "n_locations": "simulations whose interval has a location",
+    "n_positive": "positives of a simulation; expected ones if binomial",
 }
 
 
@@ -103,6 +105,7 @@ class Design:
     n_resamples: int
     folds: int
     seed: int
+    n_positive: str  # as of `Scenario.sample`
 
 
 @dataclass(frozen=True)
@@ -114,11 +117,7 @@ class Cell:
     n_items: int
     prevalence: float
     seed: int
-
-    @property
-    def n_positive(self) -> int:
-        """Positives of every simulation."""
-        return round(self.n_items * self.prevalence)
+    n_positive: str
 
     def key(self, simulation: int) -> int:
         """Return the key of the resamples of a simulation."""
@@ -127,12 +126,16 @@ class Cell:
         )
 
     def sample(self, start: int, stop: int) -> tuple[Array, NDArray[np.int8]]:
-        """Draw scores of simulations `start` to `stop`, shape (simulation, item), and their labels, shape (item)."""
+        """Draw scores and labels of simulations `start` to `stop`, shape (simulation, item).
+
+        If the number of positives is exact, all have the same labels, and their shape is (item).
+        """
         chunks = (start, stop - start) if start else (stop,)
         options: dict[str, Any] = {"n_simulations": stop, "seed": self.seed, "chunks": chunks}
-        scores = self.scenario.sample(self.n_items, self.prevalence, **options)[["score", "label"]]
-        drawn = scores.isel({MODEL: slice(start, stop)}).compute(scheduler="synchronous")
-        return drawn["score"].transpose(MODEL, ITEM).values, drawn["label"].values
+        scores = self.scenario.sample(self.n_items, self.prevalence, n_positive=self.n_positive, **options)
+        drawn = scores[["score", "label"]].isel({MODEL: slice(start, stop)}, missing_dims="ignore")
+        drawn = drawn.compute(scheduler="synchronous").transpose(..., ITEM)
+        return drawn["score"].values, drawn["label"].values
 
 
 def study(
@@ -143,6 +146,7 @@ def study(
     intervals: str | Sequence[str] = PAPER_INTERVALS,
     level: float = 0.95,
     *,
+    n_positive: str = "exact",
     resampled: str | Sequence[str] | None = None,
     n_simulations: int = 10_000,
     n_resamples: int = 1000,
@@ -169,14 +173,17 @@ def study(
     n_items : int or sequence of int
         Sizes of the data sets.
     prevalence : float or sequence of float
-        Shares of positives; a data set has ``round(n_items * prevalence)`` positives, at least one, and at least one
-        negative.
+        Shares of positives.
     estimators : str or sequence of str
         Names from the registry; by default the eight of the paper.
     intervals : str or sequence of str
         Names from the registry; by default the four of the paper. Every estimator gets the formula intervals.
     level : float
         Confidence level.
+    n_positive : {"exact", "binomial"}
+        Whether every data set has ``round(n_items * prevalence)`` positives, which must leave at least one item of each
+        class; or every item is positive with probability `prevalence`. Formula intervals use the positives of each
+        data set. One without positives, or without negatives, has no estimate and no interval.
     resampled : str or sequence of str, optional
         The `estimators` that get the other intervals, which cost more: by default those that the paper recommends
         (average_precision, lower_trapezoid, interpolated_median), or all if it recommends none of them.
@@ -203,8 +210,11 @@ def study(
 
         ``true_area``, ``n_positive``; of each estimator ``mean``, ``bias``, ``bias_ratio``, ``standard_deviation``,
         ``spread``, ``n_estimates``; of each interval ``coverage``, ``miss_below``, ``miss_above``, ``undefined``,
-        ``lower``, ``upper``, ``width``, ``width_ratio`` (over the spread) and ``location``. NaN where a method does
-        not apply.
+        ``lower``, ``upper``, ``width``, ``width_ratio`` (over the spread), ``miss_balance``, ``location_ratio`` and
+        ``n_locations``. NaN where a method does not apply.
+
+        The location of a formula interval is the estimate; that of any other is the middle of the same interval at
+        level 0, such as the median of the replicates of ``bootstrap``, and the midpoint of ``cross_validation``.
 
     Raises
     ------
@@ -218,7 +228,7 @@ def study(
     References
     ----------
     Boyd, Eng & Page 2013, doi:10.1007/978-3-642-40994-3_29 (Figures 4 to 8). Newcombe 1998,
-    doi:10.1002/(SICI)1097-0258(19980430)17:8<857::AID-SIM777>3.0.CO;2-E (coverage and location).
+    doi:10.1002/(SICI)1097-0258(19980430)17:8<857::AID-SIM777>3.0.CO;2-E (coverage and balance of misses).
 
     Examples
     --------
@@ -244,10 +254,12 @@ def study(
         n_resamples=whole_number(n_resamples, "n_resamples", 1),
         folds=whole_number(folds, "folds", 2),
         seed=whole_number(seed, "seed", 0),
+        n_positive=choose(N_POSITIVE, n_positive, "n_positive"),
     )
     n_simulations = whole_number(n_simulations, "n_simulations", 2)
     cells = list(_cells(design, kinds))
-    _refuse_one_class(cells)
+    if design.n_positive == "exact":
+        _refuse_one_class(cells)
     records = _open_records(design, n_simulations, url)
     _run(cells, design, records, n_simulations, cluster, on_progress)
     summary = _summarize(cells, design, methods, records, n_simulations)
@@ -267,7 +279,7 @@ def _cells(design: Design, scenarios: Sequence[Scenario]) -> Iterator[Cell]:
         i, j, k = index
         facts = scenarios[i], design.n_items[j], design.prevalence[k]
         digest = hashlib.sha256(f"{design.seed} {facts!r}".encode()).digest()
-        yield Cell(index, *facts, seed=int.from_bytes(digest[:7], "big"))
+        yield Cell(index, *facts, seed=int.from_bytes(digest[:7], "big"), n_positive=design.n_positive)
 
 
 # Running
@@ -311,48 +323,55 @@ def _missing(cells: Sequence[Cell], is_done: Any, n_simulations: int) -> Iterato
 
 
 def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[str, Array]:
-    """Return ``estimate`` (simulation, estimator) and ``interval`` (simulation, estimator, method, 2) of a batch."""
+    """Return what the records hold of a batch, by name; the first dimension is the simulation."""
     score, label = cell.sample(start, stop)
+    n_positive = np.broadcast_to(np.count_nonzero(label, axis=-1), len(score))
     options, n = EvaluationOptions(estimators=design.estimators), len(design.estimators)
     columns = evaluate_rankings(score, label, roles=("score", "label"), options=options, extras=EXTRAS)
     interval = np.full((len(score), n, len(design.methods), 2), np.nan)
+    location = np.full(interval.shape[:-1], np.nan)
     if design.methods and design.resampled:
         chosen = [design.estimators.index(name) for name in design.resampled]
         extras = {name: xr.Variable(MODEL, columns[:, n + place]) for place, name in enumerate(EXTRAS)}
         estimate = xr.Variable((MODEL, ESTIMATOR), columns[:, chosen])
         keys = np.array([cell.key(number) for number in range(start, stop)], dtype=np.uint64)
         prepared = _prepared(score, label, keys, design)
-        evidence = gather_evidence(estimate, xr.Variable((), float(cell.n_positive)), extras, prepared)
-        interval[:, chosen] = bounds_of(evidence, prepared).values
+        evidence = gather_evidence(estimate, xr.Variable(MODEL, n_positive.astype(float)), extras, prepared)
+        interval[:, chosen] = bounds_of(evidence, prepared, design.level).values
+        location[:, chosen] = bounds_of(evidence, prepared, 0.0).values.mean(axis=-1)
         if "bca" in design.methods:  # only the jackknife of average precision has a closed form; others take too long
             others = [place for place in chosen if design.estimators[place] != "average_precision"]
             interval[:, others, design.methods.index("bca")] = np.nan
-    return {"estimate": columns[:, :n], "interval": interval}
+    found = {"estimate": columns[:, :n], "interval": interval, "location": location}
+    for values in found.values():
+        values[(n_positive == 0) | (n_positive == cell.n_items)] = np.nan
+    return found | {"n_positive": n_positive}
 
 
 def _prepared(score: Array, label: NDArray[np.int8], keys: NDArray[np.uint64], design: Design) -> PreparedDataset:
     """Prepare simulations for intervals; each has its own resamples."""
+    dims = (MODEL, ITEM)[-label.ndim :]
     resampling = ResamplingOptions(
         intervals=design.methods, level=design.level, n_resamples=design.n_resamples, n_folds=design.folds
     )
     return PreparedDataset(
-        arrays={"score": xr.Variable((MODEL, ITEM), score), "label": xr.Variable(ITEM, label)},
+        arrays={"score": xr.Variable((MODEL, ITEM), score), "label": xr.Variable(dims, label)},
         options=EvaluationOptions(estimators=design.resampled, resampling=resampling),
         extras=EXTRAS,
         is_stratified=True,
         key=xr.Variable(MODEL, keys),
         units={},
-        fold=xr.Variable(ITEM, fold_of(label, design.folds)),
+        fold=xr.Variable(dims, fold_of(label, design.folds)),
         n_folds=design.folds,
     )
 
 
 def fold_of(label: NDArray[np.int8], n_folds: int) -> NDArray[np.int64]:
     """Deal the items of each class to the folds in turn; items are exchangeable, so no shuffling is needed."""
-    fold = np.empty(label.size, dtype=np.int64)
+    fold = np.empty(label.shape, dtype=np.int64)
     for value in (0, 1):
-        members = np.flatnonzero(label == value)
-        fold[members] = np.arange(members.size) % n_folds
+        is_member = label == value
+        fold[is_member] = (np.cumsum(is_member, axis=-1)[is_member] - 1) % n_folds
     return fold
 
 
@@ -384,12 +403,17 @@ def _open_records(design: Design, n_simulations: int, url: str | Path | None) ->
     return arrays
 
 
+EMPTY = {"is_done": False, "n_positive": 0}  # in other records, NaN
+
+
 def _template(design: Design, n_simulations: int) -> xr.Dataset:
     """Return empty records, lazily."""
     sizes = (len(design.scenarios), len(design.n_items), len(design.prevalence), n_simulations)
     shapes = {
         "estimate": {ESTIMATOR: len(design.estimators)},
         "interval": {ESTIMATOR: len(design.estimators), METHOD: len(design.methods), BOUND: 2},
+        "location": {ESTIMATOR: len(design.estimators), METHOD: len(design.methods)},
+        "n_positive": {},
         "is_done": {},
     }
     records = xr.Dataset(
@@ -405,7 +429,7 @@ def _template(design: Design, n_simulations: int) -> xr.Dataset:
     )
     for name, inner in shapes.items():
         chunks = (1, 1, 1, BATCH, *inner.values())
-        empty = False if name == "is_done" else np.nan
+        empty = EMPTY.get(name, np.nan)
         array = da.full((*sizes, *inner.values()), empty, dtype=type(empty), chunks=chunks)
         records[name] = (*CELL_DIMS, SIMULATION, *inner), array
         records[name].encoding = {"chunks": chunks}
@@ -463,10 +487,10 @@ def _summarize(
     shape = (len(design.scenarios), len(design.n_items), len(design.prevalence))
     summaries = np.empty(shape, dtype=object)
     for cell in cells:
-        simulations = (*cell.index, slice(n_simulations))
-        estimate, interval = records["estimate"][simulations], records["interval"][simulations]
-        bounds = _in_order(estimate, interval, cell.n_positive, design, methods)
-        summaries[cell.index] = summarize_cell(cell.scenario.area(cell.prevalence), estimate, bounds, design.level)
+        found = {name: array[(*cell.index, slice(n_simulations))] for name, array in records.items()}
+        bounds, location = _in_order(found, design, methods)
+        area = cell.scenario.area(cell.prevalence)
+        summaries[cell.index] = summarize_cell(area, found["estimate"], bounds, location, design.level)
     dims = {name: dims for name, (dims, _) in summaries.flat[0].items()}
     summary = xr.Dataset(
         {
@@ -483,31 +507,37 @@ def _summarize(
             METHOD: np.array(methods, dtype=object),
         },
     )
-    counts = [[round(n * share) for share in design.prevalence] for n in design.n_items]
+    is_exact = design.n_positive == "exact"
+    counts = [[round(n * share) if is_exact else n * share for share in design.prevalence] for n in design.n_items]
     summary["n_positive"] = (N_ITEMS, PREVALENCE), np.array(counts)
     for name, variable in summary.data_vars.items():
         variable.attrs = {"description": DESCRIPTIONS[str(name)]}
     return summary
 
 
-def _in_order(estimate: Array, interval: Array, n_positive: int, design: Design, methods: tuple[str, ...]) -> Array:
-    """Return the recorded bounds and those of formulas in the order of `methods`."""
-    bounds = np.empty((*estimate.shape, len(methods), 2))
+def _in_order(found: Mapping[str, Any], design: Design, methods: tuple[str, ...]) -> tuple[Array, Array]:
+    """Return bounds and locations in the order of `methods`: recorded ones, and those of formulas."""
+    estimate, n_positive = found["estimate"], found["n_positive"][:, None]
+    bounds, location = np.empty((*estimate.shape, len(methods), 2)), np.empty((*estimate.shape, len(methods)))
     for position, name in enumerate(methods):
         if INTERVALS[name].is_formula:
-            formula = evaluate_intervals(estimate, np.array(n_positive), methods=(name,), level=design.level)
+            formula = evaluate_intervals(estimate, n_positive, methods=(name,), level=design.level)
             is_served = np.array([INTERVALS[name].serves(estimator) for estimator in design.estimators])
             bounds[..., position, :] = np.where(is_served[:, None], formula[..., 0, :], np.nan)
+            location[..., position] = estimate
         else:
-            bounds[..., position, :] = interval[..., design.methods.index(name), :]
-    return bounds
+            bounds[..., position, :] = found["interval"][..., design.methods.index(name), :]
+            location[..., position] = found["location"][..., design.methods.index(name)]
+    return bounds, np.where(np.isnan(bounds).any(axis=-1), np.nan, location)
 
 
-def summarize_cell(area: float, estimate: Array, bounds: Array, level: float) -> dict[str, tuple[tuple[str, ...], Any]]:
-    """Compare the estimates and bounds of many simulations with the true area; return dimensions and values by name.
+def summarize_cell(
+    area: float, estimate: Array, bounds: Array, location: Array, level: float
+) -> dict[str, tuple[tuple[str, ...], Any]]:
+    """Compare the estimates and intervals of many simulations with the true area; return dimensions and values by name.
 
-    `estimate` has the shape (simulation, estimator), and `bounds` (simulation, estimator, method, 2). Bounds may be
-    NaN; a method without any bounds does not apply.
+    `estimate` has the shape (simulation, estimator), `bounds` (simulation, estimator, method, 2), and `location` that
+    of bounds without the last axis. Bounds may be NaN; a method without any bounds does not apply.
     """
     is_known = ~np.isnan(estimate)
     n_known = is_known.sum(axis=0)
@@ -526,7 +556,8 @@ def summarize_cell(area: float, estimate: Array, bounds: Array, level: float) ->
         )
         is_covered = ~(is_below | is_above | is_undefined)
         coverage = np.where(applies, is_covered.mean(axis=0), np.nan)
-        location = miss_below / (miss_below + miss_above)
+        miss_balance = miss_below / (miss_below + miss_above)
+        location_ratio = np.nanmean(location, axis=0) / area
     by_estimator = {
         "mean": mean,
         "mean_error": mean_error,
@@ -547,7 +578,9 @@ def summarize_cell(area: float, estimate: Array, bounds: Array, level: float) ->
         "upper": upper,
         "width": upper - lower,
         "width_ratio": (upper - lower) / spread[:, None],
-        "location": location,
+        "miss_balance": miss_balance,
+        "location_ratio": location_ratio,
+        "n_locations": np.where(applies, np.count_nonzero(~np.isnan(location), axis=0), np.nan),
     }
     return (
         {"true_area": ((), np.float64(area))}
@@ -594,11 +627,12 @@ def _resampled(resampled: str | Sequence[str] | None, names: tuple[str, ...]) ->
 
 def _refuse_one_class(cells: Sequence[Cell]) -> None:
     for cell in cells:
-        if not 0 < cell.n_positive < cell.n_items:
+        n_positive = round(cell.n_items * cell.prevalence)
+        if not 0 < n_positive < cell.n_items:
             raise InvalidInputError(
-                f"a simulation would have no {'negatives' if cell.n_positive else 'positives'}",
+                f"a simulation would have no {'negatives' if n_positive else 'positives'}",
                 where=f"cell {cell.scenario!r}, n_items={cell.n_items}, prevalence={cell.prevalence}",
-                received=f"round({cell.n_items} * {cell.prevalence}) = {cell.n_positive} positives",
+                received=f"round({cell.n_items} * {cell.prevalence}) = {n_positive} positives",
                 allowed=f"1 to {cell.n_items - 1} positives",
-                remedy="more items, or another prevalence",
+                remedy="more items, another prevalence, or n_positive='binomial'",
             )
