@@ -1,5 +1,6 @@
 """The tables made from the simulation study are what its script prints, and the study can be repeated."""
 
+import importlib
 import json
 import math
 import subprocess
@@ -10,9 +11,11 @@ import pandas as pd
 import pytest
 
 import aucpr_dask as ap
-from aucpr_dask.simulate.studies import CELL_DIMS, PAPER_ESTIMATORS
+from aucpr_dask.simulate.studies import CELL_DIMS, PAPER_ESTIMATORS, PAPER_INTERVALS
 
 DOCS = Path(__file__).parents[1] / "docs"
+sys.path.insert(0, str(DOCS.parent))
+boyd = importlib.import_module("docs.study.boyd")
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +54,30 @@ def test_the_tables_are_those_of_the_paper(intervals: pd.DataFrame, estimates: p
     by_items = estimates[estimates["prevalence"] == 0.1]
     assert set(by_items["n_items"]) == {100, 200, 500, 1000, 2000, 5000, 10_000}
     assert set(estimates[estimates["n_items"] == 1000]["prevalence"]) >= {0.01, 0.05, 0.1, 0.2, 0.3, 0.5}
-    of_paper = intervals[(intervals["prevalence"] == 0.1) & intervals["method"].isin(["bootstrap", "cross_validation"])]
-    assert len(of_paper) == 3 * 7 * 3 * 2
+    of_paper = intervals[(intervals["prevalence"] == 0.1) & intervals["method"].isin(PAPER_INTERVALS)]
+    assert len(of_paper) == 3 * 7 * 3 * 4
     assert (of_paper["n_simulations"] == 10_000).all()
+    assert of_paper["location_ratio"].notna().all()
+    assert (of_paper["n_locations"] >= 250).all()
     assert not estimates.duplicated([*CELL_DIMS, "estimator"]).any()
     assert not intervals.duplicated([*CELL_DIMS, "estimator", "method"]).any()
+
+
+def test_every_conclusion_of_the_paper_is_judged() -> None:
+    """Those of its sections 4.1, 4.2 and 5; a judgment counts the cases in which a conclusion holds."""
+    for claim, judge in boyd.CLAIMS.items():
+        holds, of, figures = judge(DOCS / "study")
+        assert 0 <= holds <= of, claim
+        assert of > 0, claim
+        assert figures, claim
+        assert "nan" not in figures, claim
+    page = (DOCS / "simulation-study.md").read_text()
+    assert all(f"| {claim} |" in page for claim in boyd.CLAIMS)
+
+
+def test_the_study_of_the_paper_is_what_the_function_does_by_default() -> None:
+    assert set(boyd.ESTIMATORS) == set(PAPER_ESTIMATORS)
+    assert boyd.INTERVALS == PAPER_INTERVALS
 
 
 def test_true_areas_are_those_of_the_scenarios(estimates: pd.DataFrame) -> None:
@@ -66,7 +88,7 @@ def test_true_areas_are_those_of_the_scenarios(estimates: pd.DataFrame) -> None:
 
 @pytest.mark.slow
 def test_another_seed_gives_the_same_within_chance(intervals: pd.DataFrame, estimates: pd.DataFrame) -> None:
-    methods = ["logit", "bootstrap", "bca", "bootstrap_t", "influence_logit_t", "cross_validation"]
+    methods = ["logit", "bootstrap", "bca", "bootstrap_t", "influence_logit_t", "cross_validation_t"]
     options = {"estimators": PAPER_ESTIMATORS, "intervals": methods, "n_simulations": 1000, "seed": 1}
     found = ap.simulate.study(n_items=(100, 500), **options)
     compared = 0

@@ -2,10 +2,13 @@
 # # Precision-recall curves: use with caution
 #
 # A precision-recall curve on a slide looks like a property of the model. It is a property of the model *and of the
-# sample*. Here the truth is known, so the difference can be seen. The idea is from the note in the OCaml library
-# [prc](https://github.com/pveber/prc): draw many samples from a model whose true curve is known, and look at them all.
+# sample*. Here the truth is known, so the difference can be seen. The idea, and most of the figures, are from the note
+# in the OCaml library [prc](https://github.com/pveber/prc): draw many samples from a model whose true curve is known,
+# and look at them all. Two figures are from a post on computing the area in Julia (Tamas Nagy, 2016). Both follow Boyd,
+# Eng & Page 2013, to whom [another notebook](02-bias-coverage-width.ipynb) is devoted.
 #
-# The model is the binormal one: positives score N(1, 1), negatives N(0, 1), and one item in ten is positive.
+# The model is the binormal one: positives score N(1, 1), negatives N(0, 1), and each item is positive with probability
+# 0.1. So the number of positives is itself random (`n_positive="binomial"`), as in the note and the post.
 
 # %%
 import os
@@ -26,17 +29,36 @@ truth = model.area(prevalence)
 print(f"true area: {truth:.4f}")
 
 # %% [markdown]
-# ## Thirty curves of one model
+# ## A true curve and a sampled one
 #
-# Every grey line is the same model, evaluated on another sample of 1000 items, 100 of them positive.
+# Left, the note's first figure: the true curve if negatives spread less, N(0, 0.7²). Only the order of scores counts,
+# so that is the same as negatives N(0, 1) and positives N(1/0.7, 1/0.7²). Right: the points of one sample of 1000 items
+# from N(1, 1) and N(0, 1). They form a saw: precision rises at each positive and falls at each negative.
 
 # %%
 recall = np.linspace(0, 1, 201)
+narrow = ap.simulate.binormal(mu=1 / 0.7, sigma=1 / 0.7)
+one = model.sample(1000, prevalence, n_positive="binomial", seed=1).compute()
+score, label = one["score"].values.ravel(), one["label"].values.ravel()
+points = ap.curve(score, label)
+figure, axes = plt.subplots(1, 2, figsize=(6, 2.8), sharey=True, layout="constrained")
+axes[0].plot(recall, narrow.curve(recall, prevalence), color=BLUE, linewidth=2)
+axes[0].set(title=f"negatives N(0, 0.7²): area {narrow.area(prevalence):.3f}", ylabel="precision")
+axes[1].plot(points["recall"], points["precision"], color="0.4", linewidth=0.8)
+axes[1].set(title=f"a sample with {label.sum()} positives")
+for ax in axes:
+    ax.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="recall")
+
+# %% [markdown]
+# ## Thirty curves of one model
+#
+# Every grey line is the same model, evaluated on another sample. The note's figure is the middle one, of 1000 items.
 
 
+# %%
 def draw_curves(ax, n_items):
     """Draw thirty sampled curves and the true one."""
-    sample = model.sample(n_items, prevalence, n_simulations=30, dtype="float32").compute()
+    sample = model.sample(n_items, prevalence, n_simulations=30, n_positive="binomial", dtype="float32").compute()
     curves = ap.curve(sample.score, sample.label, grid=recall)
     ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     ax.plot(recall, curves.transpose("recall", "model"), color="0.6", linewidth=0.6)
@@ -45,7 +67,7 @@ def draw_curves(ax, n_items):
         xlim=(0, 1),
         ylim=(0, 1.02),
         xlabel="recall",
-        title=f"{round(n_items * prevalence):,} positives",
+        title=f"about {round(n_items * prevalence):,} positives",
     )
 
 
@@ -70,6 +92,54 @@ spread.assign(truth=model.curve(places, prevalence)).round(2)
 
 # %% [markdown]
 # At recall 0.05, samples of one and the same model show any precision between 0.3 and 1: the true one is 0.58.
+#
+# ## The same in three scenarios
+#
+# The figure of the Julia post: ten samples of 500 items, each positive with probability 0.1, around the true curves of
+# three scenarios. (Its other figure shows their densities; see [notebook 02](02-bias-coverage-width.ipynb).) Where
+# positives and negatives overlap less, curves vary less, but their left ends do everywhere.
+
+# %%
+scenarios = {
+    "binormal": model,
+    "bibeta": ap.simulate.bibeta(5, 2, 2, 5),
+    "offset uniform": ap.simulate.offset_uniform(gamma=0.5),
+}
+figure, axes = plt.subplots(1, 3, figsize=(7.5, 2.6), sharey=True, layout="constrained")
+for ax, (name, scenario) in zip(axes, scenarios.items(), strict=True):
+    sample = scenario.sample(500, prevalence, n_simulations=10, n_positive="binomial").compute()
+    curves = ap.curve(sample.score, sample.label, grid=recall)
+    ax.plot(recall, curves.transpose("recall", "model"), color="0.65", linewidth=0.7)
+    ax.plot(recall, scenario.curve(recall, prevalence), color=BLUE, linewidth=2)
+    counts = sample["label"].sum("item").values
+    ax.set(title=f"{name}, {counts.min()} to {counts.max()} positives", xlim=(0, 1), ylim=(0, 1.02), xlabel="recall")
+    ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+_ = axes[0].set_ylabel("precision")
+
+# %% [markdown]
+# ## A fitted curve
+#
+# If scores are normal in both classes, four numbers say everything: fit the means and standard deviations, and the
+# curve follows. Here to the sample from above.
+
+# %%
+positive, negative = score[label == 1], score[label == 0]
+fitted = ap.simulate.binormal(
+    mu=(positive.mean() - negative.mean()) / negative.std(ddof=1),
+    sigma=positive.std(ddof=1) / negative.std(ddof=1),
+)
+figure, ax = plt.subplots(figsize=(3.8, 3.1), layout="constrained")
+ax.plot(points["recall"], points["precision"], color="0.7", linewidth=0.8, label="sample")
+ax.plot(recall, model.curve(recall, prevalence), color=BLUE, linewidth=2.2, label="true curve")
+ax.plot(recall, fitted.curve(recall, label.mean()), "--", color=GREEN, linewidth=1.8, label="fitted curve")
+ax.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="recall", ylabel="precision")
+ax.legend(frameon=False)
+area = ap.estimate(score, label, "binormal")
+print(f"areas: true {truth:.3f}, fitted {fitted.area(label.mean()):.3f} (the estimator binormal: {area:.3f})")
+
+# %% [markdown]
+# The fitted curve is smooth where the sample is wild. It is right because these samples are normal; on others it is
+# smooth and wrong.
 #
 # ## Estimators
 #
@@ -125,6 +195,23 @@ _ = axes[1].legend(frameon=False, loc="center right")
 #
 # So never compare areas from two tools before you know that they compute the same one.
 #
+# The note's own boxes are of two estimators, for 1000 samples of 1000 items with a standard deviation of 0.9 in both
+# classes. (That is mu = 1/0.9 in units of the spread.) Boxes hold half of the samples, whiskers reach 1.5 times as far
+# as the box is long.
+
+# %%
+tighter = ap.simulate.binormal(mu=1 / 0.9)
+sample = tighter.sample(1000, prevalence, n_simulations=min(N_SIMULATIONS, 1000), n_positive="binomial")
+pair = ap.estimate(sample.score, sample.label, estimator=["lower_trapezoid", "average_precision"]).compute()
+figure, ax = plt.subplots(figsize=(3.6, 2.6), layout="constrained")
+names = [name.replace("_", " ") for name in pair["estimator"].values]
+ax.boxplot(pair.transpose("model", "estimator").values, tick_labels=names, medianprops={"color": BLACK})
+ax.axhline(tighter.area(prevalence), color=BLUE, label="true area")
+ax.set_ylabel("estimate")
+ax.legend(frameon=False)
+(pair.mean("model").to_series() / tighter.area(prevalence)).rename("mean estimate / true area").round(3)
+
+# %% [markdown]
 # ## The worse model wins
 #
 # A second model is truly worse, its area a fifth smaller. How often does it come out better, if each model is evaluated
@@ -195,6 +282,28 @@ _ = ax.legend(frameon=False)
 # stays inside [0, 1]; the plain one falls below 0 where positives are few, and is wider there.
 #
 # And look at the width. With 10 positives, an interval is half of the whole scale.
+#
+# **Hold what?** The note scores its logit intervals against the *mean of the estimates*, not against the true area.
+# Then a biased estimator looks valid: its intervals hold what it estimates on average, wherever that is. Next to each
+# other, for two estimators and random numbers of positives; each interval uses the number of its own sample.
+
+# %%
+rows = []
+for n_items in (100, 200, 1000):
+    sample = model.sample(n_items, prevalence, n_simulations=N_SIMULATIONS, n_positive="binomial", seed=4).compute()
+    n_positive = sample["label"].sum("item").values
+    for estimator in ("lower_trapezoid", "upper_trapezoid"):
+        estimate = ap.estimate(sample.score, sample.label, estimator).values
+        defined = ~np.isnan(estimate)  # a sample of 100 items may have no positive
+        bounds = ap.interval(estimate[defined], n_positive[defined], "logit")
+        shares = [((bounds[:, 0] <= x) & (x <= bounds[:, 1])).mean() for x in (truth, estimate[defined].mean())]
+        rows.append((estimator, n_items, estimate[defined].mean() / truth, *shares))
+columns = ["estimator", "items", "mean estimate / true area", "hold the true area", "hold the mean estimate"]
+pd.DataFrame(rows, columns=columns).set_index(["estimator", "items"]).round(3)
+
+# %% [markdown]
+# `ap.simulate.study(..., n_positive="binomial")` does such a comparison for any estimators and intervals, against the
+# true area.
 #
 # ## What to do
 #
