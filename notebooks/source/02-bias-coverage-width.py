@@ -89,7 +89,7 @@ axes[2].plot(*joined(middle), "--", color=BLUE, label="interpolated median")
 axes[2].step([0, *highest.index], [highest.iloc[0], *highest], "-.", color=GREEN, label="average precision")
 axes[2].set_title("interpolations")
 for ax in axes[1:]:
-    ax.legend(frameon=False, fontsize=7, loc="upper right")
+    ax.legend(frameon=False, fontsize=7, loc="lower left")
 
 # %%
 paper = [
@@ -170,6 +170,8 @@ def draw(ax, table, x, y, lines, names):
     """Draw a line for each of `names` in the column `lines`."""
     for name, colour, dashes, marker in zip(names, COLOURS, DASHES, MARKERS, strict=False):
         rows = table[table[lines] == name].sort_values(x)
+        if rows.empty:
+            continue
         label = name.replace("_", " ")
         ax.plot(
             rows[x], rows[y], color=colour, linestyle=dashes, marker=marker, markersize=4, linewidth=1.2, label=label
@@ -289,7 +291,8 @@ summary.unstack("n_positive").loc[methods].round(3)
 #   ([which](../docs/choosing.md#where-formula-intervals-fail)).
 # * `bootstrap` approaches the level from below, and needs some hundreds of positives to come near it.
 # * Cross-validation does, too, but slower: with `average_precision` on binormal scores it is still at 0.90 with 10,000
-#   items. With one positive in each of the ten folds, or two, intervals around `interpolated_median` never hold.
+#   items. With one or two positives in each of the ten folds, intervals around `interpolated_median` never hold on
+#   bibeta scores.
 #
 # ## Figure 7: coverage and width
 #
@@ -330,7 +333,7 @@ cells.groupby("method")["width_ratio"].describe()[["min", "50%", "max"]].loc[met
 # 1.4.
 
 # %%
-axes = draw_nine(shown, "location_ratio", ["binomial", "bootstrap", "cross_validation_t"], 1, (0.7, 1.4))
+axes = draw_nine(shown[shown["method"] != "logit"], "location_ratio", methods, 1, (0.7, 1.4))
 
 # %%
 located = shown.pivot_table(index=["estimator", "scenario"], columns=["method", "n_items"], values="location_ratio")
@@ -340,7 +343,7 @@ located.loc[recommended, ["binomial", "bootstrap", "cross_validation_t"]].xs(100
 # With 1000 items, so 100 positives, cross-validation lies where an estimate from 100 items lies: ten folds divide the
 # data by ten, and with less data the estimators are more biased (Figure 4). That is why its intervals miss. `bootstrap`
 # shares a little of this: a resample has fewer distinct positives than the sample. How the misses are spread says the
-# same: nearly all intervals of cross-validation that miss lie on one side.
+# same: most intervals of cross-validation that miss lie on one side.
 
 # %%
 missing = shown[shown["n_items"] == 1000].assign(share=lambda t: t["miss_below"] / (t["miss_below"] + t["miss_above"]))

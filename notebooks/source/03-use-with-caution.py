@@ -7,8 +7,9 @@
 # and look at them all. Two figures are from a post on computing the area in Julia (Tamas Nagy, 2016). Both follow Boyd,
 # Eng & Page 2013, to whom [another notebook](02-bias-coverage-width.ipynb) is devoted.
 #
-# The model is the binormal one: positives score N(1, 1), negatives N(0, 1), and each item is positive with probability
-# 0.1. So the number of positives is itself random (`n_positive="binomial"`), as in the note and the post.
+# The model is the binormal one: positives score N(1, 1), negatives N(0, 1), and the prevalence is 0.1. In the note and
+# the post each item is positive with that probability, so the number of positives is random. It is here, too, in the
+# figures that are theirs (`n_positive="binomial"`); otherwise it is exactly a tenth of the items.
 
 # %%
 import os
@@ -112,7 +113,7 @@ for ax, (name, scenario) in zip(axes, scenarios.items(), strict=True):
     ax.plot(recall, curves.transpose("recall", "model"), color="0.65", linewidth=0.7)
     ax.plot(recall, scenario.curve(recall, prevalence), color=BLUE, linewidth=2)
     counts = sample["label"].sum("item").values
-    ax.set(title=f"{name}, {counts.min()} to {counts.max()} positives", xlim=(0, 1), ylim=(0, 1.02), xlabel="recall")
+    ax.set(title=f"{name}, n = {counts.min()} to {counts.max()}", xlim=(0, 1), ylim=(0, 1.02), xlabel="recall")
     ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
 _ = axes[0].set_ylabel("precision")
 
@@ -138,8 +139,8 @@ area = ap.estimate(score, label, "binormal")
 print(f"areas: true {truth:.3f}, fitted {fitted.area(label.mean()):.3f} (the estimator binormal: {area:.3f})")
 
 # %% [markdown]
-# The fitted curve is smooth where the sample is wild. It is right because these samples are normal; on others it is
-# smooth and wrong.
+# The fitted curve is smooth where the sample is wild, but it is fitted to the sample, and shares its luck. On average
+# it is right because these samples are normal; on others it is smooth and wrong.
 #
 # ## Estimators
 #
@@ -206,9 +207,8 @@ pair = ap.estimate(sample.score, sample.label, estimator=["lower_trapezoid", "av
 figure, ax = plt.subplots(figsize=(3.6, 2.6), layout="constrained")
 names = [name.replace("_", " ") for name in pair["estimator"].values]
 ax.boxplot(pair.transpose("model", "estimator").values, tick_labels=names, medianprops={"color": BLACK})
-ax.axhline(tighter.area(prevalence), color=BLUE, label="true area")
-ax.set_ylabel("estimate")
-ax.legend(frameon=False)
+ax.axhline(tighter.area(prevalence), color=BLUE)
+ax.set(ylabel="estimate", title="The line is the true area")
 (pair.mean("model").to_series() / tighter.area(prevalence)).rename("mean estimate / true area").round(3)
 
 # %% [markdown]
