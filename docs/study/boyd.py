@@ -394,7 +394,7 @@ def acts_like_fewer(folder: Path) -> Judgment:
     bias = _figure_4(folder).set_index(["scenario", "estimator", "n_items"])["bias_ratio"]
     own = np.array([bias["binormal", RECOMMENDED[0], n] for n in here["n_items"]])
     times = (here["location_ratio"].to_numpy() - 1)[:3] / (own - 1)[:3]
-    holds = (times > 1.2) & (times < 2.5)
+    holds = (times > 1.25) & (times < 1.75)
     text = "on binormal scores, its bias with `average_precision` is "
     return (
         holds.sum(),
