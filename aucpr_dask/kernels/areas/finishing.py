@@ -86,21 +86,23 @@ def count_distinct(first, second):
 
 @helper
 def finish(ranking, groups, n_groups, options, codes, out):
-    """Write the estimates and the columns of one ranking."""
+    """Write the estimates of one ranking and, where `out` has room for them, its columns."""
     classes = ranking.classes
     facts = out[codes.size :]
-    facts[5] = areas.tied_share(groups, n_groups)
-    facts[6] = areas.roc_area(groups, n_groups, classes.negatives)
+    if facts.size > 0:
+        facts[5] = areas.tied_share(groups, n_groups)
+        facts[6] = areas.roc_area(groups, n_groups, classes.negatives)
     if options.missing == MISSING_LAST:
         n_groups = append_missing(groups, n_groups, classes)
     total, negatives = totals(classes, ranking.n_unseen, options)
-    facts[0] = total
-    facts[1] = negatives
-    facts[2] = ranking.n_missing
-    facts[3] = ranking.n_ranked
-    facts[4] = ranking.n_unseen
-    facts[7] = ranking.n_distinct
-    facts[8] = areas.ties_matter(groups, n_groups)
+    if facts.size > 0:
+        facts[0] = total
+        facts[1] = negatives
+        facts[2] = ranking.n_missing
+        facts[3] = ranking.n_ranked
+        facts[4] = ranking.n_unseen
+        facts[7] = ranking.n_distinct
+        facts[8] = areas.ties_matter(groups, n_groups)
 
     known, squares, cubes = NEITHER, np.nan, np.nan
     for e in range(codes.size):

@@ -126,7 +126,7 @@ class Curve(NamedTuple):
 
 @helper
 def finish_all(room, ranking, points, n_points, moments, options, targets, out):
-    """Write the estimates and the columns of one ranking from its operating points."""
+    """Write the estimates of one ranking and, where `out` has room for them, its columns, from its operating points."""
     n_groups = groups_of_points(points, n_points, room)
     finish(ranking, room.groups, n_groups, options, targets.codes, out)
     classes = ranking.classes

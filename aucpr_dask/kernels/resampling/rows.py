@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.kernels.areas.rows import Floats
 from aucpr_dask.kernels.codes import AVERAGE_PRECISION, BINORMAL, INTERPOLATED_MEAN, INTERPOLATED_MEDIAN
-from aucpr_dask.kernels.options import MISSING_DROP, N_COLUMNS, Options, Targets
+from aucpr_dask.kernels.options import MISSING_DROP, Options, Targets
 from aucpr_dask.kernels.rankings.tie_groups import BUCKETS_PER_POSITIVE, TABLE_BUCKETS
 
 LAYOUT_BYTES = 1 << 27  # layouts of rankings that share one draw of multiplicities
@@ -338,7 +338,7 @@ class _Ranking:
         from aucpr_dask.kernels.resampling import replicates as kernel
 
         options, targets = self._wanted
-        out = np.full((kernel.LANES, targets.codes.size + N_COLUMNS), np.nan)
+        out = np.full((kernel.LANES, targets.codes.size), np.nan)
         n_lanes = kernel.LANES
         while n_lanes > 8 and 16 * n_lanes * self._n_steps > POINT_BYTES:
             n_lanes //= 2
@@ -352,7 +352,7 @@ class _Ranking:
         missing = self._missing_in(count)
         arguments = _unseen(count, units), count, points, n_points, options, targets, out
         function(self._layout, self._n_steps, missing, *arguments)
-        return out[:, : targets.codes.size]
+        return out
 
     def alike(self, units: Units, *, are_units_items: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return one unit of each kind of interchangeable units, and how many there are of each."""
