@@ -29,6 +29,7 @@ if not __debug__:
     )
 
 _HOME = {
+    "Accumulator": "aucpr_dask.metrics.accumulating",
     "aggregate": "aucpr_dask.inference",
     "area_bounds": "aucpr_dask.evaluation.area_bounds",
     "compare": "aucpr_dask.inference",
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from aucpr_dask.interplay.retrieval import from_runs as from_runs
     from aucpr_dask.interplay.scikit import from_sklearn as from_sklearn
     from aucpr_dask.interplay.scikit import scorer as scorer
+    from aucpr_dask.metrics.accumulating import Accumulator as Accumulator
     from aucpr_dask.runs.run import run as run
     from aucpr_dask.scores import open_scores as open_scores
     from aucpr_dask.scores import save_scores as save_scores

@@ -200,6 +200,9 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             **{"missing": "raise", "unjudged": "negative", "positive_from": None, "dim": "item"},
         },
     ),
+    "Accumulator": (lambda **options: ap.Accumulator(**options), {"bins": "adaptive", "memory": 2**20}),
+    "update": (lambda **items: ap.Accumulator().update(**items), {"score": SCORE[0], "label": LABEL}),
+    "merge": (lambda other: ap.Accumulator().merge(other), {"other": ap.Accumulator()}),
     "covariance": (
         ap.covariance,
         {"scores": DATA, "estimator": "average_precision", "missing": "raise", "unit": "items", "unjudged": "negative"},

@@ -31,9 +31,6 @@ RANGE_ITEMS = 2**25  # gathered at a time for the exact area
 FEW_BINS = 2**20
 LARGE_BITS = 8  # by which bins of too many items are divided
 MOST_PASSES = 8  # over the data for bounds; beyond that, the exact area is faster
-# Every term of a bound and of the area itself is rounded fewer than 8 times, and NumPy's sum of 2**23 terms adds less
-# than 40 roundings of 2**-53 each.
-ROUNDING = 2.0**-46
 
 Keys = NDArray[Any]
 
@@ -241,33 +238,23 @@ def _first_pass(ranking: HugeRanking) -> tuple[Bins, Whole]:
 
 
 def _terms(bins: Bins, whole: Whole) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the least and the most that each bin can add to the area, in units of positives.
+    """Return the least and the most that each bin can add to the area, in units of positives."""
+    from aucpr_dask.kernels.chunked.bounds import least_and_most
 
-    With TP and FP above a bin of p positives and m negatives, each positive has at most the precision of all positives
-    tied above all negatives, (TP + p)/(TP + p + FP). At least, the i-th has x/(x + FP + m) at x = TP + i; that is
-    concave in x, so their sum is at least p times the mean of the first and the last. A single key is known exactly.
-    """
-    p, m = bins.positives.astype(np.float64), bins.negatives.astype(np.float64)
-    end = np.cumsum(p[::-1])[::-1]
-    below = whole.scale * np.cumsum(m[::-1])[::-1]
-    above = whole.scale * (np.cumsum(m[::-1])[::-1] - m)
-    first = end - p + 1.0
-    known = p * (end / np.maximum(end + below, 1.0))
-    upper = p * (end / np.maximum(end + above, 1.0))
-    lower = p * (0.5 * (first / (first + below)) + 0.5 * (end / np.maximum(end + below, 1.0)))
-    return np.where(bins.is_tied, known, lower), np.where(bins.is_tied, known, upper)
+    return least_and_most(bins.positives, bins.negatives, bins.is_tied, whole.scale)
 
 
 def _outward(lower: float, upper: float, bins: Bins, whole: Whole) -> tuple[float, float]:
     """Return bounds of the area from those of the bins, widened by rounding errors."""
+    from aucpr_dask.kernels.chunked.bounds import rounded_outward
+
     missing_positives, missing_negatives = whole.missing
     tail = 0.0
     if missing_positives > 0:
         positives = float(bins.positives.sum()) + missing_positives
         negatives = float(bins.negatives.sum()) + missing_negatives
         tail = missing_positives * (positives / (positives + whole.scale * negatives))
-    low, high = (lower + tail) / whole.total, (upper + tail) / whole.total
-    return max(0.0, low * (1.0 - ROUNDING)), min(1.0, high * (1.0 + ROUNDING))
+    return rounded_outward((lower + tail) / whole.total, (upper + tail) / whole.total)
 
 
 def _finer_parts(gap: NDArray[np.float64], bins: Bins, target: float) -> NDArray[np.int64] | None:

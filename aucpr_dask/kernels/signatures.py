@@ -8,7 +8,7 @@ from numba import types
 
 from aucpr_dask.kernels.options import Options, Targets
 
-I1, I8, U4, U8 = types.int8, types.int64, types.uint32, types.uint64
+I1, I8, U1, U4, U8 = types.int8, types.int64, types.uint8, types.uint32, types.uint64
 F4, F8 = types.float32, types.float64
 FLOATS = (F4, F8)
 OPTIONS_TYPE = types.NamedTuple((types.int64, types.int64, types.int64, types.int64, types.float64), Options)

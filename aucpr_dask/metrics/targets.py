@@ -15,13 +15,27 @@ USUAL_LABELS = ({0, 1}, {-1, 1}, {0}, {-1}, {1})  # of which the positive one is
 
 
 def host_array(value: Any, name: str) -> NDArray[Any]:
-    """Return a list, a frame, or an array or tensor of any library as a NumPy array.
+    """Return a list, a frame, or an array or tensor of any library as a NumPy array of one or two dimensions.
 
     Raises
     ------
     InvalidInputError
         It cannot be read here, has other dimensions than one or two, or no rows.
     """
+    array = read_array(value, name)
+    if array.ndim not in (1, 2) or array.size == 0:
+        raise InvalidInputError(
+            f"{name} has no items" if array.size == 0 else f"{name} has {array.ndim} dimensions",
+            where=f"argument {name!r}",
+            received=f"shape {array.shape}",
+            allowed="(n_samples,) or (n_samples, n_classes), at least one of each",
+            remedy="give one row for each sample",
+        )
+    return array
+
+
+def read_array(value: Any, name: str) -> NDArray[Any]:
+    """Return a list, a frame, or an array or tensor of any library as a NumPy array, or raise InvalidInputError."""
     if hasattr(value, "toarray"):  # a sparse matrix
         value = value.toarray()
     if hasattr(value, "detach"):  # a tensor that remembers its gradient
@@ -39,14 +53,6 @@ def host_array(value: Any, name: str) -> NDArray[Any]:
             allowed="lists, frames, sparse matrices, and arrays or tensors in the memory of this machine",
             remedy="copy a tensor from a device first (tensor.cpu()), and give all rows the same length",
         ) from error
-    if array.ndim not in (1, 2) or array.size == 0:
-        raise InvalidInputError(
-            f"{name} has no items" if array.size == 0 else f"{name} has {array.ndim} dimensions",
-            where=f"argument {name!r}",
-            received=f"shape {array.shape}",
-            allowed="(n_samples,) or (n_samples, n_classes), at least one of each",
-            remedy="give one row for each sample",
-        )
     return array
 
 
@@ -66,9 +72,9 @@ def finite_numbers(value: Any, name: str) -> NDArray[Any]:
 
 def column(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Return an array of one dimension, or of one column, with one dimension."""
-    if array.ndim == 2 and array.shape[1] != 1:
+    if array.ndim != 1 and array.shape[1:] != (1,):
         raise InvalidInputError(
-            f"{name} has several columns",
+            f"{name} is not one column",
             where=f"argument {name!r}",
             received=f"shape {array.shape}",
             allowed="(n_samples,)",

@@ -31,6 +31,7 @@ SUITES: tuple[type[_Suite], ...] = (
     comparing.SignFlips,
     comparing.OverItems,
     items_in_chunks.ItemsInChunks,
+    items_in_chunks.Accumulating,
     runs.StoreToStore,
     runs.Workers,
     runs.WorkersOfReplicates,
