@@ -1,11 +1,10 @@
 """Metrics of plain arrays: scikit-learn's signatures and numbers, an interval, and the difference of two models."""
 
-from aucpr_dask.metrics.accumulating import Accumulator, AreaBounds
+from aucpr_dask.metrics.accumulating import AreaBounds
 from aucpr_dask.metrics.deciding import Difference, average_precision_difference, average_precision_interval
 from aucpr_dask.metrics.scoring import average_precision_score, precision_recall_curve
 
 __all__ = [
-    "Accumulator",
     "AreaBounds",
     "Difference",
     "average_precision_difference",

@@ -16,7 +16,7 @@ from aucpr_dask.schema.labels import EXACT_INTEGERS, check_labels
 from aucpr_dask.schema.variables import PADDING
 
 BINS = ("adaptive", "fixed")
-BLOCK = 1 << 16  # items, counted while they are in the cache
+BLOCK = 1 << 14  # items, counted while they are in the cache
 SHOWN_DIGITS = 6
 
 
