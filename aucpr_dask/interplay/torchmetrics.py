@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torchmetrics import Metric
 
-from aucpr_dask.kernels.chunked.bins import places_in_counts, precision_of
 from aucpr_dask.metrics.accumulating import Accumulator, checked_items
 
 
@@ -42,6 +41,8 @@ class AveragePrecisionBounds(Metric):
     counts: torch.Tensor
 
     def __init__(self, memory: int = 1 << 26, **options: Any) -> None:
+        from aucpr_dask.kernels.chunked.bins import precision_of
+
         super().__init__(**options)
         counts = Accumulator("fixed", memory=memory).counts
         self.memory, self.precision = memory, precision_of(memory)
@@ -49,6 +50,8 @@ class AveragePrecisionBounds(Metric):
 
     def update(self, preds: torch.Tensor, target: torch.Tensor) -> None:
         """Count items: scores, larger for positives, and labels; see :meth:`aucpr_dask.Accumulator.update`."""
+        from aucpr_dask.kernels.chunked.bins import places_in_counts
+
         score, is_positive = checked_items(preds.detach().cpu().double().flatten(), target.detach().cpu().flatten())
         for place in places_in_counts(score, is_positive, self.precision):
             its_place = torch.from_numpy(place).to(self.counts.device)
