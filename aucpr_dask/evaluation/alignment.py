@@ -13,7 +13,7 @@ from aucpr_dask.errors import AlignmentError, InvalidInputError, few
 from aucpr_dask.schema.checks import REAL, brief
 from aucpr_dask.schema.labels import EXACT_INTEGERS, check_counts
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.variables import GRADE, ITEM, ITEM_ROLES, MODEL, QUERY
+from aucpr_dask.schema.variables import GRADE, ITEM, ITEM_ROLES, RANKING_DIMS
 from aucpr_dask.scores.validate import check_same_labels, check_unique
 
 Labelled = TypeVar("Labelled", xr.DataArray, xr.Variable)
@@ -30,7 +30,7 @@ def aligned(inputs: dict[str, xr.DataArray], options: EvaluationOptions, dim: st
     if options.missing == "raise":
         inputs = inputs | {
             name: xr.DataArray(np.array([str(label) for label in score.indexes[name]]), dims=name)
-            for name in (MODEL, QUERY)
+            for name in RANKING_DIMS
             if name in score.indexes
         }
     return inputs

@@ -35,8 +35,8 @@ from aucpr_dask.schema.variables import (
     RESAMPLE,
     RESULT_VARIABLES,
 )
+from aucpr_dask.scores.classes import validated_scores
 from aucpr_dask.scores.store import empty_variable, item_chunk
-from aucpr_dask.scores.validate import validate_scores
 from aucpr_dask.storage.stores import Scores, map_nodes
 
 
@@ -285,14 +285,15 @@ def evaluate(
 ) -> Scores:
     """Evaluate every model of one data set, or of a tree of data sets.
 
-    Resample r of a query depends only on ``(seed, data set, query, r)`` and is the same for all models. So models can
-    be compared in pairs, and more resamples, other models, chunks or workers do not change existing numbers.
+    Resample r of a query depends only on ``(seed, data set, query, r)`` and is the same for all models and classes. So
+    models can be compared in pairs, and more resamples, other models, chunks or workers do not change existing numbers.
 
     Parameters
     ----------
     scores : xarray.Dataset or xarray.DataTree
-        Score data sets: ``score`` over (model, item) or (model, query, item), ``label`` and, optionally,
-        ``n_positive``, ``weight``, ``positive_weight`` and ``negative_weight``, ``tie_order``, ``cluster``, ``fold``.
+        Score data sets: ``score`` over (model, item), (model, query, item) or (model, class, item), ``label`` and,
+        optionally, ``n_positive``, ``weight``, ``positive_weight`` and ``negative_weight``, ``tie_order``, ``cluster``
+        and ``fold``.
     estimators : str or sequence of str
         Names from the registry.
     intervals : str or sequence of str, optional
@@ -310,8 +311,8 @@ def evaluate(
     keep_replicates : bool
         Whether to return the estimate of every resample, ``replicate(..., estimator, resample)``.
     prevalence_design : {"fixed", "random"}
-        Whether another sample would have the same numbers of positives and negatives. With soft labels or clusters
-        they are always random.
+        Whether another sample would have the same numbers of positives and negatives. With soft labels,
+        clusters or classes they are always random.
     n_folds : int
         Folds of the cross-validation intervals, unless the data set has a variable ``fold``.
 
@@ -320,7 +321,7 @@ def evaluate(
     xarray.Dataset or xarray.DataTree
         The same kind as `scores`; lazy if they are Dask-backed. Variables ``estimate(..., estimator)``,
         ``standard_error(..., estimator)``, ``interval(..., estimator, method, ci_bound)``, ``n_positive``,
-        ``n_negative``, ``n_missing``, ``prevalence`` and ``flags``, where ... is model and, if present, query.
+        ``n_negative``, ``n_missing``, ``prevalence`` and ``flags``, where ... is model and, if present, query or class.
 
     Raises
     ------
@@ -364,7 +365,7 @@ def evaluate(
 
 def evaluate_scores(scores: Scores, options: EvaluationOptions) -> Scores:
     """Evaluate one data set, or a tree of data sets."""
-    validate_scores(scores, positive_from=options.positive_from)
+    scores = validated_scores(scores, positive_from=options.positive_from)
     scores = map_nodes(scores, lambda path, dataset: dataset if dataset["score"].size else dataset.compute())
     return map_nodes(scores, lambda path, dataset: evaluate_dataset(dataset, path, options))
 
@@ -377,7 +378,7 @@ def evaluate_dataset(dataset: xr.Dataset, path: str, options: EvaluationOptions)
 
 def describe_scores(scores: Scores, options: EvaluationOptions) -> Scores:
     """Return the result of :func:`evaluate_scores` without its values, after every check that needs no scores."""
-    validate_scores(scores, positive_from=options.positive_from)
+    scores = validated_scores(scores, positive_from=options.positive_from)
 
     def described(path: str, dataset: xr.Dataset) -> xr.Dataset:
         prepared = prepare_dataset(dataset, path, options)

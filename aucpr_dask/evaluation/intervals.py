@@ -142,6 +142,7 @@ def _evaluate_resamples(
         bayesian=bayesian,
         is_stratified=prepared.is_stratified,
         first_resample=first,
+        has_classes=prepared.has_classes,
     )
 
 

@@ -20,7 +20,7 @@ def stream_key(seed: int, dataset: str, query: str) -> int:
 
 
 def stream_keys(score: xr.DataArray, seed: int, path: str) -> xr.Variable:
-    """Return the key of each query of a data set; queries without names are numbered."""
+    """Return the key of each query of a data set; queries without names are numbered. All classes share one key."""
     if QUERY not in score.dims:
         return xr.Variable((), np.uint64(stream_key(seed, path, "")))
     names = score.indexes.get(QUERY, range(score.sizes[QUERY]))

@@ -18,7 +18,7 @@ from aucpr_dask.schema.checks import LEAST_PREVALENCE, refuse_outside
 from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.labels import check_counts, check_labels, check_tie_order, check_weights, refuse_other_lengths
 from aucpr_dask.schema.options import MISSING, EvaluationOptions
-from aucpr_dask.schema.variables import COLUMNS, FLAG_BITS, ITEM_ROLES
+from aucpr_dask.schema.variables import COLUMNS, FLAG_BITS, ITEM_ROLES, RANKING_DIMS
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels import Options, Targets
@@ -37,8 +37,8 @@ def evaluate_rankings(
     """Evaluate every ranking of a block: estimates, then `extras` of average precision, then `COLUMNS`.
 
     A generalized function, ``(item), (item), ... -> (quantity)``, whose leading dimensions broadcast. The roles of
-    arrays are `ITEM_ROLES`, with items on the last axis; ``n_positive``; and the names of rankings, ``model`` and
-    ``query``.
+    arrays are `ITEM_ROLES`, with items on the last axis; ``n_positive``; and the names of rankings, ``model``,
+    ``query`` and ``class``.
     """
     named = dict(zip(roles, arrays, strict=True))
     rows = Rows(named)
@@ -197,7 +197,7 @@ class Rows:
         sizes = {name: array.shape[-1] for name, array in item_arrays.items()}
         refuse_other_lengths(sizes)
         self.lead = lead_of(named)
-        self.names = {name: named[name] for name in ("model", "query") if name in named}
+        self.names = {name: named[name] for name in RANKING_DIMS if name in named}
 
     def full(self, array: Array) -> Array:
         """Return (rows, items), C-contiguous."""

@@ -28,7 +28,7 @@ from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.labels import NAME_A_GRADE, refuse_other_lengths
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.variables import GRADE, ITEM, ITEM_ROLES, MODEL
+from aucpr_dask.schema.variables import CLASS, GRADE, ITEM, ITEM_ROLES, MODEL
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,11 @@ class PreparedDataset(Prepared):
     n_folds: int
     first_resample: int = 0
     known_replicates: xr.Variable | None = None  # those of resamples before the first
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether the rankings are of several classes of the same items."""
+        return CLASS in self.arrays["score"].dims
 
 
 def prepare(given: Mapping[str, Any], options: EvaluationOptions, dim: str = ITEM) -> Prepared:
@@ -95,8 +100,10 @@ def prepare_dataset(
     _refuse_impossible(inputs, dataset, options, path)
     units = {"cluster": clusters_of(dataset, path).variable} if resampling.unit == "clusters" else {}
     fold, n_folds = _folds(dataset, resampling.n_folds, path) if resampling.uses_folds else (None, 0)
-    # If clusters, or items of both classes, are drawn, the numbers of positives and negatives cannot be fixed.
-    is_stratified = resampling.prevalence_design == "fixed" and not units and "positive_weight" not in inputs
+    # If clusters, items that are positive and negative, or items of several classes are drawn, the numbers of positives
+    # and negatives cannot be fixed.
+    is_together = bool(units) or "positive_weight" in inputs or CLASS in inputs["score"].dims
+    is_stratified = resampling.prevalence_design == "fixed" and not is_together
     read = {name: array.variable for name, array in aligned(inputs, options, ITEM).items()}
     key = {"key": stream_keys(dataset["score"], resampling.seed, path)}
     chunked = chunked_alike(read | units | key | ({} if fold is None else {"fold": fold}))

@@ -36,12 +36,14 @@ def replicate_rankings(
     bayesian: bool,
     is_stratified: bool = True,
     first_resample: int = 0,
+    has_classes: bool = False,
 ) -> NDArray[np.float64]:
     """Evaluate resamples of every ranking of a block, from `first_resample` on.
 
     A generalized function, ``(item), (item), ..., () -> (quantity, resample)``. In addition to those of
     :func:`evaluate_rankings`, roles are ``key`` (uint64: of the resamples of a ranking) and, to draw clusters,
     ``cluster`` (int64, on the item axis). `bayesian` draws Dirichlet weights in place of counts.
+    Classes share their resamples, even if an item is left out of some of them.
     """
     from aucpr_dask import kernels
 
@@ -62,6 +64,7 @@ def replicate_rankings(
         bayesian,
         is_stratified,
         first_resample,
+        has_classes,
     )
     _count_as_estimates(
         replicates.reshape(len(items.score), targets.codes.size, replicates.shape[-1]), rows, named, items, options

@@ -25,7 +25,7 @@ from aucpr_dask.errors import StoreError, few
 from aucpr_dask.evaluation.results import KIND
 from aucpr_dask.runs.ledger import Ledger, differing, digest_of_root
 from aucpr_dask.runs.planning import Plan, Region, Task, digest_of
-from aucpr_dask.schema.variables import MODEL, QUERY, RESAMPLE
+from aucpr_dask.schema.variables import CLASS, QUERY, RANKING_DIMS, RESAMPLE
 from aucpr_dask.scores.store import stored_digests
 from aucpr_dask.storage.backends import delete_value, get_value, set_value
 from aucpr_dask.storage.checksums import have_checksums
@@ -147,8 +147,8 @@ def _may_have_more_resamples(n_before: int, plan: Plan) -> bool:
 def extensions_of(target: str, ledger: Ledger, plan: Plan) -> list[Extension]:
     """Return the extensions, each on top of the one before, by which a finished result grows into a plan.
 
-    More resamples come first, so that whatever is new is evaluated once. Then queries come before models: what is
-    added at a time is a box.
+    More resamples come first, so that whatever is new is evaluated once. Then queries or classes come before
+    models: what is added at a time is a box.
     """
     if ledger.plan() == plan.parameters and ledger.extension() is None:
         return []
@@ -169,7 +169,7 @@ def extensions_of(target: str, ledger: Ledger, plan: Plan) -> list[Extension]:
     if now.n_resamples < wanted.n_resamples:
         extensions.append(_more_resamples(root, plan, now, wanted, target))
         root, now = extensions[-1].root_document, extensions[-1].contents
-    for dims in ((QUERY,), (QUERY, MODEL)):
+    for dims in ((QUERY, CLASS), RANKING_DIMS):
         names = _merged(now.names, wanted.names, dims)
         if names != now.names:
             extensions.append(_growth(root, plan, now, wanted, names, target))

@@ -21,7 +21,7 @@ from aucpr_dask.evaluation.api import describe_scores, evaluate_part
 from aucpr_dask.evaluation.random_streams import SCHEME
 from aucpr_dask.schema.labels import check_labels
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY
+from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY, RANKING_DIMS
 from aucpr_dask.scores import open_scores
 from aucpr_dask.scores.store import chunks_of, described, item_chunk, open_unread, source_digest
 from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of, select_data_sets
@@ -309,7 +309,7 @@ def padding_share(scores: Scores) -> float:
 def _chunk_lengths(dataset: xr.Dataset) -> dict[str, int]:
     """Return the lengths of the chunks of the scores, by leading dimension."""
     chunks = dataset["score"].encoding["preferred_chunks"]
-    return {dim: max(1, chunks[dim]) for dim in (MODEL, QUERY) if dim in chunks}
+    return {dim: max(1, chunks[dim]) for dim in RANKING_DIMS if dim in chunks}
 
 
 def _task_lengths(

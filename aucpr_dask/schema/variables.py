@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MODEL, QUERY, ITEM = "model", "query", "item"
+MODEL, QUERY, CLASS, ITEM = "model", "query", "class", "item"
+RANKING_DIMS = (MODEL, QUERY, CLASS)  # which tell rankings apart; a data set has queries or classes, not both
 ESTIMATOR, METHOD, BOUND, GRADE = "estimator", "method", "ci_bound", "grade"
 RESAMPLE, FOLD = "resample", "fold"
 BOUNDS = ("lower", "upper")
@@ -20,20 +21,20 @@ class VariableSpec:
     """Name, shapes, types and meaning of a variable."""
 
     name: str
-    dims: tuple[tuple[str, ...], ...]  # one per layout; in a result, "..." means model and query, if present
+    dims: tuple[tuple[str, ...], ...]  # one per layout; in a result, "..." means model and query or class, if present
     kinds: str  # of NumPy dtypes
     description: str  # one sentence, written to `attrs`
     required: bool = False
 
 
-_LABEL_DIMS = ((ITEM,), (QUERY, ITEM), (MODEL, QUERY, ITEM), (MODEL, ITEM))
+_LABEL_DIMS = ((ITEM,), (QUERY, ITEM), (CLASS, ITEM), (MODEL, QUERY, ITEM), (MODEL, ITEM))
 
 SCORE_VARIABLES = {
     spec.name: spec
     for spec in (
         VariableSpec(
             "score",
-            ((MODEL, ITEM), (MODEL, QUERY, ITEM)),
+            ((MODEL, ITEM), (MODEL, QUERY, ITEM), (MODEL, CLASS, ITEM)),
             "f",
             "Score of an item by a model; larger is more positive, NaN is no score.",
             required=True,
@@ -42,7 +43,7 @@ SCORE_VARIABLES = {
             "label",
             _LABEL_DIMS,
             "iub",
-            "1 positive, 0 negative, -1 unjudged, -2 padding; grades above 1 need positive_from.",
+            "1 positive, 0 negative, -1 unjudged, -2 padding; grades above 1 need positive_from. Or the item's class.",
         ),
         VariableSpec(
             "n_positive",
@@ -56,8 +57,10 @@ SCORE_VARIABLES = {
         VariableSpec("negative_weight", _LABEL_DIMS, "fiu", "Weight as a negative (soft label)."),
         VariableSpec("cluster", ((ITEM,), (QUERY,)), "iuOTU", "Group of dependent items or queries."),
         VariableSpec("fold", ((ITEM,), (QUERY,)), "iu", "Cross-validation fold."),
-        VariableSpec("n_missing", ((MODEL,), (MODEL, QUERY)), "iu", "NaN scores of real (not padding) items."),
-        VariableSpec("digest", ((MODEL,), (MODEL, QUERY)), "u", "Digest of all the data of a ranking."),
+        VariableSpec(
+            "n_missing", ((MODEL,), (MODEL, QUERY), (MODEL, CLASS)), "iu", "NaN scores of real (not padding) items."
+        ),
+        VariableSpec("digest", ((MODEL,), (MODEL, QUERY), (MODEL, CLASS)), "u", "Digest of all the data of a ranking."),
     )
 }
 

@@ -12,14 +12,14 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY
+from aucpr_dask.schema.variables import CLASS, ITEM, MODEL, PADDING, QUERY, RANKING_DIMS
 
 DERIVED = ("n_missing", "digest")  # from the other variables
 
 
 @dataclass(frozen=True)
 class _Values:
-    """The values of a variable: model and query, if present, are the first axes, and items the last."""
+    """The values of a variable: model and query or class, if present, are the first axes, and items the last."""
 
     lead: tuple[str, ...]
     is_along_items: bool
@@ -27,14 +27,14 @@ class _Values:
 
     @classmethod
     def of(cls, variable: xr.DataArray) -> _Values:
-        lead = tuple(dim for dim in (MODEL, QUERY) if dim in variable.dims)
+        lead = tuple(dim for dim in RANKING_DIMS if dim in variable.dims)
         values = variable.transpose(*lead, ...).values
         if values.dtype.kind not in "biuf":  # text, whose width is that of the longest
             values = pd.util.hash_array(values.astype(str).astype(object).ravel()).reshape(values.shape)
         return cls(lead, ITEM in variable.dims, values)
 
     def at(self, index: Mapping[str, int | None]) -> NDArray[Any]:
-        """Return the values of one model and query."""
+        """Return the values of one model and query or class."""
         values: NDArray[Any] = np.asarray(self.array[tuple(index[dim] for dim in self.lead)])
         return values
 
@@ -45,22 +45,23 @@ def ranking_digests(part: xr.Dataset) -> NDArray[np.uint64]:
     A digest is the first eight bytes of a SHA-256 of the names, types and values of a ranking, without the padding at
     its end, which grows when a longer ranking is added.
     """
-    lead = [dim for dim in (MODEL, QUERY) if dim in part["score"].dims]
+    lead = [dim for dim in RANKING_DIMS if dim in part["score"].dims]
+    unit = CLASS if CLASS in lead else QUERY
     names = sorted({str(name) for name in part.data_vars if name not in DERIVED} | ({ITEM} & set(part.coords)))
     lengths = _Values.of(_lengths(part))
     is_ragged = MODEL in lengths.lead  # then nothing along the items is shared
     own = {name for name in names if MODEL in part[name].dims or (is_ragged and ITEM in part[name].dims)}
     values = {name: _Values.of(part[name]) for name in names}
     out = np.empty([part.sizes[dim] for dim in lead], dtype=np.uint64)
-    for query in range(part.sizes[QUERY]) if QUERY in lead else (None,):
-        length = None if is_ragged else int(lengths.at({QUERY: query}))
+    for place in range(part.sizes[unit]) if unit in lead else (None,):
+        length = None if is_ragged else int(lengths.at({unit: place}))
         shared = {name: values[name] for name in names if name not in own}
-        begun = _updated(hashlib.sha256(), shared, {QUERY: query}, length)
+        begun = _updated(hashlib.sha256(), shared, {unit: place}, length)
         for model in range(part.sizes[MODEL]):
-            index = {MODEL: model, QUERY: query}
+            index = {MODEL: model, unit: place}
             length = int(lengths.at(index)) if is_ragged else length
             digest = _updated(begun.copy(), {name: values[name] for name in sorted(own)}, index, length).digest()
-            out[model if query is None else (model, query)] = int.from_bytes(digest[:8], "little")
+            out[model if place is None else (model, place)] = int.from_bytes(digest[:8], "little")
     return out
 
 

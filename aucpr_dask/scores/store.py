@@ -17,7 +17,8 @@ from zarr.codecs import BloscCodec
 from aucpr_dask.errors import InvalidInputError, StoreError
 from aucpr_dask.schema.labels import check_labels
 from aucpr_dask.schema.names import check_names
-from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
+from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, RANKING_DIMS, SCORE_VARIABLES
+from aucpr_dask.scores.classes import validated_scores
 from aucpr_dask.scores.digests import ranking_digests
 from aucpr_dask.scores.validate import validate_scores
 from aucpr_dask.storage.stores import (
@@ -191,7 +192,7 @@ def source_digest(url: str | Path, unread: Scores) -> str:
     """Return the digest of a score store: of its metadata, its names and the digests of its rankings, if stored."""
     digest = hashlib.sha256(read_root_document(concealed(url)))
     for path, dataset in nodes_of(unread):
-        for dim in (MODEL, QUERY):
+        for dim in RANKING_DIMS:
             if dim in dataset.indexes:
                 digest.update(json.dumps([path, dim, *map(str, dataset.indexes[dim])]).encode())
         if "digest" in dataset:
@@ -280,6 +281,7 @@ def save_scores(
     array([[0.9, 0.1, 0.4]])
     """
     _refuse_own_source(scores, url)
+    scores = validated_scores(scores, positive_from=0)
     writer = ScoreWriter(url, scores, overwrite=overwrite, models_per_chunk=models_per_chunk)
     parts = [(path, dataset, region) for path, dataset in nodes_of(scores) for region in writer.regions(path)]
     for done, (path, dataset, region) in enumerate(parts, start=1):
@@ -384,7 +386,7 @@ def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
             dataset = dataset.assign_coords({dim: (dim, np.array([str(x) for x in index], dtype=object))})
     if "label" in dataset:
         dataset["label"] = dataset["label"].astype("int8")
-    dims = [dim for dim in (MODEL, QUERY) if dim in dataset["score"].dims]
+    dims = [dim for dim in RANKING_DIMS if dim in dataset["score"].dims]
     for name, dtype in FACTS.items():
         facts = da.zeros([dataset.sizes[dim] for dim in dims], dtype=dtype, chunks=-1)
         dataset[name] = (dims, facts)

@@ -10,7 +10,7 @@ from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, few
 from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.labels import check_labels, check_weights
 from aucpr_dask.schema.names import check_names, check_node_name
-from aucpr_dask.schema.variables import ITEM, MODEL, QUERY, SCORE_VARIABLES, VariableSpec
+from aucpr_dask.schema.variables import CLASS, ITEM, RANKING_DIMS, SCORE_VARIABLES, VariableSpec
 from aucpr_dask.storage.stores import Scores, nodes_of
 
 
@@ -46,7 +46,7 @@ def _validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None)
         elif spec.required:
             raise InvalidInputError(
                 f"the variable {spec.name!r} is absent",
-                where=_where(path),
+                where=where_of(path),
                 received=", ".join(map(str, dataset.data_vars)) or "no variables",
                 allowed=f"a variable {spec.name!r} over {_layouts(spec)}",
                 remedy="name the variables and dimensions as they are called here, or pass a data set of scores",
@@ -55,25 +55,48 @@ def _validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None)
     if len(soft) == 1 or ("label" in dataset) == bool(soft):
         raise InvalidInputError(
             "a data set needs 'label', or else both 'positive_weight' and 'negative_weight'",
-            where=_where(path),
+            where=where_of(path),
             received=", ".join(map(str, dataset.data_vars)),
         )
-    for dim in (MODEL, QUERY, ITEM):
+    _validate_classes(dataset, path)
+    for dim in (*RANKING_DIMS, ITEM):
         if dim in dataset.indexes:
-            check_unique(dataset.indexes[dim], dim, _where(path))
+            check_unique(dataset.indexes[dim], dim, where_of(path))
             if dim != ITEM:  # these seed the resamples; items are checked when they are stored
-                check_names(dataset.indexes[dim], f"{_where(path)}, labels of {dim!r}")
+                check_names(dataset.indexes[dim], f"{where_of(path)}, labels of {dim!r}")
     for name in dataset.coords:
-        check_node_name(str(name), f"{_where(path)}, coordinate")
+        check_node_name(str(name), f"{where_of(path)}, coordinate")
     if "label" in dataset and isinstance(dataset["label"].data, np.ndarray):
-        check_labels(dataset["label"].data, positive_from, _where(path, "label"))
+        check_labels(dataset["label"].data, positive_from, where_of(path, "label"))
     for name in ("weight", "positive_weight", "negative_weight"):
         if name in dataset and isinstance(dataset[name].data, np.ndarray):
-            check_weights(dataset[name].data, _where(path, name))
+            check_weights(dataset[name].data, where_of(path, name))
+
+
+def _validate_classes(dataset: xr.Dataset, path: str) -> None:
+    """Raise unless scores and labels have classes both, or neither; all positives of a class are items."""
+    named = [name for name in ("score", "label", "positive_weight", "negative_weight") if name in dataset]
+    without = [name for name in named if CLASS not in dataset[name].dims]
+    if without and len(without) < len(named):
+        raise InvalidInputError(
+            "scores and labels have classes both, or neither",
+            where=where_of(path),
+            received=f"{', '.join(map(repr, without))} without the dimension {CLASS!r}",
+            allowed="score over (model, class, item); label over (class, item), or over (item) with the item's class",
+            remedy="give both the dimension 'class', or select one class: .sel({'class': ...})",
+        )
+    if not without and "n_positive" in dataset:
+        raise InvalidInputError(
+            "with classes, all positives must be items: the classes share the resamples of items",
+            where=where_of(path, "n_positive"),
+            received=f"'n_positive' next to the dimension {CLASS!r}",
+            allowed="no variable 'n_positive'",
+            remedy="drop_vars('n_positive'), or select one class: .sel({'class': ...})",
+        )
 
 
 def _validate_variable(variable: xr.DataArray, spec: VariableSpec, path: str) -> None:
-    where = _where(path, spec.name)
+    where = where_of(path, spec.name)
     if variable.dtype.kind not in spec.kinds or (variable.dtype.kind == "f" and variable.dtype.itemsize > 8):
         raise InvalidInputError(
             f"{spec.name!r} has an unsupported type",
@@ -117,7 +140,8 @@ def check_unique(index: pd.Index, dim: str, where: str) -> None:
         )
 
 
-def _where(path: str, variable: str | None = None) -> str:
+def where_of(path: str, variable: str | None = None) -> str:
+    """Return the data set, and the variable, for an error message."""
     parts = [f"data set {path!r}" if path else "", f"variable {variable!r}" if variable else ""]
     return ", ".join(filter(None, parts)) or "the data set"
 

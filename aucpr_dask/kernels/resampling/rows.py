@@ -49,6 +49,7 @@ def replicate_rows(
     bayesian: bool = False,
     is_stratified: bool = True,
     first_resample: int = 0,
+    draws_all: bool = False,
 ) -> NDArray[np.float64]:
     """Evaluate resamples of rankings; the result has the shape (rows, estimators, n_resamples - first_resample).
 
@@ -58,14 +59,16 @@ def replicate_rows(
 
     Row i of `score` has the class weights in row ``class_row[i]`` of `positive` and `negative`. `cluster` (items,)
     numbers the clusters to draw in place of items. `n_unseen` counts positives that are not items. `bayesian` draws
-    Dirichlet weights in place of multiplicities. Resamples before `first_resample` are skipped.
+    Dirichlet weights in place of multiplicities. Resamples before `first_resample` are skipped. With
+    `draws_all`, places that hold no item of a ranking are drawn too, so that rankings of equal key share multiplicities
+    whatever their classes.
     """
     out = np.empty((len(score), targets.codes.size, n_resamples - first_resample))
     n_items = score.shape[1]
     panel = _rankings_at_once(n_items)
     for group in rows_sharing_draws(class_row, key, n_unseen):
         classes = positive[class_row[group[0]]], negative[class_row[group[0]]]
-        units = units_of(*classes, cluster, int(n_unseen[group[0]]), is_stratified)
+        units = units_of(*classes, cluster, int(n_unseen[group[0]]), is_stratified, draws_all)
         if cluster is not None and units.size[0] < 2:
             out[group] = np.nan
             continue
@@ -113,6 +116,7 @@ def units_of(
     cluster: NDArray[np.int64] | None,
     n_unseen: int = 0,
     is_stratified: bool = True,
+    draws_all: bool = False,
 ) -> Units:
     """Return the units to draw: clusters; or items, by class if requested and no item belongs to both."""
     from aucpr_dask.kernels.resampling.streams import NEGATIVES, POSITIVES, UNITS
@@ -120,13 +124,16 @@ def units_of(
     is_positive, is_negative = positive > 0, negative > 0
     of_item = np.full(positive.size, -1, dtype=np.int32)
     counted = is_positive | is_negative
+    drawn = counted | draws_all
     if cluster is not None:
-        _, of_item[counted] = np.unique(cluster[counted], return_inverse=True)
+        _, of_item[drawn] = np.unique(cluster[drawn], return_inverse=True)
         n = int(of_item.max(initial=-1)) + 1
+        of_item[~counted] = -1
         return Units(np.array([n]), np.array([UNITS]), of_item, slice(n, n))
     if not is_stratified or (is_positive & is_negative).any():
-        n = int(counted.sum())
-        of_item[counted] = np.arange(n, dtype=np.int32)
+        n = int(drawn.sum())
+        of_item[drawn] = np.arange(n, dtype=np.int32)
+        of_item[~counted] = -1
         return Units(np.array([n + n_unseen]), np.array([UNITS]), of_item, slice(n, n + n_unseen))
     n, m = int(is_positive.sum()), int(is_negative.sum())
     of_item[is_positive] = np.arange(n, dtype=np.int32)
