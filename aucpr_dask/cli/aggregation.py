@@ -1,4 +1,4 @@
-"""``aucpr-dask aggregate``: means over queries or data sets."""
+"""``aucpr-dask aggregate``: means over queries, data sets or classes."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ from aucpr_dask.schema.options import AggregationOptions
 
 
 @click.command(
-    short_help="Average estimates over queries or data sets.",
+    short_help="Average estimates over queries, data sets or classes.",
     epilog=example("aucpr-dask aggregate aucpr-demo/result.zarr --data-set clef-tar"),
 )
 @click.argument("store")
 @click.option("--estimator", metavar="NAME", shell_complete=complete_estimator, help="Rank by this estimator.")
 @option_of(AggregationOptions, "over")
 @option_of(AggregationOptions, "how")
+@option_of(AggregationOptions, "average")
 @option_of(AggregationOptions, "sample")
 @click.option(
     "--method",
-    type=Choice(["t", "bootstrap", "normal"]),
-    help="Of units: t or bootstrap; of items: normal or bootstrap; of both: bootstrap [default: the first].",
+    type=Choice(["t", "bootstrap", "normal", "logit"]),
+    help="Of units: t or bootstrap; of items: normal, logit (the default over classes) or bootstrap; of both: "
+    "bootstrap [default: the first].",
 )
 @level_option
 @option_of(AggregationOptions, "n_resamples", "--resamples", metavar="N")
@@ -58,7 +60,7 @@ def aggregate(
     """Average the estimates of each model of the result store STORE, with an interval.
 
     By default over queries: mean average precision (MAP), and Student's t interval of the mean. A score store is
-    evaluated first.
+    evaluated first. Over classes, the items are the sample, and the mean has an interval on the scale of the logit.
     """
     from aucpr_dask.inference import aggregate
     from aucpr_dask.storage.stores import nodes_of
@@ -67,7 +69,8 @@ def aggregate(
 
     options["machine"] = None if machine is None else open_any(machine, data_sets)
     means = aggregate(open_any(store, data_sets), **given(options)).compute()
-    rankings = (rank_models if options["how"] == "micro" else rank_means)(means, estimator)
+    is_micro = "micro" in (options["how"], options["average"])
+    rankings = (rank_models if is_micro else rank_means)(means, estimator)
     designs = dict.fromkeys(str(node.attrs["design"]) for _, node in nodes_of(means))
     saved = widths(model.width_ratio for ranking in rankings for model in ranking.models)
     output.show(rankings_view(rankings, output.width, top=top, ascii_only=output.ascii_only), *saved, *designs)

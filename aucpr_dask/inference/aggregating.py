@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,19 @@ from scipy.special import ndtri, stdtrit
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.api import evaluate, interval
 from aucpr_dask.evaluation.results import provenance
+from aucpr_dask.inference.classes import (
+    N_CLASSES,
+    evaluate_means,
+    evaluate_pairs,
+    items_as_queries,
+    mean_over_classes,
+    means_over_classes,
+    refuse_classes_as_units,
+    refuse_classes_for_queries,
+    refuse_unknown_average,
+    require_errors,
+    require_scores,
+)
 from aucpr_dask.inference.designs import (
     BOTH,
     ITEM_RESAMPLES,
@@ -53,10 +67,10 @@ from aucpr_dask.inference.samples import (
 from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import AggregationOptions, EvaluationOptions
-from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL, QUANTITY, QUERY, RESAMPLE
+from aucpr_dask.schema.variables import BOUND, BOUNDS, CLASS, ESTIMATOR, ITEM, METHOD, MODEL, QUANTITY, QUERY, RESAMPLE
 from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
-METHODS = {UNITS: ("t", "bootstrap"), ITEMS: ("normal", "bootstrap"), BOTH: ("bootstrap",)}
+METHODS = {UNITS: ("t", "bootstrap"), ITEMS: ("normal", "bootstrap", "logit"), BOTH: ("bootstrap",)}
 COUNTS = {QUERY: "n_queries", DATASET: "n_datasets"}
 COUNTS_BY_MACHINE = {QUERY: "n_machine_queries", DATASET: "n_machine_datasets"}
 
@@ -66,6 +80,7 @@ def aggregate(
     *,
     over: str = QUERY,
     how: str = "macro",
+    average: str | None = None,
     sample: str | None = None,
     method: str | None = None,
     level: float = 0.95,
@@ -75,30 +90,40 @@ def aggregate(
     machine: Scores | None = None,
     **options: Any,
 ) -> Scores:
-    """Average the estimates of each model over its queries, or over data sets, with an interval.
+    """Average the estimates of each model over its queries, over data sets or over classes, with an interval.
 
     By default queries are the sample and the interval is ``mean -+ t sd / sqrt(q)`` with Student's t of q - 1 degrees
     of freedom, over the q queries whose estimate is not NaN: it is about other queries like these. The
     spread of the queries already includes the noise of their items.
+
+    Classes are never a sample: they are fixed, and their estimates rest on the same items. The interval of a mean over
+    classes is about other items, and keeps the dependence between classes.
 
     Parameters
     ----------
     data : xarray.Dataset or xarray.DataTree
         What :func:`aucpr_dask.evaluate` returns; or score data sets, which are evaluated first. ``how="micro"`` needs
         scores.
-    over : {"query", "dataset"}
-        What to average over: queries, within each data set; or the data sets of a tree, in which models are matched by
-        label (queries are averaged first). A data set without queries keeps its first interval if that has this
-        `level`; at another level a formula is computed again, and any other interval is NaN.
+    over : {"query", "dataset", "class"}
+        What to average over: queries, within each data set; the data sets of a tree, in which models are matched by
+        label (queries or classes are averaged first); or the classes of each data set. A data set without queries keeps
+        its first interval if that has this `level`; at another level a formula is computed again, and any other
+        interval is NaN.
     how : {"macro", "micro"}
         Mean of the units' estimates; or the estimate of one ranking of all queries' items together, which needs
         scores that can be compared between queries.
+    average : {"macro", "weighted", "micro", "samples"}, optional
+        How classes are averaged, as in scikit-learn: alike (the default); weighted by their positives in the data set;
+        or, from scores, all pairs of an item and a class in one ranking; or the mean over the items of the area of the
+        classes that each ranks.
     sample : {"units", "items", "both"}, optional
         What was sampled: units (the default), as above; the items of each unit, with the units fixed, by their
         standard errors or replicates; or both, nested, which counts the noise of items twice and is conservative.
     method : str, optional
         For units ``"t"`` (default) or ``"bootstrap"`` (percentile); for items ``"normal"`` (default: from the
         standard errors, whose squares add up) or ``"bootstrap"`` (from the replicates); for both ``"bootstrap"``.
+        Over classes the standard error is that of the mean, by the influence of each item on it or by its replicates;
+        the default there is ``"logit"``, normal on the scale of the logit, which stays between 0 and 1.
         NaN where the standard error of a unit is unknown, or one of its resamples has no estimate.
     level : float
         Confidence level of the interval.
@@ -106,9 +131,9 @@ def aggregate(
         Of the bootstrap over units, 10,000 resamples by default, or over the items of scores, 1,000 by default; for
         the items of a result, those it keeps.
     incomplete : {"raise", "drop", "drop_models"}, optional
-        What to do if only some models lack a unit: an error that names them (the default over data sets), leave out
-        the unit for all models, or leave out these models (their means are NaN). By default
-        over queries, each model is averaged over those it has, which `n_queries` counts.
+        What to do if only some models lack a unit: an error that names them (the default over data sets and
+        classes), leave out the unit for all models, or leave out these models (their means are NaN). By default over
+        queries, each model is averaged over those it has, which `n_queries` counts.
     machine : xarray.Dataset or xarray.DataTree, optional
         The same models evaluated with labels of a machine, such as a language model, on more queries: all those of
         `data`, which people labelled, and others. With y a model's estimates by people's labels and f those by the
@@ -124,10 +149,10 @@ def aggregate(
     -------
     xarray.Dataset or xarray.DataTree
         ``estimate(model, estimator)``, ``standard_error(model, estimator)``, ``n_queries(model, estimator)`` (over data
-        sets ``n_datasets``) and ``interval(model, estimator, ci_bound)``. With machine labels also
-        ``n_machine_queries``, ``tuning`` and ``width_ratio``, the width of the interval relative to that from people's
-        labels alone. The attribute ``design`` describes what was resampled and what is fixed. With ``how="micro"``,
-        what :func:`aucpr_dask.evaluate` returns.
+        sets ``n_datasets``, over classes ``n_classes`` or ``n_items``) and ``interval(model, estimator, ci_bound)``.
+        With machine labels also ``n_machine_queries``, ``tuning`` and ``width_ratio``, the width of the interval
+        relative to that from people's labels alone. The attribute ``design`` describes what was resampled and what is
+        fixed. With ``"micro"``, what :func:`aucpr_dask.evaluate` returns.
 
     Raises
     ------
@@ -173,6 +198,7 @@ def aggregate(
     ask = AggregationOptions(
         over=over,
         how=how,
+        average=average,
         sample=sample,
         method=method,
         level=level,
@@ -180,6 +206,8 @@ def aggregate(
         seed=seed,
         incomplete=incomplete,
     ).checked()
+    refuse_unknown_average(ask)
+    refuse_classes_as_units(data, ask)
     if machine is not None:
         refuse_other_samples(ask)
     if how == "micro" and machine is not None:
@@ -188,6 +216,16 @@ def aggregate(
             where="argument 'machine'",
             remedy="how='macro'",
         )
+    if over == CLASS and machine is not None:
+        raise InvalidInputError(
+            "machine labels help in means over queries or data sets, not over classes",
+            where="argument 'machine'",
+            received="machine=..., over='class'",
+            allowed="over='query' or 'dataset'",
+            remedy="leave it out",
+        )
+    if over == CLASS:
+        return _over_classes(data, ask, options)
     if how == "micro":
         return _micro(data, over, level, {"n_resamples": n_resamples or ITEM_RESAMPLES, "seed": seed} | options)
     averaged = _with_units(data, ask, options)
@@ -199,6 +237,7 @@ def aggregate(
         return _mean(averaged, DATASET, ask, machines.get(""))
 
     def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
+        refuse_classes_for_queries(node, path)
         if QUERY not in node["estimate"].dims:
             return _as_it_is(node, ask) if sample is None else _mean(node, None, ask)
         return _mean(node, QUERY, ask, machines.get(path))
@@ -213,12 +252,58 @@ def _with_units(data: Scores, ask: AggregationOptions, options: dict[str, Any]) 
     require_results(data)
     incomplete = ask.incomplete or "raise"
     if ask.over == DATASET:
-        return complete_units(stack_data_sets(data, incomplete), DATASET, incomplete)
+        stacked = stack_data_sets(means_over_classes(data, incomplete), incomplete)
+        return complete_units(stacked, DATASET, incomplete)
 
     def complete(path: str, node: xr.Dataset) -> xr.Dataset:
         return complete_units(node, QUERY, incomplete, path) if QUERY in node["estimate"].dims else node
 
     return data if ask.incomplete is None else map_nodes(data, complete)
+
+
+def _over_classes(data: Scores, ask: AggregationOptions, options: dict[str, Any]) -> Scores:
+    """Average over classes: their estimates and replicates; or rank all together, or the classes of each item."""
+    average = ask.average or "macro"
+    is_scores = are_scores(data, options)
+    if average in ("micro", "samples"):
+        require_scores(data, average)
+    if average == "micro":
+        resampling = {"n_resamples": ask.n_resamples or ITEM_RESAMPLES, "seed": ask.seed}
+        return evaluate_pairs(data, ask.level, resampling | options)
+    if average == "samples":
+        return _mean_over_items(data, ask, options)
+    if is_scores:
+        means = evaluate_means(data, ask, options)
+    else:
+        require_results(data)
+        incomplete = ask.incomplete or "raise"
+        means = map_nodes(data, lambda path, node: mean_over_classes(node, average, incomplete, path))
+
+    def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
+        require_errors(node, path)
+        facts = {"over": CLASS, "average": average, N_CLASSES: node.attrs[N_CLASSES]}
+        mean = _mean(node, None, replace(ask, sample=ITEMS, method=ask.method or "logit"))
+        return mean.assign({N_CLASSES: node[N_CLASSES]}).assign_attrs(facts)
+
+    return map_nodes(means, mean_of_node)
+
+
+def _mean_over_items(scores: Scores, ask: AggregationOptions, options: dict[str, Any]) -> Scores:
+    """Return the mean over the items of the area of the classes that each ranks: the items are the units."""
+    n_classes = {path: node.sizes[CLASS] for path, node in nodes_of(scores)}
+    evaluated = evaluate(items_as_queries(scores, options), **({"intervals": ()} | options))
+
+    def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
+        mean = _mean(node, QUERY, replace(ask, sample=None)).rename({COUNTS[QUERY]: "n_items"})
+        kind, design = (text.replace("queries", "items") for text in (mean["interval"].ci_kind, mean.design))
+        mean["interval"].attrs["ci_kind"] = kind
+        design = (
+            f"{design.replace(', each with its items', '')}, the {n_classes[path]:,} classes, which each item ranks"
+        )
+        facts = {"over": CLASS, "average": "samples", N_CLASSES: n_classes[path], "sample": ITEMS}
+        return mean.assign_attrs(facts | {"design": design})
+
+    return map_nodes(evaluated, mean_of_node)
 
 
 def _evaluated(scores: Scores, over: str, ask: AggregationOptions, options: dict[str, Any]) -> Scores:
@@ -301,10 +386,12 @@ def _mean(
             stdtrit, degrees, 0.5 + ask.level / 2, dask="parallelized", output_dtypes=[np.float64]
         )
         bounds = _bounds(mean - quantile * error, mean + quantile * error)
-    elif design.method == "normal":
+    elif design.method in ("normal", "logit"):
         error = _error_of_items(result, known, dim)
         reach = ndtri(0.5 + ask.level / 2) * error
         bounds = _bounds(mean - reach, mean + reach)
+        if design.method == "logit":
+            bounds = on_logit_scale(bounds, mean)
     else:
         n_resamples = ask.n_resamples or UNIT_RESAMPLES
         if design.sample != UNITS:
@@ -332,6 +419,15 @@ def _mean(
     return aggregated.assign_attrs(_attributes(result, sentence, ask, facts))
 
 
+def on_logit_scale(bounds: xr.DataArray, mean: xr.DataArray) -> xr.DataArray:
+    """Return bounds that lie as many standard errors from the mean, by the delta method, in the logit; 0 and 1 stay."""
+    is_inside = (mean > 0) & (mean < 1)
+    inside = mean.where(is_inside, 0.5)
+    logit = np.log(inside / (1 - inside)) + (bounds - inside) / (inside * (1 - inside))
+    moved: xr.DataArray = (1 / (1 + np.exp(-logit))).where(is_inside, bounds)
+    return moved
+
+
 def _bounds(lower: xr.DataArray, upper: xr.DataArray) -> xr.DataArray:
     return xr.concat([lower, upper], dim=BOUND).transpose(..., BOUND)
 
@@ -343,6 +439,7 @@ def _kind(design: Design) -> str:
         "t": "Student t",
         POWERED: "Student t, prediction-powered,",
         "normal": "normal",
+        "logit": "logit",
         "bootstrap": "percentile bootstrap",
     }[design.method]
     return f"{how} over {sampled}"
@@ -449,6 +546,8 @@ def _micro(data: Scores, over: str, level: float, options: dict[str, Any]) -> Sc
     if options.get("unit") == "clusters":
         for path, node in nodes_of(data):
             refuse_dependent_queries(node, path)
+    for path, node in nodes_of(data):
+        refuse_classes_for_queries(node, path)
     n_queries = {path: node.sizes.get(QUERY) for path, node in nodes_of(data)}
     evaluated = evaluate(map_nodes(data, lambda path, node: pool_queries(node)), level=level, **options)
 

@@ -62,9 +62,9 @@ def compare(
         are compared.
     estimator : str, optional
         Compare by this estimator; the first of the result by default.
-    over : {"query", "dataset"}
-        What estimates are averaged over: the queries of each data set, if it has any; or the data sets of a tree, in
-        which models are matched by label (queries are averaged first).
+    over : {"query", "dataset", "class"}
+        What estimates are averaged over: the queries or classes of each data set, if it has any; or the data sets of a
+        tree, in which models are matched by label (queries or classes are averaged first). Classes are never sampled.
     sample : {"units", "items", "both"}, optional
         What is considered sampled. ``"units"`` (the default if there are units): queries or data sets, each with
         its items; the results are about other units like these. The spread of units already includes the noise of

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
@@ -13,10 +15,11 @@ from aucpr_dask.evaluation.rankings import Array
 from aucpr_dask.evaluation.request import Prepared, prepare_labelled
 from aucpr_dask.evaluation.resampled_rankings import influence_columns
 from aucpr_dask.evaluation.results import provenance
+from aucpr_dask.inference.samples import mean_where_known
 from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.variables import ITEM, MODEL, QUERY
-from aucpr_dask.scores.validate import validate_scores
+from aucpr_dask.schema.variables import CLASS, ITEM, MODEL, QUERY
+from aucpr_dask.scores.classes import validated_scores
 from aucpr_dask.storage.stores import Scores, map_nodes
 
 OTHER_MODEL = "other_model"
@@ -63,8 +66,10 @@ def covariance(
     xarray.Dataset or xarray.DataTree
         The same kind as `scores`, lazy if they are Dask-backed: ``estimate(model[, query])`` and
         ``covariance([query,] model, other_model)``, float64. NaN where a class has fewer than two items, or lies in
-        fewer than two clusters. Every number is bit-for-bit identical for any other models and chunks. The
-        influences, 8 bytes for each score, stay in memory until all pairs of their chunk are done.
+        fewer than two clusters. Of a data set with classes, they are those of the mean over the classes that have an
+        estimate, NaN for a model that lacks one of these, and always with random prevalence. Every number is
+        bit-for-bit identical for any other models and chunks. The influences, 8 bytes for each score, stay in memory
+        until all pairs of their chunk are done.
 
     Raises
     ------
@@ -92,6 +97,25 @@ def covariance(
     >>> standard_errors_of_differences(result["covariance"]).sel(model="a", other_model="b").item().__round__(4)
     0.1751
     """
+    options: dict[str, Any] = {"missing": missing, "positive_from": positive_from, "unjudged": unjudged}
+    found = influences(scores, estimator, **options, unit=unit, prevalence_design=prevalence_design)
+    return map_nodes(found, lambda path, node: _covariance(node))
+
+
+def influences(
+    scores: Scores,
+    estimator: str,
+    *,
+    missing: str = "raise",
+    positive_from: int | None = None,
+    unjudged: str = "negative",
+    unit: str = "items",
+    prevalence_design: str = "fixed",
+) -> Scores:
+    """Return ``estimate(model[, query])`` and ``influence(..., unit)``, whose products add up to covariances.
+
+    Of several classes, both are means over the classes, as in :func:`covariance`.
+    """
     names = estimator_names(estimator)
     if names != ("average_precision",):
         raise InvalidInputError(
@@ -103,25 +127,27 @@ def covariance(
     options = EvaluationOptions.of(
         missing=missing, unjudged=unjudged, positive_from=positive_from, unit=unit, prevalence_design=prevalence_design
     )
-    validate_scores(scores, positive_from=positive_from)
+    scores = validated_scores(scores, positive_from=positive_from)
 
-    def covariance_of_node(path: str, dataset: xr.Dataset) -> xr.Dataset:
+    def influences_of_node(path: str, dataset: xr.Dataset) -> xr.Dataset:
         inputs = score_inputs(dataset, positive_from, path)
         inputs.pop("tie_order", None)
         _refuse_unshared_items(inputs, path)
         clusters = clusters_of(dataset, path).values if unit == "clusters" else None
-        result = _covariance(prepare_labelled(inputs, options), clusters)
+        is_fixed = prevalence_design == "fixed" and CLASS not in dataset["score"].dims
+        result = _influences(prepare_labelled(inputs, options), clusters, is_fixed=is_fixed)
+        result = _mean_of_classes(result) if CLASS in result.dims else result
         facts = {
             "estimator": names[0],
             "missing": missing,
             "unjudged": unjudged,
-            "prevalence_design": prevalence_design,
+            "prevalence_design": "fixed" if is_fixed else "random",
             "sampled": unit,
             "positive_from": positive_from,
         }
-        return result.assign_attrs(provenance(dataset, facts))
+        return result.assign_attrs(result.attrs | provenance(dataset, facts))
 
-    return map_nodes(scores, covariance_of_node)
+    return map_nodes(scores, influences_of_node)
 
 
 def standard_errors_of_differences(covariance: xr.DataArray) -> xr.DataArray:
@@ -155,20 +181,35 @@ def _refuse_unshared_items(inputs: dict[str, xr.DataArray], path: str) -> None:
         )
 
 
-def _covariance(prepared: Prepared, clusters: NDArray[np.int64] | None) -> xr.Dataset:
+def _influences(prepared: Prepared, clusters: NDArray[np.int64] | None, *, is_fixed: bool) -> xr.Dataset:
     arrays, options = prepared.arrays, prepared.options
     n_units = arrays["score"].sizes[ITEM] if clusters is None else int(clusters.max(initial=-1)) + 1
-    order = [dim for dim in (QUERY, MODEL) if dim in arrays["score"].dims]
+    order = [dim for dim in (QUERY, CLASS, MODEL) if dim in arrays["score"].dims]
     columns = map_rankings(
         influence_columns,
         arrays,
         {_UNIT: n_units + 2},
         options=options,
         clusters=clusters,
-        is_fixed=options.resampling.prevalence_design == "fixed",
+        is_fixed=is_fixed,
     )
     columns = columns.transpose(*order, _UNIT)
-    values = columns.isel({_UNIT: slice(n_units + 1)})
+    result = xr.Dataset({"estimate": columns.isel({_UNIT: -1}).transpose(MODEL, ...)})
+    result["estimate"].attrs = {"description": "Estimated area under the precision-recall curve.", "units": "1"}
+    return result.assign(influence=columns.isel({_UNIT: slice(n_units + 1)}))
+
+
+def _mean_of_classes(result: xr.Dataset) -> xr.Dataset:
+    """Average estimates and influences over the classes: the items are behind all of them, so influences add up."""
+    known = result["estimate"].notnull()
+    has_all = (known | ~known.any(MODEL)).all(CLASS)
+    means = result.map(lambda variable: mean_where_known(variable, known, CLASS).where(has_all))
+    means["estimate"].attrs, means["n_classes"] = result["estimate"].attrs, known.sum(CLASS)
+    return means.assign_attrs(over=CLASS, average="macro", n_classes=result.sizes[CLASS])
+
+
+def _covariance(node: xr.Dataset) -> xr.Dataset:
+    values = node["influence"]
     products = xr.apply_ufunc(
         products_of_pairs,
         values,
@@ -178,11 +219,8 @@ def _covariance(prepared: Prepared, clusters: NDArray[np.int64] | None) -> xr.Da
         output_dtypes=[np.float64],
         keep_attrs=False,
     )
-    estimate = columns.isel({_UNIT: -1}).transpose(MODEL, ...)
-    result = xr.Dataset({"estimate": estimate, "covariance": products.transpose(*order, OTHER_MODEL)})
-    result["estimate"].attrs = {"description": "Estimated area under the precision-recall curve.", "units": "1"}
-    result["covariance"].attrs = {"description": "Covariance of the estimates of two models.", "units": "1"}
-    return result
+    products.attrs = {"description": "Covariance of the estimates of two models.", "units": "1"}
+    return node[["estimate"]].assign(covariance=products.transpose(..., MODEL, OTHER_MODEL))
 
 
 def products_of_pairs(left: Array, right: Array) -> NDArray[np.float64]:

@@ -75,7 +75,7 @@ def annotate(
         sentence += f"; left out, without an estimate: {few(map(repr, estimates.models_left_out))}"
     facts = {
         "estimator": estimator_name(node, question.estimator),
-        "over": design.dim,
+        "over": design.dim or node.attrs.get("over"),
         "sample": design.sample,
         "method": design.method,
         "adjust": None if "rank" in dataset else design.adjust,

@@ -105,6 +105,9 @@ def _resampled_and_fixed(
 ) -> str:
     """Describe what was resampled and what is fixed; models with gaps lack some of the units."""
     models = f"the {n_models:,} models" if n_models != 1 else "the model"
+    if "n_classes" in attrs:
+        models += f", the {attrs['n_classes']:,} classes"
+        models += " and their weights" if attrs.get("average") == "weighted" else ""
     units = ""
     if design.dim is not None:
         units = f"{n_units:,} {UNIT_NAMES[design.dim][n_units != 1]}"

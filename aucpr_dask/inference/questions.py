@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import FewUnitsWarning, InvalidInputError, few
 from aucpr_dask.evaluation.api import evaluate_dataset
+from aucpr_dask.inference.classes import means_over_classes, refuse_classes_as_units
 from aucpr_dask.inference.common_items import counts_of_items, on_common_items, refuse_different_items
 from aucpr_dask.inference.covarying import COVARIANCE_OPTIONS, OTHER_MODEL, covariance
 from aucpr_dask.inference.designs import (
@@ -53,7 +54,7 @@ from aucpr_dask.inference.samples import (
 )
 from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions
 from aucpr_dask.schema.variables import MODEL, QUERY, RESAMPLE
-from aucpr_dask.scores.validate import validate_scores
+from aucpr_dask.scores.classes import validated_scores
 from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 # With this many units, a bootstrap at the level 0.05 finds a false difference in 0.06 of simulated samples of 2 or 10
@@ -83,6 +84,7 @@ def ask(data: Scores, question: ComparisonOptions, options: Mapping[str, Any], *
     """Return results with all that the question needs; data sets are stacked if they are the units."""
     refuse_unknown_options(options, ComparisonOptions, without=(*SET_HERE, *without))
     is_scores = are_scores(data, options)
+    refuse_classes_as_units(data, question)
     if is_scores and question.over != DATASET and question.sample != ITEMS:
         for path, node in nodes_of(data):
             refuse_dependent_queries(node, path)
@@ -93,6 +95,7 @@ def ask(data: Scores, question: ComparisonOptions, options: Mapping[str, Any], *
     require_results(data)
     for path, node in nodes_of(data):
         refuse_different_items(node, path)
+    data = means_over_classes(data, question.incomplete)
     if question.over != DATASET:
         return data
     return stack_data_sets(data, question.incomplete).assign_attrs(counts_of_items(data))
@@ -138,7 +141,7 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
     estimators = (question.estimator or "average_precision",)
     plain = {"estimators": estimators, "intervals": (), **options}
     meant = EvaluationOptions.of(**plain)
-    validate_scores(scores, positive_from=meant.positive_from)
+    scores = validated_scores(scores, positive_from=meant.positive_from)
     scores = on_common_items(scores, meant.missing)
     resampled = plain | {"keep_replicates": True, "seed": question.seed}
     resampled["n_resamples"] = question.n_resamples or ITEM_RESAMPLES
@@ -309,7 +312,8 @@ def _refuse_undefined_replicates(replicates: Floats, estimates: Estimates) -> No
             received=f"of {replicates.shape[1]:,} resamples without an estimate {few(counts)}",
             remedy="leave these models out: incomplete='drop_models'; or "
             "another estimator (average_precision needs no spread); unit='items' and "
-            "prevalence_design='fixed', which draw as many positives as there are; or data with more positives",
+            "prevalence_design='fixed', which draw as many positives as there are; with rare classes, "
+            "method='influence'; or data with more positives",
         )
 
 

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, few
 from aucpr_dask.schema.checks import brief
-from aucpr_dask.schema.variables import ESTIMATOR, MODEL, QUANTITY, QUERY, RESAMPLE
+from aucpr_dask.schema.variables import CLASS, ESTIMATOR, MODEL, QUANTITY, QUERY, RESAMPLE
 from aucpr_dask.scores.validate import check_unique
 from aucpr_dask.storage.stores import Scores, nodes_of
 
 Floats = NDArray[np.float64]
 
 DATASET = "dataset"
-UNIT_NAMES = {QUERY: ("query", "queries"), DATASET: ("data set", "data sets")}
+UNIT_NAMES = {QUERY: ("query", "queries"), DATASET: ("data set", "data sets"), CLASS: ("class", "classes")}
 REPLICATE = "replicate"
 SLAB_BYTES = 64 * 2**20  # of replicates read at a time
 PANEL_BYTES = 2**20  # of replicates added up at a time, which stay in the cache
@@ -372,8 +372,7 @@ def _mean_over_queries(node: xr.Dataset, path: str, incomplete: str) -> xr.Datas
     known = node["estimate"].notnull()
     means = xr.Dataset({"estimate": mean_of_known(node["estimate"], QUERY)})
     if REPLICATE in node:
-        undefined = (node[REPLICATE].isnull() & known).any(QUERY)  # otherwise that mean would be over fewer queries
-        means[REPLICATE] = mean_of_known(node[REPLICATE], QUERY).where(~undefined)
+        means[REPLICATE] = mean_where_known(node[REPLICATE], known, QUERY)
     if "standard_error" in node:
         means["standard_error"] = error_of_mean(node["standard_error"], known, QUERY)
     return means.assign_attrs(node.attrs)
@@ -384,6 +383,12 @@ def mean_of_known(variable: xr.DataArray, dim: str) -> xr.DataArray:
     names = tuple(str(label) for label in labels_of(variable, dim))
     mean: xr.DataArray = summarize(variable, dim, names).isel({QUANTITY: 0})
     return mean
+
+
+def mean_where_known(variable: xr.DataArray, known: xr.DataArray, dim: str) -> xr.DataArray:
+    """Return the mean over the units that are known; NaN if one of them is: that mean would be over fewer units."""
+    undefined = (variable.isnull() & known).any(dim)
+    return mean_of_known(variable, dim).where(~undefined)
 
 
 def summarize(variable: xr.DataArray, dim: str, names: tuple[str, ...]) -> xr.DataArray:

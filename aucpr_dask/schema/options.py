@@ -23,7 +23,7 @@ from aucpr_dask.schema.checks import (
 from aucpr_dask.schema.estimators import TIES, EstimatorSpec, estimator_names, parse_estimator
 from aucpr_dask.schema.intervals import DEFAULT_INTERVALS, INTERVALS, default_intervals, interval_names
 from aucpr_dask.schema.labels import HIGHEST_GRADE
-from aucpr_dask.schema.variables import QUERY
+from aucpr_dask.schema.variables import CLASS, QUERY
 
 MISSING = ("raise", "drop", "last", "unretrieved")
 UNJUDGED = ("negative", "drop")
@@ -31,7 +31,8 @@ NOTHING_RANKED = ("count", "drop")
 NO_POSITIVES = ("drop", "zero")
 UNITS = ("items", "clusters")
 PREVALENCE_DESIGNS = ("fixed", "random")
-OVER = (QUERY, "dataset")
+OVER = (QUERY, "dataset", CLASS)
+AVERAGES = ("macro", "weighted", "micro", "samples")
 SAMPLES = ("units", "items", "both")
 INCOMPLETE = ("raise", "drop", "drop_models")
 ADJUSTMENTS = ("romano_wolf", "max_t", "holm", "benjamini_hochberg", "none")
@@ -221,7 +222,7 @@ READINGS = ("missing", "ties", "unjudged", "positive_from", "nothing_ranked", "n
 class SampleOptions(Options):
     """What a statement samples, and how it resamples."""
 
-    over: str = option(QUERY, "What estimates are averaged over: queries, or data sets.", allowed=OVER)
+    over: str = option(QUERY, "What estimates are averaged over: queries, data sets, or classes.", allowed=OVER)
     sample: str | None = option(
         None,
         "What the sample is: queries or data sets (units), their items, or both; by default units where there are any.",
@@ -263,6 +264,12 @@ class AggregationOptions(SampleOptions):
     """How estimates are averaged."""
 
     how: str = option("macro", "Average estimates, or pool all items into one ranking.", allowed=("macro", "micro"))
+    average: str | None = option(
+        None,
+        "How classes are averaged: alike (macro, the default), by their positives (weighted), all pairs of an item and "
+        "a class in one ranking (micro), or the areas of the items, each of which ranks the classes (samples).",
+        allowed=AVERAGES,
+    )
     incomplete: str | None = option(
         None, "What to do if some models lack a unit: drop it, or them.", allowed=INCOMPLETE
     )
