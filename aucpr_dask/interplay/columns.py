@@ -11,17 +11,17 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError
 from aucpr_dask.evaluation.results import not_a_result
-from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, METHOD, MODEL, QUERY
+from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, METHOD, MODEL, RANKING_DIMS
 from aucpr_dask.storage.stores import Scores, nodes_of
 
 DATASET = "dataset"
-KEYS = (DATASET, MODEL, QUERY, ESTIMATOR)
-COUNTS = ("n_positive", "n_negative", "n_missing", "n_queries", "n_datasets", "prevalence")
+KEYS = (DATASET, *RANKING_DIMS, ESTIMATOR)
+COUNTS = ("n_positive", "n_negative", "n_missing", "n_queries", "n_datasets", "n_classes", "n_items", "prevalence")
 _NUMBERS = ("estimate", "standard_error", *COUNTS, "flags")
 
 
 def tidy_table(result: Scores) -> pd.DataFrame:
-    """Return one row per data set, model, query and estimator; values that a data set lacks are None or NaN."""
+    """Return one row per data set, model, query or class, and estimator; values that one lacks are None or NaN."""
     nodes = _nodes_of_result(result)
     names = {str(name) for _, node in nodes for name in node.data_vars}
     methods = dict.fromkeys(method for _, node in nodes for method in _methods(node))
@@ -32,7 +32,7 @@ def tidy_table(result: Scores) -> pd.DataFrame:
 
 
 def wide_table(result: Scores) -> tuple[list[str], pd.DataFrame]:
-    """Return the key columns, and a table of a row per data set, query and estimator and a column per model."""
+    """Return the key columns, and a table: rows by data set, query or class, and estimator; a column per model."""
     nodes = _nodes_of_result(result)
     keys = [key for key in _keys(result, nodes) if key != MODEL]
     tables = [_tidy(path, node[["estimate"]]) for path, node in nodes]
@@ -63,7 +63,7 @@ def _nodes_of_result(result: Scores) -> list[tuple[str, xr.Dataset]]:
     for path, node in nodes:
         if odd := [str(dim) for dim in node["estimate"].dims if dim not in KEYS]:
             raise InvalidInputError(
-                "only estimates by model, query and estimator make such a table",
+                "only estimates by model, query or class, and estimator make such a table",
                 where=f"data set {path!r}" if path else None,
                 received=f"the dimension {', '.join(map(repr, odd))}",
                 remedy="select from it first: result.sel(...)",
@@ -88,7 +88,7 @@ def _tidy(path: str, node: xr.Dataset) -> pd.DataFrame:
     for method, bound in product(_methods(node), BOUNDS):
         at = {BOUND: bound} | ({METHOD: method} if METHOD in node["interval"].dims else {})
         numbers[f"{method}_{bound}"] = node["interval"].sel(at).reset_coords(drop=True)
-    dims = [dim for dim in (MODEL, QUERY, ESTIMATOR) if dim in node["estimate"].dims]
+    dims = [dim for dim in KEYS if dim in node["estimate"].dims]
     table = numbers.expand_dims({DATASET: [path]}).compute().to_dataframe([DATASET, *dims]).reset_index()
     if "flags" in table:
         table["flags"] = table["flags"].map(_flag_names)
@@ -98,7 +98,7 @@ def _tidy(path: str, node: xr.Dataset) -> pd.DataFrame:
 def _labels(node: xr.Dataset) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Return the labels of the rows as text: numbers for a dimension without labels."""
     labels = {}
-    for dim in (MODEL, QUERY, ESTIMATOR):
+    for dim in KEYS[1:]:
         if dim in node.coords:
             text = np.array([str(name) for name in np.atleast_1d(node[dim].values)], object)
             labels[dim] = (tuple(map(str, node[dim].dims)), text.reshape(node[dim].shape))

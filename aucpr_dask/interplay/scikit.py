@@ -22,7 +22,8 @@ from aucpr_dask.progress.showing import reporting_if
 from aucpr_dask.schema.checks import brief, choose, require
 from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.names import check_node_name
-from aucpr_dask.schema.variables import ITEM, MODEL
+from aucpr_dask.schema.variables import CLASS, ITEM, MODEL
+from aucpr_dask.scores.classes import with_label_of_each_class
 from aucpr_dask.scores.importing.files import OnProgress, report, write_blocks
 from aucpr_dask.scores.store import Region, open_scores
 from aucpr_dask.storage.stores import Scores, refuse_finished
@@ -132,7 +133,8 @@ def from_sklearn(
         Groups of dependent items, which a splitter such as ``GroupKFold`` keeps together; they become the variable
         ``cluster``.
     positive : object, optional
-        The positive class; by default 1 of {0, 1}, {-1, 1} or False and True. Of more classes, all others are negative.
+        The positive class, to which all others are negative; by default 1 of {0, 1}, {-1, 1} or False and True. With
+        three or more classes and no positive one, each is scored against the rest, along the dimension ``class``.
     response : {"predict_proba", "decision_function"}, optional
         Which method to call; by default probabilities, which can be compared between folds, or decision values if
         there are none.
@@ -361,11 +363,11 @@ class _DataSet:
     def template(self) -> xr.Dataset:
         """Return the data set, its scores described but not yet computed."""
         n_items, names = len(self.table.classes), list(self.asked.classifiers)
-        score = da.zeros((len(names), n_items), dtype=np.float64, chunks=-1)
-        variables: dict[str, Any] = {
-            "score": ((MODEL, ITEM), score),
-            "label": (ITEM, (self.table.classes == self.positive).astype(np.int8)),
-        }
+        lead = {MODEL: len(names)} | ({} if self.classes is None else {CLASS: len(self.classes)})
+        score = da.zeros((*lead.values(), n_items), dtype=np.float64, chunks=-1)
+        variables: dict[str, Any] = {"score": ((*lead, ITEM), score), "label": (ITEM, self.table.classes)}
+        if self.classes is None:
+            variables["label"] = (ITEM, (self.table.classes == self.positive).astype(np.int8))
         if self.table.weight is not None:
             variables["weight"] = (ITEM, self.table.weight)
         if self.groups is not None:
@@ -375,8 +377,15 @@ class _DataSet:
         index = getattr(self.table.features, "index", None)
         names_of_items = list(index) if index is not None and not callable(index) else list(range(n_items))
         is_named = names_of_items != list(range(n_items))
-        coords = {ITEM: [str(name) for name in names_of_items]} if is_named else {}
-        return xr.Dataset(variables, coords=coords | {MODEL: [str(name) for name in names]})
+        coords: dict[str, Any] = {ITEM: [str(name) for name in names_of_items]} if is_named else {}
+        coords |= {MODEL: [str(name) for name in names]} | ({} if self.classes is None else {CLASS: self.classes})
+        return with_label_of_each_class(xr.Dataset(variables, coords=coords))  # type: ignore[return-value]
+
+    @cached_property
+    def classes(self) -> np.ndarray | None:
+        """The classes, if there are more than two and none of them is named as positive."""
+        classes = np.unique(self.table.classes)
+        return classes if self.asked.positive is None and classes.size > 2 else None
 
     @cached_property
     def positive(self) -> Any:
@@ -394,11 +403,12 @@ class _DataSet:
     def block(self, region: Region) -> dict[str, np.ndarray]:
         """Return the scores of some models."""
         chosen = list(self.asked.classifiers.items())[region[0]]
-        return {"score": np.stack([self._scores(name, classifier) for name, classifier in chosen])}
+        scores = np.stack([self._scores(name, classifier) for name, classifier in chosen])
+        return {"score": scores[(slice(None), *region[1:])]}
 
     def scored(self, described: xr.Dataset) -> xr.Dataset:
         """Return the data set with its scores, in memory."""
-        return described.assign(score=((MODEL, ITEM), self.block((slice(None),))["score"]))
+        return described.assign(score=(described["score"].dims, self.block((slice(None),))["score"]))
 
     def _scores(self, name: str, classifier: Any) -> np.ndarray:
         where = f"classifier {name!r}, {self.where}"
@@ -408,9 +418,14 @@ class _DataSet:
                 classifier, self.table.features, self.table.classes, self.splits, response, self.asked.n_jobs
             )
             classes = classifier.classes_ if self.splits is None else np.unique(self.table.classes)
-            scores = _of_positive(values, np.asarray(classes), self.positive, where)
+            known = np.asarray(classes)
+            if self.classes is None:
+                scores = _of_positive(values, known, self.positive, where)
+            else:
+                scores = np.stack([_of_positive(values, known, one, where) for one in self.classes])
         self.watched.finished()
-        return np.full(len(self.table.classes), np.nan) if failed else scores
+        n_classes = () if self.classes is None else (len(self.classes),)
+        return np.full((*n_classes, len(self.table.classes)), np.nan) if failed else scores
 
     @contextmanager
     def _naming(self, where: str) -> Iterator[list[Exception]]:

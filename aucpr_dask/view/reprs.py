@@ -12,8 +12,9 @@ from rich.console import Group
 from rich.text import Text
 
 from aucpr_dask.errors import printable
+from aucpr_dask.inference.samples import UNIT_NAMES
 from aucpr_dask.progress.console import console_for
-from aucpr_dask.schema.variables import FOLD, ITEM, MODEL, QUERY
+from aucpr_dask.schema.variables import FOLD, ITEM, MODEL, RANKING_DIMS
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 from aucpr_dask.view.comparisons import (
@@ -148,11 +149,11 @@ def _headline(data: Scores) -> str:
     kinds = {"rank": "ranks", "difference": "comparison", "estimate": "result", "score": "scores"}
     kind = next((kind for name, kind in kinds.items() if nodes and all(name in node for node in nodes)), "data")
     sizes = [count(len(nodes), "data set")] if isinstance(data, xr.DataTree) else []
-    for dim in (MODEL, QUERY, ITEM, FOLD):
+    for dim in (*RANKING_DIMS, ITEM, FOLD):
         found = {node.sizes[dim] for node in nodes if dim in node.sizes}
         if found:
             least = f"{min(found):,} to " if len(found) > 1 else ""
-            sizes.append(least + count(max(found), dim, "queries" if dim == QUERY else None))
+            sizes.append(least + count(max(found), *UNIT_NAMES.get(dim, (dim,))))
     return f"{kind}: {', '.join(sizes)}" if sizes else kind
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,8 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.samples import REPLICATE
 from aucpr_dask.schema.estimators import ESTIMATORS
-from aucpr_dask.schema.variables import BOUND, ESTIMATOR, FLAGS, ITEM, METHOD, MODEL, PADDING, QUERY, UNJUDGED
-from aucpr_dask.storage.stores import Scores, nodes_of
+from aucpr_dask.schema.variables import BOUND, CLASS, ESTIMATOR, FLAGS, ITEM, METHOD, MODEL, PADDING, QUERY, UNJUDGED
+from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 NAMES_KEPT = 5
 
@@ -44,6 +44,8 @@ class Ranking:
     level: float | None
     n_queries: int | None
     models: tuple[RankedModel, ...]
+    n_classes: int | None = None
+    average: str | None = None  # of the classes
 
     def best(self, top: int | None) -> Ranking:
         """Return the ranking with the best `top` models only; None keeps all."""
@@ -64,7 +66,7 @@ class FlagSummary:
 
 @dataclass(frozen=True)
 class DataSetSize:
-    """Sizes of one data set; positives and negatives are summed over its queries."""
+    """Sizes of one data set; positives and negatives are summed over its queries or classes."""
 
     data_set: str
     n_models: int
@@ -76,6 +78,7 @@ class DataSetSize:
     prevalence_median: float
     prevalence_max: float
     n_missing: int
+    n_classes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -116,16 +119,35 @@ class ResultSummary:
 
 
 def rank_models(result: Scores, estimator: str | None = None) -> list[Ranking]:
-    """Rank the models of each data set by the named estimator or the first, with means over any queries."""
+    """Rank the models of each data set by the named estimator or the first, with means over any queries or classes."""
     from aucpr_dask.inference import aggregate
 
     has_queries = {path: QUERY in dataset.dims for path, dataset in nodes_of(result)}
     level, method = _level_and_method(result)
-    means = aggregate(result, level=level)
+    means = map_nodes(
+        result,
+        lambda _, node: mean_of_classes(node, level) if CLASS in node.dims else aggregate(node, level=level),
+    )
     return [
-        _rank(path, dataset, estimator, "t" if has_queries[path] else method, has_queries=has_queries[path])
-        for path, dataset in nodes_of(means)
+        _rank(
+            path,
+            mean,
+            estimator,
+            "t" if has_queries[path] else mean.attrs.get("method", method),
+            has_queries=has_queries[path],
+        )
+        for path, mean in nodes_of(means)
     ]
+
+
+def mean_of_classes(result: xr.Dataset, level: float) -> xr.Dataset:
+    """Return the means over classes; with an interval, if the result has replicates."""
+    from aucpr_dask.inference import aggregate
+    from aucpr_dask.inference.classes import mean_over_classes
+
+    if REPLICATE not in result:
+        return mean_over_classes(result)
+    return cast("xr.Dataset", aggregate(result, over=CLASS, level=level))
 
 
 def rank_means(means: Scores, estimator: str | None = None) -> list[Ranking]:
@@ -191,6 +213,8 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | Non
             )
             for rank, i in enumerate(best_first, start=1)
         ),
+        n_classes=means.attrs.get("n_classes"),
+        average=means.attrs.get("average"),
     )
 
 
@@ -245,7 +269,7 @@ def summarize_result(result: Scores, url: str) -> ResultSummary:
 
 
 def _classes(dataset: xr.Dataset, counts: xr.Dataset, positive_from: int) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return positives and negatives of each query: from shared labels, else from the fullest ranking."""
+    """Return positives and negatives of each query or class: from shared labels, else from the fullest ranking."""
     label = dataset.get("label")
     if label is None or MODEL in label.dims or "weight" in dataset or "n_positive" in dataset:
         return counts["n_positive"].max(MODEL), counts["n_negative"].max(MODEL)
@@ -271,6 +295,7 @@ def _size(
         prevalence_median=median,
         prevalence_max=high,
         n_missing=int(counts["n_missing"].sum()),
+        n_classes=counts.sizes.get(CLASS),
     )
 
 
@@ -291,7 +316,7 @@ def _missing(nodes: dict[str, xr.Dataset], counts: dict[str, xr.Dataset]) -> lis
 
 
 def summarize_flags(nodes: Iterable[tuple[str, xr.Dataset]]) -> tuple[FlagSummary, ...]:
-    """Count each flag over all rankings and name the first places; a whole query or model is one place."""
+    """Count each flag over all rankings and name the first places; a whole query, class or model is one place."""
     tables = [
         (path, dataset["flags"].transpose(MODEL, ...).values.reshape(dataset.sizes[MODEL], -1), dataset)
         for path, dataset in nodes
@@ -317,24 +342,25 @@ def flags_in_words(result: Scores) -> str:
 
 
 def _places(path: str, mask: np.ndarray, dataset: xr.Dataset) -> list[tuple[int, str]]:
-    """Return (rankings, name) of each place where `mask` (model, query) is true."""
+    """Return (rankings, name) of each place where `mask` (model, query or class) is true."""
     models = _names(dataset)
-    queries = _names(dataset, QUERY) if QUERY in dataset.sizes else None
+    unit = CLASS if CLASS in dataset.sizes else QUERY
+    units = _names(dataset, unit) if unit in dataset.sizes else None
     start = f"{path}: " if path else ""
     if mask.all() and mask.size > 1:
         return [(mask.size, f"{start}all {mask.size} rankings")]
     places = []
     mask = mask.copy()
-    if queries is not None:
+    if units is not None:
         for column in np.flatnonzero(mask.all(axis=0)) if len(models) > 1 else ():
-            places.append((len(models), f"{start}query {queries[column]}"))
+            places.append((len(models), f"{start}{unit} {units[column]}"))
             mask[:, column] = False
-        for row in np.flatnonzero(mask.all(axis=1)) if len(queries) > 1 else ():
-            places.append((len(queries), f"{start}{models[row]}"))
+        for row in np.flatnonzero(mask.all(axis=1)) if len(units) > 1 else ():
+            places.append((len(units), f"{start}{models[row]}"))
             mask[row] = False
     for row, column in np.argwhere(mask):
-        query = f", query {queries[column]}" if queries is not None else ""
-        places.append((1, f"{start}{models[row]}{query}"))
+        of_unit = f", {unit} {units[column]}" if units is not None else ""
+        places.append((1, f"{start}{models[row]}{of_unit}"))
     return places
 
 

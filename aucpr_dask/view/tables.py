@@ -33,6 +33,12 @@ LEAST_NAME, WIDEST_NAME = 10, 30
 LEAST_BAR, WIDEST_BAR = 10, 24
 WIDEST_PLACE = 60
 GAP = 2
+AVERAGES = {
+    None: "mean",
+    "macro": "mean",
+    "weighted": "weighted mean",
+    "samples": "mean over the items, each a ranking",
+}
 
 
 def interval_bar(
@@ -142,6 +148,8 @@ def about(ranking: Ranking) -> str:
     parts = [in_words(ranking.estimator)]
     if ranking.n_queries is not None:
         parts.append(f"mean of {count(ranking.n_queries, 'query', 'queries')}")
+    if ranking.n_classes is not None:
+        parts.append(f"{AVERAGES[ranking.average]} of {count(ranking.n_classes, 'class', 'classes')}")
     if ranking.interval is not None:
         parts.append(f"{ranking.interval.replace('_', ' ')} interval")
     return ", ".join(parts)
@@ -242,6 +250,8 @@ def _sizes(data_sets: Sequence[DataSetSize], width: int) -> list[RenderableType]
     columns.append(Column("models", [f"{size.n_models:,}" for size in shown], right=True))
     if any(size.n_queries is not None for size in shown):
         columns.append(Column("queries", [_count(size.n_queries) for size in shown], right=True))
+    if any(size.n_classes is not None for size in shown):
+        columns.append(Column("classes", [_count(size.n_classes) for size in shown], right=True))
     if any(size.n_items is not None for size in shown):
         # Queries differ in length; the dimension has the length of the longest.
         items = [
@@ -264,7 +274,7 @@ def _prevalence(size: DataSetSize) -> str:
     if not math.isfinite(size.prevalence_median):
         return "-"
     median = _share(size.prevalence_median)
-    is_one = size.n_queries is None or size.n_queries == 1
+    is_one = (size.n_queries or size.n_classes or 1) == 1
     return median if is_one else f"{median} ({_share(size.prevalence_min)}-{_share(size.prevalence_max)})"
 
 

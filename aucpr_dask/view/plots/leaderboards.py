@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.names import in_words
-from aucpr_dask.schema.variables import BOUND, BOUNDS, METHOD, MODEL, QUERY, RESAMPLE
+from aucpr_dask.schema.variables import BOUND, BOUNDS, CLASS, METHOD, MODEL, QUERY, RESAMPLE
 from aucpr_dask.storage.stores import Scores
 from aucpr_dask.view.plots.style import (
     BLACK,
@@ -49,7 +49,7 @@ from aucpr_dask.view.plots.subjects import (
     positions_of,
     title_of,
 )
-from aucpr_dask.view.summary import level_of, method_with_bounds
+from aucpr_dask.view.summary import level_of, mean_of_classes, method_with_bounds
 
 Models = str | int | Sequence[str | int]
 TOP = 20
@@ -71,20 +71,26 @@ class _Estimates(NamedTuple):
 def _estimates(
     result: xr.Dataset, estimator: str | None, method: str | None, query: Any, plot: str, *, is_mean: bool
 ) -> _Estimates:
-    """Return the estimates at a query, or their means over queries."""
+    """Return the estimates at a query, or their means over queries or classes."""
     name, node = at_estimator(result, estimator)
     label = in_words(name)
-    if QUERY in result.dims and query is None and is_mean:
+    has_classes = result.sizes.get(CLASS, 1) > 1
+    if is_mean and (has_classes or (QUERY in result.dims and query is None)):
         from aucpr_dask.inference import aggregate
 
-        only = result[["estimate"]].assign_attrs(result.attrs)
-        _, node = at_estimator(cast("xr.Dataset", aggregate(only, level=level_of(result))), estimator)
-        label = f"mean {label} over {_queries(result, node)}"
+        if has_classes:
+            node, of = mean_of_classes(result, level_of(result)), f"{result.sizes[CLASS]:,} classes"
+        else:
+            only = result[["estimate"]].assign_attrs(result.attrs)
+            node = cast("xr.Dataset", aggregate(only, level=level_of(result)))
+            of = _queries(result, node)
+        _, node = at_estimator(node, estimator)
+        label = f"mean {label} over {of}"
         if method is not None:
             raise InvalidInputError(
-                "a mean over queries has the interval of aggregate() only",
+                "a mean has the interval of aggregate() only",
                 received=f"method={method!r}",
-                remedy="leave it out, or choose a query: query=...",
+                remedy="leave it out, or choose a query: query=..., or a class: result.sel({'class': ...})",
             )
     else:
         node = at_query(node, query, plot)
@@ -215,7 +221,9 @@ def _mark_prevalence(ax: Axes, node: xr.Dataset, query: Any, estimator: str) -> 
         return
     if node.attrs.get("prevalence") is not None:  # the reference prevalence, not that of the sample
         prevalence = np.array([node.attrs["prevalence"]], dtype=np.float64)
-    elif "prevalence" not in node or (QUERY in node["prevalence"].dims and query is None):
+    elif (
+        "prevalence" not in node or node.sizes.get(CLASS, 1) > 1 or (QUERY in node["prevalence"].dims and query is None)
+    ):
         return
     else:
         prevalence = np.unique(np.asarray(at_query(node, query, "forest")["prevalence"].values, dtype=np.float64))

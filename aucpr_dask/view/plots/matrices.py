@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.names import in_words
-from aucpr_dask.schema.variables import MODEL, QUERY
+from aucpr_dask.schema.variables import CLASS, MODEL, QUERY
 from aucpr_dask.storage.stores import Scores
 from aucpr_dask.view.names import distinct
 from aucpr_dask.view.plots.style import (
@@ -42,7 +42,7 @@ from aucpr_dask.view.plots.subjects import (
 
 TOP = 25
 MOST_COLUMNS = 60
-PLURAL = {"data set": "data sets", "query": "queries"}
+PLURAL = {"data set": "data sets", "query": "queries", "class": "classes"}
 LEAST_CELL = 0.21  # inches, for a number of two digits
 
 
@@ -63,11 +63,12 @@ def heatmap(
     Parameters
     ----------
     result : xarray.Dataset or xarray.DataTree
-        What :func:`aucpr_dask.evaluate` returns. In a tree, queries are averaged, and models matched by label.
+        What :func:`aucpr_dask.evaluate` returns. In a tree, queries and classes are averaged, and models matched by
+        label.
     estimator : str, optional
         By default the first.
     dataset : str, optional
-        A data set of the tree, to draw its queries.
+        A data set of the tree, to draw its queries or classes.
     top : int
         How many models to draw at most; fewer if the given axes have no room.
     ax : matplotlib.axes.Axes, optional
@@ -79,7 +80,7 @@ def heatmap(
     Raises
     ------
     InvalidInputError
-        If this is not a result, or has neither several data sets nor queries.
+        If this is not a result, or has neither several data sets, nor queries, nor classes.
     """
     nodes = nodes_of_kind(result, RESULT, "heatmap")
     if dataset is not None:
@@ -88,19 +89,20 @@ def heatmap(
     if len(nodes) == 1:
         ((path, node),) = nodes.items()
         name, node = at_estimator(node, estimator)
-        if QUERY not in node.dims:
+        across = CLASS if CLASS in node.dims else QUERY
+        if across not in node.dims:
             raise InvalidInputError(
-                "heatmap needs several data sets or queries",
-                received="one data set without queries",
+                "heatmap needs several data sets or queries, or classes",
+                received="one data set without queries or classes",
                 remedy="forest() shows its models",
             )
-        estimates = node["estimate"].transpose(MODEL, QUERY).to_numpy()
-        table = pd.DataFrame(estimates, names_of(node), names_of(node, QUERY))
-        title, across = path, "query"
+        estimates = node["estimate"].transpose(MODEL, across).to_numpy()
+        table = pd.DataFrame(estimates, names_of(node), names_of(node, across))
+        title = path
     else:
         for path, node in nodes.items():
             name, node = at_estimator(node, estimator)
-            mean = node["estimate"].mean(QUERY) if QUERY in node["estimate"].dims else node["estimate"]
+            mean = node["estimate"].mean([dim for dim in (QUERY, CLASS) if dim in node["estimate"].dims])
             columns[path] = pd.Series(mean.to_numpy(), names_of(node))
         table, title = pd.concat(columns, axis=1), ""
     return _draw(table, in_words(name), title, across, top, ax)

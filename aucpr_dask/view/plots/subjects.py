@@ -10,7 +10,8 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.variables import ESTIMATOR, MODEL, QUERY
+from aucpr_dask.schema.variables import CLASS, ESTIMATOR, MODEL, QUERY
+from aucpr_dask.scores.classes import with_label_of_each_class
 from aucpr_dask.storage.stores import Scores, nodes_of
 
 SCORES, RESULT, COMPARISON, RANKS, STUDY = "scores", "a result", "a comparison", "ranks", "a study"
@@ -39,7 +40,7 @@ def nodes_of_kind(data: Scores, kind: str, plot: str) -> dict[str, xr.Dataset]:
     """Return the nodes by name; raise unless all are of this kind."""
     if not isinstance(data, xr.Dataset | xr.DataTree):
         raise InvalidInputError(f"{plot} plots {kind}", received=type(data).__name__, allowed="a Dataset or a DataTree")
-    nodes = dict(nodes_of(data))
+    nodes = dict(nodes_of(with_label_of_each_class(data) if kind == SCORES else data))
     found = {kind_of(node) for node in nodes.values()} or {"nothing"}
     if found != {kind}:
         received = " and ".join(sorted(found))
@@ -69,7 +70,19 @@ def title_of(data: Scores, path: str) -> str:
 
 
 def at_query(node: xr.Dataset, query: Any, plot: str) -> xr.Dataset:
-    """Return the node at one query, if it has any."""
+    """Return the node at one query, if it has any; raise if it has several classes."""
+    if node.sizes.get(CLASS, 1) > 1:
+        first = (
+            f".sel({{'class': {node[CLASS].values.tolist()[0]!r}}})" if CLASS in node.coords else ".isel({'class': 0})"
+        )
+        raise InvalidInputError(
+            f"{plot} plots one class",
+            received=f"{node.sizes[CLASS]} classes",
+            allowed=few(map(repr, names_of(node, CLASS))),
+            remedy=f"select one first: {first}",
+        )
+    if CLASS in node.dims:
+        return node.isel({CLASS: 0})
     if QUERY not in node.dims:
         selected = str(node[QUERY].item()) if QUERY in node.coords else None
         if query is not None and str(query) != selected:

@@ -11,10 +11,11 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, printable
 from aucpr_dask.inference import aggregate, compare
+from aucpr_dask.inference.classes import has_classes
 from aucpr_dask.inference.questions import require_results
 from aucpr_dask.inference.samples import DATASET, REPLICATE, labels_of, stack_data_sets
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.variables import ESTIMATOR, METHOD, MODEL, QUERY
+from aucpr_dask.schema.variables import CLASS, ESTIMATOR, METHOD, MODEL, QUERY
 from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.view.summary import level_of, method_with_bounds, with_estimators
 
@@ -70,6 +71,15 @@ def shown_labels(node: xr.Dataset, dim: str) -> list[str]:
 def subjects_of(result: Scores, interval: str | None) -> list[Subject]:
     """Return the sections of a report, the one over all data sets first."""
     require_results(result)
+    for path, node in nodes_of(result):
+        if has_classes(node):
+            raise InvalidInputError(
+                "a report shows data sets with queries or without, and this one has classes",
+                where=f"data set {path!r}" if path else None,
+                received=f"{node.sizes[CLASS]:,} classes",
+                allowed="a result without classes",
+                remedy="select a class: .sel({'class': ...}); or show the means: aggregate(..., over='class')",
+            )
     nodes = {path: _complete(node) for path, node in nodes_of(result)}
     subjects = [_data_set(path, node, interval) for path, node in nodes.items()]
     if not any(subject.node.sizes[MODEL] for subject in subjects):
