@@ -36,6 +36,7 @@ items.
 [Which estimator and interval?](choosing.md) helps to choose."""
 IN_SYMBOLS = {
     "average_precision": r"\frac1n\sum_{\mathrm{positives}}\frac{T}{T+F}",
+    "haldane": r"\frac1n\sum_{\mathrm{positives}}\frac{T-1}{T-1+F}\;(1\text{ if }F=0)",
     "lower_trapezoid": r"\sum_i\frac{p_i+q_{i+1}}2\,(r_{i+1}-r_i)",
     "upper_trapezoid": r"\sum_i\frac{q_i+q_{i+1}}2\,(r_{i+1}-r_i)",
     "binormal": r"\int_0^1\frac{\pi t}{\pi t+(1-\pi)\,\Phi\left(\frac{\mu_--\mu_+}{\sigma_-}+"

@@ -159,7 +159,7 @@ def test_an_order_of_tied_items_starts_again_in_each_tie_group() -> None:
 # Prevalences, and the scale of weights
 
 AREAS = [name if spec.parameter is None else f"{name}(0.6)" for name, spec in ESTIMATORS.items()]
-WEIGHTED = [name for name in AREAS if name not in ("discrete", "haldane", "binormal")]
+WEIGHTED = [name for name in AREAS if name not in ("discrete", "binormal")]
 WEIGHT = np.array([1.0, 2, 3, 1, 2, 1])
 BY_WEIGHT = ([5.0, 4, 3, 2, 1, 0], [1, 0, 1, 1, 0, 0])
 NO_SHARES: list[Any] = [

@@ -30,7 +30,8 @@ AREAS = [name for name, spec in ESTIMATORS.items() if spec.partial and name != "
 AT = ["precision_at_recall(0.7320508)", "recall_at_precision(0.4142136)"]
 ORDINAL = [*AREAS, "roc_area", "gain_area", *AT]  # they know of the scores only the order
 ALL = [*ORDINAL, "binormal"]
-WEIGHTED = [name for name in ORDINAL if name not in ("discrete", "haldane")]
+WEIGHTED = [name for name in ORDINAL if name != "discrete"]
+REPEATED = [name for name in WEIGHTED if name != "haldane"]  # two copies of an item are one of weight 2
 
 Point = tuple[Fraction, Fraction]  # true and false positives
 Item = tuple[Any, Fraction, Fraction]  # key that orders it (None: never ranked), weights as positive and as negative
@@ -51,9 +52,11 @@ class Reference:
             self.prevalence = prevalence
             scale = self.n * (1 - prevalence) / (self.m * prevalence)
         self.points: list[Point] = []
+        self.groups: list[list[Point]] = []  # weights of the tied items of each point
         for threshold in sorted({key for key, p, n in items if key is not None and p + n > 0}, reverse=True):
             above = [(p, n) for key, p, n in items if key is not None and key >= threshold]
             self.points.append((sum((p for p, _ in above), Fraction(0)), scale * sum(n for _, n in above)))
+            self.groups.append([(p, scale * n) for key, p, n in items if key == threshold])
         self.wrong = self.m * scale
 
     def of(self, name: str, low: float = 0.0, high: float = 1.0) -> Any:
@@ -107,10 +110,11 @@ class Reference:
     def haldane(self) -> Any:
         """Average the precision of the other items at or above each positive."""
         area = 0
-        for a, b in itertools.pairwise([(Fraction(0), Fraction(0)), *self.points]):
+        steps = itertools.pairwise([(Fraction(0), Fraction(0)), *self.points])
+        for (a, b), group in zip(steps, self.groups, strict=True):
             if b[0] > a[0]:
-                others = (b[0] - 1, b[1])
-                precision = others[0] / sum(others) if sum(others) else Fraction(1)
+                heights = [p * ((b[0] - p) / (b[0] - p + b[1] - n) if b[1] > n else 1) for p, n in group]
+                precision = sum(heights, Fraction(0)) / (b[0] - a[0])
                 area += self.line(a[0], b[0], precision, precision)
         return area
 
@@ -452,8 +456,8 @@ def test_order_relations(case: Case, prevalence: float | None, data: Any) -> Non
 @given(cases(), st.data())
 def test_duplicates_are_weights(case: Case, data: Any) -> None:
     weight = np.array(data.draw(st.lists(st.integers(0, 3), min_size=case.label.size, max_size=case.label.size)))
-    received = ap.estimate(case.score, case.label, WEIGHTED, weight=weight)
-    expected = ap.estimate(np.repeat(case.score, weight, axis=1), np.repeat(case.label, weight), WEIGHTED)
+    received = ap.estimate(case.score, case.label, REPEATED, weight=weight)
+    expected = ap.estimate(np.repeat(case.score, weight, axis=1), np.repeat(case.label, weight), REPEATED)
     np.testing.assert_allclose(received, expected, rtol=0, atol=1e-13)
 
 
@@ -561,6 +565,7 @@ def test_long_weighted_rankings_are_long_rankings(share: float, decimals: int) -
         ones = ap.estimate(score, label, some, weight=np.ones(label.size), recall_range=part)
         np.testing.assert_allclose(ones, expected, rtol=1e-13, atol=0)
     weight = random.integers(0, 3, label.size)
+    names = [name for name in names if name != "haldane"]
     received = ap.estimate(score, label, names, weight=weight)
     expected = ap.estimate(np.repeat(score, weight), np.repeat(label, weight), names)
     np.testing.assert_allclose(received, expected, rtol=1e-12, atol=1e-13)
@@ -718,7 +723,7 @@ def test_no_range_where_it_has_no_meaning(name: str) -> None:
 
 
 def test_no_weights_where_they_have_no_meaning() -> None:
-    assert [name for name, spec in ESTIMATORS.items() if not spec.weights] == ["discrete", "haldane"]
+    assert [name for name, spec in ESTIMATORS.items() if not spec.weights] == ["discrete"]
     for given_weights in ({"weight": [1, 2, 1]}, {"positive_weight": [1, 0, 1], "negative_weight": [0, 1, 0]}):
         label = RANKING[1] if "weight" in given_weights else None
         with pytest.raises(InvalidInputError, match="discrete: no meaning with weights or soft labels"):

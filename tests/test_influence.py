@@ -1,4 +1,4 @@
-"""Influence of items on average precision: against exact derivatives, the jackknife, scipy and simulation."""
+"""Influence of items on average precision and Haldane's area: against derivatives, the jackknife, scipy, simulation."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -24,7 +24,9 @@ from aucpr_dask.kernels.codes import (
     CUBES_RANDOM,
     ERROR_FIXED,
     ERROR_RANDOM,
+    HALDANE,
     LEFT_OUT,
+    OF_HALDANE,
     UNSEEN_LOSS,
 )
 
@@ -39,33 +41,48 @@ Item = tuple[float | None, Fraction, Fraction]  # score (None: never ranked), we
 # The definitions, in exact arithmetic
 
 
-def area(items: list[Item], prevalence: Fraction | None = None) -> Fraction:
-    """Average precision from its definition."""
+def area(items: list[Item], prevalence: Fraction | None = None, leaves_out: bool = False) -> Fraction:
+    """Average precision, or Haldane's area, from its definition."""
+    return area_of_copies([(item, Fraction(1)) for item in items], prevalence, leaves_out)
+
+
+def area_of_copies(
+    copies: list[tuple[Item, Fraction]], prevalence: Fraction | None = None, leaves_out: bool = False
+) -> Fraction:
+    """The same with the multiplicity of every item, of which one copy may be left out."""
+    items = [(score, p * times, n * times) for (score, p, n), times in copies]
     positives = sum((p for _, p, _ in items), Fraction(0))
     negatives = sum((n for _, _, n in items), Fraction(0))
     scale = Fraction(1)
     if prevalence is not None and negatives:
         scale = positives * (1 - prevalence) / (negatives * prevalence)
     total = Fraction(0)
-    for score, p, _ in items:
+    for (score, p, n), times in copies:
         if score is not None and p:
-            true = sum((w for x, w, _ in items if x is not None and x >= score), Fraction(0))
-            false = sum((w for x, _, w in items if x is not None and x >= score), Fraction(0))
-            total += p * true / (true + scale * false)
+            true = sum((w for x, w, _ in items if x is not None and x >= score), Fraction(0)) - p * leaves_out
+            false = scale * (
+                sum((w for x, _, w in items if x is not None and x >= score), Fraction(0)) - n * leaves_out
+            )
+            total += p * times * (true / (true + false) if false else 1)
     return total / positives
 
 
-def derivatives(items: list[Item], prevalence: Fraction | None = None) -> list[Fraction]:
-    """Derivative with respect to how often each item is there: a central difference so small that it is exact."""
+def derivatives(items: list[Item], prevalence: Fraction | None = None, leaves_out: bool = False) -> list[Fraction]:
+    """Derivative with respect to how often each item is there: a central difference so small that it is exact.
+
+    Those of Haldane's area do not add up to 0, and are moved in proportion to the items' weights as positives.
+    """
     step = Fraction(1, 10**15)
 
-    def moved(i: int, by: Fraction) -> list[Item]:
-        score, p, n = items[i]
-        return [*items[:i], (score, p * (1 + by), n * (1 + by)), *items[i + 1 :]]
+    def moved(i: int, by: Fraction) -> Fraction:
+        copies = [(item, 1 + by * (i == j)) for j, item in enumerate(items)]
+        return area_of_copies(copies, prevalence, leaves_out)
 
-    return [
-        (area(moved(i, step), prevalence) - area(moved(i, -step), prevalence)) / (2 * step) for i in range(len(items))
-    ]
+    values = [(moved(i, step) - moved(i, -step)) / (2 * step) for i in range(len(items))]
+    if not leaves_out:
+        return values
+    excess = sum(values) / sum(p for _, p, _ in items)
+    return [value - p * excess for value, (_, p, _) in zip(values, items, strict=True)]
 
 
 def sample_prevalence(items: list[Item]) -> Fraction | None:
@@ -73,14 +90,14 @@ def sample_prevalence(items: list[Item]) -> Fraction | None:
     return Fraction(positives, positives + negatives) if positives and negatives else None
 
 
-def acceleration(items: list[Item], prevalence: Fraction | None = None) -> float:
+def acceleration(items: list[Item], prevalence: Fraction | None = None, leaves_out: bool = False) -> float:
     """Skewness of the leave-one-out jackknife of both classes, as of scipy's BCa interval of two samples."""
     cubes = squares = Fraction(0)
     for side in (1, 2):
         members = [i for i, item in enumerate(items) if item[side]]
         n = len(members)
         if n > 1:
-            without = [area(items[:i] + items[i + 1 :], prevalence) for i in members]
+            without = [area(items[:i] + items[i + 1 :], prevalence, leaves_out) for i in members]
             mean = sum(without) / n
             cubes += sum(((n - 1) * (mean - x)) ** 3 for x in without) / n**3
             squares += sum(((n - 1) * (mean - x)) ** 2 for x in without) / n**2
@@ -158,24 +175,39 @@ soft_cases = cases(missing=True, max_models=2, max_items=9).flatmap(
 # Values of single items
 
 
-@given(soft_cases, st.sampled_from(MISSING[1:]), prevalences, st.booleans())
+def has_others(items: list[Item]) -> bool:
+    """Whether every item of both classes has another one at or above it; otherwise one more copy makes a jump."""
+    ranked = [item for item in items if item[0] is not None and (item[1] or item[2])]
+    return all(sum(other[0] >= item[0] for other in ranked) > 1 for item in ranked if item[1] and item[2])
+
+
+@given(soft_cases, st.sampled_from(MISSING[1:]), prevalences, st.booleans(), st.booleans())
 def test_influence_is_the_derivative(
-    drawn: tuple[Case, np.ndarray, np.ndarray], missing: str, prevalence: Fraction | None, is_fixed: bool
+    drawn: tuple[Case, np.ndarray, np.ndarray],
+    missing: str,
+    prevalence: Fraction | None,
+    is_fixed: bool,
+    leaves_out: bool,
 ) -> None:
     case, positive, negative = drawn
-    found = influence(case.score, positive, negative, options(missing, prevalence), prevalence_is_fixed=is_fixed)
+    if leaves_out and (is_fixed or prevalence):  # of soft labels, its means are those of the classes by definition
+        negative = np.where(positive > 0, 0.0, negative)
+    design = {"prevalence_is_fixed": is_fixed, "leaves_out": leaves_out}
+    found = influence(case.score, positive, negative, options(missing, prevalence), **design)
     for row, score in enumerate(case.score):
         items = items_of(score, positive, negative, missing)
         if not any(item[1] for item in kept(items)):
             assert np.isnan(found.values[row]).all()
             assert np.isnan(found.estimate[row])
             continue
+        assert found.estimate[row] == pytest.approx(float(area(kept(items), prevalence, leaves_out)), abs=1e-14)
+        if leaves_out and not has_others(kept(items)):
+            continue
         held = prevalence or (sample_prevalence(kept(items)) if is_fixed else None)
-        exact = iter(derivatives(kept(items), held))
+        exact = iter(derivatives(kept(items), held, leaves_out))
         expected = np.array([0.0 if item is None else float(next(exact)) for item in items])
         total = sum(item[1] for item in kept(items))
         largest = max(positive.max(), negative.max())
-        assert found.estimate[row] == pytest.approx(float(area(kept(items), prevalence)), abs=1e-14)
         assert found.values[row] == pytest.approx(expected, rel=1e-12, abs=1e-14 * float(largest / total))
 
 
@@ -223,9 +255,9 @@ def drawn_case(seed: int = 0, n_items: int = 60, n_models: int = 3, digits: int 
     return Case((random.normal(size=(n_models, n_items)) + label).round(digits), label)
 
 
-def errors_of(items: list[Item], prevalence: Fraction | None) -> tuple[float, float]:
+def errors_of(items: list[Item], prevalence: Fraction | None, leaves_out: bool) -> tuple[float, float]:
     """Standard errors with fixed and random prevalence, from the exact derivatives."""
-    values = derivatives(items, prevalence)
+    values = derivatives(items, prevalence, leaves_out)
     fixed = extra = Fraction(0)
     for side in (1, 2):
         members = [i for i, item in enumerate(items) if item[side]]
@@ -239,31 +271,40 @@ def errors_of(items: list[Item], prevalence: Fraction | None) -> tuple[float, fl
 
 
 @given(
-    cases(missing=True, max_models=2, max_items=10), st.sampled_from(MISSING[1:]), prevalences, st.sampled_from([0, 2])
+    cases(missing=True, max_models=2, max_items=10),
+    st.sampled_from(MISSING[1:]),
+    prevalences,
+    st.sampled_from([0, 2]),
+    st.booleans(),
 )
 def test_errors_and_acceleration_are_those_of_the_definitions(
-    case: Case, missing: str, prevalence: Fraction | None, unseen: int
+    case: Case, missing: str, prevalence: Fraction | None, unseen: int, leaves_out: bool
 ) -> None:
     chosen = options(missing, prevalence)
-    found = evaluated(case, HIDDEN, chosen, unseen)
-    assert np.array_equal(found, evaluated(case, HIDDEN, chosen, unseen, kernels.evaluate_all_rows), equal_nan=True)
+    codes = [code + OF_HALDANE * leaves_out for code in HIDDEN]
+    found = evaluated(case, codes, chosen, unseen)
+    assert np.array_equal(found, evaluated(case, codes, chosen, unseen, kernels.evaluate_all_rows), equal_nan=True)
     for row, score in zip(found, case.score, strict=True):
         items = kept(items_of(score, *hard(case), missing, unseen))
         if not any(item[1] for item in items):
             assert np.isnan(row).all()
             continue
-        assert row[:2] == pytest.approx(errors_of(items, prevalence), rel=1e-12, abs=1e-15, nan_ok=True)
-        assert row[2] == pytest.approx(acceleration(items, prevalence), rel=1e-10, abs=1e-13)
+        assert row[:2] == pytest.approx(errors_of(items, prevalence, leaves_out), rel=1e-12, abs=1e-15, nan_ok=True)
+        assert row[2] == pytest.approx(acceleration(items, prevalence, leaves_out), rel=1e-10, abs=1e-13)
 
 
-@given(cases(missing=True, max_items=20), st.sampled_from(MISSING[1:]), prevalences, st.sampled_from([0, 3]))
+@given(
+    cases(missing=True, max_items=20), st.sampled_from(MISSING[1:]), prevalences, st.sampled_from([0, 3]), st.booleans()
+)
 def test_corrected_influences_add_up_to_the_squared_error(
-    case: Case, missing: str, prevalence: Fraction | None, unseen: int
+    case: Case, missing: str, prevalence: Fraction | None, unseen: int, leaves_out: bool
 ) -> None:
     chosen = options(missing, prevalence)
-    errors, cubes = evaluated(case, ERRORS, chosen, unseen), evaluated(case, CUBES, chosen, unseen)
+    errors, cubes = (
+        evaluated(case, [code + OF_HALDANE * leaves_out for code in codes], chosen, unseen) for codes in (ERRORS, CUBES)
+    )
     for column, is_fixed in enumerate((True, False)):
-        design = {"prevalence_is_fixed": is_fixed, "is_corrected": True}
+        design = {"prevalence_is_fixed": is_fixed, "is_corrected": True, "leaves_out": leaves_out}
         found = influence(case.score, *hard(case), chosen, np.full(len(case.score), float(unseen)), **design)
         squares = (found.values**2).sum(axis=1) + unseen * found.unseen**2
         assert np.sqrt(squares) == pytest.approx(errors[:, column], rel=1e-12, abs=1e-15, nan_ok=True)
@@ -285,12 +326,12 @@ def without_itself(items: list[Item], prevalence: Fraction | None) -> Fraction:
     return total / n
 
 
-def with_one_more(items: list[Item], prevalence: Fraction | None) -> Fraction:
-    """Average precision with one more negative above all items, which counts as much as the others."""
+def with_one_more(items: list[Item], prevalence: Fraction | None, leaves_out: bool = False) -> Fraction:
+    """The area with one more negative above all items, which counts as much as the others."""
     n, negatives = (sum(item[side] for item in items) for side in (1, 2))
     scale = n * (1 - prevalence) / (negatives * prevalence) if prevalence is not None and negatives else Fraction(1)
     scaled = [(score, positive, scale * negative) for score, positive, negative in items]
-    return area([(np.inf, Fraction(0), scale), *scaled])
+    return area([(np.inf, Fraction(0), scale), *scaled], leaves_out=leaves_out)
 
 
 @given(
@@ -312,6 +353,24 @@ def test_areas_without_an_item_and_with_one_more(
             assert [rows.left_out[i], rows.unseen_loss[i]] == pytest.approx(
                 [left_out, loss], rel=1e-12, abs=1e-15, nan_ok=True
             )
+
+
+@given(
+    cases(missing=True, max_models=2, max_items=10), st.sampled_from(MISSING[1:]), prevalences, st.sampled_from([0, 2])
+)
+def test_what_the_interval_of_haldane_needs(case: Case, missing: str, prevalence: Fraction | None, unseen: int) -> None:
+    chosen = options(missing, prevalence)
+    found = evaluated(case, [0, UNSEEN_LOSS + OF_HALDANE], chosen, unseen)
+    unseen_row = np.full(len(case.score), float(unseen))
+    rows = influence(case.score, *hard(case), chosen, unseen_row, leaves_out=True)
+    for i, score in enumerate(case.score):
+        items = kept(items_of(score, *hard(case), missing, unseen))
+        n = sum(item[1] for item in items)
+        if not n:
+            continue
+        loss = float(area(items, prevalence, True) - with_one_more(items, prevalence, True))
+        assert [found[i, 1], rows.unseen_loss[i]] == pytest.approx([loss, loss], rel=1e-12, abs=1e-15)
+        assert rows.left_out[i] == pytest.approx(found[i, 0] if n > 1 else np.nan, rel=1e-13, nan_ok=True)
 
 
 @pytest.mark.smoke
@@ -376,6 +435,18 @@ def test_degenerate_rankings() -> None:
     alone = Case(np.array([[2.0, 1, 3, 0]]), np.array([1, 0, 0, 0], np.int8))
     items = kept(items_of(alone.score[0], *hard(alone)))
     assert evaluated(alone, [ACCELERATION], options())[0, 0] == pytest.approx(acceleration(items))
+
+
+@pytest.mark.parametrize(("n_positive", "digits"), [(20, 6), (60, 1)])
+def test_the_error_of_haldane_is_near_the_spread_of_replicates(n_positive: int, digits: int) -> None:
+    scores = pooled(3, 8 * n_positive)
+    random = np.random.default_rng(2)
+    label = (np.arange(8 * n_positive) < n_positive).astype(np.int8)
+    scores["label"][:] = label
+    scores["score"][:] = (random.normal(size=scores["score"].shape) + label).round(digits)
+    result = ap.evaluate(scores, "haldane", "influence", n_resamples=1000, keep_replicates=True)
+    spread = result["replicate"].std("resample")
+    np.testing.assert_allclose(result["standard_error"], spread, rtol=0.12)
 
 
 def test_unknown_errors_are_nan() -> None:
@@ -643,6 +714,48 @@ def test_unjudged_items() -> None:
     assert found == pytest.approx(covariance(dropped)["covariance"].values, rel=1e-13)
 
 
+def test_covariances_and_comparisons_of_haldane() -> None:
+    scores = pooled(3, 120)
+    scores["score"][:] = scores["score"] + scores["label"]
+    found = covariance(scores, "haldane")
+    result = ap.evaluate(scores, ["lower_trapezoid", "haldane", "average_precision"])
+    errors = np.sqrt(np.diagonal(found["covariance"]))
+    expected = result.sel(estimator="haldane")
+    np.testing.assert_allclose(errors, expected["standard_error"], rtol=1e-12)
+    np.testing.assert_array_equal(found["estimate"], expected["estimate"])
+    compared = ap.compare(scores, sample="items", method="influence", estimator="haldane")
+    differences = standard_errors_of_differences(found["covariance"])
+    np.testing.assert_allclose(compared["standard_error"], differences, rtol=1e-12)
+    assert set(result["interval"].coords["method"].values) == {"influence_beta", "logit"}
+    alone = ap.evaluate(scores, "haldane")
+    assert alone["interval"].coords["method"].values.tolist() == ["influence_beta"]
+    lazy = ap.evaluate(scores.chunk({"model": 1}), ["average_precision", "haldane"]).compute()
+    in_chunks = ap.evaluate(scores.chunk({"item": 50}), ["average_precision", "haldane"]).compute()
+    for part in (alone, lazy, in_chunks):
+        for name in ("estimate", "standard_error", "interval"):
+            chosen = {"estimator": "haldane"} | ({"method": "influence_beta"} if name == "interval" else {})
+            np.testing.assert_array_equal(part[name].sel(chosen), result[name].sel(chosen))
+
+
+@pytest.mark.parametrize("kind", ["weights", "soft", "clusters"])
+def test_haldane_of_weights_and_clusters_has_intervals(kind: str) -> None:
+    scores = KINDS[kind]
+    design = {"unit": unit_of(scores)}
+    result = ap.evaluate(scores, ["haldane", "average_precision"], ["influence", "influence_beta"], **design)
+    haldane = result.sel(estimator="haldane")
+    random = {"prevalence_design": "fixed" if kind == "weights" else "random"}
+    found = covariance(scores, "haldane", **design, **random)
+    np.testing.assert_allclose(np.sqrt(np.diagonal(found["covariance"])), haldane["standard_error"], rtol=1e-12)
+    lower, upper = haldane["interval"].sel({"method": "influence_beta"}).transpose("ci_bound", ...).values
+    assert ((lower < haldane["estimate"].values) & (haldane["estimate"].values < upper)).all()
+
+
+@pytest.mark.parametrize("method", ["bootstrap", "bca", "bayesian"])
+def test_no_replicates_of_haldane_with_weights(method: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"haldane: (replicates are known for unweighted|not known with)"):
+        ap.evaluate(KINDS["weights"], "haldane", method)
+
+
 def test_refusals() -> None:
     dataset = pooled(3, 30)
     with pytest.raises(InvalidInputError, match="no influence function"):
@@ -674,13 +787,15 @@ def test_standard_errors_are_near_the_true_ones(scenario: Any, design: str) -> N
     sample = scenario.sample(1000, 0.1, n_simulations=4000, n_positive=design, seed=1).compute()
     labels = np.atleast_2d(sample["label"].values)
     row = np.arange(4000) if len(labels) > 1 else np.zeros(4000, np.int64)
+    codes = [0, *ERRORS, HALDANE, *(code + OF_HALDANE for code in ERRORS)]
     found = kernels.evaluate_rows(
-        sample["score"].values, labels, row, np.full(4000, np.nan), options(), np.array([0, *ERRORS])
+        sample["score"].values, labels, row, np.full(4000, np.nan), options(), np.array(codes)
     )
-    error = found[:, 1 if design == "exact" else 2]
-    assert np.sqrt((error**2).mean()) == pytest.approx(found[:, 0].std(), rel=0.08)
-    covered = np.abs(found[:, 0] - scenario.area(0.1)) < 1.96 * error
-    assert 0.9 < covered.mean() < 0.97
+    for area, *errors in (found[:, :3].T, found[:, 3:6].T):  # of average precision, and of Haldane's area
+        error = errors[0 if design == "exact" else 1]
+        assert np.sqrt((error**2).mean()) == pytest.approx(area.std(), rel=0.08)
+        covered = np.abs(area - scenario.area(0.1)) < 1.96 * error
+        assert 0.9 < covered.mean() < 0.97
 
 
 @pytest.mark.slow

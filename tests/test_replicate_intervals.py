@@ -22,7 +22,7 @@ from aucpr_dask.kernels.intervals.replicates import (
     percentile,
     replicate_bounds,
 )
-from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.schema.estimators import ESTIMATORS, WITH_INFLUENCE
 from aucpr_dask.schema.intervals import INTERVAL_NEEDS, INTERVALS
 
 RESAMPLED = ["bootstrap", "basic", "bca", "bootstrap_t", "bayesian"]
@@ -424,7 +424,7 @@ def test_every_record_has_one_kernel() -> None:
         assert set(spec.needs) <= set(INTERVAL_NEEDS)
         assert set(spec.estimators or ()) <= set(ESTIMATORS)
         if "error" in spec.needs:
-            assert spec.estimators == ("average_precision",)
+            assert spec.estimators == WITH_INFLUENCE
 
 
 def test_the_records_say_what_the_kernels_read() -> None:

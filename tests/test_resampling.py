@@ -39,8 +39,9 @@ METHODS = tuple(INTERVALS)
 PARAMETRIZED = {"precision_at_recall": "precision_at_recall(0.5)", "recall_at_precision": "recall_at_precision(0.5)"}
 NAMES = [PARAMETRIZED.get(name, name) for name in ESTIMATORS]
 EVERY_POINT = {"interpolated_mean", "interpolated_median", "binormal"}  # the others are laid out at positives only
-WEIGHTABLE = [PARAMETRIZED.get(name, name) for name, spec in ESTIMATORS.items() if spec.weights and name != "binormal"]
-PARTIAL = [name for name, spec in ESTIMATORS.items() if spec.weights and spec.partial and name != "binormal"]
+WEIGHED = [name for name, spec in ESTIMATORS.items() if spec.weights and not spec.needs_items and name != "binormal"]
+WEIGHTABLE = [PARAMETRIZED.get(name, name) for name in WEIGHED]
+PARTIAL = [name for name in WEIGHED if ESTIMATORS[name].partial]
 
 
 # Random numbers, by an independent implementation
@@ -981,7 +982,9 @@ ONES = ("item", np.ones(60))
 REPLICATED = [name for name, spec in INTERVALS.items() if "replicates" in spec.needs]
 LAYOUT = r"items cannot be resampled: each model has its own list of them[\s\S]*a per-run layout"
 CLUSTERS = r"unit='clusters' needs to know the cluster of every item[\s\S]*"
-INFLUENCE = r"these intervals need the influence function, known for average_precision over all recalls[\s\S]*"
+INFLUENCE = (
+    r"these intervals need the influence function, known for average_precision and haldane over all recalls[\s\S]*"
+)
 UNWEIGHTED = r"known for unweighted items drawn one by one[\s\S]*"
 
 

@@ -16,7 +16,7 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.alignment import real_array
-from aucpr_dask.evaluation.intervals import with_intervals
+from aucpr_dask.evaluation.intervals import extras_of, with_intervals
 from aucpr_dask.evaluation.mapping import map_plain, map_rankings, with_common_chunks
 from aucpr_dask.evaluation.rankings import evaluate_intervals, evaluate_rankings, lead_of
 from aucpr_dask.evaluation.request import PreparedDataset, prepare, prepare_dataset
@@ -297,7 +297,8 @@ def evaluate(
     estimators : str or sequence of str
         Names from the registry.
     intervals : str or sequence of str, optional
-        Names from the registry; by default ``"influence_beta"`` for average precision, and ``"logit"`` for others.
+        Names from the registry; by default ``"influence_beta"`` for average_precision and haldane, and ``"logit"`` for
+        others.
     level : float
         Confidence level of the intervals.
     prevalence, recall_range, missing, ties, unjudged, positive_from, nothing_ranked, no_positives, convention
@@ -420,7 +421,8 @@ def evaluate_part(
 def evaluate_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
     """Evaluate the rankings of a data set once, and their intervals from that."""
     options, extras = prepared.options, prepared.extras
-    n, first = len(options.estimators), len(options.estimators) + len(extras)
+    n = len(options.estimators)
+    first = n + len(extras) * len(options.with_influence)
     sizes = {QUANTITY: first + len(COLUMNS)}
     stacked = map_rankings(evaluate_rankings, prepared.arrays, sizes, options=options, extras=extras)
     estimates = stacked.isel({QUANTITY: slice(n)})
@@ -430,7 +432,7 @@ def evaluate_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
         "n_missing": column["n_missing"].astype(np.int64),
         "flags": column["flags"].astype(np.int32),
     }
-    of_extras = {name: stacked.isel({QUANTITY: n + position}) for position, name in enumerate(extras)}
+    of_extras = extras_of(stacked.isel({QUANTITY: slice(n, first)}), extras, options.with_influence, options.estimators)
     found = with_intervals(result, of_extras, prepared)
     return {name: found[name] for name in RESULT_VARIABLES if name in found}
 

@@ -76,7 +76,7 @@ def evaluate_in_chunks(
     checked = _map(check_positives, known, n_lead, roles=tuple(known), options=options)
     tallies = map_items(tally_negatives, items_again | {"positives": checked}, n_lead, options=options)
     counted = {"positives": checked, "tally": reduce_items(tallies, add_tallies)} | named
-    n_quantities = len(options.estimators) + len(extras) + len(COLUMNS)
+    n_quantities = len(options.estimators) + len(extras) * len(options.with_influence) + len(COLUMNS)
     return _map(finish_rankings, counted, n_lead, n_quantities, roles=tuple(counted), options=options, extras=extras)
 
 

@@ -23,7 +23,7 @@ from aucpr_dask.evaluation.resampled_rankings import (
     replicate_rankings,
 )
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import ALL_RECALLS
+from aucpr_dask.schema.options import ALL_RECALLS, EvaluationOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAG_BITS, FOLD, METHOD, RESAMPLE
 
 FACT = "fact"
@@ -58,7 +58,7 @@ def with_intervals(
     """Add standard errors, intervals, flags and, if requested, replicates to estimates."""
     evidence = gather_evidence(result["estimate"], result["n_positive"], extras, prepared)
     found = result | {
-        "standard_error": _standard_errors(evidence, prepared.options.estimators),
+        "standard_error": _standard_errors(evidence, prepared.options),
         "interval": bounds_of(evidence, prepared, prepared.options.resampling.level),
         "flags": _flags(result["flags"], evidence, prepared),
     }
@@ -93,13 +93,32 @@ def gather_evidence(
 
 
 def _influence_facts(extras: dict[str, xr.Variable], prepared: PreparedDataset) -> dict[str, xr.Variable]:
-    """Return what the influence function of average precision says of it, by the names of `Evidence`."""
+    """Return what influence functions say of the estimates, by the names of `Evidence`."""
     known = {FACT_OF_EXTRA[name]: variable for name, variable in extras.items() if name in FACT_OF_EXTRA}
-    if known or not prepared.options.has_influence:
+    with_influence = prepared.options.with_influence
+    if known or not with_influence:
         return known
-    arrays, sizes = prepared.arrays | prepared.units, {FACT: len(INFLUENCE_FACTS)}
+    arrays, sizes = prepared.arrays | prepared.units, {FACT: len(with_influence) * len(INFLUENCE_FACTS)}
     facts = map_rankings(influence_facts, arrays, sizes, options=prepared.options, is_fixed=prepared.is_stratified)
-    return {name: facts.isel({FACT: place}) for place, name in enumerate(INFLUENCE_FACTS)}
+    return extras_of(facts, INFLUENCE_FACTS, with_influence, prepared.options.estimators)
+
+
+def extras_of(
+    columns: xr.Variable, extras: tuple[str, ...], with_influence: tuple[str, ...], estimators: tuple[str, ...]
+) -> dict[str, xr.Variable]:
+    """Return every extra of all estimators, on the last dimension, by name.
+
+    The last dimension of `columns` has the extras of one estimator with an influence function after the other. Other
+    estimators get those of the first, which nothing reads; all are NaN if there is none.
+    """
+    if not with_influence:
+        return {name: xr.Variable((), np.nan) for name in extras}
+    place = [with_influence.index(name) if name in with_influence else 0 for name in estimators]
+    found = {}
+    for number, name in enumerate(extras):
+        picked = columns.isel({columns.dims[-1]: [number + len(extras) * first for first in place]})
+        found[name] = xr.Variable((*picked.dims[:-1], ESTIMATOR), picked.data)
+    return found
 
 
 def _accelerations(extras: dict[str, xr.Variable], prepared: PreparedDataset) -> xr.Variable | None:
@@ -122,20 +141,25 @@ def _replicates(prepared: PreparedDataset) -> tuple[xr.Variable, xr.Variable | N
         replicates = xr.Variable.concat([known, replicates], RESAMPLE)
     if not is_studentised:
         return replicates, None
-    n = len(prepared.options.estimators)
-    return replicates.isel({ESTIMATOR: slice(n)}), replicates.isel({ESTIMATOR: n})
+    options, n = prepared.options, len(prepared.options.estimators)
+    errors = replicates.isel({ESTIMATOR: slice(n, None)}).transpose(..., ESTIMATOR)
+    of_each = extras_of(errors, prepared.extras[:1], options.with_influence, options.estimators)
+    return replicates.isel({ESTIMATOR: slice(n)}), of_each[prepared.extras[0]]
 
 
 def _evaluate_resamples(
     prepared: PreparedDataset, extras: tuple[str, ...] = (), *, bayesian: bool = False
 ) -> xr.Variable:
-    """Return replicates of every estimator, and of the extras after them."""
+    """Return replicates of every estimator, and of the extras of those with an influence function after them."""
     options, n_resamples = prepared.options, prepared.options.resampling.n_resamples
     first = 0 if bayesian else prepared.first_resample
     return map_rankings(
         replicate_rankings,
         prepared.arrays | {"key": prepared.key} | prepared.units,
-        {ESTIMATOR: len(options.estimators) + len(extras), RESAMPLE: n_resamples - first},
+        {
+            ESTIMATOR: len(options.estimators) + len(extras) * len(options.with_influence),
+            RESAMPLE: n_resamples - first,
+        },
         options=options,
         extras=extras,
         n_resamples=n_resamples,
@@ -154,10 +178,9 @@ def _folds(prepared: PreparedDataset) -> xr.Variable:
     return map_rankings(evaluate_folds, arrays, sizes, options=prepared.options, n_folds=prepared.n_folds)
 
 
-def _standard_errors(evidence: Evidence, estimators: tuple[str, ...]) -> xr.Variable:
-    """Return standard errors: of average precision by its influence function, of others by their replicates."""
-    is_ap = xr.Variable(ESTIMATOR, [name == "average_precision" for name in estimators])
-    has_influence = is_ap & (evidence.error is not None)
+def _standard_errors(evidence: Evidence, options: EvaluationOptions) -> xr.Variable:
+    """Return standard errors: by the influence function of estimators that have one, of others by their replicates."""
+    has_influence = xr.Variable(ESTIMATOR, [name in options.with_influence for name in options.estimators])
     error = xr.Variable((), np.nan) if evidence.error is None else evidence.error
     if evidence.replicates is not None:
         error = error.where(has_influence, evidence.replicates.std(RESAMPLE, ddof=1))

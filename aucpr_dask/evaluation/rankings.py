@@ -34,7 +34,7 @@ LARGEST_WEIGHT = 2.0**100  # above this, or below its inverse, weights are divid
 def evaluate_rankings(
     *arrays: Array, roles: tuple[str, ...], options: EvaluationOptions, extras: tuple[str, ...] = ()
 ) -> NDArray[np.float64]:
-    """Evaluate every ranking of a block: estimates, then `extras` of average precision, then `COLUMNS`.
+    """Evaluate every ranking of a block: estimates, `extras` of each that has an influence function, then `COLUMNS`.
 
     A generalized function, ``(item), (item), ... -> (quantity)``, whose leading dimensions broadcast. The roles of
     arrays are `ITEM_ROLES`, with items on the last axis; ``n_positive``; and the names of rankings, ``model``,
@@ -107,14 +107,17 @@ def reading_of(options: EvaluationOptions) -> Options:
 
 
 def targets_of(options: EvaluationOptions, extras: tuple[str, ...] = ()) -> Targets:
-    """Return what kernels compute: estimators by code and parameter, then extras; and the range of recall."""
+    """Return what kernels compute: estimators by code and parameter, then extras; and the range of recall.
+
+    Extras are those of the first estimator with an influence function, then those of the next.
+    """
     from aucpr_dask import kernels
     from aucpr_dask.kernels import codes as code_of
 
     parsed = [parse_estimator(name) for name in options.estimators]
     codes = [getattr(code_of, spec.name.upper()) for spec, _ in parsed]
-    codes += [kernels.EXTRA_CODES[name] for name in extras]
-    parameters = [parameter for _, parameter in parsed] + [np.nan] * len(extras)
+    codes += [kernels.EXTRA_CODES[name][extra] for name in options.with_influence for extra in extras]
+    parameters = [parameter for _, parameter in parsed] + [np.nan] * (len(codes) - len(parsed))
     return kernels.targets_of(codes, parameters, options.recall_range)
 
 

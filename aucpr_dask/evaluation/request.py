@@ -24,7 +24,7 @@ from aucpr_dask.evaluation.alignment import (
 from aucpr_dask.evaluation.random_streams import stream_keys
 from aucpr_dask.evaluation.rankings import is_weighted, missing_scores
 from aucpr_dask.schema.checks import text
-from aucpr_dask.schema.estimators import parse_estimator
+from aucpr_dask.schema.estimators import WITH_INFLUENCE, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.labels import NAME_A_GRADE, refuse_other_lengths
 from aucpr_dask.schema.options import EvaluationOptions
@@ -45,7 +45,7 @@ class PreparedDataset(Prepared):
     """One data set, with all that its intervals need."""
 
     arrays: dict[str, xr.Variable]
-    extras: tuple[str, ...]  # quantities of average precision that its kernel returns with the estimates
+    extras: tuple[str, ...]  # quantities that kernels return with the estimates that have an influence function
     is_stratified: bool  # whether the numbers of positives and negatives are held fixed
     key: xr.Variable  # of the resamples of each query
     units: dict[str, xr.Variable]  # `cluster`, if clusters are drawn in place of items
@@ -121,7 +121,7 @@ def prepare_dataset(
     )
 
 
-# What the kernel of average precision returns with the estimate, and what intervals call it.
+# What kernels return with the estimates, and what intervals call it.
 FACT_OF_EXTRA = {
     "standard_error_fixed": "error",
     "standard_error_random": "error",
@@ -133,14 +133,14 @@ FACT_OF_EXTRA = {
 
 
 def _extras(options: EvaluationOptions, inputs: Mapping[str, Any], *, is_stratified: bool) -> tuple[str, ...]:
-    """Return what the kernel of average precision returns with the estimate, for unweighted items drawn one by one."""
-    if not options.has_influence or is_weighted(inputs) or options.resampling.unit == "clusters":
+    """Return what kernels return with the estimates, for unweighted items drawn one by one."""
+    if not options.with_influence or is_weighted(inputs) or options.resampling.unit == "clusters":
         return ()
     design, intervals = "fixed" if is_stratified else "random", options.resampling.intervals
     extras = [f"standard_error_{design}"]
     if "influence_beta" in intervals:
         extras += [f"cubes_{design}", "left_out", "unseen_loss"]
-    if "bca" in intervals and options.estimators == ("average_precision",) and is_stratified:
+    if "bca" in intervals and options.estimators == options.with_influence and is_stratified:
         extras.append("acceleration")
     return tuple(extras)
 
@@ -246,9 +246,9 @@ def _refuse_impossible(
         return InvalidInputError(what, where=where_of(path), received=received, remedy=remedy)
 
     of_influence = [name for name in resampling.intervals if "error" in INTERVALS[name].needs]
-    if of_influence and not options.has_influence:
+    if of_influence and not options.with_influence:
         raise impossible(
-            "these intervals need the influence function, known for average_precision over all recalls",
+            f"these intervals need the influence function, known for {' and '.join(WITH_INFLUENCE)} over all recalls",
             f"{', '.join(of_influence)} with {', '.join(options.estimators)}; ties={options.ties!r}",
             "'bootstrap' and 'basic' serve every estimator",
         )
@@ -265,11 +265,21 @@ def _refuse_impossible(
             "ties='expectation'",
             "ties='block'",
         )
-    if resampling.intervals == ("bayesian",) and options.estimators == ("discrete",):
+    if resampling.intervals == ("bayesian",) and not any(map(INTERVALS["bayesian"].serves, options.estimators)):
+        has_meaning = any(parse_estimator(name)[0].weights for name in options.estimators)
         raise impossible(
-            "discrete: no meaning with the weights of the Bayesian bootstrap",
+            f"{', '.join(options.estimators)}: {'not known' if has_meaning else 'no meaning'} with the weights of the "
+            "Bayesian bootstrap",
             "intervals with 'bayesian'",
             "'bootstrap'",
+        )
+    need_items = [name for name in options.estimators if parse_estimator(name)[0].needs_items]
+    if need_items and resampling.draws and is_weighted(inputs):
+        raise impossible(
+            f"{', '.join(need_items)}: replicates are known for unweighted items, because a replicate of weighted ones "
+            "keeps only the sums of tied weights",
+            f"weights, and {'replicates' if resampling.keep_replicates else ', '.join(resampling.intervals)}",
+            "'influence_beta', which needs no replicates, or another estimator",
         )
     if "bootstrap_t" in resampling.intervals and (is_weighted(inputs) or resampling.unit == "clusters"):
         raise impossible(

@@ -258,14 +258,19 @@ def influence_columns(
     """
     estimate = evaluate_rankings(*arrays, roles=roles, options=options)[..., 0]
     named = dict(zip(roles, arrays, strict=True))
-    rows, influence, unseen = _influences(named, options, clusters, is_fixed=is_fixed)
+    rows, influence, unseen = _influences(named, options, options.estimators[0], clusters, is_fixed=is_fixed)
     absent = np.where(unseen > 0, np.sqrt(unseen) * influence.unseen, 0.0)
     columns = np.column_stack([influence.values, absent, estimate.ravel()])
     return columns.reshape(*rows.lead, columns.shape[1])
 
 
 def _influences(
-    named: dict[str, Array], options: EvaluationOptions, clusters: NDArray[np.int64] | None, *, is_fixed: bool
+    named: dict[str, Array],
+    options: EvaluationOptions,
+    estimator: str,
+    clusters: NDArray[np.int64] | None,
+    *,
+    is_fixed: bool,
 ) -> tuple[Rows, Influence, NDArray[np.float64]]:
     """Return the influences of items, or of clusters, and the number of positives that are not items."""
     from aucpr_dask.kernels.areas.influence import Units, influence_rows
@@ -278,6 +283,7 @@ def _influences(
     of_negatives = _sums_of_weights(score, negative, row, options)
     units = Units(_ratio(squares + unseen, total + unseen), _ratio(*of_negatives[::-1]))
     design: dict[str, Any] = {"units": units, "prevalence_is_fixed": is_fixed, "is_corrected": clusters is None}
+    design["leaves_out"] = estimator == "haldane"
     influence = influence_rows(score, positive, negative, row, reading_of(options), unseen, **design)
     if clusters is not None:
         _refuse_unseen(rows, unseen)
@@ -315,15 +321,20 @@ INFLUENCE_FACTS = ("error", "cubes", "left_out", "unseen_loss")  # as the fields
 def influence_facts(
     *arrays: Array, roles: tuple[str, ...], options: EvaluationOptions, is_fixed: bool
 ) -> NDArray[np.float64]:
-    """Compute `INFLUENCE_FACTS` of weighted items, or of clusters: ``(item), (item), ... -> (fact)``."""
+    """Compute `INFLUENCE_FACTS` of weighted items, or of clusters: ``(item), (item), ... -> (fact)``.
+
+    They are those of the first estimator with an influence function, then those of the next.
+    """
     named = dict(zip(roles, arrays, strict=True))
     clusters = named.pop("cluster").reshape(-1) if "cluster" in named else None
-    rows, influence, unseen = _influences(named, options, clusters, is_fixed=is_fixed)
-    of_unseen = np.where(unseen > 0, influence.unseen, 0.0)
-    squares = (influence.values**2).sum(axis=1) + unseen * of_unseen**2
-    cubes = (influence.values**3).sum(axis=1) + unseen * of_unseen**3
-    facts = np.column_stack([np.sqrt(squares), cubes, influence.left_out, influence.unseen_loss])
-    return facts.reshape(*rows.lead, len(INFLUENCE_FACTS))
+    facts: list[NDArray[np.float64]] = []
+    for estimator in options.with_influence:
+        rows, influence, unseen = _influences(named, options, estimator, clusters, is_fixed=is_fixed)
+        of_unseen = np.where(unseen > 0, influence.unseen, 0.0)
+        squares = (influence.values**2).sum(axis=1) + unseen * of_unseen**2
+        cubes = (influence.values**3).sum(axis=1) + unseen * of_unseen**3
+        facts += [np.sqrt(squares), cubes, influence.left_out, influence.unseen_loss]
+    return np.column_stack(facts).reshape(*rows.lead, len(facts))
 
 
 def errors_where_known(estimate: Array, error: Array, is_known: Array) -> NDArray[np.float64]:

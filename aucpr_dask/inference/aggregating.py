@@ -64,7 +64,7 @@ from aucpr_dask.inference.samples import (
     stack_data_sets,
     summarize,
 )
-from aucpr_dask.schema.estimators import estimator_names
+from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import AggregationOptions, EvaluationOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, CLASS, ESTIMATOR, ITEM, METHOD, MODEL, QUANTITY, QUERY, RESAMPLE
@@ -311,7 +311,7 @@ def _evaluated(scores: Scores, over: str, ask: AggregationOptions, options: dict
     needs: dict[str, Any] = {"level": ask.level}
     if ask.sample in (ITEMS, BOTH):
         names = estimator_names(options.get("estimators", "average_precision"))
-        if ask.sample == BOTH or ask.method == "bootstrap" or names != ("average_precision",):
+        if ask.sample == BOTH or ask.method == "bootstrap" or not set(names) <= set(WITH_INFLUENCE):
             n_resamples = ask.n_resamples or ITEM_RESAMPLES
             needs |= {"keep_replicates": True, "n_resamples": n_resamples, "seed": ask.seed}
     if over == QUERY and ask.sample != ITEMS:

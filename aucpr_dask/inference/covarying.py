@@ -16,7 +16,7 @@ from aucpr_dask.evaluation.request import Prepared, prepare_labelled
 from aucpr_dask.evaluation.resampled_rankings import influence_columns
 from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference.samples import mean_where_known
-from aucpr_dask.schema.estimators import estimator_names
+from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import CLASS, ITEM, MODEL, QUERY
 from aucpr_dask.scores.classes import validated_scores
@@ -38,7 +38,7 @@ def covariance(
     unit: str = "items",
     prevalence_design: str = "fixed",
 ) -> Scores:
-    """Estimate how the average precisions of all models of a data set vary together over samples of items.
+    """Estimate how the areas of all models of a data set vary together over samples of items.
 
     With ``u_i(model)`` the influence of item i, the derivative of the estimate with respect to the multiplicity of the
     item, ``covariance(a, b) = sum_i u_i(a) u_i(b)``. The standard error of one model is the root of its variance,
@@ -50,7 +50,7 @@ def covariance(
     scores : xarray.Dataset or xarray.DataTree
         Score data sets in the pooled layout. Weights and soft labels are those of a fixed item.
     estimator : str
-        Only ``"average_precision"`` has an influence function.
+        One that has an influence function: ``"average_precision"`` or ``"haldane"``.
     missing, positive_from, unjudged
         See :func:`aucpr_dask.estimate`. Under ``missing="drop"`` an item counts only for models that scored it.
     unit : {"items", "clusters"}
@@ -117,15 +117,20 @@ def influences(
     Of several classes, both are means over the classes, as in :func:`covariance`.
     """
     names = estimator_names(estimator)
-    if names != ("average_precision",):
+    if len(names) != 1 or names[0] not in WITH_INFLUENCE:
         raise InvalidInputError(
             "this estimator has no influence function here",
             received=repr(estimator),
-            allowed="'average_precision'",
+            allowed=" or ".join(map(repr, WITH_INFLUENCE)),
             remedy="compare other estimators by their bootstrap replicates",
         )
     options = EvaluationOptions.of(
-        missing=missing, unjudged=unjudged, positive_from=positive_from, unit=unit, prevalence_design=prevalence_design
+        estimators=names,
+        missing=missing,
+        unjudged=unjudged,
+        positive_from=positive_from,
+        unit=unit,
+        prevalence_design=prevalence_design,
     )
     scores = validated_scores(scores, positive_from=positive_from)
 

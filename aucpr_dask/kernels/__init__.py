@@ -12,17 +12,19 @@ from aucpr_dask.kernels.areas.rows import (
 )
 from aucpr_dask.kernels.codes import (
     ACCELERATION,
+    AVERAGE_PRECISION,
     CUBES_FIXED,
     CUBES_RANDOM,
     ERROR_FIXED,
     ERROR_RANDOM,
     LEFT_OUT,
+    OF_HALDANE,
     UNSEEN_LOSS,
 )
 from aucpr_dask.kernels.options import COLUMNS, Options, Targets
 from aucpr_dask.kernels.resampling.rows import accelerations, planned_bytes, replicate_rows
 
-EXTRA_CODES = {
+_OF_AVERAGE_PRECISION = {
     "standard_error_fixed": ERROR_FIXED,
     "standard_error_random": ERROR_RANDOM,
     "acceleration": ACCELERATION,
@@ -30,6 +32,13 @@ EXTRA_CODES = {
     "cubes_random": CUBES_RANDOM,
     "left_out": LEFT_OUT,
     "unseen_loss": UNSEEN_LOSS,
+}
+
+EXTRA_CODES = {
+    "average_precision": _OF_AVERAGE_PRECISION,
+    # The interval of Haldane's area, itself with each positive left out, is centred between it and average precision.
+    "haldane": {name: code + OF_HALDANE for name, code in _OF_AVERAGE_PRECISION.items()}
+    | {"left_out": AVERAGE_PRECISION},
 }
 
 __all__ = [

@@ -8,6 +8,7 @@ HALDANE = 14
 # Of average precision: standard errors, BCa's acceleration, and what the interval influence_beta needs besides.
 ERROR_FIXED, ERROR_RANDOM, ACCELERATION = 20, 21, 22
 CUBES_FIXED, CUBES_RANDOM, LEFT_OUT, UNSEEN_LOSS = 23, 24, 25, 26
+OF_HALDANE = 30  # added to these codes: the same of Haldane's area, which has no LEFT_OUT
 
 
 def is_basic(code):  # type: ignore[no-untyped-def] # of numbers, and compiled

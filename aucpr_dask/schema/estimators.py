@@ -22,6 +22,8 @@ class EstimatorSpec:
     when: str  # to use it, and its bias
     doi: str  # of its definition
     weights: bool = True  # whether it is defined with sample weights and soft labels
+    needs_items: bool = False  # whether it needs the weights of single items, and not only the sums of tie groups
+    influence: bool = False  # whether an influence function gives its standard error
     parameter: str | None = None  # the meaning of the number in "precision_at_recall(0.8)"
     partial: bool = True  # whether it is defined over a range of recall
 
@@ -63,6 +65,7 @@ ESTIMATORS = {
             TIES,
             "The default: no interpolation, equals scikit-learn's; slightly biased upward at few positives.",
             BOYD,
+            influence=True,
         ),
         EstimatorSpec(
             "lower_trapezoid",
@@ -168,13 +171,17 @@ ESTIMATORS = {
             "haldane",
             "1/n sum over positives of (TP-1)/(TP-1+FP) at the positive's own tie group, 1 where FP = 0",
             TIES,
-            "Average precision without counting the positive itself: nearly unbiased from 20 positives on, except for "
-            "rare ones (1 % and less); for hard unweighted labels only.",
+            "Average precision without counting the positive itself, or with weights without its weight: nearly "
+            "unbiased from 20 positives on, except for rare ones (1 % and less).",
             _HALDANE,
-            weights=False,
+            needs_items=True,
+            influence=True,
         ),
     )
 }
+
+
+WITH_INFLUENCE = tuple(name for name, spec in ESTIMATORS.items() if spec.influence)
 
 
 def parse_estimator(text: object) -> tuple[EstimatorSpec, float]:

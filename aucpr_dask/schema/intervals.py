@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.checks import are_distinct, brief, lookup, names_of
-from aucpr_dask.schema.estimators import AREAS, BOYD, ESTIMATORS
+from aucpr_dask.schema.estimators import AREAS, BOYD, ESTIMATORS, WITH_INFLUENCE
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,6 @@ INTERVAL_NEEDS = {
 _DAVISON = "10.1017/CBO9780511802843"
 
 _HAMPEL = "10.1080/01621459.1974.10482962"
-
-_AVERAGE_PRECISION = ("average_precision",)
 
 INTERVALS = {
     spec.name: spec
@@ -115,7 +113,7 @@ INTERVALS = {
             "[0, 1], is unstable where s* is small, and NaN for a perfect ranking.",
             _DAVISON,
             ("replicates", "error"),
-            _AVERAGE_PRECISION,
+            WITH_INFLUENCE,
         ),
         IntervalSpec(
             "bayesian",
@@ -123,7 +121,7 @@ INTERVALS = {
             "A credible interval; close to bootstrap, smoother, and as far below the level at few positives.",
             "10.1214/aos/1176345338",
             ("replicates",),
-            estimators=tuple(name for name, spec in ESTIMATORS.items() if spec.weights),
+            estimators=tuple(name for name, spec in ESTIMATORS.items() if spec.weights and not spec.needs_items),
         ),
         IntervalSpec(
             "influence",
@@ -131,7 +129,7 @@ INTERVALS = {
             "No resampling; may leave [0, 1], is empty for a perfect ranking, and is below the level at few positives.",
             _HAMPEL,
             ("error",),
-            _AVERAGE_PRECISION,
+            WITH_INFLUENCE,
         ),
         IntervalSpec(
             "influence_logit",
@@ -139,7 +137,7 @@ INTERVALS = {
             "As influence, inside [0, 1]; the sample's own spread in place of the binomial one of logit.",
             _HAMPEL,
             ("error",),
-            _AVERAGE_PRECISION,
+            WITH_INFLUENCE,
         ),
         IntervalSpec(
             "influence_logit_t",
@@ -148,18 +146,19 @@ INTERVALS = {
             "below the level where logit does not.",
             _HAMPEL,
             ("positives", "error"),
-            _AVERAGE_PRECISION,
+            WITH_INFLUENCE,
         ),
         IntervalSpec(
             "influence_beta",
             "Beta quantiles at x = m t' of m, not rounded, t' the mean of t and of t with each positive left out of "
-            "its recall, m = t'(1-t')/V the effective number of positives, V from s; the lower one also reckons with "
-            "the skewness of the influences, and with negatives above all items that the sample lacks",
-            "The default for average precision: closest of all to the level in unfavourable cases, and mostly narrower "
-            "than logit. No resampling; informative at areas of 0 and 1.",
+            "its recall (of haldane: of t and average_precision), m = t'(1-t')/V the effective number of positives, V "
+            "from s; the lower one also reckons with the skewness of the influences, and with negatives above all "
+            "items that the sample lacks",
+            "The default for average_precision and haldane: closest of all to the level in unfavourable cases, and "
+            "mostly narrower than logit. No resampling; informative at areas of 0 and 1.",
             "10.1093/jssam/smy019",
             ("positives", "error"),
-            _AVERAGE_PRECISION,
+            WITH_INFLUENCE,
         ),
         IntervalSpec(
             "cross_validation",
@@ -180,11 +179,11 @@ INTERVALS = {
 }
 
 
-def default_intervals(estimators: Sequence[str], *, has_influence: bool) -> tuple[str, ...]:
+def default_intervals(estimators: Sequence[str], with_influence: Sequence[str]) -> tuple[str, ...]:
     """Return the intervals of these estimators unless others are named: one that each of them has, where there is."""
-    if not has_influence:
+    if not with_influence:
         return ("logit",)
-    return DEFAULT_INTERVALS if len(estimators) == 1 else (*DEFAULT_INTERVALS, "logit")
+    return DEFAULT_INTERVALS if len(estimators) == len(with_influence) else (*DEFAULT_INTERVALS, "logit")
 
 
 def interval_names(interval: str | Sequence[str], option: str = "intervals") -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from aucpr_dask.schema.checks import (
     truth,
     whole_number,
 )
-from aucpr_dask.schema.estimators import TIES, EstimatorSpec, estimator_names, parse_estimator
+from aucpr_dask.schema.estimators import TIES, WITH_INFLUENCE, EstimatorSpec, estimator_names, parse_estimator
 from aucpr_dask.schema.intervals import DEFAULT_INTERVALS, INTERVALS, default_intervals, interval_names
 from aucpr_dask.schema.labels import HIGHEST_GRADE
 from aucpr_dask.schema.variables import CLASS, QUERY
@@ -91,7 +91,7 @@ class ResamplingOptions(Options):
 
     intervals: tuple[str, ...] = option(
         DEFAULT_INTERVALS,
-        "Intervals around each estimate; by default influence_beta of average precision, and logit of others.",
+        "Intervals around each estimate; by default influence_beta of average_precision and haldane, logit of others.",
         check=interval_names,
     )
     level: float = option(0.95, "Confidence level of the intervals.", check=fraction)
@@ -168,7 +168,7 @@ class EvaluationOptions(Options):
         checked = cls(**options).checked()
         if has_intervals:
             return checked
-        intervals = default_intervals(checked.estimators, has_influence=checked.has_influence)
+        intervals = default_intervals(checked.estimators, checked.with_influence)
         return replace(checked, resampling=replace(checked.resampling, intervals=intervals))
 
     def as_parameters(self) -> dict[str, Any]:
@@ -208,10 +208,10 @@ class EvaluationOptions(Options):
         return None
 
     @property
-    def has_influence(self) -> bool:
-        """Whether the influence function gives standard errors, as it does of average precision over all recalls."""
-        is_whole = self.recall_range == ALL_RECALLS
-        return "average_precision" in self.estimators and is_whole and self.ties != "expectation"
+    def with_influence(self) -> tuple[str, ...]:
+        """The estimators whose influence functions give standard errors, as they do over all recalls."""
+        is_known = self.recall_range == ALL_RECALLS and self.ties != "expectation"
+        return tuple(name for name in self.estimators if is_known and name in WITH_INFLUENCE)
 
 
 # How labels, missing scores and ties are read; None where a convention decides.

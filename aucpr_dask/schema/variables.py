@@ -72,7 +72,7 @@ RESULT_VARIABLES = {
             "standard_error",
             (("...", ESTIMATOR),),
             "f",
-            "Standard error: of average precision by its influence function, of others by their replicates.",
+            "Standard error: of average_precision and haldane by influence functions, of others by their replicates.",
         ),
         VariableSpec(
             "replicate", (("...", ESTIMATOR, RESAMPLE),), "f", "Estimate of a resample that all models share."

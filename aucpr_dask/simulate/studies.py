@@ -23,17 +23,17 @@ from numpy.typing import NDArray
 
 from aucpr_dask.clusters.connecting import Cluster, connect
 from aucpr_dask.errors import InvalidInputError, StoreError
-from aucpr_dask.evaluation.intervals import bounds_of, gather_evidence
+from aucpr_dask.evaluation.intervals import bounds_of, extras_of, gather_evidence
 from aucpr_dask.evaluation.rankings import evaluate_intervals, evaluate_rankings
 from aucpr_dask.evaluation.request import PreparedDataset
 from aucpr_dask.evaluation.results import versions
 from aucpr_dask.progress.tracking import Progress, Tracker
 from aucpr_dask.runs.submitting import as_they_finish
 from aucpr_dask.schema.checks import choose, fraction, lookup, whole_number
-from aucpr_dask.schema.estimators import estimator_names
+from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
-from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL
+from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL, QUANTITY
 from aucpr_dask.simulate.scenarios import N_POSITIVE, Scenario, bibeta, binormal, offset_uniform
 from aucpr_dask.storage.stores import create_store, open_array, open_backend, read_root_attrs
 from aucpr_dask.storage.urls import concealed, is_versioned
@@ -48,7 +48,7 @@ BATCH = 250  # simulations of a task, and of a chunk of the records
 SCENARIO, N_ITEMS, PREVALENCE, SIMULATION = "scenario", "n_items", "prevalence", "simulation"
 _RESAMPLES = 2  # a random stream of a simulation, next to those of its scores and labels
 CELL_DIMS = (SCENARIO, N_ITEMS, PREVALENCE)
-EXTRAS = ("standard_error_fixed", "acceleration", "cubes_fixed", "left_out", "unseen_loss")  # of average precision
+EXTRAS = ("standard_error_fixed", "acceleration", "cubes_fixed", "left_out", "unseen_loss")
 
 PAPER_ESTIMATORS = (
     "average_precision",
@@ -327,20 +327,22 @@ def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[st
     score, label = cell.sample(start, stop)
     n_positive = np.broadcast_to(np.count_nonzero(label, axis=-1), len(score))
     options, n = EvaluationOptions(estimators=design.estimators), len(design.estimators)
+    last = n + len(EXTRAS) * len(options.with_influence)
     columns = evaluate_rankings(score, label, roles=("score", "label"), options=options, extras=EXTRAS)
     interval = np.full((len(score), n, len(design.methods), 2), np.nan)
     location = np.full(interval.shape[:-1], np.nan)
     if design.methods and design.resampled:
         chosen = [design.estimators.index(name) for name in design.resampled]
-        extras = {name: xr.Variable(MODEL, columns[:, n + place]) for place, name in enumerate(EXTRAS)}
+        of_influence = xr.Variable((MODEL, QUANTITY), columns[:, n:last])
+        extras = extras_of(of_influence, EXTRAS, options.with_influence, design.resampled)
         estimate = xr.Variable((MODEL, ESTIMATOR), columns[:, chosen])
         keys = np.array([cell.key(number) for number in range(start, stop)], dtype=np.uint64)
         prepared = _prepared(score, label, keys, design)
         evidence = gather_evidence(estimate, xr.Variable(MODEL, n_positive.astype(float)), extras, prepared)
         interval[:, chosen] = bounds_of(evidence, prepared, design.level).values
         location[:, chosen] = bounds_of(evidence, prepared, 0.0).values.mean(axis=-1)
-        if "bca" in design.methods:  # only the jackknife of average precision has a closed form; others take too long
-            others = [place for place in chosen if design.estimators[place] != "average_precision"]
+        if "bca" in design.methods:  # only with an influence function the jackknife has a closed form; others are slow
+            others = [place for place in chosen if design.estimators[place] not in WITH_INFLUENCE]
             interval[:, others, design.methods.index("bca")] = np.nan
     found = {"estimate": columns[:, :n], "interval": interval, "location": location}
     for values in found.values():

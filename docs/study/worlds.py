@@ -155,8 +155,11 @@ def sample(world: tuple[Any, Any, float], n: int, n_simulations: int, random: np
 
 
 @njit
-def facts_of(gained, passed, n_negative, codes):  # type: ignore[no-untyped-def]
-    """Return what the kernels compute of every simulation: by code, then the standard error and the sum of cubes."""
+def facts_of(gained, passed, n_negative, codes, left_out):  # type: ignore[no-untyped-def]
+    """Return what the kernels compute of every simulation: by code, then the standard error and the sum of cubes.
+
+    The last two are those of average precision, or of Haldane's area, which leaves out the positive itself.
+    """
     out = np.empty((len(gained), codes.size + 2))
     n_levels = gained.shape[1]
     for s in range(len(gained)):
@@ -172,7 +175,7 @@ def facts_of(gained, passed, n_negative, codes):  # type: ignore[no-untyped-def]
         groups = TieGroups(positives, above, at)
         for c in range(codes.size):
             out[s, c] = area_of(codes[c], groups, n_groups, true, float(n_negative), np.nan)
-        squares, cubes = influence_moments(groups, n_groups, true, float(n_negative), np.nan, False)
+        squares, cubes = influence_moments(groups, n_groups, true, float(n_negative), np.nan, False, left_out)
         out[s, codes.size], out[s, codes.size + 1] = np.sqrt(squares) / true, cubes / true**3
     return out
 
@@ -201,7 +204,7 @@ def run_chosen(folder: Path, n_simulations: int) -> None:
         area = true_area(*world)
         for n in POSITIVES:
             random = np.random.default_rng([0, number, n])
-            facts = facts_of(*sample(world, n, n_simulations, random), CODES)
+            facts = facts_of(*sample(world, n, n_simulations, random), CODES, False)
             row: dict[str, Any] = {"world": name, "area": f"{area:.4f}", "n": n}
             for level, methods in SHOWN.items():
                 found = {method: intervals(facts, n, level, method) for method in methods}
@@ -245,7 +248,7 @@ def run_drawn(folder: Path, n_simulations: int, n_worlds: int) -> None:
         for n in POSITIVES:
             found = []
             for i, (world, area) in enumerate(zip(drawn, areas, strict=True)):
-                facts = facts_of(*sample(world, n, n_simulations, np.random.default_rng([number, i, n])), CODES)
+                facts = facts_of(*sample(world, n, n_simulations, np.random.default_rng([number, i, n])), CODES, False)
                 both = {method: intervals(facts, n, 0.95, method) for method in ("logit", OURS)}
                 width = {method: np.diff(bounds).mean() for method, bounds in both.items()}
                 found.append((*(coverage(bounds, area) for bounds in both.values()), width[OURS] / width["logit"]))

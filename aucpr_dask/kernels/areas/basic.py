@@ -3,9 +3,10 @@
 `scale` multiplies every count of negatives: 1, or the factor that moves the sample to another prevalence.
 `total` is the number (or weight) of all positives, including those never ranked.
 
-The same state also gives more numbers for average precision of unweighted items: its standard error and the sum of
-cubes of its influences, each with fixed class sizes or a random prevalence; the acceleration of its BCa interval; and
-two changes of the area, for the interval influence_beta. They have codes, but are not in the registry of estimators.
+The same state also gives more numbers for average precision and Haldane's area of unweighted items: the standard error
+and the sum of cubes of the influences, each with fixed class sizes or a random prevalence; the acceleration of the BCa
+interval; and two changes of the area, for the interval influence_beta. They have codes, but are not in the registry of
+estimators.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from aucpr_dask.kernels.codes import (
     HALDANE,
     LEFT_OUT,
     LOWER_TRAPEZOID,
+    OF_HALDANE,
     UNSEEN_LOSS,
     UPPER_TRAPEZOID,
 )
@@ -107,30 +109,35 @@ def expected_average_precision(groups, n_groups, total, left_out):
 
 
 @helper
-def influence_moments(groups, n_groups, total, negatives, prevalence, is_random):
-    """Return the sums of squares and of cubes of the influences of all items on average precision, times `total`.
+def influence_moments(groups, n_groups, total, negatives, prevalence, is_random, left_out):
+    """Return the sums of squares and of cubes of the influences of all items on an area, times `total`.
 
-    With g = TP/D the precision at a tie group, D = TP + s FP, the derivative of the area with respect to the
-    multiplicity of an item is, times n,
+    The area is average precision, or Haldane's, which leaves out the positive itself. With T = TP, or TP - 1, g = T/D
+    the precision at a tie group and D = T + s FP, the derivative of the area with respect to the multiplicity of an
+    item is, times n,
 
-        positive: g - area + (sum over positives at or below it of s FP/D^2),     negative: -(sum over positives at or
-    below it of s TP/D^2).
+        positive: g - area + (sum over positives at or below it of s FP/D^2),
+        negative: -(sum over positives at or below it of s T/D^2).
 
     The classes are two strata: the deviations from the mean of a class of n items are multiplied by sqrt(n/(n - 1)).
-    If the prevalence is random, and no other is given, the two means vary with the sizes of the classes; they are a/n
-    and -a/m with a = sum over positives of s TP FP/D^2. Both sums are NaN if a class has one item or none.
+    If the prevalence is random, and no other is given, the sizes of the classes vary too, and influences have the
+    means a/n and -a/m with a = sum over positives of s T FP/D^2: they add up to 0, because the area of all items twice
+    should be the same. Both sums are NaN if a class has one item or none.
     """
     if total < 2.0 or negatives < 2.0:
         return np.nan, np.nan
     scale = scale_to(prevalence, total, negatives)
-    area = exchange = before = 0.0
+    area = rise = exchange = before = 0.0
     for k in range(n_groups):
         positives, above = groups.positives[k], scale * groups.at[k]
-        precision = positives / (positives + above)
-        area += (positives - before) * precision
-        exchange += (positives - before) * precision * (above / (positives + above))
+        gained, others = positives - before, positives - left_out
+        area += gained * precision_without(left_out, positives, above)
+        if above > 0.0:
+            share = above / (others + above)
+            rise += gained * (positives / (others + above)) * share
+            exchange += gained * (others / (others + above)) * share
         before = positives
-    positive_mean = (area + exchange) / total
+    positive_mean = (area + rise) / total
     negative_mean = exchange / negatives
 
     ranked_negatives = groups.at[n_groups - 1] if n_groups > 0 else 0.0
@@ -143,12 +150,15 @@ def influence_moments(groups, n_groups, total, negatives, prevalence, is_random)
         positives, above = groups.positives[k], scale * groups.at[k]
         gained = positives - (groups.positives[k - 1] if k > 0 else 0.0)
         passed = groups.at[k] - (groups.at[k - 1] if k > 0 else 0.0)
-        size = positives + above
-        rise += gained * (above / size) / size
-        fall += gained * scale * (positives / size) / size
-        square = (positives / size + rise - positive_mean) ** 2
+        others = positives - left_out
+        size = others + above
+        precision = precision_without(left_out, positives, above)
+        if above > 0.0:  # otherwise it is 1, and no negative is there to change it
+            rise += gained * (above / size) / size
+            fall += gained * scale * (others / size) / size
+        square = (precision + rise - positive_mean) ** 2
         positive_squares += gained * square
-        positive_cubes += gained * square * (positives / size + rise - positive_mean)
+        positive_cubes += gained * square * (precision + rise - positive_mean)
         square = (fall - negative_mean) ** 2
         negative_squares += passed * square
         negative_cubes += passed * square * (negative_mean - fall)
@@ -183,29 +193,30 @@ def left_out_area(groups, n_groups, total, scale, unit):
 
 
 @helper
-def unseen_loss(groups, n_groups, total, scale, unit):
-    """Return how much average precision would lose to one more negative, of weight `unit`, above all items."""
+def unseen_loss(groups, n_groups, total, scale, unit, left_out):
+    """Return how much an area would lose to one more negative, of weight `unit`, above all items."""
     loss = before = 0.0
     one = scale * unit
     for k in range(n_groups):
         positives = groups.positives[k]
         if positives > before:
-            size = positives + scale * groups.at[k]
-            loss += (positives - before) * (positives * one / (size * (size + one)))
+            others = positives - left_out
+            size = others + scale * groups.at[k]
+            loss += (positives - before) * (others * one / (size * (size + one)) if size > 0.0 else 1.0)
         before = positives
     return loss / total
 
 
 @helper
-def acceleration(groups, n_groups, total, negatives, prevalence):
-    """Return the acceleration of the BCa interval of average precision for resampling within each class.
+def acceleration(groups, n_groups, total, negatives, prevalence, left_out):
+    """Return the acceleration of the BCa interval of an area for resampling within each class.
 
     It is the skewness of the jackknife, (1/6) sum U^3/n_class^3 / (sum U^2/n_class^2)^(3/2) over the items of both
     classes, with U = (n_class - 1)(mean of the areas without one item of the class - area without this item). A class
     of one item contributes nothing; if no item matters, the acceleration is 0.
 
-    Without one positive of tie group k, precision falls by s FP/(D(D - 1)) at every tie group from k on; without one
-    negative before or in it, it rises by s TP/(D(D - s)).
+    With T and D as for `influence_moments`, precision falls by s FP/(D(D - 1)) at every tie group from k on without
+    one positive of tie group k; without one negative before or in it, it rises by s T/(D(D - s)).
     """
     fewer_positives = scale_to(prevalence, max(total - 1.0, 1.0), negatives)
     fewer_negatives = scale_to(prevalence, total, max(negatives - 1.0, 1.0))
@@ -213,9 +224,9 @@ def acceleration(groups, n_groups, total, negatives, prevalence):
     for k in range(n_groups):
         positives, at = groups.positives[k], groups.at[k]
         gained = positives - before
-        precision, fall = without_positive(positives, at, fewer_positives)
+        precision, fall = without_positive(positives, at, fewer_positives, left_out)
         positive_sum += gained * (precision + (positives - 1.0) * fall)
-        negative_sum += gained * at * without_negative(positives, at, fewer_negatives)
+        negative_sum += gained * at * without_negative(positives, at, fewer_negatives, left_out)
         before = positives
     positive_mean = positive_sum / total
     negative_mean = negative_sum / max(negatives, 1.0)
@@ -230,9 +241,9 @@ def acceleration(groups, n_groups, total, negatives, prevalence):
         positives, at = groups.positives[k], groups.at[k]
         gained = positives - (groups.positives[k - 1] if k > 0 else 0.0)
         passed = at - (groups.at[k - 1] if k > 0 else 0.0)
-        precision, fall = without_positive(positives, at, fewer_positives)
+        precision, fall = without_positive(positives, at, fewer_positives, left_out)
         falls += gained * fall
-        rises += gained * without_negative(positives, at, fewer_negatives)
+        rises += gained * without_negative(positives, at, fewer_negatives, left_out)
         deviation = precision + falls - fall - positive_mean
         positive_squares += gained * deviation**2
         positive_cubes += gained * deviation**3
@@ -248,19 +259,23 @@ def acceleration(groups, n_groups, total, negatives, prevalence):
 
 
 @helper
-def without_positive(positives, at, scale):
+def without_positive(positives, at, scale, left_out):
     """Return the precision of a tie group, and by how much it falls without one of the positives at or above it."""
-    size = positives + scale * at
+    others = positives - left_out
+    size = others + scale * at
     # Without negatives it does not fall; and a first positive that is left out takes its tie group with it.
-    fall = scale * at / (size * (size - 1.0)) if at > 0.0 else 0.0
-    return positives / size, fall
+    fall = scale * at / (size * (size - 1.0)) if at > 0.0 and others > 0.0 else 0.0
+    return precision_without(left_out, positives, scale * at), fall
 
 
 @helper
-def without_negative(positives, at, scale):
+def without_negative(positives, at, scale, left_out):
     """Return by how much the precision of a tie group rises without one of the negatives at or above it."""
-    size = positives + scale * at
-    return scale * positives / (size * (size - scale)) if at > 0.0 else 0.0
+    others = positives - left_out
+    if at == 0.0 or others == 0.0:
+        return 1.0 if at == 1.0 else 0.0  # without the only negative, precision rises from 0 to 1
+    size = others + scale * at
+    return scale * others / (size * (size - scale))
 
 
 is_basic = helper(codes.is_basic)
@@ -278,10 +293,10 @@ def area_of(code, groups, n_groups, total, negatives, prevalence):
         return upper_trapezoid(groups, n_groups, total, scale)
     if code == LEFT_OUT:
         return left_out_area(groups, n_groups, total, scale, 1.0)
-    if code == UNSEEN_LOSS:
-        return unseen_loss(groups, n_groups, total, scale, 1.0)
-    if code == ACCELERATION:
-        return acceleration(groups, n_groups, total, negatives, prevalence)
+    if code in (UNSEEN_LOSS, UNSEEN_LOSS + OF_HALDANE):
+        return unseen_loss(groups, n_groups, total, scale, 1.0, code > OF_HALDANE)
+    if code in (ACCELERATION, ACCELERATION + OF_HALDANE):
+        return acceleration(groups, n_groups, total, negatives, prevalence, code > OF_HALDANE)
     return np.nan
 
 

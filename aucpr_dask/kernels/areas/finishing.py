@@ -12,12 +12,13 @@ from aucpr_dask.kernels.codes import (
     ERROR_FIXED,
     ERROR_RANDOM,
     HALDANE,
+    OF_HALDANE,
 )
 from aucpr_dask.kernels.compiling import helper
 from aucpr_dask.kernels.options import MISSING_DROP, MISSING_LAST
 from aucpr_dask.kernels.rankings.tie_groups import Classes, Ranking, append_missing
 
-NEITHER = -1  # of two designs: the numbers of positives and negatives are fixed, or random
+NEITHER = -1  # of four: the influences on average precision or Haldane's area, the class sizes fixed or random
 
 
 @helper
@@ -112,17 +113,25 @@ def finish(ranking, groups, n_groups, options, codes, out):
             area = np.nan
             if codes[e] in (AVERAGE_PRECISION, HALDANE):
                 area = areas.expected_average_precision(groups, n_groups, total, codes[e] == HALDANE)
-        elif codes[e] in (ERROR_FIXED, ERROR_RANDOM, CUBES_FIXED, CUBES_RANDOM):
-            design = np.int64(codes[e] == ERROR_RANDOM or codes[e] == CUBES_RANDOM)
-            if design != known:  # one pass yields both sums
+        elif of_average_precision(codes[e]) in (ERROR_FIXED, ERROR_RANDOM, CUBES_FIXED, CUBES_RANDOM):
+            code = of_average_precision(codes[e])
+            is_random, left_out = code in (ERROR_RANDOM, CUBES_RANDOM), codes[e] > OF_HALDANE
+            wanted = np.int64(is_random) + 2 * np.int64(left_out)
+            if wanted != known:  # one pass yields both sums
                 given = groups, n_groups, total, negatives, options.prevalence
-                squares, cubes = areas.influence_moments(*given, design == 1)
-                known = design
-            is_error = codes[e] == ERROR_FIXED or codes[e] == ERROR_RANDOM
+                squares, cubes = areas.influence_moments(*given, is_random, left_out)
+                known = wanted
+            is_error = code in (ERROR_FIXED, ERROR_RANDOM)
             area = np.sqrt(squares) / total if is_error else cubes / total**3
         else:
             area = areas.area_of(codes[e], groups, n_groups, total, negatives, options.prevalence)
         out[e] = 1.0 if area > 1.0 else area
+
+
+@helper
+def of_average_precision(code):
+    """Return the code of the same quantity of average precision."""
+    return code - OF_HALDANE if code > OF_HALDANE else code
 
 
 @helper

@@ -11,6 +11,10 @@ plus its weight as a negative times
 
 These derivatives add up to 0 over all items. With a fixed prevalence they do so within each class: the mean of p, or
 q, over the class is subtracted.
+
+Haldane's area leaves out the weights of the positive itself: its TP and FP, in g and D, are sums over the other items.
+Another copy of an item is one of the others. So its derivatives do not add up to 0, although all items twice should
+have the same area; if the prevalence is not fixed, those of positives are moved together until they do.
 """
 
 from __future__ import annotations
@@ -22,9 +26,10 @@ from numba import types
 from numpy.typing import NDArray
 
 from aucpr_dask.kernels.areas.basic import left_out_area, scale_to, unseen_loss
+from aucpr_dask.kernels.areas.interpolated import clipped_step
 from aucpr_dask.kernels.compiling import Cache, helper
 from aucpr_dask.kernels.options import MISSING_LAST, MISSING_UNRETRIEVED, Options
-from aucpr_dask.kernels.rankings.tie_groups import TieGroups
+from aucpr_dask.kernels.rankings.tie_groups import TieGroups, two_sum
 from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, row_of
 
 CACHE = Cache(__name__)
@@ -39,8 +44,8 @@ class Influence(NamedTuple):
 
     values: NDArray[np.float64]  # (rows, items)
     unseen: NDArray[np.float64]  # (rows,): that of one positive that is not an item
-    estimate: NDArray[np.float64]  # (rows,): the average precision
-    left_out: NDArray[np.float64]  # (rows,): the area with each positive left out of its own recall
+    estimate: NDArray[np.float64]  # (rows,): the area
+    left_out: NDArray[np.float64]  # (rows,): it with each positive left out of its own recall; of Haldane's, the AP
     unseen_loss: NDArray[np.float64]  # (rows,): what one more negative above all items would take from the area
 
 
@@ -62,6 +67,7 @@ def influence_rows(
     units: Units | None = None,
     prevalence_is_fixed: bool = False,
     is_corrected: bool = False,
+    leaves_out: bool = False,
 ) -> Influence:
     """Compute the influence of every item on the average precision of rankings, ties in tie groups.
 
@@ -70,7 +76,8 @@ def influence_rows(
     are not items, with weight 1. `units` are 1 unless given, and matter to the last two fields only. If
     `prevalence_is_fixed`, so are the total weights of the classes. If `is_corrected`, deviations from the mean of a
     class of n items are multiplied by ``sqrt(n / (n - 1))``, so that products of two rows add up to a covariance, and
-    all is NaN if a class has fewer than two items. All is NaN without positives.
+    all is NaN if a class has fewer than two items. All is NaN without positives. With `leaves_out`, the area is
+    Haldane's, which leaves out each positive itself.
     """
     n_rows, n_items = score.shape
     values = np.empty((n_rows, n_items))
@@ -82,9 +89,25 @@ def influence_rows(
         descending = -score[row].astype(np.float64)
         order = np.argsort(descending)  # NaN last
         weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
-        design = options, unseen[row], units.positive[row], units.negative[row], is_fixed, is_corrected
+        design = options, unseen[row], units.positive[row], units.negative[row], is_fixed, is_corrected, leaves_out
         influence_row(descending, order, *weights, *design, values[row], facts[row])
     return Influence(values, *facts.T)
+
+
+def weighted_haldane(
+    score: Floats,
+    positive_weight: NDArray[np.float64],
+    negative_weight: NDArray[np.float64],
+    options: Options,
+    recall_range: NDArray[np.float64],
+) -> float:
+    """Return Haldane's area of one ranking whose items have weights, between two recalls; NaN without positives."""
+    descending = -score.astype(np.float64)
+    out = np.empty(1)
+    lowest, highest = recall_range[0], recall_range[1]
+    order = np.argsort(descending, kind="stable")  # NaN last; ties are added up in one order whatever else is there
+    weighted_haldane_row(descending, order, positive_weight, negative_weight, options, lowest, highest, out)
+    return float(out[0])
 
 
 def sums_of_products(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -115,6 +138,15 @@ class WeightedBlocks(NamedTuple):
     positives: np.ndarray  # weight of the positives at or above it
     negatives: np.ndarray  # `scale` times that of the negatives
     gained: np.ndarray  # weight of the positives in it
+    above: np.ndarray  # weight of the negatives above it
+    passed: np.ndarray  # weight of those in it
+
+
+class Slopes(NamedTuple):
+    """Per tie group, sums over its positives of the derivatives of their precision."""
+
+    rise: np.ndarray  # with the weight of the positives at or above it
+    fall: np.ndarray  # with that of the negatives, downwards
 
 
 @helper
@@ -140,53 +172,138 @@ def sample_of(descending, order, positive_weight, negative_weight, options, n_un
 @helper
 def groups_of_places(descending, order, positive_weight, negative_weight, n_placed, scale):
     """Return the tie groups of a ranking, including those of negatives, and their number; NaN ties with NaN."""
-    groups = WeightedBlocks(np.empty(n_placed, np.int64), np.empty(n_placed), np.empty(n_placed), np.empty(n_placed))
+    sums = np.empty((5, n_placed))
+    groups = WeightedBlocks(np.empty(n_placed, np.int64), sums[0], sums[1], sums[2], sums[3], sums[4])
     n_groups = place = 0
     positives = negatives = 0.0
     while place < n_placed:
         x = descending[order[place]]
-        gained = 0.0
+        gained = passed = 0.0
+        groups.above[n_groups] = negatives
         while place < n_placed:
             i = order[place]
             if not (descending[i] <= x or np.isnan(x)):
                 break
             gained += positive_weight[i]
             negatives += negative_weight[i]
+            passed += negative_weight[i]
             place += 1
         positives += gained
         groups.end[n_groups] = place
         groups.positives[n_groups] = positives
         groups.negatives[n_groups] = scale * negatives
         groups.gained[n_groups] = gained
+        groups.passed[n_groups] = passed
         n_groups += 1
     return groups, n_groups
 
 
 @helper
-def area_and_exchange(groups, n_groups):
-    """Return the sums over positives of precision and of s TP FP/D^2, which moves area between the classes."""
+def slopes_of_groups(groups, n_groups, scale, slopes):
+    """Fill `slopes`; return the sums over positives of precision and of s TP FP/D^2, which moves area between classes.
+
+    The groups' own precision is that of each of their positives.
+    """
     area = exchange = 0.0
     for k in range(n_groups):
+        slopes.rise[k] = slopes.fall[k] = 0.0
         if groups.gained[k] > 0.0:
             size = groups.positives[k] + groups.negatives[k]
-            area += groups.gained[k] * (groups.positives[k] / size)
-            exchange += groups.gained[k] * (groups.positives[k] / size) * (groups.negatives[k] / size)
+            precision = groups.positives[k] / size
+            area += groups.gained[k] * precision
+            exchange += groups.gained[k] * precision * (groups.negatives[k] / size)
+            slopes.rise[k] = groups.gained[k] * (groups.negatives[k] / size) / size
+            slopes.fall[k] = groups.gained[k] * scale * precision / size
     return area, exchange
 
 
 @helper
-def stretch(derivative, mean, n_items, is_fixed, is_corrected):
-    """Adjust a derivative to the design; `mean` is that of its class, `n_items` the size."""
+def others_of(groups, k, positive, negative, scale):
+    """Return the weights at or above tie group k without those of an item in it; negatives are scaled.
+
+    Weights of one tie group are subtracted before others are added: nothing remains of an item that is alone.
+    """
+    before = groups.positives[k - 1] if k > 0 else 0.0
+    return before + (groups.gained[k] - positive), scale * (groups.above[k] + (groups.passed[k] - negative))
+
+
+@helper
+def precision_of(true, false):
+    """Return the precision; 1 without negatives."""
+    return true / (true + false) if false > 0.0 else 1.0
+
+
+@helper
+def slopes_of_places(groups, n_groups, order, positive_weight, negative_weight, scale, one, slopes):
+    """Fill `slopes`, every positive itself left out; return sums over positives.
+
+    These are sums of precision, of the precision with it, of s TP FP/D^2 with its own weight in TP, of the same with
+    its own weight in FP, and of what a negative of weight `one` above all items would take from the precision.
+    """
+    area = plain = gain = exchange = loss = 0.0
+    place = 0
+    for k in range(n_groups):
+        slopes.rise[k] = slopes.fall[k] = 0.0
+        if groups.gained[k] > 0.0:
+            plain += groups.gained[k] * (groups.positives[k] / (groups.positives[k] + groups.negatives[k]))
+        while place < groups.end[k]:
+            i = order[place]
+            place += 1
+            weight = positive_weight[i]
+            if not weight > 0.0:
+                continue
+            true, false = others_of(groups, k, weight, negative_weight[i], scale)
+            size = true + false
+            area += weight * precision_of(true, false)
+            loss += weight * (true * one / (size * (size + one)) if size > 0.0 else 1.0)
+            if size > 0.0:
+                slopes.rise[k] += weight * (false / size) / size
+                slopes.fall[k] += weight * scale * (true / size) / size
+                gain += weight * (groups.positives[k] / size) * (false / size)
+                exchange += weight * (true / size) * (groups.negatives[k] / size)
+    return area, plain, gain, exchange, loss
+
+
+@CACHE.kernel(types.void(row_of(F8), row_of(I8), row_of(F8), row_of(F8), OPTIONS_TYPE, F8, F8, F8[::1]))
+def weighted_haldane_row(descending, order, positive_weight, negative_weight, options, lowest, highest, out):
+    """Write Haldane's area between two recalls; the height of a tie group's step is the mean over its positives."""
+    sample = sample_of(descending, order, positive_weight, negative_weight, options, 0.0)
+    total = sample.positives
+    scale = scale_to(options.prevalence, total, sample.negatives)
+    groups, n_groups = groups_of_places(descending, order, positive_weight, negative_weight, sample.n_placed, scale)
+    low, high = lowest * total, np.inf if highest == 1.0 else highest * total
+    area = error = before = 0.0
+    place = 0
+    for k in range(n_groups):
+        first = height = np.nan
+        while place < groups.end[k]:
+            i = order[place]
+            place += 1
+            if positive_weight[i] > 0.0:
+                others = others_of(groups, k, positive_weight[i], negative_weight[i], scale)
+                precision = precision_of(*others)
+                if np.isnan(first):
+                    first = height = precision
+                height += positive_weight[i] / groups.gained[k] * (precision - first)  # exact if all are the same
+        if groups.gained[k] > 0.0:
+            area, error = two_sum(area, error, clipped_step(before, groups.positives[k], height, low, high))
+        before = groups.positives[k]
+    out[0] = min((area + error) / total, 1.0) if total > 0.0 else np.nan
+
+
+@helper
+def stretch(derivative, mean, moved, n_items, is_fixed, is_corrected):
+    """Adjust a derivative to the design; `mean` is that of its class of `n_items`, `moved` the one it gets."""
     deviation = derivative - mean
     if is_corrected:
         deviation *= np.sqrt(n_items / (n_items - 1.0))
-    return deviation if is_fixed else deviation + mean
+    return deviation if is_fixed else deviation + moved
 
 
 @CACHE.kernel(
     types.void(
         *(row_of(F8), row_of(I8), row_of(F8), row_of(F8), OPTIONS_TYPE, F8, F8, F8),
-        *(types.boolean, types.boolean, F8[::1], F8[::1]),
+        *(types.boolean, types.boolean, types.boolean, F8[::1], F8[::1]),
     )
 )
 def influence_row(
@@ -200,6 +317,7 @@ def influence_row(
     negative_unit,
     is_fixed,
     is_corrected,
+    leaves_out,
     values,
     facts,
 ):
@@ -208,21 +326,30 @@ def influence_row(
     total, negatives = sample.positives, sample.negatives
     scale = scale_to(options.prevalence, total, negatives)
     groups, n_groups = groups_of_places(descending, order, positive_weight, negative_weight, sample.n_placed, scale)
-    area, exchange = area_and_exchange(groups, n_groups)
-    area /= total
+    slopes = Slopes(np.empty(n_groups), np.empty(n_groups))
+    if leaves_out:
+        weights, one = (positive_weight, negative_weight), scale * negative_unit
+        area, plain, gain, exchange, loss = slopes_of_places(groups, n_groups, order, *weights, scale, one, slopes)
+        area /= total
+        facts[2] = plain / total if total > positive_unit else np.nan
+        facts[3] = loss / total
+    else:
+        area, exchange = slopes_of_groups(groups, n_groups, scale, slopes)
+        area /= total
+        gain = exchange
+        sums = TieGroups(groups.positives, groups.negatives, groups.negatives)
+        facts[2] = left_out_area(sums, n_groups, total, 1.0, positive_unit)
+        facts[3] = unseen_loss(sums, n_groups, total, 1.0, scale * negative_unit, 0.0)
     facts[1] = area
-    sums = TieGroups(groups.positives, groups.negatives, groups.negatives)
-    facts[2] = left_out_area(sums, n_groups, total, 1.0, positive_unit)
-    facts[3] = unseen_loss(sums, n_groups, total, 1.0, scale * negative_unit)
     if not total > 0.0 or (is_corrected and min(sample.n_positive, sample.n_negative) < 2.0):
         facts[0] = np.nan
         values[:] = np.nan
         return
 
-    positive_mean = exchange / total / total
+    positive_mean, moved = gain / total / total, exchange / total / total
     negative_mean = -exchange / total / negatives if negatives > 0.0 else 0.0
-    missed = stretch(-area / total, positive_mean, sample.n_positive, is_fixed, is_corrected)
-    behind = stretch(0.0, negative_mean, sample.n_negative, is_fixed, is_corrected)
+    missed = stretch(-area / total, positive_mean, moved, sample.n_positive, is_fixed, is_corrected)
+    behind = stretch(0.0, negative_mean, negative_mean, sample.n_negative, is_fixed, is_corrected)
     facts[0] = missed
     values[:] = 0.0
     for place in range(sample.n_placed, sample.n_counted):
@@ -232,15 +359,17 @@ def influence_row(
     for k in range(n_groups - 1, -1, -1):
         precision = 0.0
         if groups.gained[k] > 0.0:
-            size = groups.positives[k] + groups.negatives[k]
-            precision = groups.positives[k] / size
-            rise += groups.gained[k] * (groups.negatives[k] / size) / size
-            fall += groups.gained[k] * scale * precision / size
-        derivative = (precision - area + rise) / total
-        positive = stretch(derivative, positive_mean, sample.n_positive, is_fixed, is_corrected)
-        negative = stretch(-fall / total, negative_mean, sample.n_negative, is_fixed, is_corrected)
+            precision = groups.positives[k] / (groups.positives[k] + groups.negatives[k])
+            rise += slopes.rise[k]
+            fall += slopes.fall[k]
+        negative = stretch(-fall / total, negative_mean, negative_mean, sample.n_negative, is_fixed, is_corrected)
         for place in range(groups.end[k - 1] if k > 0 else 0, groups.end[k]):
             i = order[place]
+            if leaves_out:
+                others = others_of(groups, k, positive_weight[i], negative_weight[i], scale)
+                precision = precision_of(*others)
+            derivative = (precision - area + rise) / total
+            positive = stretch(derivative, positive_mean, moved, sample.n_positive, is_fixed, is_corrected)
             values[i] = positive_weight[i] * positive + negative_weight[i] * negative
 
 

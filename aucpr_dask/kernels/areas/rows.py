@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from aucpr_dask.kernels.codes import ERROR_FIXED
+from aucpr_dask.kernels.codes import ERROR_FIXED, HALDANE
 from aucpr_dask.kernels.options import N_COLUMNS, REACH, Options, Targets
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
@@ -185,6 +185,8 @@ def evaluate_weighted_rows(
         count_items(*items, facts)
         if not _weigh_gaps(items, facts, options, targets, out[row]):
             _weigh_keys(items, facts, options, targets, out[row])
+        if HALDANE in targets.codes:
+            out[row, : targets.codes.size][targets.codes == HALDANE] = _haldane(items, options, targets)
     out[:, : targets.codes.size][:, targets.codes >= ERROR_FIXED] = np.nan  # tie groups hold only sums of weights
     return out
 
@@ -196,6 +198,15 @@ class Items(NamedTuple):
     classes: NDArray[np.int8]
     positive_weight: NDArray[np.float64]
     negative_weight: NDArray[np.float64]
+
+
+def _haldane(items: Items, options: Options, targets: Targets) -> float:
+    """Evaluate one weighted ranking by Haldane's area, which needs the weights of single items."""
+    from aucpr_dask.kernels.areas.influence import weighted_haldane
+
+    positive = np.where(items.classes & 2, items.positive_weight, 0.0)
+    negative = np.where(items.classes & 1, items.negative_weight, 0.0)
+    return weighted_haldane(items.score, positive, negative, options, targets.recall_range)
 
 
 def _weigh_gaps(

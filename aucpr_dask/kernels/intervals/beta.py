@@ -20,9 +20,10 @@ def influence_beta(
 ) -> tuple[Array, Array]:
     """Beta quantiles at an effective number of positives; [0, 1] if a class has one item, or there is no negative.
 
-    All arrays broadcast: the average precision, the effective number of positives, the standard error and the sum of
-    cubes of the influences, the area with each positive left out of its own recall, and what one more negative above
-    all items would take from the area. The interval contains the estimate; without positives it is NaN.
+    All arrays broadcast: the estimated area, the effective number of positives, the standard error and the sum of cubes
+    of the influences, the area with each positive left out of its own recall (or, if the estimate is Haldane's, the
+    average precision), and what one more negative above all items would take from the area. The interval contains the
+    estimate; without positives it is NaN.
     """
     tail = (1 - level) / 2
     has_positives, is_known = n > 0, (n > 1) & ~np.isnan(error) & ~np.isnan(left_out)
@@ -39,7 +40,7 @@ def influence_beta(
     n_upper = _effective(of_proportion, variance, n)
     lower = betaincinv(n_lower * area + SHAPE, n_lower * (1 - area) + 1 - SHAPE, tail)
     upper = betaincinv(n_upper * area + 1 - SHAPE, n_upper * (1 - area) + SHAPE, 1 - tail)
-    lower = np.where(is_known & (area > 0), np.minimum(lower, area), 0.0)
+    lower = np.where(is_known & (area > 0), np.minimum(lower, np.minimum(area, estimate)), 0.0)
     upper = np.where(is_known & (area < 1), np.maximum(upper, estimate), 1.0)
     return np.where(has_positives, lower, np.nan), np.where(has_positives, upper, np.nan)
 

@@ -168,7 +168,7 @@ class Evidence:
     folds: Array | None = None  # (..., fold)
     n_effective: Array | None = None  # positives, or clusters that hold some
     cubes: Array | None = None  # sum of cubes of influences
-    left_out: Array | None = None  # the area with each positive left out of its own recall
+    left_out: Array | None = None  # the area with each positive left out of its own recall; of Haldane's, the AP
     unseen_loss: Array | None = None  # what one more negative above all items would take from the area
 
     def get(self, name: str) -> Array:
