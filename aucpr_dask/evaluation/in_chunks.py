@@ -64,7 +64,8 @@ def evaluate_in_chunks(
 ) -> da.Array:
     """Evaluate rankings as :func:`~aucpr_dask.evaluation.rankings.evaluate_rankings` does, lazily, in any chunks."""
     refuse_whole_only(set(roles), options)
-    named = {role: _lazy(array) for role, array in zip(roles, arrays, strict=True)}
+    used = [(role, array) for role, array in zip(roles, arrays, strict=True) if role != "tie_order"]
+    named = {role: _lazy(array) for role, array in used}
     n_lead = max(array.ndim - (role in ITEM_ROLES) for role, array in named.items())
     items = {role: named.pop(role) for role in ("score", "label")}
     # Under other names, the second pass reads its input again; otherwise it would stay in memory.

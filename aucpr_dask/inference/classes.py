@@ -16,7 +16,7 @@ from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.inference.covarying import COVARIANCE_OPTIONS, influences
 from aucpr_dask.inference.designs import ITEM_RESAMPLES, ITEMS
 from aucpr_dask.inference.samples import REPLICATE, complete_units, labels_of, mean_of_known, mean_where_known
-from aucpr_dask.schema.estimators import estimator_names
+from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import AVERAGES, AggregationOptions, SampleOptions
 from aucpr_dask.schema.variables import CLASS, ESTIMATOR, ITEM, QUERY, RESAMPLE
 from aucpr_dask.scores.classes import validated_scores
@@ -147,8 +147,9 @@ def evaluate_means(scores: Scores, ask: AggregationOptions, options: dict[str, A
     names = estimator_names(options.get("estimators", "average_precision"))
     average, others = ask.average or "macro", {name: options[name] for name in options if name != "estimators"}
     is_plain = average == "macro" and ask.method != "bootstrap" and ask.incomplete in (None, "raise")
-    if is_plain and names == ("average_precision",) and set(others) <= set(COVARIANCE_OPTIONS):
-        return map_nodes(influences(scores, names[0], **others), _with_error)
+    if is_plain and len(names) == 1 and names[0] in WITH_INFLUENCE and set(others) <= set(COVARIANCE_OPTIONS):
+        by_influence = map_nodes(influences(scores, names[0], **others), _with_error)
+        return map_nodes(by_influence, lambda path, node: node.expand_dims({ESTIMATOR: list(names)}, -1))
     resampled = {"keep_replicates": True, "n_resamples": ask.n_resamples or ITEM_RESAMPLES, "seed": ask.seed}
     evaluated = evaluate(scores, **(resampled | {"intervals": ()} | options))
     return map_nodes(evaluated, lambda path, node: mean_over_classes(node, average, ask.incomplete or "raise", path))
@@ -158,8 +159,7 @@ def _with_error(path: str, node: xr.Dataset) -> xr.Dataset:
     """Return the estimate and the standard error of each model from the influences of the items."""
     squares = node["influence"] ** 2
     error = np.sqrt(squares.sum(str(squares.dims[-1]), skipna=False))
-    means = node[["estimate", N_CLASSES]].assign(standard_error=error)
-    return means.expand_dims({ESTIMATOR: ["average_precision"]}, -1)
+    return node[["estimate", N_CLASSES]].assign(standard_error=error)
 
 
 def evaluate_pairs(scores: Scores, level: float, options: dict[str, Any]) -> Scores:

@@ -55,14 +55,15 @@ def delete_value(store: Any, key: str) -> None:
 
 
 def clear_but(store: Store, key: str, check: Callable[[], None]) -> None:
-    """Remove everything but the value at a key: first the document that makes a store open; `check` may end it."""
+    """Remove everything, in a local folder all but the value at a key; `check` may end it.
+
+    There, the document that makes a store open goes first. Elsewhere a store is cleared at once, the value with it.
+    """
     if isinstance(store, FolderStore):
         store.clear_but(key, check)
-        return
-    value = get_value(store, key)
-    sync(store.clear())
-    if value is not None:
-        set_value(store, key, value)
+    check()
+    if not isinstance(store, FolderStore):
+        sync(store.clear())
 
 
 def persist(store: Store, keys: Iterable[str]) -> None:

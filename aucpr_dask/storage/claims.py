@@ -59,7 +59,6 @@ class Claim:
     def clear(self) -> None:
         """Remove everything from a place that was taken over."""
         clear_but(self._backend, TOKEN, self._check_while_clearing)
-        self._check_while_clearing()
         self._keep_to(str(self._token).removeprefix(CLEARING))
 
     def is_claimed_for(self, identity: str) -> bool:
