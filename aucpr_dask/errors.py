@@ -119,6 +119,10 @@ class FewUnitsWarning(UserWarning):
     """A method was used over fewer queries or data sets than it needs."""
 
 
+class FewPositivesWarning(UserWarning):
+    """A method was used with fewer positives than it needs."""
+
+
 class DamageWarning(UserWarning):
     """Stored numbers that are damaged and computed again, or that nothing protects against damage."""
 

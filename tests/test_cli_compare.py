@@ -111,7 +111,7 @@ def test_comparison_with_a_baseline(stores: Path) -> None:
     assert "signs flipped: the differences on 9 queries, each with its items, all 512" in output
 
 
-@pytest.mark.parametrize("method", ["sign_flip", "bootstrap", "t", "wilcoxon"])
+@pytest.mark.parametrize("method", ["sign_flip", "bootstrap_t", "bootstrap", "t", "wilcoxon"])
 @pytest.mark.parametrize("margin", [None, 0.05])
 def test_neighbours_fit_the_terminal(stores: Path, method: str, margin: float | None) -> None:
     words = ["compare", stores / "result.zarr", "--method", method, "--top", 12]
@@ -145,7 +145,7 @@ def test_ranks_say_where_the_chance_to_be_best_comes_from(stores: Path) -> None:
     output = " ".join(ok("rank", stores / "result.zarr").stdout.split())
     assert "best: the share of bootstrap resamples of the queries in which the model is first" in output
     items = " ".join(ok("rank", stores / "pooled.zarr", "--method", "influence").stdout.split())
-    assert "best: the share of normal draws of the areas in which the model is first" in items
+    assert "best: the share of Student draws of the areas in which the model is first" in items
 
 
 @pytest.mark.parametrize("words", [{}, {"sample": "items"}, {"method": "bootstrap", "level": 0.9, "n_resamples": 50}])

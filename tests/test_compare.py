@@ -15,12 +15,16 @@ from conftest import pooled, queried
 from scipy import stats
 
 import aucpr_dask as ap
-from aucpr_dask.errors import AlignmentError, FewUnitsWarning, InvalidInputError, StoreError
+from aucpr_dask.errors import AlignmentError, FewPositivesWarning, FewUnitsWarning, InvalidInputError, StoreError
+from aucpr_dask.inference.common_items import on_common_items
+from aucpr_dask.inference.covarying import moderated_covariance, standard_errors_of_differences
+from aucpr_dask.inference.designs import CONDITIONS, WITH_MACHINE
+from aucpr_dask.inference.designs import METHODS as COMPARED_BY
 from aucpr_dask.inference.samples import means_under, multiplicities
 
 pytestmark = pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # over few queries, as many here
 
-METHODS = ("sign_flip", "bootstrap", "t", "wilcoxon")
+METHODS = ("sign_flip", "bootstrap_t", "bootstrap", "t", "wilcoxon")
 RESAMPLES = 999
 
 
@@ -243,7 +247,7 @@ def test_the_other_direction_is_the_same_turned_round(result: xr.Dataset) -> Non
     assert diagonal["difference"] == diagonal["standard_error"] == 0
 
 
-@pytest.mark.parametrize("method", ["sign_flip", "bootstrap", "t"])
+@pytest.mark.parametrize("method", ["sign_flip", "bootstrap_t", "bootstrap", "t"])
 def test_equivalence(method: str) -> None:
     areas = areas_of(3, 30, step=0.0)
     areas[1] = areas[0] + 0.001 * np.cos(np.arange(30))
@@ -256,7 +260,7 @@ def test_equivalence(method: str) -> None:
     assert cells(comparison, "m0", "m1")["share_inside"] > 0.95
     for name in ("p_equivalence", "decision"):
         assert comparison[name].attrs["description"].endswith("not adjusted for the family.")
-    if method != "bootstrap":
+    if not method.startswith("bootstrap"):
         lower, upper = (
             stats.ttest_1samp(areas[0] - areas[1], border, alternative=side).pvalue
             for border, side in ((-0.01, "greater"), (0.01, "less"))
@@ -308,7 +312,7 @@ def test_other_models_and_orders_change_nothing_of_a_pair(result: xr.Dataset, me
 ALL_RANKS = ("rank_interval", "simultaneous_rank_interval", "probability_best", "expected_rank")
 
 
-@pytest.mark.parametrize("method", ["sign_flip", "bootstrap", "influence"])
+@pytest.mark.parametrize("method", ["sign_flip", "bootstrap_t", "bootstrap", "influence"])
 def test_the_order_of_the_models_changes_nothing_of_a_family(result: xr.Dataset, method: str) -> None:
     data = pooled(6, 80) if method == "influence" else result
     options = {"method": method, "n_resamples": RESAMPLES}
@@ -322,7 +326,7 @@ def test_the_order_of_the_models_changes_nothing_of_a_family(result: xr.Dataset,
     xr.testing.assert_equal(mixed.sel(model=ranks["model"]), ranks)
 
 
-@pytest.mark.parametrize("method", ["sign_flip", "bootstrap", "t", "influence"])
+@pytest.mark.parametrize("method", ["sign_flip", "bootstrap_t", "bootstrap", "t", "influence"])
 def test_simultaneous_intervals_contain_the_marginal_ones(method: str) -> None:
     """Also where a quantile of few draws falls short of the exact one."""
     for seed in range(6):
@@ -401,16 +405,67 @@ def test_influence_is_close_to_the_bootstrap() -> None:
     first, second = np.triu_indices(5, 1)
     ratio = influence["standard_error"].values[first, second] / bootstrap["standard_error"].values[first, second]
     assert (np.abs(ratio - 1) < 0.15).all()
-    covariance = ap.covariance(scores)["covariance"].values
-    variance = covariance[first, first] + covariance[second, second] - 2 * covariance[first, second]
+    found = ap.covariance(scores)
+    covariance, variances = found["covariance"].values, found["variance"].values
+    correlation = covariance[first, second] / np.sqrt(covariance[first, first] * covariance[second, second])
+    of_first, of_second = variances[first], variances[second]
+    variance = of_first + of_second - 2 * correlation * np.sqrt(of_first * of_second)
+    assert (variances > np.diagonal(covariance)).all()
     np.testing.assert_allclose(influence["standard_error"].values[first, second], np.sqrt(variance), rtol=1e-12)
     statistic = influence["difference"].values[first, second] / np.sqrt(variance)
     np.testing.assert_allclose(
-        influence["p_value"].values[first, second], 2 * stats.norm.sf(np.abs(statistic)), rtol=1e-9
+        influence["p_value"].values[first, second],
+        2 * stats.t(float(scores["label"].sum()) + 9).sf(np.abs(statistic)),
+        rtol=1e-9,
     )
     assert (influence["p_adjusted"] >= influence["p_value"]).all()
     few = ap.compare(scores.isel(model=[1, 3]), method="influence")[list(OF_A_PAIR)]
     xr.testing.assert_equal(few, influence[list(OF_A_PAIR)].sel(model=["m1", "m3"], other_model=["m1", "m3"]))
+
+
+def test_the_variance_of_differences_reckons_with_few_positives() -> None:
+    """Ten pseudo-observations of a proportion, and a quarter of the square of what an unseen negative would take."""
+    label = [1, 1, 0, 1, 0, 0]
+    scores = xr.Dataset({"score": (("model", "item"), [[6.0, 5, 4, 3, 2, 1]]), "label": ("item", label)})
+    found = ap.covariance(scores)
+    area = (1 + 1 + 3 / 4) / 3
+    centre = (area + (1 + 1 + 2 * 1.5 / (2 * 1.5 + 1)) / 3) / 2  # (TP - 1) n/(n - 1) positives in place of TP
+    lost = area - (1 / 2 + 2 / 3 + 3 / 5) / 3
+    variance = (2 * float(found["covariance"].squeeze()) + 10 * centre * (1 - centre) / 3) / (3 + 9) + lost**2 / 4
+    np.testing.assert_allclose(found["estimate"], area, rtol=1e-12)
+    np.testing.assert_allclose(found["variance"].item(), variance, rtol=1e-12)
+    assert found["n_effective"] == 3
+
+
+def test_perfect_rankings_are_not_certain() -> None:
+    label = np.repeat([1, 0], [12, 60])
+    score = np.stack([label + 0.0, label + np.linspace(0, 0.5, 72), np.arange(72.0)])
+    scores = xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)})
+    comparison = ap.compare(scores, method="influence")
+    assert comparison["estimate"].values[:2].tolist() == [1, 1]
+    assert comparison["difference"].values[0, 1] == 0
+    assert comparison["interval"].values[0, 1, 1] > 0.05
+    assert comparison["p_value"].values[0, 1] == 1 > comparison["p_value"].values[0, 2]
+
+
+def test_influence_covers_with_ten_positives() -> None:
+    """400 samples of 10 positives, of two models whose areas are 0.984 and 0.887: influences alone cover 0.78."""
+    random = np.random.default_rng(3)
+    label = np.repeat([1, 0], [10, 90])
+    score = random.normal(size=(1, 400, 100)) + random.normal(size=(2, 400, 100))
+    score = score / np.sqrt(2) + np.array([4.0, 3.0])[:, None, None] * label
+    scores = xr.Dataset({"score": (("model", "query", "item"), score), "label": ("item", label)})
+    found = ap.covariance(scores)
+    truth = [ap.simulate.binormal(mean, 1).area(0.1) for mean in (4, 3)]
+    deviation = np.abs(found["estimate"].diff("model").values[0] - (truth[1] - truth[0]))
+    covers = []
+    for covariance, quantile in (
+        (moderated_covariance(found), stats.t(19).ppf(0.975)),
+        (found["covariance"], stats.norm.ppf(0.975)),
+    ):
+        error = standard_errors_of_differences(covariance).transpose("query", ...).values[:, 0, 1]
+        covers.append(np.mean(deviation <= quantile * error))
+    assert covers[1] < 0.85 < 0.94 < covers[0]
 
 
 def test_items_of_fixed_queries() -> None:
@@ -423,8 +478,14 @@ def test_items_of_fixed_queries() -> None:
     assert "fixed: the 4 models, the 5 queries" in comparison.attrs["design"]
     influence = ap.compare(scores, sample="items", method="influence", missing="drop")
     first, second = np.triu_indices(4, 1)
-    ratio = influence["standard_error"].values[first, second] / errors[first, second]
-    assert (np.abs(ratio - 1) < 0.25).all()
+    covariance = ap.covariance(on_common_items(scores, "drop"), missing="drop")["covariance"].mean("query") / 5
+    of_influence = standard_errors_of_differences(covariance).values[first, second]
+    assert (np.abs(of_influence / errors[first, second] - 1) < 0.25).all()
+    assert (influence["standard_error"].values[first, second] > of_influence).all()
+    n = scores["label"].where(scores["label"] >= 0).sum("item").values
+    degrees = np.sum(1 / n) ** 2 / np.sum(1 / n**2 / (n + 9))
+    reach = np.diff(influence["interval"].values[0, 1])[0] / 2 / influence["standard_error"].values[0, 1]
+    np.testing.assert_allclose(reach, stats.t(degrees).ppf(0.975), rtol=1e-9)
 
 
 def test_both_adds_the_variances_of_units_and_items() -> None:
@@ -453,7 +514,10 @@ def test_data_sets_are_units_matched_by_label() -> None:
     expected = stats.ttest_rel(means[:, 0, 0], means[:, 2, 0]).pvalue
     np.testing.assert_allclose(cells(comparison, "m0", "m2")["p_value"], expected, rtol=1e-9)
     assert comparison["n_units"] == 6
-    assert comparison.attrs["design"] == "sample: 6 data sets, each with its items; fixed: the 4 models"
+    assert (
+        comparison.attrs["design"]
+        == "sample: 6 data sets, each with its items; fixed: the 4 models; exact if differences are normal"
+    )
     mean = ap.aggregate(tree, over="dataset")
     np.testing.assert_allclose(mean["estimate"], means.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(mean["standard_error"], stats.sem(means, axis=0), rtol=1e-12)
@@ -984,6 +1048,35 @@ def test_models_with_undefined_resamples_can_be_left_out() -> None:
     xr.testing.assert_equal(comparison["p_adjusted"], expected["p_adjusted"])
 
 
+@pytest.mark.parametrize(
+    ("method", "n_models", "enough"), [("bootstrap", 2, 100), ("bootstrap", 3, 200), ("influence", 3, 10)]
+)
+def test_few_positives_warn(method: str, n_models: int, enough: int) -> None:
+    for n in (enough - 1, enough):
+        scores = pooled(n_models, 2 * n)
+        scores["label"][:] = np.repeat([1, 0], n)
+        for function in (ap.compare, ap.rank):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                function(scores, method=method, **({"n_resamples": 50} if method == "bootstrap" else {}))
+            found = [str(one.message) for one in caught if one.category is FewPositivesWarning]
+            assert [f"it needs {enough} positives" in one for one in found] == [True] * (n < enough)
+
+
+def test_positives_of_all_queries_count() -> None:
+    scores = queried(2, 3, 60)
+    with pytest.warns(FewPositivesWarning, match=r"method='bootstrap' over items, \d+ of which are positives"):
+        ap.compare(scores.isel(query=[0]), sample="items", missing="drop", n_resamples=50)
+
+
+def test_methods_say_on_what_condition(result: xr.Dataset) -> None:
+    known = [*COMPARED_BY.items(), *WITH_MACHINE.items()]
+    assert set(CONDITIONS) == {(sample, method) for sample, names in known for method in names}
+    for method in METHODS:
+        design = ap.compare(result, method=method).attrs["design"]
+        assert design.endswith(f"; {CONDITIONS['units', method]}")
+
+
 def test_a_bootstrap_over_few_units_warns() -> None:
     values = np.random.default_rng(5).random((3, 40))
 
@@ -1000,3 +1093,4 @@ def test_a_bootstrap_over_few_units_warns() -> None:
     assert warned(3, 40, method="bootstrap")
     assert not warned(3, 10)
     assert not warned(3, 10, method="sign_flip")
+    assert not warned(3, 10, method="bootstrap_t")

@@ -43,6 +43,15 @@ def sign_flipped(values, n_resamples=1000, seed=0):
     return families.joint_replicates(values.mean(axis=1), null, null=True, complete=complete)
 
 
+def over_units(values, n_resamples=199, seed=0, own_errors=True):
+    """The bootstrap over units, whose replicates have errors of their own."""
+    n_units = values.shape[1]
+    weights = np.random.default_rng(seed).multinomial(n_units, np.full(n_units, 1 / n_units), size=n_resamples)
+    units = families.ResampledUnits(values, np.ascontiguousarray(weights.T, dtype=float)) if own_errors else None
+    means = np.sum(weights[:, np.newaxis] * values, axis=2) / n_units  # each its own sum, unlike a product of matrices
+    return families.joint_replicates(values.mean(axis=1), means, units=units), weights
+
+
 def absolute_statistics(estimate, replicates, first, second):
     """Observed and resampled |t| of one pair after another, by the definition."""
     for j, k in zip(first, second, strict=True):
@@ -73,6 +82,74 @@ def test_statistics_by_the_definition(sample):
     np.testing.assert_allclose(statistics.difference, estimate[PAIRS[0]] - estimate[PAIRS[1]], rtol=1e-15)
     np.testing.assert_array_equal(statistics.p_value, [(1 + np.sum(drawn >= t)) / 200 for t, drawn in brute])
     np.testing.assert_allclose(statistics.maximum, np.max([drawn for _, drawn in brute], axis=0), rtol=1e-10)
+
+
+def own_statistics(difference, weights):
+    """Student's statistic of every resample of the units, whose error is at least a fifth of the sample's."""
+    n_units = difference.size
+    drawn = np.repeat(np.tile(difference, len(weights)), weights.ravel()).reshape(-1, n_units)
+    error = np.maximum(drawn.std(axis=1, ddof=1), difference.std(ddof=1) / 5) / np.sqrt(n_units)
+    return (drawn.mean(axis=1) - difference.mean()) / error
+
+
+@pytest.mark.parametrize("n_units", [3, 4, 9, 14])
+def test_replicates_over_units_are_divided_by_their_own_errors(n_units):
+    values = unit_values(n_units=n_units, seed=n_units)
+    sample, weights = over_units(values, n_resamples=600)  # more than the kernel takes at a time
+    statistics = families.pair_statistics(sample, *PAIRS)
+    brute = [np.abs(own_statistics(values[j] - values[k], weights)) for j, k in zip(*PAIRS, strict=True)]
+    observed = np.abs([stats.ttest_rel(values[j], values[k]).statistic for j, k in zip(*PAIRS, strict=True)])
+    errors = [stats.sem(values[j] - values[k]) for j, k in zip(*PAIRS, strict=True)]
+    np.testing.assert_allclose(np.abs(statistics.statistic), observed, rtol=1e-10)
+    np.testing.assert_allclose(statistics.error, errors, rtol=1e-12)
+    reached = [(1 + np.sum(sizes >= t)) / 601 for sizes, t in zip(brute, observed, strict=True)]
+    np.testing.assert_allclose(statistics.p_value, reached, rtol=1e-12)
+    np.testing.assert_allclose(statistics.maximum, np.max(brute, axis=0), rtol=1e-6)
+    quantile = families.marginal_quantiles(sample, *PAIRS, 0.9)
+    np.testing.assert_allclose(quantile, np.sort(brute, axis=1)[:, 541 - 1], rtol=1e-6)
+
+
+def test_replicates_of_equal_units_are_finite():
+    values = np.array([[0.0, 0.0, 0.3, 0.1], [0.0] * 4, [0.2] * 4])
+    sample, weights = over_units(values, n_resamples=400)
+    statistics = families.pair_statistics(sample, *families.all_pairs(3))
+    assert np.isfinite(statistics.maximum).all()
+    third = weights[:, 2] == 4  # resamples of 0.3 alone, which deviates by 0.2
+    np.testing.assert_allclose(statistics.maximum[third], 5 * 0.2 / stats.sem(values[0]), rtol=1e-9)
+    assert third.any()
+    assert statistics.error[2] == 0
+    assert statistics.p_value[2] == 1 / 401  # the same difference on all units
+    copies = families.pair_statistics(over_units(np.tile(values[:1], (2, 1)))[0], *families.all_pairs(2))
+    assert copies.p_value == 1
+    assert copies.difference == copies.error == 0
+
+
+def test_models_that_differ_on_few_units_do_not_decide_on_a_family():
+    values = unit_values(seed=6, n_models=4, n_units=40)
+    values[0] += 0.5
+    values[3] = values[2]
+    values[3, :3] += 0.1
+    sample, _ = over_units(values, n_resamples=499)
+    first, second = families.all_pairs(4)
+    adjusted = families.romano_wolf(sample, first, second)
+    assert (adjusted[first == 0] <= 0.05).all()
+    assert (adjusted[first != 0] > 0.05).all()
+
+
+def test_equivalence_with_errors_of_replicates():
+    values = unit_values(seed=4, n_models=2, n_units=12)
+    sample, weights = over_units(values, n_resamples=499)
+    difference = values[0] - values[1]
+    t = own_statistics(difference, weights)
+    error, margin = stats.sem(difference), 0.2
+    tails = [
+        (1 + np.sum(t >= (difference.mean() + margin) / error)) / 500,
+        (1 + np.sum(t <= (difference.mean() - margin) / error)) / 500,
+    ]
+    found = families.equivalence(sample, *families.all_pairs(2), margin)
+    np.testing.assert_allclose(found.p_value, max(tails), rtol=1e-12)
+    inside = np.mean(np.abs(weights @ difference / 12) <= margin)
+    np.testing.assert_allclose(found.share_inside, inside, rtol=1e-12)
 
 
 def test_identical_models_do_not_differ(sample):
@@ -144,23 +221,32 @@ def many_models(n_models=40, n_resamples=333):
     return correlated_replicates(seed=3, n_models=n_models, n_resamples=n_resamples)
 
 
+def many_models_over_units(models=slice(None)):
+    return over_units(unit_values(seed=3, n_models=40)[models], n_resamples=333)[0]
+
+
 @pytest.mark.parametrize("panel_bytes", PANELS)
-def test_panels_change_nothing(panel_bytes):
-    sample, pairs = families.joint_replicates(*many_models()), families.all_pairs(40)
+@pytest.mark.parametrize("made", [lambda: families.joint_replicates(*many_models()), many_models_over_units])
+def test_panels_change_nothing(made, panel_bytes):
+    sample, pairs = made(), families.all_pairs(40)
     expected = every_answer(sample, *pairs, families.PANEL_BYTES)
     for name, values in every_answer(sample, *pairs, panel_bytes).items():
         np.testing.assert_array_equal(values, expected[name], err_msg=name)
 
 
-def test_permuting_models_and_pairs_permutes_the_answer():
+def some_models(models=slice(None)):
     estimate, replicates = many_models()
+    return families.joint_replicates(estimate[models], replicates[:, models])
+
+
+@pytest.mark.parametrize("made", [some_models, many_models_over_units])
+def test_permuting_models_and_pairs_permutes_the_answer(made):
     first, second = families.all_pairs(40)
-    expected = every_answer(families.joint_replicates(estimate, replicates), first, second, families.PANEL_BYTES)
+    expected = every_answer(made(), first, second, families.PANEL_BYTES)
     random = np.random.default_rng(0)
     models, pairs = random.permutation(40), random.permutation(first.size)
     place = np.argsort(models)
-    permuted = families.joint_replicates(estimate[models], replicates[:, models])
-    answer = every_answer(permuted, place[first[pairs]], place[second[pairs]], families.PANEL_BYTES)
+    answer = every_answer(made(models), place[first[pairs]], place[second[pairs]], families.PANEL_BYTES)
     for name, values in answer.items():
         np.testing.assert_array_equal(values, expected[name][pairs], err_msg=name)
 
@@ -463,6 +549,17 @@ def test_error_rate_of_all_true_hypotheses(procedure):
     rate, n_simulations = 12 / 256, 1500
     claims = false_claims(procedure, np.zeros(4), n_simulations)
     assert claims == pytest.approx(rate, abs=4 * np.sqrt(rate * (1 - rate) / n_simulations))
+
+
+def test_error_rate_of_skewed_differences():
+    random = np.random.default_rng(2)
+    pairs, claims, n_simulations = families.all_pairs(6), np.zeros(2), 150
+    for seed in range(n_simulations):
+        values = random.lognormal(size=(6, 20)) - np.exp(0.5)
+        values[1::2] *= -1
+        claims[0] += np.any(single_step(over_units(values, seed=seed)[0], *pairs) <= 0.05)
+        claims[1] += np.any(single_step(sign_flipped(values, n_resamples=199, seed=seed), *pairs) <= 0.05)
+    assert claims[0] / n_simulations < 0.1 < 0.2 < claims[1] / n_simulations
 
 
 @pytest.mark.slow

@@ -191,7 +191,8 @@ def test_all_pairs_in_chunks() -> None:
     xr.testing.assert_identical(chunked.compute(), whole)
     np.testing.assert_array_equal(whole["tuning"], whole["tuning"].T)
     assert whole.attrs["design"] == (
-        "sample: 30 queries labelled by people, of 90 labelled by machine, each with its items; fixed: the 4 models"
+        "sample: 30 queries labelled by people, of 90 labelled by machine, each with its items; fixed: the 4 models; "
+        "approximate, with a random sample of units labelled by people"
     )
     assert whole["interval"].attrs["ci_kind"] == "Student t, prediction-powered (simultaneous: Bonferroni)"
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.metrics
+import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -17,7 +18,7 @@ from sklearn.metrics.tests import test_ranking
 
 import aucpr_dask as ap
 from aucpr_dask import metrics
-from aucpr_dask.errors import AlignmentError, InvalidInputError
+from aucpr_dask.errors import AlignmentError, FewPositivesWarning, InvalidInputError
 
 Y = np.array([0, 0, 1, 1, 0, 1])
 SCORE = np.array([0.1, 0.4, 0.35, 0.8, 0.4, 0.4])
@@ -162,6 +163,7 @@ class Exported:
         memoryview,
     ],
 )
+@pytest.mark.filterwarnings("ignore:method=.influence. over items")  # three positives
 def test_arrays_of_other_libraries(convert: Callable[[np.ndarray], Any]) -> None:
     expected = metrics.average_precision_score(Y, SCORE)
     assert metrics.average_precision_score(convert(Y), convert(SCORE)) == expected
@@ -216,7 +218,7 @@ def test_the_difference_is_that_of_compare() -> None:
     rng = np.random.default_rng(3)
     y = np.repeat([1, 0], [40, 360])
     a, b = rng.normal(size=(2, 400)) + np.array([[0.5], [2.0]]) * y
-    found = metrics.average_precision_difference(y, a, b, level=0.9, seed=5)
+    found = metrics.average_precision_difference(y, a, b, level=0.9)
     assert found.difference == pytest.approx(
         metrics.average_precision_score(y, b) - metrics.average_precision_score(y, a), abs=1e-12
     )
@@ -225,6 +227,15 @@ def test_the_difference_is_that_of_compare() -> None:
     assert found.p_value < 0.01
     assert repr(found).startswith("b is better: average precision ")
     assert "90 % interval" in repr(found)
+    with pytest.warns(FewPositivesWarning, match="it needs 100 positives"):
+        resampled = metrics.average_precision_difference(y, a, b, level=0.9, n_resamples=200, seed=5)
+    assert resampled.difference == found.difference
+    np.testing.assert_allclose(resampled.interval, found.interval, atol=0.05)
+    scores = xr.Dataset(
+        {"score": (("model", "item"), [a, b]), "label": ("item", y.astype(np.int8))}, coords={"model": ["a", "b"]}
+    )
+    expected = ap.compare(scores, "a", level=0.9, method="influence").sel(model="b", baseline="a")
+    assert (found.p_value, list(found.interval)) == (expected["p_value"].item(), expected["interval"].values.tolist())
     assert repr(metrics.average_precision_difference(y, b, a)).startswith("a is better: ")
     same = metrics.average_precision_difference(y, a, a)
     assert (same.difference, same.interval, same.p_value) == (0, (0, 0), 1)

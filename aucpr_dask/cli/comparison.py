@@ -56,8 +56,9 @@ _question_options = with_options(
 @click.option("--baseline", "baselines", multiple=True, metavar="NAME", help="Compare with this model (repeat).")
 @click.option(
     "--method",
-    type=Choice(["sign_flip", "bootstrap", "t", "wilcoxon", "influence"]),
-    help="Of units: sign_flip, bootstrap, t or wilcoxon; of items: bootstrap or influence [default: the first].",
+    type=Choice(["sign_flip", "bootstrap_t", "bootstrap", "t", "wilcoxon", "influence"]),
+    help="Of units: sign_flip, bootstrap_t, bootstrap, t or wilcoxon; of items: bootstrap or influence "
+    "[default: the first].",
 )
 @option_of(ComparisonOptions, "adjust")
 @option_of(ComparisonOptions, "equivalence", metavar="MARGIN")
@@ -97,8 +98,8 @@ def compare(
 )
 @click.option(
     "--method",
-    type=Choice(["sign_flip", "bootstrap", "influence"]),
-    help="Of units: sign_flip or bootstrap; of items: bootstrap or influence [default: the first].",
+    type=Choice(["sign_flip", "bootstrap_t", "bootstrap", "influence"]),
+    help="Of units: sign_flip, bootstrap_t or bootstrap; of items: bootstrap or influence [default: the first].",
 )
 @_question_options
 def rank(

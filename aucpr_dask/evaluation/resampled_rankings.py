@@ -244,6 +244,9 @@ def stratified_folds(
     return fold
 
 
+COLUMNS_AFTER = ("estimate", "surplus", "n_effective")  # of the influences of a ranking
+
+
 def influence_columns(
     *arrays: Array,
     roles: tuple[str, ...],
@@ -254,13 +257,20 @@ def influence_columns(
     """Compute the influences of every ranking of a block, scaled so that their products add up to covariances.
 
     A generalized function, ``(item), (item), ... -> (unit)``: the influences of items, or of `clusters`; that of all
-    positives that are not items; and the estimate.
+    positives that are not items; and then `COLUMNS_AFTER`: the estimate, what its variance in differences has beyond the
+    squares of the influences, and the effective number of positives.
     """
+    from aucpr_dask.kernels.intervals.beta import variance_in_differences
+
     estimate = evaluate_rankings(*arrays, roles=roles, options=options)[..., 0]
     named = dict(zip(roles, arrays, strict=True))
     rows, influence, unseen = _influences(named, options, options.estimators[0], clusters, is_fixed=is_fixed)
     absent = np.where(unseen > 0, np.sqrt(unseen) * influence.unseen, 0.0)
-    columns = np.column_stack([influence.values, absent, estimate.ravel()])
+    squares = (influence.values**2).sum(axis=1) + absent**2
+    in_clusters = named if clusters is None else named | {"cluster": clusters}
+    n = effective_positives(*in_clusters.values(), roles=tuple(in_clusters), options=options).ravel()
+    variance = variance_in_differences(estimate.ravel(), n, squares, influence.left_out, influence.unseen_loss)
+    columns = np.column_stack([influence.values, absent, estimate.ravel(), variance - squares, n])
     return columns.reshape(*rows.lead, columns.shape[1])
 
 

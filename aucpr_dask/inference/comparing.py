@@ -72,10 +72,12 @@ def compare(
         these units with other items. ``"both"`` resamples units and the items of each, which counts the noise of
         items twice, so it is conservative.
     method : str, optional
-        For units ``"sign_flip"`` (default: exact tests, intervals that flip the residuals), ``"bootstrap"``, ``"t"``
-        or ``"wilcoxon"`` (p-values only); for items ``"bootstrap"`` (default; a result needs its `replicate`) or
-        ``"influence"`` (needs the scores); for both ``"bootstrap"``. The bootstrap over fewer than about forty
-        units is liberal.
+        For units ``"sign_flip"`` (default: tests that are exact if differences are symmetric, intervals that flip the
+        residuals), ``"bootstrap_t"`` (each resample divided by its own error: for skewed differences), ``"bootstrap"``
+        (one error for all resamples: for many units), ``"t"`` or ``"wilcoxon"`` (p-values only); for items
+        ``"bootstrap"`` (default; a result needs its `replicate`) or ``"influence"`` (Student's t with a moderated
+        variance, from about ten positives on; needs the scores); for both ``"bootstrap"``. :class:`FewUnitsWarning` and
+        :class:`FewPositivesWarning` say where ``"bootstrap"`` finds too many differences.
     adjust : {"romano_wolf", "max_t", "holm", "benjamini_hochberg", "none"}, optional
         Romano and Wolf's step-down is the default with joint replicates, Holm's with ``"t"`` and ``"wilcoxon"``.
         All but the last two control the probability of any false claim in the family.
@@ -122,7 +124,7 @@ def compare(
     ----------
     Romano & Wolf 2005, doi:10.1198/016214504000000539 (step-down, simultaneous). Smucker, Allan & Carterette 2007,
     doi:10.1145/1321440.1321528 (randomisation, bootstrap and t tests over queries). Schuirmann 1987,
-    doi:10.1007/BF01068419 (equivalence).
+    doi:10.1007/BF01068419 (equivalence). Hall 1992, doi:10.1007/978-1-4612-4384-7 (bootstrap-t).
 
     Examples
     --------
@@ -136,8 +138,9 @@ def compare(
     array([ 0.  , -0.18,  0.02])
     >>> comparison["p_value"].sel(baseline="bm25").values
     array([1.    , 0.0625, 1.    ])
-    >>> comparison.attrs["design"]
-    'signs flipped: the differences on 5 queries, each with its items, all 32 choices of signs; fixed: the 3 models'
+    >>> comparison.attrs["design"]  # doctest: +NORMALIZE_WHITESPACE
+    'signs flipped: the differences on 5 queries, each with its items, all 32 choices of signs; fixed: the 3 models;
+    exact if differences are symmetric'
     """
     question = ComparisonOptions(
         estimator=estimator,

@@ -13,7 +13,7 @@ from aucpr_dask.evaluation.alignment import clusters_of, score_inputs
 from aucpr_dask.evaluation.mapping import map_rankings
 from aucpr_dask.evaluation.rankings import Array
 from aucpr_dask.evaluation.request import Prepared, prepare_labelled
-from aucpr_dask.evaluation.resampled_rankings import influence_columns
+from aucpr_dask.evaluation.resampled_rankings import COLUMNS_AFTER, influence_columns
 from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference.samples import mean_where_known
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
@@ -23,6 +23,13 @@ from aucpr_dask.scores.classes import validated_scores
 from aucpr_dask.storage.stores import Scores, map_nodes
 
 OTHER_MODEL = "other_model"
+
+DESCRIPTIONS = {
+    "estimate": "Estimated area under the precision-recall curve.",
+    "covariance": "Covariance of the estimates of two models.",
+    "variance": "Variance that differences are judged by; reckons with few positives and unseen negatives.",
+    "n_effective": "Effective number of positives.",
+}
 
 COVARIANCE_OPTIONS = ("missing", "positive_from", "unjudged", "unit", "prevalence_design")
 _UNIT = "unit"  # an item, a cluster, or all positives that are not items together
@@ -65,9 +72,10 @@ def covariance(
     -------
     xarray.Dataset or xarray.DataTree
         The same kind as `scores`, lazy if they are Dask-backed: ``estimate(model[, query])`` and
-        ``covariance([query,] model, other_model)``, float64. NaN where a class has fewer than two items, or lies in
-        fewer than two clusters. Of a data set with classes, they are those of the mean over the classes that have an
-        estimate, NaN for a model that lacks one of these, and always with random prevalence. Every number is
+        ``covariance([query,] model, other_model)``, float64. ``variance`` and ``n_effective``, of the shape of
+        the estimates, are what :func:`compare` uses with few positives. NaN where a class has fewer than two items, or
+        lies in fewer than two clusters. Of a data set with classes, they are those of the mean over the classes that
+        have an estimate, NaN for a model that lacks one of these, and always with random prevalence. Every number is
         bit-for-bit identical for any other models and chunks. The influences, 8 bytes for each score, stay in memory
         until all pairs of their chunk are done.
 
@@ -157,17 +165,22 @@ def influences(
 
 def standard_errors_of_differences(covariance: xr.DataArray) -> xr.DataArray:
     """Return the standard error of the difference of every pair of models; exactly 0 for models that rank alike."""
-    variance = xr.apply_ufunc(
+    variance = _variances(covariance)
+    other = variance.rename({MODEL: OTHER_MODEL})
+    squares = (variance + other) - 2.0 * covariance
+    result: xr.DataArray = squares.clip(min=0.0) ** 0.5
+    return result.transpose(*covariance.dims).rename("standard_error")
+
+
+def _variances(covariance: xr.DataArray) -> xr.DataArray:
+    variance: xr.DataArray = xr.apply_ufunc(
         _diagonal,
-        covariance,
+        covariance.drop_vars(OTHER_MODEL, errors="ignore"),
         input_core_dims=[[MODEL, OTHER_MODEL]],
         output_core_dims=[[MODEL]],
         dask="allowed",
     )
-    other = variance.rename({MODEL: OTHER_MODEL})
-    squares = (variance + other) - 2.0 * covariance
-    result: xr.DataArray = np.sqrt(squares.clip(min=0.0)).transpose(*covariance.dims)
-    return result.rename("standard_error")
+    return variance
 
 
 def _diagonal(matrix: Array) -> Array:
@@ -193,14 +206,15 @@ def _influences(prepared: Prepared, clusters: NDArray[np.int64] | None, *, is_fi
     columns = map_rankings(
         influence_columns,
         arrays,
-        {_UNIT: n_units + 2},
+        {_UNIT: n_units + 1 + len(COLUMNS_AFTER)},
         options=options,
         clusters=clusters,
         is_fixed=is_fixed,
     )
     columns = columns.transpose(*order, _UNIT)
-    result = xr.Dataset({"estimate": columns.isel({_UNIT: -1}).transpose(MODEL, ...)})
-    result["estimate"].attrs = {"description": "Estimated area under the precision-recall curve.", "units": "1"}
+    after = {name: columns.isel({_UNIT: place}) for place, name in enumerate(COLUMNS_AFTER, start=n_units + 1)}
+    result = xr.Dataset({name: column.transpose(MODEL, ...) for name, column in after.items()})
+    result["estimate"].attrs = {"description": DESCRIPTIONS["estimate"], "units": "1"}
     return result.assign(influence=columns.isel({_UNIT: slice(n_units + 1)}))
 
 
@@ -210,6 +224,7 @@ def _mean_of_classes(result: xr.Dataset) -> xr.Dataset:
     has_all = (known | ~known.any(MODEL)).all(CLASS)
     means = result.map(lambda variable: mean_where_known(variable, known, CLASS).where(has_all))
     means["estimate"].attrs, means["n_classes"] = result["estimate"].attrs, known.sum(CLASS)
+    means["surplus"] = means["surplus"] / means["n_classes"]  # as a variance of independent classes
     return means.assign_attrs(over=CLASS, average="macro", n_classes=result.sizes[CLASS])
 
 
@@ -224,8 +239,27 @@ def _covariance(node: xr.Dataset) -> xr.Dataset:
         output_dtypes=[np.float64],
         keep_attrs=False,
     )
-    products.attrs = {"description": "Covariance of the estimates of two models.", "units": "1"}
-    return node[["estimate"]].assign(covariance=products.transpose(..., MODEL, OTHER_MODEL))
+    covariance = products.transpose(..., MODEL, OTHER_MODEL)
+    result = node[["estimate", "n_effective"]].assign(
+        covariance=covariance, variance=_variances(covariance) + node["surplus"]
+    )
+    for name, description in DESCRIPTIONS.items():
+        result[name].attrs = {"description": description, "units": "1"}
+    return result
+
+
+def moderated_covariance(result: xr.Dataset) -> xr.DataArray:
+    """Return a covariance whose variances are those for differences, and whose correlations are those of influences.
+
+    An estimate whose influences are all 0, as those of a perfect ranking are, is not correlated with others.
+    """
+    covariance = result["covariance"]
+    influence = _variances(covariance)
+    ratio: xr.DataArray = (result["variance"] / influence).where(influence > 0, 0.0) ** 0.5
+    alone = result["variance"].where(influence == 0, 0.0)
+    is_itself = xr.DataArray(np.eye(covariance.sizes[MODEL]), dims=(MODEL, OTHER_MODEL))
+    scaled: xr.DataArray = covariance * ratio * ratio.rename({MODEL: OTHER_MODEL}) + alone * is_itself
+    return scaled.transpose(*covariance.dims)
 
 
 def products_of_pairs(left: Array, right: Array) -> NDArray[np.float64]:

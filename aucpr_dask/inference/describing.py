@@ -10,7 +10,7 @@ import xarray as xr
 
 from aucpr_dask.errors import few
 from aucpr_dask.evaluation.results import provenance
-from aucpr_dask.inference.designs import ITEMS, POWERED, Design, describe
+from aucpr_dask.inference.designs import CONDITIONS, ITEMS, POWERED, Design, describe
 from aucpr_dask.inference.grids import DECISIONS
 from aucpr_dask.inference.questions import Prepared
 from aucpr_dask.schema.options import ComparisonOptions
@@ -70,6 +70,7 @@ def annotate(
         node.attrs,
         complete=prepared.complete,
         n_machine=prepared.n_machine,
+        condition=CONDITIONS[design.sample, design.method],
     )
     if estimates.models_left_out:
         sentence += f"; left out, without an estimate: {few(map(repr, estimates.models_left_out))}"
@@ -99,10 +100,11 @@ def interval_kind(design: Design) -> str:
     """Name the intervals of a method."""
     return {
         "sign_flip": "Student statistic, quantile of flipped residuals",
-        "bootstrap": "symmetric bootstrap-t with a common error",
+        "bootstrap_t": "symmetric bootstrap-t",
+        "bootstrap": "symmetric bootstrap with a common error",
         "t": "Student t (simultaneous: Bonferroni)",
         POWERED: "Student t, prediction-powered (simultaneous: Bonferroni)",
-        "influence": "normal (simultaneous: largest of normal draws)",
+        "influence": "Student t, moderated variance (simultaneous: largest of Student draws)",
     }[design.method]
 
 

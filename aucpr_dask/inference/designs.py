@@ -19,7 +19,7 @@ BY_P_VALUE = ("holm", "benjamini_hochberg", "none")  # adjustments without joint
 POWERED = "prediction_powered"
 
 METHODS = {
-    UNITS: ("sign_flip", "bootstrap", "t", "wilcoxon"),
+    UNITS: ("sign_flip", "bootstrap_t", "bootstrap", "t", "wilcoxon"),
     ITEMS: ("bootstrap", "influence"),
     BOTH: ("bootstrap",),
 }
@@ -27,6 +27,19 @@ METHODS = {
 
 WITH_MACHINE: dict[str, tuple[str, ...]] = {UNITS: (POWERED,)}
 """The methods where people labelled a part of the units, and a machine all."""
+
+CONDITIONS = {
+    (UNITS, "sign_flip"): "exact if differences are symmetric",
+    (UNITS, "bootstrap_t"): "approximate, also if differences are skewed",
+    (UNITS, "bootstrap"): "approximate, with many units",
+    (UNITS, "t"): "exact if differences are normal",
+    (UNITS, "wilcoxon"): "exact if differences are symmetric",
+    (UNITS, POWERED): "approximate, with a random sample of units labelled by people",
+    (ITEMS, "bootstrap"): "approximate, with many positives",
+    (ITEMS, "influence"): "approximate, from 10 positives on",
+    (BOTH, "bootstrap"): "conservative",
+}
+"""When each method keeps its level."""
 
 UNIT_RESAMPLES, ITEM_RESAMPLES = 10_000, 1000
 ROUND_OFF = 1e-9  # of sums of weights
@@ -68,7 +81,7 @@ def settle(
             allowed=", ".join(map(repr, BY_P_VALUE)),
             remedy="leave adjust out, or machine"
             if method == POWERED
-            else "method='sign_flip' or 'bootstrap' has them",
+            else "method='sign_flip', 'bootstrap_t' or 'bootstrap' has them",
         )
     return Design(dim, sample, method, adjust)
 
@@ -83,11 +96,13 @@ def describe(
     complete: bool = False,
     has_gaps: bool = False,
     n_machine: int = 0,
+    condition: str | None = None,
 ) -> str:
-    """Describe what was resampled, what is fixed and, where scores were missing, which items count."""
+    """Describe what was resampled, what is fixed, on what condition and, with missing scores, which items count."""
     sentence = _resampled_and_fixed(
         design, n_models, n_units, n_resamples, attrs, complete=complete, has_gaps=has_gaps, n_machine=n_machine
     )
+    sentence += f"; {condition}" if condition else ""
     compared, scored = attrs.get(COMPARED, 0), attrs.get(SCORED, 0)
     return sentence if compared == scored else f"{sentence}; on the {compared:,} of {scored:,} items that all scored"
 
@@ -128,7 +143,7 @@ def _resampled_and_fixed(
         how = f"resampled: {items}, {times}" if design.method == "bootstrap" else f"sample: {items}"
         return f"{how}; fixed: {', '.join(fixed)}"
     whole = f"{units}, each with its items"
-    if design.method == "bootstrap":
+    if design.method in ("bootstrap", "bootstrap_t"):
         return f"resampled: {whole}, {times}; fixed: {models}"
     if design.method == "sign_flip":
         how = f"all {n_resamples:,} choices of signs" if complete else f"{n_resamples:,} choices of signs"

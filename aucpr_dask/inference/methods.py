@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.inference import families
-from aucpr_dask.inference.families import Equivalence, Floats, Indices, JointReplicates, PairStatistics
+from aucpr_dask.inference.families import Equivalence, Floats, Indices, JointReplicates, PairStatistics, ResampledUnits
 from aucpr_dask.inference.samples import generator, keys_of, mean_of_units, means_under, multiplicities
 
 
@@ -41,11 +41,15 @@ class Goal:
 
 
 class Resampling:
-    """Bootstrap: the replicates of a difference are spread around it as it is around the truth."""
+    """Bootstrap: the replicates of a difference are spread around it as it is around the truth.
 
-    def __init__(self, estimate: Floats, replicates: Floats, goal: Goal) -> None:
+    With `units`, each replicate is divided by the standard error of its own units (bootstrap-t). Replicates of skewed
+    differences are then as skewed, relative to their errors, as the difference of the sample is.
+    """
+
+    def __init__(self, estimate: Floats, replicates: Floats, goal: Goal, units: ResampledUnits | None = None) -> None:
         self.goal = goal
-        self.sample: JointReplicates = families.joint_replicates(estimate, replicates.T)
+        self.sample: JointReplicates = families.joint_replicates(estimate, replicates.T, units=units)
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:
         """Symmetric studentised intervals, and the p-values that match them."""
@@ -179,13 +183,20 @@ class Wilcoxon:
 
 
 class Influence:
-    """Normal approximation with the covariance by influence functions; families use normal draws."""
+    """Student's t with a covariance by influence functions; families use draws from the multivariate t distribution."""
 
     def __init__(
-        self, estimate: Floats, covariance: Floats, names: Sequence[str], goal: Goal, n_resamples: int, seed: int
+        self,
+        estimate: Floats,
+        covariance: Floats,
+        degrees: float,
+        names: Sequence[str],
+        goal: Goal,
+        n_resamples: int,
+        seed: int,
     ) -> None:
-        self.goal, self.estimate, self.covariance = goal, estimate, covariance
-        draws = normal_draws(covariance, names, n_resamples, seed)
+        self.goal, self.estimate, self.covariance, self.degrees = goal, estimate, covariance, degrees
+        draws = student_draws(covariance, degrees, names, n_resamples, seed)
         self.sample = families.joint_replicates(estimate, estimate + draws)
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:
@@ -193,15 +204,17 @@ class Influence:
         tests = families.pair_statistics(self.sample, first, second)
         error = self.errors(first, second)
         difference = self.estimate[first] - self.estimate[second]
-        bounds = families.intervals(difference, error, families.parametric_quantile(self.goal.level))
+        bounds = families.intervals(difference, error, families.parametric_quantile(self.goal.level, self.degrees))
         verdict = None
         if self.goal.margin is not None:
-            verdict = families.parametric_equivalence(difference, error, self.goal.margin, alpha=1 - self.goal.level)
-        p_value = families.parametric_p_values(difference, error)
+            verdict = families.parametric_equivalence(
+                difference, error, self.goal.margin, alpha=1 - self.goal.level, degrees=self.degrees
+            )
+        p_value = families.parametric_p_values(difference, error, self.degrees)
         return Pairs(first, second, difference, error, p_value, bounds, tests, tests, verdict)
 
     def simultaneous_quantile(self, family: Pairs) -> float:
-        """Quantile of the largest statistic of the family, among normal draws; never below that of one pair."""
+        """Quantile of the largest statistic of the family, among the draws; never below that of one pair."""
         quantile = families.max_t_quantile(_known(family.spread), self.goal.level)
         return float(self.reach(np.array([quantile]))[0])
 
@@ -215,8 +228,12 @@ class Influence:
         return families.errors_from_covariance(self.covariance, first, second)
 
     def reach(self, quantile: Floats) -> Floats:
-        """Return how many errors an interval reaches: quantiles of draws, but at least that of a single pair."""
-        return np.maximum(quantile, families.parametric_quantile(self.goal.level))
+        """Return how many errors an interval reaches, at least that of a single pair, from quantiles of draws.
+
+        Draws are divided by their standard deviation, which is that of Student's t times the error.
+        """
+        in_errors = quantile * math.sqrt(self.degrees / (self.degrees - 2))
+        return np.maximum(in_errors, families.parametric_quantile(self.goal.level, self.degrees))
 
 
 _Replicates = TypeVar("_Replicates", PairStatistics, JointReplicates)
@@ -224,20 +241,25 @@ _Replicates = TypeVar("_Replicates", PairStatistics, JointReplicates)
 Method = Resampling | SignFlips | Student | Wilcoxon | Influence
 
 
-def normal_draws(covariance: Floats, names: Sequence[str], n_resamples: int, seed: int) -> Floats:
-    """Draw (R, M) from the normal distribution with a covariance that may be singular, models in the order of names."""
+def student_draws(covariance: Floats, degrees: float, names: Sequence[str], n_resamples: int, seed: int) -> Floats:
+    """Draw (R, M) from a multivariate t distribution, models in the order of names; the covariance may be singular."""
     order = sorted(range(len(names)), key=names.__getitem__)
     values, vectors = np.linalg.eigh(covariance[np.ix_(order, order)])
     factor = vectors * np.sqrt(np.maximum(values, 0.0))
     normals = generator(seed, "normal draws").standard_normal((n_resamples, len(covariance)))
     draws: Floats = np.empty(normals.shape)
     draws[:, order] = normals @ factor.T
+    draws /= np.sqrt(generator(seed, "chi-square draws").chisquare(degrees, (n_resamples, 1)) / degrees)
     return draws
 
 
-def unit_replicates(values: Floats, names: Sequence[str], n_resamples: int, seed: int) -> Floats:
-    """Return replicates (M, R) of the means over units that are drawn with replacement."""
-    return means_under(multiplicities(names, n_resamples, seed), values)
+def resample_units(
+    values: Floats, names: Sequence[str], goal: Goal, n_resamples: int, seed: int, *, own_errors: bool = False
+) -> Resampling:
+    """Draw units with replacement; `own_errors` divides each replicate by its own standard error."""
+    weights = multiplicities(names, n_resamples, seed)
+    units = ResampledUnits(values, np.ascontiguousarray(weights.T, dtype=np.float64)) if own_errors else None
+    return Resampling(mean_of_units(values), means_under(weights, values), goal, units)
 
 
 def adjusted_p_values(method: Method, family: Pairs, adjust: str) -> Floats:

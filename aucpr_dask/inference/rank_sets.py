@@ -1,4 +1,4 @@
-"""Ranks of many models with their uncertainty: confidence sets, probability of being best, groups. NumPy only.
+"""Ranks of many models with their uncertainty: confidence sets, probability of being best, groups.
 
 A larger estimate is better; the best model has rank 1.
 """
@@ -19,6 +19,7 @@ from aucpr_dask.inference.families import (
     JointReplicates,
     differences,
     order_statistic,
+    pairs_of_panel,
     require_bootstrap,
     studentise,
 )
@@ -64,7 +65,7 @@ def rank_sets(sample: JointReplicates, level: float = 0.95, *, panel_bytes: int 
     n_models, n_replicates = sample.centred.shape
     place = order_statistic(n_replicates, level, sample.complete)
     order = _best_first(sample)
-    error, maximum = _errors_and_maxima(_reordered(sample, order), panel_bytes)
+    error, maximum = _errors_and_maxima(sample.of_models(order), panel_bytes)
     marginal_quantile = np.empty(n_models)
     marginal_quantile[order] = np.partition(maximum, place, axis=1)[:, place]
     quantile = float(np.partition(maximum.max(axis=0, initial=0), place)[place])
@@ -145,17 +146,6 @@ def _resolved(values: Floats, sample: JointReplicates) -> Floats:
     return rounded
 
 
-def _reordered(sample: JointReplicates, order: Indices) -> JointReplicates:
-    return JointReplicates(
-        estimate=sample.estimate[order],
-        centred=sample.centred[order],
-        bias=sample.bias[order],
-        resolution=sample.resolution[order],
-        null=sample.null,
-        complete=sample.complete,
-    )
-
-
 def _errors_and_maxima(sample: JointReplicates, panel_bytes: int) -> tuple[Floats, Floats]:
     """Return the errors of all pairs, row by row, and each replicate's largest statistic over the pairs of each model.
 
@@ -164,7 +154,7 @@ def _errors_and_maxima(sample: JointReplicates, panel_bytes: int) -> tuple[Float
     n_models, n_replicates = sample.centred.shape
     error = np.empty(n_models * (n_models - 1) // 2)
     maximum = np.zeros((n_models, n_replicates))
-    columns = max(1, panel_bytes // (8 * n_replicates))
+    columns = pairs_of_panel(sample, panel_bytes)
     for start in range(0, n_models, columns):
         stop = min(start + columns, n_models)
         for j in range(stop - 1):

@@ -12,7 +12,7 @@ from aucpr_dask.inference import families
 from aucpr_dask.inference.describing import annotate
 from aucpr_dask.inference.designs import UNIT_RESAMPLES
 from aucpr_dask.inference.families import Floats, Indices, JointReplicates
-from aucpr_dask.inference.methods import Influence, Resampling, SignFlips, unit_replicates
+from aucpr_dask.inference.methods import Influence, SignFlips, resample_units
 from aucpr_dask.inference.questions import Prepared, ask, naming, prepare, unit_dim
 from aucpr_dask.inference.rank_sets import (
     RankDistribution,
@@ -28,7 +28,7 @@ from aucpr_dask.schema.variables import BOUND, MODEL, QUERY
 from aucpr_dask.storage.stores import Scores, map_nodes
 
 ONLY_OF_COMPARISONS = ("adjust", "equivalence", "baseline", "chunk")
-RANKING_METHODS = ("sign_flip", "bootstrap", "influence")
+RANKING_METHODS = ("sign_flip", "bootstrap_t", "bootstrap", "influence")
 
 
 def rank(
@@ -55,9 +55,9 @@ def rank(
     ----------
     data, estimator, over, sample, level, n_resamples, seed, incomplete, **options
         See :func:`compare`.
-    method : {"sign_flip", "bootstrap", "influence"}, optional
+    method : {"sign_flip", "bootstrap_t", "bootstrap", "influence"}, optional
         As in :func:`compare`. The probability of being best comes from the bootstrap of the same units or items
-        (with ``"influence"``, from normal draws).
+        (with ``"influence"``, from Student draws).
 
     Returns
     -------
@@ -155,11 +155,10 @@ def _mean_ranks(estimate: Floats) -> Floats:
 def _replicates(prepared: Prepared, question: ComparisonOptions) -> JointReplicates:
     """Return replicates around the estimates: those of the method, or the bootstrap of the same units."""
     if isinstance(prepared.method, SignFlips):
-        estimates = prepared.estimates
-        replicates = unit_replicates(
-            estimates.values, estimates.units, question.n_resamples or UNIT_RESAMPLES, question.seed
-        )
-        return Resampling(estimates.mean, replicates, prepared.method.goal).sample
+        estimates, n_resamples = prepared.estimates, question.n_resamples or UNIT_RESAMPLES
+        return resample_units(
+            estimates.values, estimates.units, prepared.method.goal, n_resamples, question.seed
+        ).sample
     if prepared.method.sample is None:
         raise TypeError("this method has no replicates")
     return prepared.method.sample

@@ -110,14 +110,15 @@ def average_precision_difference(
     y_score_b: Any,
     *,
     level: float = 0.95,
-    n_resamples: int = 1000,
+    n_resamples: int | None = None,
     seed: int = 0,
     pos_label: Any = 1,
     sample_weight: Any = None,
 ) -> Difference:
     """Tell whether model b has a larger average precision than model a on samples that both have scored.
 
-    The samples are resampled, positives and negatives apart, for both models together, so the comparison is paired.
+    The comparison is paired: by the influence of every sample on both areas, or by resamples, positives and negatives
+    apart, that both models share. It needs about ten positives, by resamples a hundred, and warns of fewer.
 
     Parameters
     ----------
@@ -127,8 +128,8 @@ def average_precision_difference(
         Scores of the two models, larger for positives.
     level : float
         Of the interval, in (0, 1).
-    n_resamples : int
-        Bootstrap resamples.
+    n_resamples : int, optional
+        Bootstrap resamples; by default none, and Student's t with a variance by influence functions.
     seed : int
         Seed of the resamples.
     pos_label : int, float, bool or str
@@ -163,10 +164,11 @@ def average_precision_difference(
     >>> a, b = (rng.normal(size=2000) + shift * y for shift in (1.5, 1.9))
     >>> average_precision_difference(y, a, b)  # doctest: +NORMALIZE_WHITESPACE
     b is better: average precision 0.598 (b) against 0.460 (a), difference +0.138,
-    95 % interval +0.051 to +0.226, p = 0.004
+    95 % interval +0.051 to +0.226, p = 0.0022
     """
     scores = _scores(y_true, {"y_score_a": y_score_a, "y_score_b": y_score_b}, pos_label, sample_weight)
-    found = compare(scores, baseline="y_score_a", level=level, n_resamples=n_resamples, seed=seed)
+    method = "influence" if n_resamples is None else "bootstrap"
+    found = compare(scores, "y_score_a", method=method, level=level, n_resamples=n_resamples, seed=seed)
     versus = found.isel(baseline=0).sel(model="y_score_b")
     lower, upper = map(float, versus["interval"])
     a, b = map(float, found["estimate"])

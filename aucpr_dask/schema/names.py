@@ -14,6 +14,7 @@ TOGETHER = {
     "romano_wolf": "Romano-Wolf",
     "benjamini_hochberg": "Benjamini-Hochberg",
     "clopper_pearson": "Clopper-Pearson",
+    "bootstrap_t": "bootstrap-t",
 }
 
 

@@ -329,7 +329,7 @@ def ranks_sheet(ranks: Ranks, *, top: int | None = TOP) -> Sheet:
 
 def ranks_notes(ranks: Ranks) -> list[str]:
     """Say how many groups there are, and where the chance to be best comes from."""
-    drawn = "bootstrap resamples" if ranks.facts["method"] != "influence" else "normal draws of the areas"
+    drawn = "bootstrap resamples" if ranks.facts["method"] != "influence" else "Student draws of the areas"
     if ranks.n_units is not None and ranks.facts["sample"] == "units":
         drawn += f" of the {UNIT_NAMES[ranks.facts['over']][1]}"
     groups = f"{count(int(ranks.facts['n_groups']), 'group')} of indistinguishable models"

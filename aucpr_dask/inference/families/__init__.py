@@ -1,4 +1,4 @@
-"""Families of comparisons: errors, p-values, adjustments, intervals, equivalence. NumPy only.
+"""Families of comparisons: errors, p-values, adjustments, intervals, equivalence.
 
 A *pair* is two positions on the model axis, in the index arrays `first` and `second`. Its difference is
 ``estimate[first] - estimate[second]``, and the replicates of its difference are those of the first model minus those
@@ -32,7 +32,9 @@ from aucpr_dask.inference.families.parametric import parametric_p_values as para
 from aucpr_dask.inference.families.parametric import parametric_quantile as parametric_quantile
 from aucpr_dask.inference.families.parametric import wilcoxon_p_values as wilcoxon_p_values
 from aucpr_dask.inference.families.replicates import JointReplicates as JointReplicates
+from aucpr_dask.inference.families.replicates import ResampledUnits as ResampledUnits
 from aucpr_dask.inference.families.replicates import joint_replicates as joint_replicates
+from aucpr_dask.inference.families.replicates import pairs_of_panel as pairs_of_panel
 from aucpr_dask.inference.families.replicates import require_bootstrap as require_bootstrap
 from aucpr_dask.inference.families.replicates import sign_flips as sign_flips
 from aucpr_dask.inference.families.statistics import PairStatistics as PairStatistics

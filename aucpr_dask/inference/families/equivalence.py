@@ -21,6 +21,7 @@ from aucpr_dask.inference.families.replicates import (
     require_bootstrap,
     shares,
 )
+from aucpr_dask.inference.families.statistics import around_centre, errors
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ def equivalence(
     """Test whether differences lie within [-margin, margin], from bootstrap replicates.
 
     With e* = d* - d, the p-values (1 + #{e* >= d + margin}) / (1 + R) and (1 + #{e* <= d - margin}) / (1 + R) are both
-    at most alpha exactly where the basic bootstrap interval of level 1 - 2 alpha lies inside the region.
+    at most alpha exactly where the basic bootstrap interval of level 1 - 2 alpha lies inside the region. If the sample
+    has its units, e* is stretched as in :func:`around_centre`, and the interval is that of the bootstrap-t.
     """
     _check_equivalence(margin, alpha)
     require_bootstrap(sample, "equivalence")
@@ -54,7 +56,8 @@ def equivalence(
     for panel in panels(first.size, sample, panel_bytes):
         j, k = first[panel], second[panel]
         deviations = sample.centred[j] - sample.centred[k]
-        deviations += (sample.bias[j] - sample.bias[k])[:, np.newaxis]
+        replicates = deviations + (sample.bias[j] - sample.bias[k])[:, np.newaxis]
+        around_centre(sample, deviations, errors(sample, deviations, j, k), j, k)
         difference = (sample.estimate[j] - sample.estimate[k])[:, np.newaxis]
         slack = (sample.resolution[j] + sample.resolution[k])[:, np.newaxis]
         reached = (
@@ -64,8 +67,8 @@ def equivalence(
             deviations <= difference + margin + slack,
         )
         tails[:, panel] = [shares(count(mask), deviations, sample.complete) for mask in reached]
-        deviations += difference
-        share_inside[panel] = count(np.abs(deviations, out=deviations) <= margin + slack) / deviations.shape[1]
+        replicates += difference
+        share_inside[panel] = count(np.abs(replicates, out=replicates) <= margin + slack) / replicates.shape[1]
     return _equivalence(tails, share_inside, alpha)
 
 

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.inference.families.pairs import ROUND_OFF, Floats, Indices, slices
+from aucpr_dask.inference.families.pairs import ROUND_OFF, Floats, Indices
+
+# Pairs of a panel, at least, where replicates have errors of their own: fewer would take longer for each.
+LEAST_PAIRS = 16
+
+
+@dataclass(frozen=True)
+class ResampledUnits:
+    """Values of Q units, drawn with replacement; they give each replicate a standard error of its own."""
+
+    values: Floats  # (M, Q)
+    weights: Floats  # (Q, R): how often each unit was drawn
 
 
 @dataclass(frozen=True)
@@ -22,10 +33,22 @@ class JointReplicates:
     resolution: Floats  # (M,): how large rounding errors may be; positive
     null: bool  # the centre is 0 (sign flips), not the estimate (bootstrap)
     complete: bool  # the replicates are the whole distribution, observed data included, not a random sample
+    units: ResampledUnits | None = None  # each replicate is divided by its own error; else all by a common one
+
+    def of_models(self, models: Indices) -> JointReplicates:
+        """Return some of the models, or all in another order."""
+        columns = {name: getattr(self, name)[models] for name in ("estimate", "centred", "bias", "resolution")}
+        units = self.units and replace(self.units, values=self.units.values[models])
+        return replace(self, **columns, units=units)
 
 
 def joint_replicates(
-    estimate: ArrayLike, replicates: ArrayLike, *, null: bool = False, complete: bool = False
+    estimate: ArrayLike,
+    replicates: ArrayLike,
+    *,
+    null: bool = False,
+    complete: bool = False,
+    units: ResampledUnits | None = None,
 ) -> JointReplicates:
     """Check estimates and their joint replicates, and arrange them model by model."""
     estimate = np.array(estimate, np.float64)
@@ -54,6 +77,7 @@ def joint_replicates(
         resolution=np.maximum(ROUND_OFF * magnitude, np.finfo(np.float64).tiny),
         null=null,
         complete=complete,
+        units=units,
     )
 
 
@@ -101,7 +125,15 @@ def count(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 def panels(n_pairs: int, sample: JointReplicates, panel_bytes: int) -> Iterator[slice]:
     """Cut pairs into panels of `panel_bytes`."""
-    return slices(n_pairs, 8 * sample.centred.shape[1], panel_bytes)
+    width = pairs_of_panel(sample, panel_bytes)
+    return (slice(start, min(start + width, n_pairs)) for start in range(0, n_pairs, width))
+
+
+def pairs_of_panel(sample: JointReplicates, panel_bytes: int) -> int:
+    """Return how many pairs fill a panel."""
+    least = 1 if sample.units is None else LEAST_PAIRS
+    n_replicates: int = sample.centred.shape[1]
+    return max(least, panel_bytes // (8 * n_replicates))
 
 
 def checked_pairs(sample: JointReplicates, first: Indices, second: Indices) -> tuple[Indices, Indices]:

@@ -30,7 +30,7 @@ def influence_beta(
     n, error, left_out = (np.where(is_known, x, safe) for x, safe in ((n, 2.0), (error, 0.5), (left_out, 0.5)))
     area = np.where(is_known, np.clip((estimate + left_out) / 2, 0, 1), 0.5)
     of_proportion = area * (1 - area)
-    variance = ((n - 1) * error**2 + BINOMIAL_WORTH * of_proportion / n) / (n + BINOMIAL_WORTH - 1)
+    variance = _moderated(error**2, of_proportion, n)
 
     z = max(float(ndtri(1 - tail)), 1.0)
     stretched = 1 + 0.5 * (2 * z**2 + 1) / (6 * z) * np.maximum(0, -_excess_skew(area, variance, cubes))
@@ -43,6 +43,27 @@ def influence_beta(
     lower = np.where(is_known & (area > 0), np.minimum(lower, np.minimum(area, estimate)), 0.0)
     upper = np.where(is_known & (area < 1), np.maximum(upper, estimate), 1.0)
     return np.where(has_positives, lower, np.nan), np.where(has_positives, upper, np.nan)
+
+
+def variance_in_differences(estimate: Array, n: Array, variance: Array, left_out: Array, unseen_loss: Array) -> Array:
+    """Return the variance of an average precision for differences from others, with Student's t at `degrees_of` n.
+
+    As in :func:`influence_beta` it reckons with few positives and with negatives that the sample does not show. One
+    more negative above all items widens one side of a difference; a symmetric interval takes half of it on each. NaN
+    where the variance is.
+    """
+    area = np.clip((estimate + left_out) / 2, 0, 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return _moderated(variance, area * (1 - area), n) + UNSEEN / 2 * unseen_loss**2
+
+
+def degrees_of(n: Array) -> Array:
+    """Return the degrees of freedom of a moderated variance."""
+    return n + BINOMIAL_WORTH - 1
+
+
+def _moderated(variance: Array, of_proportion: Array, n: Array) -> Array:
+    return ((n - 1) * variance + BINOMIAL_WORTH * of_proportion / n) / degrees_of(n)
 
 
 def _effective(of_proportion: Array, variance: Array, n: Array) -> Array:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import InvalidInputError, printable
 from aucpr_dask.inference import families
 from aucpr_dask.inference.describing import interval_kind
-from aucpr_dask.inference.designs import ITEMS, UNIT_RESAMPLES, UNITS, Design, describe, settle
+from aucpr_dask.inference.designs import CONDITIONS, ITEMS, UNIT_RESAMPLES, UNITS, Design, describe, settle
 from aucpr_dask.inference.samples import (
     REPLICATE,
     UNIT_NAMES,
@@ -102,7 +102,15 @@ def _record(subject: Subject, estimates: Estimates, design: Design, n_resamples:
         "sample": design.sample,
         "method": design.method,
         "kind": interval_kind(design),
-        "design": describe(design, n_models, len(estimates.units), n_resamples, attrs, complete=complete),
+        "design": describe(
+            design,
+            n_models,
+            len(estimates.units),
+            n_resamples,
+            attrs,
+            complete=complete,
+            condition=CONDITIONS[design.sample, design.method],
+        ),
         "models": _places(subject, estimates).tolist(),
         "n_resamples": n_resamples,
         "complete": complete,

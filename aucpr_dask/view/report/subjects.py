@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, printable
+from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, printable
 from aucpr_dask.inference import aggregate, compare
 from aucpr_dask.inference.classes import has_classes
 from aucpr_dask.inference.questions import require_results
@@ -101,7 +102,9 @@ def _data_set(path: str, node: xr.Dataset, interval: str | None) -> Subject:
     level = level_of(node)
 
     def compared(models: np.ndarray[Any, Any], **options: Any) -> xr.Dataset:
-        compared = compare(node.isel({MODEL: models}), level=level, incomplete="drop", **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FewPositivesWarning)  # the page says how many there are, and the condition
+            compared = compare(node.isel({MODEL: models}), level=level, incomplete="drop", **options)
         return compared  # type: ignore[return-value]
 
     means: xr.Dataset = aggregate(node, level=level)  # type: ignore[assignment]
