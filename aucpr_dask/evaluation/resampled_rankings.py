@@ -257,8 +257,8 @@ def influence_columns(
     """Compute the influences of every ranking of a block, scaled so that their products add up to covariances.
 
     A generalized function, ``(item), (item), ... -> (unit)``: the influences of items, or of `clusters`; that of all
-    positives that are not items; and then `COLUMNS_AFTER`: the estimate, what its variance in differences has beyond the
-    squares of the influences, and the effective number of positives.
+    positives that are not items; and then `COLUMNS_AFTER`: the estimate, what its variance in differences has beyond
+    the squares of the influences, and the effective number of positives.
     """
     from aucpr_dask.kernels.intervals.beta import variance_in_differences
 
