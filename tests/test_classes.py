@@ -24,6 +24,7 @@ from strategies import chunkings
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, InvalidInputError
+from aucpr_dask.inference.designs import CONDITIONS
 from aucpr_dask.kernels.resampling.rows import units_of
 
 mpl.use("Agg")
@@ -210,7 +211,10 @@ def test_the_design_says_what_is_fixed() -> None:
     assert sentences["micro"].startswith("one ranking of all pairs of an item and a class; sample: the items")
     assert sentences["samples"].endswith("fixed: the 2 models, the 4 classes, which each item ranks")
     compared = ap.compare(DATA, n_resamples=50).attrs
-    assert compared["design"] == "resampled: the items, 50 times; fixed: the 2 models, the 4 classes"
+    assert (
+        compared["design"]
+        == f"resampled: the items, 50 times; fixed: the 2 models, the 4 classes; {CONDITIONS['items', 'bootstrap']}"
+    )
     assert compared["over"] == "class"
 
 
@@ -346,3 +350,17 @@ def test_classifiers_score_every_class() -> None:
     np.testing.assert_allclose(means, expected, rtol=0, atol=1e-12)
     one = ap.from_sklearn(fitted, features[1::2, :2], classes[1::2], positive="virginica")
     np.testing.assert_array_equal(one["score"], scores["score"].sel({"class": "virginica"}))
+
+
+def test_the_variance_of_a_mean_over_classes_adds_what_each_lacks() -> None:
+    found = ap.covariance(DATA)
+    alone = []
+    for place, name in enumerate(DATA["class"].values):
+        score = DATA["score"].isel({"class": place}, drop=True)
+        one = xr.Dataset({"score": score, "label": (DATA["label"] == name).astype(np.int8)})
+        alone.append(ap.covariance(one, prevalence_design="random"))
+    of_influence = np.diagonal(found["covariance"].values)
+    beyond = [one["variance"].values - np.diagonal(one["covariance"].values) for one in alone]
+    expected = of_influence + np.sum(beyond, axis=0) / len(alone) ** 2
+    np.testing.assert_allclose(found["variance"], expected, rtol=1e-10)
+    np.testing.assert_allclose(found["n_effective"], np.mean([one["n_effective"] for one in alone], axis=0))

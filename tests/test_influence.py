@@ -16,7 +16,7 @@ from strategies import Case, cases, chunkings, weights
 import aucpr_dask as ap
 from aucpr_dask import kernels
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
-from aucpr_dask.inference.covarying import covariance, standard_errors_of_differences
+from aucpr_dask.inference.covarying import covariance, moderated_covariance, standard_errors_of_differences
 from aucpr_dask.kernels.areas.influence import PANEL, TILE, Influence, influence_rows, sums_of_products
 from aucpr_dask.kernels.codes import (
     ACCELERATION,
@@ -724,8 +724,9 @@ def test_covariances_and_comparisons_of_haldane() -> None:
     np.testing.assert_allclose(errors, expected["standard_error"], rtol=1e-12)
     np.testing.assert_array_equal(found["estimate"], expected["estimate"])
     compared = ap.compare(scores, sample="items", method="influence", estimator="haldane")
-    differences = standard_errors_of_differences(found["covariance"])
+    differences = standard_errors_of_differences(moderated_covariance(found))
     np.testing.assert_allclose(compared["standard_error"], differences, rtol=1e-12)
+    assert (found["variance"] > errors**2).all()
     assert set(result["interval"].coords["method"].values) == {"influence_beta", "logit"}
     alone = ap.evaluate(scores, "haldane")
     assert alone["interval"].coords["method"].values.tolist() == ["influence_beta"]
