@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from aucpr_dask import run, save_scores
 from aucpr_dask.cli import main
 
+pytestmark = pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # few positives; a command prints this
 SECONDS = 60
 VALUES = (
     *("", " ", "-1", "0", "1", "1.5", "nan", "inf", "1e400", "9" * 30, "0x10", "1_000", "٣", "true", "none", "None"),

@@ -562,6 +562,7 @@ def test_many_data_sets_need_a_choice(shipped: xr.DataTree) -> None:
         shipped.aucpr.plot.roc()
 
 
+@pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # few positives
 def test_names_stay_text() -> None:
     scores = named(NASTY)
     result = ap.evaluate(scores, intervals=["logit", "bootstrap"], n_resamples=50, keep_replicates=True)
