@@ -135,7 +135,10 @@ class Student:
     def pairs(self, first: Indices, second: Indices) -> Pairs:
         """Student's t of the units' differences."""
         error = families.errors_from_units(self.values, first, second)
-        difference = self.mean[first] - self.mean[second]
+        return self.tested(first, second, self.mean[first] - self.mean[second], error)
+
+    def tested(self, first: Indices, second: Indices, difference: Floats, error: Floats) -> Pairs:
+        """Return the tests and intervals of differences whose errors have these degrees of freedom."""
         quantile = families.parametric_quantile(self.goal.level, self.degrees)
         return Pairs(
             first,

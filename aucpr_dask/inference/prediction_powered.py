@@ -18,7 +18,7 @@ freedom of the residuals.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,26 +89,10 @@ class PredictionPowered(Student):
             powered = powered_means(self.values[j] - self.values[k], self.machine[j] - self.machine[k], self.labelled)
             difference[panel], error[panel] = powered.mean, powered.error
             tuning[panel], alone[panel] = powered.tuning, powered.error_alone
-        level, margin = self.goal.level, self.goal.margin
-        quantile = families.parametric_quantile(level, self.degrees)
-        verdict = None
-        if margin is not None:
-            verdict = families.parametric_equivalence(difference, error, margin, alpha=1 - level, degrees=self.degrees)
-        return Pairs(
-            first,
-            second,
-            difference,
-            error,
-            families.parametric_p_values(difference, error, self.degrees),
-            families.intervals(difference, error, quantile),
-            None,
-            None,
-            verdict,
-            tuning=tuning,
-            width_ratio=width_ratio(
-                quantile * error, families.parametric_quantile(level, self.values.shape[1] - 1) * alone
-            ),
-        )
+        reach = families.parametric_quantile(self.goal.level, self.degrees) * error
+        reach_alone = families.parametric_quantile(self.goal.level, self.values.shape[1] - 1) * alone
+        pairs = self.tested(first, second, difference, error)
+        return replace(pairs, tuning=tuning, width_ratio=width_ratio(reach, reach_alone))
 
 
 def width_ratio(reach: Floats, reach_alone: Floats) -> Floats:

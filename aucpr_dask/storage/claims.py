@@ -20,7 +20,7 @@ from aucpr_dask.storage.backends import clear_but, get_value, set_value
 
 FOLDER = "ledger"
 TOKEN = f"{FOLDER}/token"
-SECONDS_TO_STOP = 0.5  # within which whoever had a place ends a write that was under way when it was taken over
+SECONDS_TO_STOP = 0.5  # for the run that had a place to end a write that was under way when it was taken over
 CLEARING = "clearing-"  # begins the token while what was there before is removed
 
 

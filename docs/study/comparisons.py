@@ -56,7 +56,7 @@ def run(folder: Path, *, small: bool) -> None:
 
 
 def _mirrored(values: Floats) -> Floats:
-    """Turn every second model's values round, so that its differences from the others are skewed."""
+    """Mirror every second model's values, so that its differences from the others are skewed."""
     values[1::2] *= -1
     return values
 

@@ -24,7 +24,7 @@ N_SIMULATIONS, AT_ONCE = 10_000, 2000
 LEVEL = 0.95
 
 # The estimates by people's labels of each model (M, Q), and those by the machine's at each rate of errors (E, M, Q, P):
-# P labellings of each query by a machine that errs anew.
+# P labellings of each query by a machine, with new errors in each.
 World = tuple[np.ndarray, np.ndarray]
 
 

@@ -122,7 +122,7 @@ ap.evaluate(coarse, names, intervals=[])["estimate"].to_pandas().round(4)
 
 # %%
 def between(a, b, steps):
-    """Return recall and precision at so many steps between two points (TP, FP) of a curve that ends in b."""
+    """Return recall and precision at equal steps between two points (TP, FP) of a curve that ends in b."""
     found, wrong = np.linspace(a, b, steps + 1).T
     return found / b[0], found / (found + wrong)
 
