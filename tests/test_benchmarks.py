@@ -240,6 +240,7 @@ def _marks_of(kind):
 
 @pytest.mark.filterwarnings("ignore:unsafe cast from uint64")  # ranx, while it compiles
 @pytest.mark.filterwarnings("ignore:invalid escape sequence")  # ranx, when Python first reads it
+@pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # few positives at this size
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # torcheval, while it is imported
 @pytest.mark.parametrize(
     "kind",

@@ -578,6 +578,7 @@ def test_pairs_leave_out_what_some_model_lacks(reader: Reader, tmp_path: Path) -
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # few positives
 def test_pairs_on_items_and_queries_of_a_tree(reader: Reader, pages: Path) -> None:
     reader.open(pages / "tree.html")
     scores = xr.DataTree.from_dict({"first": pooled(8, 120, seed=1), "topics": queried(12, 6)})

@@ -192,14 +192,14 @@ def _stages(plan: Plan, target: str, *, overwrite: bool) -> Sequence[Stage]:
     ledger = Ledger(open_backend(target))
     extensions = extensions_of(target, ledger, plan)
     if not extensions:
-        _keep_plan(ledger, plan)
+        _keep_plan(ledger, plan, token)
         ledger.close_if_killed(token)
     return extensions
 
 
-def _keep_plan(ledger: Ledger, plan: Plan) -> None:
-    """Record the plan of a finished result, if it has become another one and no other run is replacing it."""
-    if ledger.plan() not in (None, plan.parameters) and not ledger.token():
+def _keep_plan(ledger: Ledger, plan: Plan, token: str = "") -> None:
+    """Record the plan of a finished result, if it has become another one and no run has taken its place since."""
+    if ledger.plan() != plan.parameters and ledger.token() in ("", token):
         ledger.change_plan(plan.parameters)
         ledger.sweep()
 
