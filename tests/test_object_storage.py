@@ -521,6 +521,7 @@ def test_a_killed_run_resumes(client: Client, folder: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # few positives
 def test_the_commands(client: Client, folder: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = (f"{i % 3 == 0:d},{rng.random()},{rng.random()}" for i in range(60))
