@@ -25,7 +25,7 @@ Pairs = tuple[np.ndarray, np.ndarray]
 METHODS = ("sign_flip", "bootstrap_t", "bootstrap", "t", "wilcoxon")
 RANKED = METHODS[:3]
 UNITS = (5, 10, 20, 50, 100)
-FAMILIES = {2: (UNITS, 500), 10: (UNITS, 300), 100: ((10, 50), 300), 1000: ((10, 50), 60)}  # units, simulations
+FAMILIES, SIMULATIONS = (2, 10, 100, 1000), 1000
 LARGE, HUGE = 100, 1000  # models: from the first on, fewer methods and worlds; from the second on, against one
 POWER = {2: 3.0, 10: 5.0}  # standard errors of a difference by which the first model differs from the others
 
@@ -75,25 +75,25 @@ UNIT_WORLDS = {
     "log-normal": lambda random, shape: _mirrored(random.lognormal(size=shape) - np.exp(0.5)),
     "few large": _few_large,
 }
-IN_LARGE = ("normal", "exponential")
+IN_LARGE = ("normal", "heavy tails", "exponential")
 WITH_POWER = {"normal": (1,), "exponential": (1, -1)}  # worlds of unit variance, and the signs of the shift
 
 
 def over_units(share: float) -> Iterator[dict[str, object]]:
     """Yield the error rates of methods, the coverage of rank sets and the power, cell by cell."""
-    for n_models, (sizes, n_simulations) in FAMILIES.items():
+    for n_models in FAMILIES:
         if share < 1 and n_models >= LARGE:
             continue
         shifts = {world: (0, *WITH_POWER.get(world, ())) if n_models in POWER else (0,) for world in UNIT_WORLDS}
         cells = [
             (world, n_units, shift)
             for world in (UNIT_WORLDS if n_models < LARGE else IN_LARGE)
-            for n_units in sizes
+            for n_units in UNITS
             for shift in shifts[world]
         ]
         for world, n_units, shift in cells:
             random = np.random.default_rng([n_models, n_units, shift + 1, list(UNIT_WORLDS).index(world)])
-            number = max(2, round(share * n_simulations / (1 if shift == 0 else 2)))
+            number = max(2, round(share * SIMULATIONS / (1 if shift == 0 else 2)))
             found = pd.DataFrame([_compare_units(random, world, n_models, n_units, shift, s) for s in range(number)])
             for (method, quantity), rate in found.mean().items():
                 cell = {"models": n_models, "world": world, "units": n_units, "shift": shift}
@@ -114,14 +114,14 @@ def _compare_units(
     for name in METHODS if n_models < LARGE else METHODS[:-1]:
         method = _over_units(name, values, names, seed)
         if n_models < LARGE:
-            family, adjusted, quantile = compare_family(
-                method, *pairs, "holm" if method.sample is None else "romano_wolf"
-            )
+            adjust = "holm" if method.sample is None else "romano_wolf"
+            family, adjusted, quantile = compare_family(method, *pairs, adjust)
+            covers = _all_contain_0(family, quantile)
         else:
-            adjusted = _first_step(method, pairs)
+            adjusted, covers = _first_step(method, pairs)
         found[name, "found" if shift else "error"] = bool((adjusted[asked] <= 1 - LEVEL).any())
-        if name in RANKED and n_models < LARGE and not shift:
-            found[name, "covers"] = _all_contain_0(family, quantile)
+        if name in RANKED and n_models < HUGE and not shift:
+            found[name, "covers"] = covers
     return found
 
 
@@ -139,11 +139,16 @@ def _over_units(name: str, values: Floats, names: list[str], seed: int) -> metho
     return methods.Student(values, GOAL) if name == "t" else methods.Wilcoxon(values)
 
 
-def _first_step(method: methods.Method, pairs: Pairs) -> Floats:
-    """Return p-values of which the smallest is that of Romano and Wolf, or of Holm; it decides on any difference."""
+def _first_step(method: methods.Method, pairs: Pairs) -> tuple[Floats, bool]:
+    """Return p-values of which the smallest is that of Romano and Wolf, or of Holm; and whether all intervals hold 0.
+
+    The smallest decides whether there is any difference.
+    """
     if method.sample is None:
-        return method.pairs(*pairs).p_value * pairs[0].size
-    return families.single_step(families.pair_statistics(method.sample, *pairs))
+        return method.pairs(*pairs).p_value * pairs[0].size, False
+    statistics = families.pair_statistics(method.sample, *pairs)
+    quantile = families.max_t_quantile(statistics, LEVEL)
+    return families.single_step(statistics), bool((np.abs(statistics.statistic) <= quantile).all())
 
 
 # Over items: a simulation is a query, whose items have random numbers of their own
@@ -236,7 +241,7 @@ def unit_errors_by_p_value(folder: Path) -> str:
 
 def rank_coverage(folder: Path) -> str:
     """Return how often the simultaneous rank sets of equal models are all complete."""
-    return _table_of_units(folder, "covers", RANKED, [10])
+    return _table_of_units(folder, "covers", RANKED)
 
 
 def unit_power(folder: Path) -> str:
@@ -244,11 +249,9 @@ def unit_power(folder: Path) -> str:
     return _table_of_units(folder, "found", RANKED[:2])
 
 
-def _table_of_units(folder: Path, quantity: str, names: tuple[str, ...], families: list[int] | None = None) -> str:
+def _table_of_units(folder: Path, quantity: str, names: tuple[str, ...]) -> str:
     table = pd.read_csv(folder / UNITS_TABLE)
     table = table[(table["quantity"] == quantity) & table["method"].isin(names)]
-    if families is not None:
-        table = table[table["models"].isin(families)]
     rows = []
     for (n_models, world, shift), cells in table.groupby(["models", "world", "shift"], sort=False):
         known = cells.set_index(["units", "method"])["rate"]
