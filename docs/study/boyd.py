@@ -90,7 +90,7 @@ def write(folder: Path, name: str, table: pd.DataFrame, key: list[str]) -> None:
         table = pd.concat([table, before[~before.index.isin(table.index)]])
         table = table[~table.index.duplicated()].loc[places]
     table = table[~table.index.duplicated()]
-    table.to_csv(path, float_format="%.5g")
+    table.to_csv(path, float_format="%.6g" if name == "estimates" else "%.5g")
 
 
 def _write_hulls(folder: Path, n_simulations: int) -> None:

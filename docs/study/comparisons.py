@@ -241,7 +241,7 @@ def unit_errors_by_p_value(folder: Path) -> str:
 
 def rank_coverage(folder: Path) -> str:
     """Return how often the simultaneous rank sets of equal models are all complete."""
-    return _table_of_units(folder, "covers", RANKED)
+    return _table_of_units(folder, "covers", RANKED, least=10)
 
 
 def unit_power(folder: Path) -> str:
@@ -249,9 +249,9 @@ def unit_power(folder: Path) -> str:
     return _table_of_units(folder, "found", RANKED[:2])
 
 
-def _table_of_units(folder: Path, quantity: str, names: tuple[str, ...]) -> str:
+def _table_of_units(folder: Path, quantity: str, names: tuple[str, ...], least: int = 2) -> str:
     table = pd.read_csv(folder / UNITS_TABLE)
-    table = table[(table["quantity"] == quantity) & table["method"].isin(names)]
+    table = table[(table["quantity"] == quantity) & table["method"].isin(names) & (table["models"] >= least)]
     rows = []
     for (n_models, world, shift), cells in table.groupby(["models", "world", "shift"], sort=False):
         known = cells.set_index(["units", "method"])["rate"]
