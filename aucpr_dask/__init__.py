@@ -46,6 +46,7 @@ _HOME = {
     "from_dataframe": "aucpr_dask.interplay.frames",
     "from_runs": "aucpr_dask.interplay.retrieval",
     "from_sklearn": "aucpr_dask.interplay.scikit",
+    "from_values": "aucpr_dask.interplay.values",
     "history": "aucpr_dask.storage.icechunk",
     "interval": "aucpr_dask.evaluation.api",
     "open_comparison": "aucpr_dask.inference",
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     from aucpr_dask.interplay.retrieval import from_runs as from_runs
     from aucpr_dask.interplay.scikit import from_sklearn as from_sklearn
     from aucpr_dask.interplay.scikit import scorer as scorer
+    from aucpr_dask.interplay.values import from_values as from_values
     from aucpr_dask.metrics.accumulating import Accumulator as Accumulator
     from aucpr_dask.runs.run import run as run
     from aucpr_dask.scores import open_scores as open_scores

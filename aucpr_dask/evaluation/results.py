@@ -15,7 +15,18 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.random_streams import SCHEME
 from aucpr_dask.evaluation.request import PreparedDataset
 from aucpr_dask.schema.checks import lookup
-from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAG_BITS, FLAGS, METHOD, RESAMPLE, RESULT_VARIABLES
+from aucpr_dask.schema.variables import (
+    BOUND,
+    BOUNDS,
+    ESTIMATOR,
+    FLAG_BITS,
+    FLAGS,
+    MEASURE,
+    METHOD,
+    RESAMPLE,
+    RESULT_VARIABLES,
+    UNIT,
+)
 from aucpr_dask.storage.stores import Scores, open_store
 
 KIND = "aucpr_dask.result"
@@ -66,8 +77,10 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
 
 
 def provenance(source: xr.Dataset, *facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a result of `source`: its own sources, the facts that are not None, and versions."""
-    kept = {str(name): value for name, value in source.attrs.items() if str(name).startswith("source")}
+    """Return the attributes of a result of `source`: its own sources, measure and unit, the facts that are not None, and versions."""
+    of_values = (MEASURE, UNIT) if "estimate" in source else ()
+    attrs = {str(name): value for name, value in source.attrs.items()}
+    kept = {name: value for name, value in attrs.items() if name.startswith("source") or name in of_values}
     known = {name: value for part in facts for name, value in part.items() if value is not None}
     return kept | known | {"versions": versions()}
 

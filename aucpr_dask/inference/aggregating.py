@@ -49,11 +49,10 @@ from aucpr_dask.inference.machine_labels import (
     refuse_other_samples,
     summarize_with_machine,
 )
-from aucpr_dask.inference.questions import are_scores, require_results
+from aucpr_dask.inference.questions import are_scores, refuse_what_values_lack, require_results
 from aucpr_dask.inference.samples import (
     DATASET,
     REPLICATE,
-    UNIT_NAMES,
     complete_units,
     draw_units_and_items,
     error_of_mean,
@@ -63,6 +62,7 @@ from aucpr_dask.inference.samples import (
     multiplicities,
     stack_data_sets,
     summarize,
+    unit_names,
 )
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
@@ -208,6 +208,7 @@ def aggregate(
     ).checked()
     refuse_unknown_average(ask)
     refuse_classes_as_units(data, ask)
+    refuse_what_values_lack(data, ask)
     if machine is not None:
         refuse_other_samples(ask)
     if how == "micro" and machine is not None:
@@ -399,7 +400,7 @@ def _mean(
             n_resamples = result.sizes[RESAMPLE]
         error, bounds = _bootstrap(result, dim, design, ask, n_resamples)
     bounds = bounds.assign_coords({BOUND: np.array(BOUNDS, dtype=object), "level": ask.level})
-    bounds.attrs = {"ci_kind": _kind(design), "ci_prob": ask.level}
+    bounds.attrs = {"ci_kind": _kind(design, result.attrs), "ci_prob": ask.level}
     aggregated = xr.Dataset({"estimate": mean, "standard_error": error, "interval": bounds})
     if dim is not None:
         aggregated[COUNTS[dim]] = n_units
@@ -432,9 +433,9 @@ def _bounds(lower: xr.DataArray, upper: xr.DataArray) -> xr.DataArray:
     return xr.concat([lower, upper], dim=BOUND).transpose(..., BOUND)
 
 
-def _kind(design: Design) -> str:
+def _kind(design: Design, attrs: dict[Any, Any]) -> str:
     """Name the interval of a mean."""
-    sampled = {ITEMS: "items", BOTH: "units and items"}.get(design.sample) or UNIT_NAMES[str(design.dim)][1]
+    sampled = {ITEMS: "items", BOTH: "units and items"}.get(design.sample) or unit_names(str(design.dim), attrs)[1]
     how = {
         "t": "Student t",
         POWERED: "Student t, prediction-powered,",

@@ -13,8 +13,9 @@ from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference.designs import CONDITIONS, ITEMS, POWERED, Design, describe
 from aucpr_dask.inference.grids import DECISIONS
 from aucpr_dask.inference.questions import Prepared
+from aucpr_dask.inference.samples import are_values, estimators_of
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.variables import BOUND, BOUNDS
+from aucpr_dask.schema.variables import BOUND, BOUNDS, MEASURE
 
 DESCRIPTIONS = {
     "estimate": "Estimate of the model, the mean over units where there are any.",
@@ -75,7 +76,7 @@ def annotate(
     if estimates.models_left_out:
         sentence += f"; left out, without an estimate: {few(map(repr, estimates.models_left_out))}"
     facts = {
-        "estimator": estimator_name(node, question.estimator),
+        MEASURE if are_values(node) else "estimator": estimator_name(node, question.estimator),
         "over": design.dim or node.attrs.get("over"),
         "sample": design.sample,
         "method": design.method,
@@ -110,8 +111,4 @@ def interval_kind(design: Design) -> str:
 
 def estimator_name(node: xr.Dataset, estimator: str | None) -> str | None:
     """Return the name of the estimator that models are compared by."""
-    if estimator is not None:
-        return estimator
-    if "estimator" in node.coords:
-        return str(np.atleast_1d(node["estimator"].values)[0])
-    return node.attrs.get("estimator")
+    return estimator if estimator is not None else next(iter(estimators_of(node)), None)

@@ -9,10 +9,10 @@ from typing import Any
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.common_items import COMPARED, SCORED
-from aucpr_dask.inference.samples import REPLICATE, UNIT_NAMES
+from aucpr_dask.inference.samples import REPLICATE, unit_names
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import ADJUSTMENTS, CONVENTION, SAMPLES, EvaluationOptions, Options, option_names
-from aucpr_dask.schema.variables import MODEL, QUERY
+from aucpr_dask.schema.variables import MODEL, QUERY, UNIT
 
 UNITS, ITEMS, BOTH = SAMPLES
 BY_P_VALUE = ("holm", "benjamini_hochberg", "none")  # adjustments without joint replicates
@@ -124,13 +124,15 @@ def _resampled_and_fixed(
         models += f", the {attrs['n_classes']:,} classes"
         models += " and their weights" if attrs.get("average") == "weighted" else ""
     units = ""
+    of_values = UNIT in attrs
+    unit, several = unit_names(design.dim or "", attrs)
     if design.dim is not None:
-        units = f"{n_units:,} {UNIT_NAMES[design.dim][n_units != 1]}"
+        units = f"{n_units:,} {several if n_units != 1 else unit}"
         if has_gaps:
-            units = f"{UNIT_NAMES[design.dim][1]} with an estimate (up to {n_units:,})"
+            units = f"{several} with {'a value' if of_values else 'an estimate'} (up to {n_units:,})"
         if n_machine:
             units += f" labelled by people, of {n_machine:,} labelled by machine"
-    each = "" if design.dim is None else f" of each {UNIT_NAMES[design.dim][0]}"
+    each = "" if design.dim is None else f" of each {unit}"
     times = f"{n_resamples:,} times"
     drawn = "clusters" if "clusters" in str(attrs.get("resampled", attrs.get("sampled", "items"))) else "items"
     items = f"the {drawn}{each}"
@@ -142,7 +144,7 @@ def _resampled_and_fixed(
         fixed += ["the numbers of positives and negatives"] if by_class else []
         how = f"resampled: {items}, {times}" if design.method == "bootstrap" else f"sample: {items}"
         return f"{how}; fixed: {', '.join(fixed)}"
-    whole = f"{units}, each with its items"
+    whole = units if of_values else f"{units}, each with its items"
     if design.method in ("bootstrap", "bootstrap_t"):
         return f"resampled: {whole}, {times}; fixed: {models}"
     if design.method == "sign_flip":

@@ -18,9 +18,9 @@ from aucpr_dask.inference.designs import POWERED, UNITS
 from aucpr_dask.inference.families import Floats
 from aucpr_dask.inference.methods import Goal
 from aucpr_dask.inference.prediction_powered import PredictionPowered, powered_means, width_ratio
-from aucpr_dask.inference.samples import UNIT_NAMES, Estimates, labels_of, read_estimates
+from aucpr_dask.inference.samples import Estimates, labels_of, read_estimates, unit_names
 from aucpr_dask.schema.options import ComparisonOptions, SampleOptions
-from aucpr_dask.schema.variables import ESTIMATOR, MODEL
+from aucpr_dask.schema.variables import ESTIMATOR, MEASURE, MODEL
 from aucpr_dask.scores.validate import check_unique
 from aucpr_dask.storage.stores import Scores, nodes_of
 
@@ -159,7 +159,8 @@ def reach_of_t(level: float, degrees: Floats | float) -> Floats:
 
 def _matched(ours: xr.DataArray, theirs: xr.DataArray, dim: str) -> xr.DataArray:
     """Return the machine's estimates of the models and estimators of people's, in their order, and of all its units."""
-    theirs = _select(ours, _select(ours, theirs, ESTIMATOR), MODEL)
+    for name in (ESTIMATOR, MEASURE, MODEL):
+        theirs = _select(ours, theirs, name)
     if set(ours.dims) != set(theirs.dims):
         raise AlignmentError(
             "the estimates by people's and by machine labels have different dimensions",
@@ -168,7 +169,7 @@ def _matched(ours: xr.DataArray, theirs: xr.DataArray, dim: str) -> xr.DataArray
             allowed=f"({', '.join(map(str, ours.dims))})",
             remedy="pass two results of aucpr_dask.evaluate",
         )
-    singular, plural = UNIT_NAMES[dim]
+    singular, plural = unit_names(dim, {})
     if dim not in ours.indexes or dim not in theirs.indexes:
         raise _unlabelled(plural, dim)
     for one in (ours, theirs):
@@ -219,7 +220,7 @@ def _refuse_one_sided(by_people: Collection[str], by_machine: Collection[str], d
     sides = (("people's", by_people), ("machine", by_machine))
     if not any(units for _, units in sides):
         return
-    singular, plural = UNIT_NAMES[dim]
+    singular, plural = unit_names(dim, {})
     raise AlignmentError(
         f"some {plural} that people labelled have an estimate by one kind of labels only",
         where=HERE,
@@ -234,7 +235,7 @@ def _warn_of_few_units(n_units: int, dim: str) -> None:
     """Warn if people labelled so few units that the intervals were not measured to hold."""
     if n_units < ENOUGH:
         warnings.warn(
-            f"people labelled {n_units} {UNIT_NAMES[dim][n_units != 1]}: intervals with machine labels are too narrow "
+            f"people labelled {n_units} {unit_names(dim, {})[n_units != 1]}: intervals with machine labels are too narrow "
             f"at times with fewer than {ENOUGH}.",
             FewUnitsWarning,
             stacklevel=2,

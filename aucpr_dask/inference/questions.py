@@ -47,13 +47,17 @@ from aucpr_dask.inference.samples import (
     DATASET,
     REPLICATE,
     Estimates,
+    are_values,
+    estimators_of,
     labels_of,
     mean_of_units,
     read_estimates,
     read_replicates,
     stack_data_sets,
+    unit_names,
 )
-from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions
+from aucpr_dask.schema.checks import brief, did_you_mean
+from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions, SampleOptions
 from aucpr_dask.schema.variables import MODEL, QUERY, RESAMPLE
 from aucpr_dask.scores.classes import validated_scores
 from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
@@ -90,6 +94,7 @@ def ask(data: Scores, question: ComparisonOptions, options: Mapping[str, Any], *
     refuse_unknown_options(options, ComparisonOptions, without=(*SET_HERE, *without))
     is_scores = are_scores(data, options)
     refuse_classes_as_units(data, question)
+    refuse_what_values_lack(data, question)
     if is_scores and question.over != DATASET and question.sample != ITEMS:
         for path, node in nodes_of(data):
             refuse_dependent_queries(node, path)
@@ -126,6 +131,31 @@ def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:
             remedy="pass the scores to evaluate them with these options",
         )
     return is_scores
+
+
+def refuse_what_values_lack(data: Any, question: SampleOptions) -> None:
+    """Raise if values are asked for a measure that they are not, or for their items."""
+    for path, node in nodes_of(data) if isinstance(data, xr.Dataset | xr.DataTree) else ():
+        if not are_values(node):
+            continue
+        where = f", data set {path!r}" if path else ""
+        if question.sample in (ITEMS, BOTH) or question.method == "influence":
+            raise InvalidInputError(
+                "values of a measure have no items that could be sampled",
+                where=f"argument 'sample'{where}",
+                received=f"sample={question.sample!r}, method={question.method!r}",
+                allowed=f"sample={UNITS!r}",
+                remedy=f"leave both out: the {unit_names(QUERY, node.attrs)[1]} are the sample",
+            )
+        names, estimator = estimators_of(node), getattr(question, "estimator", None)
+        if names and estimator not in (None, *names):
+            raise InvalidInputError(
+                "this measure is not among the values",
+                where=f"option 'estimator'{where}",
+                received=brief(estimator),
+                allowed=", ".join(names),
+                remedy=did_you_mean(estimator, names, "give one of these names"),
+            )
 
 
 def require_results(data: Scores) -> None:

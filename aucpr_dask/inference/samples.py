@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
@@ -14,17 +14,41 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, few
 from aucpr_dask.schema.checks import brief
-from aucpr_dask.schema.variables import CLASS, ESTIMATOR, MODEL, QUANTITY, QUERY, RESAMPLE
+from aucpr_dask.schema.names import plural
+from aucpr_dask.schema.variables import ESTIMATOR, MEASURE, MODEL, QUANTITY, QUERY, RESAMPLE, UNIT
 from aucpr_dask.scores.validate import check_unique
 from aucpr_dask.storage.stores import Scores, nodes_of
 
 Floats = NDArray[np.float64]
 
 DATASET = "dataset"
-UNIT_NAMES = {QUERY: ("query", "queries"), DATASET: ("data set", "data sets"), CLASS: ("class", "classes")}
 REPLICATE = "replicate"
 SLAB_BYTES = 64 * 2**20  # of replicates read at a time
 PANEL_BYTES = 2**20  # of replicates added up at a time, which stay in the cache
+
+
+def unit_names(dim: str, attrs: Mapping[Any, Any]) -> tuple[str, str]:
+    """Return what one unit of a result with these attributes is called, and what several are."""
+    unit = str(attrs.get(UNIT, dim)) if dim == QUERY else {DATASET: "data set"}.get(dim, dim)
+    return unit, plural(unit)
+
+
+def are_values(node: xr.Dataset) -> bool:
+    """Return whether a result holds values of any measure, and not areas of rankings."""
+    return UNIT in node.attrs
+
+
+def estimators_of(node: xr.Dataset) -> list[str]:
+    """Return the names of the estimators, or measures, of a result; none if it doesn't say."""
+    for name in (ESTIMATOR, MEASURE):
+        if name in node.coords:
+            return [str(one) for one in np.atleast_1d(node[name].values)]
+    return [str(node.attrs[name]) for name in (MEASURE, "estimator") if name in node.attrs][:1]
+
+
+def estimator_dim(variable: xr.DataArray) -> str | None:
+    """Return the dimension of estimators, or of measures, if there is one."""
+    return next((name for name in (ESTIMATOR, MEASURE) if name in variable.dims), None)
 
 
 @dataclass(frozen=True)
@@ -99,12 +123,13 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
         if name in estimate.indexes:
             check_unique(estimate.indexes[name], name, "variable 'estimate'")
     models = labels_of(estimate, MODEL)
+    names = unit_names(dim or "", result.attrs)
     values, units = _values_of_units(estimate, dim)
     known = ~np.isnan(values)
     nowhere: NDArray[np.bool_] = np.logical_not(known.any(axis=0))
     partly: NDArray[np.bool_] = np.logical_not(known.all(axis=0)) & ~nowhere
     if partly.any() and incomplete == "raise":
-        raise _incomplete(known, partly, models, units, dim)
+        raise _incomplete(known, partly, models, units, dim, names)
     models_left_out: tuple[str, ...] = ()
     if dim is None or incomplete == "drop_models":
         is_complete: NDArray[np.bool_] = np.logical_not((~known[:, ~nowhere]).any(axis=1))
@@ -119,7 +144,7 @@ def read_estimates(result: xr.Dataset, dim: str | None, estimator: str | None, i
         left_out = tuple(unit for unit, keep in zip(units, kept, strict=True) if not keep)
         values, units = values[:, kept], tuple(unit for unit, keep in zip(units, kept, strict=True) if keep)
     if 0 in values.shape and dim is not None and known.any():
-        raise _nothing_left(UNIT_NAMES[dim], incomplete, None)
+        raise _nothing_left(names, incomplete, None)
     if 0 in values.shape:
         raise InvalidInputError(
             "there is nothing to compare: no estimate is defined for every model",
@@ -145,6 +170,7 @@ def _incomplete(
     models: pd.Index,
     units: Sequence[str],
     dim: str | None,
+    names: tuple[str, str],
     where: str | None = None,
 ) -> AlignmentError:
     """Return the error that lists which models lack which units."""
@@ -156,52 +182,53 @@ def _incomplete(
             received=few(repr(str(model)) for model in models[lacking]),
             remedy="leave these models out: incomplete='drop'; or give them scores: missing='last' or 'unretrieved'",
         )
-    singular, plural = UNIT_NAMES[dim]
+    singular, several = names
 
     def units_lacked(row: int) -> str:
         absent = [unit for unit, is_known, some in zip(units, known[row], partly, strict=True) if some and not is_known]
-        return f"{str(models[[row]][0])!r} lacks {singular if len(absent) == 1 else plural} {few(map(repr, absent))}"
+        return f"{str(models[[row]][0])!r} lacks {singular if len(absent) == 1 else several} {few(map(repr, absent))}"
 
     more = len(lacking) - MOST_SHOWN
     return AlignmentError(
-        f"some models lack the estimate of some {plural}, so their means are not over the same {plural}",
+        f"some models lack the estimate of some {several}, so their means are not over the same {several}",
         where=where,
         received="; ".join(map(units_lacked, lacking[:MOST_SHOWN])) + (f" and {more} more models" if more > 0 else ""),
-        remedy=f"leave those {plural} out for all models: incomplete='drop'; "
+        remedy=f"leave those {several} out for all models: incomplete='drop'; "
         "or leave these models out: incomplete='drop_models'",
     )
 
 
 def _nothing_left(names: tuple[str, str], incomplete: str, where: str | None) -> AlignmentError:
     """Return the error that every unit, or every model, is incomplete."""
-    singular, plural = names
+    singular, several = names
     models = incomplete == "drop_models"
     return AlignmentError(
         f"all models lack the estimate of some {singular}, so incomplete='drop_models' leaves none"
         if models
-        else f"all {plural} lack the estimate of some model, so incomplete='drop' leaves none",
+        else f"all {several} lack the estimate of some model, so incomplete='drop' leaves none",
         where=where,
-        remedy=f"incomplete='drop' leaves out {plural} in place of models; or select models that share some {plural}"
+        remedy=f"incomplete='drop' leaves out {several} in place of models; or select models that share some {several}"
         if models
-        else f"incomplete='drop_models' leaves out models in place of {plural}; or select models that share some",
+        else f"incomplete='drop_models' leaves out models in place of {several}; or select models that share some",
     )
 
 
 def chosen(variable: xr.DataArray, estimator: str | None) -> xr.DataArray:
     """Return a variable of one estimator: the named one, or the first."""
-    if ESTIMATOR not in variable.dims:
+    dim = estimator_dim(variable)
+    if dim is None:
         return variable
-    names = [str(name) for name in variable[ESTIMATOR].values]
+    names = [str(name) for name in variable[dim].values]
     name = names[0] if estimator is None else estimator
     if name not in names:
         raise InvalidInputError(
-            "this estimator is not in the result",
+            f"this {dim} is not in the result",
             where="option 'estimator'",
             received=brief(name),
             allowed=", ".join(names),
-            remedy="evaluate again with it",
+            remedy="evaluate again with it" if dim == ESTIMATOR else "give one of these names",
         )
-    return variable.isel({ESTIMATOR: names.index(name)})
+    return variable.isel({dim: names.index(name)})
 
 
 def labels_of(variable: xr.DataArray | xr.Dataset, dim: str) -> pd.Index:
@@ -349,16 +376,17 @@ def complete_units(node: xr.Dataset, dim: str, incomplete: str, path: str = "") 
     known = node["estimate"].notnull()
     partly = known.any(MODEL) & ~known.all(MODEL)
     if incomplete == "raise" and bool(partly.any()):
-        if ESTIMATOR in partly.dims:
-            worst = int(partly.any(dim).argmax(ESTIMATOR))
-            known, partly = known.isel({ESTIMATOR: worst}), partly.isel({ESTIMATOR: worst})
+        if (axis := estimator_dim(partly)) is not None:
+            worst = int(partly.any(dim).argmax(axis))
+            known, partly = known.isel({axis: worst}), partly.isel({axis: worst})
         units = [str(label) for label in labels_of(known, dim)]
         models = labels_of(known, MODEL)
         where = f"data set {path!r}" if path else None
-        raise _incomplete(known.transpose(MODEL, dim).values, partly.values, models, units, dim, where)
+        names = unit_names(dim, node.attrs)
+        raise _incomplete(known.transpose(MODEL, dim).values, partly.values, models, units, dim, names, where)
     keep = (known | ~known.any(MODEL)).all(dim) if incomplete == "drop_models" else ~partly
     if incomplete != "raise" and bool(known.any()) and not bool((known & keep).any()):
-        raise _nothing_left(UNIT_NAMES[dim], incomplete, f"data set {path!r}" if path else None)
+        raise _nothing_left(unit_names(dim, node.attrs), incomplete, f"data set {path!r}" if path else None)
     held = [name for name in ("estimate", "standard_error", REPLICATE) if name in node]
     return node.assign({name: node[name].where(keep) for name in held})
 

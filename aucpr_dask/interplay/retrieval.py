@@ -122,7 +122,7 @@ def from_runs(
 def _runs(runs: Any) -> dict[str, Columns]:
     """Return the columns of every run, by name."""
     if not isinstance(runs, Mapping):
-        frame = _frame(runs, "runs")
+        frame = frame_of(runs, "runs")
         column = _column(frame, MODEL, "runs")
         runs = {str(name): part for name, part in frame.groupby(column, sort=False)}
     if not runs:
@@ -140,7 +140,7 @@ def _columns(table: Any, what: str, values: Sequence[str], checked: Any) -> Colu
     if isinstance(table, Mapping):
         topics, documents, numbers = _flat(table, what)
     else:
-        frame = _frame(table, what)
+        frame = frame_of(table, what)
         topics, documents, numbers = (
             frame[_column(frame, names, what)].tolist() for names in (TOPIC, DOCUMENT, values)
         )
@@ -168,7 +168,8 @@ def _flat(table: Mapping[Any, Any], what: str) -> tuple[list[Any], list[Any], li
     return topics, documents, numbers
 
 
-def _frame(table: Any, what: str) -> pd.DataFrame:
+def frame_of(table: Any, what: str, remedy: str = "`aucpr-dask import trec` reads files") -> pd.DataFrame:
+    """Return a data frame of any kind, or rows that are named tuples, as one of pandas."""
     if isinstance(table, pd.DataFrame):
         return table
     if hasattr(table, "__arrow_c_stream__"):
@@ -182,7 +183,7 @@ def _frame(table: Any, what: str) -> pd.DataFrame:
         where=what,
         received=brief(table),
         allowed="a mapping of topics to mappings of documents to numbers, or a data frame",
-        remedy="`aucpr-dask import trec` reads files",
+        remedy=remedy,
     )
 
 

@@ -29,6 +29,19 @@ def in_words(name: str) -> str:
     return TOGETHER.get(name) or " ".join(word.title() if word in PEOPLE else word for word in name.split("_"))
 
 
+def plural(noun: str) -> str:
+    """Return the plural of an English noun.
+
+    Examples
+    --------
+    >>> plural("query"), plural("data set"), plural("class")
+    ('queries', 'data sets', 'classes')
+    """
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("s", "x", "z", "ch", "sh")) else f"{noun}s"
+
+
 def check_node_name(name: str, where: object) -> str:
     """Return `name` if it is the name of one folder inside a store, and not reserved by Zarr or by this package."""
     is_inside = bool(name.strip(".")) and not any(char in "/\\" for char in name) and is_text(name)

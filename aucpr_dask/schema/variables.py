@@ -10,6 +10,7 @@ from dataclasses import dataclass
 MODEL, QUERY, CLASS, ITEM = "model", "query", "class", "item"
 RANKING_DIMS = (MODEL, QUERY, CLASS)  # which tell rankings apart; a data set has queries or classes, not both
 ESTIMATOR, METHOD, BOUND, GRADE = "estimator", "method", "ci_bound", "grade"
+MEASURE, UNIT = "measure", "unit"  # of values of any measure: a dimension or an attribute, and the word for a query
 RESAMPLE, FOLD = "resample", "fold"
 BOUNDS = ("lower", "upper")
 

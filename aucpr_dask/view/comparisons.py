@@ -13,7 +13,7 @@ import xarray as xr
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from aucpr_dask.inference.samples import UNIT_NAMES
+from aucpr_dask.inference.samples import unit_names
 from aucpr_dask.schema.names import in_words
 from aucpr_dask.schema.variables import BOUND, MODEL
 from aucpr_dask.scores.importing.files import count
@@ -331,7 +331,7 @@ def ranks_notes(ranks: Ranks) -> list[str]:
     """Say how many groups there are, and where the chance to be best comes from."""
     drawn = "bootstrap resamples" if ranks.facts["method"] != "influence" else "Student draws of the areas"
     if ranks.n_units is not None and ranks.facts["sample"] == "units":
-        drawn += f" of the {UNIT_NAMES[ranks.facts['over']][1]}"
+        drawn += f" of the {unit_names(ranks.facts['over'], ranks.facts)[1]}"
     groups = f"{count(int(ranks.facts['n_groups']), 'group')} of indistinguishable models"
     return [
         f"{percent(float(ranks.facts['level']))} rank sets; {groups}",

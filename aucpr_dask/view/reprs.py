@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.text import Text
 
 from aucpr_dask.errors import printable
-from aucpr_dask.inference.samples import UNIT_NAMES
+from aucpr_dask.inference.samples import unit_names
 from aucpr_dask.progress.console import console_for
 from aucpr_dask.schema.variables import FOLD, ITEM, MODEL, RANKING_DIMS
 from aucpr_dask.scores.importing.files import count
@@ -153,7 +153,7 @@ def _headline(data: Scores) -> str:
         found = {node.sizes[dim] for node in nodes if dim in node.sizes}
         if found:
             least = f"{min(found):,} to " if len(found) > 1 else ""
-            sizes.append(least + count(max(found), *UNIT_NAMES.get(dim, (dim,))))
+            sizes.append(least + count(max(found), *unit_names(dim, nodes[0].attrs)))
     return f"{kind}: {', '.join(sizes)}" if sizes else kind
 
 

@@ -14,12 +14,12 @@ from aucpr_dask.inference.describing import interval_kind
 from aucpr_dask.inference.designs import CONDITIONS, ITEMS, UNIT_RESAMPLES, UNITS, Design, describe, settle
 from aucpr_dask.inference.samples import (
     REPLICATE,
-    UNIT_NAMES,
     Estimates,
     keys_of,
     labels_of,
     read_estimates,
     read_replicates,
+    unit_names,
 )
 from aucpr_dask.schema.variables import ESTIMATOR, MODEL, RESAMPLE
 from aucpr_dask.view.report.embedding import Payload
@@ -52,7 +52,9 @@ def comparisons(
         return [], f"Models cannot be compared here: {str(error).splitlines()[0]}."
     if found:
         return found, None
-    return [], NO_REPLICATES if subject.dim is None else NO_OTHER_UNIT.format(UNIT_NAMES[subject.dim][0])
+    return [], NO_REPLICATES if subject.dim is None else NO_OTHER_UNIT.format(
+        unit_names(subject.dim, subject.node.attrs)[0]
+    )
 
 
 def _by_units(subject: Subject, estimates: Estimates, estimator: str, payload: Payload, seed: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, few, printable
 from aucpr_dask.inference import rank
-from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
+from aucpr_dask.inference.samples import DATASET, unit_names
 from aucpr_dask.schema.estimators import ESTIMATORS, parse_estimator
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS, INTERVALS
 from aucpr_dask.schema.names import in_words
@@ -202,7 +202,7 @@ def about(subject: Subject) -> list[str]:
             f"Intervals are {singles}: what to expect of other items." if singles else "There are no intervals."
         )
     else:
-        singular, plural = UNIT_NAMES[subject.dim]
+        singular, plural = unit_names(subject.dim, subject.node.attrs)
         said = [
             f"The estimate of a model is the mean over the {plural} that have one; its interval is {percent} Student's "
             f"t: what to expect of other {plural} like these. {sentence(subject.means.attrs['design'])}"
@@ -298,7 +298,7 @@ def _of_rare(method: str, place: int, prevalence: float) -> str:
 
 
 def _of_units(subject: Subject) -> list[str]:
-    singular, plural = UNIT_NAMES[str(subject.dim)]
+    singular, plural = unit_names(str(subject.dim), subject.node.attrs)
     estimate = subject.node["estimate"]
     known = estimate.notnull().any([dim for dim in estimate.dims if dim != subject.dim]).values
     n_units, n_known = known.size, int(known.sum())

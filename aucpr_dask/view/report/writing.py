@@ -14,7 +14,7 @@ import xarray as xr
 from aucpr_dask._version import __version__
 from aucpr_dask.errors import InvalidInputError, StoreError, printable
 from aucpr_dask.inference.aggregating import COUNTS
-from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
+from aucpr_dask.inference.samples import DATASET, unit_names
 from aucpr_dask.interplay.exporting import written_whole
 from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.names import in_words
@@ -172,7 +172,7 @@ def _data(
         "name": printable(subject.name),
         "caption": "" if subject.dim == DATASET else printable(subject.name),
         "models": names.index(models),
-        "unit_names": None if subject.dim is None else list(UNIT_NAMES[subject.dim]),
+        "unit_names": None if subject.dim is None else list(unit_names(subject.dim, subject.node.attrs)),
         "units": subject.units,
         "n_units": len(subject.units),
         "intervals": words.interval_names(subject),
