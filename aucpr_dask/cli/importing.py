@@ -13,6 +13,7 @@ from aucpr_dask.cli.options import Choice, Option, example, overwrite_option, wi
 from aucpr_dask.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from aucpr_dask.interplay.values import ValuesSummary
     from aucpr_dask.scores.importing.files import ImportSummary
 
 
@@ -195,6 +196,33 @@ def xarray_file(output: Output, file: str, store: str, **options: Any) -> None:
     _import(output, store, lambda **progress: import_xarray(file, store, **options, **progress))
 
 
+@import_group.command(epilog=example("aucpr-dask import values ndcg.csv values.zarr --measure nDCG@10"))
+@files_and_store
+@click.option("--model", metavar="COLUMN", help="The column of models [default: model, run, system, ...].")
+@click.option(
+    "--query",
+    metavar="COLUMN",
+    help="The column of queries, topics, tasks or data sets [default: query_id, topic, task, dataset, ...].",
+)
+@click.option("--value", metavar="COLUMN", help="The column of values of a tidy table [default: value, score].")
+@click.option("--measure", metavar="COLUMN|NAME", help="The column of measures, or the name of the one measure.")
+@click.option("--unit", metavar="NOUN", help="What one query is called [default: as its column].")
+@click.option("--exclude", multiple=True, metavar="COLUMN", help="A column that is not of values (repeat).")
+@click.option("--separator", metavar="CHAR", help="What separates cells [default: tab in .tsv, else guessed].")
+@overwrite_option
+@output_option
+def values(output: Output, files: tuple[str, ...], store: str, **options: Any) -> None:
+    """Import values of any measure per model and query to a result store.
+
+    A tidy table (CSV, TSV or Parquet) has columns of models, queries and values; in a wide one, models or queries head
+    the columns. Or the output of trec_eval -q or ir_measures -q, a file for each model. The commands aggregate,
+    compare, rank, report and export take the store.
+    """
+    from aucpr_dask.interplay.values import import_values
+
+    _import(output, store, lambda **progress: import_values(files, store, **options), then="aggregate")
+
+
 def _pairs(words: tuple[str, ...]) -> dict[str, str] | None:
     for word in words:
         if not all(word.partition("=")):
@@ -202,7 +230,7 @@ def _pairs(words: tuple[str, ...]) -> dict[str, str] | None:
     return dict(word.split("=", 1) for word in words) or None
 
 
-def _import(output: Output, store: str, read: Callable[..., ImportSummary]) -> None:
+def _import(output: Output, store: str, read: Callable[..., ImportSummary | ValuesSummary], then: str = "info") -> None:
     if Path(store).is_file():
         raise InvalidInputError(
             "the last argument names the store to write, and this is a file",
@@ -213,5 +241,5 @@ def _import(output: Output, store: str, read: Callable[..., ImportSummary]) -> N
         )
     with output.progress() as report:
         summary = read(on_progress=report)
-    output.show(f"{store}: {summary}", f"{output.seconds:.1f} s; next: aucpr-dask info {store}", fold=False)
+    output.show(f"{store}: {summary}", f"{output.seconds:.1f} s; next: aucpr-dask {then} {store}", fold=False)
     output.data({"store": store, "seconds": output.seconds, "summary": summary})

@@ -77,7 +77,7 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
 
 
 def provenance(source: xr.Dataset, *facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a result of `source`: its own sources, measure and unit, the facts that are not None, and versions."""
+    """Return the attributes of a result: sources, measure and unit of its source, facts that are not None, versions."""
     of_values = (MEASURE, UNIT) if "estimate" in source else ()
     attrs = {str(name): value for name, value in source.attrs.items()}
     kept = {name: value for name, value in attrs.items() if name.startswith("source") or name in of_values}

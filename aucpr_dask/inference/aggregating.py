@@ -49,6 +49,7 @@ from aucpr_dask.inference.machine_labels import (
     refuse_other_samples,
     summarize_with_machine,
 )
+from aucpr_dask.inference.measures import unit_names
 from aucpr_dask.inference.questions import are_scores, refuse_what_values_lack, require_results
 from aucpr_dask.inference.samples import (
     DATASET,
@@ -62,7 +63,6 @@ from aucpr_dask.inference.samples import (
     multiplicities,
     stack_data_sets,
     summarize,
-    unit_names,
 )
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.intervals import INTERVALS

@@ -12,8 +12,8 @@ from aucpr_dask.errors import few
 from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference.designs import CONDITIONS, ITEMS, POWERED, Design, describe
 from aucpr_dask.inference.grids import DECISIONS
+from aucpr_dask.inference.measures import are_values, estimators_of
 from aucpr_dask.inference.questions import Prepared
-from aucpr_dask.inference.samples import are_values, estimators_of
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, MEASURE
 

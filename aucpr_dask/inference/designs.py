@@ -9,7 +9,8 @@ from typing import Any
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.common_items import COMPARED, SCORED
-from aucpr_dask.inference.samples import REPLICATE, unit_names
+from aucpr_dask.inference.measures import unit_names
+from aucpr_dask.inference.samples import REPLICATE
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import ADJUSTMENTS, CONVENTION, SAMPLES, EvaluationOptions, Options, option_names
 from aucpr_dask.schema.variables import MODEL, QUERY, UNIT

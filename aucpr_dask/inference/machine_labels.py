@@ -16,9 +16,10 @@ from scipy.special import stdtrit
 from aucpr_dask.errors import AlignmentError, FewUnitsWarning, InvalidInputError, few
 from aucpr_dask.inference.designs import POWERED, UNITS
 from aucpr_dask.inference.families import Floats
+from aucpr_dask.inference.measures import unit_names
 from aucpr_dask.inference.methods import Goal
 from aucpr_dask.inference.prediction_powered import PredictionPowered, powered_means, width_ratio
-from aucpr_dask.inference.samples import Estimates, labels_of, read_estimates, unit_names
+from aucpr_dask.inference.samples import Estimates, labels_of, read_estimates
 from aucpr_dask.schema.options import ComparisonOptions, SampleOptions
 from aucpr_dask.schema.variables import ESTIMATOR, MEASURE, MODEL
 from aucpr_dask.scores.validate import check_unique
@@ -235,8 +236,8 @@ def _warn_of_few_units(n_units: int, dim: str) -> None:
     """Warn if people labelled so few units that the intervals were not measured to hold."""
     if n_units < ENOUGH:
         warnings.warn(
-            f"people labelled {n_units} {unit_names(dim, {})[n_units != 1]}: intervals with machine labels are too narrow "
-            f"at times with fewer than {ENOUGH}.",
+            f"people labelled {n_units} {unit_names(dim, {})[n_units != 1]}: intervals with machine labels are too "
+            f"narrow at times with fewer than {ENOUGH}.",
             FewUnitsWarning,
             stacklevel=2,
         )

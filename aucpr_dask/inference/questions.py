@@ -32,6 +32,7 @@ from aucpr_dask.inference.designs import (
 )
 from aucpr_dask.inference.families import Floats
 from aucpr_dask.inference.machine_labels import powered_method
+from aucpr_dask.inference.measures import are_values, estimators_of, unit_names
 from aucpr_dask.inference.methods import (
     Goal,
     Influence,
@@ -47,14 +48,11 @@ from aucpr_dask.inference.samples import (
     DATASET,
     REPLICATE,
     Estimates,
-    are_values,
-    estimators_of,
     labels_of,
     mean_of_units,
     read_estimates,
     read_replicates,
     stack_data_sets,
-    unit_names,
 )
 from aucpr_dask.schema.checks import brief, did_you_mean
 from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions, SampleOptions

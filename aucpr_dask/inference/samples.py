@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
@@ -13,9 +13,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, few
+from aucpr_dask.inference.measures import estimator_dim, unit_names
 from aucpr_dask.schema.checks import brief
-from aucpr_dask.schema.names import plural
-from aucpr_dask.schema.variables import ESTIMATOR, MEASURE, MODEL, QUANTITY, QUERY, RESAMPLE, UNIT
+from aucpr_dask.schema.variables import ESTIMATOR, MODEL, QUANTITY, QUERY, RESAMPLE
 from aucpr_dask.scores.validate import check_unique
 from aucpr_dask.storage.stores import Scores, nodes_of
 
@@ -25,30 +25,6 @@ DATASET = "dataset"
 REPLICATE = "replicate"
 SLAB_BYTES = 64 * 2**20  # of replicates read at a time
 PANEL_BYTES = 2**20  # of replicates added up at a time, which stay in the cache
-
-
-def unit_names(dim: str, attrs: Mapping[Any, Any]) -> tuple[str, str]:
-    """Return what one unit of a result with these attributes is called, and what several are."""
-    unit = str(attrs.get(UNIT, dim)) if dim == QUERY else {DATASET: "data set"}.get(dim, dim)
-    return unit, plural(unit)
-
-
-def are_values(node: xr.Dataset) -> bool:
-    """Return whether a result holds values of any measure, and not areas of rankings."""
-    return UNIT in node.attrs
-
-
-def estimators_of(node: xr.Dataset) -> list[str]:
-    """Return the names of the estimators, or measures, of a result; none if it doesn't say."""
-    for name in (ESTIMATOR, MEASURE):
-        if name in node.coords:
-            return [str(one) for one in np.atleast_1d(node[name].values)]
-    return [str(node.attrs[name]) for name in (MEASURE, "estimator") if name in node.attrs][:1]
-
-
-def estimator_dim(variable: xr.DataArray) -> str | None:
-    """Return the dimension of estimators, or of measures, if there is one."""
-    return next((name for name in (ESTIMATOR, MEASURE) if name in variable.dims), None)
 
 
 @dataclass(frozen=True)

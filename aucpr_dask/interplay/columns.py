@@ -11,11 +11,12 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError
 from aucpr_dask.evaluation.results import not_a_result
-from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, METHOD, MODEL, RANKING_DIMS
+from aucpr_dask.inference.measures import are_values, with_estimators
+from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, MEASURE, METHOD, MODEL, RANKING_DIMS
 from aucpr_dask.storage.stores import Scores, nodes_of
 
 DATASET = "dataset"
-KEYS = (DATASET, *RANKING_DIMS, ESTIMATOR)
+KEYS = (DATASET, *RANKING_DIMS, ESTIMATOR, MEASURE)
 COUNTS = ("n_positive", "n_negative", "n_missing", "n_queries", "n_datasets", "n_classes", "n_items", "prevalence")
 _NUMBERS = ("estimate", "standard_error", *COUNTS, "flags")
 
@@ -68,7 +69,9 @@ def _nodes_of_result(result: Scores) -> list[tuple[str, xr.Dataset]]:
                 received=f"the dimension {', '.join(map(repr, odd))}",
                 remedy="select from it first: result.sel(...)",
             )
-    return nodes
+    return [
+        (path, with_estimators(node).rename({ESTIMATOR: MEASURE}) if are_values(node) else node) for path, node in nodes
+    ]
 
 
 def _keys(result: Scores, nodes: Sequence[tuple[str, xr.Dataset]]) -> list[str]:

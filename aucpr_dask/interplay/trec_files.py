@@ -15,7 +15,7 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.interplay.columns import DATASET, tidy_table
 from aucpr_dask.interplay.naming import distinct, file_name, word
 from aucpr_dask.schema.names import LONGEST_NAME
-from aucpr_dask.schema.variables import ESTIMATOR, GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED
+from aucpr_dask.schema.variables import ESTIMATOR, GRADE, ITEM, MEASURE, MODEL, PADDING, QUERY, UNJUDGED
 from aucpr_dask.storage.stores import Scores, nodes_of
 
 MEASURES = {"average_precision": "map"}
@@ -41,7 +41,7 @@ def write_evaluations(result: Scores, folder: Path) -> None:
 
 
 def _evaluation_lines(rows: pd.DataFrame) -> Iterator[str]:
-    measures = rows[ESTIMATOR].replace(MEASURES)
+    measures = rows[MEASURE] if MEASURE in rows else rows[ESTIMATOR].replace(MEASURES)
     by_measure: dict[str, list[float]] = {measure: [] for measure in measures}
     for measure, query, value in zip(measures, rows.get(QUERY, [None] * len(rows)), rows["estimate"], strict=True):
         if math.isfinite(value):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,18 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, few
-from aucpr_dask.evaluation.results import provenance
+from aucpr_dask.evaluation.results import KIND, provenance
+from aucpr_dask.inference.measures import estimators_of
 from aucpr_dask.interplay.retrieval import MODEL as MODEL_COLUMNS
-from aucpr_dask.interplay.retrieval import TOPIC, frame_of
-from aucpr_dask.schema.checks import brief, names_of, real
+from aucpr_dask.interplay.retrieval import TOPIC
+from aucpr_dask.interplay.value_tables import VALUE, Table, tables_of
+from aucpr_dask.schema.checks import brief, did_you_mean, names_of
 from aucpr_dask.schema.checks import text as checked_text
+from aucpr_dask.schema.names import in_words, plural
 from aucpr_dask.schema.variables import MEASURE, MODEL, QUERY, UNIT
-from aucpr_dask.scores.importing.files import unknown_column
-from aucpr_dask.scores.importing.table_files import MISSING_CELLS
+from aucpr_dask.scores.importing.files import FilePath, count, unknown_column
+from aucpr_dask.storage.stores import create_store
 
-VALUE = "value"
 ROLES = (MODEL, QUERY, MEASURE)
 UNITS = dict.fromkeys(TOPIC, "query") | {
     "topic": "topic",
@@ -41,63 +44,6 @@ COLUMNS = {
 """The names by which columns are found that are not named."""
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table whose index numbers its rows."""
-
-    frame: pd.DataFrame
-    name: str  # what errors call it
-    word: str  # for a row, before its number
-
-    @property
-    def row(self) -> str:
-        """What errors write before the number of a row."""
-        return f"{self.name}, {self.word}"
-
-    def where(self, place: int, column: object) -> str:
-        """Return the place of a cell in words."""
-        return f"{self.row} {self.frame.index[place]}, column {column!r}"
-
-    def names(self, column: str) -> list[str]:
-        """Return the cells of a column of names."""
-        cells = self.frame[column]
-        missing = (cells.isna() | (cells == "")).to_numpy()
-        if missing.any():
-            raise InvalidInputError("a name is missing", where=self.where(int(missing.argmax()), column))
-        return [str(cell) for cell in cells]
-
-    def numbers(self, column: str) -> np.ndarray:
-        """Return the cells of a column of values, NaN where missing."""
-        cells = self.frame[column]
-        is_number = isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "biuf"
-        numbers = np.array(cells if is_number else [_number(cell) for cell in cells], dtype=np.float64)
-        if np.isinf(numbers).any():
-            place = int(np.isinf(numbers).argmax())
-            raise InvalidInputError(
-                "the value is not a finite number",
-                where=self.where(place, column),
-                received=brief(cells.iloc[place]),
-                allowed="a finite number; empty, NA or NaN for a missing one",
-                remedy=f"correct it, or leave the column out: exclude={column!r} (--exclude)",
-            )
-        return numbers
-
-
-def _number(cell: Any) -> float:
-    """Return a cell as a number: NaN if it is missing, infinite if it is no number."""
-    if isinstance(cell, str):
-        if cell.strip() in MISSING_CELLS:
-            return np.nan
-        try:
-            return np.inf if "_" in cell else float(cell)  # Python reads "1_000" as a number
-        except ValueError:
-            return np.inf
-    if cell is None or cell is pd.NA or cell is pd.NaT or cell != cell:
-        return np.nan
-    number = real(cell)
-    return np.inf if np.isnan(number) else number
-
-
 def from_values(
     table: Any,
     *,
@@ -107,6 +53,7 @@ def from_values(
     measure: str | None = None,
     unit: str | None = None,
     exclude: str | Sequence[str] = (),
+    separator: str | None = None,
 ) -> xr.Dataset:
     """Return values of any measure per model and query, topic, task or data set, as a result.
 
@@ -114,12 +61,18 @@ def from_values(
     :func:`aucpr_dask.report` and :func:`aucpr_dask.export` take it as they take areas. Values may lie outside 0 to 1.
 
     A *tidy* table has a column of values, and one each of models and of queries. Any other table is *wide*: its columns
-    of values are headed by what has no column of its own: models, queries, or, if both have one, measures.
+    of values are headed by what has no column of its own: models, queries, or, if both have one, measures. A null, NaN
+    or empty cell is a missing value; so is an absent row of a tidy table.
 
     Parameters
     ----------
-    table : data frame
-        pandas, polars, or another with the Arrow interface. A null or NaN is a missing value; so is an absent row.
+    table : data frame, Dataset, DataArray, mapping, or path or sequence of paths
+        A data frame of pandas, polars, or another with the Arrow interface. An array; of a Dataset the variable
+        ``estimate``, or each variable as a measure. ``{model: values}``, of each model ``{query: value}``,
+        ``{query: {measure: value}}`` (as pytrec_eval returns), a data frame, or what ``ir_measures.iter_calc`` yields.
+        Files, folders or glob patterns: CSV or TSV, Parquet, or what ``trec_eval -q`` or ``ir_measures -q`` prints for
+        one model, which is named by the line ``runid`` or else like the file. There, counts (``num_...``) are left
+        out, and the means over all topics must be those of the values.
     model, query : str, optional
         The columns of models and of queries (or topics, tasks, data sets); by default found by their usual names, such
         as ``model``, ``run``, ``system``, and ``query_id``, ``topic``, ``task``, ``dataset``. A pandas index counts as
@@ -127,12 +80,15 @@ def from_values(
     value : str, optional
         The column of values of a tidy table; by default ``value``, ``score`` or ``estimate``, if there is one.
     measure : str, optional
-        The column of measures, by default ``measure`` or ``metric`` if there is one; or the name of the one measure.
+        The column of measures, by default ``measure`` or ``metric`` if there is one; or the name of the one measure,
+        which is taken from a column of measures if there is one.
     unit : str, optional
         The word for one query: ``"query"``, ``"topic"``, ``"task"``, ``"data set"`` or any other noun; by default from
         the name of the column.
     exclude : str or sequence of str
         Columns that are not values.
+    separator : str, optional
+        Of CSV files; by default a tab for ``.tsv``, otherwise the most frequent candidate in the first line.
 
     Returns
     -------
@@ -146,6 +102,8 @@ def from_values(
         If a column is not found, or a cell is not a finite number; the message names its row and column.
     AlignmentError
         If a model has two values of a measure on the same query.
+    FileFormatError
+        If a line is malformed, or a file states another mean over all topics than that of its values.
 
     Examples
     --------
@@ -157,28 +115,19 @@ def from_values(
     >>> aucpr_dask.aggregate(values).attrs["design"]
     'sample: topics with a value (up to 2); fixed: the 2 models'
     """
-    table = _table_of_frame(table)
     named = {MODEL: model, QUERY: query, MEASURE: measure, VALUE: value}
-    cells, word = _cells(table, named, names_of(exclude, "exclude"))
-    return _result(cells, unit or word)
+    excluded = names_of(exclude, "exclude")
+    parts, words = zip(*(_cells(one, named, excluded) for one in tables_of(table, separator)), strict=True)
+    own = str(getattr(table, "attrs", {}).get(UNIT, words[0]))
+    return _result(pd.concat(parts), own if unit is None else checked_text(unit, "unit"))
 
 
-def _table_of_frame(table: Any) -> Table:
-    frame = frame_of(table, "the values", "aucpr_dask.from_values takes data frames, arrays and files")
-    named = [name for name in frame.index.names if name is not None]
-    frame = frame.reset_index(level=named) if named else frame
-    frame = frame.set_axis(frame.columns.map(str), axis=1).set_axis(range(1, len(frame) + 1), axis=0)
-    if (twice := frame.columns[frame.columns.duplicated()]).size:
-        raise AlignmentError("two columns have the same name", where="the data frame", received=few(map(repr, twice)))
-    return Table(frame, "the data frame", "row")
-
-
-def _cells(table: Table, named: Mapping[str, str | None], exclude: Iterable[str]) -> tuple[pd.DataFrame, str]:
+def _cells(table: Table, named: Mapping[str, str | None], exclude: Sequence[str]) -> tuple[pd.DataFrame, str]:
     """Return a row for each cell of values, with its model, query, measure and place; and the word for a query."""
     for name in exclude:
-        if name not in table.frame:
-            raise unknown_column(name, list(table.frame), table.name)
-    columns = [name for name in table.frame if name not in exclude]
+        if name not in table.columns:
+            raise unknown_column(name, table.columns, table.name)
+    columns = [name for name in table.columns if name not in exclude]
     of = {role: found for role, name in named.items() if (found := _column(columns, role, name, table)) is not None}
     free = [of[VALUE]] if VALUE in of else [name for name in columns if name not in of.values()]
     without = [role for role in ROLES if role not in of]
@@ -191,17 +140,36 @@ def _cells(table: Table, named: Mapping[str, str | None], exclude: Iterable[str]
         known[MEASURE] = named[MEASURE] or _measure_of(of.get(VALUE, VALUE))
     parts = []
     for name in free:
-        headed = {} if heading is None else {heading: name}
+        headed = {} if heading is None else {heading: table.heading(name)}
         cells = known | headed | {VALUE: table.numbers(name), "column": name, "row": table.row}
         parts.append(pd.DataFrame(cells, index=table.frame.index))
-    return pd.concat(parts), UNITS.get(of.get(QUERY, QUERY).lower(), QUERY)
+    given = of.get(QUERY, QUERY)
+    word = UNITS.get(given.lower(), in_words(given) if named[QUERY] else QUERY)
+    return _of_measure(pd.concat(parts), named[MEASURE], of.get(MEASURE), table), word
+
+
+def _of_measure(cells: pd.DataFrame, measure: str | None, column: str | None, table: Table) -> pd.DataFrame:
+    """Return the cells of the named measure, or all if its name is that of the column of measures."""
+    if measure in (None, column):
+        return cells
+    chosen = cells[cells[MEASURE] == measure]
+    if chosen.empty:
+        found = list(cells[MEASURE].unique())
+        raise InvalidInputError(
+            "this measure is not among the values",
+            where=table.name,
+            received=brief(measure),
+            allowed=few(found),
+            remedy=did_you_mean(measure, found, "give one of these names, or the column of measures"),
+        )
+    return chosen
 
 
 def _column(columns: Sequence[str], role: str, name: str | None, table: Table) -> str | None:
     """Return the column of a role: the named one, or the first with a usual name."""
-    if name in columns or (name is not None and role == MEASURE):  # else the name of the one measure
-        return name if name in columns else None
-    if name is not None:
+    if name in columns:
+        return name
+    if name is not None and role != MEASURE:  # which may be the name of the one measure
         raise unknown_column(name, columns, table.name)
     by_lower = {column.lower(): column for column in reversed(columns)}
     return next((by_lower[usual] for usual in COLUMNS[role] if usual in by_lower), None)
@@ -252,4 +220,44 @@ def _refuse_repeated(cells: pd.DataFrame) -> None:
         where=" and ".join(places),
         received=", ".join(f"{role} {name!r}" for role, name in keys.iloc[second].items()),
         remedy="keep one of them",
+    )
+
+
+@dataclass(frozen=True)
+class ValuesSummary:
+    """The counts of an import of values."""
+
+    models: int
+    units: int
+    unit: str
+    measures: tuple[str, ...]
+    missing: int
+
+    def __str__(self) -> str:
+        units = count(self.units, self.unit, plural(self.unit))
+        missing = f"\n  note: {count(self.missing, 'value')} missing" if self.missing else ""
+        return f"{count(self.models, 'model')}, {units}, {', '.join(self.measures)}{missing}"
+
+
+def import_values(
+    paths: FilePath | Sequence[FilePath], url: str | Path, *, overwrite: bool = False, **options: Any
+) -> ValuesSummary:
+    """Write files of values to a result store; options as of :func:`from_values`."""
+    return save_values(
+        from_values(list(paths) if isinstance(paths, tuple) else paths, **options), url, overwrite=overwrite
+    )
+
+
+def save_values(values: xr.Dataset, url: str | Path, *, overwrite: bool = False) -> ValuesSummary:
+    """Write what :func:`from_values` returns to a store that :func:`aucpr_dask.open_result` opens."""
+    pending = create_store(url, values, KIND, overwrite=overwrite)
+    with pending.writing():
+        pending.commit()
+    estimate = values["estimate"]
+    return ValuesSummary(
+        models=estimate.sizes[MODEL],
+        units=estimate.sizes[QUERY],
+        unit=str(values.attrs[UNIT]),
+        measures=tuple(estimators_of(values)),
+        missing=int(estimate.isnull().sum()),
     )

@@ -13,9 +13,9 @@ import xarray as xr
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from aucpr_dask.inference.samples import unit_names
+from aucpr_dask.inference.measures import measured, noun, unit_names
 from aucpr_dask.schema.names import in_words
-from aucpr_dask.schema.variables import BOUND, MODEL
+from aucpr_dask.schema.variables import BOUND, MEASURE, MODEL
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.view.names import shorten
@@ -225,7 +225,8 @@ def comparison_notes(comparison: Comparison) -> list[str]:
 
 def headline(answer: Comparison | Ranks) -> Text:
     """Return the data set, the estimator and the method."""
-    about = [in_words(str(answer.facts[name])) for name in ("estimator", "method") if name in answer.facts]
+    about = [measured(answer.facts)] if {"estimator", MEASURE} & set(answer.facts) else []
+    about += [in_words(str(answer.facts["method"]))] if "method" in answer.facts else []
     return titled(answer.data_set, ", ".join(about))
 
 
@@ -246,7 +247,7 @@ def _neighbours(comparison: Comparison, top: int | None) -> Sheet:
     columns = [
         Column("", [str(place) for place in range(1, len(models) + 1)], right=True),
         Column("model", [name for name, _ in models], name=True),
-        Column("area", [number(estimate) for _, estimate in models], right=True),
+        Column(noun(comparison.facts), [number(estimate) for _, estimate in models], right=True),
     ]
     pairs = comparison.pairs[: len(comparison.models) - 1][: len(models)]
     columns += _columns(pairs, "to next", len(models))
@@ -260,7 +261,7 @@ def _against(comparison: Comparison, baseline: str, width: int, top: int | None)
     shown = pairs[:top]
     columns = [
         Column("model", list(shown["model"]), name=True),
-        Column("area", [number(areas[name]) for name in shown["model"]], right=True),
+        Column(noun(comparison.facts), [number(areas[name]) for name in shown["model"]], right=True),
     ]
     title = Text("baseline ").append(shorten(baseline, width - 20)).append(f"  {number(areas[baseline])}", style="dim")
     columns += _columns(shown, "difference", len(shown))
@@ -316,7 +317,7 @@ def ranks_sheet(ranks: Ranks, *, top: int | None = TOP) -> Sheet:
     columns = [
         Column("", [f"{rank:g}" for rank in shown["rank"]], right=True),
         Column("model", list(shown["model"]), name=True),
-        Column("area", list(map(number, shown["estimate"])), right=True),
+        Column(noun(ranks.facts), list(map(number, shown["estimate"])), right=True),
         Column("rank set", list(map(_span, shown["rank_interval"]))),
         Column("all at once", list(map(_span, shown["simultaneous_rank_interval"]))),
         Column("best", [f"{share:.1%}" for share in shown["probability_best"]], right=True),

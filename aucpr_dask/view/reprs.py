@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.text import Text
 
 from aucpr_dask.errors import printable
-from aucpr_dask.inference.samples import unit_names
+from aucpr_dask.inference.measures import unit_names, with_estimators
 from aucpr_dask.progress.console import console_for
 from aucpr_dask.schema.variables import FOLD, ITEM, MODEL, RANKING_DIMS
 from aucpr_dask.scores.importing.files import count
@@ -30,7 +30,7 @@ from aucpr_dask.view.comparisons import (
     summarize_ranks,
 )
 from aucpr_dask.view.names import distinct, shorten
-from aucpr_dask.view.summary import RankedModel, Ranking, flags_in_words, rank_models, with_estimators
+from aucpr_dask.view.summary import RankedModel, Ranking, flags_in_words, rank_models
 from aucpr_dask.view.tables import (
     MOST_DATA_SETS,
     TOP_OF_MANY,
@@ -40,6 +40,7 @@ from aucpr_dask.view.tables import (
     bounds,
     interval_header,
     more,
+    noun_of,
     number,
     rankings_view,
     scale_of,
@@ -190,7 +191,12 @@ def _table(ranking: Ranking, top: int) -> str:
     shown = ranking.models[:top]
     has_interval = ranking.interval is not None
     scale = scale_of(shown)
-    header = ["", "model", "area", *([interval_header(ranking), f"{scale[0]:.2f} to {scale[1]:.2f}"] * has_interval)]
+    header = [
+        "",
+        "model",
+        noun_of(ranking),
+        *([interval_header(ranking), f"{scale[0]:.2f} to {scale[1]:.2f}"] * has_interval),
+    ]
     titles = "".join(f'<th scope="col" style="text-align:{_SIDES[i]}">{escape(t)}</th>' for i, t in enumerate(header))
     names = distinct([model.model for model in shown], LONGEST_NAME)
     rows = "".join(_row(*row, scale, has_interval=has_interval) for row in zip(shown, names, strict=True))

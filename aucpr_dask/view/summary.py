@@ -13,9 +13,22 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.inference.measures import are_values, with_estimators
 from aucpr_dask.inference.samples import REPLICATE
 from aucpr_dask.schema.estimators import ESTIMATORS
-from aucpr_dask.schema.variables import BOUND, CLASS, ESTIMATOR, FLAGS, ITEM, METHOD, MODEL, PADDING, QUERY, UNJUDGED
+from aucpr_dask.schema.variables import (
+    CLASS,
+    ESTIMATOR,
+    FLAGS,
+    ITEM,
+    MEASURE,
+    METHOD,
+    MODEL,
+    PADDING,
+    QUERY,
+    UNIT,
+    UNJUDGED,
+)
 from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 NAMES_KEPT = 5
@@ -46,6 +59,7 @@ class Ranking:
     models: tuple[RankedModel, ...]
     n_classes: int | None = None
     average: str | None = None  # of the classes
+    unit: str | None = None  # what a query of values of a measure is called
 
     def best(self, top: int | None) -> Ranking:
         """Return the ranking with the best `top` models only; None keeps all."""
@@ -158,31 +172,13 @@ def rank_means(means: Scores, estimator: str | None = None) -> list[Ranking]:
     ]
 
 
-def with_estimators(node: xr.Dataset) -> xr.Dataset:
-    """Return a node of a result with axes of estimators and intervals, also if one of them was selected."""
-    if METHOD in node.coords and METHOD not in node.dims and "interval" in node:
-        method = str(node[METHOD].item())
-        node = node.drop_vars(METHOD)
-        node = node.assign(interval=node["interval"].expand_dims({METHOD: [method]}).transpose(..., METHOD, BOUND))
-    if ESTIMATOR in node["estimate"].dims:
-        return node
-    scalar = node.coords.get(ESTIMATOR)
-    name = str(node.attrs.get("estimator", "estimate") if scalar is None else scalar.item())
-    held = [name for name in ("estimate", "standard_error", "interval", REPLICATE) if name in node]
-    node = node.drop_vars(ESTIMATOR, errors="ignore")
-    last = tuple(dim for dim in (METHOD, BOUND) if "interval" in node and dim in node["interval"].dims)
-    expanded = {variable: node[variable].expand_dims({ESTIMATOR: [name]}, -1) for variable in held}
-    if "interval" in expanded:
-        expanded["interval"] = expanded["interval"].transpose(..., ESTIMATOR, *last)
-    return node.assign(expanded)
-
-
 def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | None, *, has_queries: bool) -> Ranking:
+    means = with_estimators(means)
     names = [str(name) for name in means[ESTIMATOR].values]
     name = names[0] if estimator is None else estimator
     if name not in names:
         raise InvalidInputError(
-            "this estimator is not in the result",
+            f"this {MEASURE if are_values(means) else ESTIMATOR} is not in the result",
             where=path or None,
             received=repr(name),
             allowed=", ".join(names),
@@ -215,6 +211,7 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | Non
         ),
         n_classes=means.attrs.get("n_classes"),
         average=means.attrs.get("average"),
+        unit=means.attrs.get(UNIT),
     )
 
 
@@ -254,7 +251,7 @@ def summarize_scores(scores: Scores, url: str, *, positive_from: int | None = No
 
 def summarize_result(result: Scores, url: str) -> ResultSummary:
     """Gather sizes, options, flags and rankings of a result."""
-    nodes = dict(nodes_of(result))
+    nodes = {path: _with_counts(node) if are_values(node) else node for path, node in nodes_of(result)}
     return ResultSummary(
         url=url,
         n_rankings=sum(dataset["flags"].size for dataset in nodes.values()),
@@ -266,6 +263,14 @@ def summarize_result(result: Scores, url: str) -> ResultSummary:
         flags=summarize_flags(nodes.items()),
         rankings=tuple(rank_models(result)),
     )
+
+
+def _with_counts(values: xr.Dataset) -> xr.Dataset:
+    """Return values of a measure with what areas have: no flags, unknown numbers of items, missing values."""
+    estimate = values["estimate"].compute()
+    unknown = xr.full_like(estimate, np.nan)
+    counts = {"n_positive": unknown, "n_negative": unknown, "n_missing": estimate.isnull()}
+    return values.assign(counts | {"flags": xr.zeros_like(estimate, dtype=np.int64)})
 
 
 def _classes(dataset: xr.Dataset, counts: xr.Dataset, positive_from: int) -> tuple[xr.DataArray, xr.DataArray]:
@@ -289,8 +294,8 @@ def _size(
         n_models=counts.sizes[MODEL],
         n_queries=counts.sizes.get(QUERY),
         n_items=n_items,
-        n_positive=float(positive.sum()),
-        n_negative=float(negative.sum()),
+        n_positive=float(positive.sum(skipna=False)),
+        n_negative=float(negative.sum(skipna=False)),
         prevalence_min=low,
         prevalence_median=median,
         prevalence_max=high,

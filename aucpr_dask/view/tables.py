@@ -13,7 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from aucpr_dask.errors import printable
-from aucpr_dask.schema.names import in_words
+from aucpr_dask.inference.measures import measured, noun, unit_names
+from aucpr_dask.schema.names import plural
+from aucpr_dask.schema.variables import QUERY, UNIT
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.names import distinct, shorten
 from aucpr_dask.view.summary import (
@@ -143,11 +145,17 @@ def interval_header(ranking: Ranking) -> str:
     return f"{percent(ranking.level)} interval" if ranking.level else "interval"
 
 
+def noun_of(ranking: Ranking) -> str:
+    """Return what one number of a ranking is called."""
+    return noun({} if ranking.unit is None else {UNIT: ranking.unit})
+
+
 def about(ranking: Ranking) -> str:
     """Describe the areas and intervals of a ranking."""
-    parts = [in_words(ranking.estimator)]
+    attrs = {} if ranking.unit is None else {UNIT: ranking.unit}
+    parts = [measured(attrs, ranking.estimator)]
     if ranking.n_queries is not None:
-        parts.append(f"mean of {count(ranking.n_queries, 'query', 'queries')}")
+        parts.append(f"mean of {count(ranking.n_queries, *unit_names(QUERY, attrs))}")
     if ranking.n_classes is not None:
         parts.append(f"{AVERAGES[ranking.average]} of {count(ranking.n_classes, 'class', 'classes')}")
     if ranking.interval is not None:
@@ -177,8 +185,8 @@ def ranking_view(rankings: Sequence[Ranking], width: int, *, top: int | None = N
         ]
         columns.insert(0, Column("data set", names, name=True))
     if len({model.n_queries for ranking in rankings for model in ranking.models}) > 1:
-        columns.append(Column("queries", [f"{model.n_queries:,}" for model in shown], right=True))
-    columns.append(Column("area", [number(model.estimate) for model in shown], right=True))
+        columns.append(Column(plural(first.unit or QUERY), [f"{model.n_queries:,}" for model in shown], right=True))
+    columns.append(Column(noun_of(first), [number(model.estimate) for model in shown], right=True))
     if first.interval is not None:
         columns.append(Column(interval_header(first), [bounds((model.lower, model.upper)) for model in shown]))
         bar = _bar_width(columns, width)
@@ -228,7 +236,7 @@ def result_view(summary: ResultSummary, width: int, *, top: int | None = None, a
         _headline("result store", summary),
         attributes_view(summary.attrs),
         Text(""),
-        *_sizes(summary.data_sets, width),
+        *_sizes(summary.data_sets, width, plural(str(summary.attrs.get(UNIT, QUERY)))),
         Text(""),
         *_warnings(summary.flags, width),
         Text(""),
@@ -241,7 +249,7 @@ def _headline(kind: str, summary: ScoresSummary | ResultSummary) -> Text:
     return Text(f"{kind} {summary.url}", style="bold").append(f"\n{counts}", style="not bold")
 
 
-def _sizes(data_sets: Sequence[DataSetSize], width: int) -> list[RenderableType]:
+def _sizes(data_sets: Sequence[DataSetSize], width: int, units: str = "queries") -> list[RenderableType]:
     """Return a table of the first data sets, without empty columns."""
     shown = data_sets[:MOST_DATA_SETS]
     columns = []
@@ -249,7 +257,7 @@ def _sizes(data_sets: Sequence[DataSetSize], width: int) -> list[RenderableType]
         columns.append(Column("data set", [size.data_set for size in shown], name=True))
     columns.append(Column("models", [f"{size.n_models:,}" for size in shown], right=True))
     if any(size.n_queries is not None for size in shown):
-        columns.append(Column("queries", [_count(size.n_queries) for size in shown], right=True))
+        columns.append(Column(units, [_count(size.n_queries) for size in shown], right=True))
     if any(size.n_classes is not None for size in shown):
         columns.append(Column("classes", [_count(size.n_classes) for size in shown], right=True))
     if any(size.n_items is not None for size in shown):
@@ -258,9 +266,10 @@ def _sizes(data_sets: Sequence[DataSetSize], width: int) -> list[RenderableType]
             ("" if size.n_queries is None or size.n_items is None else "≤ ") + _count(size.n_items) for size in shown
         ]
         columns.append(Column("items", items, right=True))
-    positive = [f"{size.n_positive:,{'.6g' if size.n_positive < 1e6 else '.0f'}}" for size in shown]
-    columns.append(Column("positive", positive, right=True))
-    columns.append(Column("prevalence", [_prevalence(size) for size in shown], right=True))
+    if any(math.isfinite(size.n_positive) for size in shown):
+        positive = [f"{size.n_positive:,{'.6g' if size.n_positive < 1e6 else '.0f'}}" for size in shown]
+        columns.append(Column("positive", positive, right=True))
+        columns.append(Column("prevalence", [_prevalence(size) for size in shown], right=True))
     if any(size.n_missing for size in shown):
         columns.append(Column("missing", [_count(size.n_missing or None) for size in shown], right=True))
     return [fitted_table(columns, width), *more(len(data_sets) - len(shown), "data set")]

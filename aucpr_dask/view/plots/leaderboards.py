@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.inference.measures import measured, unit_names
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.names import in_words
 from aucpr_dask.schema.variables import BOUND, BOUNDS, CLASS, METHOD, MODEL, QUERY, RESAMPLE
@@ -73,7 +74,7 @@ def _estimates(
 ) -> _Estimates:
     """Return the estimates at a query, or their means over queries or classes."""
     name, node = at_estimator(result, estimator)
-    label = in_words(name)
+    label = measured(result.attrs, name)
     has_classes = result.sizes.get(CLASS, 1) > 1
     if is_mean and (has_classes or (QUERY in result.dims and query is None)):
         from aucpr_dask.inference import aggregate
@@ -115,7 +116,7 @@ def _queries(result: xr.Dataset, mean: xr.Dataset) -> str:
     """Return over how many queries means are taken, which differs if some are undefined."""
     counts = np.unique(mean["n_queries"].values if "n_queries" in mean else result.sizes[QUERY])
     number = " to ".join(f"{count:,.0f}" for count in counts[[0, -1][: counts.size]])
-    return f"{number} {'query' if counts[-1] == 1 else 'queries'}"
+    return f"{number} {unit_names(QUERY, result.attrs)[int(counts[-1] != 1)]}"
 
 
 class _Rows(NamedTuple):
@@ -360,8 +361,7 @@ def differences(
             style: Any = {"markerfacecolor": fill, "markeredgecolor": BLACK, "markeredgewidth": 0.8}
             ax.plot(values[chosen], np.flatnonzero(chosen), "o", markersize=3.6, label=label, **style)
     ax.axvline(0.0, color=BLACK, linewidth=0.6)
-    what = in_words(str(node.attrs.get("estimator", "estimate")))
-    plain([ax.set_xlabel(f"difference in {what} from {as_label(name)} (better →)", wrap=True)])
+    plain([ax.set_xlabel(f"difference in {measured(node.attrs)} from {as_label(name)} (better →)", wrap=True)])
     ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], min_n_ticks=4))
     put_legend(ax)
     return ax

@@ -10,7 +10,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.names import in_words
+from aucpr_dask.inference.measures import measured, unit_names
+from aucpr_dask.schema.names import plural
 from aucpr_dask.schema.variables import CLASS, MODEL, QUERY
 from aucpr_dask.storage.stores import Scores
 from aucpr_dask.view.names import distinct
@@ -42,7 +43,6 @@ from aucpr_dask.view.plots.subjects import (
 
 TOP = 25
 MOST_COLUMNS = 60
-PLURAL = {"data set": "data sets", "query": "queries", "class": "classes"}
 LEAST_CELL = 0.21  # inches, for a number of two digits
 
 
@@ -85,7 +85,7 @@ def heatmap(
     nodes = nodes_of_kind(result, RESULT, "heatmap")
     if dataset is not None:
         nodes = dict([one_node(result, RESULT, "heatmap", dataset)])
-    columns, name, across = {}, "", "data set"
+    columns, across = {}, "data set"
     if len(nodes) == 1:
         ((path, node),) = nodes.items()
         name, node = at_estimator(node, estimator)
@@ -98,14 +98,14 @@ def heatmap(
             )
         estimates = node["estimate"].transpose(MODEL, across).to_numpy()
         table = pd.DataFrame(estimates, names_of(node), names_of(node, across))
-        title = path
+        title, across = path, unit_names(across, node.attrs)[0]
     else:
         for path, node in nodes.items():
             name, node = at_estimator(node, estimator)
             mean = node["estimate"].mean([dim for dim in (QUERY, CLASS) if dim in node["estimate"].dims])
             columns[path] = pd.Series(mean.to_numpy(), names_of(node))
         table, title = pd.concat(columns, axis=1), ""
-    return _draw(table, in_words(name), title, across, top, ax)
+    return _draw(table, measured(node.attrs, name), title, across, top, ax)
 
 
 def _draw(table: pd.DataFrame, label: str, title: str, across: str, top: int, ax: Axes | None) -> Axes:
@@ -138,7 +138,7 @@ def _draw(table: pd.DataFrame, label: str, title: str, across: str, top: int, ax
         ax,
         title,
         "" if len(shown) == n_models else f"{len(shown):,} best of {n_models:,} models",
-        "" if values.shape[1] == n_columns else f"{values.shape[1]:,} of {n_columns:,} {PLURAL[across]}",
+        "" if values.shape[1] == n_columns else f"{values.shape[1]:,} of {n_columns:,} {plural(across)}",
     )
     return ax
 
@@ -166,7 +166,7 @@ def _label_columns(ax: Axes, names: list[str], across: str, *, is_all: bool) -> 
         ax.set_xticks([])
         ax.xaxis.set_label_position("top")
         which = "" if is_all else " where models differ most"
-        ax.set_xlabel(f"{len(names):,} {PLURAL[across]}{which}, the easiest first")
+        ax.set_xlabel(f"{len(names):,} {plural(across)}{which}, the easiest first")
 
 
 def _write_values(ax: Axes, values: np.ndarray[Any, Any], image: Any) -> None:

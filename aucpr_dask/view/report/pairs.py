@@ -12,15 +12,8 @@ from aucpr_dask.errors import InvalidInputError, printable
 from aucpr_dask.inference import families
 from aucpr_dask.inference.describing import interval_kind
 from aucpr_dask.inference.designs import CONDITIONS, ITEMS, UNIT_RESAMPLES, UNITS, Design, describe, settle
-from aucpr_dask.inference.samples import (
-    REPLICATE,
-    Estimates,
-    keys_of,
-    labels_of,
-    read_estimates,
-    read_replicates,
-    unit_names,
-)
+from aucpr_dask.inference.measures import unit_names
+from aucpr_dask.inference.samples import REPLICATE, Estimates, keys_of, labels_of, read_estimates, read_replicates
 from aucpr_dask.schema.variables import ESTIMATOR, MODEL, RESAMPLE
 from aucpr_dask.view.report.embedding import Payload
 from aucpr_dask.view.report.subjects import Subject

@@ -13,12 +13,13 @@ import xarray as xr
 from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, printable
 from aucpr_dask.inference import aggregate, compare
 from aucpr_dask.inference.classes import has_classes
+from aucpr_dask.inference.measures import measured, with_estimators
 from aucpr_dask.inference.questions import require_results
 from aucpr_dask.inference.samples import DATASET, REPLICATE, labels_of, stack_data_sets
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.variables import CLASS, ESTIMATOR, METHOD, MODEL, QUERY
 from aucpr_dask.storage.stores import Scores, nodes_of
-from aucpr_dask.view.summary import level_of, method_with_bounds, with_estimators
+from aucpr_dask.view.summary import level_of, method_with_bounds
 
 ALL = "All data sets"
 
@@ -50,6 +51,11 @@ class Subject:
     def estimators(self) -> list[str]:
         """Names of the estimators."""
         return [str(name) for name in self.node[ESTIMATOR].values]
+
+    @property
+    def measured(self) -> list[str]:
+        """Printable names of the estimators in words, or of the measures."""
+        return [printable(measured(self.node.attrs, name)) for name in self.estimators]
 
     def table(self, name: str) -> np.ndarray[Any, Any]:
         """Return a variable of the rankings as (model, unit)."""

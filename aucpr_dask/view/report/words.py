@@ -11,10 +11,11 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, few, printable
 from aucpr_dask.inference import rank
-from aucpr_dask.inference.samples import DATASET, unit_names
+from aucpr_dask.inference.measures import noun, unit_names
+from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.estimators import ESTIMATORS, parse_estimator
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS, INTERVALS
-from aucpr_dask.schema.names import in_words
+from aucpr_dask.schema.names import in_words, plural
 from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, MODEL, QUERY
 from aucpr_dask.storage.urls import public
@@ -86,12 +87,14 @@ class Term:
 
 def estimator_terms(subjects: Iterable[Subject]) -> list[Term]:
     """Define each estimator of the result."""
-    names = dict.fromkeys(name for subject in subjects for name in subject.estimators)
+    names = {
+        name: said for subject in subjects for name, said in zip(subject.estimators, subject.measured, strict=True)
+    }
     terms = []
-    for name in names:
+    for name, said in names.items():
         spec = parse_estimator(name)[0] if name.partition("(")[0] in ESTIMATORS else None
         text = "" if spec is None else f"{spec.formula}. {spec.when}"
-        terms.append(Term(_spaced(name), text, None if spec is None else spec.doi))
+        terms.append(Term(said, text, None if spec is None else spec.doi))
     return terms
 
 
@@ -150,7 +153,7 @@ def headline(subject: Subject, ranks: xr.Dataset | None, options: ReportOptions)
     if np.isnan(estimate).all():
         return ""
     best = int(np.nanargmax(estimate))
-    said = f"{subject.models[best]} leads ({_spaced(subject.estimators[0])} {estimate[best]:.2f}"
+    said = f"{subject.models[best]} leads ({subject.measured[0]} {estimate[best]:.2f}"
     if "interval" in means:
         lower, upper = means["interval"].transpose(MODEL, BOUND).values[best]
         said += f", {100 * subject.level:g} % interval {lower:.2f} to {upper:.2f}" if np.isfinite(lower) else ""
@@ -202,10 +205,10 @@ def about(subject: Subject) -> list[str]:
             f"Intervals are {singles}: what to expect of other items." if singles else "There are no intervals."
         )
     else:
-        singular, plural = unit_names(subject.dim, subject.node.attrs)
+        singular, several = unit_names(subject.dim, subject.node.attrs)
         said = [
-            f"The estimate of a model is the mean over the {plural} that have one; its interval is {percent} Student's "
-            f"t: what to expect of other {plural} like these. {sentence(subject.means.attrs['design'])}"
+            f"The estimate of a model is the mean over the {several} that have one; its interval is {percent} "
+            f"Student's t: what to expect of other {several} like these. {sentence(subject.means.attrs['design'])}"
         ]
         if singles:
             said.append(f"Intervals within one {singular} are {singles}: what to expect of its other items.")
@@ -261,7 +264,7 @@ def _of_positives(subject: Subject) -> list[str]:
         rates = subject.node["prevalence"].values if "prevalence" in subject.node else np.array([])
         text = _of_interval(str(subject.method), low, float(np.min(rates[rates > 0], initial=1.0)))
         if "average_precision" not in subject.estimators:
-            text += f" These simulations do not cover {', '.join(map(_spaced, subject.estimators))}."
+            text += f" These simulations do not cover {', '.join(subject.measured)}."
         said.append(text)
     return said
 
@@ -298,18 +301,20 @@ def _of_rare(method: str, place: int, prevalence: float) -> str:
 
 
 def _of_units(subject: Subject) -> list[str]:
-    singular, plural = unit_names(str(subject.dim), subject.node.attrs)
+    singular, several = unit_names(str(subject.dim), subject.node.attrs)
     estimate = subject.node["estimate"]
     known = estimate.notnull().any([dim for dim in estimate.dims if dim != subject.dim]).values
     n_units, n_known = known.size, int(known.sum())
     said = []
     if n_known < n_units:
         without = [name for name, is_known in zip(subject.units, known, strict=True) if not is_known]
-        said.append(f"{n_units - n_known} of {n_units} {plural} have no estimate and count in no mean: {few(without)}.")
+        said.append(
+            f"{n_units - n_known} of {n_units} {several} have no estimate and count in no mean: {few(without)}."
+        )
     if n_known < FEW_UNITS:
         said.append(
-            f"Few {plural}: {n_known}. Student's t assumes normal means, which is doubtful for so few areas of a "
-            f"single {singular}."
+            f"Few {several}: {n_known}. Student's t assumes normal means, which is doubtful for so few "
+            f"{plural(noun(subject.node.attrs))} of a single {singular}."
         )
     return said
 

@@ -14,12 +14,13 @@ import xarray as xr
 from aucpr_dask._version import __version__
 from aucpr_dask.errors import InvalidInputError, StoreError, printable
 from aucpr_dask.inference.aggregating import COUNTS
-from aucpr_dask.inference.samples import DATASET, unit_names
+from aucpr_dask.inference.measures import are_values, unit_names
+from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.interplay.exporting import written_whole
 from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.names import in_words
 from aucpr_dask.schema.options import ReportOptions
-from aucpr_dask.schema.variables import BOUND, ESTIMATOR, FLAGS, METHOD, MODEL, QUERY
+from aucpr_dask.schema.variables import BOUND, ESTIMATOR, FLAGS, MEASURE, METHOD, MODEL, QUERY
 from aucpr_dask.scores.importing.files import closest, count
 from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.view.names import distinct
@@ -140,6 +141,8 @@ def _render(result: Scores, scores: Scores | None, options: ReportOptions) -> st
         generator=f"aucpr-dask {__version__}",
         title=printable(options.title),
         lead=_lead(subjects),
+        units=_unit_names(subjects),
+        kind=MEASURE if all(are_values(subject.node) for subject in subjects) else ESTIMATOR,
         estimator=_first_estimators(subjects),
         sections=[_shown(place, subject, options) for place, subject in enumerate(subjects)],
         estimators=words.estimator_terms(subjects),
@@ -172,6 +175,7 @@ def _data(
         "name": printable(subject.name),
         "caption": "" if subject.dim == DATASET else printable(subject.name),
         "models": names.index(models),
+        "kind": (MEASURE if are_values(subject.node) else ESTIMATOR).capitalize(),
         "unit_names": None if subject.dim is None else list(unit_names(subject.dim, subject.node.attrs)),
         "units": subject.units,
         "n_units": len(subject.units),
@@ -200,11 +204,17 @@ def _estimator(
     pairs, why = comparisons(subject, name, payload, options.seed, share)
     return {
         "name": printable(name),
+        "words": subject.measured[i],
+        "title": subject.measured[i] if are_values(subject.node) else _capital(subject.measured[i]),
         "mean": mean,
         "single": None if subject.dim is None else _single(subject, i, payload),
         "comparisons": pairs,
         "why": why,
     }
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _single(subject: Subject, i: int, payload: Payload) -> dict[str, Any]:
@@ -349,13 +359,19 @@ def _lead(subjects: list[Subject]) -> str:
     n_queries = sum(subject.node.sizes.get(QUERY, 0) for subject in alone)
     parts = [count(n_models, "model"), count(len(alone), "data set")]
     if n_queries:
-        parts.append(count(n_queries, "query", "queries"))
-    names = dict.fromkeys(in_words(name) for subject in alone for name in subject.estimators)
-    return f"{', '.join(parts)}; {', '.join(map(printable, names))}"
+        parts.append(count(n_queries, *_unit_names(subjects)))
+    names = dict.fromkeys(name for subject in alone for name in subject.measured)
+    return f"{', '.join(parts)}; {', '.join(names)}"
+
+
+def _unit_names(subjects: Sequence[Subject]) -> tuple[str, str]:
+    """Return what one query of the page is called, and what several are."""
+    named = {unit_names(QUERY, subject.node.attrs) for subject in subjects if subject.dim != DATASET}
+    return named.pop() if len(named) == 1 else unit_names(QUERY, {})
 
 
 def _first_estimators(subjects: list[Subject]) -> str:
-    names = list(dict.fromkeys(printable(in_words(subject.estimators[0])) for subject in subjects))
+    names = list(dict.fromkeys(subject.measured[0] for subject in subjects))
     return names[0] if len(names) == 1 else f"{' or '.join(names)}, the first of each"
 
 

@@ -536,7 +536,6 @@
       const estimator = section.estimators[index];
       const others = (section.unit_names ? estimator.single : estimator.mean)?.others ?? [];
       const other = others[method - 1];
-      const spoken = estimator.name.replaceAll("_", " ");
       const data = { mask: any };
       for (const name of ["estimate", "lower", "upper", "count"]) {
         const source = section.unit_names ? estimator.mean : { ...estimator.mean, ...other };
@@ -549,14 +548,14 @@
         intervalName: section.unit_names ? section.intervals.mean : other?.header ?? section.intervals.mean,
         data, compare: choose, mark: (i) => highlight(i),
         countName: section.unit_names ? capital(section.unit_names[1]) : "", flagText: section.unit_names && any && warnings,
-        caption: capital(spoken) + of + (section.unit_names ? `, mean over ${section.unit_names[1]}` : ""),
+        caption: estimator.title + of + (section.unit_names ? `, mean over ${section.unit_names[1]}` : ""),
         file: `${section.name || "leaderboard"}_${estimator.name}` });
       const head = [];
       if (section.estimators.length > 1) {
         const select = h("select", { onchange: () => draw(Number(select.value)) },
-          ...section.estimators.map(({ name }, i) => option(i, name.replaceAll("_", " "))));
+          ...section.estimators.map(({ words }, i) => option(i, words)));
         select.value = String(index);
-        head.push(labelled("Estimator", select));
+        head.push(labelled(section.kind, select));
       }
       if (others.length) {
         const select = h("select", { onchange: () => draw(index, Number(select.value)) },
@@ -579,7 +578,7 @@
       }
     }
 
-    async function drawUnit(element, { name, single }, other) {
+    async function drawUnit(element, { name, title, single }, other) {
       const source = { ...single, ...other, name };
       const unit = Number(element.dataset.unit), data = {};
       for (const key of ["estimate", "lower", "upper"]) {
@@ -589,13 +588,13 @@
       }
       if (masks) data.mask = Uint16Array.from(models, (_, i) => masks[i * width + unit]);
       leaderboard(element.querySelector(".unit-board"), { intervalName: other?.header ?? section.intervals.single, models, data, mark: (i) => highlight(i),
-        caption: `${capital(name.replaceAll("_", " "))}${of}, ${section.unit_names[0]} ${section.units[unit]}`,
+        caption: `${title}${of}, ${section.unit_names[0]} ${section.units[unit]}`,
         file: `${section.name || "leaderboard"}_${section.units[unit]}_${name}` });
     }
 
     await draw(0);
     if (section.curves) highlight = await curves(part("curves"), section, models, mark);
-    findUnits(element);
+    findUnits(element, section.unit_names);
   }
 
   // A link that ends in #compare=A,B opens that comparison in the first section that has both models.
@@ -620,7 +619,7 @@
 
   const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
-  function findUnits(element) {
+  function findUnits(element, names) {
     const tools = element.querySelector(".unit-tools");
     if (!tools) return;
     tools.hidden = false;
@@ -629,7 +628,7 @@
     search.addEventListener("input", () => {
       const word = search.value.toLowerCase();
       for (const unit of units) unit.hidden = !unit.querySelector("h4").textContent.toLowerCase().includes(word);
-      count.textContent = plural(units.filter((unit) => !unit.hidden).length, "query", "queries");
+      count.textContent = plural(units.filter((unit) => !unit.hidden).length, ...names);
     });
   }
 

@@ -1,0 +1,231 @@
+"""Tables of values: data frames, arrays, files, and what trec_eval and ir_measures print or return."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, few
+from aucpr_dask.interplay.retrieval import frame_of
+from aucpr_dask.schema.checks import brief, real
+from aucpr_dask.schema.variables import ESTIMATOR, MEASURE, MODEL
+from aucpr_dask.scores.importing.files import bare_name, find_files, lines_of, reading
+from aucpr_dask.scores.importing.table_files import MISSING_CELLS, TextTable, open_table
+
+VALUE = "value"
+SUFFIXES = (".txt", ".eval", ".tsv", ".csv", ".res", ".trec")
+ALL, RUN_ID, N_QUERIES = "all", "runid", "num_q"
+COUNTS, NO_MEANS = (
+    "num_",
+    ("num_", "Num", "gm_"),
+)  # starts of names: counts of documents, and what `all` doesn't average
+ROUNDED = 1e-4  # what four printed decimals of values and of their mean add up to, at most
+INDEX = "__index_level_"  # of pandas, in Parquet
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table whose index numbers its rows."""
+
+    frame: pd.DataFrame
+    name: str  # what errors call it
+    word: str  # for a row, before its number
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return [str(name) for name in self.frame.columns]
+
+    @property
+    def row(self) -> str:
+        """What errors write before the number of a row."""
+        return f"{self.name}, {self.word}"
+
+    def where(self, place: int, column: object) -> str:
+        """Return the place of a cell in words."""
+        return f"{self.row} {self.frame.index[place]}, column {column!r}"
+
+    def heading(self, column: str) -> str:
+        """Return the name of a column of values."""
+        if not column:
+            raise InvalidInputError(
+                "a column has no name",
+                where=self.name,
+                remedy="name it in the first line, or leave it out: exclude='' (--exclude '')",
+            )
+        return column
+
+    def names(self, column: str) -> list[str]:
+        """Return the cells of a column of names."""
+        cells = self.frame[column]
+        missing = (cells.isna() | (cells == "")).to_numpy()
+        if missing.any():
+            raise InvalidInputError("a name is missing", where=self.where(int(missing.argmax()), column))
+        return [str(cell) for cell in cells]
+
+    def numbers(self, column: str) -> np.ndarray:
+        """Return the cells of a column of values, NaN where missing."""
+        cells = self.frame[column]
+        is_number = isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "biuf"
+        numbers = np.array(cells if is_number else [_number(cell) for cell in cells], dtype=np.float64)
+        if np.isinf(numbers).any():
+            place = int(np.isinf(numbers).argmax())
+            raise InvalidInputError(
+                "the value is not a finite number",
+                where=self.where(place, column),
+                received=brief(cells.iloc[place]),
+                allowed="a finite number; empty, NA or NaN for a missing one",
+                remedy=f"correct it, or leave the column out: exclude={column!r} (--exclude)",
+            )
+        return numbers
+
+
+def _number(cell: Any) -> float:
+    """Return a cell as a number: NaN if it is missing, infinite if it is no number."""
+    if isinstance(cell, str):
+        if cell.strip() in MISSING_CELLS:
+            return np.nan
+        try:
+            return np.inf if "_" in cell else float(cell)  # Python reads "1_000" as a number
+        except ValueError:
+            return np.inf
+    if cell is None or cell is pd.NA or cell is pd.NaT or cell != cell:
+        return np.nan
+    number = real(cell)
+    return np.inf if np.isnan(number) else number
+
+
+def tables_of(values: Any, separator: str | None) -> list[Table]:
+    """Return what users pass as values as tables."""
+    if isinstance(values, xr.Dataset | xr.DataArray):
+        return [_of_array(values)]
+    if isinstance(values, str | PathLike) or _are_paths(values):
+        return [_of_file(file, separator) for file in find_files(values, "file of values")]
+    if isinstance(values, Mapping):
+        frames = [_frame_of_model(values[name]).assign(**{MODEL: str(name)}) for name in values]
+        return [_of_frame(pd.concat(frames) if frames else pd.DataFrame())]
+    return [_of_frame(frame_of(values, "the values", "name a file, or pass a data frame or an array"))]
+
+
+def _are_paths(values: Any) -> bool:
+    return isinstance(values, list | tuple) and all(type(one) is str or isinstance(one, PathLike) for one in values)
+
+
+def _of_frame(frame: pd.DataFrame) -> Table:
+    named = [name for name in frame.index.names if name is not None]
+    frame = frame.reset_index(level=named) if named else frame
+    frame = frame.set_axis(frame.columns.map(str), axis=1).set_axis(range(1, len(frame) + 1), axis=0)
+    if (twice := frame.columns[frame.columns.duplicated()]).size:
+        raise AlignmentError("two columns have the same name", where="the data frame", received=few(map(repr, twice)))
+    return Table(frame, "the data frame", "row")
+
+
+def _of_array(values: xr.Dataset | xr.DataArray) -> Table:
+    """Return a row for each value of an array: of `estimate`, of the one variable, or of each variable as a measure."""
+    known = {MEASURE: values.attrs[MEASURE]} if MEASURE in values.attrs else {}
+    if isinstance(values, xr.Dataset):
+        single = "estimate" if "estimate" in values or len(values.data_vars) != 1 else next(iter(values.data_vars))
+        values = values[single] if single in values else values.to_dataarray(MEASURE)
+    known |= {
+        str(name): one.item() for name, one in values.coords.items() if name in (MEASURE, ESTIMATOR) and not one.dims
+    }
+    series = values.reset_coords(drop=True).rename(values.name or VALUE).to_series()
+    labels = {str(name): series.index.get_level_values(str(name)) for name in values.dims}
+    return Table(series.to_frame().assign(**labels, **known), "the values", "cell")
+
+
+def _frame_of_model(values: Any) -> pd.DataFrame:
+    """Return the values of one model: a table, or a mapping of queries to values or to those of each measure."""
+    if not isinstance(values, Mapping):
+        return frame_of(values, "the values of a model", "pass {query: {measure: value}}, or a data frame")
+    rows = [
+        {"query": query, VALUE: value} | ({} if measure is None else {MEASURE: measure})
+        for query, given in values.items()
+        for measure, value in (given.items() if isinstance(given, Mapping) else [(None, given)])
+    ]
+    return pd.DataFrame(rows)
+
+
+def _of_file(path: Path, separator: str | None) -> Table:
+    table = open_table(path, separator)
+    if isinstance(table, TextTable):
+        if separator is None and _is_evaluation(table.columns):
+            return _of_evaluation(path)
+        batches = list(table.batches(table.columns))
+        cells = [row for batch in batches for row in zip(*batch.cells, strict=True)]
+        lines = [line for batch in batches for line in batch.lines]
+        return Table(pd.DataFrame(cells, index=lines, columns=table.columns), str(path), "line")
+    columns = [name for name in table.columns if not name.startswith(INDEX)]
+    frames = [batch.batch.to_pandas(ignore_metadata=True) for batch in table.batches(columns)]
+    frame = pd.concat(frames) if frames else pd.DataFrame(columns=columns)
+    return Table(frame.set_axis(range(1, len(frame) + 1), axis=0), str(path), "row")
+
+
+def _is_evaluation(first: Sequence[str]) -> bool:
+    """Return whether the first line of a file is one of trec_eval or ir_measures, and not a header."""
+    return len(first) == 3 and (first[0].strip() == RUN_ID or np.isfinite(_number(first[2])))
+
+
+def _of_evaluation(path: Path) -> Table:
+    """Read what ``trec_eval -q`` prints, measure, topic and value; or ``ir_measures -q``: query, measure and value."""
+    rows: list[tuple[str, str, str]] = []
+    with reading(path) as stream:
+        for number, line in enumerate(lines_of(io.TextIOWrapper(stream, encoding="utf-8-sig"), path), start=1):
+            cells = line.rstrip("\r\n").split("\t")
+            if len(cells) != 3:
+                raise FileFormatError(
+                    "wrong number of columns",
+                    where=f"{path}, line {number}",
+                    received=brief(line),
+                    allowed="3 columns separated by tabs, as trec_eval -q and ir_measures -q print them",
+                )
+            rows.append((cells[0], cells[1], cells[2]))
+    # trec_eval fills the names of measures with blanks.
+    by_trec_eval = any(first.endswith(" ") or second == ALL for first, second, _ in rows)
+    columns = (MEASURE, "topic", VALUE) if by_trec_eval else ("query_id", MEASURE, VALUE)
+    frame = pd.DataFrame(rows, index=range(1, len(rows) + 1), columns=columns)
+    frame[MEASURE] = frame[MEASURE].str.strip()
+    unit = "topic" if by_trec_eval else "query_id"
+    is_summary = frame[unit] == ALL
+    summary = dict(zip(frame[MEASURE][is_summary], frame[VALUE][is_summary], strict=True))
+    is_count = frame[MEASURE].str.startswith(COUNTS) | (frame[MEASURE] == RUN_ID)
+    table = Table(
+        frame[~is_summary & ~is_count].assign(**{MODEL: summary.get(RUN_ID, bare_name(path, SUFFIXES))}),
+        str(path),
+        "line",
+    )
+    if table.frame.empty:
+        raise FileFormatError(
+            "there is no value of a single topic",
+            where=path,
+            received=f"{len(frame):,} lines, all of them of all topics or counts",
+            remedy="print them with trec_eval -q, or ir_measures -q",
+        )
+    _check_means(table, unit, summary)
+    return table
+
+
+def _check_means(table: Table, unit: str, summary: Mapping[str, str]) -> None:
+    """Raise if the means over all topics that a file states are not those of its values."""
+    for measure, own in table.frame.groupby(MEASURE, sort=False):
+        if measure not in summary or str(measure).startswith(NO_MEANS):
+            continue
+        values = Table(own, table.name, table.word).numbers(VALUE)
+        # With -c, trec_eval counts topics without a line as 0.
+        mean = math.fsum(values) / max(len(values), int(_number(summary.get(N_QUERIES, "0"))))
+        if not abs(mean - _number(summary[str(measure)])) <= ROUNDED:
+            raise FileFormatError(
+                f"the mean of the values is not the one stated for {ALL!r}",
+                where=f"{table.name}, measure {measure!r}",
+                received=f"{summary[str(measure)]}, and values with the mean {mean:.6f}",
+                remedy="evaluate again: lines are missing or changed",
+            )
