@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,18 +96,41 @@ table_options = with_options(
     show_default=True,
     help="What to do when a document appears twice in a list.",
 )
+@click.option("--measures", metavar="NAMES", help="Also compute these by ir_measures: 'AP nDCG@10 P@10 RR Judged@10'.")
+@click.option("--values", metavar="STORE", help="Where to write the values of --measures per topic: a result store.")
 @data_set_option
 @_dtype_option("float32")
 @place_options
 @output_option
-def trec(output: Output, files: tuple[str, ...], store: str, qrels: str, **options: Any) -> None:
+def trec(
+    output: Output,
+    files: tuple[str, ...],
+    store: str,
+    qrels: str,
+    measures: str | None,
+    values: str | None,
+    **options: Any,
+) -> None:
     """Import TREC runs (one model each) and their judgments.
 
-    A line of a run is: topic Q0 document rank score tag. The rank is ignored, as trec_eval does.
+    A line of a run is: topic Q0 document rank score tag. The rank is ignored, as trec_eval does. Average precision by
+    ir_measures must be ours on every topic; the commands aggregate, compare, rank, report and export take its values.
     """
     from aucpr_dask.scores.importing.trec import import_trec
 
-    _import(output, store, lambda **progress: import_trec(files, qrels, store, **options, **progress))
+    if (measures is None) != (values is None):
+        raise click.UsageError("--measures says what to compute, and --values where to write it: give both or neither.")
+    read = functools.partial(import_trec, files, qrels, store, **options)
+    if measures is None or values is None:
+        _import(output, store, read)
+        return
+    from aucpr_dask.interplay.measures import evaluator_of, import_measures
+
+    evaluator_of(measures, qrels)  # refused before anything is written
+    document = _imported(output, store, read)
+    kept = {name: options[name] for name in ("named_by", "dataset", "overwrite")}
+    compute = functools.partial(import_measures, files, qrels, store, values, measures, **kept)
+    output.data(document | {"values": _imported(output, values, compute, then="aggregate")})
 
 
 @import_group.command(epilog=example("aucpr-dask import csv table.csv scores.zarr --label y --query group"))
@@ -218,9 +242,11 @@ def values(output: Output, files: tuple[str, ...], store: str, **options: Any) -
     the columns. Or the output of trec_eval -q or ir_measures -q, a file for each model. The commands aggregate,
     compare, rank, report and export take the store.
     """
-    from aucpr_dask.interplay.values import import_values
+    from aucpr_dask.interplay.values import from_values, save_values
 
-    _import(output, store, lambda **progress: import_values(files, store, **options), then="aggregate")
+    overwrite = options.pop("overwrite")
+    values = functools.partial(from_values, list(files), **options)
+    _import(output, store, lambda **progress: save_values(values(), store, overwrite=overwrite), then="aggregate")
 
 
 def _pairs(words: tuple[str, ...]) -> dict[str, str] | None:
@@ -231,6 +257,13 @@ def _pairs(words: tuple[str, ...]) -> dict[str, str] | None:
 
 
 def _import(output: Output, store: str, read: Callable[..., ImportSummary | ValuesSummary], then: str = "info") -> None:
+    output.data(_imported(output, store, read, then))
+
+
+def _imported(
+    output: Output, store: str, read: Callable[..., ImportSummary | ValuesSummary], then: str = "info"
+) -> dict[str, Any]:
+    """Import with progress, and return what a program should know about it."""
     if Path(store).is_file():
         raise InvalidInputError(
             "the last argument names the store to write, and this is a file",
@@ -242,4 +275,4 @@ def _import(output: Output, store: str, read: Callable[..., ImportSummary | Valu
     with output.progress() as report:
         summary = read(on_progress=report)
     output.show(f"{store}: {summary}", f"{output.seconds:.1f} s; next: aucpr-dask {then} {store}", fold=False)
-    output.data({"store": store, "seconds": output.seconds, "summary": summary})
+    return {"store": store, "seconds": output.seconds, "summary": summary}

@@ -15,18 +15,7 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.random_streams import SCHEME
 from aucpr_dask.evaluation.request import PreparedDataset
 from aucpr_dask.schema.checks import lookup
-from aucpr_dask.schema.variables import (
-    BOUND,
-    BOUNDS,
-    ESTIMATOR,
-    FLAG_BITS,
-    FLAGS,
-    MEASURE,
-    METHOD,
-    RESAMPLE,
-    RESULT_VARIABLES,
-    UNIT,
-)
+from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAG_BITS, FLAGS, METHOD, RESAMPLE, RESULT_VARIABLES
 from aucpr_dask.storage.stores import Scores, open_store
 
 KIND = "aucpr_dask.result"
@@ -78,9 +67,9 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
 
 def provenance(source: xr.Dataset, *facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes of a result: sources, measure and unit of its source, facts that are not None, versions."""
-    of_values = (MEASURE, UNIT) if "estimate" in source else ()
+    own = ("measure", "unit") if "estimate" in source else ()  # of values of any measure
     attrs = {str(name): value for name, value in source.attrs.items()}
-    kept = {name: value for name, value in attrs.items() if name.startswith("source") or name in of_values}
+    kept = {name: value for name, value in attrs.items() if name.startswith("source") or name in own}
     known = {name: value for part in facts for name, value in part.items() if value is not None}
     return kept | known | {"versions": versions()}
 

@@ -102,8 +102,8 @@ def aggregate(
     Parameters
     ----------
     data : xarray.Dataset or xarray.DataTree
-        What :func:`aucpr_dask.evaluate` returns; or score data sets, which are evaluated first. ``how="micro"`` needs
-        scores.
+        What :func:`aucpr_dask.evaluate` or :func:`aucpr_dask.from_values` returns; or score data sets, which are
+        evaluated first. ``how="micro"`` needs scores.
     over : {"query", "dataset", "class"}
         What to average over: queries, within each data set; the data sets of a tree, in which models are matched by
         label (queries or classes are averaged first); or the classes of each data set. A data set without queries keeps

@@ -56,12 +56,13 @@ def compare(
     Parameters
     ----------
     data : xarray.Dataset or xarray.DataTree
-        A result of :func:`aucpr_dask.evaluate`, or score data sets, which are evaluated first.
+        A result of :func:`aucpr_dask.evaluate` or :func:`aucpr_dask.from_values`, or score data sets, which are
+        evaluated first.
     baseline : label or sequence of labels, optional
         Models to compare all others with (their numbers if models have no labels); by default, all pairs of models
         are compared.
     estimator : str, optional
-        Compare by this estimator; the first of the result by default.
+        Compare by this estimator or measure; the first of the result by default.
     over : {"query", "dataset", "class"}
         What estimates are averaged over: the queries or classes of each data set, if it has any; or the data sets of a
         tree, in which models are matched by label (queries or classes are averaged first). Classes are never sampled.

@@ -54,7 +54,7 @@ from aucpr_dask.inference.samples import (
     read_replicates,
     stack_data_sets,
 )
-from aucpr_dask.schema.checks import brief, did_you_mean
+from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions, SampleOptions
 from aucpr_dask.schema.variables import MODEL, QUERY, RESAMPLE
 from aucpr_dask.scores.classes import validated_scores
@@ -146,14 +146,8 @@ def refuse_what_values_lack(data: Any, question: SampleOptions) -> None:
                 remedy=f"leave both out: the {unit_names(QUERY, node.attrs)[1]} are the sample",
             )
         names, estimator = estimators_of(node), getattr(question, "estimator", None)
-        if names and estimator not in (None, *names):
-            raise InvalidInputError(
-                "this measure is not among the values",
-                where=f"option 'estimator'{where}",
-                received=brief(estimator),
-                allowed=", ".join(names),
-                remedy=did_you_mean(estimator, names, "give one of these names"),
-            )
+        if names and estimator is not None:
+            choose(tuple(names), estimator, "measure")
 
 
 def require_results(data: Scores) -> None:
@@ -266,7 +260,7 @@ def prepare(
         raise InvalidInputError(
             "one unit says nothing about others",
             received=f"{dim} {few(map(repr, estimates.units))}",
-            remedy="sample='items' samples the items, with the units fixed",
+            remedy=None if are_values(node) else "sample='items' samples the items, with the units fixed",
         )
     goal = Goal(question.level, question.equivalence)
     n_resamples = question.n_resamples or UNIT_RESAMPLES

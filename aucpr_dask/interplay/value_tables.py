@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -17,19 +17,17 @@ import xarray as xr
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, few
 from aucpr_dask.interplay.retrieval import frame_of
 from aucpr_dask.schema.checks import brief, real
+from aucpr_dask.schema.names import LONGEST_NAME
 from aucpr_dask.schema.variables import ESTIMATOR, MEASURE, MODEL
 from aucpr_dask.scores.importing.files import bare_name, find_files, lines_of, reading
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, TextTable, open_table
 
 VALUE = "value"
 SUFFIXES = (".txt", ".eval", ".tsv", ".csv", ".res", ".trec")
-ALL, RUN_ID, N_QUERIES = "all", "runid", "num_q"
-COUNTS, NO_MEANS = (
-    "num_",
-    ("num_", "Num", "gm_"),
-)  # starts of names: counts of documents, and what `all` doesn't average
-ROUNDED = 1e-4  # what four printed decimals of values and of their mean add up to, at most
-INDEX = "__index_level_"  # of pandas, in Parquet
+ALL, RUN_ID, N_QUERIES = "all", "runid", "num_q"  # as trec_eval calls them
+COUNTS = "num_"  # of documents
+NO_MEANS = (COUNTS, "Num", "gm_")  # the starts of measures whose value for all topics is no mean
+ROUNDED = 1e-4  # at most, of means of values that are printed with four decimals
 
 
 @dataclass(frozen=True)
@@ -53,16 +51,6 @@ class Table:
     def where(self, place: int, column: object) -> str:
         """Return the place of a cell in words."""
         return f"{self.row} {self.frame.index[place]}, column {column!r}"
-
-    def heading(self, column: str) -> str:
-        """Return the name of a column of values."""
-        if not column:
-            raise InvalidInputError(
-                "a column has no name",
-                where=self.name,
-                remedy="name it in the first line, or leave it out: exclude='' (--exclude '')",
-            )
-        return column
 
     def names(self, column: str) -> list[str]:
         """Return the cells of a column of names."""
@@ -156,76 +144,63 @@ def _frame_of_model(values: Any) -> pd.DataFrame:
 
 
 def _of_file(path: Path, separator: str | None) -> Table:
+    with reading(path) as stream:
+        first = stream.readline(LONGEST_NAME).decode("utf-8", "replace").split("\t")
+    if len(first) == 3 and (first[0].strip() == RUN_ID or np.isfinite(_number(first[2]))):  # no header of a table
+        return _of_evaluation(path)
     table = open_table(path, separator)
+    batches = list(table.batches(table.columns))
     if isinstance(table, TextTable):
-        if separator is None and _is_evaluation(table.columns):
-            return _of_evaluation(path)
-        batches = list(table.batches(table.columns))
         cells = [row for batch in batches for row in zip(*batch.cells, strict=True)]
         lines = [line for batch in batches for line in batch.lines]
         return Table(pd.DataFrame(cells, index=lines, columns=table.columns), str(path), "line")
-    columns = [name for name in table.columns if not name.startswith(INDEX)]
-    frames = [batch.batch.to_pandas(ignore_metadata=True) for batch in table.batches(columns)]
-    frame = pd.concat(frames) if frames else pd.DataFrame(columns=columns)
+    frames = [batch.batch.to_pandas(ignore_metadata=True) for batch in batches]
+    frame = pd.concat(frames) if frames else pd.DataFrame(columns=table.columns)
     return Table(frame.set_axis(range(1, len(frame) + 1), axis=0), str(path), "row")
-
-
-def _is_evaluation(first: Sequence[str]) -> bool:
-    """Return whether the first line of a file is one of trec_eval or ir_measures, and not a header."""
-    return len(first) == 3 and (first[0].strip() == RUN_ID or np.isfinite(_number(first[2])))
 
 
 def _of_evaluation(path: Path) -> Table:
     """Read what ``trec_eval -q`` prints, measure, topic and value; or ``ir_measures -q``: query, measure and value."""
-    rows: list[tuple[str, str, str]] = []
     with reading(path) as stream:
-        for number, line in enumerate(lines_of(io.TextIOWrapper(stream, encoding="utf-8-sig"), path), start=1):
-            cells = line.rstrip("\r\n").split("\t")
-            if len(cells) != 3:
-                raise FileFormatError(
-                    "wrong number of columns",
-                    where=f"{path}, line {number}",
-                    received=brief(line),
-                    allowed="3 columns separated by tabs, as trec_eval -q and ir_measures -q print them",
-                )
-            rows.append((cells[0], cells[1], cells[2]))
+        lines = lines_of(io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape"), path)
+        rows = [line.rstrip("\r\n").split("\t") for line in lines]
+    for number, cells in enumerate(rows, start=1):
+        if len(cells) != 3:
+            raise FileFormatError(
+                "wrong number of columns",
+                where=f"{path}, line {number}",
+                received=f"{len(cells)} columns: {brief(cells)}",
+                allowed="3 columns separated by tabs, as trec_eval -q and ir_measures -q print them",
+            )
     # trec_eval fills the names of measures with blanks.
     by_trec_eval = any(first.endswith(" ") or second == ALL for first, second, _ in rows)
-    columns = (MEASURE, "topic", VALUE) if by_trec_eval else ("query_id", MEASURE, VALUE)
+    unit = "topic" if by_trec_eval else "query_id"
+    columns = [MEASURE, unit, VALUE] if by_trec_eval else [unit, MEASURE, VALUE]
     frame = pd.DataFrame(rows, index=range(1, len(rows) + 1), columns=columns)
     frame[MEASURE] = frame[MEASURE].str.strip()
-    unit = "topic" if by_trec_eval else "query_id"
-    is_summary = frame[unit] == ALL
-    summary = dict(zip(frame[MEASURE][is_summary], frame[VALUE][is_summary], strict=True))
-    is_count = frame[MEASURE].str.startswith(COUNTS) | (frame[MEASURE] == RUN_ID)
-    table = Table(
-        frame[~is_summary & ~is_count].assign(**{MODEL: summary.get(RUN_ID, bare_name(path, SUFFIXES))}),
-        str(path),
-        "line",
-    )
-    if table.frame.empty:
+    of_all = frame[frame[unit] == ALL].set_index(MEASURE)[VALUE].to_dict()
+    single = frame[(frame[unit] != ALL) & ~frame[MEASURE].str.startswith(COUNTS)]
+    if single.empty:
         raise FileFormatError(
-            "there is no value of a single topic",
-            where=path,
-            received=f"{len(frame):,} lines, all of them of all topics or counts",
-            remedy="print them with trec_eval -q, or ir_measures -q",
+            "there is no value of a single topic", where=path, remedy="print them: trec_eval -q, or ir_measures -q"
         )
-    _check_means(table, unit, summary)
+    single = single.assign(**{MODEL: of_all.get(RUN_ID, bare_name(path, SUFFIXES))})
+    table = Table(single, str(path), "line")
+    _check_means(table, of_all)
     return table
 
 
-def _check_means(table: Table, unit: str, summary: Mapping[str, str]) -> None:
+def _check_means(table: Table, of_all: Mapping[str, str]) -> None:
     """Raise if the means over all topics that a file states are not those of its values."""
-    for measure, own in table.frame.groupby(MEASURE, sort=False):
-        if measure not in summary or str(measure).startswith(NO_MEANS):
-            continue
-        values = Table(own, table.name, table.word).numbers(VALUE)
+    values = pd.Series(table.numbers(VALUE)).groupby(table.frame[MEASURE].to_numpy(), sort=False)
+    for measure, own in values:
+        stated = _number(of_all.get(str(measure), ""))
         # With -c, trec_eval counts topics without a line as 0.
-        mean = math.fsum(values) / max(len(values), int(_number(summary.get(N_QUERIES, "0"))))
-        if not abs(mean - _number(summary[str(measure)])) <= ROUNDED:
+        mean = math.fsum(own) / max(len(own), int(_number(of_all.get(N_QUERIES, "0"))))
+        if abs(mean - stated) > ROUNDED and not str(measure).startswith(NO_MEANS):
             raise FileFormatError(
                 f"the mean of the values is not the one stated for {ALL!r}",
                 where=f"{table.name}, measure {measure!r}",
-                received=f"{summary[str(measure)]}, and values with the mean {mean:.6f}",
+                received=f"{of_all[str(measure)]}, and values with the mean {mean:.6f}",
                 remedy="evaluate again: lines are missing or changed",
             )

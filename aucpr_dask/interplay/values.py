@@ -17,11 +17,12 @@ from aucpr_dask.inference.measures import estimators_of
 from aucpr_dask.interplay.retrieval import MODEL as MODEL_COLUMNS
 from aucpr_dask.interplay.retrieval import TOPIC
 from aucpr_dask.interplay.value_tables import VALUE, Table, tables_of
-from aucpr_dask.schema.checks import brief, did_you_mean, names_of
+from aucpr_dask.schema.checks import choose, names_of
 from aucpr_dask.schema.checks import text as checked_text
 from aucpr_dask.schema.names import in_words, plural
 from aucpr_dask.schema.variables import MEASURE, MODEL, QUERY, UNIT
-from aucpr_dask.scores.importing.files import FilePath, count, unknown_column
+from aucpr_dask.scores.importing.files import count, unknown_column
+from aucpr_dask.scores.importing.tables import PANDAS_INDEX
 from aucpr_dask.storage.stores import create_store
 
 ROLES = (MODEL, QUERY, MEASURE)
@@ -129,7 +130,11 @@ def _cells(table: Table, named: Mapping[str, str | None], exclude: Sequence[str]
             raise unknown_column(name, table.columns, table.name)
     columns = [name for name in table.columns if name not in exclude]
     of = {role: found for role, name in named.items() if (found := _column(columns, role, name, table)) is not None}
-    free = [of[VALUE]] if VALUE in of else [name for name in columns if name not in of.values()]
+    free = (
+        [of[VALUE]]
+        if VALUE in of
+        else [name for name in columns if name not in (*of.values(), "") and not name.startswith(PANDAS_INDEX)]
+    )
     without = [role for role in ROLES if role not in of]
     heading = None if VALUE in of else next(iter(without), None)
     unknown = [role for role in without if role not in (heading, MEASURE)]
@@ -140,29 +145,16 @@ def _cells(table: Table, named: Mapping[str, str | None], exclude: Sequence[str]
         known[MEASURE] = named[MEASURE] or _measure_of(of.get(VALUE, VALUE))
     parts = []
     for name in free:
-        headed = {} if heading is None else {heading: table.heading(name)}
+        headed = {} if heading is None else {heading: name}
         cells = known | headed | {VALUE: table.numbers(name), "column": name, "row": table.row}
         parts.append(pd.DataFrame(cells, index=table.frame.index))
     given = of.get(QUERY, QUERY)
     word = UNITS.get(given.lower(), in_words(given) if named[QUERY] else QUERY)
-    return _of_measure(pd.concat(parts), named[MEASURE], of.get(MEASURE), table), word
-
-
-def _of_measure(cells: pd.DataFrame, measure: str | None, column: str | None, table: Table) -> pd.DataFrame:
-    """Return the cells of the named measure, or all if its name is that of the column of measures."""
-    if measure in (None, column):
-        return cells
-    chosen = cells[cells[MEASURE] == measure]
-    if chosen.empty:
-        found = list(cells[MEASURE].unique())
-        raise InvalidInputError(
-            "this measure is not among the values",
-            where=table.name,
-            received=brief(measure),
-            allowed=few(found),
-            remedy=did_you_mean(measure, found, "give one of these names, or the column of measures"),
-        )
-    return chosen
+    all_cells = pd.concat(parts)
+    if named[MEASURE] in (None, of.get(MEASURE)):
+        return all_cells, word
+    measure = choose(tuple(all_cells[MEASURE].unique()), named[MEASURE], MEASURE)
+    return all_cells[all_cells[MEASURE] == measure], word
 
 
 def _column(columns: Sequence[str], role: str, name: str | None, table: Table) -> str | None:
@@ -230,7 +222,7 @@ class ValuesSummary:
     models: int
     units: int
     unit: str
-    measures: tuple[str, ...]
+    measures: list[str]
     missing: int
 
     def __str__(self) -> str:
@@ -239,25 +231,10 @@ class ValuesSummary:
         return f"{count(self.models, 'model')}, {units}, {', '.join(self.measures)}{missing}"
 
 
-def import_values(
-    paths: FilePath | Sequence[FilePath], url: str | Path, *, overwrite: bool = False, **options: Any
-) -> ValuesSummary:
-    """Write files of values to a result store; options as of :func:`from_values`."""
-    return save_values(
-        from_values(list(paths) if isinstance(paths, tuple) else paths, **options), url, overwrite=overwrite
-    )
-
-
 def save_values(values: xr.Dataset, url: str | Path, *, overwrite: bool = False) -> ValuesSummary:
     """Write what :func:`from_values` returns to a store that :func:`aucpr_dask.open_result` opens."""
     pending = create_store(url, values, KIND, overwrite=overwrite)
     with pending.writing():
         pending.commit()
-    estimate = values["estimate"]
-    return ValuesSummary(
-        models=estimate.sizes[MODEL],
-        units=estimate.sizes[QUERY],
-        unit=str(values.attrs[UNIT]),
-        measures=tuple(estimators_of(values)),
-        missing=int(estimate.isnull().sum()),
-    )
+    sizes, missing = values.sizes, int(values["estimate"].isnull().sum())
+    return ValuesSummary(sizes[MODEL], sizes[QUERY], str(values.attrs[UNIT]), estimators_of(values), missing)

@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.text import Text
 
 from aucpr_dask.errors import printable
-from aucpr_dask.inference.measures import unit_names, with_estimators
+from aucpr_dask.inference.measures import are_values, unit_names, with_estimators
 from aucpr_dask.progress.console import console_for
 from aucpr_dask.schema.variables import FOLD, ITEM, MODEL, RANKING_DIMS
 from aucpr_dask.scores.importing.files import count
@@ -169,7 +169,7 @@ def _is_ready(data: Scores) -> bool:
     """Whether the data are a result whose estimates are in memory."""
     nodes = [node for _, node in nodes_of(data)]
     return bool(nodes) and all(
-        {"estimate", "flags"} <= set(node.data_vars)
+        ({"estimate", "flags"} <= set(node.data_vars) or are_values(node))
         and MODEL in node["estimate"].dims
         and node["estimate"].chunks is None
         for node in nodes
@@ -180,7 +180,7 @@ def _remarks(data: Scores) -> Iterator[str]:
     """Return what to do next, or how often a result is flagged."""
     nodes = [node for _, node in nodes_of(data)]
     if _is_ready(data):
-        yield from filter(None, [flags_in_words(data)])
+        yield from filter(None, [flags_in_words(data) if all("flags" in node for node in nodes) else ""])
     elif any("estimate" in node and node["estimate"].chunks is not None for node in nodes):
         yield "not computed yet: .compute(), or evaluate store to store by aucpr_dask.run"
     elif nodes and all("score" in node for node in nodes):

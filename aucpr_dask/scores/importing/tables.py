@@ -43,7 +43,7 @@ ID_WORDS = frozenset({"id", "ids", "idx", "index", "uuid", "fold", "row", "rownu
 LEAST_ROWS = 100  # fewer may be scores of a small example
 MOST_COLUMNS = 20  # listed in a note
 
-_PANDAS_INDEX = "__index_level_"
+PANDAS_INDEX = "__index_level_"
 _TRUTH = {"true": POSITIVE, "false": NEGATIVE}
 
 
@@ -279,7 +279,7 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
             )
     else:
         free = [name for name in table.columns if name not in excluded and name not in others]
-        numeric = table.numeric([name for name in free if name and not name.startswith(_PANDAS_INDEX)])
+        numeric = table.numeric([name for name in free if name and not name.startswith(PANDAS_INDEX)])
         ids = _ids(table, numeric)
         models = [name for name in numeric if name not in ids]
         chosen = frozenset(numeric)

@@ -139,7 +139,7 @@ def import_trec(
     if dataset is not None:
         check_node_name(dataset, "dataset")
     with place_for(url, overwrite=overwrite, append=append) as place, Spool() as spool:
-        files = named_files(find_files(runs, "run"), RUN_SUFFIXES, "model", with_folders=True)
+        files = named_runs(runs)
         judged = local_copy(qrels)
         judgments = _read_qrels(judged, duplicates)
         lists = []
@@ -153,6 +153,15 @@ def import_trec(
         template: Scores = described if dataset is None else xr.DataTree.from_dict({dataset: described})
         write_blocks(place, template, lambda _: blocks.block, overwrite=overwrite, on_progress=on_progress)
     return summarize(template, blocks.n_items, _notes(lists, judgments))
+
+
+def named_runs(runs: FilePath | Sequence[FilePath], named_by: str = "file") -> dict[str, Path]:
+    """Return run files by the names of their models: of the files, or the tags in their first lines."""
+    files = named_files(find_files(runs, "run"), RUN_SUFFIXES, "model", with_folders=True)
+    if named_by == "file":
+        return files
+    firsts = {path: next(_read_lines(path, _RUN_COLUMNS)).tokens[5] for path in files.values()}
+    return {_decoded(tag, path): path for path, tag in firsts.items()}
 
 
 def scores_of_runs(
@@ -619,4 +628,4 @@ def _lists(run: _Run, topics: range, spool: Spool, dtype: np.dtype) -> Iterator[
     yield from zip(np.split(documents, inner), np.split(scores, inner), strict=True)
 
 
-__all__ = ["Codes", "Columns", "import_trec", "scores_of_runs"]
+__all__ = ["Codes", "Columns", "import_trec", "named_runs", "scores_of_runs"]

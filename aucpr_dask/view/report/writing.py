@@ -56,8 +56,9 @@ def report(
     Parameters
     ----------
     result : xarray.Dataset or xarray.DataTree
-        What :func:`aucpr_dask.evaluate`, :func:`aucpr_dask.run` or :func:`aucpr_dask.open_result` returns. Models
-        on data sets without queries can be compared if it keeps their replicates.
+        What :func:`aucpr_dask.evaluate`, :func:`aucpr_dask.run`, :func:`aucpr_dask.from_values` or
+        :func:`aucpr_dask.open_result` returns. Models on data sets without queries can be compared if it keeps their
+        replicates.
     path : str or Path
         The page to write.
     scores : xarray.Dataset or xarray.DataTree, optional
