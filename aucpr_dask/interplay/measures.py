@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from aucpr_dask.interplay.values import ValuesSummary, from_values, save_values
 from aucpr_dask.schema.checks import brief, require
 from aucpr_dask.schema.variables import MEASURE, MODEL, QUERY
 from aucpr_dask.scores import open_scores
-from aucpr_dask.scores.importing.files import FilePath, OnProgress, local_copy, reading, report
+from aucpr_dask.scores.importing.files import FilePath, OnProgress, local_copy, reading_text, report
 from aucpr_dask.scores.importing.trec import named_runs
 from aucpr_dask.storage.stores import nodes_of
 
@@ -66,8 +65,8 @@ def import_measures(
     rows = []
     files = named_runs(runs, named_by)
     for done, (model, path) in enumerate(files.items(), start=1):
-        with reading(path) as stream:
-            run = list(require("ir_measures", "measures").read_trec_run(_text(stream)))
+        with reading_text(path) as text:
+            run = list(require("ir_measures", "measures").read_trec_run(text))
         found = {(one.query_id, str(one.measure)): one.value for one in evaluator.iter_calc(run)}
         _check_agreement(model, ours.sel({MODEL: model}), found)
         rows += [(model, topic, name, found[topic, name]) for topic in topics for name in names]
@@ -79,8 +78,8 @@ def import_measures(
 def evaluator_of(measures: str, qrels: FilePath) -> tuple[Any, list[str]]:
     """Return an evaluator of ir_measures for these measures and average precision, and their names."""
     ir_measures = require("ir_measures", "measures")
-    with reading(local_copy(qrels)) as stream:
-        judgments = list(ir_measures.read_trec_qrels(_text(stream)))
+    with reading_text(local_copy(qrels)) as text:
+        judgments = list(ir_measures.read_trec_qrels(text))
     try:
         wanted = dict.fromkeys(map(ir_measures.parse_measure, measures.split() or [measures]))
         evaluator = ir_measures.evaluator([*(wanted | {ir_measures.AP: None})], judgments)
@@ -93,10 +92,6 @@ def evaluator_of(measures: str, qrels: FilePath) -> tuple[Any, list[str]]:
             remedy=str(error),
         ) from error
     return evaluator, [str(measure) for measure in wanted]
-
-
-def _text(stream: Any) -> io.TextIOWrapper:
-    return io.TextIOWrapper(stream, encoding="utf-8-sig")
 
 
 def _check_agreement(model: str, ours: xr.DataArray, found: dict[tuple[str, str], float]) -> None:

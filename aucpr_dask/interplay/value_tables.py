@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from aucpr_dask.interplay.retrieval import frame_of
 from aucpr_dask.schema.checks import brief, real
 from aucpr_dask.schema.names import LONGEST_NAME
 from aucpr_dask.schema.variables import ESTIMATOR, MEASURE, MODEL
-from aucpr_dask.scores.importing.files import bare_name, find_files, lines_of, reading
+from aucpr_dask.scores.importing.files import bare_name, find_files, lines_of, reading, reading_text
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, TextTable, open_table
 
 VALUE = "value"
@@ -105,7 +104,7 @@ def tables_of(values: Any, separator: str | None) -> list[Table]:
 
 
 def _are_paths(values: Any) -> bool:
-    return isinstance(values, list | tuple) and all(type(one) is str or isinstance(one, PathLike) for one in values)
+    return isinstance(values, list | tuple) and all(isinstance(one, str | PathLike) for one in values)
 
 
 def _of_frame(frame: pd.DataFrame) -> Table:
@@ -149,21 +148,20 @@ def _of_file(path: Path, separator: str | None) -> Table:
     if len(first) == 3 and (first[0].strip() == RUN_ID or np.isfinite(_number(first[2]))):  # no header of a table
         return _of_evaluation(path)
     table = open_table(path, separator)
-    batches = list(table.batches(table.columns))
     if isinstance(table, TextTable):
-        cells = [row for batch in batches for row in zip(*batch.cells, strict=True)]
-        lines = [line for batch in batches for line in batch.lines]
+        texts = list(table.batches(table.columns))
+        cells = [row for batch in texts for row in zip(*batch.cells, strict=True)]
+        lines = [line for batch in texts for line in batch.lines]
         return Table(pd.DataFrame(cells, index=lines, columns=table.columns), str(path), "line")
-    frames = [batch.batch.to_pandas(ignore_metadata=True) for batch in batches]
+    frames = [batch.batch.to_pandas(ignore_metadata=True) for batch in table.batches(table.columns)]
     frame = pd.concat(frames) if frames else pd.DataFrame(columns=table.columns)
     return Table(frame.set_axis(range(1, len(frame) + 1), axis=0), str(path), "row")
 
 
 def _of_evaluation(path: Path) -> Table:
     """Read what ``trec_eval -q`` prints, measure, topic and value; or ``ir_measures -q``: query, measure and value."""
-    with reading(path) as stream:
-        lines = lines_of(io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape"), path)
-        rows = [line.rstrip("\r\n").split("\t") for line in lines]
+    with reading_text(path) as text:
+        rows = [line.rstrip("\r\n").split("\t") for line in lines_of(text, path)]
     for number, cells in enumerate(rows, start=1):
         if len(cells) != 3:
             raise FileFormatError(
@@ -178,7 +176,7 @@ def _of_evaluation(path: Path) -> Table:
     columns = [MEASURE, unit, VALUE] if by_trec_eval else [unit, MEASURE, VALUE]
     frame = pd.DataFrame(rows, index=range(1, len(rows) + 1), columns=columns)
     frame[MEASURE] = frame[MEASURE].str.strip()
-    of_all = frame[frame[unit] == ALL].set_index(MEASURE)[VALUE].to_dict()
+    of_all: dict[Any, str] = frame[frame[unit] == ALL].set_index(MEASURE)[VALUE].to_dict()
     single = frame[(frame[unit] != ALL) & ~frame[MEASURE].str.startswith(COUNTS)]
     if single.empty:
         raise FileFormatError(

@@ -265,6 +265,13 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
         ) from error
 
 
+@contextmanager
+def reading_text(path: Path) -> Iterator[IO[str]]:
+    """Open a text file in UTF-8; bytes that are not stay in names, which stores then refuse."""
+    with reading(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape") as text:
+        yield text
+
+
 def lines_of(stream: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
     """Yield the lines of a file; refuse a line so long that it would fill the memory."""
     number = 1

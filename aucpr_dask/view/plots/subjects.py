@@ -42,9 +42,8 @@ def nodes_of_kind(data: Scores, kind: str, plot: str) -> dict[str, xr.Dataset]:
     if not isinstance(data, xr.Dataset | xr.DataTree):
         raise InvalidInputError(f"{plot} plots {kind}", received=type(data).__name__, allowed="a Dataset or a DataTree")
     nodes = dict(nodes_of(with_label_of_each_class(data) if kind == SCORES else data))
-    nodes = {
-        path: with_estimators(node) if "estimate" in node and are_values(node) else node for path, node in nodes.items()
-    }
+    if kind == RESULT:
+        nodes = {path: with_estimators(node) if are_values(node) else node for path, node in nodes.items()}
     found = {kind_of(node) for node in nodes.values()} or {"nothing"}
     if found != {kind}:
         received = " and ".join(sorted(found))
