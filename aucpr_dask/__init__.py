@@ -32,6 +32,7 @@ _HOME = {
     "Accumulator": "aucpr_dask.metrics.accumulating",
     "aggregate": "aucpr_dask.inference",
     "area_bounds": "aucpr_dask.evaluation.area_bounds",
+    "audit": "aucpr_dask.view.report",
     "compare": "aucpr_dask.inference",
     "confusion": "aucpr_dask.curves.api",
     "connect": "aucpr_dask.clusters",
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
     from aucpr_dask.scores import open_scores as open_scores
     from aucpr_dask.scores import save_scores as save_scores
     from aucpr_dask.storage.icechunk import history as history
+    from aucpr_dask.view.report import audit as audit
     from aucpr_dask.view.report import report as report
 
 

@@ -245,6 +245,13 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             **{"n_resamples": 20, "seed": 0, "incomplete": "raise"},
         },
     ),
+    "audit": (
+        ap.audit,
+        {
+            **{"values": RESULT, "path": None, "unit": "task", "exclude": (), "estimator": None, "over": "query"},
+            **{"method": None, "level": 0.9, "n_resamples": 20, "seed": 0, "incomplete": None},
+        },
+    ),
     "to_roc": (ap.to_roc, {"recall": [0.5, 1.0], "precision": [1.0, 0.5], "n_positive": 10, "n_negative": 20}),
     "to_precision_recall": (
         ap.to_precision_recall,

@@ -2,6 +2,7 @@
 
 from aucpr_dask.cli import (
     aggregation,
+    auditing,
     comparison,
     demonstration,
     evaluation,
@@ -25,6 +26,7 @@ for command in (
     aggregation.aggregate,
     comparison.compare,
     comparison.rank,
+    auditing.audit,
     exporting.export,
     reporting.report,
     studies.study,

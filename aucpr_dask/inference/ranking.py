@@ -64,7 +64,8 @@ def rank(
     xarray.Dataset or xarray.DataTree
         Over model, in the order given: ``estimate``, ``rank`` (1 is best, ties share their mean), ``rank_interval`` and
         ``simultaneous_rank_interval`` (with ci_bound), ``probability_best``, ``expected_rank``, and ``first_group``
-        and ``last_group``: the groups that the model belongs to, numbered from the best.
+        and ``last_group``: the groups that the model belongs to, numbered from the best. The attribute ``quantile``
+        is how many standard errors a simultaneous interval of a difference reaches to either side.
 
     Raises
     ------
@@ -122,10 +123,11 @@ def _rank(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> xr.
     prepared = prepare(node, dim, question)
     method = prepared.method
     if isinstance(method, SignFlips | Influence):
-        marginal, simultaneous, order, groups = _sets_of_intervals(method, question.level)
+        marginal, simultaneous, order, groups, quantile = _sets_of_intervals(method, question.level)
     else:
         sets = rank_sets(_replicates(prepared, question), question.level)
         marginal, simultaneous, order, groups = sets.marginal, sets.simultaneous, sets.order, sets.groups
+        quantile = sets.quantile
     chances: RankDistribution = rank_distribution(_replicates(prepared, question))
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
@@ -142,7 +144,7 @@ def _rank(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> xr.
         },
         coords={MODEL: prepared.plain_labels},
     )
-    return annotate(ranks, node, prepared, question, {"n_groups": len(groups)})
+    return annotate(ranks, node, prepared, question, {"n_groups": len(groups), "quantile": quantile})
 
 
 def _mean_ranks(estimate: Floats) -> Floats:
@@ -164,8 +166,8 @@ def _replicates(prepared: Prepared, question: ComparisonOptions) -> JointReplica
     return prepared.method.sample
 
 
-def _sets_of_intervals(method: SignFlips | Influence, level: float) -> tuple[Indices, Indices, Indices, Indices]:
-    """Return marginal and simultaneous rank sets, the order and the groups, by the method's own intervals."""
+def _sets_of_intervals(method: SignFlips | Influence, level: float) -> tuple[Indices, Indices, Indices, Indices, float]:
+    """Return marginal and simultaneous rank sets, order, groups and quantile, by the method's own intervals."""
     sets = rank_sets(method.spread, level)
     n_models = len(method.estimate)
     first, second = families.all_pairs(n_models)
@@ -184,4 +186,5 @@ def _sets_of_intervals(method: SignFlips | Influence, level: float) -> tuple[Ind
     shown = (difference > reach(quantile))[np.ix_(sets.order, sets.order)]
     first_different = np.where(shown.any(axis=1), shown.argmax(axis=1), n_models)
     groups = indistinguishable_groups(first_different)
-    return rank_intervals(sets.marginal_quantile[:, None]), rank_intervals(quantile), sets.order, groups
+    marginal = rank_intervals(sets.marginal_quantile[:, None])
+    return marginal, rank_intervals(quantile), sets.order, groups, float(method.reach(quantile)[0])

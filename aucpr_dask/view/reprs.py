@@ -57,12 +57,16 @@ def as_text(data: Scores) -> str:
     lines: list[Text | Group] = [Text(_headline(data))]
     if _is_ready(data):
         lines += [Text(""), rankings_view(_ranked(data), WIDTH)]
-    lines += [*map(Text, _remarks(data)), *_answer(data)]
+    return plain_text(Group(*lines, *map(Text, _remarks(data)), *_answer(data)))
+
+
+def plain_text(view: Group) -> str:
+    """Return what people see in a terminal, without colours."""
     console = console_for(text_only=True)
     console.file, console.width = io.StringIO(), WIDTH
     console.no_color, console.legacy_windows = True, False
     with console.capture() as captured:
-        console.print(Group(*lines))
+        console.print(view)
     return "\n".join(line.rstrip() for line in captured.get().rstrip().split("\n"))
 
 
@@ -101,11 +105,11 @@ def _answer_in_html(data: Scores) -> str:
         if nodes and all("difference" in node for node in nodes):
             for comparison in summarize_comparison(data):
                 sheets = comparison_sheets(comparison, LONGEST_TITLE)
-                parts += _sheets(headline(comparison), sheets)
+                parts += sheets_in_html(headline(comparison), sheets)
                 parts += _lines([*comparison_notes(comparison), str(comparison.facts["design"])])
         elif nodes and all("rank" in node for node in nodes):
             for ranks in summarize_ranks(data):
-                parts += _sheets(headline(ranks), [ranks_sheet(ranks)])
+                parts += sheets_in_html(headline(ranks), [ranks_sheet(ranks)])
                 found, *notes = ranks_notes(ranks)
                 parts += _lines([found, str(ranks.facts["design"]), *notes])
     except Exception:  # a selection may lack anything that a table needs, and a repr never raises
@@ -117,7 +121,8 @@ def _lines(lines: list[str]) -> list[str]:
     return [f"<p>{escape(printable(line))}</p>" for line in lines]
 
 
-def _sheets(title: Text, sheets: list[Sheet]) -> Iterator[str]:
+def sheets_in_html(title: Text, sheets: list[Sheet]) -> Iterator[str]:
+    """Yield tables in HTML, with bars."""
     for sheet in sheets:
         caption = title.plain + ("" if sheet.title is None else f", {sheet.title.plain}")
         sides = ["right" if column.right else "left" for column in sheet.columns]

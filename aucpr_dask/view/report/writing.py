@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask._version import __version__
-from aucpr_dask.errors import InvalidInputError, StoreError, printable
+from aucpr_dask.errors import InvalidInputError, printable
 from aucpr_dask.inference.aggregating import COUNTS
 from aucpr_dask.inference.measures import are_values, unit_names
 from aucpr_dask.inference.samples import DATASET
@@ -25,7 +23,8 @@ from aucpr_dask.scores.importing.files import closest, count
 from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.view.names import distinct
 from aucpr_dask.view.report import words
-from aucpr_dask.view.report.embedding import Payload, inert_json, policy_source
+from aucpr_dask.view.report.embedding import Payload, inert_json
+from aucpr_dask.view.report.pages import asset, check_target, library, policy_of, template
 from aucpr_dask.view.report.pairs import comparisons
 from aucpr_dask.view.report.subjects import Subject, shown_labels, subjects_of
 from aucpr_dask.view.report.traces import curves_of
@@ -104,7 +103,7 @@ def report(
     True
     """
     target = Path(path)
-    _check_target(target, overwrite=overwrite)
+    check_target(target, overwrite=overwrite)
     if not isinstance(result, xr.Dataset | xr.DataTree):
         raise InvalidInputError(
             "this is not a result", received=type(result).__name__, allowed="a Dataset or a DataTree"
@@ -135,10 +134,10 @@ def _render(result: Scores, scores: Scores | None, options: ReportOptions) -> st
         ],
         "names": names,
     }
-    style = _asset("report.css") + vendored("uplot.css")
-    scripts = [_library("table-core.js"), _library("uplot.js"), _asset("statistics.js"), _asset("report.js")]
-    page: str = _template().render(
-        policy=_policy(style, scripts),
+    style = asset("report.css") + vendored("uplot.css")
+    scripts = [library("table-core.js"), library("uplot.js"), asset("statistics.js"), asset("report.js")]
+    page: str = template("page.html").render(
+        policy=policy_of(style, scripts),
         generator=f"aucpr-dask {__version__}",
         title=printable(options.title),
         lead=_lead(subjects),
@@ -378,46 +377,3 @@ def _first_estimators(subjects: list[Subject]) -> str:
 
 def _id(place: int) -> str:
     return f"data-set-{place}"
-
-
-# --- the page ----------------------------------------------------------------------------------------------------
-
-
-def _asset(name: str) -> str:
-    return (files("aucpr_dask.view.report") / "assets" / name).read_text(encoding="utf-8")
-
-
-def _library(name: str) -> str:
-    """Return a vendored script without the address of its source map, which browsers would fetch."""
-    return re.sub(r"\n//# sourceMappingURL=\S*\s*$", "\n", vendored(name))
-
-
-def _policy(style: str, scripts: list[str]) -> str:
-    """Return a policy that allows only the scripts and the style of this page, and no network address."""
-    allowed = " ".join(policy_source(script) for script in scripts)
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src {policy_source(style)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _template() -> Any:
-    try:
-        from jinja2 import Environment, StrictUndefined
-    except ImportError as error:
-        raise InvalidInputError(
-            "a report needs jinja2, which is not installed", remedy='pip install "aucpr-dask[report]"'
-        ) from error
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    return environment.from_string(_asset("page.html"))
-
-
-def _check_target(target: Path, *, overwrite: bool) -> None:
-    if target.is_dir() or (target.exists() and not overwrite):
-        raise StoreError(
-            "there is something at this place already",
-            where=str(target),
-            remedy="choose another name" if target.is_dir() else "overwrite=True (--overwrite) replaces it",
-        )
-    if not target.parent.is_dir():
-        raise StoreError("there is no such folder", where=str(target.parent))

@@ -1,0 +1,205 @@
+"""Audits of leaderboards: what a table of models and units shows beyond chance, and which units decide it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.inference import families
+from aucpr_dask.inference.designs import UNIT_RESAMPLES
+from aucpr_dask.inference.families import Floats
+from aucpr_dask.inference.measures import are_values, estimators_of, unit_names
+from aucpr_dask.inference.methods import Method
+from aucpr_dask.inference.questions import ask, prepare, unit_dim
+from aucpr_dask.inference.ranking import rank
+from aucpr_dask.inference.samples import DATASET, Estimates, chosen, labels_of, read_estimates
+from aucpr_dask.inference.unit_influence import agreement_of_halves, expected_ranks, leave_out_each, shares_of_spread
+from aucpr_dask.schema.options import ComparisonOptions
+from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, MEASURE, MODEL, QUERY, UNIT
+from aucpr_dask.storage.stores import Scores, nodes_of
+
+FEWEST_RESAMPLES, MOST_STATISTICS = 1000, 2 * 10**9  # of all pairs and resamples together, by default
+EXPECTED = 0.8  # level of the ranks to expect on a new unit
+POWER = 0.8  # with which units tell neighbours apart
+MODEL_LEFT_OUT = "model_left_out"
+OTHER_WAY = {"drop": "drop_models", "drop_models": "drop"}
+
+VARIABLES: dict[str, tuple[tuple[str, ...], str]] = {
+    "difference_from_next": ((MODEL,), "Estimate of the model minus that of the next."),
+    "p_adjusted_from_next": ((MODEL,), "P-value that the model and the next are equal, adjusted for all pairs."),
+    "units_to_separate": (
+        (MODEL,),
+        f"Units like these that tell the model from the next with power {POWER:g}, if difference and error are true.",
+    ),
+    "new_unit_rank_interval": ((MODEL, BOUND), f"Ranks to expect on one new unit, with probability {EXPECTED:g}."),
+    "share_of_spread": ((QUERY,), "Share of the unit in the variance of the means between models; all add up to 1."),
+    "leader_without": ((QUERY,), "The best model if the unit is left out."),
+    "swaps_without": ((QUERY,), "Pairs of the first ten models that change their order if the unit is left out."),
+    "rank_of_leader": ((QUERY,), "Rank on the unit of the model that leads on all others."),
+    "n_units_lacked": ((MODEL_LEFT_OUT,), "Units ranked on for which the model that is left out has no value."),
+    "place_on_shared": ((MODEL_LEFT_OUT,), "Place that it would take among the models ranked, on the units it has."),
+}
+"""The variables of an audit besides those of :func:`rank`: dimensions and description."""
+
+
+def audit_findings(data: Scores, question: ComparisonOptions, incomplete: str | None = None) -> xr.Dataset:
+    """Return what a table of estimates (model, unit) shows, the best model first.
+
+    With `incomplete` None, models or units with gaps are left out, whichever leaves more of the table.
+    """
+    node, dim = _one_table(data, question)
+    estimate = node["estimate"]
+    is_known = estimate.notnull().values
+    is_known = is_known[:, is_known.any(axis=0)]
+    way = incomplete or _way_that_keeps_more(is_known)
+    estimates, method, ranks = _ranked(node, dim, question, way)
+    ranks = ranks.assign_coords({QUERY: list(estimates.units), MODEL_LEFT_OUT: list(estimates.models_left_out)})
+    neighbours, facts = _neighbours(method, estimates.values, ranks.attrs["quantile"], question.level)
+    units, more = _units(estimates, question.seed)
+    found = neighbours | units | _models_left_out(estimate, estimates)
+    facts |= more | {
+        UNIT: unit_names(dim, node.attrs)[0],
+        "n_cells": int(estimate.size),
+        "n_empty": int(estimate.isnull().sum()),
+        "n_may_be_first": _n_may_be_first(ranks),
+        "left_out": list(estimates.left_out),
+        "models_left_out": list(estimates.models_left_out),
+    }
+    if not is_known.all():
+        facts |= {"incomplete": way} | _other_way(node, dim, question, way)
+    described = {name: (dims, found[name], {"description": text}) for name, (dims, text) in VARIABLES.items()}
+    return ranks.assign(described).assign_attrs(facts)
+
+
+def _one_table(data: Scores, question: ComparisonOptions) -> tuple[xr.Dataset, str]:
+    """Return the estimates (model, unit) of one data set or of the data sets of a tree, and the units' dimension."""
+    answered = ask(data, question, {})
+    nodes = [answered] if question.over == DATASET else [node for _, node in nodes_of(answered)]
+    dim = DATASET if question.over == DATASET else unit_dim(nodes[0])
+    if len(nodes) > 1 or dim is None:
+        raise InvalidInputError(
+            "an audit is of one table: a value of each model on each of several tasks",
+            received=f"{len(nodes)} data sets" if len(nodes) > 1 else "estimates without queries",
+            allowed="estimates over (model, query), or a tree with over='dataset'",
+            remedy="choose one data set: data['name'].to_dataset(); or over='dataset' takes the data sets as tasks",
+        )
+    estimate = chosen(nodes[0]["estimate"], question.estimator).transpose(MODEL, dim).compute()
+    name = MEASURE if are_values(nodes[0]) else ESTIMATOR
+    table = estimate.to_dataset(name="estimate")
+    named = {name: estimators_of(table)[0]} if estimators_of(table) else {}
+    return table.assign_attrs(nodes[0].attrs | named), dim
+
+
+def _way_that_keeps_more(is_known: NDArray[np.bool_]) -> str:
+    """Choose whether models or units with gaps are left out: the way that keeps more cells; models if equal."""
+    n_models, n_units = is_known.shape
+    by_models = np.count_nonzero(is_known.all(axis=1)) * n_units
+    return "drop_models" if by_models >= np.count_nonzero(is_known.all(axis=0)) * n_models else "drop"
+
+
+def _ranked(
+    node: xr.Dataset, dim: str, question: ComparisonOptions, incomplete: str
+) -> tuple[Estimates, Method, xr.Dataset]:
+    """Return the estimates without gaps, the best model first, the method filled with them, and the ranks."""
+    estimates = read_estimates(node, dim, None, incomplete)
+    order = np.lexsort((np.array(estimates.names), -estimates.mean))
+    estimates = replace(estimates, models=estimates.models[order], values=estimates.values[order])
+    n_pairs = max(1, order.size * (order.size - 1) // 2)
+    most = max(FEWEST_RESAMPLES, min(UNIT_RESAMPLES, MOST_STATISTICS // n_pairs))
+    question = replace(question, over=QUERY, estimator=None, n_resamples=question.n_resamples or most)
+    coords = {MODEL: estimates.names, QUERY: list(estimates.units)}
+    table = xr.Dataset({"estimate": ((MODEL, QUERY), estimates.values)}, coords, node.attrs)
+    options = {name: getattr(question, name) for name in ("method", "level", "n_resamples", "seed")}
+    return estimates, prepare(table, QUERY, question).method, rank(table, **options)  # type: ignore[return-value]
+
+
+def _n_may_be_first(ranks: xr.Dataset) -> int:
+    return int((ranks["simultaneous_rank_interval"].sel({BOUND: BOUNDS[0]}) == 1).sum())
+
+
+def _other_way(node: xr.Dataset, dim: str, question: ComparisonOptions, way: str) -> dict[str, Any]:
+    """Say what the other way to treat gaps gives, if it leaves enough."""
+    facts: dict[str, Any] = {"other_incomplete": OTHER_WAY[way]}
+    try:
+        estimates, _, ranks = _ranked(node, dim, question, OTHER_WAY[way])
+    except InvalidInputError:
+        return facts
+    n_models, n_units = estimates.values.shape
+    facts |= {"other_n_models": n_models, "other_n_units": n_units}
+    return facts | {"other_leader": estimates.names[0], "other_n_may_be_first": _n_may_be_first(ranks)}
+
+
+def _neighbours(method: Method, values: Floats, quantile: float, level: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Compare neighbours, adjusted for all pairs, as the data choose which are neighbours."""
+    sample = method.sample
+    if sample is None:
+        raise TypeError("this method has no replicates")
+    first, second = families.all_pairs(len(values))
+    tests = families.pair_statistics(sample, first, second)
+    adjusted = np.maximum(families.romano_wolf(sample, first, second, statistics=tests), tests.p_value)
+    error = families.errors_from_units(values, first, second)
+    is_next, is_shown = second - first == 1, adjusted <= 1 - level
+    found = {
+        "difference_from_next": tests.difference[is_next],
+        "p_adjusted_from_next": adjusted[is_next],
+        "units_to_separate": units_to_separate(tests.difference[is_next], error[is_next], values.shape[1], quantile),
+    }
+    facts = {
+        "n_pairs": first.size,
+        "n_pairs_shown": int(np.count_nonzero(is_shown)),
+        "n_neighbours_shown": int(np.count_nonzero(is_shown & is_next)),
+        "resolution": smallest_difference(error, quantile),
+        "resolution_of_neighbours": smallest_difference(error[is_next], quantile),
+    }
+    return {name: np.append(column, np.nan) for name, column in found.items()}, facts
+
+
+def smallest_difference(error: Floats, quantile: float) -> float:
+    """Return the difference that a typical pair must exceed to be told apart."""
+    return quantile * float(np.median(error))
+
+
+def units_to_separate(difference: Floats, error: Floats, n_units: int, quantile: float) -> Floats:
+    """Return how many units tell pairs apart with the power, as errors fall with the root of the units."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        needed = np.ceil(n_units * ((quantile + ndtri(POWER)) * error / difference) ** 2)
+    return np.where(difference > 0, np.maximum(2, needed), np.inf)
+
+
+def _units(estimates: Estimates, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Find the ranks to expect on a new unit, and what each unit does to the order."""
+    from scipy.stats import rankdata
+
+    values = estimates.values
+    ranks: Floats = np.asarray(rankdata(-values, axis=0), np.float64)
+    without = leave_out_each(values, ranks, EXPECTED)
+    found = {
+        "new_unit_rank_interval": np.clip(expected_ranks(ranks, EXPECTED), 1, len(values)),
+        "share_of_spread": shares_of_spread(values),
+        "leader_without": np.array(estimates.names, object)[without.leader],
+        "swaps_without": without.n_swaps,
+        "rank_of_leader": without.rank_of_leader,
+    }
+    same_order, same_leader = agreement_of_halves(values, seed)
+    coverage = {"expected_coverage": without.coverage}
+    return found, coverage | {"halves_same_order": same_order, "halves_same_leader": same_leader}
+
+
+def _models_left_out(estimate: xr.DataArray, estimates: Estimates) -> dict[str, Any]:
+    """Return what the models that are left out lack, and where they stand on what they share with the others."""
+    models, units = (list(map(str, labels_of(estimate, str(dim)))) for dim in estimate.dims)
+    frame = pd.DataFrame(np.asarray(estimate.values, np.float64), models, units)
+    rows = frame.loc[list(estimates.models_left_out), list(estimates.units)].to_numpy()
+    places = np.full(len(rows), np.nan)
+    for i, row in enumerate(rows):
+        shared = ~np.isnan(row)
+        if shared.any():
+            places[i] = 1 + np.sum(estimates.values[:, shared].mean(axis=1) > row[shared].mean())
+    return {"n_units_lacked": np.isnan(rows).sum(axis=1), "place_on_shared": places}

@@ -1,0 +1,166 @@
+"""What an audit says in sentences, each with a heading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import xarray as xr
+
+from aucpr_dask.errors import few, printable
+from aucpr_dask.inference.auditing import EXPECTED, POWER
+from aucpr_dask.inference.measures import measured, unit_names
+from aucpr_dask.inference.unit_influence import N_HALVES, TOP
+from aucpr_dask.schema.variables import MODEL, QUERY
+from aucpr_dask.scores.importing.files import count
+
+MOST_DECISIVE = 5
+
+
+def names_of(findings: xr.Dataset, dim: str = MODEL) -> list[str]:
+    """Return the names of the models or units."""
+    return [printable(str(name)) for name in findings[dim].values]
+
+
+def headline(findings: xr.Dataset) -> str:
+    """Return the sizes of the table, and the measure."""
+    measure = printable(measured(findings.attrs))
+    said = [count(findings.sizes[MODEL], "model"), _units(findings.sizes[QUERY], findings)]
+    return ", ".join([*said, *([measure] if measure != "value" else [])])
+
+
+def _units(number: int, findings: xr.Dataset) -> str:
+    return count(number, *unit_names(QUERY, findings.attrs))
+
+
+def amount(value: float, findings: xr.Dataset) -> str:
+    """Return a value of the measure, or a difference of two: four decimals up to 1, else two."""
+    return f"{value:,.{4 if np.abs(findings['estimate'].values).max() <= 1 else 2}f}"
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage."""
+    return f"{100 * share:.0f} %"
+
+
+def rounded(number: float) -> str:
+    """Return a rough number: two digits."""
+    return f"{float(f'{number:.2g}'):,.0f}"
+
+
+def span(ends: Iterable[float]) -> str:
+    """Return the lowest and the highest rank."""
+    return " to ".join(dict.fromkeys(f"{end:,g}" for end in ends))
+
+
+def verdict(findings: xr.Dataset) -> list[tuple[str, str]]:
+    """Return the findings as headings and sentences, the plainest first."""
+    one, many = unit_names(QUERY, findings.attrs)
+    said = [
+        ("Neighbours", _neighbours(findings)),
+        ("First place", _first_place(findings)),
+        ("Resolution", _resolution(findings)),
+        (f"A new {one}", _new_unit(findings)),
+        (f"{many.capitalize()} that decide", _deciding(findings)),
+        ("Stability", _stability(findings)),
+    ]
+    if findings.attrs["n_empty"]:
+        said.append(("Empty cells", _empty_cells(findings)))
+    if columns := findings.attrs.get("columns_left_out"):
+        said.append(("Columns", f"Not taken for {many}, by their names: {few(list(map(repr, columns)))}."))
+    return said
+
+
+def _neighbours(findings: xr.Dataset) -> str:
+    facts, pairs = findings.attrs, count(findings.sizes[MODEL] - 1, "neighbouring pair")
+    return (
+        f"Of {pairs}, {facts['n_neighbours_shown']:,} {'differs' if facts['n_neighbours_shown'] == 1 else 'differ'} "
+        f"beyond chance; of all {count(facts['n_pairs'], 'pair')}, {facts['n_pairs_shown']:,} "
+        f"({100 * (1 - facts['level']):.3g} % level, adjusted for all pairs). Models that cannot be told apart form "
+        f"{count(facts['n_groups'], 'group')}."
+    )
+
+
+def _first_place(findings: xr.Dataset) -> str:
+    may_be_first = findings.attrs["n_may_be_first"]
+    shared = "no other model may be first" if may_be_first == 1 else f"{may_be_first:,} models may be first"
+    return f"{names_of(findings)[0]} leads with {amount(float(findings['estimate'][0]), findings)}, and {shared}."
+
+
+def _resolution(findings: xr.Dataset) -> str:
+    facts, units = findings.attrs, _units(findings.sizes[QUERY], findings)
+    if not np.isfinite(facts["resolution"]):
+        return f"With {units}, no difference can be shown, however large it is."
+    said = (
+        f"With {units}, differences below {amount(facts['resolution'], findings)} cannot be shown between typical "
+        f"models, nor those below {amount(facts['resolution_of_neighbours'], findings)} between typical neighbours."
+    )
+    gap, needed = float(findings["difference_from_next"][0]), float(findings["units_to_separate"][0])
+    if not findings.sizes[QUERY] < needed < np.inf:  # they are told apart, or equal
+        return said
+    return (
+        f"{said} To tell the first from the second, {amount(gap, findings)} apart, would take about {rounded(needed)} "
+        f"{unit_names(QUERY, facts)[1]} (power {percent(POWER)})."
+    )
+
+
+def _new_unit(findings: xr.Dataset) -> str:
+    one, many = unit_names(QUERY, findings.attrs)
+    ranks, expected = findings["rank_of_leader"].values, span(findings["new_unit_rank_interval"].values[0])
+    return (
+        f"On {percent(EXPECTED)} of new {many} like these, expect {names_of(findings)[0]} at rank {expected}. Check by "
+        f"leaving out each {one} in turn: the leader of the others had the median rank {np.median(ranks):g} on it "
+        f"({span((ranks.min(), ranks.max()))}), and the first {min(TOP, findings.sizes[MODEL])} had the ranks expected "
+        f"in {percent(findings.attrs['expected_coverage'])}."
+    )
+
+
+def _deciding(findings: xr.Dataset) -> str:
+    one, _ = unit_names(QUERY, findings.attrs)
+    shares = findings["share_of_spread"].to_series()
+    largest = shares.sort_values(ascending=False, kind="stable")[:MOST_DECISIVE]
+    listed = few([f"{printable(str(name))} {percent(share)}" for name, share in largest.items()])
+    leaders = findings["leader_without"].to_series()
+    others = leaders[leaders != findings[MODEL].values[0]]
+    changes = f"Leaving out any single {one} leaves the leader first."
+    if len(others):
+        led = few([f"{printable(str(name))} ({number})" for name, number in others.value_counts().items()])
+        changes = f"Another model leads if one of {_units(len(others), findings)} is left out: {led}."
+    return (
+        f"{len(largest)} of {_units(len(shares), findings)} make up {percent(largest.sum())} of the spread between "
+        f"models: {listed}. {changes}"
+    )
+
+
+def _stability(findings: xr.Dataset) -> str:
+    facts, (one, many) = findings.attrs, unit_names(QUERY, findings.attrs)
+    n_top = min(TOP, findings.sizes[MODEL])
+    return (
+        f"Leaving out one {one} turns round {float(findings['swaps_without'].mean()):.1f} of the "
+        f"{count(n_top * (n_top - 1) // 2, 'pair')} of the first {n_top} on average. Two random halves of the {many} "
+        f"put {percent(facts['halves_same_order'])} of all pairs in the same order, and have the same leader in "
+        f"{percent(facts['halves_same_leader'])} of {N_HALVES} splits."
+    )
+
+
+def _empty_cells(findings: xr.Dataset) -> str:
+    facts, many = findings.attrs, unit_names(QUERY, findings.attrs)[1]
+    said = f"{facts['n_empty']:,} of {facts['n_cells']:,} cells are empty, and none is filled in."
+    if facts["models_left_out"]:
+        said += f" {count(len(facts['models_left_out']), 'model')} with gaps can't be ranked with the others."
+    if facts["left_out"]:
+        left_out = facts["left_out"]
+        said += (
+            f" {_units(len(left_out), findings)} with gaps {'counts' if len(left_out) == 1 else 'count'} in no mean: "
+        )
+        said += f"{few(list(map(printable, left_out)))}."
+    if "other_incomplete" not in facts:
+        return said
+    what = many if facts["other_incomplete"] == "drop" else "models"
+    said += f" Leaving out {what} with gaps instead (incomplete={facts['other_incomplete']!r})"
+    if "other_leader" not in facts:
+        return f"{said} leaves too little."
+    return (
+        f"{said} ranks {count(facts['other_n_models'], 'model')} on {_units(facts['other_n_units'], findings)}: "
+        f"{printable(facts['other_leader'])} leads, and {facts['other_n_may_be_first']:,} may be first."
+    )

@@ -1,0 +1,319 @@
+"""Audits of leaderboards for people: at a prompt, in a notebook, as one page without scripts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from rich.console import Group
+from rich.padding import Padding
+from rich.text import Text
+
+from aucpr_dask._version import __version__
+from aucpr_dask.errors import printable
+from aucpr_dask.inference.auditing import MODEL_LEFT_OUT, audit_findings
+from aucpr_dask.inference.measures import unit_names
+from aucpr_dask.inference.samples import DATASET
+from aucpr_dask.interplay.exporting import written_whole
+from aucpr_dask.interplay.value_tables import tables_of
+from aucpr_dask.interplay.values import from_values
+from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.checks import names_of as names_of_columns
+from aucpr_dask.schema.checks import text as checked_text
+from aucpr_dask.schema.options import ComparisonOptions
+from aucpr_dask.schema.variables import BOUND, MODEL, QUERY
+from aucpr_dask.view.comparisons import Sheet
+from aucpr_dask.view.report.audit_words import amount, headline, names_of, rounded, span, verdict
+from aucpr_dask.view.report.pages import asset, check_target, policy_of, template
+from aucpr_dask.view.reprs import WIDTH, plain_text, sheets_in_html
+from aucpr_dask.view.tables import Column
+
+METHODS = ("sign_flip", "bootstrap_t", "bootstrap")
+SUMMARY = re.compile(r"\s*(rank|average|avg|mean|overall|total)\b", re.IGNORECASE)  # columns that are no tasks
+TOP = 15  # models at a prompt
+MOST_NEEDED = 1_000_000  # units: more are only many
+MOST_SHOWN = 50  # rows of a table on the page; the others are folded away
+PICTURE = (640, 260)  # of all ranks
+
+
+@dataclass(frozen=True, repr=False)
+class Audit:
+    """The findings of an audit; :func:`audit` makes it.
+
+    ``findings`` is a Dataset over the models, best first, and over the tasks as ``query``. ``verdict`` has them in
+    sentences, each with a heading.
+    """
+
+    findings: xr.Dataset
+
+    @property
+    def verdict(self) -> list[tuple[str, str]]:
+        """Headings and sentences, the plainest first."""
+        return verdict(self.findings)
+
+    def save(self, path: str | Path, *, title: str = "Leaderboard audit", overwrite: bool = False) -> Path:
+        """Write the audit as one page that needs no network and no scripts.
+
+        Parameters
+        ----------
+        path : str or Path
+            The page to write.
+        title : str
+            Its heading.
+        overwrite : bool
+            Whether to replace a file at `path`.
+
+        Returns
+        -------
+        Path
+            The page.
+
+        Raises
+        ------
+        StoreError
+            If there is a file at `path` already, or it cannot be written.
+        """
+        target = Path(path)
+        check_target(target, overwrite=overwrite)
+        text = _render(self.findings, checked_text(title, "title"))
+        written_whole(lambda file: file.write_text(text, encoding="utf-8", newline="\n"), target)
+        return target
+
+    def __repr__(self) -> str:
+        return plain_text(audit_view(self, WIDTH))
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<li><strong>{escape(heading)}.</strong> {escape(text)}</li>" for heading, text in self.verdict)
+        return f"<ul>{said}</ul>" + "".join(
+            sheets_in_html(Text(headline(self.findings)), [models_sheet(self.findings, TOP)])
+        )
+
+
+def audit(
+    values: Any,
+    path: str | Path | None = None,
+    *,
+    unit: str = "task",
+    exclude: str | Sequence[str] = (),
+    estimator: str | None = None,
+    over: str = QUERY,
+    method: str | None = None,
+    level: float = 0.95,
+    n_resamples: int | None = None,
+    seed: int = 0,
+    incomplete: str | None = None,
+    title: str = "Leaderboard audit",
+    overwrite: bool = False,
+) -> Audit:
+    """Audit a leaderboard: which of its places are more than chance, and which tasks decide them.
+
+    A leaderboard sorts models by their mean over tasks. The audit takes the tasks as a sample of tasks like them, and
+    finds the ranks that each model may have, groups that cannot be told apart, how many neighbours differ, the
+    smallest difference that so many tasks can show, the rank to expect on a new task, and what single tasks do to the
+    order. Empty cells are never filled in: models or tasks with gaps are left out, and named.
+
+    Parameters
+    ----------
+    values : data frame, str, Path, xarray.Dataset or xarray.DataTree
+        A value of any measure of each model on each task, larger = better: a table or its file, as
+        :func:`from_values` takes it, usually with a column ``Model`` and a column for each task; what that returns, or
+        a result of :func:`evaluate`; or a tree of results with ``over="dataset"``. Columns of a table whose names begin
+        with rank, average, avg, mean, overall or total are no tasks; the audit lists them.
+    path : str or Path, optional
+        Also write the audit as a page, as :meth:`Audit.save` does.
+    unit : str
+        What one column of a table is: a task, a topic, an instance.
+    exclude : str or sequence of str
+        Other columns of a table that are no tasks.
+    estimator : str, optional
+        Which estimator of the result to audit; the first by default.
+    over : {"query", "dataset"}
+        Whether the tasks are the queries of one data set, or the data sets of a tree.
+    method : {"sign_flip", "bootstrap_t", "bootstrap"}, optional
+        As in :func:`rank`. ``"bootstrap_t"`` is slower, and keeps its level for skewed differences.
+    level : float
+        Confidence level of rank sets, and 1 minus the level of the tests.
+    n_resamples : int, optional
+        Resamples; by default 10,000, or fewer from 633 models on, 1,000 at least.
+    seed : int
+        Seed of the random numbers.
+    incomplete : {"drop_models", "drop", "raise"}, optional
+        Leave out models that lack a task, or tasks that a model lacks, or raise an error that names them. By default
+        whichever of the first two keeps more cells of the table; the audit says what the other would give.
+    title : str
+        The heading of the page.
+    overwrite : bool
+        Whether to replace a file at `path`.
+
+    Returns
+    -------
+    Audit
+        ``findings``, a Dataset, and ``verdict``, sentences; prints as a table.
+
+    Raises
+    ------
+    InvalidInputError, AlignmentError
+        If the values are not a table of models and tasks, or too little of it is left without gaps.
+    StoreError
+        If there is a file at `path` already, or it cannot be written.
+
+    References
+    ----------
+    Mogstad, Romano, Shaikh & Wilhelm 2024, doi:10.1093/restud/rdad006 (rank sets). Romano & Wolf 2005,
+    doi:10.1198/016214504000000539 (step-down).
+
+    Examples
+    --------
+    >>> hard = np.linspace(40, 80, 12)
+    >>> wave = 3 * np.sin(np.arange(12.0))
+    >>> values = xr.Dataset(
+    ...     {"estimate": (("model", "query"), [hard, hard + 20 + wave, hard + 20.1 - wave])},
+    ...     coords={"model": ["small", "base", "large"], "query": [f"task {i}" for i in range(12)]},
+    ...     attrs={"unit": "task"},
+    ... )
+    >>> for heading, text in audit(values).verdict[:2]:  # doctest: +NORMALIZE_WHITESPACE
+    ...     print(f"{heading}: {text}")
+    Neighbours: Of 2 neighbouring pairs, 1 differs beyond chance; of all 3 pairs, 2
+    (5 % level, adjusted for all pairs). Models that cannot be told apart form 2 groups.
+    First place: large leads with 80.12, and 2 models may be first.
+    """
+    question = ComparisonOptions(
+        estimator=estimator,
+        over=over,
+        method=choose(METHODS, METHODS[0] if method is None else method, "method"),
+        level=level,
+        n_resamples=n_resamples,
+        seed=seed,
+        incomplete="raise" if incomplete is None else incomplete,
+    ).checked()
+    choose((QUERY, DATASET), over, "over")
+    if path is not None:
+        check_target(Path(path), overwrite=overwrite)
+    table, columns = _values_of(values, unit, names_of_columns(exclude, "exclude"))
+    made = Audit(audit_findings(table, question, incomplete).assign_attrs(columns_left_out=columns))
+    if path is not None:
+        made.save(path, title=title, overwrite=overwrite)
+    return made
+
+
+def _values_of(values: Any, unit: str, exclude: tuple[str, ...]) -> tuple[Any, list[str]]:
+    """Return a table as values, and its columns that are no tasks by their names."""
+    if isinstance(values, xr.Dataset | xr.DataTree):
+        return values, []
+    columns = [name for name in tables_of(values, None)[0].columns if SUMMARY.match(name) and name not in exclude]
+    return from_values(values, unit=unit, exclude=[*exclude, *columns]), columns
+
+
+def audit_view(made: Audit, width: int, *, top: int | None = TOP) -> Group:
+    """Show the verdict, and the first models with the ranks that they may have."""
+    said = [Padding(Text.assemble((f"{heading}. ", "bold"), text), (0, 0, 0, 2)) for heading, text in made.verdict]
+    title = Text(f"audit: {headline(made.findings)}", style="bold")
+    return Group(title, *said, Text(""), *models_sheet(made.findings, top).fitted(width))
+
+
+def models_sheet(findings: xr.Dataset, top: int | None = None) -> Sheet:
+    """Return the models with the ranks that they may have, best first."""
+    shown = findings.isel({MODEL: slice(top)})
+    of = {str(name): one.transpose(MODEL, ...).values for name, one in shown.data_vars.items() if MODEL in one.dims}
+    alpha = 1 - findings.attrs["level"]
+    p_values = ["" if np.isnan(p) else f"{p:.4f}{' *' if p <= alpha else ''}" for p in of["p_adjusted_from_next"]]
+    needed = ["" if np.isnan(n) else rounded(n) if n < MOST_NEEDED else "many" for n in of["units_to_separate"]]
+    one, _ = unit_names(QUERY, findings.attrs)
+    columns = [
+        Column("", [f"{rank:g}" for rank in of["rank"]], right=True),
+        Column("model", names_of(shown), name=True),
+        Column("mean", [amount(value, findings) for value in of["estimate"]], right=True),
+        Column("may be", list(map(span, of["simultaneous_rank_interval"]))),
+        Column("p (next)", p_values),
+        Column("needed", needed, right=True),
+        Column("groups", [span(ends) for ends in zip(of["first_group"], of["last_group"], strict=True)]),
+        Column(f"new {one}", list(map(span, of["new_unit_rank_interval"]))),
+    ]
+    ends = of["simultaneous_rank_interval"].astype(float)
+    bars = [(low, float(rank), high) for (low, high), rank in zip(ends, of["rank"], strict=True)]
+    n_models = findings.sizes[MODEL]
+    return Sheet(None, columns, bars, (1.0, float(n_models)), n_models - shown.sizes[MODEL])
+
+
+# --- the page ----------------------------------------------------------------------------------------------------
+
+
+def _render(findings: xr.Dataset, title: str) -> str:
+    style = _style()
+    one, many = unit_names(QUERY, findings.attrs)
+    tables = [
+        ("ranks", "Ranks", models_sheet(findings)),
+        ("units", many.capitalize(), _units_sheet(findings)),
+        *([("left-out", "Left out", _left_out_sheet(findings))] if findings.sizes[MODEL_LEFT_OUT] else []),
+    ]
+    page: str = template("audit.html").render(
+        policy=policy_of(style),
+        style=style,
+        generator=f"aucpr-dask {__version__}",
+        title=printable(title),
+        lead=headline(findings),
+        one=one,
+        many=many,
+        verdict=verdict(findings),
+        facts=findings.attrs,
+        picture=_picture(findings),
+        tables=tables,
+        most=MOST_SHOWN,
+    )
+    return page
+
+
+def _style() -> str:
+    """Return the style of a report, with dark colours where the system asks for them, as nothing here could switch."""
+    style = asset("report.css")
+    (dark,) = re.findall(r'^:root\[data-theme="dark"\] \{(.*?)\}', style, re.DOTALL | re.MULTILINE)
+    return f"{style}@media screen and (prefers-color-scheme: dark) {{ :root {{{dark}}} }}\n{asset('audit.css')}"
+
+
+def _picture(findings: xr.Dataset) -> dict[str, Any]:
+    """Return the outlines of the rank sets, and of the ranks to expect, of all models: steps over their places."""
+    width, height = PICTURE
+    n_models = findings.sizes[MODEL]
+    places = np.repeat(np.arange(n_models + 1), 2)[1:-1]
+    x = np.concatenate([places, places[::-1]]) * width / n_models
+    outlines = []
+    for name in ("simultaneous_rank_interval", "new_unit_rank_interval"):
+        best, worst = np.repeat(findings[name].transpose(BOUND, MODEL).values, 2, axis=1)
+        y = np.concatenate([best - 1, worst[::-1]]) * height / n_models
+        outlines.append(" ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True)))
+    return {"width": width, "height": height, "sets": outlines[0], "expected": outlines[1], "last": n_models}
+
+
+def _units_sheet(findings: xr.Dataset) -> Sheet:
+    """Return the units, those with the largest shares of the spread first."""
+    shares = findings["share_of_spread"].values
+    shown = findings.isel({QUERY: np.argsort(-shares, kind="stable")})
+    shares = shown["share_of_spread"].values
+    leader, *_ = names_of(findings)
+    without = names_of(shown, "leader_without")
+    columns = [
+        Column(unit_names(QUERY, findings.attrs)[0], names_of(shown, QUERY), name=True),
+        Column("share", ["-" if np.isnan(share) else f"{100 * share:.1f} %" for share in shares], right=True),
+        Column("leader without", ["" if name == leader else name for name in without]),
+        Column("swaps", [str(n) for n in shown["swaps_without"].values], right=True),
+        Column("leader's rank", [f"{rank:g}" for rank in shown["rank_of_leader"].values], right=True),
+    ]
+    bars = [(min(share, 0.0), share, max(share, 0.0)) for share in 100 * shares]
+    return Sheet(None, columns, bars, (100 * np.nanmin(shares, initial=0.0), 100 * np.nanmax(shares, initial=0.0)), 0)
+
+
+def _left_out_sheet(findings: xr.Dataset) -> Sheet:
+    places = findings["place_on_shared"].values
+    columns = [
+        Column("model", names_of(findings, MODEL_LEFT_OUT), name=True),
+        Column("lacks", [str(n) for n in findings["n_units_lacked"].values], right=True),
+        Column("place", [f"{place:g}" for place in places], right=True),
+    ]
+    bars = [(place, place, place) for place in places]
+    return Sheet(None, columns, bars, (1.0, findings.sizes[MODEL] + 1.0), 0)

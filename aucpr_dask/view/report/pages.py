@@ -1,0 +1,56 @@
+"""What every page is made of: style and scripts inside it, a policy that allows nothing else, a template."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from aucpr_dask.errors import InvalidInputError, StoreError
+from aucpr_dask.view.report.embedding import policy_source
+from aucpr_dask.view.report.vendor import vendored
+
+
+def asset(name: str) -> str:
+    """Return the text of a file that pages are made of."""
+    return (files("aucpr_dask.view.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def library(name: str) -> str:
+    """Return a vendored script without the address of its source map, which browsers would fetch."""
+    return re.sub(r"\n//# sourceMappingURL=\S*\s*$", "\n", vendored(name))
+
+
+def policy_of(style: str, scripts: Sequence[str] = ()) -> str:
+    """Return a policy that allows only the scripts and the style of this page, and no network address."""
+    allowed = " ".join(policy_source(script) for script in scripts)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src {policy_source(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def template(name: str) -> Any:
+    """Return a template that escapes all it is given."""
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ImportError as error:
+        raise InvalidInputError(
+            "a report needs jinja2, which is not installed", remedy='pip install "aucpr-dask[report]"'
+        ) from error
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    return environment.from_string(asset(name))
+
+
+def check_target(target: Path, *, overwrite: bool) -> None:
+    """Raise unless a page can be written there."""
+    if target.is_dir() or (target.exists() and not overwrite):
+        raise StoreError(
+            "there is something at this place already",
+            where=str(target),
+            remedy="choose another name" if target.is_dir() else "overwrite=True (--overwrite) replaces it",
+        )
+    if not target.parent.is_dir():
+        raise StoreError("there is no such folder", where=str(target.parent))
