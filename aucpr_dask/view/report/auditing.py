@@ -177,11 +177,11 @@ def audit(
     ...     coords={"model": ["small", "base", "large"], "query": [f"task {i}" for i in range(12)]},
     ...     attrs={"unit": "task"},
     ... )
-    >>> for heading, text in audit(values).verdict[:2]:  # doctest: +NORMALIZE_WHITESPACE
-    ...     print(f"{heading}: {text}")
-    Neighbours: Of 2 neighbouring pairs, 1 differs beyond chance; of all 3 pairs, 2
-    (5 % level, adjusted for all pairs). Models that cannot be told apart form 2 groups.
-    First place: large leads with 80.12, and 2 models may be first.
+    >>> made = audit(values)
+    >>> dict(made.verdict)["First place"]
+    'base leads with 80.10, and 2 models may be first.'
+    >>> made.findings["simultaneous_rank_interval"].values.tolist()
+    [[1, 2], [1, 2], [3, 3]]
     """
     question = ComparisonOptions(
         estimator=estimator,
