@@ -94,6 +94,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     dataset = dataset.rename(label="truth")
     dataset.to_netcdf(place / "scores.nc", engine="scipy")
+    values = pd.DataFrame(rng.random((5, 2)), columns=["good", "better"])
+    values.to_csv(place / "ndcg.csv", index_label="topic")
     with data_folder() as data:
         clef = data / "clef-tar-2017-mini"
         (place / "runs").mkdir()
@@ -166,6 +168,9 @@ def test_import_examples_work(name: str, folder: Path, monkeypatch: pytest.Monke
     ]
     monkeypatch.chdir(folder)
     ok(*words, "--overwrite")
+    if name == "import values":
+        assert aucpr_dask.open_result("values.zarr").sizes == {"model": 2, "query": 5}
+        return
     scores = open_scores("scores.zarr")
     assert "score" in scores if isinstance(scores, xr.Dataset) else scores.children
 
