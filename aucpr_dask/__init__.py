@@ -48,12 +48,14 @@ _HOME = {
     "from_runs": "aucpr_dask.interplay.retrieval",
     "from_sklearn": "aucpr_dask.interplay.scikit",
     "from_values": "aucpr_dask.interplay.values",
+    "gate": "aucpr_dask.inference.gating",
     "history": "aucpr_dask.storage.icechunk",
     "interval": "aucpr_dask.evaluation.api",
     "open_comparison": "aucpr_dask.inference",
     "open_result": "aucpr_dask.evaluation.results",
     "open_scores": "aucpr_dask.scores",
     "normalised": "aucpr_dask.curves.references",
+    "power": "aucpr_dask.inference.powering",
     "rank": "aucpr_dask.inference",
     "reference_levels": "aucpr_dask.curves.references",
     "report": "aucpr_dask.view.report",
@@ -94,6 +96,8 @@ if TYPE_CHECKING:
     from aucpr_dask.inference import rank as rank
     from aucpr_dask.inference import save_comparison as save_comparison
     from aucpr_dask.inference.covarying import covariance as covariance
+    from aucpr_dask.inference.gating import gate as gate
+    from aucpr_dask.inference.powering import power as power
     from aucpr_dask.interplay.exporting import export as export
     from aucpr_dask.interplay.frames import from_dataframe as from_dataframe
     from aucpr_dask.interplay.retrieval import evaluate_runs as evaluate_runs

@@ -832,8 +832,8 @@ def test_means_of_scores() -> None:
             {"baseline": "m11"},
             "there is no such model\n  where: argument 'baseline'\n  received: 'm11'\n  allowed: 'm1'",
         ),
-        ({"baseline": ["m1", "m1"]}, "name one or more baselines, each once"),
-        ({"baseline": []}, "name one or more baselines, each once"),
+        ({"baseline": ["m1", "m1"]}, "name one or more models, each once"),
+        ({"baseline": []}, "name one or more models, each once"),
         ({"baseline": 3}, "there is no such model\n  where: argument 'baseline'\n  received: '3'"),
         (
             {"basline": "m0"},

@@ -177,7 +177,7 @@ def compare(
 def _compare(node: xr.Dataset, dim: str | None, question: ComparisonOptions, machine: xr.Dataset | None) -> xr.Dataset:
     baseline, chunk = question.baseline, question.chunk
     prepared = prepare(node, dim, question, machine)
-    columns = None if baseline is None else _positions(baseline, prepared.estimates.names)
+    columns = None if baseline is None else positions(baseline, prepared.estimates.names)
     n_models = len(prepared.estimates.models)
     names = quantities_of(
         has_intervals=not isinstance(prepared.method, Wilcoxon),
@@ -210,19 +210,19 @@ def _compare(node: xr.Dataset, dim: str | None, question: ComparisonOptions, mac
     return annotate(comparison, node, prepared, question, {"family_size": family_size})
 
 
-def _positions(baseline: Baseline, names: Sequence[str]) -> list[int]:
-    """Return the positions of the baselines among the models."""
+def positions(labels: Baseline, names: Sequence[str], where: str = "argument 'baseline'") -> list[int]:
+    """Return the positions of the named models, each once."""
     try:
-        given = [str(label) for label in np.atleast_1d(np.asarray(baseline, dtype=object))]
+        given = [str(label) for label in np.atleast_1d(np.asarray(labels, dtype=object))]
     except (TypeError, ValueError):  # a Dataset, or an integer of thousands of digits
-        given = [brief(baseline)]
+        given = [brief(labels)]
     unknown = [name for name in given if name not in names]
     if unknown or not given or len(set(given)) < len(given):
         close = [near for name in unknown for near in difflib.get_close_matches(name, names, n=3)]
         raise InvalidInputError(
-            "there is no such model" if unknown else "name one or more baselines, each once",
-            where="argument 'baseline'",
-            received=few(map(repr, unknown or given)) or "no baseline",
+            "there is no such model" if unknown else "name one or more models, each once",
+            where=where,
+            received=few(map(repr, unknown or given)) or "no model",
             allowed=few(map(repr, close or names)),
             remedy=did_you_mean((unknown or given)[0], names, "give labels of models, or numbers if they have none")
             if unknown

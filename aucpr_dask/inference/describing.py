@@ -40,6 +40,14 @@ DESCRIPTIONS = {
     "n_units": "Units that the estimates are means over.",
     "n_machine_units": "Units with machine labels; people labelled n_units of them.",
     "tuning": "How much the machine's estimates count: 0 is not at all, 1 fully.",
+    "detectable": "Smallest true difference that its own interval shows with the power wanted.",
+    "detectable_family": "Smallest true difference that its simultaneous interval shows with the power wanted.",
+    "detectable_rank": "Difference from the next model with which simultaneous rank sets tell the two apart, with the "
+    "power wanted.",
+    "power": "Probability to show the difference that matters, by the interval of each pair on its own.",
+    "power_family": "Probability to show the difference that matters, by the simultaneous interval.",
+    "n_needed": "Units, or positives if items are the sample, that show the difference that matters.",
+    "n_needed_family": "The same by the simultaneous interval.",
     "width_ratio": "Width of the interval relative to that from people's labels alone.",
 }
 
@@ -63,18 +71,6 @@ def annotate(
     if "decision" in dataset:
         flags = {"flag_values": list(range(len(DECISIONS))), "flag_meanings": " ".join(DECISIONS)}
         dataset["decision"].attrs |= flags
-    sentence = describe(
-        design,
-        len(estimates.models),
-        len(estimates.units),
-        prepared.n_resamples,
-        node.attrs,
-        complete=prepared.complete,
-        n_machine=prepared.n_machine,
-        condition=CONDITIONS[design.sample, design.method],
-    )
-    if estimates.models_left_out:
-        sentence += f"; left out, without an estimate: {few(map(repr, estimates.models_left_out))}"
     facts = {
         MEASURE if are_values(node) else "estimator": estimator_name(node, question.estimator),
         "over": design.dim or node.attrs.get("over"),
@@ -88,7 +84,25 @@ def annotate(
         "left_out": list(estimates.left_out) or None,
         "models_left_out": list(estimates.models_left_out) or None,
     }
-    return dataset.assign_attrs({"design": sentence} | provenance(node, facts, more))
+    return dataset.assign_attrs({"design": design_in_words(node, prepared)} | provenance(node, facts, more))
+
+
+def design_in_words(node: xr.Dataset, prepared: Prepared) -> str:
+    """Describe what was resampled, what is fixed, and what was left out."""
+    design, estimates = prepared.design, prepared.estimates
+    sentence = describe(
+        design,
+        len(estimates.models),
+        len(estimates.units),
+        prepared.n_resamples,
+        node.attrs,
+        complete=prepared.complete,
+        n_machine=prepared.n_machine,
+        condition=CONDITIONS[design.sample, design.method],
+    )
+    if estimates.models_left_out:
+        sentence += f"; left out, without an estimate: {few(map(repr, estimates.models_left_out))}"
+    return sentence
 
 
 def _seed_of(node: xr.Dataset, design: Design, question: ComparisonOptions) -> Any:

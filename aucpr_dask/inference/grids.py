@@ -60,7 +60,10 @@ def lay_out(
     names: list[str], family: Pairs, adjusted: Floats, quantile: float, rows: Indices, columns: Indices
 ) -> dict[str, NDArray[Any]]:
     """Return quantities over (rows, columns), positions of models, from pairs that serve both directions."""
-    return {name: _place(_values(name, family, adjusted, quantile), name, family, rows, columns) for name in names}
+    return {
+        name: placed(_values(name, family, adjusted, quantile), QUANTITIES[name], family, rows, columns)
+        for name in names
+    }
 
 
 def _values(name: str, family: Pairs, adjusted: Floats, quantile: float) -> NDArray[Any]:
@@ -85,8 +88,8 @@ def _values(name: str, family: Pairs, adjusted: Floats, quantile: float) -> NDAr
     return np.asarray(source[name])
 
 
-def _place(values: NDArray[Any], name: str, family: Pairs, rows: Indices, columns: Indices) -> NDArray[Any]:
-    quantity = QUANTITIES[name]
+def placed(values: NDArray[Any], quantity: Quantity, family: Pairs, rows: Indices, columns: Indices) -> NDArray[Any]:
+    """Return values of pairs over (rows, columns), positions of models, in both directions."""
     shape = (rows.size, columns.size, 2) if quantity.bounds else (rows.size, columns.size)
     grid: NDArray[Any] = np.full(shape, quantity.itself, dtype=quantity.dtype)
     n_models = 1 + max(int(index.max(initial=-1)) for index in (family.first, family.second, rows, columns))

@@ -309,11 +309,9 @@ def _warn_of_few_units(estimates: Estimates) -> None:
 
 def _warn_of_few_positives(node: xr.Dataset, estimates: Estimates, design: Design) -> None:
     """Warn if items are the sample, and so few of them are positives that differences are found too often."""
-    by_influence = design.method == "influence"
-    counts = node.get("n_effective" if by_influence else "n_positive")
-    if design.sample != ITEMS or counts is None:
+    if design.sample != ITEMS or (n := n_positives(node, estimates, design)) is None:
         return
-    n = float(_of_units(counts.min(MODEL), estimates).sum())
+    by_influence = design.method == "influence"
     enough = POSITIVES_FOR_A_PAIR if len(estimates.models) == 2 else POSITIVES_FOR_A_FAMILY
     enough = POSITIVES_FOR_INFLUENCE if by_influence else enough
     if n < enough:
@@ -324,6 +322,12 @@ def _warn_of_few_positives(node: xr.Dataset, estimates: Estimates, design: Desig
             FewPositivesWarning,
             stacklevel=2,
         )
+
+
+def n_positives(node: xr.Dataset, estimates: Estimates, design: Design) -> float | None:
+    """Return the positives, those of all units together, with influence the effective ones; None if not counted."""
+    counts = node.get("n_effective" if design.method == "influence" else "n_positive")
+    return None if counts is None else float(_of_units(counts.min(MODEL), estimates).sum())
 
 
 def _of_units(variable: xr.DataArray, estimates: Estimates) -> Floats:

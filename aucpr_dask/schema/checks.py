@@ -151,6 +151,14 @@ def margin(value: Any, option: str) -> float:
     )
 
 
+def tolerance(value: Any, option: str) -> float:
+    """Return a finite number that is 0 or more."""
+    number = real(value)
+    if 0 <= number < np.inf:
+        return number
+    raise _refused(f"{option} must not be negative", option, value, "one finite number from 0", "such as 0.01")
+
+
 def truth(value: Any, option: str) -> bool:
     """Return True or False."""
     if isinstance(value, bool | np.bool_):

@@ -1,0 +1,278 @@
+"""A gate for releases: whether candidates are better, or not worse, than a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from aucpr_dask.errors import InvalidInputError, few
+from aucpr_dask.inference.comparing import Baseline, positions
+from aucpr_dask.inference.covarying import OTHER_MODEL
+from aucpr_dask.inference.describing import design_in_words, estimator_name
+from aucpr_dask.inference.families import intervals
+from aucpr_dask.inference.methods import adjusted_p_values
+from aucpr_dask.inference.powering import default_method, reaches
+from aucpr_dask.inference.questions import are_scores, ask, naming, prepare, unit_dim
+from aucpr_dask.inference.samples import DATASET, labels_of
+from aucpr_dask.schema.checks import fraction, tolerance
+from aucpr_dask.schema.names import in_words
+from aucpr_dask.schema.options import ComparisonOptions
+from aucpr_dask.schema.variables import MODEL, QUERY
+from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
+
+BETTER, NOT_WORSE, WORSE, CANNOT_TELL = "better", "not worse", "worse", "cannot tell"
+
+
+@dataclass(frozen=True, repr=False)
+class Gate:
+    """Whether a candidate may replace a baseline; its ``repr`` is a sentence.
+
+    Attributes
+    ----------
+    verdict : {"better", "not worse", "worse", "cannot tell"}
+        By the interval.
+    difference : float
+        Estimate of the candidate minus that of the baseline.
+    interval : tuple of float
+        Of the difference; of several candidates, all intervals hold together.
+    p_value : float
+        That the two do not differ, two-sided; of several candidates, adjusted for all.
+    detectable : float
+        The smallest true difference that the interval shows with the probability `power`, and so the smallest margin
+        with which an equally good candidate passes with this probability.
+    candidate, baseline : str
+        Names of the models.
+    estimates : tuple of float
+        Of the candidate and of the baseline.
+    margin, level, power : float
+        As asked.
+    measure : str
+        What is estimated.
+    limits : str
+        What the design cannot show, in words.
+    design : str
+        What was sampled, and what is fixed.
+    """
+
+    verdict: str
+    difference: float
+    interval: tuple[float, float]
+    p_value: float
+    detectable: float
+    candidate: str
+    baseline: str
+    estimates: tuple[float, float]
+    margin: float
+    level: float
+    power: float
+    measure: str
+    limits: str
+    design: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether the candidate is better or not worse."""
+        return self.verdict in (BETTER, NOT_WORSE)
+
+    def __repr__(self) -> str:
+        more = f" by more than {self.margin:g}" if self.margin else ""
+        claim = {
+            BETTER: f"passed: {self.candidate} is better than {self.baseline}",
+            NOT_WORSE: f"passed: {self.candidate} is not worse than {self.baseline}{more}",
+            WORSE: f"failed: {self.candidate} is worse than {self.baseline}{more}",
+            CANNOT_TELL: f"cannot tell whether {self.candidate} is worse than {self.baseline}{more}",
+        }[self.verdict]
+        (candidate, baseline), (lower, upper) = self.estimates, self.interval
+        p = "p < 0.0001" if self.p_value < 0.0001 else f"p = {self.p_value:.2g}"
+        said = (
+            f"{claim}: {in_words(self.measure)} {candidate:.4f} against {baseline:.4f}, difference "
+            f"{self.difference:+.4f}, {100 * self.level:g} % interval {lower:+.4f} to {upper:+.4f}, {p}"
+        )
+        return said if self.passed else f"{said}; {self.limits}"
+
+
+class Gates(tuple[Gate, ...]):
+    """The gates of several candidates, in the order given; its ``repr`` has a sentence for each."""
+
+    __slots__ = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether every candidate is better or not worse."""
+        return all(gate.passed for gate in self)
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict of all: worse, cannot tell, not worse or better."""
+        return min((gate.verdict for gate in self), key=(WORSE, CANNOT_TELL, NOT_WORSE, BETTER).index)
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self))
+
+
+def gate(
+    data: Scores,
+    candidate: Baseline,
+    baseline: str | int,
+    margin: float = 0.0,
+    *,
+    power: float = 0.8,
+    estimator: str | None = None,
+    over: str = QUERY,
+    sample: str | None = None,
+    method: str | None = None,
+    adjust: str | None = None,
+    level: float = 0.95,
+    n_resamples: int | None = None,
+    seed: int = 0,
+    incomplete: str = "raise",
+    **options: Any,
+) -> Gate | Gates:
+    """Tell whether a candidate is better than a baseline, or at least not worse by more than a margin.
+
+    The verdict follows from the interval of the paired difference, candidate minus baseline:
+
+    - *better* if all of it is above 0, whatever the margin;
+    - *not worse* if none of it is below -margin. Without a margin, this happens only where the interval begins at 0
+      exactly, as between two models that rank alike;
+    - *worse* if all of it is below -margin;
+    - *cannot tell* otherwise: there are too few data.
+
+    The first two pass. The interval of level 0.95 is two-sided, so a candidate that is worse by more than the margin
+    passes with a probability of at most 0.025, and one that is not is called worse with at most 0.025. For one-sided
+    tests at 5 %, take ``level=0.9``. Of several candidates, these probabilities concern any error among them.
+
+    Parameters
+    ----------
+    data, estimator, over, sample, adjust, level, n_resamples, seed, incomplete, **options
+        See :func:`compare`. Only the named models count.
+    candidate : label or sequence of labels
+        The models to judge. The intervals of several hold for all of them together.
+    baseline : label
+        The model that they would replace.
+    margin : float
+        How much worse does not matter, in units of the estimate; 0 or more. Choose it before you look at the data.
+    power : float
+        The probability to which ``detectable`` refers.
+    method : str, optional
+        One of :func:`compare` that has intervals; of items ``"influence"`` by default where the data are scores.
+
+    Returns
+    -------
+    Gate or Gates
+        With ``verdict``, ``passed``, ``difference``, ``interval``, ``p_value``, ``detectable``; of several candidates
+        (a sequence of labels) a tuple of these, with ``passed`` and ``verdict`` of all.
+
+    Raises
+    ------
+    InvalidInputError
+        If the data have no such model, are several data sets, or lack what the method needs.
+    AlignmentError
+        See :func:`compare`.
+
+    References
+    ----------
+    Piaggio et al. 2012, doi:10.1001/jama.2012.87802 (non-inferiority).
+
+    Examples
+    --------
+    >>> areas = [[0.2, 0.4, 0.6, 0.3, 0.5, 0.4], [0.21, 0.4, 0.58, 0.31, 0.49, 0.41], [0.1, 0.2, 0.5, 0.1, 0.2, 0.2]]
+    >>> result = xr.Dataset({"estimate": (("model", "query"), areas)}, coords={"model": ["old", "new", "tiny"]})
+    >>> gate(result, "new", "old", margin=0.02).verdict
+    'not worse'
+    >>> gate(result, ["new", "tiny"], "old", margin=0.02)
+    """
+    question = ComparisonOptions(
+        estimator=estimator,
+        over=over,
+        sample=sample,
+        method=default_method(data, estimator, over, sample, options) if method is None else method,
+        adjust=adjust,
+        level=level,
+        n_resamples=n_resamples,
+        seed=seed,
+        incomplete=incomplete,
+    ).checked()
+    allowance, wanted_power = tolerance(margin, "margin"), fraction(power, "power")
+    several = isinstance(candidate, Sequence | np.ndarray | pd.Index) and not isinstance(candidate, str)
+    given: list[Any] = [*candidate, baseline] if several else [candidate, baseline]  # type: ignore[misc]
+    if len(given) < 2:
+        raise InvalidInputError("there is no candidate", where="argument 'candidate'", allowed="labels of models")
+    are_scores(data, options)
+    some = map_nodes(data, lambda path, node: _models_of(node, given))
+    answered = ask(some, question, options, without=("baseline", "equivalence", "chunk"))
+    nodes = {"": answered} if over == DATASET else dict(nodes_of(answered))
+    if len(nodes) > 1:
+        raise InvalidInputError(
+            "a gate judges one data set",
+            received=f"{len(nodes)} data sets: {few(map(repr, nodes))}",
+            remedy="select one (--data-set NAME); or take them as a sample: over='dataset' (--over dataset)",
+        )
+    ((path, node),) = nodes.items()
+    with naming(path):
+        found = _gates(node, DATASET if over == DATASET else unit_dim(node), given, question, allowance, wanted_power)
+    return Gates(found) if several else found[0]
+
+
+def _models_of(node: xr.Dataset, given: Sequence[str | int]) -> xr.Dataset:
+    """Return the named models of a data set, in the order given."""
+    index = labels_of(node["estimate" if "estimate" in node else "score"], MODEL)
+    rows = positions(given, [str(label) for label in index], "arguments 'candidate' and 'baseline'")
+    kept = node.isel({dim: rows for dim in (MODEL, OTHER_MODEL) if dim in node.dims})
+    return kept.assign_coords({MODEL: index[rows]})
+
+
+def _gates(
+    node: xr.Dataset,
+    dim: str | None,
+    given: Sequence[str | int],
+    question: ComparisonOptions,
+    margin: float,
+    power: float,
+) -> list[Gate]:
+    prepared = prepare(node, dim, question)
+    names = prepared.estimates.names
+    *rows, baseline = positions(given, names, "arguments 'candidate' and 'baseline'")
+    family, single, joint = reaches(prepared, node, np.array(rows), np.full(len(rows), baseline), question.level)
+    p_value, reach = family.p_value, single
+    if len(rows) > 1:
+        p_value, reach = adjusted_p_values(prepared.method, family, prepared.design.adjust), joint
+    bounds = intervals(family.difference, family.error, np.where(family.error > 0, reach.reach, 0.0))
+    design = design_in_words(node, prepared)
+    measure = estimator_name(node, question.estimator) or "estimate"
+    found = []
+    for place, row in enumerate(rows):
+        own = reach.of(place)
+        lower, upper = map(float, bounds[place])
+        found.append(
+            Gate(
+                verdict=_verdict(lower, upper, margin),
+                difference=float(family.difference[place]),
+                interval=(lower, upper),
+                p_value=float(p_value[place]),
+                detectable=own.detectable(power).item(),
+                candidate=names[row],
+                baseline=names[baseline],
+                estimates=(float(prepared.mean[row]), float(prepared.mean[baseline])),
+                margin=margin,
+                level=question.level,
+                power=power,
+                measure=measure,
+                limits=own.floor(power),
+                design=design,
+            )
+        )
+    return found
+
+
+def _verdict(lower: float, upper: float, margin: float) -> str:
+    if lower > 0:
+        return BETTER
+    if lower >= -margin:
+        return NOT_WORSE
+    return WORSE if upper < -margin else CANNOT_TELL

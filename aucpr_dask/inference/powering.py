@@ -1,0 +1,305 @@
+"""The smallest differences that a design can show, and how much data smaller ones need."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.special import nctdtr, nctdtrinc, ndtr, stdtr, stdtrit
+
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.inference import families
+from aucpr_dask.inference.comparing import BASELINE, Baseline, positions
+from aucpr_dask.inference.covarying import COVARIANCE_OPTIONS, OTHER_MODEL
+from aucpr_dask.inference.describing import annotate
+from aucpr_dask.inference.designs import ITEMS
+from aucpr_dask.inference.families import Floats, Indices
+from aucpr_dask.inference.grids import Quantity, placed
+from aucpr_dask.inference.methods import Influence, Pairs, SignFlips
+from aucpr_dask.inference.questions import Prepared, are_scores, ask, n_positives, naming, prepare, unit_dim
+from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
+from aucpr_dask.schema.checks import fraction, margin
+from aucpr_dask.schema.estimators import WITH_INFLUENCE
+from aucpr_dask.schema.options import ComparisonOptions
+from aucpr_dask.schema.variables import MODEL, QUERY
+from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
+
+MOST_NEEDED = 2.0**31  # units or positives; more count as infinitely many
+AS_NORMAL = 1e6  # degrees of freedom
+QUANTITIES = {
+    "detectable": Quantity(0.0),
+    "detectable_family": Quantity(0.0),
+    "power": Quantity(math.nan),
+    "power_family": Quantity(math.nan),
+    "n_needed": Quantity(math.nan),
+    "n_needed_family": Quantity(math.nan),
+}
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far the intervals of P differences reach, and how that depends on the size of the sample.
+
+    An interval is the difference -+ `reach` standard errors. If the true difference is d, the difference over its
+    standard error has the noncentral t distribution with noncentrality d / `error`.
+    """
+
+    error: Floats
+    reach: Floats  # infinite where the interval is
+    alpha: float  # of one interval, by which larger samples reach less far where `reach` is infinite
+    degrees: float  # of freedom of the standard errors
+    n: float  # units or, if items are the sample, positives; NaN if they are not counted
+    dim: str | None  # of the units, if they are the sample
+    least: int = 2  # units with which a difference can be shown at all
+
+    def of(self, place: int) -> Reach:
+        """Return that of one difference."""
+        return replace(self, error=self.error[[place]], reach=self.reach[[place]])
+
+    def detectable(self, power: float) -> Floats:
+        """Return the true difference that is shown with this probability: the interval lies on its side of 0."""
+        errors = nctdtrinc(np.minimum(self.degrees, AS_NORMAL), 1 - power, self.reach)
+        errors = np.where(np.isinf(self.reach), np.inf, errors)
+        return np.where(self.error > 0, errors, 0.0) * self.error
+
+    def floor(self, power: float) -> str:
+        """Say below which differences, of the median pair, nothing can be shown."""
+        middle = _middle(self.detectable(power))
+        if math.isinf(middle):
+            return f"with {self.sampled(self.n)}, no difference can be shown"
+        of = "" if self.error.size == 1 else f", median of {self.error.size:,} pairs"
+        return (
+            f"with {self.sampled(self.n)}, differences below {middle:.2g} cannot be shown ({100 * power:g} % power{of})"
+        )
+
+    def sampled(self, n: float) -> str:
+        """Return a size of the sample in words."""
+        if math.isnan(n):
+            return "these items"
+        names = ("positive", "positives") if self.dim is None else UNIT_NAMES[self.dim]
+        return f"{n:,.6g} {names[n != 1]}"
+
+    def power(self, difference: float) -> Floats:
+        """Return the probability to show a true difference."""
+        with np.errstate(divide="ignore"):
+            return np.where(self.error > 0, _above(self.reach, self.degrees, difference / self.error), 1.0)
+
+    def resized(self, n: Floats) -> Reach:
+        """Return the same for other sizes of the sample, whose variance is proportional to 1 / size."""
+        times = n / self.n
+        degrees = self.degrees * times if self.dim is None else np.maximum(n - 1, 1.0)
+        tail = np.where(np.isinf(self.reach), self.alpha / 2, stdtr(self.degrees, -self.reach))
+        reach = np.where(n < self.least, np.inf, -stdtrit(degrees, tail))
+        return replace(self, error=self.error / np.sqrt(times), reach=reach, degrees=degrees, n=n)  # type: ignore[arg-type]
+
+    def needed(self, difference: float, power: float) -> Floats:
+        """Return the smallest sample that shows a true difference with this probability."""
+        if math.isnan(self.n):
+            return np.full(self.error.shape, math.nan)
+        low, high = np.ones(self.error.shape), np.full(self.error.shape, MOST_NEEDED)
+        while (high - low > 1).any():
+            middle = np.floor((low + high) / 2)
+            is_enough = self.resized(middle).power(difference) >= power
+            low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
+        return np.where(high < MOST_NEEDED, high, np.inf)
+
+
+def _middle(values: Floats) -> float:
+    """Return the median of those that are known."""
+    return float(np.nanmedian(values))
+
+
+def _above(reach: Floats, degrees: Any, noncentrality: Floats) -> Floats:
+    """Return the probability that noncentral t is above `reach`."""
+    degrees, finite = np.minimum(degrees, AS_NORMAL), np.where(np.isinf(reach), 0.0, reach)
+    below = nctdtr(degrees, np.minimum(noncentrality, 1e6), finite)
+    approximate = ndtr((finite - noncentrality) / np.sqrt(1 + finite**2 / (2 * degrees)))  # the series is too long
+    return np.where(np.isinf(reach), 0.0, 1 - np.where(np.isnan(below), approximate, below))
+
+
+def reaches(
+    prepared: Prepared, node: xr.Dataset, first: Indices, second: Indices, level: float
+) -> tuple[Pairs, Reach, Reach]:
+    """Return a family of pairs, and the reach of their intervals: each on its own, and all together."""
+    method, design = prepared.method, prepared.design
+    family = method.pairs(first, second)
+    if family.bounds is None:
+        raise InvalidInputError(
+            f"method={design.method!r} has no intervals, so nothing says what it can show",
+            remedy="leave method out, or give another",
+        )
+    dim = None if design.sample == ITEMS else design.dim
+    if dim is None:
+        n = n_positives(node, prepared.estimates, design)
+        degrees = method.degrees if isinstance(method, Influence) else math.inf
+    else:
+        n = float(len(prepared.estimates.units))
+        degrees = n - 1
+    half = (family.bounds[:, 1] - family.bounds[:, 0]) / 2
+    single = np.divide(half, family.error, out=np.zeros(half.shape), where=family.error > 0)
+    joint = np.full(half.shape, method.simultaneous_quantile(family))
+    # With fewer units no choice of signs is rare enough.
+    least = math.ceil(1 - math.log2(1 - level)) if isinstance(method, SignFlips) else 2
+    alone = Reach(family.error, single, 1 - level, degrees, math.nan if n is None else n, dim, least)
+    return family, alone, replace(alone, reach=joint, alpha=(1 - level) / max(1, half.size))
+
+
+def power(
+    data: Scores,
+    baseline: Baseline | None = None,
+    *,
+    difference: float | None = None,
+    power: float = 0.8,
+    estimator: str | None = None,
+    over: str = QUERY,
+    sample: str | None = None,
+    method: str | None = None,
+    level: float = 0.95,
+    n_resamples: int | None = None,
+    seed: int = 0,
+    incomplete: str = "raise",
+    **options: Any,
+) -> Scores:
+    r"""Compute the smallest differences that a comparison can show, and how much data smaller ones need.
+
+    A difference is *shown* if its interval excludes 0. With c the reach of the interval in standard errors, the true
+    difference d is shown with the probability that noncentral t with noncentrality ``d / standard_error`` exceeds c;
+    the smallest *detectable* difference is that with the probability `power`. A sample of n in place of n0 units has
+    standard errors ``sqrt(n0 / n)`` times as large, and Student quantiles of its own size.
+
+    Parameters
+    ----------
+    data, estimator, over, sample, level, n_resamples, seed, incomplete, **options
+        See :func:`compare`.
+    baseline : label or sequence of labels, optional
+        Models with which all others are compared; by default all pairs are.
+    difference : float, optional
+        A difference that matters: adds the power to show it, and what it needs.
+    power : float
+        The probability with which a difference is to be shown, in (0, 1).
+    method : str, optional
+        One of :func:`compare` that has intervals; of items ``"influence"`` by default where the data are scores.
+
+    Returns
+    -------
+    xarray.Dataset or xarray.DataTree
+        Over (model, other_model) or (model, baseline): ``detectable``, by the interval of each pair on its own, and
+        ``detectable_family``, by the simultaneous intervals; they are infinite where no interval is finite. Among all
+        pairs, ``detectable_rank(model)`` is the difference from the next model with which the two would be told apart
+        by the simultaneous sets of :func:`rank`. With a difference ``power``, ``n_needed``, and the same with
+        ``_family``: of units, or of positives if items are the sample, at the same prevalence. NaN where positives
+        are not counted. The attribute ``summary`` says it in words.
+
+    Raises
+    ------
+    InvalidInputError, AlignmentError
+        See :func:`compare`.
+
+    References
+    ----------
+    Cohen 1988, doi:10.4324/9780203771587 (power). Sakai 2016, doi:10.1007/s10791-015-9273-z (numbers of topics).
+
+    Examples
+    --------
+    >>> values = np.random.default_rng(0).beta(2, 3, size=43)
+    >>> noise = 0.05 * np.random.default_rng(1).normal(size=(2, 43))
+    >>> result = xr.Dataset({"estimate": (("model", "query"), values + noise)}, coords={"model": ["bm25", "dense"]})
+    >>> found = power(result, "bm25", difference=0.01)
+    >>> found["detectable"].sel(model="dense", baseline="bm25").item().__round__(3)
+    0.032
+    >>> found["n_needed"].sel(model="dense", baseline="bm25").item()
+    400.0
+    >>> found.attrs["summary"]
+    ''
+    """
+    question = ComparisonOptions(
+        estimator=estimator,
+        over=over,
+        sample=sample,
+        method=default_method(data, estimator, over, sample, options) if method is None else method,
+        level=level,
+        n_resamples=n_resamples,
+        seed=seed,
+        incomplete=incomplete,
+        baseline=baseline,  # type: ignore[arg-type]
+    ).checked()
+    wanted = Wanted(fraction(power, "power"), None if difference is None else margin(difference, "difference"))
+    answered = ask(data, question, options, without=("adjust", "equivalence", "chunk"))
+    if over == DATASET:
+        return _power(answered, DATASET, question, wanted)
+
+    def power_node(path: str, node: xr.Dataset) -> xr.Dataset:
+        with naming(path):
+            return _power(node, unit_dim(node), question, wanted)
+
+    return map_nodes(answered, power_node)
+
+
+def default_method(
+    data: Scores, estimator: str | None, over: str, sample: str | None, options: Mapping[str, Any]
+) -> str | None:
+    """Return the method by influence for scores whose items are the sample, if it can take them."""
+    known = estimator is None or estimator in WITH_INFLUENCE
+    if not known or over == DATASET or sample not in (None, ITEMS) or not set(options) <= set(COVARIANCE_OPTIONS):
+        return None
+    if not are_scores(data, {}) or (sample is None and any(QUERY in node.dims for _, node in nodes_of(data))):
+        return None
+    return "influence"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The probability with which differences are to be shown, and one that matters."""
+
+    power: float
+    difference: float | None
+
+
+def _power(node: xr.Dataset, dim: str | None, question: ComparisonOptions, wanted: Wanted) -> xr.Dataset:
+    prepared = prepare(node, dim, question)
+    estimates = prepared.estimates
+    everyone = np.arange(len(estimates.models))
+    if question.baseline is None:
+        (first, second), across, other = families.all_pairs(len(everyone)), everyone, OTHER_MODEL
+    else:
+        across, other = np.array(positions(question.baseline, estimates.names)), BASELINE
+        first, second = families.against(across.tolist(), len(everyone))
+    family, single, joint = reaches(prepared, node, first, second, question.level)
+    values = {"detectable": single.detectable(wanted.power), "detectable_family": joint.detectable(wanted.power)}
+    if wanted.difference is not None:
+        for suffix, reach in {"": single, "_family": joint}.items():
+            values[f"power{suffix}"] = reach.power(wanted.difference)
+            values[f"n_needed{suffix}"] = reach.needed(wanted.difference, wanted.power)
+    labels = prepared.plain_labels
+    found = xr.Dataset(
+        {name: ((MODEL, other), placed(v, QUANTITIES[name], family, everyone, across)) for name, v in values.items()},
+        coords={MODEL: labels, other: labels[across]},
+    )
+    found["estimate"] = (MODEL, prepared.mean)
+    if question.baseline is None:
+        order = np.argsort(-prepared.mean, kind="stable")
+        beside = np.full(len(everyone), math.nan)
+        beside[order[:-1]] = found["detectable_family"].values[order[:-1], order[1:]]
+        found["detectable_rank"] = (MODEL, beside)
+    found = annotate(found, node, prepared, question, {"family_size": first.size, "wanted_power": wanted.power})
+    return found.assign_attrs(summary=_in_words(single, joint, found, wanted))
+
+
+def _in_words(single: Reach, joint: Reach, found: xr.Dataset, wanted: Wanted) -> str:
+    """Say what cannot be shown, and what the wanted difference needs: of the median pair."""
+    floor = single.floor(wanted.power)
+    said = [floor[:1].upper() + floor[1:]]
+    if single.error.size > 1:
+        said.append(f"below {_middle(joint.detectable(wanted.power)):.2g} where all are to hold together")
+    if "detectable_rank" in found and single.error.size > 1:
+        said.append(f"below {_middle(found['detectable_rank'].values):.2g} between neighbours in rank")
+    if wanted.difference is not None:
+        needed = _middle(single.needed(wanted.difference, wanted.power))
+        takes = "" if math.isnan(needed) else f" takes {single.sampled(needed)}, and"
+        now = _middle(single.power(wanted.difference))
+        said.append(f"to show a difference of {wanted.difference:g}{takes} has a power of {100 * now:.0f} % here")
+    return "; ".join(said)
