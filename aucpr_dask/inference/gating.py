@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from scipy.stats import skew
 
 from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.inference.comparing import Baseline, positions
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.describing import design_in_words, estimator_name
-from aucpr_dask.inference.families import intervals
-from aucpr_dask.inference.methods import adjusted_p_values
+from aucpr_dask.inference.designs import UNITS
+from aucpr_dask.inference.families import ROUND_OFF, Floats
+from aucpr_dask.inference.methods import Pairs, adjusted_p_values
 from aucpr_dask.inference.powering import default_method, reaches
-from aucpr_dask.inference.questions import are_scores, ask, naming, prepare, unit_dim
+from aucpr_dask.inference.questions import Prepared, are_scores, ask, naming, prepare, unit_dim
 from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.schema.checks import fraction, tolerance
 from aucpr_dask.schema.names import in_words
@@ -242,13 +245,15 @@ def _gates(
     p_value, reach = family.p_value, single
     if len(rows) > 1:
         p_value, reach = adjusted_p_values(prepared.method, family, prepared.design.adjust), joint
-    bounds = intervals(family.difference, family.error, np.where(family.error > 0, reach.reach, 0.0))
+    lower, upper = _sides(prepared, family, reach.reach)
+    reach = replace(reach, reach=lower)
+    bounds = family.difference - lower * family.error, family.difference + upper * family.error
     design = design_in_words(node, prepared)
     measure = estimator_name(node, question.estimator) or "estimate"
     found = []
-    for place, row in enumerate(rows):
+    for place, (row, *ends) in enumerate(zip(rows, *bounds, strict=True)):
         own = reach.of(place)
-        lower, upper = map(float, bounds[place])
+        lower, upper = map(float, ends)
         found.append(
             Gate(
                 verdict=_verdict(lower, upper, margin),
@@ -268,6 +273,24 @@ def _gates(
             )
         )
     return found
+
+
+def _sides(prepared: Prepared, family: Pairs, reach: Floats) -> tuple[Floats, Floats]:
+    """Return how far the intervals reach down and up, further on the side on which skewed differences err more.
+
+    Over units, an interval that is symmetric errs on one side only if differences are skewed. Hall's transformation
+    of Student's t, ``t + a t^2 + a^2 t^3 / 3 + a / 2`` with ``a = skewness / (3 sqrt(n))``, removes most of that.
+    """
+    reach = np.where(family.error > 0, reach, 0.0)
+    if prepared.design.sample != UNITS:
+        return reach, reach
+    values = prepared.estimates.values[family.first] - prepared.estimates.values[family.second]
+    n_units = values.shape[1]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        a = skew(values, axis=1, bias=n_units < 3) / (3 * math.sqrt(n_units))
+        down, up = ((np.cbrt(1 + 3 * a * (side - a / 2)) - 1) / a * np.sign(side) for side in (reach, -reach))
+    known = (family.error > 0) & np.isfinite(reach) & (np.abs(a) > ROUND_OFF)
+    return np.maximum(reach, np.where(known, down, 0.0)), np.maximum(reach, np.where(known, up, 0.0))
 
 
 def _verdict(lower: float, upper: float, margin: float) -> str:
