@@ -41,6 +41,7 @@ class Plots:
     forest = _Public("view.plots")
     caterpillar = _Public("view.plots")
     heatmap = _Public("view.plots")
+    power = _Public("view.plots")
     replicates = _Public("view.plots")
     # Of comparisons, ranks and studies.
     differences = _Public("view.plots")
@@ -60,6 +61,8 @@ class _Accessor:
     # Of results, or of scores, which are evaluated first.
     aggregate = _Public("inference")
     compare = _Public("inference")
+    gate = _Public("inference.gating")
+    power = _Public("inference.powering")
     rank = _Public("inference")
     # Of results.
     report = _Public("view.report")

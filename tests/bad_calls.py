@@ -250,6 +250,19 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {
             **{"values": RESULT, "path": None, "unit": "task", "exclude": (), "estimator": None, "over": "query"},
             **{"method": None, "level": 0.9, "n_resamples": 20, "seed": 0, "incomplete": None},
+    "gate": (
+        ap.gate,
+        {
+            **{"data": RESULT, "candidate": "b", "baseline": "a", "margin": 0.1, "power": 0.8, "level": 0.9},
+            **{"over": "query", "sample": None, "method": None, "n_resamples": 20, "adjust": None},
+        },
+    ),
+    "gate of scores": (ap.gate, {"data": DATA, "candidate": ["b", "c"], "baseline": "a", "missing": "raise"}),
+    "power": (
+        ap.power,
+        {
+            **{"data": RESULT, "baseline": None, "difference": 0.1, "power": 0.8, "level": 0.9, "estimator": None},
+            **{"over": "query", "sample": None, "method": None, "n_resamples": 20, "incomplete": "raise"},
         },
     ),
     "to_roc": (ap.to_roc, {"recall": [0.5, 1.0], "precision": [1.0, 0.5], "n_positive": 10, "n_negative": 20}),

@@ -32,9 +32,12 @@ def test_modules_that_have_moved_are_imported_with_a_warning(name: str) -> None:
 
 
 def test_methods_of_the_accessor_have_the_signatures_of_the_functions(scores: xr.Dataset) -> None:
-    pairs = [(getattr(scores.aucpr, name), getattr(ap, name)) for name in ("evaluate", "compare", "rank", "aggregate")]
+    pairs = [
+        (getattr(scores.aucpr, name), getattr(ap, name))
+        for name in ("evaluate", "compare", "rank", "aggregate", "gate", "power")
+    ]
     pairs += [(getattr(scores.aucpr.plot, name), getattr(plots, name)) for name in vars(Plots) if name in plots.__all__]
-    assert len(pairs) == 14
+    assert len(pairs) == 17
     for method, function in pairs:
         parameters = list(inspect.signature(function).parameters.values())
         assert list(inspect.signature(method).parameters.values()) == parameters[1:]

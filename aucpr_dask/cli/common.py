@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 # Exit codes: tasks, the cluster or the disk failed, and the same command resumes; invalid input; interrupted.
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+CANNOT_TELL = 3  # of a gate, which fails with 1
 
 
 class _Main(click.Group):

@@ -10,22 +10,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.stats import skew
 
-from aucpr_dask.errors import InvalidInputError, few
+from aucpr_dask.errors import InvalidInputError, few, printable
 from aucpr_dask.inference.comparing import Baseline, positions
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.describing import design_in_words, estimator_name
 from aucpr_dask.inference.designs import UNITS
 from aucpr_dask.inference.families import ROUND_OFF, Floats
 from aucpr_dask.inference.methods import Pairs, adjusted_p_values
-from aucpr_dask.inference.powering import default_method, reaches
-from aucpr_dask.inference.questions import Prepared, are_scores, ask, naming, prepare, unit_dim
-from aucpr_dask.inference.samples import DATASET, labels_of
-from aucpr_dask.schema.checks import fraction, tolerance
+from aucpr_dask.inference.powering import POWER, question_of, reaches
+from aucpr_dask.inference.questions import Prepared, ask, naming, prepare, unit_dim
+from aucpr_dask.inference.samples import DATASET, labels_of, mean_of_units
+from aucpr_dask.schema.checks import brief, fraction, tolerance
 from aucpr_dask.schema.names import in_words
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.variables import MODEL, QUERY
+from aucpr_dask.schema.variables import MODEL
 from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 BETTER, NOT_WORSE, WORSE, CANNOT_TELL = "better", "not worse", "worse", "cannot tell"
@@ -84,11 +83,12 @@ class Gate:
 
     def __repr__(self) -> str:
         more = f" by more than {self.margin:g}" if self.margin else ""
+        new, old = printable(self.candidate), printable(self.baseline)
         claim = {
-            BETTER: f"passed: {self.candidate} is better than {self.baseline}",
-            NOT_WORSE: f"passed: {self.candidate} is not worse than {self.baseline}{more}",
-            WORSE: f"failed: {self.candidate} is worse than {self.baseline}{more}",
-            CANNOT_TELL: f"cannot tell whether {self.candidate} is worse than {self.baseline}{more}",
+            BETTER: f"passed: {new} is better than {old}",
+            NOT_WORSE: f"passed: {new} is not worse than {old}{more}",
+            WORSE: f"failed: {new} is worse than {old}{more}",
+            CANNOT_TELL: f"cannot tell whether {new} is worse than {old}{more}",
         }[self.verdict]
         (candidate, baseline), (lower, upper) = self.estimates, self.interval
         p = "p < 0.0001" if self.p_value < 0.0001 else f"p = {self.p_value:.2g}"
@@ -124,16 +124,8 @@ def gate(
     baseline: str | int,
     margin: float = 0.0,
     *,
-    power: float = 0.8,
-    estimator: str | None = None,
-    over: str = QUERY,
-    sample: str | None = None,
-    method: str | None = None,
-    adjust: str | None = None,
     level: float = 0.95,
-    n_resamples: int | None = None,
-    seed: int = 0,
-    incomplete: str = "raise",
+    power: float = POWER,
     **options: Any,
 ) -> Gate | Gates:
     """Tell whether a candidate is better than a baseline, or at least not worse by more than a margin.
@@ -152,7 +144,7 @@ def gate(
 
     Parameters
     ----------
-    data, estimator, over, sample, adjust, level, n_resamples, seed, incomplete, **options
+    data : xarray.Dataset or xarray.DataTree
         See :func:`compare`. Only the named models count.
     candidate : label or sequence of labels
         The models to judge. The intervals of several hold for all of them together.
@@ -160,10 +152,14 @@ def gate(
         The model that they would replace.
     margin : float
         How much worse does not matter, in units of the estimate; 0 or more. Choose it before you look at the data.
+    level : float
+        Of the intervals, two-sided.
     power : float
         The probability to which ``detectable`` refers.
-    method : str, optional
-        One of :func:`compare` that has intervals; of items ``"influence"`` by default where the data are scores.
+    **options
+        Options of :func:`compare`: `estimator`, `over`, `sample`, `method`, `adjust`, `n_resamples`, `seed`,
+        `incomplete`; and of :func:`aucpr_dask.evaluate`, if `data` are scores. If their items are the sample, the
+        method is ``"influence"`` by default.
 
     Returns
     -------
@@ -190,35 +186,33 @@ def gate(
     'not worse'
     >>> gate(result, ["new", "tiny"], "old", margin=0.02)
     """
-    question = ComparisonOptions(
-        estimator=estimator,
-        over=over,
-        sample=sample,
-        method=default_method(data, estimator, over, sample, options) if method is None else method,
-        adjust=adjust,
-        level=level,
-        n_resamples=n_resamples,
-        seed=seed,
-        incomplete=incomplete,
-    ).checked()
+    question, options = question_of(data, options, without=("baseline", "equivalence", "chunk"), level=level)
     allowance, wanted_power = tolerance(margin, "margin"), fraction(power, "power")
     several = isinstance(candidate, Sequence | np.ndarray | pd.Index) and not isinstance(candidate, str)
     given: list[Any] = [*candidate, baseline] if several else [candidate, baseline]  # type: ignore[misc]
     if len(given) < 2:
-        raise InvalidInputError("there is no candidate", where="argument 'candidate'", allowed="labels of models")
-    are_scores(data, options)
+        raise InvalidInputError(
+            "there is no candidate",
+            where="argument 'candidate'",
+            received=brief(candidate),
+            allowed="labels of models",
+            remedy="name one or more",
+        )
     some = map_nodes(data, lambda path, node: _models_of(node, given))
-    answered = ask(some, question, options, without=("baseline", "equivalence", "chunk"))
-    nodes = {"": answered} if over == DATASET else dict(nodes_of(answered))
+    answered = ask(some, question, options)
+    nodes = {"": answered} if question.over == DATASET else dict(nodes_of(answered))
     if len(nodes) > 1:
         raise InvalidInputError(
             "a gate judges one data set",
+            where="the first argument",
             received=f"{len(nodes)} data sets: {few(map(repr, nodes))}",
-            remedy="select one (--data-set NAME); or take them as a sample: over='dataset' (--over dataset)",
+            allowed="one data set, or several as a sample",
+            remedy="select one (--data-set NAME); or give over='dataset' (--over dataset)",
         )
     ((path, node),) = nodes.items()
     with naming(path):
-        found = _gates(node, DATASET if over == DATASET else unit_dim(node), given, question, allowance, wanted_power)
+        dim = DATASET if question.over == DATASET else unit_dim(node)
+        found = _gates(prepare(node, dim, question), node, given, question, allowance, wanted_power)
     return Gates(found) if several else found[0]
 
 
@@ -231,14 +225,13 @@ def _models_of(node: xr.Dataset, given: Sequence[str | int]) -> xr.Dataset:
 
 
 def _gates(
+    prepared: Prepared,
     node: xr.Dataset,
-    dim: str | None,
     given: Sequence[str | int],
     question: ComparisonOptions,
     margin: float,
     power: float,
 ) -> list[Gate]:
-    prepared = prepare(node, dim, question)
     names = prepared.estimates.names
     *rows, baseline = positions(given, names, "arguments 'candidate' and 'baseline'")
     family, single, joint = reaches(prepared, node, np.array(rows), np.full(len(rows), baseline), question.level)
@@ -251,14 +244,14 @@ def _gates(
     design = design_in_words(node, prepared)
     measure = estimator_name(node, question.estimator) or "estimate"
     found = []
-    for place, (row, *ends) in enumerate(zip(rows, *bounds, strict=True)):
+    for place, row in enumerate(rows):
         own = reach.of(place)
-        lower, upper = map(float, ends)
+        low, high = (float(bound[place]) for bound in bounds)
         found.append(
             Gate(
-                verdict=_verdict(lower, upper, margin),
+                verdict=_verdict(low, high, margin),
                 difference=float(family.difference[place]),
-                interval=(lower, upper),
+                interval=(low, high),
                 p_value=float(p_value[place]),
                 detectable=own.detectable(power).item(),
                 candidate=names[row],
@@ -285,9 +278,10 @@ def _sides(prepared: Prepared, family: Pairs, reach: Floats) -> tuple[Floats, Fl
     if prepared.design.sample != UNITS:
         return reach, reach
     values = prepared.estimates.values[family.first] - prepared.estimates.values[family.second]
-    n_units = values.shape[1]
+    n, deviations = values.shape[1], values - mean_of_units(values)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
-        a = skew(values, axis=1, bias=n_units < 3) / (3 * math.sqrt(n_units))
+        skewness = mean_of_units(deviations**3) / mean_of_units(deviations**2) ** 1.5
+        a = skewness * math.sqrt(n - 1) / (n - 2) / 3 if n > 2 else skewness
         down, up = ((np.cbrt(1 + 3 * a * (side - a / 2)) - 1) / a * np.sign(side) for side in (reach, -reach))
     known = (family.error > 0) & np.isfinite(reach) & (np.abs(a) > ROUND_OFF)
     return np.maximum(reach, np.where(known, down, 0.0)), np.maximum(reach, np.where(known, up, 0.0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,11 +15,11 @@ from aucpr_dask.inference import families
 from aucpr_dask.inference.comparing import BASELINE, Baseline, positions
 from aucpr_dask.inference.covarying import COVARIANCE_OPTIONS, OTHER_MODEL
 from aucpr_dask.inference.describing import annotate
-from aucpr_dask.inference.designs import ITEMS
+from aucpr_dask.inference.designs import ITEMS, refuse_unknown_options
 from aucpr_dask.inference.families import Floats, Indices
 from aucpr_dask.inference.grids import Quantity, placed
 from aucpr_dask.inference.methods import Influence, Pairs, SignFlips
-from aucpr_dask.inference.questions import Prepared, are_scores, ask, n_positives, naming, prepare, unit_dim
+from aucpr_dask.inference.questions import SET_HERE, Prepared, are_scores, ask, n_positives, naming, prepare, unit_dim
 from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
 from aucpr_dask.schema.checks import fraction, margin
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
@@ -28,16 +27,12 @@ from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.variables import MODEL, QUERY
 from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
+POWER = 0.8  # with which differences are to be shown, unless another is asked for
 MOST_NEEDED = 2.0**31  # units or positives; more count as infinitely many
 AS_NORMAL = 1e6  # degrees of freedom
-QUANTITIES = {
-    "detectable": Quantity(0.0),
-    "detectable_family": Quantity(0.0),
-    "power": Quantity(math.nan),
-    "power_family": Quantity(math.nan),
-    "n_needed": Quantity(math.nan),
-    "n_needed_family": Quantity(math.nan),
-}
+QUANTITIES = dict.fromkeys(("detectable", "detectable_family"), Quantity(0.0)) | dict.fromkeys(
+    ("power", "power_family", "n_needed", "n_needed_family"), Quantity(math.nan)
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,8 @@ class Reach:
     alpha: float  # of one interval, by which larger samples reach less far where `reach` is infinite
     degrees: float  # of freedom of the standard errors
     n: float  # units or, if items are the sample, positives; NaN if they are not counted
-    dim: str | None  # of the units, if they are the sample
+    noun: tuple[str, str]  # for one and several of these
+    has_units: bool
     least: int = 2  # units with which a difference can be shown at all
 
     def of(self, place: int) -> Reach:
@@ -80,8 +76,7 @@ class Reach:
         """Return a size of the sample in words."""
         if math.isnan(n):
             return "these items"
-        names = ("positive", "positives") if self.dim is None else UNIT_NAMES[self.dim]
-        return f"{n:,.6g} {names[n != 1]}"
+        return f"{n:,.6g} {self.noun[n != 1]}"
 
     def power(self, difference: float) -> Floats:
         """Return the probability to show a true difference."""
@@ -91,7 +86,7 @@ class Reach:
     def resized(self, n: Floats) -> Reach:
         """Return the same for other sizes of the sample, whose variance is proportional to 1 / size."""
         times = n / self.n
-        degrees = self.degrees * times if self.dim is None else np.maximum(n - 1, 1.0)
+        degrees = np.maximum(n - 1, 1.0) if self.has_units else self.degrees * times
         tail = np.where(np.isinf(self.reach), self.alpha / 2, stdtr(self.degrees, -self.reach))
         reach = np.where(n < self.least, np.inf, -stdtrit(degrees, tail))
         return replace(self, error=self.error / np.sqrt(times), reach=reach, degrees=degrees, n=n)  # type: ignore[arg-type]
@@ -129,23 +124,48 @@ def reaches(
     family = method.pairs(first, second)
     if family.bounds is None:
         raise InvalidInputError(
-            f"method={design.method!r} has no intervals, so nothing says what it can show",
-            remedy="leave method out, or give another",
+            f"method={design.method!r} has no intervals, by which differences are shown",
+            where="option 'method'",
+            received=repr(design.method),
+            allowed="a method with intervals",
+            remedy="leave method out, or give 'sign_flip', 'bootstrap_t' or 't'",
         )
-    dim = None if design.sample == ITEMS else design.dim
-    if dim is None:
-        n = n_positives(node, prepared.estimates, design)
-        degrees = method.degrees if isinstance(method, Influence) else math.inf
+    has_units = design.sample != ITEMS
+    if has_units:
+        n: float | None = float(len(prepared.estimates.units))
+        degrees, noun = n - 1, UNIT_NAMES[str(design.dim)]
     else:
-        n = float(len(prepared.estimates.units))
-        degrees = n - 1
+        n, noun = n_positives(node, prepared.estimates, design), ("positive", "positives")
+        degrees = method.degrees if isinstance(method, Influence) else math.inf
     half = (family.bounds[:, 1] - family.bounds[:, 0]) / 2
     single = np.divide(half, family.error, out=np.zeros(half.shape), where=family.error > 0)
     joint = np.full(half.shape, method.simultaneous_quantile(family))
     # With fewer units no choice of signs is rare enough.
     least = math.ceil(1 - math.log2(1 - level)) if isinstance(method, SignFlips) else 2
-    alone = Reach(family.error, single, 1 - level, degrees, math.nan if n is None else n, dim, least)
+    alone = Reach(
+        error=family.error,
+        reach=single,
+        alpha=1 - level,
+        degrees=degrees,
+        n=math.nan if n is None else n,
+        noun=noun,
+        has_units=has_units,
+        least=least,
+    )
     return family, alone, replace(alone, reach=joint, alpha=(1 - level) / max(1, half.size))
+
+
+def pair_reaches(
+    node: xr.Dataset, dim: str | None, question: ComparisonOptions
+) -> tuple[Prepared, Pairs, Reach, Reach]:
+    """Return the same for all pairs of models, or for those with the baselines, and what was prepared for it."""
+    prepared = prepare(node, dim, question)
+    n_models = len(prepared.estimates.models)
+    if question.baseline is None:
+        first, second = families.all_pairs(n_models)
+    else:
+        first, second = families.against(positions(question.baseline, prepared.estimates.names), n_models)
+    return prepared, *reaches(prepared, node, first, second, question.level)
 
 
 def power(
@@ -153,15 +173,8 @@ def power(
     baseline: Baseline | None = None,
     *,
     difference: float | None = None,
-    power: float = 0.8,
-    estimator: str | None = None,
-    over: str = QUERY,
-    sample: str | None = None,
-    method: str | None = None,
+    power: float = POWER,
     level: float = 0.95,
-    n_resamples: int | None = None,
-    seed: int = 0,
-    incomplete: str = "raise",
     **options: Any,
 ) -> Scores:
     r"""Compute the smallest differences that a comparison can show, and how much data smaller ones need.
@@ -173,7 +186,7 @@ def power(
 
     Parameters
     ----------
-    data, estimator, over, sample, level, n_resamples, seed, incomplete, **options
+    data : xarray.Dataset or xarray.DataTree
         See :func:`compare`.
     baseline : label or sequence of labels, optional
         Models with which all others are compared; by default all pairs are.
@@ -181,8 +194,12 @@ def power(
         A difference that matters: adds the power to show it, and what it needs.
     power : float
         The probability with which a difference is to be shown, in (0, 1).
-    method : str, optional
-        One of :func:`compare` that has intervals; of items ``"influence"`` by default where the data are scores.
+    level : float
+        Confidence level of the intervals.
+    **options
+        Options of :func:`compare`: `estimator`, `over`, `sample`, `method`, `n_resamples`, `seed`, `incomplete`; and
+        of :func:`aucpr_dask.evaluate`, if `data` are scores. If their items are the sample, the method is
+        ``"influence"`` by default.
 
     Returns
     -------
@@ -216,90 +233,75 @@ def power(
     >>> found.attrs["summary"]
     ''
     """
-    question = ComparisonOptions(
-        estimator=estimator,
-        over=over,
-        sample=sample,
-        method=default_method(data, estimator, over, sample, options) if method is None else method,
-        level=level,
-        n_resamples=n_resamples,
-        seed=seed,
-        incomplete=incomplete,
-        baseline=baseline,  # type: ignore[arg-type]
-    ).checked()
-    wanted = Wanted(fraction(power, "power"), None if difference is None else margin(difference, "difference"))
-    answered = ask(data, question, options, without=("adjust", "equivalence", "chunk"))
-    if over == DATASET:
-        return _power(answered, DATASET, question, wanted)
+    fraction(power, "power")
+    if difference is not None:
+        margin(difference, "difference")
+    own = {"level": level, "baseline": baseline}
+    question, options = question_of(data, options, without=("adjust", "equivalence", "chunk"), **own)
+    answered = ask(data, question, options)
 
     def power_node(path: str, node: xr.Dataset) -> xr.Dataset:
         with naming(path):
-            return _power(node, unit_dim(node), question, wanted)
+            return _power(node, unit_dim(node), question, power, difference)
 
+    if question.over == DATASET:
+        return _power(answered, DATASET, question, power, difference)
     return map_nodes(answered, power_node)
 
 
-def default_method(
-    data: Scores, estimator: str | None, over: str, sample: str | None, options: Mapping[str, Any]
-) -> str | None:
-    """Return the method by influence for scores whose items are the sample, if it can take them."""
-    known = estimator is None or estimator in WITH_INFLUENCE
-    if not known or over == DATASET or sample not in (None, ITEMS) or not set(options) <= set(COVARIANCE_OPTIONS):
-        return None
-    if not are_scores(data, {}) or (sample is None and any(QUERY in node.dims for _, node in nodes_of(data))):
-        return None
-    return "influence"
+def question_of(
+    data: Scores, options: dict[str, Any], *, without: tuple[str, ...], **own: Any
+) -> tuple[ComparisonOptions, dict[str, Any]]:
+    """Part the options of a comparison from those of an evaluation; for scores, take influences where they can be."""
+    refuse_unknown_options(options, ComparisonOptions, without=(*SET_HERE, *without, *own))
+    rest = {name: value for name, value in options.items() if name not in ComparisonOptions.__dataclass_fields__}
+    asked = {name: value for name, value in options.items() if name not in rest} | own
+    question = ComparisonOptions(**asked).checked()
+    if question.method is not None or question.over == DATASET or not are_scores(data, rest):
+        return question, rest
+    has_queries = any(QUERY in node.dims for _, node in nodes_of(data))
+    are_items = question.sample == ITEMS or (question.sample is None and not has_queries)
+    can_be = question.estimator in (None, *WITH_INFLUENCE) and set(rest) <= set(COVARIANCE_OPTIONS)
+    return (replace(question, method="influence") if are_items and can_be else question), rest
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """The probability with which differences are to be shown, and one that matters."""
-
-    power: float
-    difference: float | None
-
-
-def _power(node: xr.Dataset, dim: str | None, question: ComparisonOptions, wanted: Wanted) -> xr.Dataset:
-    prepared = prepare(node, dim, question)
-    estimates = prepared.estimates
-    everyone = np.arange(len(estimates.models))
-    if question.baseline is None:
-        (first, second), across, other = families.all_pairs(len(everyone)), everyone, OTHER_MODEL
-    else:
-        across, other = np.array(positions(question.baseline, estimates.names)), BASELINE
-        first, second = families.against(across.tolist(), len(everyone))
-    family, single, joint = reaches(prepared, node, first, second, question.level)
-    values = {"detectable": single.detectable(wanted.power), "detectable_family": joint.detectable(wanted.power)}
-    if wanted.difference is not None:
+def _power(
+    node: xr.Dataset, dim: str | None, question: ComparisonOptions, power: float, difference: float | None
+) -> xr.Dataset:
+    prepared, family, single, joint = pair_reaches(node, dim, question)
+    across = everyone = np.arange(len(prepared.estimates.models))
+    if question.baseline is not None:
+        across = np.array(positions(question.baseline, prepared.estimates.names))
+    other = OTHER_MODEL if question.baseline is None else BASELINE
+    values = {"detectable": single.detectable(power), "detectable_family": joint.detectable(power)}
+    if difference is not None:
         for suffix, reach in {"": single, "_family": joint}.items():
-            values[f"power{suffix}"] = reach.power(wanted.difference)
-            values[f"n_needed{suffix}"] = reach.needed(wanted.difference, wanted.power)
+            values[f"power{suffix}"] = reach.power(difference)
+            values[f"n_needed{suffix}"] = reach.needed(difference, power)
     labels = prepared.plain_labels
     found = xr.Dataset(
         {name: ((MODEL, other), placed(v, QUANTITIES[name], family, everyone, across)) for name, v in values.items()},
         coords={MODEL: labels, other: labels[across]},
     )
-    found["estimate"] = (MODEL, prepared.mean)
     if question.baseline is None:
         order = np.argsort(-prepared.mean, kind="stable")
         beside = np.full(len(everyone), math.nan)
         beside[order[:-1]] = found["detectable_family"].values[order[:-1], order[1:]]
         found["detectable_rank"] = (MODEL, beside)
-    found = annotate(found, node, prepared, question, {"family_size": first.size, "wanted_power": wanted.power})
-    return found.assign_attrs(summary=_in_words(single, joint, found, wanted))
+    found = annotate(found, node, prepared, question, {"family_size": single.error.size, "wanted_power": power})
+    return found.assign_attrs(summary=_in_words(single, joint, found, power, difference))
 
 
-def _in_words(single: Reach, joint: Reach, found: xr.Dataset, wanted: Wanted) -> str:
-    """Say what cannot be shown, and what the wanted difference needs: of the median pair."""
-    floor = single.floor(wanted.power)
+def _in_words(single: Reach, joint: Reach, found: xr.Dataset, power: float, difference: float | None) -> str:
+    """Say what cannot be shown, and what the difference that matters needs: of the median pair."""
+    floor = single.floor(power)
     said = [floor[:1].upper() + floor[1:]]
     if single.error.size > 1:
-        said.append(f"below {_middle(joint.detectable(wanted.power)):.2g} where all are to hold together")
-    if "detectable_rank" in found and single.error.size > 1:
-        said.append(f"below {_middle(found['detectable_rank'].values):.2g} between neighbours in rank")
-    if wanted.difference is not None:
-        needed = _middle(single.needed(wanted.difference, wanted.power))
+        said.append(f"below {_middle(joint.detectable(power)):.2g} where all are to hold together")
+        if "detectable_rank" in found:
+            said.append(f"below {_middle(found['detectable_rank'].values):.2g} between neighbours in rank")
+    if difference is not None:
+        needed, now = _middle(single.needed(difference, power)), _middle(single.power(difference))
         takes = "" if math.isnan(needed) else f" takes {single.sampled(needed)}, and"
-        now = _middle(single.power(wanted.difference))
-        said.append(f"to show a difference of {wanted.difference:g}{takes} has a power of {100 * now:.0f} % here")
+        said.append(f"to show a difference of {difference:g}{takes} has a power of {100 * now:.0f} % here")
     return "; ".join(said)

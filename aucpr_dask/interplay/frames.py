@@ -149,6 +149,7 @@ def from_dataframe(
     >>> from_dataframe(tidy, label="y", model="model", item="i").equals(scores.assign_coords(item=["0", "1", "2"]))
     True
     """
+    from aucpr_dask.scores.importing.table_files import ArrowTable
     from aucpr_dask.scores.importing.tables import TableOptions, scores_of_table
 
     table = _arrow_table(frame)
@@ -176,7 +177,7 @@ def from_dataframe(
         positive=positive,
         dtype=dtype,
     )
-    return scores_of_table(table, FRAME, options)
+    return scores_of_table(ArrowTable.of_table(table, FRAME), options)
 
 
 def _arrow_table(frame: Any) -> Any:

@@ -33,7 +33,7 @@ def paper_tables(result: Scores, kind: str, baseline: str | None = None) -> str:
         if MODEL not in node.dims or ESTIMATOR not in node.dims:
             raise not_a_result(f"dimensions {', '.join(map(str, node.dims))}")
         header, rows, note = _cells(node, baseline)
-        tables.append((_latex if kind == "latex" else _markdown)(path, header, rows, note))
+        tables.append((_latex if kind == "latex" else markdown_table)(path, header, rows, note))
     return "\n".join(tables)
 
 
@@ -87,7 +87,9 @@ def _latex(path: str, header: list[str], rows: list[list[str]], note: str) -> st
     return "\n".join([r"% \usepackage{booktabs}", *begin, *body, *end, ""])
 
 
-def _markdown(path: str, header: list[str], rows: list[list[str]], note: str) -> str:
+def markdown_table(path: str, header: list[str], rows: list[list[str]], note: str) -> str:
+    """Return a table in Markdown with a title and a note below it, in which no text is read as markup."""
+
     def escaped(text: str) -> str:
         return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", " ".join(text.split()))
 

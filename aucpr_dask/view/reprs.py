@@ -152,7 +152,7 @@ def _shown_cells(column: Column) -> Iterator[tuple[str, str]]:
 
 def _headline(data: Scores) -> str:
     nodes = [node for _, node in nodes_of(data)]
-    kinds = {"rank": "ranks", "difference": "comparison", "estimate": "result", "score": "scores"}
+    kinds = {"rank": "ranks", "difference": "comparison", "detectable": "power", "estimate": "result", "score": "scores"}
     kind = next((kind for name, kind in kinds.items() if nodes and all(name in node for node in nodes)), "data")
     sizes = [count(len(nodes), "data set")] if isinstance(data, xr.DataTree) else []
     for dim in (*RANKING_DIMS, ITEM, FOLD):
@@ -188,6 +188,8 @@ def _remarks(data: Scores) -> Iterator[str]:
         yield from filter(None, [flags_in_words(data) if all("flags" in node for node in nodes) else ""])
     elif any("estimate" in node and node["estimate"].chunks is not None for node in nodes):
         yield "not computed yet: .compute(), or evaluate store to store by aucpr_dask.run"
+    elif nodes and all("detectable" in node for node in nodes):
+        yield from (str(node.attrs.get("summary", "")) for node in nodes)
     elif nodes and all("score" in node for node in nodes):
         yield "evaluate them: .aucpr.evaluate()"
 

@@ -33,7 +33,7 @@ from aucpr_dask.scores.importing.files import (
     unknown_column,
     write_blocks,
 )
-from aucpr_dask.scores.importing.table_files import MISSING_CELLS, ArrowTable, Batch, Table, open_table
+from aucpr_dask.scores.importing.table_files import MISSING_CELLS, Batch, Table, open_table
 from aucpr_dask.scores.store import Region
 from aucpr_dask.storage.stores import Scores, map_nodes
 
@@ -187,12 +187,14 @@ def import_table(
     return summarize(template, sum(node.n_rows for node in nodes.values()), notes)
 
 
-def scores_of_table(table: Any, name: str, options: TableOptions) -> Scores:
-    """Return the score data sets of a wide pyarrow table, in memory; `name` is what errors call it."""
+def scores_of_table(table: Table, options: TableOptions) -> Scores:
+    """Return the score data sets of a wide table, in memory."""
     with Spool() as spool:
-        template, nodes, notes = _read_tables([ArrowTable.of_table(table, name)], options, spool)
+        template, nodes, notes = _read_tables([table], options, spool)
         for note in notes:
-            warnings.warn(f"{name}: {note}; name the columns of scores by models=[...]", ColumnWarning, stacklevel=3)
+            warnings.warn(
+                f"{table.path}: {note}; name the columns of scores by models=[...]", ColumnWarning, stacklevel=3
+            )
 
         def with_scores(path: str, described: xr.Dataset) -> xr.Dataset:
             score = described["score"]

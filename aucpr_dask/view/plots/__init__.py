@@ -16,6 +16,7 @@ from aucpr_dask.view.plots.coverage import coverage
 from aucpr_dask.view.plots.curves import achievable, precision_recall, roc
 from aucpr_dask.view.plots.leaderboards import caterpillar, differences, forest, ranks, replicates
 from aucpr_dask.view.plots.matrices import heatmap
+from aucpr_dask.view.plots.powering import power
 
 __all__ = [
     "achievable",
@@ -24,6 +25,7 @@ __all__ = [
     "differences",
     "forest",
     "heatmap",
+    "power",
     "precision_recall",
     "ranks",
     "replicates",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, few, printable
+from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, few, printable
 from aucpr_dask.inference import rank
 from aucpr_dask.inference.measures import noun, unit_names
 from aucpr_dask.inference.samples import DATASET
@@ -17,6 +18,12 @@ from aucpr_dask.schema.estimators import ESTIMATORS, parse_estimator
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS, INTERVALS
 from aucpr_dask.schema.names import in_words, plural
 from aucpr_dask.schema.options import ReportOptions
+from aucpr_dask.inference.powering import POWER, pair_reaches
+from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
+from aucpr_dask.schema.estimators import ESTIMATORS, parse_estimator
+from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS, INTERVALS
+from aucpr_dask.schema.names import in_words
+from aucpr_dask.schema.options import ComparisonOptions, ReportOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, MODEL, QUERY
 from aucpr_dask.storage.urls import public
 from aucpr_dask.view.report.subjects import Subject
@@ -161,7 +168,31 @@ def headline(subject: Subject, ranks: xr.Dataset | None, options: ReportOptions)
     if ranks is not None:
         lowest = ranks["simultaneous_rank_interval"].sel({BOUND: BOUNDS[0]})
         said += f"; {int((lowest <= 1).sum())} of {len(subject.models)} models may be the best"
-    return f"{said}."
+    return f"{said}.{_limits(subject, options)}"
+
+
+def _limits(subject: Subject, options: ReportOptions) -> str:
+    """Say which differences the sample cannot show: with the baseline, or else between any two models."""
+    if len(subject.models) > MOST_RANKED:
+        return ""
+    baseline = _label_of_baseline(subject, options)
+    question = ComparisonOptions(
+        estimator=subject.estimators[0], level=subject.level, incomplete="drop", baseline=baseline, seed=options.seed
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FewPositivesWarning)  # the page says how many there are, and the condition
+            _, _, reach, _ = pair_reaches(subject.node, subject.dim, question)
+    except InvalidInputError:  # too few models or units, or no replicates
+        return ""
+    return f" {sentence(reach.floor(POWER))}"
+
+
+def _label_of_baseline(subject: Subject, options: ReportOptions) -> Any:
+    """Return the baseline as the result has it; None if the data set has no such model."""
+    if options.baseline not in subject.models:
+        return None
+    return subject.node.get_index(MODEL)[subject.models.index(str(options.baseline))]
 
 
 def _against_baseline(subject: Subject, options: ReportOptions) -> str:
@@ -169,7 +200,7 @@ def _against_baseline(subject: Subject, options: ReportOptions) -> str:
     if options.baseline not in subject.models or len(subject.models) < 2:
         return ""
     places = np.arange(len(subject.models))
-    baseline = subject.node.get_index(MODEL)[subject.models.index(str(options.baseline))]
+    baseline = _label_of_baseline(subject, options)
     try:
         found = subject.compared(places, estimator=subject.estimators[0], baseline=baseline, seed=options.seed)
     except InvalidInputError:

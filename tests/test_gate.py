@@ -1,0 +1,392 @@
+"""Gates: verdicts, what a failure says, the command with its exit codes, and the fixture of pytest."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+import yaml
+from click.testing import CliRunner, Result
+from conftest import pooled, queried
+from hypothesis import given
+from hypothesis import strategies as st
+
+import aucpr_dask as ap
+from aucpr_dask.cli import main
+from aucpr_dask.errors import AlignmentError, InvalidInputError
+
+ROOT = Path(__file__).parents[1]
+
+
+def result_of(*values: Any, names: str = "abcdefgh") -> xr.Dataset:
+    """A result over queries from the values of each model."""
+    return xr.Dataset(
+        {"estimate": (("model", "query"), np.array(values))}, coords={"model": list(names[: len(values)])}
+    )
+
+
+def scores_of(*gains: float, n_items: int = 2000, seed: int = 0) -> xr.Dataset:
+    """Scores of models that are better the larger their gain, a tenth of the items positive."""
+    random = np.random.default_rng(seed)
+    label = np.arange(n_items) < n_items // 10
+    shared, *own = random.normal(size=(1 + len(gains), n_items))
+    score = 0.9 * shared + 0.4 * np.array(own) + np.outer(gains, label)
+    coords = {"model": list("abcdefgh"[: len(gains)]), "item": [f"i{n}" for n in range(n_items)]}
+    return xr.Dataset({"score": (("model", "item"), score), "label": ("item", label.astype("int8"))}, coords=coords)
+
+
+# Verdicts
+
+
+@given(st.integers(0, 10_000), st.integers(6, 40), st.sampled_from([0.0, 0.02, 0.1]), st.floats(-0.2, 0.2))
+def test_the_verdict_follows_from_the_interval_which_holds_that_of_compare(
+    seed: int, n_queries: int, margin: float, shift: float
+) -> None:
+    random = np.random.default_rng(seed)
+    old = random.random(n_queries)
+    result = result_of(old, old + shift + 0.1 * random.exponential(size=n_queries) - 0.1)
+    gate = ap.gate(result, "b", "a", margin)
+    lower, upper = gate.interval
+    cell = ap.compare(result, "a").sel(model="b", baseline="a")
+    assert gate.difference == cell["difference"].item()
+    assert gate.p_value == cell["p_value"].item()
+    assert lower <= cell["interval"].values[0] + 1e-12
+    assert upper >= cell["interval"].values[1] - 1e-12
+    assert min(lower - cell["interval"].values[0], cell["interval"].values[1] - upper, key=abs) == pytest.approx(0)
+    expected = "better" if lower > 0 else "not worse" if lower >= -margin else "cannot tell"
+    assert gate.verdict == ("worse" if upper < -margin else expected)
+    assert gate.passed == (gate.verdict in ("better", "not worse"))
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_longer_side_is_where_the_transformed_statistic_reaches_its_quantile(sign: int) -> None:
+    random = np.random.default_rng(0)
+    difference = sign * random.exponential(size=12)
+    gate = ap.gate(result_of(np.zeros(12), difference), "b", "a", method="t")
+    n, error = 12, difference.std(ddof=1) / np.sqrt(12)
+    skewness = pd.Series(difference).skew()
+    bound = gate.interval[1] if sign > 0 else gate.interval[0]
+    t = (difference.mean() - bound) / error
+    a = skewness / (3 * np.sqrt(n))
+    quantile = 2.2009851600916384  # of Student's t with 11 degrees of freedom
+    assert t + a * t**2 + a**2 * t**3 / 3 + a / 2 == pytest.approx(-sign * quantile)
+    other = gate.interval[0] if sign > 0 else gate.interval[1]
+    assert abs(other - difference.mean()) == pytest.approx(quantile * error)
+
+
+def test_a_copy_of_the_baseline_is_not_worse_without_a_margin() -> None:
+    values = np.linspace(0.2, 0.8, 10)
+    gate = ap.gate(result_of(values, values), "b", "a")
+    assert (gate.verdict, gate.interval, gate.p_value, gate.detectable) == ("not worse", (0.0, 0.0), 1.0, 0.0)
+    scores = scores_of(1.0, 1.0, 1.5)
+    copied = scores.isel(model=[0, 0]).assign_coords(model=["old", "copy"])
+    assert ap.gate(copied, "copy", "old").verdict == "not worse"
+
+
+def test_a_constant_difference_is_known_exactly() -> None:
+    values = np.linspace(0.2, 0.75, 12)
+    result = result_of(values, values - 0.125)
+    assert ap.gate(result, "b", "a", 0.2).verdict == "not worse"
+    assert ap.gate(result, "b", "a", 0.1).verdict == "worse"
+    assert ap.gate(result, "a", "b").verdict == "better"
+
+
+def test_a_failure_says_what_could_have_been_shown() -> None:
+    random = np.random.default_rng(1)
+    old = random.random(30)
+    worse = ap.gate(result_of(old, old - 0.2 + 0.05 * random.normal(size=30)), "b", "a", margin=0.01)
+    assert repr(worse).startswith("failed: b is worse than a by more than 0.01: ")
+    limits = f"with 30 queries, differences below {worse.detectable:.2g} cannot be shown (80 % power)"
+    assert repr(worse).endswith(f"; {limits}")
+    unknown = ap.gate(result_of(old, old + 0.3 * random.normal(size=30)), "b", "a")
+    assert repr(unknown).startswith("cannot tell whether b is worse than a: ")
+    assert "cannot be shown" not in repr(ap.gate(result_of(old, old + 0.1 + 0.05 * random.normal(size=30)), "b", "a"))
+
+
+def test_five_queries_show_nothing_by_flips_of_signs() -> None:
+    random = np.random.default_rng(0)
+    gate = ap.gate(result_of(random.random(5), random.random(5)), "b", "a", margin=0.1)
+    assert (gate.verdict, gate.interval, gate.detectable) == ("cannot tell", (-np.inf, np.inf), np.inf)
+    assert "with 5 queries, no difference can be shown" in repr(gate)
+
+
+@pytest.mark.parametrize("method", ["sign_flip", "bootstrap_t", "t"])
+def test_intervals_of_several_candidates_hold_together(method: str) -> None:
+    random = np.random.default_rng(3)
+    result = result_of(*random.random((4, 25)))
+    gates = ap.gate(result, ["b", "d"], "a", method=method)
+    assert [gate.candidate for gate in gates] == ["b", "d"]
+    joint = ap.compare(result.sel(model=["a", "b", "d"]), "a", method=method)
+    for gate in gates:
+        cell = joint.sel(model=gate.candidate, baseline="a")
+        assert gate.p_value == cell["p_adjusted"].item()
+        assert gate.interval[0] <= cell["simultaneous_interval"].values[0] + 1e-12
+        assert gate.interval[1] >= cell["simultaneous_interval"].values[1] - 1e-12
+        assert gate.detectable >= ap.gate(result, gate.candidate, "a", method=method).detectable
+    assert repr(gates) == f"{gates[0]!r}\n{gates[1]!r}"
+
+
+def test_the_verdict_of_several_is_the_worst() -> None:
+    random = np.random.default_rng(0)
+    old = random.random(30)
+    noise = 0.02 * random.normal(size=(3, 30))
+    result = result_of(old, old + 0.2 + noise[0], old - 0.2 + noise[1], old + 10 * noise[2])
+    for candidates, verdict in {"b": "better", "bd": "cannot tell", "bcd": "worse"}.items():
+        gates = ap.gate(result, list(candidates), "a")
+        assert (gates.verdict, gates.passed) == (verdict, verdict == "better")
+
+
+def test_other_models_do_not_matter() -> None:
+    random = np.random.default_rng(0)
+    result = result_of(*random.random((4, 12)))
+    result["estimate"][2, 0] = np.nan
+    assert ap.gate(result, ["b", "d"], "a") == ap.gate(result.sel(model=["d", "a", "b"]), ["b", "d"], "a")
+    scores = scores_of(1.0, 1.1, 1.2)
+    assert ap.gate(scores, "c", "a") == ap.gate(scores.sel(model=["c", "a"]), "c", "a")
+
+
+def test_scores_are_compared_by_their_influences() -> None:
+    scores = scores_of(1.0, 1.3)
+    gate = ap.gate(scores, "b", "a", margin=0.01)
+    cell = ap.compare(scores, "a", method="influence").sel(model="b", baseline="a")
+    np.testing.assert_allclose(gate.interval, cell["interval"])
+    assert "sample: the items" in gate.design
+    assert gate.measure == "average_precision"
+    result = ap.evaluate(scores, n_resamples=200, keep_replicates=True)
+    assert ap.gate(result, "b", "a").difference == pytest.approx(gate.difference)
+    assert "200 times" in ap.gate(result, "b", "a").design
+    assert "1,000 times" in ap.gate(scores, "b", "a", method="bootstrap").design
+
+
+def test_models_without_labels_are_named_by_number() -> None:
+    random = np.random.default_rng(0)
+    result = result_of(*random.random((3, 12))).drop_vars("model")
+    gate = ap.gate(result, 2, 0)
+    assert (gate.candidate, gate.baseline) == ("2", "0")
+    assert gate.difference == pytest.approx(float(result["estimate"].mean("query").diff("model").sum()))
+
+
+def test_data_sets_as_the_sample_and_a_tree_of_one(forest: xr.DataTree) -> None:
+    tree = xr.DataTree.from_dict({f"d{seed}": pooled(3, 40, seed) for seed in range(8)})
+    gate = ap.gate(tree, "m1", "m0", over="dataset")
+    assert "8 data sets" in gate.design
+    assert ap.gate(xr.DataTree.from_dict({"one": queried(3, 9, 40)}), "m1", "m0", missing="drop").verdict
+    with pytest.raises(InvalidInputError, match="a gate judges one data set"):
+        ap.gate(tree, "m1", "m0", 0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("c", "a"), {}, "there is no such model"),
+        (("a", "a"), {}, "each once"),
+        (([], "a"), {}, "there is no candidate"),
+        (("b", "a", -0.1), {}, "margin must not be negative"),
+        (("b", "a", np.nan), {}, "margin must not be negative"),
+        (("b", "a"), {"power": 1.0}, "power must lie between 0 and 1"),
+        (("b", "a"), {"method": "wilcoxon"}, "has no intervals"),
+        (("b", "a"), {"baseline": "a"}, "multiple values|unknown option"),
+        (("b", "a"), {"equivalence": 0.1}, "unknown option"),
+        (("b", "a"), {"sample": "items"}, "resamples of the items"),
+    ],
+)
+def test_refusals(arguments: tuple[Any, ...], options: dict[str, Any], message: str) -> None:
+    result = result_of(*np.random.default_rng(0).random((2, 10)))
+    with pytest.raises((InvalidInputError, TypeError), match=message):
+        ap.gate(result, *arguments, **options)
+
+
+# The command
+
+
+def call(*words: object) -> Result:
+    return CliRunner().invoke(main, ["gate", *map(str, words)], env={"COLUMNS": "80"})
+
+
+@pytest.fixture
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Predictions of an old and a better new model, in one table and in two whose rows are in another order."""
+    monkeypatch.chdir(tmp_path)
+    scores = scores_of(1.0, 1.3)
+    columns = {"id": scores["item"].values, "label": scores["label"].values}
+    old, new = scores["score"].values
+    pd.DataFrame(columns | {"old": old, "new": new}).to_csv("both.csv", index=False)
+    pd.DataFrame(columns | {"score": old}).to_csv("old.csv", index=False)
+    shuffled = pd.DataFrame(columns | {"score": new}).sample(frac=1, random_state=0)
+    shuffled.to_csv("new.csv", index=False)
+    shuffled.to_parquet("new.parquet", index=False)
+    return tmp_path
+
+
+ONE_TABLE = ["both.csv", "--candidate", "new", "--baseline", "old"]
+TWO_TABLES = ["new.csv", "old.csv", "--item", "id"]
+
+
+@pytest.mark.smoke
+def test_two_tables_are_matched_by_item(tables: Path) -> None:
+    expected = ap.gate(scores_of(1.0, 1.3), "b", "a")
+    for words in (ONE_TABLE, TWO_TABLES, ["new.parquet", "old.csv", "--item", "id"]):
+        done = call(*words, "--json")
+        assert done.exit_code == 0, done.output
+        (gate,) = json.loads(done.stdout)["gates"]
+        assert (gate["candidate"], gate["baseline"], gate["verdict"]) == ("new", "old", "better")
+        assert gate["difference"] == pytest.approx(expected.difference)
+        assert gate["interval"] == pytest.approx(expected.interval)
+    assert call(*ONE_TABLE).stdout.startswith("passed: new is better than old: average precision ")
+
+
+def test_exit_codes_tell_a_failure_from_too_few_data(tables: Path) -> None:
+    assert call("old.csv", "new.csv", "--item", "id", "--margin", 0.01).exit_code == 1
+    assert call("old.csv", "new.csv", "--item", "id", "--margin", 0.2).exit_code == 0
+    ap.save_scores(scores_of(1.0, 1.0, n_items=300), "few.zarr")
+    done = call("few.zarr", "--candidate", "b", "--baseline", "a")
+    assert done.exit_code == 3
+    assert "with 30 positives, differences below" in done.stdout
+
+
+def test_stores_of_results_and_several_candidates(tmp_path: Path) -> None:
+    scores = queried(4, 12, 40)
+    ap.save_scores(scores, tmp_path / "scores.zarr")
+    words = [tmp_path / "scores.zarr", "--candidate", "m1", "--candidate", "m2", "--baseline", "m0"]
+    done = call(*words, "--missing", "drop", "--json")
+    expected = ap.gate(scores, ["m1", "m2"], "m0", missing="drop")
+    assert [gate["interval"] for gate in json.loads(done.stdout)["gates"]] == [list(one.interval) for one in expected]
+
+
+def test_junit_counts_what_cannot_be_told_as_a_failure(tables: Path) -> None:
+    call(*ONE_TABLE, "--junit", "passed.xml")
+    call("both.csv", "--candidate", "old", "--baseline", "new", "--junit", "failed.xml")
+    pd.read_csv("both.csv").iloc[195:240].to_csv("few.csv", index=False)
+    with pytest.warns(UserWarning, match="5 of which are positives"):
+        assert call("few.csv", *ONE_TABLE[1:], "--junit", "unknown.xml").exit_code == 3
+    for name, kind in {"passed": None, "failed": "worse", "unknown": "cannot tell"}.items():
+        suite = Xml.parse(f"{name}.xml").getroot()
+        (case,) = suite
+        assert (suite.tag, suite.attrib["tests"], suite.attrib["failures"]) == (
+            "testsuite",
+            "1",
+            str(int(kind is not None)),
+        )
+        failure = case.find("failure")
+        assert (None if failure is None else failure.attrib["type"]) == kind
+        if failure is not None:
+            assert "cannot be shown (80 % power)" in failure.attrib["message"]
+
+
+def test_names_cannot_break_the_xml_or_the_table(tables: Path) -> None:
+    name = 'n|<b>&"\x1b'
+    pd.read_csv("both.csv").rename(columns={"new": name}).to_csv("odd.csv", index=False)
+    done = call("odd.csv", "--candidate", name, "--baseline", "old", "--junit", "odd.xml", "--markdown")
+    assert Xml.parse("odd.xml").getroot()[0].attrib["name"] == 'n|<b>&"\\x1b against old'
+    header, _, row, *_ = done.stdout.splitlines()
+    assert header.startswith("| candidate | verdict | average precision | old | difference |")
+    assert row.startswith(r'| n\|\<b\>&"')
+    assert "| better |" in row
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["new.csv", "old.csv"], "matched by name, never by position"),
+        (["both.csv"], "name the models to compare"),
+        (["new.csv", "both.csv", "--item", "id"], "each of several tables has the scores of one model"),
+        (["new.csv", "none.csv", "--item", "id"], "none.csv"),
+        (["both.csv", "--candidate", "newer", "--baseline", "old"], "newer"),
+        ([*TWO_TABLES, "--label", "truth"], "truth"),
+        ([*TWO_TABLES, "--margin", "-1"], "margin must not be negative"),
+        (["new.csv", "short.csv", "--item", "id"], "different items"),
+        (["new.csv", "turned.csv", "--item", "id"], "different labels"),
+        (["new.csv", "twice.csv", "--item", "id"], "must be unique"),
+    ],
+)
+def test_wrong_input_ends_with_2(tables: Path, words: list[str], message: str) -> None:
+    old = pd.read_csv("old.csv")
+    old.iloc[1:].to_csv("short.csv", index=False)
+    old.assign(label=1 - old["label"]).to_csv("turned.csv", index=False)
+    pd.concat([old, old.iloc[:1]]).to_csv("twice.csv", index=False)
+    done = call(*words)
+    assert done.exit_code == 2, done.output
+    assert message in done.stderr
+    assert "Traceback" not in done.output
+
+
+def test_the_commands_of_the_workflow_run(tables: Path) -> None:
+    page = (ROOT / "docs" / "gate.md").read_text()
+    workflow = yaml.safe_load(page.partition("```yaml\n")[2].partition("```")[0])
+    (command,) = [step["run"] for step in workflow["jobs"]["gate"]["steps"] if "aucpr-dask gate" in step.get("run", "")]
+    Path("old.csv").rename("main.csv")
+    places = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"GITHUB_STEP_SUMMARY": "summary.md", "PATH": places}
+    done = subprocess.run(["bash", "-e", "-c", command], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "| new | better |" in Path("summary.md").read_text()
+    assert Xml.parse("gate.xml").getroot().attrib["failures"] == "0"
+
+
+# The fixture
+
+TESTS = """
+import sys
+import numpy as np
+import pytest
+import xarray as xr
+
+random = np.random.default_rng(0)
+old = random.random(20)
+values = [old, old + 0.2 + 0.01 * random.normal(size=20), old + 0.2 * random.normal(size=20)]
+result = xr.Dataset({"estimate": (("model", "query"), values)}, coords={"model": ["old", "good", "noisy"]})
+
+def test_nothing_is_imported_before_a_gate(aucpr_gate):
+    assert "numba" not in sys.modules
+    assert "aucpr_dask.inference" not in sys.modules
+
+@pytest.mark.parametrize("candidate", ["good", "noisy"])
+def test_gate(aucpr_gate, candidate):
+    assert aucpr_gate(result, candidate, "old", margin=0.01).passed
+"""
+
+
+def test_the_fixture_fails_a_test_with_the_sentence(tmp_path: Path) -> None:
+    (tmp_path / "test_release.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    plugin = ["-p", "no:aucpr_dask", "-p", "aucpr_dask.interplay.pytest_plugin"]  # also where metadata are older
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    assert "1 failed" in done.stdout
+    assert "cannot tell whether noisy is worse than old by more than 0.01: estimate" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_pytest_finds_the_fixture_by_an_entry_point() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"aucpr_dask": "aucpr_dask.interplay.pytest_plugin"}
+
+
+# The promise
+
+
+def test_gates_err_in_at_most_a_twentieth_of_the_simulations_and_show_what_they_say() -> None:
+    table = pd.read_csv(ROOT / "docs" / "study" / "gate.csv")
+    assert (table["n_simulations"] >= 2000).all()
+    assert (table[["false_pass", "false_fail"]] <= 0.05).all(axis=None)
+    regular = table[(table["sample"] == "items") | (table["world"] == "normal")]
+    assert (regular["power"] - 0.8).abs().max() <= 0.02
+
+
+def test_items_of_several_tables_must_agree(tables: Path) -> None:
+    from aucpr_dask.scores.importing.joining import scores_of_files
+    from aucpr_dask.scores.importing.tables import TableOptions
+
+    pd.read_csv("old.csv").replace({"id": {"i3": "j3"}}).to_csv("other.csv", index=False)
+    with pytest.raises(AlignmentError, match="only in one of them: 'i3', 'j3'"):
+        scores_of_files(["new.csv", "other.csv"], TableOptions(label="label", item="id"))
