@@ -110,6 +110,7 @@ def _models(
     """Return the data, and the names of the candidates and of the baseline."""
     from aucpr_dask.scores.importing.joining import scores_of_files
     from aucpr_dask.scores.importing.tables import TableOptions
+    from aucpr_dask.storage.stores import nodes_of
 
     if len(sources) == 1 and not (candidates and baseline):
         raise InvalidInputError(
@@ -125,7 +126,8 @@ def _models(
     models = [*candidates, str(baseline)] if len(sources) == 1 else score
     data = scores_of_files(sources, TableOptions(models=models, **of_table))  # type: ignore[arg-type]
     if len(sources) > 1:
-        names = [str(name) for name in data["model"].values]
+        ((_, node),) = nodes_of(data)
+        names = [str(name) for name in node["model"].values]
         baseline = baseline or names[-1]
         candidates = candidates or tuple(name for name in names if name != baseline)
     return data, candidates, str(baseline)

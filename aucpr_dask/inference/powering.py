@@ -104,8 +104,9 @@ class Reach:
 
 
 def _middle(values: Floats) -> float:
-    """Return the median of those that are known."""
-    return float(np.nanmedian(values))
+    """Return the median of those that are known; NaN if none is."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if known.size else math.nan
 
 
 def _above(reach: Floats, degrees: Any, noncentrality: Floats) -> Floats:
@@ -131,12 +132,8 @@ def reaches(
             remedy="leave method out, or give 'sign_flip', 'bootstrap_t' or 't'",
         )
     has_units = design.sample != ITEMS
-    if has_units:
-        n: float | None = float(len(prepared.estimates.units))
-        degrees, noun = n - 1, UNIT_NAMES[str(design.dim)]
-    else:
-        n, noun = n_positives(node, prepared.estimates, design), ("positive", "positives")
-        degrees = method.degrees if isinstance(method, Influence) else math.inf
+    n = len(prepared.estimates.units) if has_units else n_positives(node, prepared.estimates, design)
+    degrees = method.degrees if isinstance(method, Influence) else math.inf
     half = (family.bounds[:, 1] - family.bounds[:, 0]) / 2
     single = np.divide(half, family.error, out=np.zeros(half.shape), where=family.error > 0)
     joint = np.full(half.shape, method.simultaneous_quantile(family))
@@ -146,9 +143,9 @@ def reaches(
         error=family.error,
         reach=single,
         alpha=1 - level,
-        degrees=degrees,
-        n=math.nan if n is None else n,
-        noun=noun,
+        degrees=len(prepared.estimates.units) - 1 if has_units else degrees,
+        n=math.nan if n is None else float(n),
+        noun=UNIT_NAMES[str(design.dim)] if has_units else ("positive", "positives"),
         has_units=has_units,
         least=least,
     )

@@ -152,7 +152,13 @@ def _shown_cells(column: Column) -> Iterator[tuple[str, str]]:
 
 def _headline(data: Scores) -> str:
     nodes = [node for _, node in nodes_of(data)]
-    kinds = {"rank": "ranks", "difference": "comparison", "detectable": "power", "estimate": "result", "score": "scores"}
+    kinds = {
+        "rank": "ranks",
+        "difference": "comparison",
+        "detectable": "power",
+        "estimate": "result",
+        "score": "scores",
+    }
     kind = next((kind for name, kind in kinds.items() if nodes and all(name in node for node in nodes)), "data")
     sizes = [count(len(nodes), "data set")] if isinstance(data, xr.DataTree) else []
     for dim in (*RANKING_DIMS, ITEM, FOLD):

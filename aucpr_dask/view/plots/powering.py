@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -85,7 +86,7 @@ def power(
     n = np.unique(np.round(middle.n * np.geomspace(TIMES_LEAST, TIMES_MOST, 200)))
     for line, one in enumerate(np.atleast_1d(np.asarray(difference))):
         shown = middle.resized(n[n >= 2]).power(margin(one.item(), "difference"))
-        style = {"color": COLOURS[line % len(COLOURS)], "linestyle": SEQUENCE[line % len(SEQUENCE)]}
+        style: Any = {"color": COLOURS[line % len(COLOURS)], "linestyle": SEQUENCE[line % len(SEQUENCE)]}
         ax.plot(n[n >= 2], shown, label=f"difference {one:.2g}", **style)
     ax.axhline(wanted, color=PALE, linewidth=0.8, label=percent(wanted))
     ax.axvline(middle.n, color=GREY, linestyle=":", linewidth=0.8, label=f"now: {middle.sampled(middle.n)}")
