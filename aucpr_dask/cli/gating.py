@@ -30,7 +30,7 @@ _table_options = with_options(
     click.option("--positive", metavar="VALUE", help="The label that means positive, if labels are two other values."),
     click.option("--item", metavar="COLUMN", help="Of a table: the names of the items, by which several are matched."),
     click.option("--query", metavar="COLUMN", help="Of one table: the queries, which are ranked separately."),
-    click.option("--score", metavar="COLUMN", help="Of several tables: the scores [default: the only numbers]."),
+    click.option("--score", default="score", show_default=True, metavar="COLUMN", help="Of several tables: the scores."),
 )
 
 

@@ -45,8 +45,9 @@ class Gate:
     p_value : float
         That the two do not differ, two-sided; of several candidates, adjusted for all.
     detectable : float
-        The smallest true difference that the interval shows with the probability `power`, and so the smallest margin
-        with which an equally good candidate passes with this probability.
+        The smallest true difference that the interval shows with the probability `power`, by its lower bound, or if the
+        candidate is worse by its upper one. So it is the smallest margin with which an equally good candidate passes
+        with this probability.
     candidate, baseline : str
         Names of the models.
     estimates : tuple of float
@@ -239,17 +240,17 @@ def _gates(
     if len(rows) > 1:
         p_value, reach = adjusted_p_values(prepared.method, family, prepared.design.adjust), joint
     lower, upper = _sides(prepared, family, reach.reach)
-    reach = replace(reach, reach=lower)
     bounds = family.difference - lower * family.error, family.difference + upper * family.error
     design = design_in_words(node, prepared)
     measure = estimator_name(node, question.estimator) or "estimate"
     found = []
     for place, row in enumerate(rows):
-        own = reach.of(place)
         low, high = (float(bound[place]) for bound in bounds)
+        verdict = _verdict(low, high, margin)
+        own = replace(reach, reach=upper if verdict == WORSE else lower).of(place)
         found.append(
             Gate(
-                verdict=_verdict(low, high, margin),
+                verdict=verdict,
                 difference=float(family.difference[place]),
                 interval=(low, high),
                 p_value=float(p_value[place]),

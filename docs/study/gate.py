@@ -15,7 +15,7 @@ from aucpr_dask.inference.gating import Gate
 from docs import pages
 
 TABLE = "gate.csv"
-N_SIMULATIONS, N_PILOT, RESAMPLES = 4000, 400, 2000
+N_SIMULATIONS, N_PILOT, RESAMPLES = 2000, 200, 2000
 UNITS, POSITIVES = (10, 30, 50), (20, 50, 200)
 # Differences of queries, candidate minus baseline, with mean 0 and variance 1.
 QUERY_WORLDS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
@@ -55,13 +55,16 @@ def _over_items(world: str, n_positive: int, n_simulations: int, n_pilot: int) -
     baseline = ITEM_WORLDS[world]
     area = _area(baseline)
 
+    def judged(scores: xr.Dataset, margin: float) -> Gate:
+        return ap.gate(scores, "new", "old", margin, n_resamples=100)  # which matter to families only
+
     def gates(difference: float, n: int, margin: float) -> list[Gate]:
         candidate = brentq(lambda mu: _area(mu) - area - difference, 0, 10)
-        return [ap.gate(_draw(random, n_positive, baseline, candidate), "new", "old", margin) for _ in range(n)]
+        return [judged(_draw(random, n_positive, baseline, candidate), margin) for _ in range(n)]
 
     at_margin = gates(-MARGIN, n_simulations, MARGIN)
     detectable = 0.0
-    for _ in range(3):  # the standard error depends on the difference, too
+    for _ in range(2):  # the standard error depends on the difference, too
         pilot = gates(detectable, n_pilot, 0.0)
         detectable = min(float(np.mean([gate.detectable for gate in pilot])), 0.98 - area)
     better = gates(detectable, n_simulations, 0.0)
