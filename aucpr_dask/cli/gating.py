@@ -30,16 +30,15 @@ _table_options = with_options(
     click.option("--positive", metavar="VALUE", help="The label that means positive, if labels are two other values."),
     click.option("--item", metavar="COLUMN", help="Of a table: the names of the items, by which several are matched."),
     click.option("--query", metavar="COLUMN", help="Of one table: the queries, which are ranked separately."),
-    click.option("--score", default="score", show_default=True, metavar="COLUMN", help="Of several tables: the scores."),
+    click.option(
+        "--score", default="score", show_default=True, metavar="COLUMN", help="Of several tables: the scores."
+    ),
 )
 
 
 @click.command(
     short_help="Exit with 0 only if a candidate is not worse than a baseline.",
-    epilog=example(
-        "aucpr-dask gate aucpr-demo/result.zarr --data-set clef-tar \\",
-        "    --candidate Waterloo_B-rank-normal --baseline AMC --margin 0.01",
-    ),
+    epilog=example("aucpr-dask gate new.csv main.csv --item id --margin 0.01 --junit gate.xml"),
 )
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option("--candidate", "candidates", multiple=True, metavar="NAME", help="Judge this model (repeat).")
