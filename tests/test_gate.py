@@ -297,7 +297,10 @@ def test_names_cannot_break_the_xml_or_the_table(tables: Path) -> None:
         (["new.csv", "old.csv"], "matched by name, never by position"),
         (["both.csv"], "name the models to compare"),
         (["new.csv", "both.csv", "--item", "id"], "'score'"),
-        (["new.csv", "wide.csv", "--item", "id", "--score", "s*"], "each of several tables has the scores of one model"),
+        (
+            ["new.csv", "wide.csv", "--item", "id", "--score", "s*"],
+            "each of several tables has the scores of one model",
+        ),
         (["new.csv", "none.csv", "--item", "id"], "none.csv"),
         (["both.csv", "--candidate", "newer", "--baseline", "old"], "newer"),
         ([*TWO_TABLES, "--label", "truth"], "truth"),
@@ -377,12 +380,15 @@ def test_pytest_finds_the_fixture_by_an_entry_point() -> None:
 # The promise
 
 
-def test_gates_err_in_at_most_a_twentieth_of_the_simulations_and_show_what_they_say() -> None:
+def test_gates_err_as_rarely_as_the_pages_say_and_show_what_they_state() -> None:
     table = pd.read_csv(ROOT / "docs" / "study" / "gate.csv")
     assert (table["n_simulations"] >= 2000).all()
-    assert (table[["false_pass", "false_fail"]] <= 0.05).all(axis=None)
-    regular = table[(table["sample"] == "items") | (table["world"] == "normal")]
-    assert (regular["power"] - 0.8).abs().max() <= 0.02
+    chance = 2 * np.sqrt(0.05 * 0.95 / table["n_simulations"])
+    assert (table[["false_pass", "false_fail"]].max(axis=1) <= 0.05 + chance).all()
+    is_normal = table["world"] == "normal"
+    assert (table[is_normal][["false_pass", "false_fail"]] <= 0.025).all(axis=None)
+    is_known = is_normal | ((table["sample"] == "items") & (table["n"] >= 50))
+    assert (table[is_known]["power"] - 0.8).abs().max() <= 0.02
 
 
 def test_items_of_several_tables_must_agree(tables: Path) -> None:
