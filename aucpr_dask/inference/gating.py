@@ -183,9 +183,11 @@ def gate(
     --------
     >>> areas = [[0.2, 0.4, 0.6, 0.3, 0.5, 0.4], [0.21, 0.4, 0.58, 0.31, 0.49, 0.41], [0.1, 0.2, 0.5, 0.1, 0.2, 0.2]]
     >>> result = xr.Dataset({"estimate": (("model", "query"), areas)}, coords={"model": ["old", "new", "tiny"]})
-    >>> gate(result, "new", "old", margin=0.02).verdict
-    'not worse'
-    >>> gate(result, ["new", "tiny"], "old", margin=0.02)
+    >>> gate(result, "new", "old", margin=0.08)  # doctest: +NORMALIZE_WHITESPACE
+    passed: new is not worse than old by more than 0.08: estimate 0.4000 against 0.4000, difference +0.0000,
+    95 % interval -0.0748 to +0.0200, p = 1
+    >>> gate(result, "tiny", "old").verdict
+    'worse'
     """
     question, options = question_of(data, options, without=("baseline", "equivalence", "chunk"), level=level)
     allowance, wanted_power = tolerance(margin, "margin"), fraction(power, "power")
