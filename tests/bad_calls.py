@@ -250,6 +250,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {
             **{"values": RESULT, "path": None, "unit": "task", "exclude": (), "estimator": None, "over": "query"},
             **{"method": None, "level": 0.9, "n_resamples": 20, "seed": 0, "incomplete": None},
+        },
+    ),
     "gate": (
         ap.gate,
         {

@@ -173,6 +173,15 @@ def test_models_without_labels_are_named_by_number() -> None:
     assert gate.difference == pytest.approx(float(result["estimate"].mean("query").diff("model").sum()))
 
 
+def test_values_of_any_measure_are_judged_in_their_own_words() -> None:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"topic": np.arange(12), "old": random.random(12), "new": random.random(12)})
+    tidy = table.melt("topic", var_name="model", value_name="value").assign(measure="nDCG@10")
+    gate = ap.gate(ap.from_values(tidy), "new", "old", margin=0.01)
+    assert "nDCG@10" in repr(gate)
+    assert "with 12 topics, differences below" in repr(gate)
+
+
 def test_data_sets_as_the_sample_and_a_tree_of_one(forest: xr.DataTree) -> None:
     tree = xr.DataTree.from_dict({f"d{seed}": pooled(3, 40, seed) for seed in range(8)})
     gate = ap.gate(tree, "m1", "m0", over="dataset")

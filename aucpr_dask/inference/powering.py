@@ -18,9 +18,10 @@ from aucpr_dask.inference.describing import annotate
 from aucpr_dask.inference.designs import ITEMS, refuse_unknown_options
 from aucpr_dask.inference.families import Floats, Indices
 from aucpr_dask.inference.grids import Quantity, placed
+from aucpr_dask.inference.measures import unit_names
 from aucpr_dask.inference.methods import Influence, Pairs, SignFlips
 from aucpr_dask.inference.questions import SET_HERE, Prepared, are_scores, ask, n_positives, naming, prepare, unit_dim
-from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
+from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.checks import fraction, margin
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.options import ComparisonOptions
@@ -145,7 +146,7 @@ def reaches(
         alpha=1 - level,
         degrees=len(prepared.estimates.units) - 1 if has_units else degrees,
         n=math.nan if n is None else float(n),
-        noun=UNIT_NAMES[str(design.dim)] if has_units else ("positive", "positives"),
+        noun=unit_names(str(design.dim), node.attrs) if has_units else ("positive", "positives"),
         has_units=has_units,
         least=least,
     )

@@ -13,16 +13,11 @@ import xarray as xr
 from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, few, printable
 from aucpr_dask.inference import rank
 from aucpr_dask.inference.measures import noun, unit_names
+from aucpr_dask.inference.powering import POWER, pair_reaches
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.estimators import ESTIMATORS, parse_estimator
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS, INTERVALS
 from aucpr_dask.schema.names import in_words, plural
-from aucpr_dask.schema.options import ReportOptions
-from aucpr_dask.inference.powering import POWER, pair_reaches
-from aucpr_dask.inference.samples import DATASET, UNIT_NAMES
-from aucpr_dask.schema.estimators import ESTIMATORS, parse_estimator
-from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS, INTERVALS
-from aucpr_dask.schema.names import in_words
 from aucpr_dask.schema.options import ComparisonOptions, ReportOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, MODEL, QUERY
 from aucpr_dask.storage.urls import public
