@@ -22,7 +22,7 @@ from test_report import NASTY, Page
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, InvalidInputError, StoreError
-from aucpr_dask.inference.auditing import EXPECTED, smallest_difference, units_to_separate
+from aucpr_dask.inference.auditing import EXPECTED
 from aucpr_dask.inference.unit_influence import (
     agreement_of_halves,
     expected_ranks,
@@ -124,13 +124,17 @@ def test_halves_agree_if_units_do_and_as_coins_if_they_are_noise() -> None:
     assert leader < 0.05
 
 
-def test_as_many_units_as_there_are_separate_a_pair_at_the_edge() -> None:
-    quantile, error = 3.0, np.array([0.5])
-    edge = (quantile + 0.8416212335729143) * error
-    assert units_to_separate(edge * (1 + 1e-9), error, 40, quantile) == [40]
-    assert units_to_separate(edge / 2, error, 40, quantile) == [160]
-    assert units_to_separate(0 * edge, error, 40, quantile) == [np.inf]
-    assert smallest_difference(np.array([0.1, 0.5, 0.2]), quantile) == pytest.approx(0.6)
+def test_resolution_and_units_needed_are_those_of_power() -> None:
+    values = ap.from_values(mteb(noise=2.0).drop(columns=["Rank (Borda)", "Mean (Task)"]), unit="task")
+    found = ap.audit(values, n_resamples=2000, seed=3).findings
+    best_first = found["model"].values
+    gaps = found["difference_from_next"].values[:-1]
+    power = ap.power(values, difference=float(gaps[0]), n_resamples=2000, seed=3)
+    power = power.sel(model=best_first, other_model=best_first)
+    detectable = power["detectable_family"].values
+    assert found.attrs["resolution"] == pytest.approx(np.median(detectable[np.triu_indices(len(best_first), 1)]))
+    assert found.attrs["resolution_of_neighbours"] == pytest.approx(np.median(np.diagonal(detectable, 1)))
+    assert found["units_to_separate"].values[0] == power["n_needed_family"].values[0, 1]
 
 
 # --- findings ----------------------------------------------------------------------------------------------------
@@ -157,7 +161,6 @@ def test_findings_are_those_of_compare_and_rank(method: str) -> None:
     above = np.triu_indices(len(best_first), 1)
     if method == "sign_flip":  # the bootstrap's errors differ from Student's
         np.testing.assert_allclose(reach[above], found.attrs["quantile"] * error[above])
-    assert found.attrs["resolution"] == pytest.approx(np.median(reach[above]), rel=0.1)
 
 
 def test_findings_do_not_depend_on_the_order_of_models_and_tasks() -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference import families
@@ -17,6 +16,7 @@ from aucpr_dask.inference.designs import UNIT_RESAMPLES
 from aucpr_dask.inference.families import Floats
 from aucpr_dask.inference.measures import are_values, estimators_of, unit_names
 from aucpr_dask.inference.methods import Method
+from aucpr_dask.inference.powering import POWER, Reach
 from aucpr_dask.inference.questions import ask, prepare, unit_dim
 from aucpr_dask.inference.ranking import rank
 from aucpr_dask.inference.samples import DATASET, Estimates, chosen, labels_of, read_estimates
@@ -27,7 +27,6 @@ from aucpr_dask.storage.stores import Scores, nodes_of
 
 FEWEST_RESAMPLES, MOST_STATISTICS = 1000, 2 * 10**9  # of all pairs and resamples together, by default
 EXPECTED = 0.8  # level of the ranks to expect on a new unit
-POWER = 0.8  # with which units tell neighbours apart
 MODEL_LEFT_OUT = "model_left_out"
 OTHER_WAY = {"drop": "drop_models", "drop_models": "drop"}
 
@@ -61,11 +60,12 @@ def audit_findings(data: Scores, question: ComparisonOptions, incomplete: str | 
     way = incomplete or _way_that_keeps_more(is_known)
     estimates, method, ranks = _ranked(node, dim, question, way)
     ranks = ranks.assign_coords({QUERY: list(estimates.units), MODEL_LEFT_OUT: list(estimates.models_left_out)})
-    neighbours, facts = _neighbours(method, estimates.values, ranks.attrs["quantile"], question.level)
+    nouns = unit_names(dim, node.attrs)
+    neighbours, facts = _neighbours(method, estimates.values, ranks.attrs["quantile"], question.level, nouns)
     units, more = _units(estimates, question.seed)
     found = neighbours | units | _models_left_out(estimate, estimates)
     facts |= more | {
-        UNIT: unit_names(dim, node.attrs)[0],
+        UNIT: nouns[0],
         "n_cells": int(estimate.size),
         "n_empty": int(estimate.isnull().sum()),
         "n_may_be_first": _n_may_be_first(ranks),
@@ -136,7 +136,9 @@ def _other_way(node: xr.Dataset, dim: str, question: ComparisonOptions, way: str
     return facts | {"other_leader": estimates.names[0], "other_n_may_be_first": _n_may_be_first(ranks)}
 
 
-def _neighbours(method: Method, values: Floats, quantile: float, level: float) -> tuple[dict[str, Any], dict[str, Any]]:
+def _neighbours(
+    method: Method, values: Floats, quantile: float, level: float, nouns: tuple[str, str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Compare neighbours, adjusted for all pairs, as the data choose which are neighbours."""
     sample = method.sample
     if sample is None:
@@ -144,33 +146,32 @@ def _neighbours(method: Method, values: Floats, quantile: float, level: float) -
     first, second = families.all_pairs(len(values))
     tests = families.pair_statistics(sample, first, second)
     adjusted = np.maximum(families.romano_wolf(sample, first, second, statistics=tests), tests.p_value)
-    error = families.errors_from_units(values, first, second)
     is_next, is_shown = second - first == 1, adjusted <= 1 - level
+    reach = Reach(
+        error=families.errors_from_units(values, first, second),
+        reach=np.array([quantile]),
+        alpha=(1 - level) / first.size,
+        degrees=values.shape[1] - 1,
+        n=values.shape[1],
+        noun=nouns,
+        has_units=True,
+    )
+    of_neighbours = replace(reach, error=reach.error[is_next])
+    difference = tests.difference[is_next]
+    needed = np.where(difference > 0, of_neighbours.needed(difference, POWER), np.inf)
     found = {
-        "difference_from_next": tests.difference[is_next],
+        "difference_from_next": difference,
         "p_adjusted_from_next": adjusted[is_next],
-        "units_to_separate": units_to_separate(tests.difference[is_next], error[is_next], values.shape[1], quantile),
+        "units_to_separate": needed,
     }
     facts = {
         "n_pairs": first.size,
         "n_pairs_shown": int(np.count_nonzero(is_shown)),
         "n_neighbours_shown": int(np.count_nonzero(is_shown & is_next)),
-        "resolution": smallest_difference(error, quantile),
-        "resolution_of_neighbours": smallest_difference(error[is_next], quantile),
+        "resolution": float(np.median(reach.detectable(POWER))),
+        "resolution_of_neighbours": float(np.median(of_neighbours.detectable(POWER))),
     }
     return {name: np.append(column, np.nan) for name, column in found.items()}, facts
-
-
-def smallest_difference(error: Floats, quantile: float) -> float:
-    """Return the difference that a typical pair must exceed to be told apart."""
-    return quantile * float(np.median(error))
-
-
-def units_to_separate(difference: Floats, error: Floats, n_units: int, quantile: float) -> Floats:
-    """Return how many units tell pairs apart with the power, as errors fall with the root of the units."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        needed = np.ceil(n_units * ((quantile + ndtri(POWER)) * error / difference) ** 2)
-    return np.where(difference > 0, np.maximum(2, needed), np.inf)
 
 
 def _units(estimates: Estimates, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -79,9 +79,9 @@ class Reach:
             return "these items"
         return f"{n:,.6g} {self.noun[n != 1]}"
 
-    def power(self, difference: float) -> Floats:
+    def power(self, difference: float | Floats) -> Floats:
         """Return the probability to show a true difference."""
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.error > 0, _above(self.reach, self.degrees, difference / self.error), 1.0)
 
     def resized(self, n: Floats) -> Reach:
@@ -92,8 +92,8 @@ class Reach:
         reach = np.where(n < self.least, np.inf, -stdtrit(degrees, tail))
         return replace(self, error=self.error / np.sqrt(times), reach=reach, degrees=degrees, n=n)  # type: ignore[arg-type]
 
-    def needed(self, difference: float, power: float) -> Floats:
-        """Return the smallest sample that shows a true difference with this probability."""
+    def needed(self, difference: float | Floats, power: float) -> Floats:
+        """Return the smallest sample that shows a true difference, or each of its own, with this probability."""
         if math.isnan(self.n):
             return np.full(self.error.shape, math.nan)
         low, high = np.ones(self.error.shape), np.full(self.error.shape, MOST_NEEDED)
