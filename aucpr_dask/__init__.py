@@ -33,6 +33,7 @@ _HOME = {
     "aggregate": "aucpr_dask.inference",
     "area_bounds": "aucpr_dask.evaluation.area_bounds",
     "audit": "aucpr_dask.view.report",
+    "chance": "aucpr_dask.inference.chance",
     "compare": "aucpr_dask.inference",
     "confusion": "aucpr_dask.curves.api",
     "connect": "aucpr_dask.clusters",
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from aucpr_dask.inference import open_comparison as open_comparison
     from aucpr_dask.inference import rank as rank
     from aucpr_dask.inference import save_comparison as save_comparison
+    from aucpr_dask.inference.chance import chance as chance
     from aucpr_dask.inference.covarying import covariance as covariance
     from aucpr_dask.inference.gating import gate as gate
     from aucpr_dask.inference.powering import power as power

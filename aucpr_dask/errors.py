@@ -123,6 +123,10 @@ class FewPositivesWarning(UserWarning):
     """A method was used with fewer positives than it needs."""
 
 
+class WideBoundsWarning(UserWarning):
+    """Bounds that hold, but are further apart than they should be, because closer ones would take too long."""
+
+
 class DamageWarning(UserWarning):
     """Stored numbers that are damaged and computed again, or that nothing protects against damage."""
 

@@ -171,7 +171,7 @@ def estimate(
         estimates = stacked.isel({QUANTITY: slice(n)}).rename({QUANTITY: ESTIMATOR}).rename("estimate")
         estimates = estimates.assign_coords({ESTIMATOR: list(options.estimators)})
         return estimates.isel({ESTIMATOR: 0}) if isinstance(estimator, str) else estimates
-    columns = map_plain(prepared.arrays, n + len(COLUMNS), options=options)
+    columns = map_plain(evaluate_rankings, prepared.arrays, n + len(COLUMNS), options=options)
     chosen = columns[..., 0] if isinstance(estimator, str) else columns[..., :n]
     return float(chosen) if isinstance(chosen, np.ndarray) and chosen.ndim == 0 else chosen
 

@@ -21,9 +21,13 @@ def map_rankings(
     arrays: Mapping[str, Labelled],
     sizes: Mapping[str, int],
     dim: str = ITEM,
+    over: str | None = None,
     **kwargs: Any,
 ) -> Labelled:
-    """Map a function over the leading dimensions of prepared arrays; its results have the dimensions of `sizes`."""
+    """Map a function over the leading dimensions of prepared arrays; its results have the dimensions of `sizes`.
+
+    The function reduces the dimension `over`, if given, too.
+    """
     lazy = (array for array in arrays.values() if array.chunks is not None and dim in array.dims)
     in_chunks = any(has_chunked_items(array, array.get_axis_num(dim)) for array in lazy)
     if in_chunks and function is not evaluate_rankings:
@@ -31,7 +35,7 @@ def map_rankings(
     return xr.apply_ufunc(  # type: ignore[no-any-return]
         evaluate_in_chunks if in_chunks else function,
         *arrays.values(),
-        input_core_dims=core_dims(arrays, dim),
+        input_core_dims=core_dims(arrays, dim, over),
         output_core_dims=[list(sizes)],
         kwargs={"roles": tuple(arrays), **kwargs},
         dask="allowed" if in_chunks else "parallelized",
@@ -41,9 +45,12 @@ def map_rankings(
     )
 
 
-def core_dims(arrays: Mapping[str, Labelled], dim: str) -> list[list[str]]:
-    """Return which arrays have an item axis, as `xarray.apply_ufunc` takes it."""
-    return [[dim] if role in ITEM_ROLES else [] for role in arrays]
+def core_dims(arrays: Mapping[str, Labelled], dim: str, over: str | None = None) -> list[list[str]]:
+    """Return which arrays have an item axis, and an axis `over`, as `xarray.apply_ufunc` takes it."""
+    return [
+        [*([over] if over in array.dims else []), *([dim] if role in ITEM_ROLES else [])]  # type: ignore[list-item]
+        for role, array in arrays.items()
+    ]
 
 
 def with_common_chunks(arrays: Sequence[da.Array], n_core: Sequence[int]) -> list[da.Array]:
@@ -54,18 +61,20 @@ def with_common_chunks(arrays: Sequence[da.Array], n_core: Sequence[int]) -> lis
     return list(da.core.unify_chunks(*itertools.chain(*zip(arrays, places, strict=True)))[1])
 
 
-def map_plain(arrays: Mapping[str, Any], n_quantities: int, **kwargs: Any) -> Any:
-    """Evaluate the rankings of NumPy or Dask arrays; quantities are on the last axis."""
+def map_plain(function: Callable[..., Any], arrays: Mapping[str, Any], n_quantities: int, **kwargs: Any) -> Any:
+    """Map a function over the rankings of NumPy or Dask arrays; quantities are on the last axis."""
     roles = tuple(arrays)
     if not any(isinstance(array, da.Array) for array in arrays.values()):
-        return evaluate_rankings(*arrays.values(), roles=roles, **kwargs)
+        return function(*arrays.values(), roles=roles, **kwargs)
     lead_of(arrays)
     lazy = [a if isinstance(a, da.Array) else da.from_array(a, chunks=-1) for a in arrays.values()]
     if any(role in ITEM_ROLES and has_chunked_items(array) for role, array in zip(roles, lazy, strict=True)):
+        if function is not evaluate_rankings:
+            raise needs_whole_rankings(function.__name__.replace("_", " "))
         return evaluate_in_chunks(*lazy, roles=roles, **kwargs)
     lazy = with_common_chunks(lazy, [int(role in ITEM_ROLES) for role in roles])
     signature = ",".join(f"({ITEM})" if role in ITEM_ROLES else "()" for role in roles) + "->(quantity)"
     sizes = {"quantity": n_quantities}
     return da.apply_gufunc(
-        evaluate_rankings, signature, *lazy, output_dtypes=np.float64, output_sizes=sizes, roles=roles, **kwargs
+        function, signature, *lazy, output_dtypes=np.float64, output_sizes=sizes, roles=roles, **kwargs
     )

@@ -1,0 +1,234 @@
+"""Certified bounds of the probability that random orders have at least some area.
+
+Areas that differ by less than `EQUAL` count as equal; so the upper bound is one of the probability of a larger or equal
+area, too, and areas that only round-off tells apart do not matter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucpr_dask.kernels.chance.largest import largest_sums, least_sum
+from aucpr_dask.kernels.chance.lattice import N_RATES, RATES, convolve, spread
+
+Floats = NDArray[np.float64]
+
+EQUAL = 1e-12
+CLOSE = 1.01  # upper bounds over lower ones, at most
+LEAST = 1e-16  # probabilities below which bounds need not be close
+MOST_NODES = 1_000_000
+MOST_TABLE = 10_000_000
+MOST_WORK = 3e10  # cells added for one lattice
+MOST_CELLS = 2**27  # in memory
+FEWEST_CELLS, MOST_EXACT = 2**12, 2**16  # of an area of 1, in the coarsest lattice; and if all areas fall on cells
+RATIO = 4  # of the cells of a lattice to those of the one before
+FINER = 8  # cells of each ranking's lattice to one of the sum's
+NEGLIGIBLE = 1e-36  # mass of a cell at the ends of a row that is dropped, and accounted for
+SHARE = 5e-4  # of a probability, for sums of rounding errors beyond what is reckoned with
+ROUND_OFF = 2.0**-53
+UNDERFLOW = 1e-290
+
+
+@dataclass(frozen=True, order=True)
+class Orders:
+    """All orders of the labels of one ranking, which are equally likely."""
+
+    n_ranked: int
+    sizes: bytes  # of tie groups from the highest score, as int64; none if no items are tied
+    n_unranked: int  # items below all others, which add nothing to the area
+    n_hits: int  # positives among all these items
+    n_positive: int  # by which a sum of precisions is divided
+
+    @property
+    def groups(self) -> NDArray[np.int64]:
+        """Sizes of all tie groups."""
+        return np.frombuffer(self.sizes, np.int64) if self.sizes else np.ones(self.n_ranked, np.int64)
+
+    @property
+    def n_steps(self) -> int:
+        """Number of roundings of any probability of a step, and of adding it up."""
+        return 16 * (self.n_ranked + self.n_unranked + self.n_hits + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """The distribution of a sum of areas, each rounded to cells."""
+
+    cells: int  # of an area of 1
+    mass: Floats
+    log_moments: Floats  # (kind of rounding, forward or backward, rate)
+    largest: Floats  # sum of rounding errors of each kind
+    scale: Floats  # cells of the lattice in one cell of that kind
+    lost: float
+    n_roundings: int
+    work: float
+
+    def bounds(self, area: Floats, n_areas: int, n_hits: int) -> tuple[Floats, Floats]:
+        """Return bounds of the probability that the sum is as large as each area, or larger."""
+        tail = np.append(np.cumsum(self.mass[::-1])[::-1], 0.0)
+
+        def from_cell(place: Floats) -> Floats:
+            return np.asarray(tail[np.clip(np.ceil(place), 0, self.mass.size).astype(np.int64)])
+
+        place = (area - n_areas * EQUAL) * self.cells
+        unclear = 8 * ROUND_OFF * self.cells * n_hits
+        share = SHARE * np.maximum(from_cell(place), UNDERFLOW)
+        missed = self.scale.size * share
+        lower = from_cell(place + self._reach(0, share) + unclear) - missed
+        upper = from_cell(place - self._reach(1, share) - unclear) + missed + self.lost
+        return outward(lower, upper, self.n_roundings + self.mass.size)
+
+    def _reach(self, side: int, share: Floats) -> Floats:
+        """Return what the sum of rounding errors exceeds with a probability of no more than `share` of each kind."""
+        by_rate = (self.log_moments[:, side] + 1e-9 - np.log(share)[:, None, None]) / RATES  # Chernoff's bound
+        by_rate = np.where(np.isnan(by_rate), np.inf, by_rate).min(axis=-1)
+        return np.asarray(np.minimum(by_rate, self.largest) @ self.scale)
+
+
+def outward(lower: Floats, upper: Floats, n_roundings: int) -> tuple[Floats, Floats]:
+    """Widen bounds of probabilities by the errors of as many roundings of positive terms."""
+    error = 2 * ROUND_OFF * n_roundings
+    return np.maximum(lower, 0) * (1 - error), np.minimum(upper * (1 + error) + UNDERFLOW, 1.0)
+
+
+def chance_bounds(orders: tuple[Orders, ...], area: Floats) -> tuple[Floats, Floats]:
+    """Return bounds of the probability that independent random orders have areas with at least each sum."""
+    lower, upper = np.zeros(area.size), np.ones(area.size)
+    if len(orders) == 1:
+        lower, upper = _by_listing(orders[0], area)
+    n_hits = sum(one.n_hits for one in orders)
+    for lattice in _lattices(tuple(sorted(orders))):
+        pending = is_wide(lower, upper)
+        if not pending.any():
+            break
+        low, high = lattice.bounds(area[pending], len(orders), n_hits)
+        lower[pending], upper[pending] = np.maximum(lower[pending], low), np.minimum(upper[pending], high)
+    return lower, upper
+
+
+def is_wide(lower: Floats, upper: Floats) -> NDArray[np.bool_]:
+    """Return which bounds are not close, though the probability may be large enough."""
+    return np.asarray((upper > CLOSE * lower) & (upper > LEAST))
+
+
+def _by_listing(orders: Orders, area: Floats) -> tuple[Floats, Floats]:
+    """Bound the probabilities of areas that few orders have, or all; others are from 0 to 1."""
+    lower, upper = np.zeros(area.size), np.ones(area.size)
+    case = orders.groups, orders.n_unranked, orders.n_hits
+    if orders.groups.size * (orders.n_hits + 1) > MOST_TABLE:
+        return lower, upper
+    wanted = (area - EQUAL) * orders.n_positive
+    lower[wanted <= least_sum(*case)] = 1.0
+    sums, masses = np.empty((2, MOST_NODES))
+    least = np.unique(wanted[lower < 1])
+    first, end = 0, least.size
+    while first < end:  # find the smallest sum for which they are few
+        middle = (first + end) // 2
+        is_long = largest_sums(*case, least[middle], MOST_NODES, sums, masses) < 0
+        first, end = (middle + 1, end) if is_long else (first, middle)
+    if first < least.size:
+        n_listed = largest_sums(*case, least[first], MOST_NODES, sums, masses)
+        order = np.argsort(-sums[:n_listed], kind="stable")
+        total = np.append(0.0, np.cumsum(masses[order]))
+        is_listed = (wanted >= least[first]) & (lower < 1)
+        found = total[np.searchsorted(-sums[order], -wanted[is_listed], side="right")]
+        lower[is_listed], upper[is_listed] = outward(found, found, orders.n_steps + n_listed)
+    return lower, upper
+
+
+def _lattices(orders: tuple[Orders, ...]) -> Iterator[Lattice]:
+    """Yield finer and finer lattices, as long as work and memory allow the next."""
+    cells = _first_cells(orders)
+    while True:
+        lattice = _lattice(orders, cells)
+        yield lattice
+        cells *= RATIO
+        growth = RATIO if len(orders) == 1 else RATIO**2
+        n_cells = max(one.n_hits + 1 for one in orders) * lattice.mass.size * RATIO
+        if lattice.work * growth > MOST_WORK or n_cells > MOST_CELLS:
+            return
+
+
+def _first_cells(orders: tuple[Orders, ...]) -> int:
+    """Return the cells of the coarsest lattice: if a small one holds all areas exactly, those of that."""
+    exact = 1
+    for one in set(orders):
+        for end in np.cumsum(one.groups).tolist():
+            exact = math.lcm(exact, end * max(one.n_positive, 1))
+            if exact > MOST_EXACT:
+                return FEWEST_CELLS
+    return exact * -(-FEWEST_CELLS // exact)
+
+
+def _lattice(orders: tuple[Orders, ...], cells: int) -> Lattice:
+    if len(orders) == 1:
+        return _spread(orders[0], cells)
+    total = _coarser(_spread(orders[0], cells * FINER))
+    for one in orders[1:]:
+        total = _joined(total, _coarser(_spread(one, cells * FINER)))
+    return total
+
+
+@lru_cache(maxsize=64)
+def _spread(orders: Orders, cells: int) -> Lattice:
+    """Return the distribution of one area."""
+    n_cells = cells + 1 + orders.n_hits
+    work = 0.0
+    if cells >= RATIO * FEWEST_CELLS:  # what a coarser lattice has no mass in, this one has none in either
+        coarser = _spread(orders, cells // RATIO)
+        n_cells = min(n_cells, RATIO * (coarser.mass.size + int(coarser.largest[0]) + 2) + orders.n_hits)
+        work = coarser.work
+    mass, moments = np.zeros((orders.n_hits + 1, n_cells)), np.zeros((orders.n_hits + 1, 2, N_RATES))
+    unit = cells / max(orders.n_positive, 1)
+    groups = orders.groups
+    lost, largest, work = spread(groups, orders.n_unranked, unit, NEGLIGIBLE, mass, moments)
+    with np.errstate(divide="ignore"):
+        log_moments = np.log(moments[0])
+    largest *= min(orders.n_hits, groups.size)
+    n_used = int(np.flatnonzero(mass[0])[-1]) + 1
+    return Lattice(
+        cells, mass[0, :n_used].copy(), log_moments[None], np.array([largest]), np.ones(1), lost, orders.n_steps, work
+    )
+
+
+def _coarser(fine: Lattice) -> Lattice:
+    """Round the cells of one ranking's lattice to those of the sum's."""
+    exact = np.arange(fine.mass.size) / FINER
+    cell = np.rint(exact)
+    mass = np.bincount(cell.astype(np.int64), fine.mass)
+    error = (cell - exact)[fine.mass > 0]
+    moments = fine.mass[fine.mass > 0] @ np.exp(error[:, None] * np.concatenate([RATES, -RATES]))
+    return Lattice(
+        fine.cells // FINER,
+        mass,
+        np.stack([fine.log_moments[0], np.log(moments).reshape(2, N_RATES)]),
+        np.append(fine.largest, np.abs(error).max()),
+        np.array([1 / FINER, 1.0]),
+        fine.lost,
+        fine.n_roundings + FINER + 1,
+        fine.work,
+    )
+
+
+def _joined(first: Lattice, second: Lattice) -> Lattice:
+    """Return the distribution of the sum of two independent sums of areas."""
+    mass = np.zeros(first.mass.size + second.mass.size - 1)
+    convolve(second.mass, first.mass, mass)
+    used = np.flatnonzero(mass > NEGLIGIBLE)
+    lost = float(mass[used[-1] + 1 :].sum())
+    return Lattice(
+        first.cells,
+        mass[: used[-1] + 1],
+        first.log_moments + second.log_moments,
+        first.largest + second.largest,
+        first.scale,
+        first.lost + second.lost + lost,
+        first.n_roundings + second.n_roundings + second.mass.size,
+        first.work + second.work + float(first.mass.size) * second.mass.size,
+    )
