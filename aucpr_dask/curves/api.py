@@ -189,7 +189,7 @@ def _points(prepared: Prepared, kind: str) -> xr.Dataset:
 def _on_grid(prepared: Prepared, kind: str, over: str, grid: np.ndarray) -> xr.DataArray:
     """Return the curves of prepared rankings on a grid of the coordinate `over`."""
     of = "recall" if kind == ROC else "precision"
-    kwargs = {"options": prepared.options, "kind": kind, "grid": grid}
+    kwargs: dict[str, Any] = {"options": prepared.options, "kind": kind, "grid": grid}
     values: xr.DataArray = map_rankings(curve_on_grid, prepared.arrays, {over: grid.size}, prepared.dim, **kwargs)
     values = values.assign_coords({over: grid}).rename(of)
     values.attrs = {"kind": kind, "description": _DESCRIPTIONS[of]}

@@ -47,10 +47,11 @@ def map_rankings(
 
 def core_dims(arrays: Mapping[str, Labelled], dim: str, over: str | None = None) -> list[list[str]]:
     """Return which arrays have an item axis, and an axis `over`, as `xarray.apply_ufunc` takes it."""
-    return [
-        [*([over] if over in array.dims else []), *([dim] if role in ITEM_ROLES else [])]  # type: ignore[list-item]
-        for role, array in arrays.items()
-    ]
+    axes: list[list[str]] = []
+    for role, array in arrays.items():
+        of_item: list[str] = [dim] if role in ITEM_ROLES else []
+        axes.append([over, *of_item] if over is not None and over in array.dims else of_item)
+    return axes
 
 
 def with_common_chunks(arrays: Sequence[da.Array], n_core: Sequence[int]) -> list[da.Array]:

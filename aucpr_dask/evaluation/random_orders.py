@@ -47,6 +47,7 @@ def chance_of_rankings(
 def _bounded(area: NDArray[np.float64], orders: Array) -> NDArray[np.float64]:
     """Return the mean area of each row, and bounds of its p-value: all rows with the same orders at once."""
     from aucpr_dask.kernels.chance.bounds import chance_bounds, is_wide
+    from aucpr_dask.kernels.cores import on_all_cores
 
     known = ~np.isnan(area)
     total = np.array([math.fsum(values) for values in np.where(known, area, 0.0)])
@@ -54,8 +55,9 @@ def _bounded(area: NDArray[np.float64], orders: Array) -> NDArray[np.float64]:
     for row in np.flatnonzero(known.any(axis=-1)):
         alike[tuple(sorted(orders[row, known[row]]))].append(row)
     bounds = np.full((len(area), 2), np.nan)
-    for of_rows, places in alike.items():
-        bounds[places] = np.column_stack(chance_bounds(of_rows, total[places]))
+    found = on_all_cores(chance_bounds, alike, [total[places] for places in alike.values()])
+    for places, pair in zip(alike.values(), found, strict=True):
+        bounds[places] = np.column_stack(pair)
     n_wide = np.count_nonzero(is_wide(*bounds.T))
     if n_wide:
         warnings.warn(
@@ -105,7 +107,9 @@ def _orders_of_part(
     _refuse_long(n_ranked + n_missing, n_hits)
     orders = []
     facts = (n_ranked, n_last, n_missing - n_last, n_hits, np.nan_to_num(n_positive), has_ties)
-    for row, (ranked, last, unranked, hits, positives, tied) in enumerate(zip(*(a.tolist() for a in facts), strict=True)):
+    for row, (ranked, last, unranked, hits, positives, tied) in enumerate(
+        zip(*(a.tolist() for a in facts), strict=True)
+    ):
         sizes = _sizes(ordered[row, :ranked], last).tobytes() if tied else b""
         orders.append(Orders(ranked + last, sizes, unranked, hits, int(positives)))
     return orders

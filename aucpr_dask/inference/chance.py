@@ -61,9 +61,9 @@ def chance(
     """Bound the p-value of average precision against a random order, with certainty.
 
     The p-value is ``P(A >= a)``: a is the area of the ranking, and A that of the same ranking with its labels in random
-    order, each order equally likely. It is computed by dynamic programming, not by drawing orders, and every rounding is
-    accounted for: the p-value is at least the lower and at most the upper bound, which are within 1 % of each other from
-    1e-16 on, unless a warning says otherwise. Areas that differ by less than 1e-12 count as equal.
+    order, each order equally likely. It is computed by dynamic programming, not by drawing orders, and every rounding
+    is accounted for: the p-value is at least the lower and at most the upper bound. These are within 1 % of each other
+    from 1e-16 on, unless a warning says otherwise. Areas that differ by less than 1e-12 count as equal.
 
     Tied items stay tied. With ``missing="unretrieved"`` the positives are in random places among all items, ranked or
     not, so retrieving many of them counts as evidence. Positives that are not items at all (`n_positive`) are held
@@ -124,8 +124,8 @@ def chance(
     if over is not None:
         raise _without_queries("arrays without names of dimensions")
     columns = map_plain(chance_of_rankings, prepared.arrays, len(COLUMNS), options=options)
-    found = [columns[..., i] for i in range(len(COLUMNS))]
-    return Chance(*found, _adjusted(found[-1]))
+    area, lower, upper = (columns[..., i] for i in range(len(COLUMNS)))
+    return Chance(area, lower, upper, _adjusted(upper))
 
 
 def _labelled(prepared: Prepared, over: str | None) -> xr.Dataset:
@@ -135,7 +135,10 @@ def _labelled(prepared: Prepared, over: str | None) -> xr.Dataset:
     if over is not None:
         if over not in arrays["score"].dims:
             raise _without_queries(f"dimensions ({', '.join(map(str, arrays['score'].dims))})")
-        arrays = {name: array.chunk({over: -1}) if over in array.dims and array.chunks else array for name, array in arrays.items()}
+        arrays = {
+            name: array.chunk({over: -1}) if over in array.dims and array.chunks else array
+            for name, array in arrays.items()
+        }
         lacking = frozenset(name for name, array in arrays.items() if over not in array.dims)
     sizes = {QUANTITY: len(COLUMNS)}
     options = {"options": prepared.options, "lacking": lacking}

@@ -201,9 +201,10 @@ def _coarser(fine: Lattice) -> Lattice:
     """Round the cells of one ranking's lattice to those of the sum's."""
     exact = np.arange(fine.mass.size) / FINER
     cell = np.rint(exact)
-    mass = np.bincount(cell.astype(np.int64), fine.mass)
+    mass = np.bincount(cell.astype(np.int64), fine.mass).astype(np.float64)
     error = (cell - exact)[fine.mass > 0]
-    moments = fine.mass[fine.mass > 0] @ np.exp(error[:, None] * np.concatenate([RATES, -RATES]))
+    by_rate = np.exp(error[:, None] * np.concatenate([RATES, -RATES]))
+    moments = np.einsum("i,ij->j", fine.mass[fine.mass > 0], by_rate)  # unlike @, in one order whatever the machine
     return Lattice(
         fine.cells // FINER,
         mass,

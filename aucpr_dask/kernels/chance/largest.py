@@ -51,7 +51,11 @@ def largest_sums(sizes, unranked, n, least, most_nodes, sums, masses):
     while pending > 0:
         pending -= 1
         group, j, end, total, mass = (
-            group_at[pending], above_at[pending], end_at[pending], sum_at[pending], mass_at[pending],
+            group_at[pending],
+            above_at[pending],
+            end_at[pending],
+            sum_at[pending],
+            mass_at[pending],
         )
         nodes += 1
         if nodes > most_nodes:

@@ -19,7 +19,7 @@ N_RATES, LOWEST_RATE = RATES.size, RATES[0]
 
 @helper
 def chances(within, positives, size, out):
-    """Fill `out` with the probabilities that c of the last `size` among `within` items are positive; return their range.
+    """Fill `out` with the probabilities that c of the last `size` of `within` items are positive; return their range.
 
     They are hypergeometric. From the most likely number, each follows from the one next to it: nothing cancels.
     """
