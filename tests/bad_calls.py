@@ -153,6 +153,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"score": SCORE, "label": None, "positive_weight": np.ones(40), "negative_weight": np.ones(40)},
     ),
     "estimate lazy": (ap.estimate, {"score": da.from_array(SCORE, chunks=(1, 40)), "label": LABEL, "n_positive": 20}),
+    "chance": (
+        ap.chance,
+        {
+            **{"score": SCORE, "label": LABEL, "n_positive": None, "tie_order": None, "missing": "raise", "over": None},
+            **{"ties": "block", "unjudged": "negative", "positive_from": None, "dim": "item", "convention": None},
+            **{"nothing_ranked": "count", "no_positives": "drop"},
+        },
+    ),
     "interval": (ap.interval, {"estimate": 0.5, "n_positive": 20, "method": "logit", "level": 0.95}),
     "evaluate": (
         ap.evaluate,

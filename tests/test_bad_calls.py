@@ -1,6 +1,7 @@
 """Ten thousand calls with hostile arguments: each ends in one of the package's errors, with all parts, or is valid."""
 
 from collections import Counter
+from pathlib import Path
 
 import bad_calls
 import pytest
@@ -26,7 +27,10 @@ def defects(n_calls: int, seed: int) -> tuple[list[str], Counter[str]]:
 
 @pytest.mark.parametrize(("n_calls", "seed"), [(500, 0), pytest.param(10_000, 1, marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("valid")
-def test_bad_calls_end_in_errors_of_the_package(n_calls: int, seed: int) -> None:
+def test_bad_calls_end_in_errors_of_the_package(
+    n_calls: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where a valid path is written to
     found, kinds = defects(n_calls, seed)
     assert not found, "\n".join(found[:10])
     assert kinds["refused"] > 0.8 * n_calls

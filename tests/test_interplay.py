@@ -858,6 +858,7 @@ def test_every_example_works_after_the_demo(tmp_path: Path) -> None:
     frame.drop(columns="group").to_parquet(tmp_path / "table.parquet")
     score = frame[["good", "better"]].to_numpy().T
     np.savez(tmp_path / "scores.npz", scores=score, y=frame["y"].to_numpy())
+    pd.DataFrame(random.random((5, 2)), columns=["good", "better"]).to_csv(tmp_path / "ndcg.csv", index_label="topic")
     foreign = xr.Dataset({"score": (("model", "item"), score), "truth": ("item", frame["y"].to_numpy())})
     foreign.to_netcdf(tmp_path / "scores.nc", engine="scipy")
     ap.export(queried().fillna(0.0), tmp_path / "made", format="trec_run")

@@ -192,6 +192,7 @@ def gate(
     question, options = question_of(data, options, without=("baseline", "equivalence", "chunk"), level=level)
     allowance, wanted_power = tolerance(margin, "margin"), fraction(power, "power")
     several = isinstance(candidate, Sequence | np.ndarray | pd.Index) and not isinstance(candidate, str)
+    several = several and getattr(candidate, "ndim", 1) > 0
     given: list[Any] = [*candidate, baseline] if several else [candidate, baseline]  # type: ignore[misc]
     if len(given) < 2:
         raise InvalidInputError(

@@ -45,6 +45,8 @@ def place_for(url: str | Path, *, overwrite: bool, append: bool) -> Iterator[str
             allowed="one of the two",
         )
     place = Path(url).resolve() if append and not is_remote(url) else None
+    if place is not None and not place.name:
+        raise StoreError("the root of all folders is no store", where=place, remedy="name a folder to write")
     if append and place is None and _is_finished(url):
         raise StoreError(
             "only a store on this machine can be appended to",

@@ -164,7 +164,13 @@ def _files_at(path: FilePath, what: str) -> list[Path]:
     else:
         found = sorted(Path(match) for match in glob.glob(str(path), recursive=True))
     if not found:
-        raise InvalidInputError(f"no {what} here", where=path, remedy="check the path")
+        raise InvalidInputError(
+            f"no {what} here",
+            where=path,
+            received="a path or a pattern of which there is no file",
+            allowed="files, folders, or patterns that some files match",
+            remedy="check the path",
+        )
     return found
 
 

@@ -30,7 +30,7 @@ from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.variables import BOUND, MODEL, QUERY
 from aucpr_dask.view.comparisons import Sheet
 from aucpr_dask.view.report.audit_words import amount, headline, names_of, rounded, span, verdict
-from aucpr_dask.view.report.pages import asset, check_target, policy_of, template
+from aucpr_dask.view.report.pages import asset, check_target, page_at, policy_of, template
 from aucpr_dask.view.reprs import WIDTH, plain_text, sheets_in_html
 from aucpr_dask.view.tables import Column
 
@@ -79,7 +79,7 @@ class Audit:
         StoreError
             If there is a file at `path` already, or it cannot be written.
         """
-        target = Path(path)
+        target = page_at(path)
         check_target(target, overwrite=overwrite)
         text = _render(self.findings, checked_text(title, "title"))
         written_whole(lambda file: file.write_text(text, encoding="utf-8", newline="\n"), target)
@@ -194,7 +194,7 @@ def audit(
     ).checked()
     choose((QUERY, DATASET), over, "over")
     if path is not None:
-        check_target(Path(path), overwrite=overwrite)
+        check_target(page_at(path), overwrite=overwrite)
     table, columns = _values_of(values, unit, names_of_columns(exclude, "exclude"))
     made = Audit(audit_findings(table, question, incomplete).assign_attrs(columns_left_out=columns))
     if path is not None:

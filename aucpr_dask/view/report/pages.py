@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from importlib.resources import files
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aucpr_dask.errors import InvalidInputError, StoreError
+from aucpr_dask.schema.checks import brief
 from aucpr_dask.view.report.embedding import policy_source
 from aucpr_dask.view.report.vendor import vendored
 
@@ -44,13 +46,39 @@ def template(name: str) -> Any:
     return environment.from_string(asset(name))
 
 
+def page_at(path: str | Path) -> Path:
+    """Return the path of a page, or raise if it cannot be one."""
+    try:
+        path = Path(path)
+        is_path = b"\0" not in os.fsencode(path)
+    except (TypeError, UnicodeEncodeError):
+        is_path = False
+    if not is_path:
+        raise InvalidInputError(
+            "this is no path of a file",
+            where="argument 'path'",
+            received=brief(path),
+            allowed="a string or a Path",
+            remedy="name the page to write",
+        )
+    return Path(path)
+
+
 def check_target(target: Path, *, overwrite: bool) -> None:
     """Raise unless a page can be written there."""
     if target.is_dir() or (target.exists() and not overwrite):
         raise StoreError(
             "there is something at this place already",
             where=str(target),
+            received="a folder" if target.is_dir() else "a file",
+            allowed="a new file",
             remedy="choose another name" if target.is_dir() else "overwrite=True (--overwrite) replaces it",
         )
     if not target.parent.is_dir():
-        raise StoreError("there is no such folder", where=str(target.parent))
+        raise StoreError(
+            "there is no such folder",
+            where=str(target.parent),
+            received=str(target),
+            allowed="a file in a folder that exists",
+            remedy="create the folder, or choose another",
+        )
