@@ -124,12 +124,14 @@ def test_halves_agree_if_units_do_and_as_coins_if_they_are_noise() -> None:
     assert leader < 0.05
 
 
-def test_resolution_and_units_needed_are_those_of_power() -> None:
+@pytest.mark.parametrize("method", ["sign_flip", "bootstrap_t"])
+def test_resolution_and_units_needed_are_those_of_power(method: str) -> None:
     values = ap.from_values(mteb(noise=2.0).drop(columns=["Rank (Borda)", "Mean (Task)"]), unit="task")
-    found = ap.audit(values, n_resamples=2000, seed=3).findings
+    options = {"method": method, "n_resamples": 2000, "seed": 3}
+    found = ap.audit(values, **options).findings
     best_first = found["model"].values
     gaps = found["difference_from_next"].values[:-1]
-    power = ap.power(values, difference=float(gaps[0]), n_resamples=2000, seed=3)
+    power = ap.power(values, difference=float(gaps[0]), **options)
     power = power.sel(model=best_first, other_model=best_first)
     detectable = power["detectable_family"].values
     assert found.attrs["resolution"] == pytest.approx(np.median(detectable[np.triu_indices(len(best_first), 1)]))
@@ -161,6 +163,14 @@ def test_findings_are_those_of_compare_and_rank(method: str) -> None:
     above = np.triu_indices(len(best_first), 1)
     if method == "sign_flip":  # the bootstrap's errors differ from Student's
         np.testing.assert_allclose(reach[above], found.attrs["quantile"] * error[above])
+
+
+@pytest.mark.parametrize(("n_tasks", "method"), [(19, "sign_flip"), (20, "bootstrap_t")])
+def test_signs_are_flipped_over_few_tasks_only(n_tasks: int, method: str) -> None:
+    frame = mteb(n_models=4, n_tasks=n_tasks)
+    found = ap.audit(frame, n_resamples=200).findings
+    assert found.attrs["method"] == method
+    xr.testing.assert_identical(found, ap.audit(frame, n_resamples=200, method=method).findings)
 
 
 def test_findings_do_not_depend_on_the_order_of_models_and_tasks() -> None:

@@ -859,6 +859,13 @@ def test_every_example_works_after_the_demo(tmp_path: Path) -> None:
     score = frame[["good", "better"]].to_numpy().T
     np.savez(tmp_path / "scores.npz", scores=score, y=frame["y"].to_numpy())
     pd.DataFrame(random.random((5, 2)), columns=["good", "better"]).to_csv(tmp_path / "ndcg.csv", index_label="topic")
+    pd.DataFrame({"Model": ["a", "b"], "one": [0.3, 0.4], "two": [0.5, 0.7]}).to_csv(
+        tmp_path / "leaderboard.csv", index=False
+    )
+    label = np.arange(400) < 40
+    for name, skill in {"new": 3.0, "main": 1.0}.items():
+        judged = pd.DataFrame({"score": random.normal(size=400) + skill * label, "label": label.astype(int)})
+        judged.to_csv(tmp_path / f"{name}.csv", index_label="id")
     foreign = xr.Dataset({"score": (("model", "item"), score), "truth": ("item", frame["y"].to_numpy())})
     foreign.to_netcdf(tmp_path / "scores.nc", engine="scipy")
     ap.export(queried().fillna(0.0), tmp_path / "made", format="trec_run")

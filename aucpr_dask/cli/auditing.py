@@ -23,7 +23,11 @@ from aucpr_dask.schema.options import ComparisonOptions
 @data_sets_option
 @option_of(ComparisonOptions, "estimator", metavar="NAME")
 @option_of(ComparisonOptions, "over", type=Choice(["query", "dataset"]))
-@click.option("--method", type=Choice(["sign_flip", "bootstrap_t", "bootstrap"]), help="By default sign_flip.")
+@click.option(
+    "--method",
+    type=Choice(["sign_flip", "bootstrap_t", "bootstrap"]),
+    help="By default bootstrap_t; sign_flip with fewer than 20 tasks.",
+)
 @level_option
 @option_of(ComparisonOptions, "n_resamples", "--resamples", metavar="N")
 @option_of(ComparisonOptions, "seed")

@@ -25,7 +25,8 @@ from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, MEASURE, MODEL, QUERY, UNIT
 from aucpr_dask.storage.stores import Scores, nodes_of
 
-FEWEST_RESAMPLES, MOST_STATISTICS = 1000, 2 * 10**9  # of all pairs and resamples together, by default
+FEWEST_RESAMPLES, MOST_STATISTICS, MOST_STUDENTISED = 1000, 2 * 10**9, 5 * 10**7  # of pairs and resamples, by default
+UNITS_FOR_BOOTSTRAP_T = 20  # from which it keeps its level for skewed differences too, where sign flips do not
 EXPECTED = 0.8  # level of the ranks to expect on a new unit
 MODEL_LEFT_OUT = "model_left_out"
 OTHER_WAY = {"drop": "drop_models", "drop_models": "drop"}
@@ -112,8 +113,10 @@ def _ranked(
     order = np.lexsort((np.array(estimates.names), -estimates.mean))
     estimates = replace(estimates, models=estimates.models[order], values=estimates.values[order])
     n_pairs = max(1, order.size * (order.size - 1) // 2)
-    most = max(FEWEST_RESAMPLES, min(UNIT_RESAMPLES, MOST_STATISTICS // n_pairs))
-    question = replace(question, over=QUERY, estimator=None, n_resamples=question.n_resamples or most)
+    method = question.method or ("bootstrap_t" if len(estimates.units) >= UNITS_FOR_BOOTSTRAP_T else "sign_flip")
+    affordable = (MOST_STUDENTISED if method == "bootstrap_t" else MOST_STATISTICS) // n_pairs
+    n_resamples = question.n_resamples or max(FEWEST_RESAMPLES, min(UNIT_RESAMPLES, affordable))
+    question = replace(question, over=QUERY, estimator=None, method=method, n_resamples=n_resamples)
     coords = {MODEL: estimates.names, QUERY: list(estimates.units)}
     table = xr.Dataset({"estimate": ((MODEL, QUERY), estimates.values)}, coords, node.attrs)
     options = {name: getattr(question, name) for name in ("method", "level", "n_resamples", "seed")}

@@ -136,11 +136,13 @@ def audit(
     over : {"query", "dataset"}
         Whether the tasks are the queries of one data set, or the data sets of a tree.
     method : {"sign_flip", "bootstrap_t", "bootstrap"}, optional
-        As in :func:`rank`. ``"bootstrap_t"`` is slower, and keeps its level for skewed differences.
+        As in :func:`rank`. By default ``"bootstrap_t"``, which keeps its level for skewed differences from 20 tasks on;
+        with fewer tasks ``"sign_flip"``, which is exact for symmetric differences.
     level : float
         Confidence level of rank sets, and 1 minus the level of the tests.
     n_resamples : int, optional
-        Resamples; by default 10,000, or fewer from 633 models on, 1,000 at least.
+        Resamples; by default 10,000, or fewer if models are many (from 101 on with ``"bootstrap_t"``, from 633 on with
+        others), 1,000 at least.
     seed : int
         Seed of the random numbers.
     incomplete : {"drop_models", "drop", "raise"}, optional
@@ -186,7 +188,7 @@ def audit(
     question = ComparisonOptions(
         estimator=estimator,
         over=over,
-        method=choose(METHODS, METHODS[0] if method is None else method, "method"),
+        method=None if method is None else choose(METHODS, method, "method"),
         level=level,
         n_resamples=n_resamples,
         seed=seed,
