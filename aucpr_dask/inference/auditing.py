@@ -87,6 +87,7 @@ def _one_table(data: Scores, question: ComparisonOptions) -> tuple[xr.Dataset, s
     if len(nodes) > 1 or dim is None:
         raise InvalidInputError(
             "an audit is of one table: a value of each model on each of several tasks",
+            where="argument 'values'",
             received=f"{len(nodes)} data sets" if len(nodes) > 1 else "estimates without queries",
             allowed="estimates over (model, query), or a tree with over='dataset'",
             remedy="choose one data set: data['name'].to_dataset(); or over='dataset' takes the data sets as tasks",

@@ -81,7 +81,7 @@ class Reach:
 
     def power(self, difference: float | Floats) -> Floats:
         """Return the probability to show a true difference."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return np.where(self.error > 0, _above(self.reach, self.degrees, difference / self.error), 1.0)
 
     def resized(self, n: Floats) -> Reach:

@@ -135,9 +135,16 @@ def write_blocks(
 def find_files(paths: FilePath | Sequence[FilePath], what: str) -> list[Path]:
     """Return the files that `paths` name: files, all files in folders, and glob patterns."""
     listed = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    listed = [path for path in listed if path != ""]  # which would be the folder that one is in
     found = [file for path in listed for file in _files_at(path, what)]
     if not found:
-        raise InvalidInputError(f"no {what} was named", received=repr(listed))
+        raise InvalidInputError(
+            f"no {what} was named",
+            where="the files to read",
+            received=repr(listed),
+            allowed="one or more paths",
+            remedy="name the files",
+        )
     return found
 
 

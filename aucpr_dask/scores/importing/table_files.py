@@ -89,7 +89,11 @@ class TextTable:
                     number = lines.line_num + 1
             except csv.Error as error:
                 raise FileFormatError(
-                    "the line cannot be read", where=f"{self.path}, line {number}", received=error
+                    "the line cannot be read",
+                    where=f"{self.path}, line {number}",
+                    received=error,
+                    allowed="cells with one separator between them, quoted where they contain it",
+                    remedy="check that this is a table, and the quotes on the line",
                 ) from error
             except UnicodeDecodeError as error:
                 raise FileFormatError(
