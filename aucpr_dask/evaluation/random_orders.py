@@ -132,5 +132,5 @@ def _refuse_long(n_items: NDArray[np.int64], n_hits: NDArray[np.int64]) -> None:
             where="argument 'label'",
             received=f"{n_hits[first]:,} positives among {n_items[first]:,} items",
             allowed=f"up to {MOST_HITS:,} positives, and {MOST_STEPS:,} as their product with the items",
-            remedy="with so many positives, compare the area with its interval: aucpr_dask.evaluate",
+            remedy="use the interval of the area instead: aucpr_dask.evaluate",
         )

@@ -18,7 +18,7 @@ from aucpr_dask.inference.measures import are_values, estimators_of, unit_names
 from aucpr_dask.inference.methods import Method
 from aucpr_dask.inference.powering import POWER, Reach
 from aucpr_dask.inference.questions import ask, prepare, unit_dim
-from aucpr_dask.inference.ranking import rank
+from aucpr_dask.inference.ranking import ranks_of
 from aucpr_dask.inference.samples import DATASET, Estimates, chosen, labels_of, read_estimates
 from aucpr_dask.inference.unit_influence import agreement_of_halves, expected_ranks, leave_out_each, shares_of_spread
 from aucpr_dask.schema.options import ComparisonOptions
@@ -120,8 +120,8 @@ def _ranked(
     question = replace(question, over=QUERY, estimator=None, method=method, n_resamples=n_resamples)
     coords = {MODEL: estimates.names, QUERY: list(estimates.units)}
     table = xr.Dataset({"estimate": ((MODEL, QUERY), estimates.values)}, coords, node.attrs)
-    options = {name: getattr(question, name) for name in ("method", "level", "n_resamples", "seed")}
-    return estimates, prepare(table, QUERY, question).method, rank(table, **options)  # type: ignore[return-value]
+    prepared = prepare(table, QUERY, question)
+    return estimates, prepared.method, ranks_of(prepared, table, question)
 
 
 def _n_may_be_first(ranks: xr.Dataset) -> int:

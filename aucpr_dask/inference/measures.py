@@ -44,13 +44,22 @@ def measured(attrs: Mapping[Any, Any], name: object = None) -> str:
     >>> measured({"estimator": "average_precision"}), measured({"unit": "topic", "measure": "ndcg_cut_10"})
     ('average precision', 'ndcg_cut_10')
     """
-    name = attrs.get(MEASURE, attrs.get("estimator", "estimate")) if name is None else name
+    name = _recorded(attrs) if name is None else name
     return str(name) if UNIT in attrs else in_words(str(name))
+
+
+def _recorded(attrs: Mapping[Any, Any]) -> object:
+    return attrs.get(MEASURE, attrs.get("estimator", "estimate"))
 
 
 def noun(attrs: Mapping[Any, Any]) -> str:
     """Return what one number of a result with these attributes is called."""
     return "value" if UNIT in attrs else "area"
+
+
+def values_as_areas(node: xr.Dataset) -> xr.Dataset:
+    """Return values of measures with an axis of estimators, as areas have; any other node as it is."""
+    return with_estimators(node) if are_values(node) else node
 
 
 def with_estimators(node: xr.Dataset) -> xr.Dataset:
@@ -64,7 +73,7 @@ def with_estimators(node: xr.Dataset) -> xr.Dataset:
     if ESTIMATOR in node["estimate"].dims:
         return node
     scalar = node.coords.get(ESTIMATOR)
-    name = str(node.attrs.get(MEASURE, node.attrs.get("estimator", "estimate")) if scalar is None else scalar.item())
+    name = str(_recorded(node.attrs) if scalar is None else scalar.item())
     held = [name for name in ("estimate", "standard_error", "interval", "replicate") if name in node]
     node = node.drop_vars(ESTIMATOR, errors="ignore")
     last = tuple(dim for dim in (METHOD, BOUND) if "interval" in node and dim in node["interval"].dims)

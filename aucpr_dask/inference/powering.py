@@ -284,9 +284,9 @@ def _power(
     )
     if question.baseline is None:
         order = np.argsort(-prepared.mean, kind="stable")
-        beside = np.full(len(everyone), math.nan)
-        beside[order[:-1]] = found["detectable_family"].values[order[:-1], order[1:]]
-        found["detectable_rank"] = (MODEL, beside)
+        from_next = np.full(len(everyone), math.nan)
+        from_next[order[:-1]] = found["detectable_family"].values[order[:-1], order[1:]]
+        found["detectable_rank"] = (MODEL, from_next)
     found = annotate(found, node, prepared, question, {"family_size": single.error.size, "wanted_power": power})
     return found.assign_attrs(summary=_in_words(single, joint, found, power, difference))
 

@@ -110,17 +110,17 @@ def rank(
     ).checked()
     answered = ask(data, question, options, without=ONLY_OF_COMPARISONS)
     if over == DATASET:
-        return _rank(answered, DATASET, question)
+        return ranks_of(prepare(answered, DATASET, question), answered, question)
 
     def rank_node(path: str, node: xr.Dataset) -> xr.Dataset:
         with naming(path):
-            return _rank(node, unit_dim(node), question)
+            return ranks_of(prepare(node, unit_dim(node), question), node, question)
 
     return map_nodes(answered, rank_node)
 
 
-def _rank(node: xr.Dataset, dim: str | None, question: ComparisonOptions) -> xr.Dataset:
-    prepared = prepare(node, dim, question)
+def ranks_of(prepared: Prepared, node: xr.Dataset, question: ComparisonOptions) -> xr.Dataset:
+    """Return what :func:`rank` says of one data set."""
     method = prepared.method
     if isinstance(method, SignFlips | Influence):
         marginal, simultaneous, order, groups, quantile = _sets_of_intervals(method, question.level)

@@ -9,7 +9,7 @@ import xarray as xr
 
 from aucpr_dask.evaluation.results import not_a_result
 from aucpr_dask.inference import aggregate, compare
-from aucpr_dask.inference.measures import are_values, measured, with_estimators
+from aucpr_dask.inference.measures import measured, values_as_areas
 from aucpr_dask.schema.names import in_words
 from aucpr_dask.schema.variables import ESTIMATOR, METHOD, MODEL
 from aucpr_dask.storage.stores import Scores, nodes_of
@@ -29,7 +29,7 @@ def paper_tables(result: Scores, kind: str, baseline: str | None = None) -> str:
     """Return a table of each data set: models with their means, intervals and marks of significance, best first."""
     tables = []
     for path, node in nodes_of(result):
-        node = with_estimators(node) if are_values(node) else node
+        node = values_as_areas(node)
         if MODEL not in node.dims or ESTIMATOR not in node.dims:
             raise not_a_result(f"dimensions {', '.join(map(str, node.dims))}")
         header, rows, note = _cells(node, baseline)

@@ -46,7 +46,7 @@ def place_for(url: str | Path, *, overwrite: bool, append: bool) -> Iterator[str
         )
     place = Path(url).resolve() if append and not is_remote(url) else None
     if place is not None and not place.name:
-        raise StoreError("the root of all folders is no store", where=place, remedy="name a folder to write")
+        raise StoreError("the root folder cannot be a store", where=place, remedy="name a folder to write")
     if append and place is None and _is_finished(url):
         raise StoreError(
             "only a store on this machine can be appended to",

@@ -147,12 +147,17 @@ def interval_header(ranking: Ranking) -> str:
 
 def noun_of(ranking: Ranking) -> str:
     """Return what one number of a ranking is called."""
-    return noun({} if ranking.unit is None else {UNIT: ranking.unit})
+    return noun(_attrs_of(ranking))
+
+
+def _attrs_of(ranking: Ranking) -> dict[str, str]:
+    """Return what a result says of its units, as the names of measures are chosen by."""
+    return {} if ranking.unit is None else {UNIT: ranking.unit}
 
 
 def about(ranking: Ranking) -> str:
     """Describe the areas and intervals of a ranking."""
-    attrs = {} if ranking.unit is None else {UNIT: ranking.unit}
+    attrs = _attrs_of(ranking)
     parts = [measured(attrs, ranking.estimator)]
     if ranking.n_queries is not None:
         parts.append(f"mean of {count(ranking.n_queries, *unit_names(QUERY, attrs))}")

@@ -174,7 +174,7 @@ def _files_at(path: FilePath, what: str) -> list[Path]:
         raise InvalidInputError(
             f"no {what} here",
             where=path,
-            received="a path or a pattern of which there is no file",
+            received="a path or pattern that matches no file",
             allowed="files, folders, or patterns that some files match",
             remedy="check the path",
         )

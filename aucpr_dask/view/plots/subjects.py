@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, few
-from aucpr_dask.inference.measures import are_values, with_estimators
+from aucpr_dask.inference.measures import values_as_areas
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.variables import CLASS, ESTIMATOR, MODEL, QUERY
 from aucpr_dask.scores.classes import with_label_of_each_class
@@ -43,7 +43,7 @@ def nodes_of_kind(data: Scores, kind: str, plot: str) -> dict[str, xr.Dataset]:
         raise InvalidInputError(f"{plot} plots {kind}", received=type(data).__name__, allowed="a Dataset or a DataTree")
     nodes = dict(nodes_of(with_label_of_each_class(data) if kind == SCORES else data))
     if kind == RESULT:
-        nodes = {path: with_estimators(node) if are_values(node) else node for path, node in nodes.items()}
+        nodes = {path: values_as_areas(node) for path, node in nodes.items()}
     found = {kind_of(node) for node in nodes.values()} or {"nothing"}
     if found != {kind}:
         received = " and ".join(sorted(found))

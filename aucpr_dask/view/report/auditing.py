@@ -30,7 +30,7 @@ from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.variables import BOUND, MODEL, QUERY
 from aucpr_dask.view.comparisons import Sheet
 from aucpr_dask.view.report.audit_words import amount, headline, names_of, rounded, span, verdict
-from aucpr_dask.view.report.pages import asset, check_target, page_at, policy_of, template
+from aucpr_dask.view.report.pages import asset, checked_target, policy_of, template
 from aucpr_dask.view.reprs import WIDTH, plain_text, sheets_in_html
 from aucpr_dask.view.tables import Column
 
@@ -79,8 +79,7 @@ class Audit:
         StoreError
             If there is a file at `path` already, or it cannot be written.
         """
-        target = page_at(path)
-        check_target(target, overwrite=overwrite)
+        target = checked_target(path, overwrite=overwrite)
         text = _render(self.findings, checked_text(title, "title"))
         written_whole(lambda file: file.write_text(text, encoding="utf-8", newline="\n"), target)
         return target
@@ -115,8 +114,8 @@ def audit(
 
     A leaderboard sorts models by their mean over tasks. The audit takes the tasks as a sample of tasks like them, and
     finds the ranks that each model may have, groups that cannot be told apart, how many neighbours differ, the
-    smallest difference that so many tasks can show, the rank to expect on a new task, and what single tasks do to the
-    order. Empty cells are never filled in: models or tasks with gaps are left out, and named.
+    smallest difference that this many tasks can show, the rank to expect on a new task, and how much each task affects
+    the order. Empty cells are never filled in: models or tasks with gaps are left out, and named.
 
     Parameters
     ----------
@@ -196,7 +195,7 @@ def audit(
     ).checked()
     choose((QUERY, DATASET), over, "over")
     if path is not None:
-        check_target(page_at(path), overwrite=overwrite)
+        checked_target(path, overwrite=overwrite)
     table, columns = _values_of(values, unit, names_of_columns(exclude, "exclude"))
     made = Audit(audit_findings(table, question, incomplete).assign_attrs(columns_left_out=columns))
     if path is not None:

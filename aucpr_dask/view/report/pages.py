@@ -46,26 +46,21 @@ def template(name: str) -> Any:
     return environment.from_string(asset(name))
 
 
-def page_at(path: str | Path) -> Path:
-    """Return the path of a page, or raise if it cannot be one."""
+def checked_target(path: str | Path, *, overwrite: bool) -> Path:
+    """Return the path of a page, or raise unless one can be written there."""
     try:
-        path = Path(path)
-        is_path = b"\0" not in os.fsencode(path)
+        target = Path(path)
+        is_path = b"\0" not in os.fsencode(target)
     except (TypeError, UnicodeEncodeError):
         is_path = False
     if not is_path:
         raise InvalidInputError(
-            "this is no path of a file",
+            "this is not the path of a file",
             where="argument 'path'",
             received=brief(path),
             allowed="a string or a Path",
             remedy="name the page to write",
         )
-    return Path(path)
-
-
-def check_target(target: Path, *, overwrite: bool) -> None:
-    """Raise unless a page can be written there."""
     if target.is_dir() or (target.exists() and not overwrite):
         raise StoreError(
             "there is something at this place already",
@@ -82,3 +77,4 @@ def check_target(target: Path, *, overwrite: bool) -> None:
             allowed="a file in a folder that exists",
             remedy="create the folder, or choose another",
         )
+    return target

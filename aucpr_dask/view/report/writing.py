@@ -24,7 +24,7 @@ from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.view.names import distinct
 from aucpr_dask.view.report import words
 from aucpr_dask.view.report.embedding import Payload, inert_json
-from aucpr_dask.view.report.pages import asset, check_target, library, page_at, policy_of, template
+from aucpr_dask.view.report.pages import asset, checked_target, library, policy_of, template
 from aucpr_dask.view.report.pairs import comparisons
 from aucpr_dask.view.report.subjects import Subject, shown_labels, subjects_of
 from aucpr_dask.view.report.traces import curves_of
@@ -102,8 +102,7 @@ def report(
     ...     "neural" in page.read_text(encoding="utf-8")
     True
     """
-    target = page_at(path)
-    check_target(target, overwrite=overwrite)
+    target = checked_target(path, overwrite=overwrite)
     if not isinstance(result, xr.Dataset | xr.DataTree):
         raise InvalidInputError(
             "this is not a result", received=type(result).__name__, allowed="a Dataset or a DataTree"
