@@ -14,18 +14,18 @@ from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, TARGETS_TYPE, ro
 
 CACHE = Cache(__name__)
 
-TILE = 32  # steps whose sums fit a core's cache
+TILE = 16  # steps whose sums fit a core's fastest cache
 
 
 @helper
 def fill_points(layout, n_steps, first, count, points, n_points):
     """Fill the operating points of one ranking in as many lanes as `points` has rows, from lane `first` on.
 
-    Sums run over these lanes for a tile of steps at a time; then each lane keeps the steps at which its counts change.
+    Sums run over all lanes, a number that the compiler knows, for a tile of steps at a time; then each lane keeps the
+    steps at which its counts change.
     """
-    n_lanes = n_points.size
-    negatives, positives, before = np.zeros((3, n_lanes))
-    tile_negatives, tile_positives = np.empty((2, TILE, n_lanes))
+    negatives, positives, before = np.zeros((3, LANES))
+    tile_negatives, tile_positives = np.empty((2, TILE, LANES))
     is_weighted = layout.factor.size > 0
     n_points[:] = 0
     entry = np.uint64(0)
@@ -33,23 +33,24 @@ def fill_points(layout, n_steps, first, count, points, n_points):
         size = min(TILE, n_steps - start)
         for t in range(size):
             for _ in range(layout.n_negatives[start + t]):
-                drawn = count[np.uint64(layout.unit[entry])][first : first + n_lanes]
+                drawn = count[np.uint64(layout.unit[entry])]
                 factor = layout.factor[entry] if is_weighted else 1.0
                 entry += np.uint64(1)
-                for lane in range(n_lanes):
-                    negatives[lane] += factor * drawn[lane]
+                for lane in range(LANES):
+                    negatives[lane] += factor * drawn[np.uint64(lane)]
             for _ in range(layout.n_positives[start + t]):
-                drawn = count[np.uint64(layout.unit[entry])][first : first + n_lanes]
+                drawn = count[np.uint64(layout.unit[entry])]
                 factor = layout.factor[entry] if is_weighted else 1.0
                 entry += np.uint64(1)
-                for lane in range(n_lanes):
-                    positives[lane] += factor * drawn[lane]
-            for lane in range(n_lanes):
+                for lane in range(LANES):
+                    positives[lane] += factor * drawn[np.uint64(lane)]
+            for lane in range(LANES):
                 tile_positives[t, lane] = positives[lane]
                 tile_negatives[t, lane] = negatives[lane]
-        for lane in range(n_lanes):
-            kept_positives, kept_negatives = points[0, lane], points[1, lane]
-            point = np.uint64(n_points[lane])
+        for i in range(n_points.size):
+            lane = np.uint64(first + i)
+            kept_positives, kept_negatives = points[0, i], points[1, i]
+            point = np.uint64(n_points[i])
             last = before[lane]
             for t in range(size):
                 gained, lost = tile_positives[t, lane], tile_negatives[t, lane]
@@ -58,7 +59,7 @@ def fill_points(layout, n_steps, first, count, points, n_points):
                 point += np.uint64(gained + lost > last)
                 last = gained + lost
             before[lane] = last
-            n_points[lane] = np.int64(point)
+            n_points[i] = np.int64(point)
 
 
 @helper
@@ -106,6 +107,7 @@ def evaluate_all_lanes(layout, n_steps, missing, n_unseen, count, points, n_poin
     moments = np.full((4, LANES), np.nan)
     if layout.value.size > 0:
         fill_moments(layout, n_steps, count, moments)
+    room = new_room(n_steps)
     for first in range(0, LANES, n_points.size):
         fill_points(layout, n_steps, first, count, points, n_points)
         for i in range(n_points.size):
@@ -116,7 +118,7 @@ def evaluate_all_lanes(layout, n_steps, missing, n_unseen, count, points, n_poin
             ranking = Ranking(classes, n_unseen[lane], 0.0, 1.0, 3)
             spread = Moments(moments[0, lane], moments[1, lane], moments[2, lane], moments[3, lane])
             curve = Points(points[0, i], points[1, i])
-            finish_all(new_room(n), ranking, curve, n, spread, options, targets, out[lane])
+            finish_all(room, ranking, curve, n, spread, options, targets, out[lane])
 
 
 def signature_of(real):

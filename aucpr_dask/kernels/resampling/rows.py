@@ -14,7 +14,8 @@ from aucpr_dask.kernels.options import MISSING_DROP, Options, Targets
 from aucpr_dask.kernels.rankings.tie_groups import BUCKETS_PER_POSITIVE, TABLE_BUCKETS
 
 LAYOUT_BYTES = 1 << 27  # layouts of rankings that share one draw of multiplicities
-POINT_BYTES = 1 << 22  # operating points of the replicates of one ranking at a time: about a core's cache
+POINT_BYTES = 1 << 26  # operating points of the replicates of one ranking at a time
+FEWEST_LANES = 8  # replicates at a time, even if their points take more
 CACHE_LINE = 64
 MISSING_AT_ONCE = 1024  # items without a score whose multiplicities are added up together
 
@@ -91,12 +92,21 @@ def planned_bytes(n_rows: int, n_items: int, n_estimators: int, n_resamples: int
     missing = min(n_items, MISSING_AT_ONCE) * LANES * 16
     layouts = (min(n_rows, _rankings_at_once(n_items)) * 48 + 64) * n_items  # with scores, and one being laid out
     layouts += 4 * min(BUCKETS_PER_POSITIVE * n_items, TABLE_BUCKETS)
-    points = max(POINT_BYTES, 8 * 16 * n_items) + 6 * 8 * n_items
+    points = 16 * n_items * _lanes_at_once(n_items) + 6 * 8 * n_items
     return counts + missing + layouts + points + 8 * n_rows * n_estimators * n_resamples
 
 
 def _rankings_at_once(n_items: int) -> int:
     return max(1, LAYOUT_BYTES // (20 * max(1, n_items)))
+
+
+def _lanes_at_once(n_steps: int) -> int:
+    from aucpr_dask.kernels.resampling.replicates import LANES
+
+    n_lanes = LANES
+    while n_lanes > FEWEST_LANES and 16 * n_lanes * n_steps > POINT_BYTES:
+        n_lanes //= 2
+    return n_lanes
 
 
 def rows_sharing_draws(
@@ -346,9 +356,7 @@ class _Ranking:
 
         options, targets = self._wanted
         out = np.full((kernel.LANES, targets.codes.size), np.nan)
-        n_lanes = kernel.LANES
-        while n_lanes > 8 and 16 * n_lanes * self._n_steps > POINT_BYTES:
-            n_lanes //= 2
+        n_lanes = _lanes_at_once(self._n_steps)
         points = np.empty((2, n_lanes, self._n_steps + 2))
         n_points = np.empty(n_lanes, np.int64)
         function: Any
