@@ -104,8 +104,9 @@ def _replicate_rates(
     items: Items, panel: NDArray[np.int64], key: np.uint64, places: Places, missing: str, n_resamples: int
 ) -> Floats:
     """Return the rates of every resample, shape (rankings, resamples, grid); rankings share the multiplicities."""
-    from aucpr_dask.kernels.resampling.replicates import LANES, draw_counts
+    from aucpr_dask.kernels.resampling.counts import draw_counts
     from aucpr_dask.kernels.resampling.rows import units_of
+    from aucpr_dask.kernels.resampling.streams import LANES
 
     positive, negative = (weights[items.class_row[panel[0]]] for weights in (items.positive, items.negative))
     units = units_of(positive, negative, None, int(items.unseen[panel[0]]))

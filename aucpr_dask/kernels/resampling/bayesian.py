@@ -7,9 +7,8 @@ from numba import types
 
 from aucpr_dask.kernels.compiling import Cache
 from aucpr_dask.kernels.resampling.lanes import evaluate_all_lanes, signature_of
-from aucpr_dask.kernels.resampling.replicates import LANES, U8
-from aucpr_dask.kernels.resampling.streams import WORDS, draw_dirichlet
-from aucpr_dask.kernels.signatures import F8, I8, row_of
+from aucpr_dask.kernels.resampling.streams import LANES, WORDS, draw_dirichlet
+from aucpr_dask.kernels.signatures import F8, I8, U8, row_of
 
 CACHE = Cache(__name__)
 

@@ -9,8 +9,9 @@ from aucpr_dask.kernels.areas.full import finish_all, new_room
 from aucpr_dask.kernels.areas.interpolated import Moments, Points
 from aucpr_dask.kernels.compiling import Cache, helper
 from aucpr_dask.kernels.rankings.tie_groups import Classes, Ranking
-from aucpr_dask.kernels.resampling.replicates import LANES, LAYOUT, U1
-from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, TARGETS_TYPE, row_of, rows_of
+from aucpr_dask.kernels.resampling.replicates import LAYOUT
+from aucpr_dask.kernels.resampling.streams import LANES
+from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, TARGETS_TYPE, U1, row_of, rows_of
 
 CACHE = Cache(__name__)
 

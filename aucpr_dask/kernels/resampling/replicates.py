@@ -15,22 +15,19 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from aucpr_dask.kernels.compiling import Cache, helper
+from aucpr_dask.kernels.compiling import Cache
 from aucpr_dask.kernels.rankings import tie_groups as gaps
 from aucpr_dask.kernels.rankings.tie_groups import two_sum
-from aucpr_dask.kernels.resampling.streams import WORDS, draw_with_replacement
-from aucpr_dask.kernels.signatures import F8, I8, row_of, rows_of
+from aucpr_dask.kernels.resampling.streams import LANES
+from aucpr_dask.kernels.signatures import F8, I8, U1, row_of, rows_of
 
 CACHE = Cache(__name__)
 
-LANES = 64
-DRAWN_TOGETHER = 8  # resamples whose counts stay in a core's cache before they go to their lanes: bytes of a word
-TURNED = 512  # words of eight counts of each of them that are turned at a time
 IN_A_BYTE = 8  # rows of counts whose sums fit into bytes: that one of them exceeds 31 has a probability of 1 / 32!
 
 EVERY_POINT, POINTS_AT_POSITIVES = 0, 1  # how finely a ranking is laid out
 
-U1, U8, I4 = types.uint8, types.uint64, types.int32
+I4 = types.int32
 
 
 class Layout(NamedTuple):
@@ -44,63 +41,6 @@ class Layout(NamedTuple):
 
 
 LAYOUT = types.NamedTuple((I4[::1], F8[::1], F8[::1], I4[::1], I4[::1]), Layout)
-
-
-_ODD = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), np.uint64(0x00000000FFFFFFFF)
-
-
-@helper
-def _exchanged(a, b, level):
-    """Exchange the odd groups of 2^level bytes of one word with the even groups of the other."""
-    shift = np.uint64(8 << level)
-    both = ((a >> shift) ^ b) & _ODD[level]
-    return a ^ (both << shift), b ^ both
-
-
-@helper
-def turn_bytes(rows, turned):
-    """Turn squares of eight words by eight bytes: word 8 w + i gets byte i of word w of each row, the first lowest."""
-    for w in range(rows.shape[1]):
-        a, b, c, d = rows[0, w], rows[1, w], rows[2, w], rows[3, w]
-        e, f, g, h = rows[4, w], rows[5, w], rows[6, w], rows[7, w]
-        a, b = _exchanged(a, b, 0)
-        c, d = _exchanged(c, d, 0)
-        e, f = _exchanged(e, f, 0)
-        g, h = _exchanged(g, h, 0)
-        a, c = _exchanged(a, c, 1)
-        b, d = _exchanged(b, d, 1)
-        e, g = _exchanged(e, g, 1)
-        f, h = _exchanged(f, h, 1)
-        a, e = _exchanged(a, e, 2)
-        b, f = _exchanged(b, f, 2)
-        c, g = _exchanged(c, g, 2)
-        d, h = _exchanged(d, h, 2)
-        start = 8 * w
-        turned[start], turned[start + 1], turned[start + 2], turned[start + 3] = a, b, c, d
-        turned[start + 4], turned[start + 5], turned[start + 6], turned[start + 7] = e, f, g, h
-
-
-@CACHE.kernel(types.void(U8, I8, row_of(I8), row_of(I8), U1[:, ::1]))
-def draw_counts(key, first, size, stratum, count):
-    """Fill the lanes of every unit with how often resamples `first`, `first` + 1, ... draw it; strata separately."""
-    words = np.empty(WORDS, np.uint32)
-    turned = np.empty(8 * TURNED, np.uint64)
-    lanes = count.view(np.uint64)
-    start = 0
-    for s in range(size.size):
-        drawn = np.empty((DRAWN_TOGETHER, (size[s] + 7) // 8), np.uint64)
-        counts = drawn.view(np.uint8)
-        for lane in range(0, LANES, DRAWN_TOGETHER):
-            for j in range(DRAWN_TOGETHER):
-                drawn[j] = 0
-                resample = np.uint64(first + lane + j)
-                draw_with_replacement(key, resample, np.uint64(stratum[s]), words, counts[j, : size[s]])
-            for part in range(0, drawn.shape[1], TURNED):
-                n_words = min(TURNED, drawn.shape[1] - part)
-                turn_bytes(drawn[:, part : part + n_words], turned)
-                for i in range(min(8 * n_words, size[s] - 8 * part)):
-                    lanes[start + 8 * part + i, lane // DRAWN_TOGETHER] = turned[i]
-        start += size[s]
 
 
 @CACHE.kernel(types.void(row_of(F8), row_of(I4), row_of(F8), row_of(F8), I8, LAYOUT, I8[::1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -10,12 +11,15 @@ from numpy.typing import NDArray
 
 from aucpr_dask.kernels.areas.rows import Floats
 from aucpr_dask.kernels.codes import AVERAGE_PRECISION, BINORMAL, INTERPOLATED_MEAN, INTERPOLATED_MEDIAN
+from aucpr_dask.kernels.cores import on_all_cores
 from aucpr_dask.kernels.options import MISSING_DROP, Options, Targets
 from aucpr_dask.kernels.rankings.tie_groups import BUCKETS_PER_POSITIVE, TABLE_BUCKETS
+from aucpr_dask.kernels.resampling.streams import LANES, NEGATIVES, POSITIVES, UNITS
 
 LAYOUT_BYTES = 1 << 27  # layouts of rankings that share one draw of multiplicities
 POINT_BYTES = 1 << 26  # operating points of the replicates of one ranking at a time
 FEWEST_LANES = 8  # replicates at a time, even if their points take more
+WORTH_THREADS = 1 << 22  # items times replicates
 CACHE_LINE = 64
 MISSING_AT_ONCE = 1024  # items without a score whose multiplicities are added up together
 
@@ -86,9 +90,7 @@ def planned_bytes(n_rows: int, n_items: int, n_estimators: int, n_resamples: int
     These are the multiplicities of `LANES` resamples, the layouts of the rankings that share them, operating points,
     and the replicates; never items times resamples times rankings.
     """
-    from aucpr_dask.kernels.resampling.replicates import DRAWN_TOGETHER, LANES
-
-    counts = n_items * (8 * (LANES + 1) if bayesian else LANES + DRAWN_TOGETHER)
+    counts = n_items * (8 * (LANES + 1) if bayesian else LANES)
     missing = min(n_items, MISSING_AT_ONCE) * LANES * 16
     layouts = (min(n_rows, _rankings_at_once(n_items)) * 48 + 64) * n_items  # with scores, and one being laid out
     layouts += 4 * min(BUCKETS_PER_POSITIVE * n_items, TABLE_BUCKETS)
@@ -101,8 +103,6 @@ def _rankings_at_once(n_items: int) -> int:
 
 
 def _lanes_at_once(n_steps: int) -> int:
-    from aucpr_dask.kernels.resampling.replicates import LANES
-
     n_lanes = LANES
     while n_lanes > FEWEST_LANES and 16 * n_lanes * n_steps > POINT_BYTES:
         n_lanes //= 2
@@ -129,8 +129,6 @@ def units_of(
     draws_all: bool = False,
 ) -> Units:
     """Return the units to draw: clusters; or items, by class if requested and no item belongs to both."""
-    from aucpr_dask.kernels.resampling.streams import NEGATIVES, POSITIVES, UNITS
-
     is_positive, is_negative = positive > 0, negative > 0
     of_item = np.full(positive.size, -1, dtype=np.int32)
     counted = is_positive | is_negative
@@ -182,8 +180,6 @@ def _acceleration(
     ranking: _Ranking, units: Units, alike: tuple[NDArray[np.int64], NDArray[np.int64]]
 ) -> NDArray[np.float64]:
     """Leave out one unit of each kind, one in each lane."""
-    from aucpr_dask.kernels.resampling.replicates import LANES
-
     unit, number = alike
     count = np.ones((int(units.size.sum()), LANES), np.uint8)
     without = []
@@ -217,37 +213,44 @@ def _replicate_group(
     targets: Targets,
 ) -> NDArray[np.float64]:
     """Evaluate rankings that share multiplicities in these resamples."""
-    from aucpr_dask.kernels.resampling import replicates as kernel
+    from aucpr_dask.kernels.resampling.counts import draw_counts
 
     units, key, resamples, bayesian = drawn
-    lanes = kernel.LANES
     is_plain = _only_average_precision(score, positive, negative, options, targets) and not bayesian
     rankings: Any
     if is_plain:
         rankings = _PlainRankings(score, positive, negative, units)
     else:
         rankings = [_Ranking(row, positive, negative, units, options, targets) for row in score]
-    count = _rows_of_lanes(int(units.size.sum()), np.float64 if bayesian else np.uint8)
     out = np.empty((len(score), targets.codes.size, len(resamples)))
-    draw: Any = kernel.draw_counts
+    draw: Any = draw_counts
     if bayesian:
         from aucpr_dask.kernels.resampling.bayesian import draw_weights as draw
-    for first in range(resamples.start // lanes * lanes, resamples.stop, lanes):  # they are drawn in whole lanes
+    of_thread = threading.local()
+
+    def evaluate(first: int) -> None:
+        if not hasattr(of_thread, "count"):
+            of_thread.count = _rows_of_lanes(int(units.size.sum()), np.float64 if bayesian else np.uint8)
+        count = of_thread.count
         draw(key, first, units.size, units.stratum, count)
-        wanted = slice(max(0, resamples.start - first), min(lanes, resamples.stop - first))
+        wanted = slice(max(0, resamples.start - first), min(LANES, resamples.stop - first))
         here = slice(first + wanted.start - resamples.start, first + wanted.stop - resamples.start)
         if is_plain:
             out[:, :, here] = rankings.evaluate(count, units)[:, None, wanted]
-            continue
+            return
         for row, ranking in enumerate(rankings):
             out[row, :, here] = ranking.evaluate(count, units)[wanted].T
+
+    blocks = range(resamples.start // LANES * LANES, resamples.stop, LANES)  # they are drawn in whole lanes
+    if score.size * len(resamples) < WORTH_THREADS:
+        list(map(evaluate, blocks))
+    else:
+        on_all_cores(evaluate, blocks)
     return out
 
 
 def _rows_of_lanes(n: int, dtype: Any) -> NDArray[Any]:
     """Return space for rows of lanes that are aligned to cache lines."""
-    from aucpr_dask.kernels.resampling.replicates import LANES
-
     n_bytes = n * LANES * np.dtype(dtype).itemsize
     memory = np.empty(n_bytes + CACHE_LINE, np.uint8)
     start = -memory.ctypes.data % CACHE_LINE
@@ -305,7 +308,7 @@ class _PlainRankings:
         """Return average precision in every lane, shape (rankings, lanes)."""
         from aucpr_dask.kernels.resampling import replicates as kernel
 
-        out = np.empty((len(self._n_steps), kernel.LANES))
+        out = np.empty((len(self._n_steps), LANES))
         steps = self._n_negatives, self._n_positives, self._n_steps
         kernel.average_precision_lanes(self._unit, *steps, _unseen(count, units), count, out)
         return out
@@ -352,10 +355,8 @@ class _Ranking:
 
     def evaluate(self, count: NDArray[Any], units: Units) -> NDArray[np.float64]:
         """Return the estimates in every lane, shape (lanes, estimators)."""
-        from aucpr_dask.kernels.resampling import replicates as kernel
-
         options, targets = self._wanted
-        out = np.full((kernel.LANES, targets.codes.size), np.nan)
+        out = np.full((LANES, targets.codes.size), np.nan)
         n_lanes = _lanes_at_once(self._n_steps)
         points = np.empty((2, n_lanes, self._n_steps + 2))
         n_points = np.empty(n_lanes, np.int64)
