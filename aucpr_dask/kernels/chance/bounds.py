@@ -7,7 +7,6 @@ area, too, and areas that only round-off tells apart do not matter.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,12 +21,13 @@ Floats = NDArray[np.float64]
 EQUAL = 1e-12
 CLOSE = 1.01  # upper bounds over lower ones, at most
 LEAST = 1e-16  # probabilities below which bounds need not be close
-MOST_NODES = 1_000_000
+MOST_NODES = 100_000
 MOST_TABLE = 10_000_000
 MOST_WORK = 3e10  # cells added for one lattice
 MOST_CELLS = 2**27  # in memory
 FEWEST_CELLS, MOST_EXACT = 2**12, 2**16  # of an area of 1, in the coarsest lattice; and if all areas fall on cells
-RATIO = 4  # of the cells of a lattice to those of the one before
+FACTORS = (2, 4, 8, 16)  # of the cells of a lattice to those of the one before
+RATIO = 4  # of its cells to those of the one that shows how far the mass reaches
 FINER = 8  # cells of each ranking's lattice to one of the sum's
 NEGLIGIBLE = 1e-36  # mass of a cell at the ends of a row that is dropped, and accounted for
 SHARE = 5e-4  # of a probability, for sums of rounding errors beyond what is reckoned with
@@ -68,6 +68,7 @@ class Lattice:
     lost: float
     n_roundings: int
     work: float
+    work_to_join: float = 0.0
 
     def bounds(self, area: Floats, n_areas: int, n_hits: int) -> tuple[Floats, Floats]:
         """Return bounds of the probability that the sum is as large as each area, or larger."""
@@ -83,6 +84,18 @@ class Lattice:
         lower = from_cell(place + self._reach(0, share) + unclear) - missed
         upper = from_cell(place - self._reach(1, share) - unclear) + missed + self.lost
         return outward(lower, upper, self.n_roundings + self.mass.size)
+
+    def affordable(self, n_rows: int) -> int:
+        """Return the largest of `FACTORS` by which a finer lattice is within work and memory; 0 if none is."""
+        return max(
+            (
+                factor
+                for factor in FACTORS
+                if factor * self.work + factor**2 * self.work_to_join <= MOST_WORK
+                and factor * self.mass.size * n_rows <= MOST_CELLS
+            ),
+            default=0,
+        )
 
     def _reach(self, side: int, share: Floats) -> Floats:
         """Return what the sum of rounding errors exceeds with a probability of no more than `share` of each kind."""
@@ -102,14 +115,25 @@ def chance_bounds(orders: tuple[Orders, ...], area: Floats) -> tuple[Floats, Flo
     lower, upper = np.zeros(area.size), np.ones(area.size)
     if len(orders) == 1:
         lower, upper = _by_listing(orders[0], area)
-    n_hits = sum(one.n_hits for one in orders)
-    for lattice in _lattices(tuple(sorted(orders))):
-        pending = is_wide(lower, upper)
-        if not pending.any():
-            break
-        low, high = lattice.bounds(area[pending], len(orders), n_hits)
-        lower[pending], upper[pending] = np.maximum(lower[pending], low), np.minimum(upper[pending], high)
+    orders = tuple(sorted(orders))
+    n_hits, most_hits = sum(one.n_hits for one in orders), max(one.n_hits for one in orders)
+    cells = np.full(area.size, _first_cells(orders))
+    while (pending := is_wide(lower, upper) & (cells > 0)).any():
+        # Each area is bounded on the lattices that it needs itself, so that others do not change its bounds.
+        fewest = int(cells[pending].min())
+        here = pending & (cells == fewest)
+        lattice = _lattice(orders, fewest)
+        low, high = lattice.bounds(area[here], len(orders), n_hits)
+        lower[here], upper[here] = np.maximum(lower[here], low), np.minimum(upper[here], high)
+        cells[here] *= np.minimum(_finer_by(lower[here], upper[here]), lattice.affordable(most_hits + 1))
     return lower, upper
+
+
+def _finer_by(lower: Floats, upper: Floats) -> NDArray[np.int64]:
+    """Return by which of `FACTORS` a lattice has to be finer for close bounds, if their gap falls with its cells."""
+    with np.errstate(divide="ignore"):
+        gap = 1.05 * np.log(upper / lower) / np.log(CLOSE)
+    return np.asarray(np.asarray(FACTORS)[np.searchsorted(FACTORS[:-1], gap)])
 
 
 def is_wide(lower: Floats, upper: Floats) -> NDArray[np.bool_]:
@@ -142,19 +166,6 @@ def _by_listing(orders: Orders, area: Floats) -> tuple[Floats, Floats]:
     return lower, upper
 
 
-def _lattices(orders: tuple[Orders, ...]) -> Iterator[Lattice]:
-    """Yield finer and finer lattices, as long as work and memory allow the next."""
-    cells = _first_cells(orders)
-    while True:
-        lattice = _lattice(orders, cells)
-        yield lattice
-        cells *= RATIO
-        growth = RATIO if len(orders) == 1 else RATIO**2
-        n_cells = max(one.n_hits + 1 for one in orders) * lattice.mass.size * RATIO
-        if lattice.work * growth > MOST_WORK or n_cells > MOST_CELLS:
-            return
-
-
 def _first_cells(orders: tuple[Orders, ...]) -> int:
     """Return the cells of the coarsest lattice: if a small one holds all areas exactly, those of that."""
     exact = 1
@@ -179,11 +190,9 @@ def _lattice(orders: tuple[Orders, ...], cells: int) -> Lattice:
 def _spread(orders: Orders, cells: int) -> Lattice:
     """Return the distribution of one area."""
     n_cells = cells + 1 + orders.n_hits
-    work = 0.0
     if cells >= RATIO * FEWEST_CELLS:  # what a coarser lattice has no mass in, this one has none in either
         coarser = _spread(orders, cells // RATIO)
         n_cells = min(n_cells, RATIO * (coarser.mass.size + int(coarser.largest[0]) + 2) + orders.n_hits)
-        work = coarser.work
     mass, moments = np.zeros((orders.n_hits + 1, n_cells)), np.zeros((orders.n_hits + 1, 2, N_RATES))
     unit = cells / max(orders.n_positive, 1)
     groups = orders.groups
@@ -231,5 +240,6 @@ def _joined(first: Lattice, second: Lattice) -> Lattice:
         first.scale,
         first.lost + second.lost + lost,
         first.n_roundings + second.n_roundings + second.mass.size,
-        first.work + second.work + float(first.mass.size) * second.mass.size,
+        first.work + second.work,
+        first.work_to_join + second.work_to_join + float(first.mass.size) * second.mass.size,
     )
