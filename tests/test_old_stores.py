@@ -1,27 +1,30 @@
 """Results written by version 0.1, finished and interrupted ones, are opened, resumed and extended.
 
 ``data/version_0.1.tar.xz`` holds stores that version 0.1.0 wrote in the folder ``/data``: scores of six models in
-chunks of two, those of the first three, and results whose runs or extensions were interrupted after two tasks.
+chunks of two, those of the first three, and results whose runs or extensions were interrupted after two tasks. Those
+named ``_logit`` have nothing drawn; the others have 20 resamples, or 30.
 """
 
 import tarfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from distributed import Client
-from test_resume import ledger_of
+from test_resume import ledger_of, state_of
 from test_run import assert_does_not_open, assert_same_bits
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
-from aucpr_dask.errors import DamageWarning
+from aucpr_dask.errors import DamageWarning, StoreError
 from aucpr_dask.runs.planning import plan_run
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*no checksums:aucpr_dask.errors.DamageWarning")
 
-OPTIONS: dict[str, Any] = {"intervals": ["logit", "bootstrap"], "n_resamples": 20, "keep_replicates": True}
+LOGIT: dict[str, Any] = {"intervals": ["logit"]}
+BOOTSTRAP: dict[str, Any] = {"intervals": ["logit", "bootstrap"], "n_resamples": 20, "keep_replicates": True}
 
 
 @pytest.fixture
@@ -40,46 +43,61 @@ DESCRIBED_BY_0_1 = "Standard error: of average precision by its influence functi
 
 
 def expected(folder: Path, **options: Any) -> Any:
-    result = ap.evaluate(ap.open_scores(folder / "scores.zarr").load(), **OPTIONS | options)
+    result = ap.evaluate(ap.open_scores(folder / "scores.zarr").load(), **LOGIT | options)
     result["standard_error"].attrs["description"] = DESCRIBED_BY_0_1
     return result
 
 
 def test_a_finished_result_opens_and_has_nothing_to_do(client: Client, old: Path) -> None:
-    target = old / "finished.zarr"
+    target = old / "finished_logit.zarr"
     assert_same_bits(ap.open_result(target), expected(old).isel(model=slice(3)))
     events: list[Any] = []
-    ap.run(old / "few.zarr", target, cluster=client, on_progress=events.append, **OPTIONS)
+    ap.run(old / "few.zarr", target, cluster=client, on_progress=events.append, **LOGIT)
     assert not events
 
 
-@pytest.mark.parametrize("n_resamples", [20, 30])
-def test_a_finished_result_is_extended(client: Client, old: Path, n_resamples: int) -> None:
-    options = OPTIONS | {"n_resamples": n_resamples}
-    result = ap.run(old / "scores.zarr", old / "finished.zarr", cluster=client, **options)
-    assert_same_bits(result, expected(old, n_resamples=n_resamples))
+def test_a_finished_result_is_extended(client: Client, old: Path) -> None:
+    result = ap.run(old / "scores.zarr", old / "finished_logit.zarr", cluster=client, **LOGIT)
+    assert_same_bits(result, expected(old))
 
 
 def test_an_unfinished_run_is_resumed(client: Client, old: Path) -> None:
-    target = old / "unfinished.zarr"
+    target = old / "unfinished_logit.zarr"
     assert_does_not_open(target)
     assert ledger_of(target).done() == {0, 1}
     events: list[Any] = []
-    result = ap.run(old / "scores.zarr", target, cluster=client, on_progress=events.append, **OPTIONS)
+    result = ap.run(old / "scores.zarr", target, cluster=client, on_progress=events.append, **LOGIT)
     assert [event.blocks_done for event in events] == [3]
     assert_same_bits(result, expected(old))
 
 
 def test_an_interrupted_growth_is_completed(client: Client, old: Path) -> None:
-    target = old / "growing.zarr"
+    target = old / "growing_logit.zarr"
     assert_same_bits(ap.open_result(target), expected(old).isel(model=slice(3)))
-    assert_same_bits(ap.run(old / "scores.zarr", target, cluster=client, **OPTIONS), expected(old))
+    assert_same_bits(ap.run(old / "scores.zarr", target, cluster=client, **LOGIT), expected(old))
 
 
-def test_interrupted_resamples_are_completed(client: Client, old: Path) -> None:
-    target, options = old / "resampled.zarr", OPTIONS | {"n_resamples": 30}
-    assert_does_not_open(target)
-    assert_same_bits(ap.run(old / "scores.zarr", target, cluster=client, **options), expected(old, n_resamples=30))
+def test_what_was_drawn_by_version_0_1_opens(old: Path) -> None:
+    result = ap.open_result(old / "finished.zarr")
+    now = expected(old, **BOOTSTRAP).isel(model=slice(3))
+    assert result.attrs["random_scheme"] == "philox4x32-10 1" != now.attrs["random_scheme"]
+    same = {"method": ["logit"]}
+    assert_same_bits(result.drop_vars("replicate").sel(same), now.drop_vars("replicate").sel(same))
+    ends = result["replicate"].quantile([0.025, 0.975], "resample").transpose(..., "quantile")
+    np.testing.assert_allclose(result["interval"].sel({"method": "bootstrap"}), ends)
+
+
+@pytest.mark.parametrize("name", ["finished", "unfinished", "growing", "resampled"])
+def test_what_was_drawn_by_version_0_1_is_not_mixed_with_other_draws(client: Client, old: Path, name: str) -> None:
+    target = old / f"{name}.zarr"
+    before = state_of(target)
+    options = BOOTSTRAP | ({"n_resamples": 30} if name == "resampled" else {})
+    with pytest.raises(StoreError, match="resamples drawn by another version") as caught:
+        ap.run(old / "scores.zarr", target, cluster=client, **options)
+    assert "random_scheme: 'philox4x32-10 1', now 'philox4x32-10 2'" in str(caught.value)
+    assert state_of(target) == before
+    result = ap.run(old / "scores.zarr", target, cluster=client, overwrite=True, **options)
+    assert result.identical(ap.run(old / "scores.zarr", old / "new.zarr", cluster=client, **options))
 
 
 def test_they_say_that_nothing_protects_them_against_damage(old: Path) -> None:

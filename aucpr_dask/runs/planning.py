@@ -139,6 +139,11 @@ class Plan:
             return self
         return replace(self, tasks=tuple(tasks), task_bytes=_bytes_of_all(tasks, self.scores, self.template))
 
+    @property
+    def is_random(self) -> bool:
+        """Whether random numbers decide resamples or folds."""
+        return any("random_scheme" in node.attrs for _, node in nodes_of(self.template))
+
     @cached_property
     def n_rankings(self) -> int:
         """The number of rankings of all tasks."""

@@ -20,7 +20,7 @@ from aucpr_dask.evaluation.results import open_result
 from aucpr_dask.progress.tracking import Progress, Tracker
 from aucpr_dask.runs.beginning import Beginning
 from aucpr_dask.runs.growing import Extension, extensions_of, may_extend
-from aucpr_dask.runs.ledger import ROOT, Ledger, differences, identity_of
+from aucpr_dask.runs.ledger import ROOT, Ledger, differences, differing, identity_of
 from aucpr_dask.runs.planning import Plan, plan_run
 from aucpr_dask.runs.submitting import as_they_finish
 from aucpr_dask.runs.tasks import Assignment, evaluate_task, slices_of
@@ -176,10 +176,20 @@ def _stages(plan: Plan, target: str, *, overwrite: bool) -> Sequence[Stage]:
         raise ledger.damaged(ROOT if is_finished else TOKEN)
     if not is_finished and before.get("source_digest") == plan.parameters["source_digest"]:  # perhaps it was moved
         plan = replace(plan, parameters={**plan.parameters, "source": before["source"]})
+    if not plan.is_random:  # so every version gives the same numbers
+        plan = replace(plan, parameters={**plan.parameters, "random_scheme": before.get("random_scheme")})
     changed = differences(before, plan.parameters)
     if changed and not is_finished and ledger.failures() and not ledger.done():  # it failed, and nothing is lost
         return [Beginning(plan, overwrite=True)]
     if changed and not (is_finished and may_extend(before, plan)):
+        if "random_scheme" in differing(before, plan.parameters):
+            raise StoreError(
+                "there is something at this place already: resamples drawn by another version",
+                where=target,
+                received="; ".join(changed),
+                remedy="continue with the version that began it, name another place, or pass overwrite=True "
+                "(--overwrite) to replace it",
+            )
         raise StoreError(
             "there is something at this place already: another evaluation",
             where=target,
