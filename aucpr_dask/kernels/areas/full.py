@@ -186,16 +186,18 @@ def partial_area(code, curve, scale, low, high):
     if code in (LOWER_TRAPEZOID, UPPER_TRAPEZOID):
         return more.partial_trapezoid(groups, n_groups, scale, low, high, code == LOWER_TRAPEZOID)
     if code == INTERPOLATED_MAX:
-        return more.interpolated(groups.positives, scale * groups.at[:n_groups], n_groups, low, high)
+        negatives = scale * groups.at[:n_groups]
+        return more.interpolated(groups.positives, more.preceding(negatives, n_groups), negatives, n_groups, low, high)
     if code in (INTERPOLATED_MEAN, INTERPOLATED_MEDIAN):
         median = code == INTERPOLATED_MEDIAN
         negatives = more.negatives_of_aggregate(curve.points, curve.first, groups, n_groups, scale, median)
-        return more.interpolated(groups.positives, negatives, n_groups, low, high)
+        return more.interpolated(groups.positives, more.preceding(negatives, n_groups), negatives, n_groups, low, high)
     if code == INTERPOLATED_CONVEX:
         positives, negatives, n = more.hull(groups, n_groups, scale)
-        return more.interpolated(positives, negatives, n, low, high)
+        return more.interpolated(positives, more.preceding(negatives, n), negatives, n, low, high)
     if code == CONTINUOUS:
-        return more.continuous(groups, n_groups, scale, low, high)
+        above, at = scale * groups.above[:n_groups], scale * groups.at[:n_groups]
+        return more.interpolated(groups.positives, above, at, n_groups, low, high)
     if code == DISCRETE:
         return more.discrete(groups, n_groups, scale, low, high)
     return np.nan

@@ -15,6 +15,8 @@ from aucpr_dask.kernels.compiling import helper
 from aucpr_dask.kernels.options import REACH
 from aucpr_dask.kernels.rankings.tie_groups import two_sum
 
+SHORT = 0.2  # items between two points, relative to those before, up to which a series is exact to rounding
+
 
 class Points(NamedTuple):
     """Operating points, one per distinct score, from the highest."""
@@ -67,18 +69,24 @@ def clipped_curve(positives_a, negatives_a, positives_b, negatives_b, low, high)
 
 
 @helper
-def log_ratio(x):
-    """Return L = log1p(x)/x and (1 - L)/x, both without cancellation, for x > 0."""
-    if x > 0.2:
-        ratio = np.log1p(x) / x
-        return ratio, (1.0 - ratio) / x
+def bend_of(x):
+    """Return (1 - log1p(x)/x)/x without cancellation, exact to rounding for 0 < x <= SHORT."""
     # log1p(x) = 2 atanh(t) = 2t (1 + t^2/3 + t^4/5 + ...), t = x/(2 + x); seven terms are exact to rounding.
     half = 1.0 / (2.0 + x)
     square = (x * half) ** 2
     rest = 1.0 / 15.0
     for odd in range(13, 1, -2):
         rest = 1.0 / odd + square * rest
-    bend = half * (1.0 - 2.0 * x * half * half * rest)
+    return half * (1.0 - 2.0 * x * half * half * rest)
+
+
+@helper
+def log_ratio(x):
+    """Return L = log1p(x)/x and (1 - L)/x, both without cancellation, for x > 0."""
+    if x > SHORT:
+        ratio = np.log1p(x) / x
+        return ratio, (1.0 - ratio) / x
+    bend = bend_of(x)
     return 1.0 - x * bend, bend
 
 
@@ -129,14 +137,41 @@ def partial_trapezoid(groups, n_groups, scale, low, high, lower):
 
 
 @helper
-def interpolated(positives, negatives, n, low, high):
-    """Interpolation between one point per recall; a rectangle up to the first."""
-    area = error = positives_before = negatives_before = 0.0
+def short_hyperbolas(before, above, positives, at):
+    """Return `hyperbola` of pairs of points at most `SHORT` apart, NaN of others: all at once, without a branch."""
+    area = np.empty(before.size)
+    for k in range(before.size):
+        gained = positives[k] - before[k]
+        size = before[k] + above[k]
+        x = (gained + (at[k] - above[k])) / size
+        bend = bend_of(x)
+        part = gained / size * (gained * bend + before[k] * (1.0 - x * bend))
+        area[k] = part if x <= SHORT else np.nan
+    return area
+
+
+@helper
+def interpolated(positives, above, at, n, low, high):
+    """Interpolation from (positives before, negatives `above`) to (positives, negatives `at`), for each recall."""
+    parts = np.empty(0)
+    if low == 0.0 and high == np.inf and n > 1:
+        parts = short_hyperbolas(positives[: n - 1], above[1:n], positives[1:n], at[1:n])
+    area = error = before = 0.0
     for k in range(n):
-        part = clipped_curve(positives_before, negatives_before, positives[k], negatives[k], low, high)
+        part = parts[k - 1] if 0 < k <= parts.size else np.nan
+        if np.isnan(part):
+            part = clipped_curve(before, above[k], positives[k], at[k], low, high)
         area, error = two_sum(area, error, part)
-        positives_before, negatives_before = positives[k], negatives[k]
+        before = positives[k]
     return area + error
+
+
+@helper
+def preceding(negatives, n):
+    """Return the false positives before each point of one per recall."""
+    above = np.zeros(n)
+    above[1:] = negatives[: n - 1]
+    return above
 
 
 @helper
@@ -177,18 +212,6 @@ def hull(groups, n_groups, scale):
         positives[n], negatives[n] = y, x
         n += 1
     return positives, negatives, n
-
-
-@helper
-def continuous(groups, n_groups, scale, low, high):
-    """Interpolation between consecutive points; recall does not change where only negatives follow."""
-    area = error = before = 0.0
-    for k in range(n_groups):
-        positives = groups.positives[k]
-        part = clipped_curve(before, scale * groups.above[k], positives, scale * groups.at[k], low, high)
-        area, error = two_sum(area, error, part)
-        before = positives
-    return area + error
 
 
 @helper
