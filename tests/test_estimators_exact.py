@@ -361,6 +361,36 @@ def test_trec_order_is_that_of_tie_order() -> None:
     np.testing.assert_array_equal(received, ap.estimate(score * 10 - place, label, names))
 
 
+SCORES_OF_ALL_SIZES = [0.0, -0.0, 1.0, 1.0 + 2**-23, -1.0, 3e38, -3e38, 1e-45, -1e-45, math.inf, -math.inf, math.nan]
+
+
+@pytest.mark.parametrize("missing", ["drop", "last", "unretrieved"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "places",
+    [
+        *(np.arange(-128, -119, dtype=np.int8), np.arange(9) * 2**26, np.arange(9) * 2**27 + 5),
+        *(np.arange(9, dtype=np.uint64) + np.uint64(2**63 - 4), np.arange(9) / 8, np.full(9, -1)),
+    ],
+    ids=["int8", "close", "apart", "uint64", "float", "left out"],
+)
+def test_trec_order_of_scores_and_places_of_all_sizes(places: Any, dtype: str, missing: str) -> None:
+    random = np.random.default_rng(15)
+    with np.errstate(over="ignore"):
+        score = random.choice(SCORES_OF_ALL_SIZES, (80, 9)).astype(dtype)
+    label = random.integers(0, 2, score.shape)
+    place = random.permuted(np.broadcast_to(places, score.shape), axis=1)
+    if (places == -1).all():  # all but two items are left out, and the places of the two are distinct
+        label[:, :-2], place[:, -1] = -2, 7
+    received = ap.estimate(score, label, ORDINAL, tie_order=place, ties="trec_eval", missing=missing)
+    order = np.lexsort((place, -score))  # from the first
+    rank = np.empty(score.shape)
+    np.put_along_axis(rank, order, -np.arange(9.0)[None], axis=1)
+    if missing != "last":
+        rank[np.isnan(score)] = np.nan
+    np.testing.assert_array_equal(received, ap.estimate(rank, label, ORDINAL, missing=missing))
+
+
 @pytest.mark.parametrize(("part", "prevalence"), [((0.0, 1.0), None), ((0.1, 0.6), 0.03)])
 def test_binormal_from_its_definition(part: tuple[float, float], prevalence: float | None) -> None:
     random = np.random.default_rng(8)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, InvalidInputError, MissingScoresError
+from aucpr_dask.evaluation.tied_items import untied
 from aucpr_dask.schema.checks import LEAST_PREVALENCE, refuse_outside
 from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.labels import check_counts, check_labels, check_tie_order, check_weights, refuse_other_lengths
@@ -59,13 +60,10 @@ def evaluate_rankings(
             check_tie_order(named["tie_order"])
             tie_order, tie_row = rows.distinct(named["tie_order"])
             classes = np.add(*memberships(label, options), dtype=np.int8)  # 0 left out, 1 negative, 2 positive
-            for row in np.flatnonzero(_order_matters(out, targets, options.missing)):
-                order = tie_order[tie_row[row]]
-                strict = ranks(score[row], order, classes[label_row[row]], options.missing)
-                again = _evaluate_hard(
-                    strict[None], label, label_row[row : row + 1], n_given[row : row + 1], reading, targets
-                )
-                out[row, : codes.size] = again[0, : codes.size]
+            tied = np.flatnonzero(_order_matters(out, targets, options.missing))
+            strict = untied(score[tied], tie_order, tie_row[tied], classes, label_row[tied], options.missing)
+            again = _evaluate_hard(strict, label, label_row[tied], n_given[tied], reading, targets)
+            out[tied, : codes.size] = again[:, : codes.size]
     columns = finished(out, codes.size, rows, options)
     if (unit != 1).any():  # sums of weights
         columns[..., codes.size : codes.size + 2] *= unit.reshape(*rows.lead, 1)
@@ -307,36 +305,6 @@ def _order_matters(out: NDArray[np.float64], targets: Targets, missing: str) -> 
     if missing == "last":
         matters |= facts["n_missing"] > 1
     return matters
-
-
-def ranks(score: Array, tie_order: Array, classes: NDArray[np.int8], missing: str) -> NDArray[np.float64]:
-    """Return distinct scores in the order of score, then of `tie_order`: the first item gets the highest."""
-    order = np.lexsort((tie_order, -score))
-    _refuse_equal_places(score, tie_order, classes, order[classes[order] > 0], missing)
-    ranks = np.empty(score.size)
-    ranks[order] = -np.arange(score.size, dtype=np.float64)
-    if missing != "last":
-        ranks[np.isnan(score)] = np.nan
-    return ranks
-
-
-def _refuse_equal_places(
-    score: Array, tie_order: Array, classes: NDArray[np.int8], order: NDArray[np.intp], missing: str
-) -> None:
-    """Raise if a positive and a negative, in `order`, have the same score and the same place."""
-    scores, places = score[order], tie_order[order]
-    is_tied = scores[1:] == scores[:-1]
-    if missing == "last":
-        is_tied |= np.isnan(scores[1:]) & np.isnan(scores[:-1])
-    is_equal = is_tied & (places[1:] == places[:-1]) & (classes[order][1:] != classes[order][:-1])
-    if is_equal.any():
-        raise InvalidInputError(
-            "tie_order does not order tied items",
-            where="argument 'tie_order'",
-            received=f"the number {places[1:][is_equal][0]} for a positive and a negative of the same score",
-            allowed="different numbers for the items of a ranking that share a score",
-            remedy="number the items of each ranking: 0, 1, 2, ...",
-        )
 
 
 def check_rows(facts: dict[str, NDArray[np.float64]], rows: Rows, options: EvaluationOptions) -> None:

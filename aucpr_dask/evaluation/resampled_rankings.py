@@ -15,10 +15,10 @@ from aucpr_dask.evaluation.rankings import (
     class_weights,
     evaluate_rankings,
     memberships,
-    ranks,
     reading_of,
     targets_of,
 )
+from aucpr_dask.evaluation.tied_items import untied
 from aucpr_dask.schema.options import EvaluationOptions
 
 if TYPE_CHECKING:
@@ -172,8 +172,7 @@ def checked_items(named: dict[str, Array], options: EvaluationOptions) -> tuple[
     if options.ties == "trec_eval":
         tie_order, tie_row = rows.distinct(named["tie_order"])
         classes = ((positive > 0) * 2 + (negative > 0)).astype(np.int8)
-        ordered = enumerate(zip(tie_row, class_row, strict=True))
-        score = np.stack([ranks(score[i], tie_order[t], classes[c], options.missing) for i, (t, c) in ordered])
+        score = untied(score, tie_order, tie_row, classes, class_row, options.missing)
     return rows, Items(score, positive, negative, class_row, cluster, unseen)
 
 
