@@ -1,18 +1,19 @@
 """Time the suites, and write the figures into the pages.
 
-``python -m benchmarks [--suite NAME] [--rounds N] [--small] [--json FILE]`` measures and prints ratios;
+``python -m benchmarks [--suite NAME] [--rounds N] [--small] [--avx2] [--json FILE]`` measures and prints ratios;
 ``python -m benchmarks --tables-from FILE`` writes the figures of a JSON file into the tables of README.md and docs/.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
 from benchmarks.harness.contenders import Suite
 from benchmarks.harness.figures import Figures, figures_of, noise, read_figures, titled, write_figures
-from benchmarks.harness.machine import describe_machine, use_one_thread
+from benchmarks.harness.machine import AVX2, describe_machine, use_threads
 from benchmarks.harness.measure import Timing, measure
 from benchmarks.harness.report import as_line, calls
 from benchmarks.harness.tables import filled_pages
@@ -27,7 +28,9 @@ def main() -> int:
     options = _parse()
     if options.tables_from is not None:
         return _fill_tables(options.tables_from)
-    use_one_thread()
+    if options.avx2 and not AVX2.items() <= os.environ.items():
+        os.execve(sys.executable, [sys.executable, "-m", "benchmarks", *sys.argv[1:]], os.environ | AVX2)
+    use_threads()
     machine = describe_machine()
     for what, value in machine.items():
         print(f"{what}: {value}")
@@ -40,7 +43,7 @@ def main() -> int:
         _print_conclusions(figures)
         timings += figures.timings
         if options.json is not None:  # after every suite, so that an interrupted run keeps its measurements
-            write_figures(options.json, {suite.name: figures})
+            write_figures(options.json, {f"{suite.name}, AVX2" if options.avx2 else suite.name: figures})
     print(f"\nnoise: slowest / fastest round of the same call up to {noise(timings):.2f}")
     return 0 if all(timing.agrees is not False for timing in timings) else 1
 
@@ -101,6 +104,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--small", action="store_true", help="tiny sizes, to check that everything runs")
     for name in SIZES:
         parser.add_argument(f"--{name}", type=int, metavar="N", help=f"number of {name}, in suites that have them")
+    parser.add_argument("--avx2", action="store_true", help="measure without vectors of more than 256 bits")
     parser.add_argument(
         "--json", metavar="FILE", type=Path, help="write every timing to this file; its other suites are kept"
     )

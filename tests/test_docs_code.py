@@ -25,6 +25,7 @@ def one_cluster() -> Iterator[None]:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:unsafe cast from uint64 to int64")  # in the code that ranx compiles
 @pytest.mark.parametrize("name", WITH_CODE)
 def test_code_runs(name: str, one_cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

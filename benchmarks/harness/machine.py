@@ -10,14 +10,27 @@ from pathlib import Path
 
 from benchmarks.harness.contenders import installed
 
+# Kernels, NumPy and PyTorch as on the most common processors, which have vectors of 256 bits.
+PROCESSOR = "haswell"
+AVX2 = {
+    "NUMBA_CPU_NAME": PROCESSOR,
+    "NUMBA_CPU_FEATURES": (
+        "+64bit,+avx,+avx2,+bmi,+bmi2,+cmov,+cx16,+cx8,+f16c,+fma,+fxsr,+lzcnt,+mmx,+movbe,+popcnt,+sahf,"
+        "+sse,+sse2,+sse3,+sse4.1,+sse4.2,+ssse3,+xsave"
+    ),
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+    "ATEN_CPU_CAPABILITY": "avx2",
+}
+
 OURS = ("aucpr-dask", "numpy", "numba", "dask", "zarr", "xarray")
 
 
-def use_one_thread() -> None:
-    """Limit all libraries to one thread; contenders that use more say so in their name."""
+def use_threads(number: int = 1) -> None:
+    """Limit all libraries to one thread, and this package to `number`; a contender that uses more says so."""
     import numba
 
     numba.set_num_threads(1)
+    numba.config.NUMBA_NUM_THREADS = number
     if installed("torch"):
         import torch
 
@@ -42,6 +55,8 @@ def _processor() -> str:
     if cpuinfo.exists():
         fields = dict(line.split(":", 1) for line in cpuinfo.read_text().splitlines() if ":" in line)
         model = next((value.strip() for key, value in fields.items() if key.strip() == "model name"), "")
+        if os.environ.get("NUMBA_CPU_NAME") == PROCESSOR:
+            return f"{model} (avx2, without the wider vectors that it has)"
         wide = next((flag for flag in ("avx512f", "avx2") if flag in cpuinfo.read_text()), "no wide vectors")
         return f"{model} ({wide})"
     return platform.processor() or platform.machine()

@@ -11,11 +11,11 @@ TIMES, TO = "\N{MULTIPLICATION SIGN}", "\N{EN DASH}"
 MIB = 2**20
 
 LEGEND = (
-    f"In brackets: the time relative to the first line, median and range over the rounds (41{TIMES}, 40{TO}42), each "
-    "measured right after a run of the first line. Floors are parts of the work that no method can avoid; they compute "
-    "no estimate, and their brackets say how many times as long the first line takes. Peak memory is the largest "
-    "increase, over the cases, of the resident memory of the processes that work for one call; inputs, imported "
-    "libraries and memory kept from earlier calls do not count."
+    "Each cell has the time relative to the first line, with its range over the rounds "
+    f"(41{TIMES}, 40{TO}42), and then the median time; each run was measured right after one of the first line. Floors "
+    "are parts of the work that no method can avoid; they compute no estimate, and their cells say how many times as "
+    "long the first line takes. Peak memory is the largest increase, over the cases, of the resident memory of the "
+    "processes that work for one call; inputs, imported libraries and memory kept from earlier calls do not count."
 )
 
 
@@ -117,7 +117,7 @@ def _cell(timing: Timing) -> str:
     if timing.skipped:
         return timing.skipped.partition(":")[0]
     relative = comparison(timing)
-    return seconds(timing.median) + (f" ({relative})" if relative else "")
+    return f"{relative}; {seconds(timing.median)}" if relative else seconds(timing.median)
 
 
 def _agreement(timing: Timing) -> str:

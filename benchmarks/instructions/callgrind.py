@@ -12,15 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.harness.machine import AVX2
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).with_name("program.py")
 
-# The processor that Callgrind simulates; kernels compiled for it beforehand are found in the cache.
-PROCESSOR = "haswell"
-FEATURES = (
-    "+64bit,+avx,+avx2,+bmi,+bmi2,+cmov,+cx16,+cx8,+f16c,+fma,+fxsr,+lzcnt,+mmx,+movbe,+popcnt,+sahf,"
-    "+sse,+sse2,+sse3,+sse4.1,+sse4.2,+ssse3,+xsave"
-)
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -104,8 +100,7 @@ def _environment(package: Path, folder: Path) -> dict[str, str]:
     return own | {
         "PYTHONPATH": str(package),
         "PYTHONHASHSEED": "0",
-        "NUMBA_CPU_NAME": PROCESSOR,
-        "NUMBA_CPU_FEATURES": FEATURES,
+        **AVX2,  # which Callgrind simulates; kernels compiled for it beforehand are found in the cache
         "AUCPR_DASK_CACHE_DIR": str(folder / "compiled"),
         **dict.fromkeys(ONE_THREAD, "1"),
     }

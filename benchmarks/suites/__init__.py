@@ -17,7 +17,6 @@ from benchmarks.suites import (
 SUITES: tuple[type[_Suite], ...] = (
     single_ranking.SingleRanking,
     single_ranking.Weighted,
-    single_ranking.Estimators,
     areas.BinnedAveragePrecision,
     areas.BinnedInterpolation,
     areas.InterpolatedArea,

@@ -10,13 +10,21 @@ import numpy as np
 
 import aucpr_dask as ap
 from benchmarks.harness.contenders import Suite, contender, floor, installed
+from benchmarks.harness.machine import use_threads
 from benchmarks.suites.rankings import draw_models
 
 RESAMPLES = 1000
 THREADS = 2
-MODELS_AT_ONCE = {10_000: 400, 100_000: 100, 500: 4}
 LOOPED = 10  # resamples of a loop, whose time is proportional to them
 LOOP = {"share": LOOPED / RESAMPLES}
+SIZES = {  # items, models
+    "10,000 items, 400 models": (10_000, 400),
+    "100,000 items, 1 model": (100_000, 1),
+    "100,000 items, 4 models": (100_000, 4),
+    "100,000 items, 16 models": (100_000, 16),
+    "100,000 items, 100 models": (100_000, 100),
+}
+SMALL = "500 items, 4 models"
 
 
 class Bootstrap(Suite):
@@ -25,30 +33,27 @@ class Bootstrap(Suite):
     name = "bootstrap"
     title = "1000 stratified bootstrap replicates of average precision, 1 % positive, per model, two threads"
     explanation = (
-        "Ours evaluates many models at once on two threads, drawing included. The loops evaluate ten resamples of one "
-        "model in the one thread they use, times a hundred. 'Weights' gives scikit-learn the counts of a resample as "
-        "sample weights instead of copying the items. torchmetrics and confidenceinterval do not stratify. The floor "
-        "draws each resample once for all models, on two threads, and evaluates nothing."
+        "Ours evaluates all models in one call on two threads, drawing included: one model has all draws for itself. "
+        "The loops evaluate ten resamples of one model in the one thread they use, times a hundred. 'Weights' gives "
+        "scikit-learn the counts of a resample as sample weights instead of copying the items. torchmetrics and "
+        "confidenceinterval do not stratify. The floor draws each resample once for all models, on two threads, and "
+        "evaluates nothing."
     )
-    params = (10_000, 100_000)
-    param_names = ("items",)
+    params = tuple(SIZES)
+    param_names = ("size",)
     unit = "model"
 
     def shrink(self) -> None:
         """Take four models of 500 items."""
-        self.params = (500,)
+        self.params = (SMALL,)
 
-    def describe(self, n_items: int) -> str:
-        """Return the sizes."""
-        return f"{n_items:,} items, {MODELS_AT_ONCE[n_items]} models at once"
-
-    def setup(self, n_items: int) -> None:
-        """Draw the models, in two blocks."""
-        self.n_models = MODELS_AT_ONCE[n_items]
-        scores = draw_models(self.n_models, n_items, seed=24)
-        self.score, self.label = scores["score"].values[0], scores["label"].values
-        self.scores = scores.assign(score=scores["score"].chunk(model=-(-self.n_models // 2)))
+    def setup(self, size: str) -> None:
+        """Draw the models."""
+        self.n_items, self.n_models = (SIZES | {SMALL: (500, 4)})[size]
+        self.scores = draw_models(self.n_models, self.n_items, seed=24)
+        self.score, self.label = self.scores["score"].values[0], self.scores["label"].values
         self.strata = np.flatnonzero(self.label == 1), np.flatnonzero(self.label == 0)
+        use_threads(THREADS)
         self.threads = ThreadPoolExecutor(THREADS)
         if installed("torchmetrics"):
             self._prepare_torchmetrics()
@@ -66,9 +71,10 @@ class Bootstrap(Suite):
             sampling_strategy="multinomial",
         )
 
-    def teardown(self, n_items: int) -> None:
+    def teardown(self, size: str) -> None:
         """Stop the threads."""
         self.threads.shutdown()
+        use_threads()
 
     def units(self) -> int:
         """Count the models of a call."""
@@ -76,13 +82,12 @@ class Bootstrap(Suite):
 
     @contender(
         "aucpr_dask",
-        'ap.evaluate(scores, intervals="bootstrap").compute(num_workers=2)',
+        'ap.evaluate(scores, intervals="bootstrap")',
         "aucpr-dask",
         numbers=lambda result: result["interval"].values,
     )
-    def time_ours(self, n_items: int) -> Any:
-        result = ap.evaluate(self.scores, intervals="bootstrap", n_resamples=RESAMPLES)
-        return result.compute(scheduler="threads", num_workers=THREADS)
+    def time_ours(self, size: str) -> Any:
+        return ap.evaluate(self.scores, intervals="bootstrap", n_resamples=RESAMPLES)
 
     def _drawn(self) -> Iterator[np.ndarray]:
         random = np.random.default_rng(25)
@@ -95,7 +100,7 @@ class Bootstrap(Suite):
         "scikit-learn",
         **LOOP,
     )
-    def time_loop(self, n_items: int) -> Any:
+    def time_loop(self, size: str) -> Any:
         from sklearn.metrics import average_precision_score
 
         return [average_precision_score(self.label[drawn], self.score[drawn]) for drawn in self._drawn()]
@@ -106,10 +111,10 @@ class Bootstrap(Suite):
         "scikit-learn",
         **LOOP,
     )
-    def time_weights(self, n_items: int) -> Any:
+    def time_weights(self, size: str) -> Any:
         from sklearn.metrics import average_precision_score
 
-        counts = (np.bincount(drawn, minlength=n_items) for drawn in self._drawn())
+        counts = (np.bincount(drawn, minlength=self.n_items) for drawn in self._drawn())
         return [average_precision_score(self.label, self.score, sample_weight=count) for count in counts]
 
     @contender(
@@ -119,7 +124,7 @@ class Bootstrap(Suite):
         "scikit-learn",
         **LOOP,
     )
-    def time_scipy(self, n_items: int) -> Any:
+    def time_scipy(self, size: str) -> Any:
         from scipy.stats import bootstrap
         from sklearn.metrics import average_precision_score
 
@@ -138,7 +143,7 @@ class Bootstrap(Suite):
         "torch",
         **LOOP,
     )
-    def time_torchmetrics(self, n_items: int) -> Any:
+    def time_torchmetrics(self, size: str) -> Any:
         self.bootstrapper.reset()
         self.bootstrapper.update(*self.tensors)
         return self.bootstrapper.compute()
@@ -150,7 +155,7 @@ class Bootstrap(Suite):
         "scikit-learn",
         **LOOP,
     )
-    def time_confidenceinterval(self, n_items: int) -> Any:
+    def time_confidenceinterval(self, size: str) -> Any:
         from confidenceinterval.bootstrap import bootstrap_ci
         from sklearn.metrics import average_precision_score
 
@@ -158,10 +163,10 @@ class Bootstrap(Suite):
         return bootstrap_ci(self.label, self.score, average_precision_score, n_resamples=LOOPED, **options)
 
     @floor("NumPy's numbers", "random.integers(n_items, size=n_items, dtype=np.uint32) for each resample", "numpy")
-    def time_random_numbers(self, n_items: int) -> None:
+    def time_random_numbers(self, size: str) -> None:
         def draw(seed: int) -> None:
             random = np.random.Generator(np.random.SFC64(seed))
             for _ in range(RESAMPLES // THREADS):
-                random.integers(n_items, size=n_items, dtype=np.uint32)
+                random.integers(self.n_items, size=self.n_items, dtype=np.uint32)
 
         list(self.threads.map(draw, range(THREADS)))

@@ -17,6 +17,7 @@ from scipy.special import ndtri
 
 from aucpr_dask.kernels.codes import ERROR_FIXED, HALDANE
 from aucpr_dask.kernels.options import N_COLUMNS, REACH, Options, Targets
+from aucpr_dask.kernels.rankings.sorting import sort_scores, sorted_keys
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
 
@@ -83,7 +84,7 @@ def _groups_of_long(
         space = np.empty((3, n_positive + 1))
         if n_positive <= few:
             positives = positive[:n_positive]
-            positives.sort()
+            sort_scores(positives)
             n_groups = long_row(positives, score, False, space, counts)
             if n_groups >= 0:
                 return space, n_groups
@@ -94,10 +95,10 @@ def _groups_of_long(
     split_row(score, label, options, positive, negative, counts)
     positives, negatives = positive[: int(counts[0])], negative[: int(counts[1])]
     space = np.empty((3, positives.size + 1))
-    positives.sort()
+    sort_scores(positives)
     n_groups = long_row(positives, negatives, False, space, counts) if positives.size <= few else -1
     if n_groups < 0:
-        negatives.sort()
+        sort_scores(negatives)
         n_groups = long_row(positives, negatives, True, space, counts)
     return space, n_groups
 
@@ -122,8 +123,7 @@ def _pack(
     keys = np.empty(score.size, np.uint32)
     if not pack(score, label, options, keys):
         return -1
-    keys.sort()
-    return int(packed_groups(keys, space, counts))
+    return int(packed_groups(sorted_keys(keys), space, counts))
 
 
 def targets_of(codes: Sequence[int], parameters: Sequence[float], recall_range: tuple[float, float]) -> Targets:
@@ -153,8 +153,8 @@ def evaluate_all_rows(
     for row in range(len(score)):
         split_classes(score[row], label[label_row[row]], options, positive, negative, counts)
         positives, negatives = positive[: int(counts[0])], negative[: int(counts[1])]
-        positives.sort()
-        negatives.sort()
+        sort_scores(positives)
+        sort_scores(negatives)
         classes = positives.astype(np.float64), negatives.astype(np.float64)
         full_row(*classes, space, counts, n_given[row], options, targets, out[row])
     return out
@@ -232,13 +232,14 @@ def _weigh_keys(
     items: Items, facts: NDArray[np.float64], options: Options, targets: Targets, out: NDArray[np.float64]
 ) -> None:
     """Evaluate one weighted ranking by sorting all of it."""
+    from aucpr_dask.kernels.rankings.keys import CLASS_BITS
     from aucpr_dask.kernels.rankings.ordering import keys_of_ranks, keys_of_scores
 
     score, weights = items.score, (items.positive_weight, items.negative_weight)
     keys = np.empty(score.size, np.uint64)
     if score.dtype == np.float32:
         keys_of_scores(*items, keys)
-        keys.sort()
+        keys = sorted_keys(keys, int(CLASS_BITS))
     else:
         keys_of_ranks(score, np.argsort(score), items.classes, *weights, keys)
     if targets.are_basic:
