@@ -15,6 +15,7 @@ import pytest
 from numba import types
 from numba.core.codegen import CPUCodeLibrary
 
+from aucpr_dask.clusters.compiling_ahead import compiling_ahead
 from aucpr_dask.errors import CacheWarning
 from aucpr_dask.kernels import compiling
 from aucpr_dask.storage import code_cache
@@ -217,6 +218,58 @@ def test_what_killed_processes_left_is_removed_after_a_day(home: Path) -> None:
     left = {path.name for path in home.iterdir()}
     assert left & set(names) == {name for name, is_removed in names.items() if not is_removed}
     assert f".filling-{ended.pid}-new" in left
+
+
+COMPILING = """
+import sys, time
+from aucpr_dask.kernels import compiling
+cache = compiling.Cache("tiny")
+print("compiling" if cache._private else "loading", flush=True)
+time.sleep(float(sys.argv[1]))
+"""
+
+
+@pytest.mark.skipif(not code_cache.CAN_LOCK, reason="files cannot be locked here")
+def test_a_process_waits_for_another_that_compiles_the_same(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen([sys.executable, "-c", COMPILING, "60"], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "compiling\n"
+        monkeypatch.setattr(code_cache, "PATIENCE", 0.2)
+        compiled()  # the other may be stopped, so nobody waits for ever
+        monkeypatch.setattr(code_cache, "PATIENCE", 60.0)
+        third = [sys.executable, "-c", COMPILING.replace('"tiny"', '"other"'), "0"]
+        assert subprocess.run(third, capture_output=True, text=True, check=True).stdout == "compiling\n"
+        other.kill()
+    assert compiled()._private is None  # loaded
+
+
+@pytest.mark.skipif(not code_cache.CAN_LOCK, reason="files cannot be locked here")
+def test_the_turn_of_a_killed_process_goes_to_the_next(home: Path) -> None:
+    command = [sys.executable, "-c", COMPILING]
+    with (
+        subprocess.Popen([*command, "60"], stdout=subprocess.PIPE, text=True) as first,
+        subprocess.Popen([*command, "0"], stdout=subprocess.PIPE, text=True) as second,
+    ):
+        assert first.stdout is not None
+        assert second.stdout is not None
+        assert first.stdout.readline() == "compiling\n"
+        first.kill()
+        assert second.stdout.readline() == "compiling\n"
+
+
+def test_compiling_ahead_fills_the_cache(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with compiling_ahead("rankings.packed"):
+        until = time.monotonic() + 60
+        while not list(home.glob("rankings.packed-*")) and time.monotonic() < until:
+            time.sleep(0.05)
+    assert len(list(home.glob("rankings.packed-*"))) == 1
+
+    def start(*args: Any, **options: Any) -> None:
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    with compiling_ahead("rankings.packed"):
+        pass
 
 
 CLUSTER = """

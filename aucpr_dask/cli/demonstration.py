@@ -12,6 +12,7 @@ import click
 from aucpr_dask.cli.common import Output, output_option
 from aucpr_dask.cli.evaluation import opening, show_warnings
 from aucpr_dask.cli.options import example, overwrite_option
+from aucpr_dask.clusters.compiling_ahead import compiling_ahead
 
 if TYPE_CHECKING:
     from aucpr_dask.progress.showing import Report
@@ -39,14 +40,18 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
     The data are bundled with the package: 14 systems that screened citations for 14 systematic reviews (CLEF eHealth
     2017), and cross-validated scores of 25 classifiers, three times each, on six tables (ADBench).
     """
-    from dask.system import CPU_COUNT
-
-    from aucpr_dask.clusters.connecting import connect
-    from aucpr_dask.storage.stores import refuse_finished
-
     source, result = out / "scores.zarr", out / "result.zarr"
-    refuse_finished(result, overwrite=overwrite)
+    if result.exists() and not overwrite:
+        from aucpr_dask.storage.stores import refuse_finished
+
+        refuse_finished(result, overwrite=False)
     with ThreadPoolExecutor(1) as other_thread, ExitStack() as until_shown:  # closing a cluster takes a second
+        until_shown.enter_context(compiling_ahead("areas.short"))
+
+        from dask.system import CPU_COUNT
+
+        from aucpr_dask.clusters.connecting import connect
+
         with output.progress() as report:
             # For speed, scores are read while workers start, and modules are imported when they are needed.
             reading = other_thread.submit(_build_scores, source, overwrite, report)

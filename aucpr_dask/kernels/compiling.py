@@ -51,10 +51,14 @@ class Cache:
         group = module.removeprefix(f"{_PACKAGE}.")
         self._private: Path | None = None
         self._enabled = True
+        self._turn: code_cache.Turn | None = None
         try:
             home = code_cache.prepared_home()
             self._published = home / f"{group}-{_digest()}"
+            if not self._published.exists():
+                self._turn = code_cache.Turn(home, self._published.name)  # another process may publish it meanwhile
             if self._published.exists():
+                self._end_turn()
                 code_cache.check_private(self._published)
                 self._enabled = os.access(self._published, os.W_OK)  # numba writes there even to load
             else:
@@ -107,6 +111,7 @@ class Cache:
             self._private.rename(self._published)
         except OSError:  # another process was first, with an equivalent folder
             self._remove_private()
+        self._end_turn()
 
     def _give_up(self, error: Exception) -> None:
         """Go on without a cache."""
@@ -118,6 +123,11 @@ class Cache:
         if self._private is not None:
             shutil.rmtree(self._private, ignore_errors=True)
             self._private = None
+        self._end_turn()
+
+    def _end_turn(self) -> None:
+        if self._turn is not None:
+            self._turn.end()
 
 
 def load_published() -> list[str]:

@@ -15,9 +15,18 @@ from platformdirs import user_cache_path
 
 from aucpr_dask.errors import AucprError, CacheWarning
 
+try:
+    import fcntl
+except ImportError:  # on Windows
+    CAN_LOCK = False
+else:
+    CAN_LOCK = True
+
 CACHE_VARIABLE = "AUCPR_DASK_CACHE_DIR"
+LOCK = ".lock"
 FILLING = ".filling-"  # begins the names of folders that are not complete, before the number of their process
 ABANDONED_AFTER = 24 * 3600.0  # seconds
+PATIENCE = 60.0  # seconds to wait for another process that compiles the same, which may be stopped
 
 _warned = threading.Event()
 
@@ -72,7 +81,9 @@ def remove_abandoned(home: Path) -> None:
     with suppress(OSError):
         for folder in home.glob(f"{FILLING}*"):
             is_old = folder.lstat().st_mtime < time.time() - ABANDONED_AFTER
-            if is_old and not _is_running(folder.name.removeprefix(FILLING).partition("-")[0]):
+            if is_old and folder.suffix == LOCK:
+                folder.unlink(missing_ok=True)
+            elif is_old and not _is_running(folder.name.removeprefix(FILLING).partition("-")[0]):
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -86,6 +97,39 @@ def _is_running(process: str) -> bool:
     except (OSError, OverflowError):
         return False
     return True
+
+
+class Turn:
+    """The right to compile one group, which one process of a machine has at a time.
+
+    It ends with the process. Who has waited too long, or cannot lock files there, goes on without it.
+    """
+
+    def __init__(self, home: Path, name: str) -> None:
+        self._path = home / f"{FILLING}{name}{LOCK}"
+        self._file: int | None = None
+        if not CAN_LOCK:
+            return
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(0.02)
+            except OSError:
+                break
+            else:
+                self._file = file
+                return
+        os.close(file)
+
+    def end(self) -> None:
+        """Let the next process have its turn."""
+        if self._file is not None:
+            self._path.unlink(missing_ok=True)
+            os.close(self._file)
+            self._file = None
 
 
 def warn_once(error: Exception) -> None:
