@@ -68,3 +68,12 @@ def test_areas_do_not_depend_on_the_way(
         monkeypatch.setattr(sorting, "_most_digits", lambda itemsize, most=most: most)
         areas.append(ap.estimate(score, label, estimators, weight=weight))
     np.testing.assert_array_equal(areas[1:], areas[:1] * 2)
+
+
+def test_places_ascend(most_digits: int) -> None:
+    random = np.random.default_rng(5)
+    scores = np.concatenate([random.normal(size=N_ITEMS), random.choice(SPECIAL, N_ITEMS)])
+    scores = random.permutation(scores)
+    places = sorting.ascending_places(scores)
+    np.testing.assert_array_equal(scores[places], np.sort(scores))
+    np.testing.assert_array_equal(np.sort(places), np.arange(scores.size))

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 
 from aucpr_dask.kernels.codes import ERROR_FIXED, HALDANE
 from aucpr_dask.kernels.options import N_COLUMNS, REACH, Options, Targets
-from aucpr_dask.kernels.rankings.sorting import sort_scores, sorted_keys
+from aucpr_dask.kernels.rankings.sorting import ascending_places, sort_scores, sorted_keys
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
 
@@ -241,7 +241,7 @@ def _weigh_keys(
         keys_of_scores(*items, keys)
         keys = sorted_keys(keys, int(CLASS_BITS))
     else:
-        keys_of_ranks(score, np.argsort(score), items.classes, *weights, keys)
+        keys_of_ranks(score, ascending_places(score), items.classes, *weights, keys)
     if targets.are_basic:
         from aucpr_dask.kernels.areas.weighted import finish_weighted, keys_row
 

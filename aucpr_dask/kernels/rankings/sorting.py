@@ -19,7 +19,10 @@ DIGIT = 12  # bits, at most
 
 
 def sorted_keys(keys: NDArray[Any], first_bit: int = 0) -> NDArray[Any]:
-    """Sort whole numbers that ascend already in the bits below `first_bit`; the result may share their memory."""
+    """Sort whole numbers that ascend already in the bits below `first_bit`; the result may share their memory.
+
+    With digits, those that differ below `first_bit` only keep their order.
+    """
     n_bits = 8 * keys.itemsize - first_bit
     n_digits = 3 * -(-n_bits // (3 * DIGIT))
     if keys.size < WORTH_COUNTING or n_digits > _most_digits(keys.itemsize):
@@ -41,14 +44,30 @@ def sort_scores(scores: NDArray[Any]) -> None:
     if scores.size < WORTH_COUNTING or 8 * scores.itemsize > DIGIT * _most_digits(scores.itemsize):
         scores.sort()
         return
-    unsigned, signed = np.dtype(f"u{scores.itemsize}"), np.dtype(f"i{scores.itemsize}")
-    shift = 8 * scores.itemsize - 1
-    sign = unsigned.type(1 << shift)
-    keys = scores.view(unsigned)
-    # As whole numbers, the bits of positive floats ascend; those of negative ones descend.
-    keys ^= (keys.view(signed) >> shift).view(unsigned) | sign
+    keys = _to_keys(scores)
     keys[...] = sorted_keys(keys)
-    keys ^= (~keys.view(signed) >> shift).view(unsigned) | sign
+    sign, shift = keys.dtype.type(1 << (8 * keys.itemsize - 1)), 8 * keys.itemsize - 1
+    keys ^= (~keys.view(f"i{keys.itemsize}") >> shift).view(keys.dtype) | sign
+
+
+def ascending_places(scores: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the places of scores from the lowest to the highest, with those of NaN anywhere."""
+    if scores.size < WORTH_COUNTING or not _most_digits(scores.itemsize):
+        return np.argsort(scores)
+    low, width = np.uint64(2**32 - 1), np.uint64(32)
+    keys = _to_keys(scores.copy())
+    place = np.arange(scores.size, dtype=np.uint64)
+    for half in (keys & low, keys >> width):  # the second sort keeps the order of the first
+        place = sorted_keys(half[place.view(np.int64)] << width | place, 32) & low
+    return place.view(np.int64)
+
+
+def _to_keys(scores: NDArray[Any]) -> NDArray[Any]:
+    """Replace floats by whole numbers that ascend as they do, in the same memory."""
+    keys = scores.view(f"u{scores.itemsize}")
+    sign, shift = keys.dtype.type(1 << (8 * keys.itemsize - 1)), 8 * keys.itemsize - 1
+    keys ^= (keys.view(f"i{keys.itemsize}") >> shift).view(keys.dtype) | sign  # the bits of negative floats descend
+    return keys
 
 
 @functools.cache
