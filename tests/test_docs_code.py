@@ -26,6 +26,7 @@ def one_cluster() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unsafe cast from uint64 to int64")  # in the code that ranx compiles
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")  # MLflow with SQLAlchemy 2.1
 @pytest.mark.parametrize("name", WITH_CODE)
 def test_code_runs(name: str, one_cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

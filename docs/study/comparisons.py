@@ -25,7 +25,7 @@ Pairs = tuple[np.ndarray, np.ndarray]
 METHODS = ("sign_flip", "bootstrap_t", "bootstrap", "t", "wilcoxon")
 RANKED = METHODS[:3]
 UNITS = (5, 10, 20, 50, 100)
-FAMILIES, SIMULATIONS = (2, 10, 100, 1000), 1000
+FAMILIES, SIMULATIONS, OF_HUGE = (2, 10, 100, 1000), 1000, 100
 LARGE, HUGE = 100, 1000  # models: from the first on, fewer methods and worlds; from the second on, against one
 POWER = {2: 3.0, 10: 5.0}  # standard errors of a difference by which the first model differs from the others
 
@@ -98,6 +98,19 @@ def over_units(share: float) -> Iterator[dict[str, object]]:
             for (method, quantity), rate in found.mean().items():
                 cell = {"models": n_models, "world": world, "units": n_units, "shift": shift}
                 yield cell | {"method": method, "quantity": quantity, "rate": rate, "simulations": number}
+    if share == 1:
+        yield from (rank_sets_of_huge(world, n_units) for world in IN_LARGE for n_units in UNITS)
+
+
+def rank_sets_of_huge(world: str, n_units: int) -> dict[str, object]:
+    """Return how often all rank sets of the largest families are complete, by sign flips alone: it takes a second."""
+    random = np.random.default_rng([HUGE, n_units, 0, list(UNIT_WORLDS).index(world)])
+    names = [f"q{unit:03}" for unit in range(n_units)]
+    pairs = families.all_pairs(HUGE)
+    samples = (UNIT_WORLDS[world](random, (HUGE, n_units)) for _ in range(OF_HUGE))
+    covers = [_first_step(_over_units("sign_flip", values, names, s), pairs)[1] for s, values in enumerate(samples)]
+    cell = {"models": HUGE, "world": world, "units": n_units, "shift": 0, "method": "sign_flip"}
+    return cell | {"quantity": "covers", "rate": np.mean(covers), "simulations": OF_HUGE}
 
 
 def _compare_units(
@@ -256,7 +269,7 @@ def _table_of_units(folder: Path, quantity: str, names: tuple[str, ...], least: 
     for (n_models, world, shift), cells in table.groupby(["models", "world", "shift"], sort=False):
         known = cells.set_index(["units", "method"])["rate"]
         shown = [" / ".join(_rate(known.get((n, name))) for name in names if (n, name) in known) for n in UNITS]
-        against = " against one" if n_models >= HUGE else ""
+        against = " against one" if n_models >= HUGE and quantity == "error" else ""
         direction = {0: "", 1: ", first better", -1: ", first worse"}[shift]
         rows.append([f"{n_models:,}{against}", world + direction, *shown])
     return pages.table(["models", "differences", *(f"{n} units" for n in UNITS)], rows)
