@@ -159,8 +159,7 @@ def _errors_and_maxima(sample: JointReplicates, panel_bytes: int) -> tuple[Float
         stop = min(start + columns, n_models)
         for j in range(stop - 1):
             others = np.arange(max(start, j + 1), stop)
-            deviations = sample.centred[j] - sample.centred[others[0] : stop]
-            sizes, spread, _ = studentise(sample, deviations, np.full(others.size, j), others)
+            sizes, spread, _ = studentise(sample, np.full(others.size, j), others)
             error[_place_of_row(j, n_models) + others] = spread
             np.maximum(maximum[j], sizes.max(axis=0), out=maximum[j])
             np.maximum(maximum[others[0] : stop], sizes, out=maximum[others[0] : stop])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from aucpr_dask.inference.families.pairs import PANEL_BYTES, Floats, Indices
-from aucpr_dask.inference.families.replicates import JointReplicates, checked_pairs, count, panels, shares
+from aucpr_dask.inference.families.replicates import JointReplicates, checked_pairs, panels, shares
 from aucpr_dask.inference.families.statistics import PairStatistics, pair_statistics, studentise
 
 
@@ -32,6 +32,8 @@ def romano_wolf(
 
     With pairs in descending order of |t|, p_(i) = max(p_(i-1), (1 + #{max_{j >= i} |t_(j)*| >= |t_(i)|}) / (1 + R)).
     """
+    from aucpr_dask.kernels.resampling.pairs import tally
+
     first, second = checked_pairs(sample, first, second)
     reach = (statistics or pair_statistics(sample, first, second, panel_bytes=panel_bytes)).reach
     upwards = np.argsort(reach, kind="stable")
@@ -40,10 +42,9 @@ def romano_wolf(
     for panel in panels(first.size, sample, panel_bytes):
         pairs = upwards[panel]
         j, k = first[pairs], second[pairs]
-        sizes, _, _ = studentise(sample, sample.centred[j] - sample.centred[k], j, k)
-        for row in sizes:  # from below: the maximum over this pair and all smaller ones
-            maximum = np.maximum(row, maximum, out=row)
-        p_value[pairs] = shares(count(sizes >= reach[pairs, np.newaxis]), sizes, sample.complete)
+        sizes, _, _ = studentise(sample, j, k)
+        attained = tally(sizes, reach[pairs], maximum, is_cumulative=True)  # the maximum over the pair and smaller ones
+        p_value[pairs] = shares(attained, sizes, sample.complete)
     downwards = upwards[::-1]
     p_value[downwards] = np.maximum.accumulate(p_value[downwards])
     return p_value

@@ -29,7 +29,7 @@ def marginal_quantiles(
     quantile = np.empty(first.size)
     for panel in panels(first.size, sample, panel_bytes):
         j, k = first[panel], second[panel]
-        sizes, _, _ = studentise(sample, sample.centred[j] - sample.centred[k], j, k)
+        sizes, _, _ = studentise(sample, j, k)
         sizes.partition(place, axis=1)
         quantile[panel] = sizes[:, place]
     return quantile

@@ -36,14 +36,21 @@ def errors_from_covariance(covariance: Floats, first: Indices, second: Indices) 
 def errors_from_units(values: Floats, first: Indices, second: Indices, *, panel_bytes: int = PANEL_BYTES) -> Floats:
     """Compute standard errors of mean differences from values per unit: ``sd / sqrt(Q)``."""
     values = _checked_units(values)
-    n_units = values.shape[1]
     resolution = ROUND_OFF * np.abs(values).max(axis=1)
     error = np.empty(first.size)
-    for panel in slices(first.size, 8 * n_units, panel_bytes):
+    for panel in slices(first.size, 8 * values.shape[1], panel_bytes):
         j, k = first[panel], second[panel]
-        spread = np.std(values[j] - values[k], axis=1, ddof=1)
-        error[panel] = np.where(spread <= resolution[j] + resolution[k], 0.0, spread / np.sqrt(n_units))
+        error[panel], _ = errors_and_squares(values[j] - values[k], resolution[j] + resolution[k])
     return error
+
+
+def errors_and_squares(difference: Floats, resolution: Floats) -> tuple[Floats, Floats]:
+    """Return the standard errors of the means of rows, and the squares of the deviations; overwrites the rows."""
+    n_units = difference.shape[1]
+    difference -= difference.mean(axis=1, keepdims=True)
+    squares = np.square(difference, out=difference)
+    spread = np.sqrt(squares.sum(axis=1) / (n_units - 1))
+    return np.where(spread <= resolution, 0.0, spread / np.sqrt(n_units)), squares
 
 
 def wilcoxon_p_values(values: Floats, first: Indices, second: Indices, *, panel_bytes: int = PANEL_BYTES) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +22,12 @@ class ResampledUnits:
 
     values: Floats  # (M, Q)
     weights: Floats  # (Q, R): how often each unit was drawn
+
+    @cached_property
+    def resolution(self) -> Floats:
+        """How large rounding errors of each model's values may be."""
+        largest: Floats = np.abs(self.values).max(axis=1)
+        return ROUND_OFF * largest
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from aucpr_dask.inference.families.pairs import PANEL_BYTES, Floats, Indices
-from aucpr_dask.inference.families.parametric import errors_from_units
+from aucpr_dask.inference.families.parametric import errors_and_squares
 from aucpr_dask.inference.families.replicates import (
     JointReplicates,
+    ResampledUnits,
     checked_pairs,
-    count,
     panels,
     shares,
 )
@@ -44,57 +44,60 @@ def pair_statistics(
     Two models that agree in every replicate have difference, error and statistic 0 and p-value 1. Two that differ by
     the same amount in every replicate have error 0 and the smallest p-value.
     """
+    from aucpr_dask.kernels.resampling.pairs import tally
+
     first, second = checked_pairs(sample, first, second)
-    difference, error, statistic, p_value, reach = np.empty((5, first.size))
+    error, scale, reach = np.empty((3, first.size))
+    counts = np.empty(first.size, np.int64)
     maximum = np.zeros(sample.centred.shape[1])
+    difference = sample.estimate[first] - sample.estimate[second]
+    resolved = np.maximum(np.abs(difference) - (sample.resolution[first] + sample.resolution[second]), 0)
     for panel in panels(first.size, sample, panel_bytes):
-        j, k = first[panel], second[panel]
-        sizes, error[panel], scale = studentise(sample, sample.centred[j] - sample.centred[k], j, k)
-        difference[panel] = differences(sample, j, k, error[panel])
-        statistic[panel] = difference[panel] / scale
-        resolved = np.abs(difference[panel]) - (sample.resolution[j] + sample.resolution[k])
-        reach[panel] = np.maximum(resolved, 0) / scale
-        p_value[panel] = shares(count(sizes >= reach[panel, np.newaxis]), sizes, sample.complete)
-        np.maximum(maximum, sizes.max(axis=0, initial=0), out=maximum)
-    return PairStatistics(difference, error, statistic, p_value, reach, maximum, sample.complete)
+        sizes, error[panel], scale[panel] = studentise(sample, first[panel], second[panel])
+        reach[panel] = resolved[panel] / scale[panel]
+        counts[panel] = tally(sizes, reach[panel], maximum)
+    difference[(error == 0) & (resolved == 0)] = 0
+    p_value = shares(counts, sample.centred, sample.complete)
+    return PairStatistics(difference, error, difference / scale, p_value, reach, maximum, sample.complete)
 
 
-def studentise(
-    sample: JointReplicates, deviations: Floats, first: Indices, second: Indices
-) -> tuple[Floats, Floats, Floats]:
-    """Turn differences of centred replicates into sizes of statistics, in place."""
-    error = errors(sample, deviations, first, second)
-    scale = np.maximum(error, sample.resolution[first] + sample.resolution[second])
-    around_centre(sample, deviations, error, first, second)
-    np.abs(deviations, out=deviations)
-    deviations /= scale[:, np.newaxis]
-    return deviations, error, scale
+def studentise(sample: JointReplicates, first: Indices, second: Indices) -> tuple[Floats, Floats, Floats]:
+    """Return the sizes (P, R) of the replicates' statistics, the standard errors, and what they are divided by.
 
-
-def errors(sample: JointReplicates, deviations: Floats, first: Indices, second: Indices) -> Floats:
-    """Return the standard errors of differences, from their centred replicates or, if the sample has them, units."""
-    if sample.units is not None:
-        return errors_from_units(sample.units.values, first, second)
-    degrees = deviations.shape[1] - (not sample.complete)
-    # einsum would sum a single row in a different order than the same row among others.
-    error: Floats = np.sqrt(np.square(deviations).sum(axis=1) / degrees)
-    error[error <= sample.resolution[first] + sample.resolution[second]] = 0
-    return error
-
-
-def around_centre(sample: JointReplicates, deviations: Floats, error: Floats, first: Indices, second: Indices) -> None:
-    """Turn differences of centred replicates into deviations from the centre, in place.
-
-    If the sample has its units, each deviation is multiplied by `error` over its own error.
+    The errors are the standard deviations of the differences' replicates or, if the sample has its units, the standard
+    errors over them.
     """
-    deviations += (sample.bias[first] - sample.bias[second])[:, np.newaxis]
-    if sample.units is not None:
-        from aucpr_dask.kernels.resampling.units import stretch_by_own_errors
+    if sample.units is None:
+        from aucpr_dask.kernels.resampling import pairs
 
-        values = sample.units.values[first] - sample.units.values[second]
-        values -= values.mean(axis=1, keepdims=True)
-        resolution = sample.resolution[first] + sample.resolution[second]
-        stretch_by_own_errors(deviations, np.square(values), sample.units.weights, error, resolution)
+        degrees = float(sample.centred.shape[1] - (not sample.complete))
+        return pairs.studentise(sample.centred, sample.bias, sample.resolution, degrees, first, second)
+    sizes, error = stretched_deviations(sample, sample.units, first, second)
+    scale = np.maximum(error, sample.resolution[first] + sample.resolution[second])
+    np.abs(sizes, out=sizes)
+    sizes /= scale[:, np.newaxis]
+    return sizes, error, scale
+
+
+def deviations_from_centre(sample: JointReplicates, first: Indices, second: Indices) -> Floats:
+    """Return how far the replicates (P, R) of differences are from their centre."""
+    deviations: Floats = sample.centred[first] - sample.centred[second]
+    deviations += (sample.bias[first] - sample.bias[second])[:, np.newaxis]
+    return deviations
+
+
+def stretched_deviations(
+    sample: JointReplicates, units: ResampledUnits, first: Indices, second: Indices
+) -> tuple[Floats, Floats]:
+    """Return the deviations from the centre, each times the standard error over its own error; and these errors."""
+    from aucpr_dask.kernels.resampling.units import stretch_by_own_errors
+
+    of_units = units.values[first] - units.values[second]
+    error, squares = errors_and_squares(of_units, units.resolution[first] + units.resolution[second])
+    deviations = deviations_from_centre(sample, first, second)
+    resolution = sample.resolution[first] + sample.resolution[second]
+    stretch_by_own_errors(deviations, squares, units.weights, error, resolution)
+    return deviations, error
 
 
 def differences(sample: JointReplicates, first: Indices, second: Indices, error: Floats) -> Floats:
