@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -46,23 +46,32 @@ def open_result(url: str | Path, *, chunks: Any = None) -> Scores:
 def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, source: xr.Dataset) -> xr.Dataset:
     """Label and describe the variables of a result, and record in the attributes how they were computed."""
     kept = {str(dim) for variable in variables.values() for dim in variable.dims}
-    labels: dict[str, Any] = {name: source.coords[name].variable for name in map(str, source.indexes) if name in kept}
     options, resampling = prepared.options, prepared.options.resampling
-    labels |= interval_labels(resampling.intervals, resampling.level)
+    axes = {METHOD: resampling.intervals, BOUND: BOUNDS, ESTIMATOR: options.estimators}
     if resampling.keep_replicates:
-        labels |= {RESAMPLE: np.arange(resampling.n_resamples)}
-    result = xr.Dataset(variables, labels | {ESTIMATOR: np.array(options.estimators, dtype=object)})
-    for name, variable in result.data_vars.items():
-        variable.attrs["description"] = RESULT_VARIABLES[str(name)].description
-        variable.attrs["units"] = "1"
-    result["interval"].attrs |= {"ci_kind": "confidence interval", "ci_prob": resampling.level}
-    result["flags"].attrs |= {
+        axes |= {RESAMPLE: range(resampling.n_resamples)}
+    labelled = {name: _labelled_axis(name, labels) for name, labels in axes.items()}
+    labelled |= {name: (source[name].variable, source.xindexes[name]) for name in source.indexes if name in kept}
+    labels = {name: variable.copy(deep=False) for name, (variable, _) in labelled.items()}
+    indexes = {name: index for name, (_, index) in labelled.items()}
+    coordinates = xr.Coordinates(labels | {"level": xr.Variable((), resampling.level)}, indexes)
+    for name, variable in variables.items():
+        variable.attrs |= {"description": RESULT_VARIABLES[name].description, "units": "1"}
+    variables["interval"].attrs |= {"ci_kind": "confidence interval", "ci_prob": resampling.level}
+    variables["flags"].attrs |= {
         "flag_masks": np.array([flag.bit for flag in FLAGS], dtype=np.int32).tolist(),
         "flag_meanings": " ".join(flag.name for flag in FLAGS),
     }
     given = {one.name: getattr(options, one.name) for one in fields(options) if one.name != "resampling"}
     given |= {"estimators": list(options.estimators), "level": resampling.level}
-    return result.assign_attrs(provenance(source, given, _sampling(prepared)))
+    return xr.Dataset(variables, coordinates, provenance(source, given, _sampling(prepared)))
+
+
+@lru_cache
+def _labelled_axis(name: str, labels: Sequence[Any]) -> tuple[xr.Variable, Any]:
+    """Return the coordinate along one axis and its index: most of the time of a small evaluation went into these."""
+    axis = xr.Coordinates({name: np.array(labels, dtype=np.int64 if isinstance(labels, range) else object)})
+    return axis.variables[name], axis.xindexes[name]
 
 
 def provenance(source: xr.Dataset, *facts: Mapping[str, Any]) -> dict[str, Any]:
