@@ -77,3 +77,13 @@ def test_places_ascend(most_digits: int) -> None:
     places = sorting.ascending_places(scores)
     np.testing.assert_array_equal(scores[places], np.sort(scores))
     np.testing.assert_array_equal(np.sort(places), np.arange(scores.size))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_places_descend_with_nan_last(dtype: str, most_digits: int) -> None:
+    random = np.random.default_rng(6)
+    scores = np.concatenate([random.normal(size=N_ITEMS), random.choice(SPECIAL, N_ITEMS), np.full(9, np.nan)])
+    scores = random.permutation(scores).astype(dtype)
+    places = sorting.descending_places(scores)
+    np.testing.assert_array_equal(scores[places], -np.sort(-scores))
+    np.testing.assert_array_equal(np.sort(places), np.arange(scores.size))

@@ -47,11 +47,12 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
     """Label and describe the variables of a result, and record in the attributes how they were computed."""
     kept = {str(dim) for variable in variables.values() for dim in variable.dims}
     options, resampling = prepared.options, prepared.options.resampling
-    axes = {METHOD: resampling.intervals, BOUND: BOUNDS, ESTIMATOR: options.estimators}
+    axes: dict[str, Sequence[Any]] = {METHOD: resampling.intervals, BOUND: BOUNDS, ESTIMATOR: options.estimators}
     if resampling.keep_replicates:
         axes |= {RESAMPLE: range(resampling.n_resamples)}
     labelled = {name: _labelled_axis(name, labels) for name, labels in axes.items()}
-    labelled |= {name: (source[name].variable, source.xindexes[name]) for name in source.indexes if name in kept}
+    of_source = kept.intersection(map(str, source.indexes))
+    labelled |= {name: (source[name].variable, source.xindexes[name]) for name in of_source}
     labels = {name: variable.copy(deep=False) for name, (variable, _) in labelled.items()}
     indexes = {name: index for name, (_, index) in labelled.items()}
     coordinates = xr.Coordinates(labels | {"level": xr.Variable((), resampling.level)}, indexes)

@@ -29,6 +29,7 @@ from aucpr_dask.kernels.areas.basic import left_out_area, scale_to, unseen_loss
 from aucpr_dask.kernels.areas.interpolated import clipped_step
 from aucpr_dask.kernels.compiling import Cache, helper
 from aucpr_dask.kernels.options import MISSING_LAST, MISSING_UNRETRIEVED, Options
+from aucpr_dask.kernels.rankings.sorting import descending_places
 from aucpr_dask.kernels.rankings.tie_groups import TieGroups, two_sum
 from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, row_of
 
@@ -86,8 +87,7 @@ def influence_rows(
     units = Units(np.ones(n_rows), np.ones(n_rows)) if units is None else units
     is_fixed = prevalence_is_fixed or not np.isnan(options.prevalence)
     for row in range(n_rows):
-        descending = -score[row].astype(np.float64)
-        order = np.argsort(descending)  # NaN last
+        descending, order = -score[row].astype(np.float64), descending_places(score[row])
         weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
         design = options, unseen[row], units.positive[row], units.negative[row], is_fixed, is_corrected, leaves_out
         influence_row(descending, order, *weights, *design, values[row], facts[row])
@@ -131,9 +131,10 @@ class Sample(NamedTuple):
     n_negative: float
 
 
-class WeightedBlocks(NamedTuple):
-    """Per tie group of tied scores, from the highest."""
+class WeightedGroups(NamedTuple):
+    """Per tie group that holds a positive, from the highest score."""
 
+    start: np.ndarray  # the place of its first item
     end: np.ndarray  # the place after its last item
     positives: np.ndarray  # weight of the positives at or above it
     negatives: np.ndarray  # `scale` times that of the negatives
@@ -160,41 +161,43 @@ def sample_of(descending, order, positive_weight, negative_weight, options, n_un
         n_placed = order.size
     positives, negatives = n_unseen, 0.0
     n_positive, n_negative = n_unseen, 0.0
-    for place in range(n_counted):
-        i = order[place]
-        positives += positive_weight[i]
-        negatives += negative_weight[i]
-        n_positive += positive_weight[i] > 0.0
-        n_negative += negative_weight[i] > 0.0
+    for i in range(order.size):
+        if n_counted == order.size or descending[i] == descending[i]:
+            positives += positive_weight[i]
+            negatives += negative_weight[i]
+            n_positive += positive_weight[i] > 0.0
+            n_negative += negative_weight[i] > 0.0
     return Sample(n_placed, n_counted, positives, negatives, n_positive, n_negative)
 
 
 @helper
 def groups_of_places(descending, order, positive_weight, negative_weight, n_placed, scale):
-    """Return the tie groups of a ranking, including those of negatives, and their number; NaN ties with NaN."""
-    sums = np.empty((5, n_placed))
-    groups = WeightedBlocks(np.empty(n_placed, np.int64), sums[0], sums[1], sums[2], sums[3], sums[4])
-    n_groups = place = 0
-    positives = negatives = 0.0
-    while place < n_placed:
-        x = descending[order[place]]
-        gained = passed = 0.0
-        groups.above[n_groups] = negatives
-        while place < n_placed:
-            i = order[place]
-            if not (descending[i] <= x or np.isnan(x)):
+    """Return the tie groups of a ranking that hold a positive, and their number; NaN ties with NaN."""
+    places, sums = np.empty((2, n_placed), np.int64), np.empty((5, n_placed))
+    groups = WeightedGroups(places[0], places[1], sums[0], sums[1], sums[2], sums[3], sums[4])
+    n_groups = start = 0
+    positives = negatives = above = gained = passed = x = 0.0
+    for place in range(n_placed + 1):
+        is_over = place == n_placed
+        i = 0 if is_over else order[place]
+        if is_over or (place > 0 and not (descending[i] <= x or np.isnan(x))):  # the tie group before is complete
+            if gained > 0.0:
+                positives += gained
+                groups.start[n_groups], groups.end[n_groups] = start, place
+                groups.positives[n_groups] = positives
+                groups.negatives[n_groups] = scale * negatives
+                groups.gained[n_groups] = gained
+                groups.above[n_groups] = above
+                groups.passed[n_groups] = passed
+                n_groups += 1
+            if is_over:
                 break
-            gained += positive_weight[i]
-            negatives += negative_weight[i]
-            passed += negative_weight[i]
-            place += 1
-        positives += gained
-        groups.end[n_groups] = place
-        groups.positives[n_groups] = positives
-        groups.negatives[n_groups] = scale * negatives
-        groups.gained[n_groups] = gained
-        groups.passed[n_groups] = passed
-        n_groups += 1
+            start, above = place, negatives
+            gained = passed = 0.0
+        x = descending[i]
+        gained += positive_weight[i]
+        negatives += negative_weight[i]
+        passed += negative_weight[i]
     return groups, n_groups
 
 
@@ -206,14 +209,12 @@ def slopes_of_groups(groups, n_groups, scale, slopes):
     """
     area = exchange = 0.0
     for k in range(n_groups):
-        slopes.rise[k] = slopes.fall[k] = 0.0
-        if groups.gained[k] > 0.0:
-            size = groups.positives[k] + groups.negatives[k]
-            precision = groups.positives[k] / size
-            area += groups.gained[k] * precision
-            exchange += groups.gained[k] * precision * (groups.negatives[k] / size)
-            slopes.rise[k] = groups.gained[k] * (groups.negatives[k] / size) / size
-            slopes.fall[k] = groups.gained[k] * scale * precision / size
+        size = groups.positives[k] + groups.negatives[k]
+        precision = groups.positives[k] / size
+        area += groups.gained[k] * precision
+        exchange += groups.gained[k] * precision * (groups.negatives[k] / size)
+        slopes.rise[k] = groups.gained[k] * (groups.negatives[k] / size) / size
+        slopes.fall[k] = groups.gained[k] * scale * precision / size
     return area, exchange
 
 
@@ -241,14 +242,11 @@ def slopes_of_places(groups, n_groups, order, positive_weight, negative_weight, 
     its own weight in FP, and of what a negative of weight `one` above all items would take from the precision.
     """
     area = plain = gain = exchange = loss = 0.0
-    place = 0
     for k in range(n_groups):
         slopes.rise[k] = slopes.fall[k] = 0.0
-        if groups.gained[k] > 0.0:
-            plain += groups.gained[k] * (groups.positives[k] / (groups.positives[k] + groups.negatives[k]))
-        while place < groups.end[k]:
+        plain += groups.gained[k] * (groups.positives[k] / (groups.positives[k] + groups.negatives[k]))
+        for place in range(groups.start[k], groups.end[k]):
             i = order[place]
-            place += 1
             weight = positive_weight[i]
             if not weight > 0.0:
                 continue
@@ -273,20 +271,17 @@ def weighted_haldane_row(descending, order, positive_weight, negative_weight, op
     groups, n_groups = groups_of_places(descending, order, positive_weight, negative_weight, sample.n_placed, scale)
     low, high = lowest * total, np.inf if highest == 1.0 else highest * total
     area = error = before = 0.0
-    place = 0
     for k in range(n_groups):
         first = height = np.nan
-        while place < groups.end[k]:
+        for place in range(groups.start[k], groups.end[k]):
             i = order[place]
-            place += 1
             if positive_weight[i] > 0.0:
                 others = others_of(groups, k, positive_weight[i], negative_weight[i], scale)
                 precision = precision_of(*others)
                 if np.isnan(first):
                     first = height = precision
                 height += positive_weight[i] / groups.gained[k] * (precision - first)  # exact if all are the same
-        if groups.gained[k] > 0.0:
-            area, error = two_sum(area, error, clipped_step(before, groups.positives[k], height, low, high))
+        area, error = two_sum(area, error, clipped_step(before, groups.positives[k], height, low, high))
         before = groups.positives[k]
     out[0] = min((area + error) / total, 1.0) if total > 0.0 else np.nan
 
@@ -356,14 +351,19 @@ def influence_row(
         i = order[place]
         values[i] = positive_weight[i] * missed + negative_weight[i] * behind
     rise = fall = 0.0
-    for k in range(n_groups - 1, -1, -1):
-        precision = 0.0
-        if groups.gained[k] > 0.0:
-            precision = groups.positives[k] / (groups.positives[k] + groups.negatives[k])
-            rise += slopes.rise[k]
-            fall += slopes.fall[k]
+    negative = behind
+    end = sample.n_placed
+    for k in range(n_groups - 1, -2, -1):
+        for place in range(groups.end[k] if k >= 0 else 0, end):  # negatives between tie groups
+            i = order[place]
+            values[i] = negative_weight[i] * negative
+        if k < 0:
+            break
+        precision = groups.positives[k] / (groups.positives[k] + groups.negatives[k])
+        rise += slopes.rise[k]
+        fall += slopes.fall[k]
         negative = stretch(-fall / total, negative_mean, negative_mean, sample.n_negative, is_fixed, is_corrected)
-        for place in range(groups.end[k - 1] if k > 0 else 0, groups.end[k]):
+        for place in range(groups.start[k], groups.end[k]):
             i = order[place]
             if leaves_out:
                 others = others_of(groups, k, positive_weight[i], negative_weight[i], scale)
@@ -371,6 +371,7 @@ def influence_row(
             derivative = (precision - area + rise) / total
             positive = stretch(derivative, positive_mean, moved, sample.n_positive, is_fixed, is_corrected)
             values[i] = positive_weight[i] * positive + negative_weight[i] * negative
+        end = groups.start[k]
 
 
 @CACHE.kernel(types.void(types.Array(F8, 2, "A", readonly=True), types.Array(F8, 2, "A", readonly=True), F8[:, ::1]))

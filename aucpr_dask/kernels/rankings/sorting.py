@@ -62,6 +62,17 @@ def ascending_places(scores: NDArray[Any]) -> NDArray[np.int64]:
     return place.view(np.int64)
 
 
+def descending_places(scores: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the places of scores from the highest to the lowest, NaN last; those that tie in any order."""
+    if scores.dtype != np.float32:
+        return np.argsort(-scores)
+    low, width = np.uint64(2**32 - 1), np.uint64(32)
+    keys = ~_to_keys(scores + np.float32(0))  # which makes -0 a 0
+    keys[np.isnan(scores)] = low
+    place = np.arange(scores.size, dtype=np.uint64)
+    return (sorted_keys(keys.astype(np.uint64) << width | place, 32) & low).view(np.int64)
+
+
 def _to_keys(scores: NDArray[Any]) -> NDArray[Any]:
     """Replace floats by whole numbers that ascend as they do, in the same memory."""
     keys = scores.view(f"u{scores.itemsize}")
