@@ -50,9 +50,9 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
     axes: dict[str, Sequence[Any]] = {METHOD: resampling.intervals, BOUND: BOUNDS, ESTIMATOR: options.estimators}
     if resampling.keep_replicates:
         axes |= {RESAMPLE: range(resampling.n_resamples)}
-    labelled = {name: _labelled_axis(name, labels) for name, labels in axes.items()}
-    of_source = kept.intersection(map(str, source.indexes))
-    labelled |= {name: (source[name].variable, source.xindexes[name]) for name in of_source}
+    of_source = [name for name in map(str, source.indexes) if name in kept]
+    labelled = {name: (source[name].variable, source.xindexes[name]) for name in of_source}
+    labelled |= {name: _labelled_axis(name, along) for name, along in axes.items()}
     labels = {name: variable.copy(deep=False) for name, (variable, _) in labelled.items()}
     indexes = {name: index for name, (_, index) in labelled.items()}
     coordinates = xr.Coordinates(labels | {"level": xr.Variable((), resampling.level)}, indexes)
