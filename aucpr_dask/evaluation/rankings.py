@@ -260,8 +260,10 @@ def class_weights(
 
 def _are_safe(weight: NDArray[np.float64]) -> bool:
     """Whether no product of a few weights under- or overflows."""
-    smallest = weight.min(axis=-1, initial=np.inf, where=weight > 0)
-    return bool(np.all((smallest >= 1 / LARGEST_WEIGHT) & (weight.max(axis=-1, initial=0.0) <= LARGEST_WEIGHT)))
+    if weight.max(initial=0.0) > LARGEST_WEIGHT:
+        return False
+    least = 1 / LARGEST_WEIGHT
+    return bool(weight.min(initial=np.inf) >= least or weight.min(initial=np.inf, where=weight > 0) >= least)
 
 
 def _in_safe_units(

@@ -59,8 +59,9 @@ def check_weights(weight: NDArray[Any], where: str) -> None:
             allowed="integers or floats, not negative",
             remedy="convert them",
         )
-    bad = ~(np.isfinite(weight) & (weight >= 0))
-    if bad.any():
+    # One pass for each limit, without temporary arrays; NaN is neither from 0 nor below infinity.
+    if weight.size and not (weight.min() >= 0 and weight.max() < np.inf):
+        bad = ~(np.isfinite(weight) & (weight >= 0))
         raise InvalidInputError(
             "weights must be finite and not negative",
             where=where,
