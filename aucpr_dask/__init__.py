@@ -30,11 +30,11 @@ if not __debug__:
 
 _HOME = {
     "Accumulator": "aucpr_dask.metrics.accumulating",
-    "aggregate": "aucpr_dask.inference",
+    "aggregate": "aucpr_dask.inference.aggregating",
     "area_bounds": "aucpr_dask.evaluation.area_bounds",
     "audit": "aucpr_dask.view.report",
     "chance": "aucpr_dask.inference.chance",
-    "compare": "aucpr_dask.inference",
+    "compare": "aucpr_dask.inference.comparing",
     "confusion": "aucpr_dask.curves.api",
     "connect": "aucpr_dask.clusters",
     "covariance": "aucpr_dask.inference.covarying",
@@ -52,17 +52,17 @@ _HOME = {
     "gate": "aucpr_dask.inference.gating",
     "history": "aucpr_dask.storage.icechunk",
     "interval": "aucpr_dask.evaluation.api",
-    "open_comparison": "aucpr_dask.inference",
+    "open_comparison": "aucpr_dask.inference.stored",
     "open_result": "aucpr_dask.evaluation.results",
-    "open_scores": "aucpr_dask.scores",
+    "open_scores": "aucpr_dask.scores.store",
     "normalised": "aucpr_dask.curves.references",
     "power": "aucpr_dask.inference.powering",
-    "rank": "aucpr_dask.inference",
+    "rank": "aucpr_dask.inference.ranking",
     "reference_levels": "aucpr_dask.curves.references",
     "report": "aucpr_dask.view.report",
     "run": "aucpr_dask.runs.run",
-    "save_comparison": "aucpr_dask.inference",
-    "save_scores": "aucpr_dask.scores",
+    "save_comparison": "aucpr_dask.inference.stored",
+    "save_scores": "aucpr_dask.scores.store",
     "scorer": "aucpr_dask.interplay.scikit",
     "to_precision_recall": "aucpr_dask.curves.api",
     "to_roc": "aucpr_dask.curves.api",
@@ -91,15 +91,15 @@ if TYPE_CHECKING:
     from aucpr_dask.evaluation.api import interval as interval
     from aucpr_dask.evaluation.area_bounds import area_bounds as area_bounds
     from aucpr_dask.evaluation.results import open_result as open_result
-    from aucpr_dask.inference import aggregate as aggregate
-    from aucpr_dask.inference import compare as compare
-    from aucpr_dask.inference import open_comparison as open_comparison
-    from aucpr_dask.inference import rank as rank
-    from aucpr_dask.inference import save_comparison as save_comparison
+    from aucpr_dask.inference.aggregating import aggregate as aggregate
     from aucpr_dask.inference.chance import chance as chance
+    from aucpr_dask.inference.comparing import compare as compare
     from aucpr_dask.inference.covarying import covariance as covariance
     from aucpr_dask.inference.gating import gate as gate
     from aucpr_dask.inference.powering import power as power
+    from aucpr_dask.inference.ranking import rank as rank
+    from aucpr_dask.inference.stored import open_comparison as open_comparison
+    from aucpr_dask.inference.stored import save_comparison as save_comparison
     from aucpr_dask.interplay.exporting import export as export
     from aucpr_dask.interplay.frames import from_dataframe as from_dataframe
     from aucpr_dask.interplay.retrieval import evaluate_runs as evaluate_runs
@@ -109,8 +109,8 @@ if TYPE_CHECKING:
     from aucpr_dask.interplay.values import from_values as from_values
     from aucpr_dask.metrics.accumulating import Accumulator as Accumulator
     from aucpr_dask.runs.run import run as run
-    from aucpr_dask.scores import open_scores as open_scores
-    from aucpr_dask.scores import save_scores as save_scores
+    from aucpr_dask.scores.store import open_scores as open_scores
+    from aucpr_dask.scores.store import save_scores as save_scores
     from aucpr_dask.storage.icechunk import history as history
     from aucpr_dask.view.report import audit as audit
     from aucpr_dask.view.report import report as report

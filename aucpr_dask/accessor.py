@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import xarray as xr
 
 if TYPE_CHECKING:
-    from aucpr_dask.storage.stores import Scores
+    from aucpr_dask.schema.trees import Scores
 
 
 class _Public:
@@ -59,11 +59,11 @@ class _Accessor:
     evaluate = _Public("evaluation.api")
     save = _Public("scores", "save_scores")
     # Of results, or of scores, which are evaluated first.
-    aggregate = _Public("inference")
-    compare = _Public("inference")
+    aggregate = _Public("inference.aggregating")
+    compare = _Public("inference.comparing")
     gate = _Public("inference.gating")
     power = _Public("inference.powering")
-    rank = _Public("inference")
+    rank = _Public("inference.ranking")
     # Of results.
     report = _Public("view.report")
     to_dataframe = _Public("interplay.frames")
@@ -91,7 +91,7 @@ class _Accessor:
     def flagged(self, flag: str) -> Scores:
         """Return where a result raises the warning called `flag`, as a boolean variable of that name."""
         from aucpr_dask.evaluation.results import flagged
-        from aucpr_dask.storage.stores import map_nodes
+        from aucpr_dask.schema.trees import map_nodes
 
         return map_nodes(self._data, lambda path, node: flagged(node, flag))
 

@@ -184,7 +184,7 @@ def test_nothing_is_computed_early(query_scores: xr.Dataset, forest: xr.DataTree
 
 
 def _nodes(scores: Any) -> Any:
-    from aucpr_dask.storage.stores import nodes_of
+    from aucpr_dask.schema.trees import nodes_of
 
     return list(nodes_of(scores))
 

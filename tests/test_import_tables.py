@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, StoreError
-from aucpr_dask.scores import open_scores
+from aucpr_dask.schema.trees import nodes_of
 from aucpr_dask.scores.importing import table_files
 from aucpr_dask.scores.importing.tables import import_table
+from aucpr_dask.scores.store import open_scores
 from aucpr_dask.storage import stores
 
 SPLICE = Path(__file__).parent / "data" / "splice-tools"
@@ -287,7 +288,7 @@ class TestParquet:
             options = {"label": "y", "exclude": ["w"] if "weight" not in jobs else [], **jobs}
             expected, _ = load(table, **options)
             scores, _ = load(table.with_name("t.parquet"), **options)
-            pairs = zip(stores.nodes_of(scores), stores.nodes_of(expected), strict=True)
+            pairs = zip(nodes_of(scores), nodes_of(expected), strict=True)
             for (path, one), (expected_path, other) in pairs:
                 assert path == expected_path
                 assert one.drop_attrs().identical(other.drop_attrs())

@@ -15,9 +15,9 @@ import pytest
 
 from aucpr_dask import evaluate
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, StoreError
-from aucpr_dask.scores import open_scores
 from aucpr_dask.scores.importing import trec
 from aucpr_dask.scores.importing.trec import import_trec
+from aucpr_dask.scores.store import open_scores
 from aucpr_dask.storage import stores
 
 COMPRESSORS = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}

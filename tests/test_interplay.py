@@ -37,8 +37,8 @@ from aucpr_dask.interplay.scikit import area
 from aucpr_dask.progress import showing
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.trees import nodes_of
 from aucpr_dask.scores.importing.trec import import_trec
-from aucpr_dask.storage.stores import nodes_of
 
 HOSTILE = ["=1+1", "<script>alert(1)</script>", "a/b", "a_b", "../up", "[bold]x", "\x1b[31mred", "naïve", "@x"]
 

@@ -26,12 +26,12 @@ import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AucprError, FileFormatError, InvalidInputError
 from aucpr_dask.progress.console import console_for
+from aucpr_dask.schema.trees import nodes_of
 from aucpr_dask.scores.importing import files, trec
 from aucpr_dask.scores.importing.arrays import import_arrays, import_xarray
 from aucpr_dask.scores.importing.tables import import_table
 from aucpr_dask.scores.importing.trec import import_trec
 from aucpr_dask.storage import stores, urls
-from aucpr_dask.storage.stores import nodes_of
 from aucpr_dask.view.tables import attributes_view
 
 NAMES = [
@@ -301,6 +301,7 @@ URLS_WITH_SECRETS = [
     f"https://{SECRET}/token@host/x",
     f"icechunk+s3://KEY:{SECRET}/@bucket/x#main",
     f"icechunk+https://host/x#sig={SECRET}",
+    f"s3://key@/:{SECRET}@bucket/x",
     f"zip://x?sig=a::https://{SECRET}",
 ]
 

@@ -18,7 +18,7 @@ from zarr.storage import MemoryStore, WrapperStore
 import aucpr_dask as ap
 from aucpr_dask.runs.planning import plan_run
 from aucpr_dask.runs.tasks import Assignment, _evaluated, _score_reader
-from aucpr_dask.storage.stores import nodes_of
+from aucpr_dask.schema.trees import nodes_of
 from aucpr_dask.storage.whole_chunks import ChunkReader, write_chunk
 
 BLOSC = BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle")

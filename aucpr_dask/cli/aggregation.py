@@ -62,8 +62,8 @@ def aggregate(
     By default over queries: mean average precision (MAP), and Student's t interval of the mean. A score store is
     evaluated first. Over classes, the items are the sample, and the mean has an interval on the scale of the logit.
     """
-    from aucpr_dask.inference import aggregate
-    from aucpr_dask.storage.stores import nodes_of
+    from aucpr_dask.inference.aggregating import aggregate
+    from aucpr_dask.schema.trees import nodes_of
     from aucpr_dask.view.summary import rank_means, rank_models
     from aucpr_dask.view.tables import rankings_view, widths
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from rich.console import Group
 
-    from aucpr_dask.storage.stores import Scores
+    from aucpr_dask.schema.trees import Scores
 
 _question_options = with_options(
     click.argument("store"),
@@ -80,7 +80,7 @@ def compare(
     Without a baseline all pairs are compared, and each model is shown with its difference from the next. A score
     store is evaluated first.
     """
-    from aucpr_dask.inference import compare
+    from aucpr_dask.inference.comparing import compare
     from aucpr_dask.view.comparisons import comparison_view, summarize_comparison
 
     options["baseline"] = baselines or None
@@ -116,7 +116,7 @@ def rank(
     A rank set holds for one model, "all at once" for all models together; models of one group are statistically
     indistinguishable. A score store is evaluated first.
     """
-    from aucpr_dask.inference import rank
+    from aucpr_dask.inference.ranking import rank
     from aucpr_dask.view.comparisons import ranks_view, summarize_ranks
 
     answer, left_out = _answer(rank, store, target, overwrite, data_sets, options)
@@ -136,7 +136,7 @@ def _answer(
 
     Data sets that cannot be compared are left out, unless all are; returns why, too.
     """
-    from aucpr_dask.inference import open_comparison, save_comparison
+    from aucpr_dask.inference.stored import open_comparison, save_comparison
 
     data = open_any(store, data_sets)
     answer, left_out = _ask_each(lambda part: ask(part, **given(options)), data, together=options["over"] != QUERY)
@@ -150,7 +150,7 @@ def _ask_each(ask: Callable[[Scores], Scores], data: Scores, *, together: bool) 
     """Ask about each data set on its own; return the answers, and the errors of the data sets that have none."""
     import xarray as xr
 
-    from aucpr_dask.storage.stores import nodes_of
+    from aucpr_dask.schema.trees import nodes_of
 
     if together or isinstance(data, xr.Dataset):
         return ask(data), {}

@@ -23,7 +23,7 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.options import ComparisonOptions
 
 if TYPE_CHECKING:
-    from aucpr_dask.storage.stores import Scores
+    from aucpr_dask.schema.trees import Scores
 
 _table_options = with_options(
     click.option("--label", default="label", show_default=True, metavar="COLUMN", help="Of a table: its labels."),
@@ -107,9 +107,9 @@ def _models(
     of_table: dict[str, str | None],
 ) -> tuple[Scores, tuple[str, ...], str]:
     """Return the data, and the names of the candidates and of the baseline."""
+    from aucpr_dask.schema.trees import nodes_of
     from aucpr_dask.scores.importing.joining import scores_of_files
     from aucpr_dask.scores.importing.tables import TableOptions
-    from aucpr_dask.storage.stores import nodes_of
 
     if len(sources) == 1 and not (candidates and baseline):
         raise InvalidInputError(

@@ -35,8 +35,9 @@ def info(output: Output, store: str, data_sets: tuple[str, ...], positive_from: 
     """
     from aucpr_dask.evaluation import results
     from aucpr_dask.inference import stored
-    from aucpr_dask.scores import open_scores
-    from aucpr_dask.storage.stores import read_root_attrs, select_data_sets
+    from aucpr_dask.schema.trees import select_data_sets
+    from aucpr_dask.scores.store import open_scores
+    from aucpr_dask.storage.stores import read_root_attrs
     from aucpr_dask.view.comparisons import stored_view, summarize_stored
     from aucpr_dask.view.summary import summarize_result, summarize_scores
     from aucpr_dask.view.tables import result_view, scores_view

@@ -35,8 +35,8 @@ def report(
     keeps its replicates (evaluate --keep-replicates).
     """
     from aucpr_dask.evaluation.results import open_result
-    from aucpr_dask.scores import open_scores
-    from aucpr_dask.storage.stores import select_data_sets
+    from aucpr_dask.schema.trees import select_data_sets
+    from aucpr_dask.scores.store import open_scores
     from aucpr_dask.view.report import report
 
     page = Path(PurePosixPath(result).stem + ".html") if page is None else page

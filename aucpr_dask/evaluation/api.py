@@ -24,6 +24,7 @@ from aucpr_dask.evaluation.results import annotate, interval_labels
 from aucpr_dask.schema.checks import fraction
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
 from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.trees import Scores, map_nodes
 from aucpr_dask.schema.variables import (
     BOUND,
     BOUNDS,
@@ -35,9 +36,8 @@ from aucpr_dask.schema.variables import (
     RESAMPLE,
     RESULT_VARIABLES,
 )
+from aucpr_dask.scores.chunks import empty_variable, item_chunk
 from aucpr_dask.scores.classes import validated_scores
-from aucpr_dask.scores.store import empty_variable, item_chunk
-from aucpr_dask.storage.stores import Scores, map_nodes
 
 
 def estimate(

@@ -15,8 +15,8 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.random_streams import SCHEME
 from aucpr_dask.evaluation.request import PreparedDataset
 from aucpr_dask.schema.checks import lookup
+from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAG_BITS, FLAGS, METHOD, RESAMPLE, RESULT_VARIABLES
-from aucpr_dask.storage.stores import Scores, open_store
 
 KIND = "aucpr_dask.result"
 
@@ -40,6 +40,8 @@ def open_result(url: str | Path, *, chunks: Any = None) -> Scores:
     StoreError
         If there is no finished result at `url`.
     """
+    from aucpr_dask.storage.stores import open_store  # with Zarr, which results in memory do without
+
     return open_store(url, KIND, chunks=chunks, remedy_if_unchecked="evaluate again to add them")
 
 

@@ -67,8 +67,8 @@ from aucpr_dask.inference.samples import (
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import AggregationOptions, EvaluationOptions
+from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import BOUND, BOUNDS, CLASS, ESTIMATOR, ITEM, METHOD, MODEL, QUANTITY, QUERY, RESAMPLE
-from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 METHODS = {UNITS: ("t", "bootstrap"), ITEMS: ("normal", "bootstrap", "logit"), BOTH: ("bootstrap",)}
 COUNTS = {QUERY: "n_queries", DATASET: "n_datasets"}

@@ -22,8 +22,8 @@ from aucpr_dask.inference.ranking import ranks_of
 from aucpr_dask.inference.samples import DATASET, Estimates, chosen, labels_of, read_estimates
 from aucpr_dask.inference.unit_influence import agreement_of_halves, expected_ranks, leave_out_each, shares_of_spread
 from aucpr_dask.schema.options import ComparisonOptions
+from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, MEASURE, MODEL, QUERY, UNIT
-from aucpr_dask.storage.stores import Scores, nodes_of
 
 FEWEST_RESAMPLES, MOST_STATISTICS, MOST_STUDENTISED = 1000, 2 * 10**9, 5 * 10**7  # of pairs and resamples, by default
 UNITS_FOR_BOOTSTRAP_T = 20  # from which it keeps its level for skewed differences too, where sign flips do not

@@ -18,9 +18,9 @@ from aucpr_dask.inference.designs import ITEM_RESAMPLES, ITEMS
 from aucpr_dask.inference.samples import REPLICATE, complete_units, labels_of, mean_of_known, mean_where_known
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import AVERAGES, AggregationOptions, SampleOptions
+from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import CLASS, ESTIMATOR, ITEM, QUERY, RESAMPLE
 from aucpr_dask.scores.classes import validated_scores
-from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 N_CLASSES = "n_classes"
 

@@ -9,8 +9,8 @@ import xarray as xr
 from aucpr_dask.errors import AlignmentError, few
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import MISSING
+from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import ITEM, MODEL
-from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 COMPARED, SCORED = "items_compared", "items_scored"  # attributes of a result
 

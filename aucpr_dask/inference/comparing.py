@@ -21,8 +21,8 @@ from aucpr_dask.inference.questions import ask, naming, prepare, unit_dim
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.checks import brief, did_you_mean
 from aucpr_dask.schema.options import ComparisonOptions
+from aucpr_dask.schema.trees import Scores, map_nodes
 from aucpr_dask.schema.variables import BOUND, MODEL, QUERY
-from aucpr_dask.storage.stores import Scores, map_nodes
 
 BASELINE = "baseline"
 Baseline = str | int | Sequence[str | int]

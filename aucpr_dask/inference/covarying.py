@@ -18,9 +18,9 @@ from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference.samples import mean_where_known
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.trees import Scores, map_nodes
 from aucpr_dask.schema.variables import CLASS, ITEM, MODEL, QUERY
 from aucpr_dask.scores.classes import validated_scores
-from aucpr_dask.storage.stores import Scores, map_nodes
 
 OTHER_MODEL = "other_model"
 

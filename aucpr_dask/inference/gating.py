@@ -24,8 +24,8 @@ from aucpr_dask.inference.samples import DATASET, labels_of, mean_of_units
 from aucpr_dask.schema.checks import brief, fraction, tolerance
 from aucpr_dask.schema.names import in_words
 from aucpr_dask.schema.options import ComparisonOptions
+from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import MODEL
-from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 BETTER, NOT_WORSE, WORSE, CANNOT_TELL = "better", "not worse", "worse", "cannot tell"
 

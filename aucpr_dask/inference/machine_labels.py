@@ -21,9 +21,9 @@ from aucpr_dask.inference.methods import Goal
 from aucpr_dask.inference.prediction_powered import PredictionPowered, powered_means, width_ratio
 from aucpr_dask.inference.samples import Estimates, labels_of, read_estimates
 from aucpr_dask.schema.options import ComparisonOptions, SampleOptions
+from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import ESTIMATOR, MEASURE, MODEL
 from aucpr_dask.scores.validate import check_unique
-from aucpr_dask.storage.stores import Scores, nodes_of
 
 HERE = "argument 'machine'"
 # How labels are read may differ, by `positive_from` and `unjudged`: people may give grades, a machine yes or no.

@@ -25,8 +25,8 @@ from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.checks import fraction, margin
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.options import ComparisonOptions
+from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import MODEL, QUERY
-from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 POWER = 0.8  # with which differences are to be shown, unless another is asked for
 MOST_NEEDED = 2.0**31  # units or positives; more count as infinitely many

@@ -56,9 +56,9 @@ from aucpr_dask.inference.samples import (
 )
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import ComparisonOptions, EvaluationOptions, SampleOptions
+from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import MODEL, QUERY, RESAMPLE
 from aucpr_dask.scores.classes import validated_scores
-from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 # With this many units, a bootstrap at the level 0.05 finds a false difference in 0.06 of simulated samples of 2 or 10
 # models, and in 0.08 of those of 40.

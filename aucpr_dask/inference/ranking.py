@@ -24,8 +24,8 @@ from aucpr_dask.inference.rank_sets import (
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.options import ComparisonOptions
+from aucpr_dask.schema.trees import Scores, map_nodes
 from aucpr_dask.schema.variables import BOUND, MODEL, QUERY
-from aucpr_dask.storage.stores import Scores, map_nodes
 
 ONLY_OF_COMPARISONS = ("adjust", "equivalence", "baseline", "chunk")
 RANKING_METHODS = ("sign_flip", "bootstrap_t", "bootstrap", "influence")

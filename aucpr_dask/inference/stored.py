@@ -7,7 +7,8 @@ from typing import Any
 
 import dask.array as da
 
-from aucpr_dask.storage.stores import Scores, create_store, map_nodes, nodes_of, open_store
+from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
+from aucpr_dask.storage.stores import create_store, open_store
 
 KIND = "aucpr_dask.comparison"
 

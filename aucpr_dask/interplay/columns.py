@@ -12,8 +12,8 @@ import xarray as xr
 from aucpr_dask.errors import AlignmentError, InvalidInputError
 from aucpr_dask.evaluation.results import not_a_result
 from aucpr_dask.inference.measures import are_values, with_estimators
+from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, MEASURE, METHOD, MODEL, RANKING_DIMS
-from aucpr_dask.storage.stores import Scores, nodes_of
 
 DATASET = "dataset"
 KEYS = (DATASET, *RANKING_DIMS, ESTIMATOR, MEASURE)

@@ -22,8 +22,8 @@ from aucpr_dask.interplay.paper import paper_tables
 from aucpr_dask.interplay.tracking import to_metrics, to_params
 from aucpr_dask.interplay.trec_files import write_evaluations, write_runs
 from aucpr_dask.schema.checks import choose, require
+from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.scores.importing.files import FilePath
-from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.storage.urls import concealed, is_remote
 
 FORMATS = ("parquet", "csv", "json", "latex", "markdown", "mlflow", "trec_eval", "trec_run")

@@ -10,9 +10,9 @@ import pandas as pd
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, few
 from aucpr_dask.interplay.columns import tidy_table, wide_table
 from aucpr_dask.schema.checks import require
+from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import MODEL
 from aucpr_dask.scores.importing.files import unknown_column
-from aucpr_dask.storage.stores import Scores
 
 if TYPE_CHECKING:
     import polars as pl

@@ -13,11 +13,11 @@ from aucpr_dask.errors import AlignmentError, InvalidInputError
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.interplay.values import ValuesSummary, from_values, save_values
 from aucpr_dask.schema.checks import brief, require
+from aucpr_dask.schema.trees import nodes_of
 from aucpr_dask.schema.variables import MEASURE, MODEL, QUERY
-from aucpr_dask.scores import open_scores
 from aucpr_dask.scores.importing.files import FilePath, OnProgress, local_copy, reading_text, report
 from aucpr_dask.scores.importing.trec import named_runs
-from aucpr_dask.storage.stores import nodes_of
+from aucpr_dask.scores.store import open_scores
 
 AGREEMENT = 1e-6  # of average precision
 

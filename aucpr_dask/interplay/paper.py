@@ -8,11 +8,12 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.evaluation.results import not_a_result
-from aucpr_dask.inference import aggregate, compare
+from aucpr_dask.inference.aggregating import aggregate
+from aucpr_dask.inference.comparing import compare
 from aucpr_dask.inference.measures import measured, values_as_areas
 from aucpr_dask.schema.names import in_words
+from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import ESTIMATOR, METHOD, MODEL
-from aucpr_dask.storage.stores import Scores, nodes_of
 
 MARKS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 LATEX = {

@@ -22,11 +22,13 @@ from aucpr_dask.progress.showing import reporting_if
 from aucpr_dask.schema.checks import brief, choose, require
 from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.names import check_node_name
+from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import CLASS, ITEM, MODEL
+from aucpr_dask.scores.chunks import Region
 from aucpr_dask.scores.classes import with_label_of_each_class
 from aucpr_dask.scores.importing.files import OnProgress, report, write_blocks
-from aucpr_dask.scores.store import Region, open_scores
-from aucpr_dask.storage.stores import Scores, refuse_finished
+from aucpr_dask.scores.store import open_scores
+from aucpr_dask.storage.stores import refuse_finished
 from aucpr_dask.storage.urls import is_remote, revealed
 
 RESPONSES = ("predict_proba", "decision_function")

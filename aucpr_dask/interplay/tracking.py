@@ -11,8 +11,8 @@ import numpy as np
 
 from aucpr_dask.interplay.columns import KEYS, tidy_table
 from aucpr_dask.interplay.naming import LONGEST_METRIC, distinct, metric_name
+from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import QUERY
-from aucpr_dask.storage.stores import Scores, nodes_of
 
 LONGEST_PART = 60  # of a metric's name, so that the quantity is never cut off
 LONGEST_PARAMETER = 500  # characters that every version of MLflow takes
@@ -65,7 +65,7 @@ def _parts(names: Iterable[str]) -> dict[str, str]:
 
 def _means(result: Scores) -> Scores:
     """Return the means over queries; a result without queries is unchanged."""
-    from aucpr_dask.inference import aggregate
+    from aucpr_dask.inference.aggregating import aggregate
 
     if not any(QUERY in node.dims for _, node in nodes_of(result)):
         return result

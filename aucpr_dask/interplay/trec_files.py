@@ -15,8 +15,8 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.interplay.columns import DATASET, tidy_table
 from aucpr_dask.interplay.naming import distinct, file_name, word
 from aucpr_dask.schema.names import LONGEST_NAME
+from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import ESTIMATOR, GRADE, ITEM, MEASURE, MODEL, PADDING, QUERY, UNJUDGED
-from aucpr_dask.storage.stores import Scores, nodes_of
 
 MEASURES = {"average_precision": "map"}
 ALL = "all"

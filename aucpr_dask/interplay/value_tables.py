@@ -151,8 +151,7 @@ def _of_file(path: Path, separator: str | None) -> Table:
     if isinstance(table, TextTable):
         texts = list(table.batches(table.columns))
         cells = [row for batch in texts for row in zip(*batch.cells, strict=True)]
-        lines = [line for batch in texts for line in batch.lines]
-        return Table(pd.DataFrame(cells, index=lines, columns=table.columns), str(path), "line")
+        return Table(pd.DataFrame(cells, index=[*table.line_numbers()], columns=table.columns), str(path), "line")
     frames = [batch.batch.to_pandas(ignore_metadata=True) for batch in table.batches(table.columns)]
     frame = pd.concat(frames) if frames else pd.DataFrame(columns=table.columns)
     return Table(frame.set_axis(range(1, len(frame) + 1), axis=0), str(path), "row")

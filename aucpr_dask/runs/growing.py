@@ -25,16 +25,15 @@ from aucpr_dask.errors import StoreError, few
 from aucpr_dask.evaluation.results import KIND
 from aucpr_dask.runs.ledger import Ledger, differing, digest_of_root
 from aucpr_dask.runs.planning import Plan, Region, Task, digest_of
+from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import CLASS, QUERY, RANKING_DIMS, RESAMPLE
 from aucpr_dask.scores.store import stored_digests
 from aucpr_dask.storage.backends import delete_value, get_value, set_value
 from aucpr_dask.storage.checksums import have_checksums
 from aucpr_dask.storage.stores import (
     ROOT_DOCUMENT,
-    Scores,
     described_array,
     laid_out,
-    nodes_of,
     open_array,
     open_backend,
     write_documents,

@@ -21,10 +21,10 @@ from aucpr_dask.evaluation.api import describe_scores, evaluate_part
 from aucpr_dask.evaluation.random_streams import SCHEME
 from aucpr_dask.schema.labels import check_labels
 from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of, select_data_sets
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY, RANKING_DIMS
-from aucpr_dask.scores import open_scores
-from aucpr_dask.scores.store import chunks_of, described, item_chunk, open_unread, source_digest
-from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of, select_data_sets
+from aucpr_dask.scores.chunks import chunks_of, item_chunk
+from aucpr_dask.scores.store import described, open_scores, open_unread, source_digest
 from aucpr_dask.storage.urls import absolute, public
 
 SHARE_OF_MEMORY = 0.6  # of a worker's limit that a task may take: Dask starts to spill there

@@ -24,8 +24,9 @@ from aucpr_dask.runs.ledger import ROOT, Ledger, differences, differing, identit
 from aucpr_dask.runs.planning import Plan, plan_run
 from aucpr_dask.runs.submitting import as_they_finish
 from aucpr_dask.runs.tasks import Assignment, evaluate_task, slices_of
+from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.storage.claims import TOKEN
-from aucpr_dask.storage.stores import Scores, nodes_of, open_arrays, open_backend, refuse_others
+from aucpr_dask.storage.stores import open_arrays, open_backend, refuse_others
 from aucpr_dask.storage.urls import absolute, overlap, public
 from aucpr_dask.storage.verifying import is_whole
 

@@ -20,10 +20,11 @@ from aucpr_dask.evaluation.api import evaluate_part
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import Task
 from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import QUERY, RESAMPLE
 from aucpr_dask.scores.store import open_unread, opened_node
 from aucpr_dask.storage.documents import check_same_array
-from aucpr_dask.storage.stores import Scores, consolidated_metadata, open_array, open_arrays, open_backend
+from aucpr_dask.storage.stores import consolidated_metadata, open_array, open_arrays, open_backend
 from aucpr_dask.storage.whole_chunks import ChunkReader, write_chunk
 
 

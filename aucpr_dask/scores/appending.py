@@ -13,10 +13,11 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, StoreError, few
+from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING
 from aucpr_dask.scores.digests import DERIVED
 from aucpr_dask.scores.store import open_scores, save_scores
-from aucpr_dask.storage.stores import Scores, nodes_of, read_root_document, refuse_finished
+from aucpr_dask.storage.stores import read_root_document, refuse_finished
 from aucpr_dask.storage.urls import concealed, is_remote, public
 
 FILL = {"score": np.nan, "label": PADDING, "tie_order": -1}  # behind the end of a shorter ranking

@@ -10,9 +10,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, few
+from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import CLASS, ITEM, PADDING, UNJUDGED
 from aucpr_dask.scores.validate import check_unique, validate_scores, where_of
-from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 
 def validated_scores(scores: Scores, *, positive_from: int | None = None) -> Scores:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,13 @@ from zarr.codecs import BloscCodec
 from aucpr_dask.errors import InvalidInputError, StoreError
 from aucpr_dask.schema.labels import check_labels
 from aucpr_dask.schema.names import check_names
+from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, RANKING_DIMS, SCORE_VARIABLES
+from aucpr_dask.scores.chunks import Region, empty_variable, item_chunk
 from aucpr_dask.scores.classes import validated_scores
 from aucpr_dask.scores.digests import ranking_digests
 from aucpr_dask.scores.validate import validate_scores
-from aucpr_dask.storage.stores import (
-    CHUNK_BYTES,
-    Scores,
-    chunk_shape,
-    create_store,
-    map_nodes,
-    nodes_of,
-    open_store,
-    read_root_document,
-)
+from aucpr_dask.storage.stores import CHUNK_BYTES, chunk_shape, create_store, open_store, read_root_document
 from aucpr_dask.storage.urls import absolute, concealed, is_remote, public
 
 KIND = "aucpr_dask.scores"
@@ -39,8 +32,6 @@ SAVE_AGAIN = "save the scores again to add them"
 MOST_LOADED = 64 * 2**20  # bytes of counts to hold in memory; larger counts are read chunk by chunk
 # Twice as fast to read as Zarr's default, zstd, and smaller where nearly all scores are distinct.
 COMPRESSORS = (BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle"),)
-
-Region = tuple[slice, ...]
 
 
 def open_scores(url: str | Path, *, chunks: Any = "auto") -> Scores:
@@ -137,21 +128,6 @@ def _described(dataset: xr.Dataset) -> xr.Dataset:
     return dataset.assign(empty)
 
 
-def empty_variable(sizes: Mapping[Any, int], dtype: Any, lengths: Mapping[str, int] | None = None) -> xr.Variable:
-    """Return a variable without values, in chunks of the given lengths; whole along other dimensions."""
-    shape, chunks = tuple(sizes.values()), chunks_of(sizes, lengths or {})
-    # Dask would pickle a function to find a name, and xarray would compute a Dask array of size 0.
-    name = f"described-{np.dtype(dtype)}-{shape}-{chunks}"
-    has_values = 0 not in shape
-    data = da.empty(shape, dtype=dtype, chunks=chunks, name=name) if has_values else np.empty(shape, dtype)
-    return xr.Variable(sizes, data)
-
-
-def chunks_of(sizes: Mapping[Any, int], lengths: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the lengths of a variable's chunks: at most those given; whole along other dimensions."""
-    return tuple(max(1, min(lengths.get(str(dim), size), size)) for dim, size in sizes.items())
-
-
 def _load_small(dataset: xr.Dataset) -> xr.Dataset:
     dataset = dataset.drop_vars("digest", errors="ignore")  # of the stored scores, not of those derived from them
     large = _unloaded(dataset)
@@ -174,13 +150,6 @@ def _opened(dataset: xr.Dataset) -> xr.Dataset:
         of_items = {name: lazy[name] for name in lazy.data_vars if MODEL not in lazy[name].dims}
         return _load_small(dataset.drop_vars(list(of_items))).assign(of_items)
     return _load_small(dataset)
-
-
-def item_chunk(dataset: xr.Dataset) -> int | None:
-    """Return how many items a chunk holds in the store that a data set was opened from; None if it holds all."""
-    chunks = dataset["score"].encoding.get("preferred_chunks", {}) if "score" in dataset else {}
-    length: int | None = chunks.get(ITEM)
-    return length if length and length < dataset.sizes[ITEM] else None
 
 
 def stored_digests(unread: Scores) -> dict[str, np.ndarray]:

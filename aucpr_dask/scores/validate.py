@@ -10,8 +10,8 @@ from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, few
 from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.labels import check_labels, check_weights
 from aucpr_dask.schema.names import check_names, check_node_name
+from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import CLASS, ITEM, RANKING_DIMS, SCORE_VARIABLES, VariableSpec
-from aucpr_dask.storage.stores import Scores, nodes_of
 
 
 def validate_scores(scores: Scores, *, positive_from: int | None = None) -> None:

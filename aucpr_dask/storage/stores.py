@@ -12,7 +12,7 @@ import hashlib
 import json
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -29,8 +29,9 @@ from zarr.core.metadata.v3 import ArrayV3Metadata
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore, StorePath
 
-from aucpr_dask.errors import AucprError, DamageWarning, InvalidInputError, StoreError, few
-from aucpr_dask.schema.checks import brief, did_you_mean
+from aucpr_dask.errors import AucprError, DamageWarning, InvalidInputError, StoreError
+from aucpr_dask.schema.checks import brief
+from aucpr_dask.schema.trees import Scores
 from aucpr_dask.storage.backends import get_value, has_values_at_once, persist, set_value, sweep
 from aucpr_dask.storage.backends import open_backend as open_backend
 from aucpr_dask.storage.checksums import CheckedStore, have_checksums, with_checksum
@@ -40,59 +41,10 @@ from aucpr_dask.storage.documents import changing_attributes, check_sizes, check
 from aucpr_dask.storage.remote import check_writable
 from aucpr_dask.storage.urls import concealed, is_remote, public
 
-Scores = xr.Dataset | xr.DataTree
-
 ROOT_DOCUMENT = "zarr.json"
 FORMAT_VERSION = 1
 _KEPT_ENCODING = ("chunks", "chunk_key_encoding", "dtype", "units", "calendar", "_FillValue")
 CHUNK_BYTES = 32 * 2**20  # large enough that reading and ranking a chunk outweighs the fixed cost of a task
-
-
-def nodes_of(scores: Scores) -> Iterator[tuple[str, xr.Dataset]]:
-    """Yield (path, Dataset) for the Dataset itself (path "") or for each node of a DataTree that holds data."""
-    if isinstance(scores, xr.Dataset):
-        yield "", scores
-        return
-    for node in scores.subtree:
-        if node.data_vars:
-            yield node.path.strip("/"), node.to_dataset()
-
-
-def select_data_sets(data: Scores, names: Sequence[str] | None) -> Scores:
-    """Return a tree of the named data sets; without names, all that there is.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is no such data set.
-    """
-    if not names:
-        return data
-    nodes = dict(nodes_of(data))
-    unknown = [name for name in names if name not in nodes or not name]
-    if unknown:
-        raise InvalidInputError(
-            "there is no such data set in this store",
-            received=few(map(repr, unknown)),
-            allowed=few(map(repr, nodes)) if "" not in nodes else "none: it has one data set without a name",
-            remedy=did_you_mean(unknown[0], nodes, "leave out --data-set, or name another"),
-        )
-    return xr.DataTree.from_dict({name: nodes[name] for name in dict.fromkeys(names)})
-
-
-def map_nodes(scores: Scores, transform: Any) -> Scores:
-    """Apply ``transform(path, dataset)`` to each node and return the same kind of object."""
-    if isinstance(scores, xr.Dataset):
-        return transform("", scores)  # type: ignore[no-any-return]
-    nodes = {path: transform(path, dataset) for path, dataset in nodes_of(scores)}
-    try:
-        return xr.DataTree.from_dict(nodes)
-    except KeyError as error:
-        raise InvalidInputError(
-            "a data set inside another has the name of one of its variables",
-            received=error.args[0],
-            remedy="rename it",
-        ) from error
 
 
 @dataclass(frozen=True)

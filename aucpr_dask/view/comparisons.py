@@ -15,9 +15,9 @@ from rich.text import Text
 
 from aucpr_dask.inference.measures import measured, noun, unit_names
 from aucpr_dask.schema.names import in_words
+from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import BOUND, MEASURE, MODEL
 from aucpr_dask.scores.importing.files import count
-from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.view.names import shorten
 from aucpr_dask.view.tables import (
     Column,

@@ -16,6 +16,7 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.measures import are_values, with_estimators
 from aucpr_dask.inference.samples import REPLICATE
 from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import (
     CLASS,
     ESTIMATOR,
@@ -29,7 +30,6 @@ from aucpr_dask.schema.variables import (
     UNIT,
     UNJUDGED,
 )
-from aucpr_dask.storage.stores import Scores, map_nodes, nodes_of
 
 NAMES_KEPT = 5
 
@@ -134,7 +134,7 @@ class ResultSummary:
 
 def rank_models(result: Scores, estimator: str | None = None) -> list[Ranking]:
     """Rank the models of each data set by the named estimator or the first, with means over any queries or classes."""
-    from aucpr_dask.inference import aggregate
+    from aucpr_dask.inference.aggregating import aggregate
 
     has_queries = {path: QUERY in dataset.dims for path, dataset in nodes_of(result)}
     level, method = _level_and_method(result)
@@ -156,7 +156,7 @@ def rank_models(result: Scores, estimator: str | None = None) -> list[Ranking]:
 
 def mean_of_classes(result: xr.Dataset, level: float) -> xr.Dataset:
     """Return the means over classes; with an interval, if the result has replicates."""
-    from aucpr_dask.inference import aggregate
+    from aucpr_dask.inference.aggregating import aggregate
     from aucpr_dask.inference.classes import mean_over_classes
 
     if REPLICATE not in result:

@@ -21,8 +21,10 @@ import xarray as xr
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few
 from aucpr_dask.schema.labels import HIGHEST_GRADE
 from aucpr_dask.schema.names import check_node_name
+from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
 from aucpr_dask.scores.appending import place_for
+from aucpr_dask.scores.chunks import Region
 from aucpr_dask.scores.importing.files import (
     FilePath,
     ImportSummary,
@@ -37,8 +39,8 @@ from aucpr_dask.scores.importing.files import (
     write_blocks,
 )
 from aucpr_dask.scores.importing.foreign import check_source, engine_of
-from aucpr_dask.scores.store import Region, save_scores
-from aucpr_dask.storage.stores import Scores, open_backend
+from aucpr_dask.scores.store import save_scores
+from aucpr_dask.storage.stores import open_backend
 from aucpr_dask.storage.urls import concealed, is_remote
 
 DEFAULT_DIMS = {1: (ITEM,), 2: (MODEL, ITEM), 3: (MODEL, QUERY, ITEM)}

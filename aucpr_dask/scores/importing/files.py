@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, AnyStr, NoReturn
@@ -25,10 +26,9 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few, printable
 from aucpr_dask.schema.checks import brief, require
+from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY
-from aucpr_dask.scores.store import Region, ScoreWriter
-from aucpr_dask.storage.remote import fetch
-from aucpr_dask.storage.stores import Scores, nodes_of
+from aucpr_dask.scores.chunks import Region
 from aucpr_dask.storage.urls import concealed, is_remote
 
 FilePath = str | PathLike[str]
@@ -38,6 +38,7 @@ COMPRESSION_SUFFIXES = {".gz": "gzip", ".xz": "xz", ".bz2": "bz2", ".zst": "zstd
 _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 
 LONGEST_LINE = 2**26  # characters
+BLOCK = 2**13  # characters read at a time, as many as TextIOWrapper decodes at once
 MOST_SUGGESTIONS = 3
 
 
@@ -119,6 +120,8 @@ def write_blocks(
     on_progress: OnProgress | None,
 ) -> None:
     """Write a score store; ``open_node(path)`` returns a function that makes the arrays of a region."""
+    from aucpr_dask.scores.store import ScoreWriter  # with Zarr, which reading tables does without
+
     writer = ScoreWriter(url, template, overwrite=overwrite)
     paths = [path for path, _ in nodes_of(template)]
     total = sum(len(writer.regions(path)) for path in paths)
@@ -153,6 +156,8 @@ def local_copy(path: FilePath) -> Path:
     url = os.fspath(path)
     if not is_remote(url):
         return Path(url)
+    from aucpr_dask.storage.remote import fetch
+
     return fetch(concealed(url), Path(tempfile.mkdtemp(dir=_fetched_files().name)))
 
 
@@ -286,13 +291,21 @@ def reading_text(path: Path) -> Iterator[IO[str]]:
 
 
 def lines_of(stream: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
-    """Yield the lines of a file; refuse a line so long that it would fill the memory."""
-    number = 1
-    while line := stream.readline(LONGEST_LINE + 1):
-        if len(line) > LONGEST_LINE:
-            raise line_too_long(f"{path}, line {number}")
-        yield line
-        number += 1
+    """Return the lines of a file, some read at a time; refuse a line so long that it would fill the memory."""
+    return chain.from_iterable(_lines_at_once(stream, path))
+
+
+def _lines_at_once(stream: IO[AnyStr], path: Path) -> Iterator[list[AnyStr]]:
+    rest, n_lines = stream.read(0), 0
+    split: Any = io.BytesIO if isinstance(rest, bytes) else partial(io.StringIO, newline="")
+    while block := stream.read(max(BLOCK, len(rest))):
+        *lines, rest = split(rest + block)  # the last line may go on in the next block
+        yield lines
+        n_lines += len(lines)
+        if len(rest) > LONGEST_LINE:
+            raise line_too_long(f"{path}, line {n_lines + 1}")
+    if rest:
+        yield [rest]
 
 
 def line_too_long(where: str) -> FileFormatError:

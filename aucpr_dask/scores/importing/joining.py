@@ -10,12 +10,12 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, few
+from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import ITEM, MODEL
 from aucpr_dask.scores.importing.files import FilePath, find_files, named_files
 from aucpr_dask.scores.importing.table_files import open_table
 from aucpr_dask.scores.importing.tables import TableOptions, scores_of_table
 from aucpr_dask.scores.validate import check_unique
-from aucpr_dask.storage.stores import Scores
 
 SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".parquet")
 

@@ -10,8 +10,9 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from aucpr_dask.scores.importing.files import bare_name, lines_of, reading
 
 MISSING_CELLS = frozenset({"", "NA", "NaN", "nan"})
 SEPARATORS = ",\t;|"
-BATCH_CELLS = 2**18
+BATCH_CELLS, ROWS_AT_ONCE = 2**18, 512
 _INTEGER = re.compile(r"[+-]?[0-9]{1,999}")
 
 _PARQUET_MAGIC = b"PAR1"
@@ -52,35 +53,71 @@ class TextTable:
     def batches(self, columns: Sequence[str]) -> Iterator[TextBatch]:
         """Yield the rows, some at a time."""
         places = {name: place for place, name in enumerate(self.columns)}
-        size = max(1, BATCH_CELLS // len(self.columns))
-        lines = islice(self._lines(), 1, None)
-        while True:
-            numbers: list[int] = []
-            rows: list[list[str]] = []
-            ragged = None
-            for number, row in islice(lines, size):
-                if len(row) != len(self.columns):
-                    ragged = self._ragged(number, row)
+        first, ragged = 0, None
+        with self._reading() as lines:
+            rows = islice(filter(None, lines), 1, None)
+            while ragged is None:
+                cells, ragged = self._next_cells(rows)
+                if not cells[0]:
                     break
-                numbers.append(number)
-                rows.append(row)
-            if rows:
-                yield TextBatch(self.path, places, numbers, list(zip(*rows, strict=True)))
-            if ragged:  # raised after the batch, so that errors above this line come first
-                raise ragged
-            if len(rows) < size:
-                return
+                yield TextBatch(self, places, first, cells)
+                first += len(cells[0])
+        if ragged is not None:  # raised after the batch, so that errors above this line come first
+            raise self._ragged(self.line_of(first), ragged)
+
+    def _next_cells(self, rows: Iterator[list[str]]) -> tuple[list[list[str]], list[str] | None]:
+        """Return the next cells, column by column, and the row of another length that ended them, if one did.
+
+        Few rows are held at a time: Python would look for cycles among many lists again and again.
+        """
+        cells: list[list[str]] = [[] for _ in self.columns]
+        size = max(1, BATCH_CELLS // len(self.columns))
+        for start in range(0, size, ROWS_AT_ONCE):
+            most = min(ROWS_AT_ONCE, size - start)
+            some = self._next_rows(rows, most)
+            is_whole = {*map(len, some)} <= {len(self.columns)}
+            whole = some if is_whole else list(takewhile(lambda row: len(row) == len(self.columns), some))
+            for column, of_rows in zip(cells, zip(*whole, strict=True), strict=False):  # of no rows, there are none
+                column += of_rows
+            if len(whole) < len(some):
+                return cells, some[len(whole)]
+            if len(some) < most:
+                break
+        return cells, None
+
+    def line_numbers(self) -> Iterator[int]:
+        """Yield the number of the first line of each row."""
+        return (number for number, _ in islice(self._lines(), 1, None))
+
+    def line_of(self, row: int) -> int:
+        """Return the number of the first line of a row, which is counted only where an error names it."""
+        return next(islice(self.line_numbers(), row, None))
 
     def numeric(self, columns: Sequence[str]) -> list[str]:
         """Return those of `columns` that hold numbers in the first rows."""
         first = next(self.batches(columns), None)
         return [name for name in columns if first is None or _are_numbers(first.text(name))]
 
+    @contextmanager
+    def _reading(self) -> Iterator[Any]:
+        """Open the file as a reader of the csv module."""
+        with (
+            reading(self.path) as stream,
+            io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text,
+        ):
+            yield csv.reader(lines_of(text, self.path), delimiter=self._separator, strict=True)
+
+    def _next_rows(self, rows: Iterator[list[str]], most: int) -> list[list[str]]:
+        try:
+            return list(islice(rows, most))
+        except (csv.Error, UnicodeDecodeError):
+            for _ in self._lines():  # raises the same error, and names the line
+                pass
+            raise
+
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """Yield each row that is not blank and the number of its first line."""
-        with reading(self.path) as stream:
-            text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-            lines = csv.reader(lines_of(text, self.path), delimiter=self._separator, strict=True)
+        with self._reading() as lines:
             number = 1
             try:
                 for row in lines:
@@ -125,15 +162,15 @@ def _likely_separator(path: Path) -> str:
 class TextBatch:
     """Some rows of a text file."""
 
-    path: Path
+    table: TextTable
     places: dict[str, int]
-    lines: list[int]
-    cells: list[tuple[str, ...]]
+    first: int
+    cells: list[list[str]]
 
     @property
     def n_rows(self) -> int:
         """The number of rows."""
-        return len(self.lines)
+        return len(self.cells[0])
 
     def text(self, column: str) -> Sequence[str]:
         """Return the cells of a column as strings; an empty string is a missing cell."""
@@ -166,7 +203,7 @@ class TextBatch:
 
     def where(self, row: int, column: str) -> str:
         """Return the place of a cell in words."""
-        return f"{self.path}, line {self.lines[row]}, column {column!r}"
+        return f"{self.table.path}, line {self.table.line_of(self.first + row)}, column {column!r}"
 
 
 def _parse(cells: Sequence[str]) -> np.ndarray:

@@ -19,8 +19,9 @@ import xarray as xr
 from aucpr_dask.errors import ColumnWarning, FileFormatError, InvalidInputError, few
 from aucpr_dask.schema.checks import brief, choose
 from aucpr_dask.schema.names import check_node_name
+from aucpr_dask.schema.trees import Scores, map_nodes
 from aucpr_dask.schema.variables import ITEM, MODEL, NEGATIVE, PADDING, POSITIVE, QUERY, UNJUDGED
-from aucpr_dask.scores.appending import place_for
+from aucpr_dask.scores.chunks import Region
 from aucpr_dask.scores.importing.files import (
     FilePath,
     ImportSummary,
@@ -34,8 +35,6 @@ from aucpr_dask.scores.importing.files import (
     write_blocks,
 )
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, Batch, Table, open_table
-from aucpr_dask.scores.store import Region
-from aucpr_dask.storage.stores import Scores, map_nodes
 
 DTYPES = ("float64", "float32")
 
@@ -180,6 +179,8 @@ def import_table(
         positive=positive,
         dtype=dtype,
     )
+    from aucpr_dask.scores.appending import place_for  # with Zarr, which reading tables does without
+
     with place_for(url, overwrite=overwrite, append=append) as place, Spool() as spool:
         tables = [open_table(file, separator) for file in find_files(paths, "table")]
         template, nodes, notes = _read_tables(tables, options, spool, on_progress)

@@ -15,8 +15,10 @@ from aucpr_dask.errors import AlignmentError, FileFormatError, few
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.labels import HIGHEST_GRADE
 from aucpr_dask.schema.names import check_node_name
+from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED
 from aucpr_dask.scores.appending import place_for
+from aucpr_dask.scores.chunks import Region
 from aucpr_dask.scores.importing.files import (
     LONGEST_LINE,
     FilePath,
@@ -34,8 +36,6 @@ from aucpr_dask.scores.importing.files import (
     summarize,
     write_blocks,
 )
-from aucpr_dask.scores.store import Region
-from aucpr_dask.storage.stores import Scores
 
 LAYOUTS = ("per-run", "pooled")
 DTYPES = ("float32", "float64")

@@ -15,8 +15,8 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.measures import measured, unit_names
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.names import in_words
+from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import BOUND, BOUNDS, CLASS, METHOD, MODEL, QUERY, RESAMPLE
-from aucpr_dask.storage.stores import Scores
 from aucpr_dask.view.plots.style import (
     BLACK,
     BLUE,
@@ -77,7 +77,7 @@ def _estimates(
     label = measured(result.attrs, name)
     has_classes = result.sizes.get(CLASS, 1) > 1
     if is_mean and (has_classes or (QUERY in result.dims and query is None)):
-        from aucpr_dask.inference import aggregate
+        from aucpr_dask.inference.aggregating import aggregate
 
         if has_classes:
             node, of = mean_of_classes(result, level_of(result)), f"{result.sizes[CLASS]:,} classes"

@@ -15,7 +15,7 @@ from aucpr_dask.inference.questions import unit_dim
 from aucpr_dask.schema.checks import fraction, margin
 from aucpr_dask.schema.names import in_words
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.storage.stores import Scores
+from aucpr_dask.schema.trees import Scores
 from aucpr_dask.view.plots.style import (
     COLOURS,
     GREY,

@@ -11,9 +11,9 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.inference.measures import values_as_areas
 from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import CLASS, ESTIMATOR, MODEL, QUERY
 from aucpr_dask.scores.classes import with_label_of_each_class
-from aucpr_dask.storage.stores import Scores, nodes_of
 
 SCORES, RESULT, COMPARISON, RANKS, STUDY = "scores", "a result", "a comparison", "ranks", "a study"
 _SIGNS = (

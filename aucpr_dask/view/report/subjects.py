@@ -11,14 +11,15 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, printable
-from aucpr_dask.inference import aggregate, compare
+from aucpr_dask.inference.aggregating import aggregate
 from aucpr_dask.inference.classes import has_classes
+from aucpr_dask.inference.comparing import compare
 from aucpr_dask.inference.measures import measured, with_estimators
 from aucpr_dask.inference.questions import require_results
 from aucpr_dask.inference.samples import DATASET, REPLICATE, labels_of, stack_data_sets
 from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import CLASS, ESTIMATOR, METHOD, MODEL, QUERY
-from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.view.summary import level_of, method_with_bounds
 
 ALL = "All data sets"

@@ -18,9 +18,9 @@ from aucpr_dask.interplay.exporting import written_whole
 from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.names import in_words
 from aucpr_dask.schema.options import ReportOptions
+from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import BOUND, ESTIMATOR, FLAGS, MEASURE, METHOD, MODEL, QUERY
 from aucpr_dask.scores.importing.files import closest, count
-from aucpr_dask.storage.stores import Scores, nodes_of
 from aucpr_dask.view.names import distinct
 from aucpr_dask.view.report import words
 from aucpr_dask.view.report.embedding import Payload, inert_json
