@@ -2,6 +2,7 @@
 
 import atexit
 import errno
+import gc
 import os
 import sys
 
@@ -17,6 +18,7 @@ def run() -> None:
     Threads that close a cluster may still be running code that cannot be interrupted. Finalizing the interpreter then
     sometimes ended the process by a signal, instead of with its exit code.
     """
+    atexit.register(gc.freeze)  # otherwise Python looks for cycles in all modules before it ends, for half a second
     try:
         try:
             main(prog_name="aucpr-dask")

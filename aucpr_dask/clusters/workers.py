@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import ctypes
+import gc
 import importlib
 import logging
 import os
@@ -16,7 +18,8 @@ from distributed import Client, Status, WorkerPlugin
 from aucpr_dask.errors import ClusterError
 from aucpr_dask.storage import code_cache
 
-HERE = ("inproc://", "tcp://127.0.0.1:", "tcp://[::1]:")  # on this machine, where the client warns
+IN_PROCESS = "inproc://"
+HERE = (IN_PROCESS, "tcp://127.0.0.1:", "tcp://[::1]:")  # on this machine, where the client warns
 
 SECONDS_OF_PROFILES = 60
 
@@ -42,6 +45,8 @@ class Preparation(WorkerPlugin):
         keep_memory()
         keep_few_profiles(worker)
         end_quietly(worker)
+        if not worker.address.startswith(IN_PROCESS):
+            atexit.register(gc.freeze)  # Python ends half a second sooner: it looks for cycles in all modules
         if worker.address.startswith(HERE):
             code_cache.stay_silent()
         await asyncio.to_thread(load_kernels)
