@@ -318,6 +318,18 @@ def test_neighbouring_scores_are_distinguished(dtype: type, monkeypatch: pytest.
         np.testing.assert_allclose(received, ap.estimate(np.arange(score.size), label, NAMES), rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.parametrize("n_alike", [1, 3, 40, 3000])
+def test_scores_that_are_alike_as_float32_are_distinguished(n_alike: int) -> None:
+    random = np.random.default_rng(n_alike)
+    place = random.permutation(6000)
+    score = 1.0 + (place // n_alike) * 2.0**-20 + (place % n_alike) * 2.0**-50
+    assert np.unique(score.astype(np.float32)).size <= max(2, 6000 // n_alike)
+    label, weight = (random.random(score.size) < 0.7).astype(np.int8), random.integers(1, 9, score.size) / 8
+    received = ap.estimate(score, label, NAMES, weight=weight)
+    of_places = ap.estimate(place.astype(np.float32), label, NAMES, weight=weight)
+    np.testing.assert_array_equal(received, of_places)
+
+
 def test_nothing_to_rank() -> None:
     for dtype, size in itertools.product([np.float32, np.float64], [0, 3, 5000]):
         score, label = np.arange(size).astype(dtype), np.ones(size, np.int8)

@@ -242,7 +242,8 @@ def _gates(
     p_value, reach = family.p_value, single
     if len(rows) > 1:
         p_value, reach = adjusted_p_values(prepared.method, family, prepared.design.adjust), joint
-    lower, upper = _sides(prepared, family, reach.reach)
+    skewness = _skewness(prepared, family)
+    lower, upper = _sides(family, reach.reach, skewness / (3 * math.sqrt(prepared.estimates.values.shape[1])))
     bounds = family.difference - lower * family.error, family.difference + upper * family.error
     design = design_in_words(node, prepared)
     measure = estimator_name(node, question.estimator) or "estimate"
@@ -250,7 +251,8 @@ def _gates(
     for place, row in enumerate(rows):
         low, high = (float(bound[place]) for bound in bounds)
         verdict = _verdict(low, high, margin)
-        own = replace(reach, reach=upper if verdict == WORSE else lower).of(place)
+        side, sign = (upper, -1.0) if verdict == WORSE else (lower, 1.0)
+        own = replace(reach, reach=side, skewness=sign * float(skewness[place])).of(place)
         found.append(
             Gate(
                 verdict=verdict,
@@ -272,22 +274,27 @@ def _gates(
     return found
 
 
-def _sides(prepared: Prepared, family: Pairs, reach: Floats) -> tuple[Floats, Floats]:
+def _skewness(prepared: Prepared, family: Pairs) -> Floats:
+    """Return the skewness of each pair's differences over the units; 0 if the items are the sample too."""
+    values = prepared.estimates.values[family.first] - prepared.estimates.values[family.second]
+    n, deviations = values.shape[1], values - mean_of_units(values)[:, None]
+    if prepared.design.sample != UNITS or n < 3:
+        return np.zeros(len(values))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        skewness = mean_of_units(deviations**3) / mean_of_units(deviations**2) ** 1.5
+    return np.where(family.error > 0, skewness * math.sqrt(n * (n - 1)) / (n - 2), 0.0)
+
+
+def _sides(family: Pairs, reach: Floats, a: Floats) -> tuple[Floats, Floats]:
     """Return how far the intervals reach down and up, further on the side on which skewed differences err more.
 
     Over units, an interval that is symmetric errs on one side only if differences are skewed. Hall's transformation
     of Student's t, ``t + a t^2 + a^2 t^3 / 3 + a / 2`` with ``a = skewness / (3 sqrt(n))``, removes most of that.
     """
     reach = np.where(family.error > 0, reach, 0.0)
-    if prepared.design.sample != UNITS:
-        return reach, reach
-    values = prepared.estimates.values[family.first] - prepared.estimates.values[family.second]
-    n, deviations = values.shape[1], values - mean_of_units(values)[:, None]
+    known = np.isfinite(reach) & (np.abs(a) > ROUND_OFF)
     with np.errstate(invalid="ignore", divide="ignore"):
-        skewness = mean_of_units(deviations**3) / mean_of_units(deviations**2) ** 1.5
-        a = skewness * math.sqrt(n - 1) / (n - 2) / 3 if n > 2 else skewness
         down, up = ((np.cbrt(1 + 3 * a * (side - a / 2)) - 1) / a * np.sign(side) for side in (reach, -reach))
-    known = (family.error > 0) & np.isfinite(reach) & (np.abs(a) > ROUND_OFF)
     return np.maximum(reach, np.where(known, down, 0.0)), np.maximum(reach, np.where(known, up, 0.0))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.special import nctdtr, nctdtrinc, ndtr, stdtr, stdtrit
+from scipy.special import nctdtr, nctdtrinc, ndtr, ndtri, stdtr, stdtrit
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference import families
@@ -52,6 +52,7 @@ class Reach:
     noun: tuple[str, str]  # for one and several of these
     has_units: bool
     least: int = 2  # units with which a difference can be shown at all
+    skewness: float = 0.0  # of the units' differences, towards the side that is to be shown
 
     def of(self, place: int) -> Reach:
         """Return that of one difference."""
@@ -60,8 +61,22 @@ class Reach:
     def detectable(self, power: float) -> Floats:
         """Return the true difference that is shown with this probability: the interval lies on its side of 0."""
         errors = nctdtrinc(np.minimum(self.degrees, AS_NORMAL), 1 - power, self.reach)
-        errors = np.where(np.isinf(self.reach), np.inf, errors)
+        errors = np.where(np.isinf(self.reach), np.inf, errors + self._of_skewness(power))
         return np.where(self.error > 0, errors, 0.0) * self.error
+
+    def _of_skewness(self, power: float) -> Floats | float:
+        """Return by how many standard errors skewness moves the detectable difference.
+
+        With reach c, a bound is the mean less c standard errors. Where large units raise the mean they raise the
+        standard error as well, so its variance is ``1 - c g / sqrt(n) + c^2 (k - 1) / (4 n)`` in squares of standard
+        errors; without skewness g the kurtosis k is 3, and with it that of the gamma distribution, ``3 + 3 g^2 / 2``.
+        """
+        if not self.skewness:
+            return 0.0
+        reach = np.where(np.isinf(self.reach), 0.0, self.reach)
+        symmetric = 1 + reach**2 / (2 * self.n)
+        skewed = symmetric - self.skewness * reach / math.sqrt(self.n) + 3 * (self.skewness * reach) ** 2 / (8 * self.n)
+        return ndtri(power) * (np.sqrt(skewed) - np.sqrt(symmetric))
 
     def floor(self, power: float) -> str:
         """Say below which differences, of the median pair, nothing can be shown."""

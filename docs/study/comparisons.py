@@ -25,7 +25,7 @@ Pairs = tuple[np.ndarray, np.ndarray]
 METHODS = ("sign_flip", "bootstrap_t", "bootstrap", "t", "wilcoxon")
 RANKED = METHODS[:3]
 UNITS = (5, 10, 20, 50, 100)
-FAMILIES, SIMULATIONS, OF_HUGE = (2, 10, 100, 1000), 1000, 100
+FAMILIES, SIMULATIONS = (2, 10, 100, 1000), 1000
 LARGE, HUGE = 100, 1000  # models: from the first on, fewer methods and worlds; from the second on, against one
 POWER = {2: 3.0, 10: 5.0}  # standard errors of a difference by which the first model differs from the others
 
@@ -103,14 +103,14 @@ def over_units(share: float) -> Iterator[dict[str, object]]:
 
 
 def rank_sets_of_huge(world: str, n_units: int) -> dict[str, object]:
-    """Return how often all rank sets of the largest families are complete, by sign flips alone: it takes a second."""
+    """Return how often all rank sets of the largest families are complete, by sign flips alone, which are fastest."""
     random = np.random.default_rng([HUGE, n_units, 0, list(UNIT_WORLDS).index(world)])
     names = [f"q{unit:03}" for unit in range(n_units)]
     pairs = families.all_pairs(HUGE)
-    samples = (UNIT_WORLDS[world](random, (HUGE, n_units)) for _ in range(OF_HUGE))
+    samples = (UNIT_WORLDS[world](random, (HUGE, n_units)) for _ in range(SIMULATIONS))
     covers = [_first_step(_over_units("sign_flip", values, names, s), pairs)[1] for s, values in enumerate(samples)]
     cell = {"models": HUGE, "world": world, "units": n_units, "shift": 0, "method": "sign_flip"}
-    return cell | {"quantity": "covers", "rate": np.mean(covers), "simulations": OF_HUGE}
+    return cell | {"quantity": "covers", "rate": np.mean(covers), "simulations": SIMULATIONS}
 
 
 def _compare_units(

@@ -232,16 +232,8 @@ def _weigh_keys(
     items: Items, facts: NDArray[np.float64], options: Options, targets: Targets, out: NDArray[np.float64]
 ) -> None:
     """Evaluate one weighted ranking by sorting all of it."""
-    from aucpr_dask.kernels.rankings.keys import CLASS_BITS
-    from aucpr_dask.kernels.rankings.ordering import keys_of_ranks, keys_of_scores
-
     score, weights = items.score, (items.positive_weight, items.negative_weight)
-    keys = np.empty(score.size, np.uint64)
-    if score.dtype == np.float32:
-        keys_of_scores(*items, keys)
-        keys = sorted_keys(keys, int(CLASS_BITS))
-    else:
-        keys_of_ranks(score, ascending_places(score), items.classes, *weights, keys)
+    keys = _sorted_item_keys(items)
     if targets.are_basic:
         from aucpr_dask.kernels.areas.weighted import finish_weighted, keys_row
 
@@ -253,3 +245,18 @@ def _weigh_keys(
 
         space = np.empty((7, keys.size + 2))
         full_keys_row(keys, score.astype(np.float64), *weights, space, facts, options, targets, out)
+
+
+def _sorted_item_keys(items: Items) -> NDArray[np.uint64]:
+    """Return the items as sorted keys; float64 scores by those rounded to float32, and again where these tie."""
+    from aucpr_dask.kernels.rankings.keys import CLASS_BITS
+    from aucpr_dask.kernels.rankings.ordering import keys_of_ranks, keys_of_scores, refine_keys
+
+    keys = np.empty(items.score.size, np.uint64)
+    with np.errstate(over="ignore"):
+        rounded = items.score.astype(np.float32, copy=False)
+    keys_of_scores(rounded, *items[1:], keys)
+    keys = sorted_keys(keys, int(CLASS_BITS))
+    if items.score.dtype == np.float64 and not refine_keys(items.score, keys):
+        keys_of_ranks(items.score, ascending_places(items.score), *items[1:], keys)
+    return keys

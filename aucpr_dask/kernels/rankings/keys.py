@@ -37,6 +37,12 @@ def key_of(order, classes, i):
 
 
 @helper
+def place_of(key):
+    """Return the place of the item of a key."""
+    return key & PLACE
+
+
+@helper
 def first_kept(keys):
     """Return the place of the first key that is not 0."""
     low, high = 0, keys.size

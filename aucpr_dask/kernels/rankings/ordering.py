@@ -4,7 +4,7 @@ import numpy as np
 from numba import types
 
 from aucpr_dask.kernels.compiling import Cache
-from aucpr_dask.kernels.rankings.keys import NEGATIVE, POSITIVE, classes_of, key_of
+from aucpr_dask.kernels.rankings.keys import NEGATIVE, POSITIVE, SCORE_BITS, classes_of, first_kept, key_of, place_of
 from aucpr_dask.kernels.rankings.tie_groups import two_sum
 from aucpr_dask.kernels.signatures import F4, F8, FLOATS, I8, OF_ITEMS, U8, row_of
 
@@ -44,6 +44,33 @@ def keys_of_scores(score, classes, positive_weight, negative_weight, keys):
         # As whole numbers, the patterns of positive scores ascend; those of negative ones descend, above them.
         key = key_of(pattern ^ (ALL_BITS if pattern >= SIGN else SIGN), of, i)
         keys[i] = key if (of != 0) & (score[i] == score[i]) else np.uint64(0)
+
+
+@CACHE.kernel(types.boolean(row_of(F8), U8[::1]))
+def refine_keys(score, keys):
+    """Turn sorted keys of scores rounded to float32 into those of ranks; return False if many are in another order."""
+    low = (np.uint64(1) << SCORE_BITS) - np.uint64(1)
+    first = start = first_kept(keys)
+    rank = low - np.uint64(keys.size - first)
+    n_moves = 0
+    while start < keys.size:
+        end = start + 1
+        while end < keys.size and (keys[end] ^ keys[start]) >> SCORE_BITS == np.uint64(0):
+            key, x, k = keys[end], score[place_of(keys[end])], end
+            while k > start and x < score[place_of(keys[k - 1])]:
+                keys[k] = keys[k - 1]
+                k -= 1
+            keys[k] = key
+            n_moves += end - k
+            end += 1
+        if n_moves > keys.size:
+            return False
+        for k in range(start, end):
+            is_tied = k > start and score[place_of(keys[k])] == score[place_of(keys[k - 1])]
+            rank += np.uint64(not is_tied)
+            keys[k] = (rank << SCORE_BITS) | (keys[k] & low)
+        start = end
+    return True
 
 
 @CACHE.kernel(types.void(row_of(F8), row_of(I8), *OF_ITEMS, U8[::1]))
