@@ -27,7 +27,7 @@ WORTH_COMPILING = 1 << 19  # items in all from which that pays for compiling wha
 SHORT_WEIGHTED = 4096  # items up to which a weighted ranking is sorted whole
 CACHE_ITEMS = 1 << 16  # scores converted to float64 at a time, so that they stay in a core's cache
 FEW_POSITIVES = 1 / 16  # share of positives up to which a long ranking of float32 sorts only them; float64: twice
-FEW_WEIGHTED = 1 / 6  # the same, with weights
+FEW_WEIGHTED = 0.19  # the same with weights, for both types
 MOST_WEIGHTED = 2**30  # items with weights in one ranking: places must fit into 30 bits
 TABLE_POSITIVES = 1 << 18  # positives from which the table of gaps is too large for the caches
 
@@ -214,7 +214,7 @@ def _weigh_gaps(
 ) -> bool:
     """Evaluate one long weighted ranking by sorting only its positives, if these are few; return whether it did."""
     n_positive = int(facts[0])
-    if items.score.size <= SHORT_WEIGHTED or n_positive > _few(FEW_WEIGHTED, items.score) or not targets.are_basic:
+    if items.score.size <= SHORT_WEIGHTED or n_positive > FEW_WEIGHTED * items.score.size or not targets.are_basic:
         return False
     from aucpr_dask.kernels.areas.weighted import copy_positives, finish_weighted, gaps_row
 
