@@ -81,11 +81,11 @@ class SignFlips:
         self.goal, self.values = goal, values
         self.estimate = mean_of_units(values)
         signs, complete = families.sign_flips(len(names), n_resamples, seed=seed, keys=keys_of(names))
-        self.sample = families.joint_replicates(
-            self.estimate, means_under(signs, values).T, null=True, complete=complete
-        )
-        self.residual = families.joint_replicates(
-            self.estimate, means_under(signs, values - self.estimate[:, None]).T, null=True, complete=complete
+        self.sample, self.residual = (
+            families.joint_replicates(
+                self.estimate, means_under(signs, flipped).T, null=True, complete=complete, flipped=flipped
+            )
+            for flipped in (values, values - self.estimate[:, None])
         )
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:

@@ -41,12 +41,14 @@ class JointReplicates:
     null: bool  # the centre is 0 (sign flips), not the estimate (bootstrap)
     complete: bool  # the replicates are the whole distribution, observed data included, not a random sample
     units: ResampledUnits | None = None  # each replicate is divided by its own error; else all by a common one
+    flipped: Floats | None = None  # (M, Q): the values whose signs were flipped, from which the spread is known
 
     def of_models(self, models: Indices) -> JointReplicates:
         """Return some of the models, or all in another order."""
         columns = {name: getattr(self, name)[models] for name in ("estimate", "centred", "bias", "resolution")}
         units = self.units and replace(self.units, values=self.units.values[models])
-        return replace(self, **columns, units=units)
+        flipped = None if self.flipped is None else self.flipped[models]
+        return replace(self, **columns, units=units, flipped=flipped)
 
 
 def joint_replicates(
@@ -56,6 +58,7 @@ def joint_replicates(
     null: bool = False,
     complete: bool = False,
     units: ResampledUnits | None = None,
+    flipped: Floats | None = None,
 ) -> JointReplicates:
     """Check estimates and their joint replicates, and arrange them model by model."""
     estimate = np.array(estimate, np.float64)
@@ -85,6 +88,7 @@ def joint_replicates(
         null=null,
         complete=complete,
         units=units,
+        flipped=None if flipped is None else np.ascontiguousarray(flipped, np.float64),
     )
 
 

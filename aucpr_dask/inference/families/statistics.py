@@ -38,8 +38,12 @@ def pair_statistics(
     With difference d, replicates d* of standard deviation s, and centre c (d under the bootstrap, 0 under sign flips):
     t = d / s, t* = (d* - c) / s and p = (1 + #{|t*| >= |t|}) / (1 + R), or the share of complete replicates. All
     replicates of a pair share s, which makes the bootstrap slightly liberal with few units (a nominal 0.05 was 0.067
-    over 150 units and ten pairs); sign flips are not. If the sample has its units, s is the standard error over them,
-    and each replicate is divided by its own (bootstrap-t; Hall 1992, doi:10.1007/978-1-4612-4384-7).
+    over 150 units and ten pairs). Of flips of the signs of Q units' differences, s is known: the root of the sum of
+    their squares, over Q. Estimated from the flips, it would be too small for some of many pairs, and the test not
+    exact: all flips would be compared with it, and the observed difference, which is none of them.
+
+    If the sample has its units, s is the standard error over them, and each replicate is divided by its own
+    (bootstrap-t; Hall 1992, doi:10.1007/978-1-4612-4384-7).
 
     Two models that agree in every replicate have difference, error and statistic 0 and p-value 1. Two that differ by
     the same amount in every replicate have error 0 and the smallest p-value.
@@ -64,14 +68,17 @@ def pair_statistics(
 def studentise(sample: JointReplicates, first: Indices, second: Indices) -> tuple[Floats, Floats, Floats]:
     """Return the sizes (P, R) of the replicates' statistics, the standard errors, and what they are divided by.
 
-    The errors are the standard deviations of the differences' replicates or, if the sample has its units, the standard
-    errors over them.
+    The errors are the standard deviations of the differences' replicates, known or estimated, or, if the sample has its
+    units, the standard errors over them.
     """
     if sample.units is None:
         from aucpr_dask.kernels.resampling import pairs
 
-        degrees = float(sample.centred.shape[1] - (not sample.complete))
-        return pairs.studentise(sample.centred, sample.bias, sample.resolution, degrees, first, second)
+        spread, degrees = sample.centred, sample.centred.shape[1] - (not sample.complete)
+        if sample.flipped is not None:
+            spread, degrees = sample.flipped, sample.flipped.shape[1] ** 2
+        of_models = sample.centred, sample.bias, sample.resolution, spread
+        return pairs.studentise(*of_models, float(degrees), first, second)
     sizes, error = stretched_deviations(sample, sample.units, first, second)
     scale = np.maximum(error, sample.resolution[first] + sample.resolution[second])
     np.abs(sizes, out=sizes)

@@ -18,15 +18,22 @@ Indices = NDArray[np.int64]
 
 
 def studentise(
-    centred: Floats, bias: Floats, resolution: Floats, degrees: float, first: Indices, second: Indices
+    centred: Floats,
+    bias: Floats,
+    resolution: Floats,
+    spread: Floats,
+    degrees: float,
+    first: Indices,
+    second: Indices,
 ) -> tuple[Floats, Floats, Floats]:
     """Return the sizes (P, R) of the differences' replicates over their standard deviations, these, and the divisors.
 
     `centred` (M, R) are each model's replicates less their mean, and `bias` (M,) is what lies between that and their
-    centre. A deviation up to `resolution` (M,) is an error of 0, and the divisor is then the resolution.
+    centre. A variance is the sum of the squared differences of two rows of `spread` (M, any), over `degrees`. A
+    deviation up to `resolution` (M,) is an error of 0, and the divisor is then the resolution.
     """
     sizes, error, scale = np.empty((first.size, centred.shape[1])), np.empty(first.size), np.empty(first.size)
-    divide_by_spread(centred, bias, resolution, degrees, first, second, sizes, error, scale)
+    divide_by_spread(centred, bias, resolution, spread, degrees, first, second, sizes, error, scale)
     return sizes, error, scale
 
 
@@ -40,34 +47,36 @@ def tally(sizes: Floats, reach: Floats, maximum: Floats, *, is_cumulative: bool 
     return counts
 
 
-@CACHE.kernel(types.void(rows_of(F8), row_of(F8), row_of(F8), F8, row_of(I8), row_of(I8), F8[:, ::1], F8[::1], F8[::1]))
-def divide_by_spread(centred, bias, resolution, degrees, first, second, sizes, error, scale):
+@CACHE.kernel(
+    types.void(rows_of(F8), *[row_of(F8)] * 2, rows_of(F8), F8, *[row_of(I8)] * 2, F8[:, ::1], F8[::1], F8[::1])
+)
+def divide_by_spread(centred, bias, resolution, spread, degrees, first, second, sizes, error, scale):
     """Do the work of :func:`studentise`."""
-    n_replicates = centred.shape[1]
-    whole = n_replicates - n_replicates % LANES
+    whole = spread.shape[1] - spread.shape[1] % LANES
     lanes = np.empty(LANES)
     for p in range(first.size):
         j, k = first[p], second[p]
-        one, other, size = centred[j], centred[k], sizes[p]
+        one, other = spread[j], spread[k]
         lanes[:] = 0.0
         for start in range(0, whole, LANES):
             for lane in range(LANES):
                 deviation = one[start + lane] - other[start + lane]
                 lanes[lane] += deviation * deviation
-        for r in range(whole, n_replicates):
-            deviation = one[r] - other[r]
-            lanes[r - whole] += deviation * deviation
+        for i in range(whole, spread.shape[1]):
+            deviation = one[i] - other[i]
+            lanes[i - whole] += deviation * deviation
         width = LANES // 2
         while width > 0:
             for lane in range(width):
                 lanes[lane] += lanes[lane + width]
             width //= 2
         least = resolution[j] + resolution[k]
-        spread = np.sqrt(lanes[0] / degrees)
-        error[p] = spread if spread > least else 0.0
+        deviation = np.sqrt(lanes[0] / degrees)
+        error[p] = deviation if deviation > least else 0.0
         scale[p] = max(error[p], least)
         shift, factor = bias[j] - bias[k], 1.0 / scale[p]
-        for r in range(n_replicates):
+        one, other, size = centred[j], centred[k], sizes[p]
+        for r in range(size.size):
             size[r] = abs(one[r] - other[r] + shift) * factor
 
 
