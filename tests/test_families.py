@@ -12,6 +12,7 @@ from statsmodels.stats.weightstats import ttost_paired
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference import families
+from aucpr_dask.inference.methods import Goal, SignFlips
 
 N_MODELS = 6
 PAIRS = families.all_pairs(N_MODELS)
@@ -549,6 +550,16 @@ def test_error_rate_of_all_true_hypotheses(procedure):
     rate, n_simulations = 12 / 256, 1500
     claims = false_claims(procedure, np.zeros(4), n_simulations)
     assert claims == pytest.approx(rate, abs=4 * np.sqrt(rate * (1 - rate) / n_simulations))
+
+
+def test_few_flips_keep_the_error_rate_of_many_models():
+    # Were the spread of each pair estimated from the flips, a third of the families would show a difference.
+    random, names = np.random.default_rng(0), [f"q{unit}" for unit in range(20)]
+    pairs, n_simulations, claims = families.all_pairs(150), 300, 0
+    for seed in range(n_simulations):
+        method = SignFlips(random.normal(size=(150, 20)), names, Goal(0.95, None), 59, seed)
+        claims += single_step(method.sample, *pairs).min() <= 0.05
+    assert claims / n_simulations == pytest.approx(0.05, abs=4 * np.sqrt(0.05 * 0.95 / n_simulations))
 
 
 def test_error_rate_of_skewed_differences():

@@ -202,7 +202,7 @@ ax = ap.rank(deep).aucpr.plot.ranks(top=30)
 significant(ap.compare(deep))
 
 # %% [markdown]
-# With 43 topics, 569 of 1,830 differences are significant, but of 60 between neighbours only the last: that of the run
+# With 43 topics, 558 of 1,830 differences are significant, but of 60 between neighbours only the last: that of the run
 # at the bottom and the one before it. The leading group holds 25 runs, and the first run's set of ranks reaches from 1
 # to 35. [Honest comparisons](../docs/honest-comparisons.md) has the groups in full, and shows how often each method
 # errs.
