@@ -242,10 +242,10 @@ def power(
     >>> found["detectable"].sel(model="dense", baseline="bm25").item().__round__(3)
     0.028
     >>> found["n_needed"].sel(model="dense", baseline="bm25").item()
-    313.0
+    315.0
     >>> found.attrs["summary"]  # doctest: +NORMALIZE_WHITESPACE
     'With 43 queries, differences below 0.028 cannot be shown (80 % power); to
-    show a difference of 0.01 takes 313 queries, and has a power of 17 % here'
+    show a difference of 0.01 takes 315 queries, and has a power of 17 % here'
     """
     fraction(power, "power")
     if difference is not None:
