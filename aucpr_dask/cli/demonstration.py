@@ -45,8 +45,8 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
         from aucpr_dask.storage.stores import refuse_finished
 
         refuse_finished(result, overwrite=False)
-    with ThreadPoolExecutor(1) as other_thread, ExitStack() as until_evaluated:
-        until_evaluated.enter_context(compiling_ahead("areas.short"))
+    with ThreadPoolExecutor(1) as other_thread, ExitStack() as until_shown:  # closing a cluster takes a second
+        until_shown.enter_context(compiling_ahead("areas.short"))
 
         from dask.system import CPU_COUNT
 
@@ -55,13 +55,12 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
         with output.progress() as report:
             # For speed, scores are read while workers start, and modules are imported when they are needed.
             reading = other_thread.submit(_build_scores, source, overwrite, report)
-            client = until_evaluated.enter_context(connect(min(MOST_WORKERS, max(1, CPU_COUNT - 1))))
+            client = until_shown.enter_context(connect(min(MOST_WORKERS, max(1, CPU_COUNT - 1))))
             reading.result()
 
             from aucpr_dask.runs.run import run
 
             evaluated = run(source, result, cluster=client, overwrite=overwrite, progress=report)
-        other_thread.submit(until_evaluated.pop_all().close)  # which takes a second, and the result needs no cluster
 
         from aucpr_dask.demo import CLEF
         from aucpr_dask.view.summary import rank_models

@@ -4,8 +4,9 @@ const statistics = (() => {
   const ROUND_OFF = 1e-12;
   const TINY = 2.2250738585072014e-308;
 
-  // The replicates of a model around their mean, and the size of round-off in them.
-  function centre(estimate, replicates, isNull) {
+  // The replicates of a model around their mean, and the size of round-off in them; `flipped` are the values whose
+  // signs were flipped, from which the spread of a difference is known.
+  function centre(estimate, replicates, isNull, flipped = null) {
     let magnitude = Math.abs(estimate), total = 0;
     for (const value of replicates) {
       magnitude = Math.max(magnitude, Math.abs(value));
@@ -15,6 +16,7 @@ const statistics = (() => {
     return {
       estimate,
       centred: replicates.map((value) => value - mean),
+      flipped,
       bias: isNull ? mean : mean - estimate,
       resolution: Math.max(ROUND_OFF * magnitude, TINY),
     };
@@ -25,9 +27,10 @@ const statistics = (() => {
     const n = one.centred.length, extra = complete ? 0 : 1;
     const resolution = one.resolution + other.resolution;
     const sizes = one.centred.map((value, r) => value - other.centred[r]);
+    const [ours, theirs] = one.flipped ? [one.flipped, other.flipped] : [one.centred, other.centred];
     let squares = 0;
-    for (const value of sizes) squares += value * value;
-    let error = Math.sqrt(squares / (n - extra));
+    for (let i = 0; i < ours.length; i++) squares += (ours[i] - theirs[i]) ** 2;
+    let error = Math.sqrt(squares / (one.flipped ? ours.length ** 2 : n - extra));
     if (error <= resolution) error = 0;
     const scale = Math.max(error, resolution), bias = one.bias - other.bias;
     for (let r = 0; r < n; r++) sizes[r] = Math.abs(sizes[r] + bias) / scale;
@@ -75,8 +78,8 @@ const statistics = (() => {
     const parts = [first, second].map((values) => {
       const estimate = mean(values), rest = values.map((value) => value - estimate);
       return {
-        test: centre(estimate, flippedMeans(values, plan, bits), true),
-        spread: centre(estimate, flippedMeans(rest, plan, bits), true),
+        test: centre(estimate, flippedMeans(values, plan, bits), true, values),
+        spread: centre(estimate, flippedMeans(rest, plan, bits), true, rest),
       };
     });
     const test = pair(parts[0].test, parts[1].test, plan);
