@@ -57,7 +57,7 @@ class _Accessor:
 
     # Of scores.
     evaluate = _Public("evaluation.api")
-    save = _Public("scores", "save_scores")
+    save = _Public("scores.store", "save_scores")
     # Of results, or of scores, which are evaluated first.
     aggregate = _Public("inference.aggregating")
     compare = _Public("inference.comparing")
