@@ -42,3 +42,11 @@ def test_methods_of_the_accessor_have_the_signatures_of_the_functions(scores: xr
         parameters = list(inspect.signature(function).parameters.values())
         assert list(inspect.signature(method).parameters.values()) == parameters[1:]
         assert method.__doc__ == function.__doc__
+
+
+def test_every_method_of_the_accessor_is_found() -> None:
+    scores = xr.Dataset({"score": (("model", "item"), [[2.0, 1.0]]), "label": ("item", [1, 0])})
+    for accessor in (scores.aucpr, scores.aucpr.plot):
+        names = [name for name in dir(accessor) if not name.startswith("_")]
+        assert {"plot", "save", "rank"} <= {*names} or "forest" in names
+        assert all(getattr(accessor, name) is not None for name in names)

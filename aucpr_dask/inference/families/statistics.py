@@ -54,13 +54,13 @@ def pair_statistics(
     error, scale, reach = np.empty((3, first.size))
     counts = np.empty(first.size, np.int64)
     maximum = np.zeros(sample.centred.shape[1])
-    difference = sample.estimate[first] - sample.estimate[second]
-    resolved = np.maximum(np.abs(difference) - (sample.resolution[first] + sample.resolution[second]), 0)
+    size = np.abs(sample.estimate[first] - sample.estimate[second])
+    resolved = np.maximum(size - (sample.resolution[first] + sample.resolution[second]), 0)
     for panel in panels(first.size, sample, panel_bytes):
         sizes, error[panel], scale[panel] = studentise(sample, first[panel], second[panel])
         reach[panel] = resolved[panel] / scale[panel]
         counts[panel] = tally(sizes, reach[panel], maximum)
-    difference[(error == 0) & (resolved == 0)] = 0
+    difference = differences(sample, first, second, error)
     p_value = shares(counts, sample.centred, sample.complete)
     return PairStatistics(difference, error, difference / scale, p_value, reach, maximum, sample.complete)
 
