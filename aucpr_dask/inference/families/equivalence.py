@@ -21,7 +21,7 @@ from aucpr_dask.inference.families.replicates import (
     require_bootstrap,
     shares,
 )
-from aucpr_dask.inference.families.statistics import deviations_from_centre, stretched_deviations
+from aucpr_dask.inference.families.statistics import deviations_from_centre, stretch
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def equivalence(
 
     With e* = d* - d, the p-values (1 + #{e* >= d + margin}) / (1 + R) and (1 + #{e* <= d - margin}) / (1 + R) are both
     at most alpha exactly where the basic bootstrap interval of level 1 - 2 alpha lies inside the region. If the sample
-    has its units, e* is stretched as in :func:`stretched_deviations`, and the interval is that of the bootstrap-t.
+    has its units, e* is stretched as by :func:`stretch`, and the interval is that of the bootstrap-t.
     """
     _check_equivalence(margin, alpha)
     require_bootstrap(sample, "equivalence")
@@ -56,9 +56,10 @@ def equivalence(
     for panel in panels(first.size, sample, panel_bytes):
         j, k = first[panel], second[panel]
         replicates = deviations_from_centre(sample, j, k)
-        deviations = replicates.copy()
+        deviations = replicates
         if sample.units is not None:
-            deviations, _ = stretched_deviations(sample, sample.units, j, k)
+            deviations = replicates.copy()
+            stretch(deviations, sample, sample.units, j, k)
         difference = (sample.estimate[j] - sample.estimate[k])[:, np.newaxis]
         slack = (sample.resolution[j] + sample.resolution[k])[:, np.newaxis]
         reached = (

@@ -79,7 +79,8 @@ def studentise(sample: JointReplicates, first: Indices, second: Indices) -> tupl
             spread, degrees = sample.flipped, sample.flipped.shape[1] ** 2
         of_models = sample.centred, sample.bias, sample.resolution, spread
         return pairs.studentise(*of_models, float(degrees), first, second)
-    sizes, error = stretched_deviations(sample, sample.units, first, second)
+    sizes = deviations_from_centre(sample, first, second)
+    error = stretch(sizes, sample, sample.units, first, second)
     scale = np.maximum(error, sample.resolution[first] + sample.resolution[second])
     np.abs(sizes, out=sizes)
     sizes /= scale[:, np.newaxis]
@@ -93,18 +94,17 @@ def deviations_from_centre(sample: JointReplicates, first: Indices, second: Indi
     return deviations
 
 
-def stretched_deviations(
-    sample: JointReplicates, units: ResampledUnits, first: Indices, second: Indices
-) -> tuple[Floats, Floats]:
-    """Return the deviations from the centre, each times the standard error over its own error; and these errors."""
+def stretch(
+    deviations: Floats, sample: JointReplicates, units: ResampledUnits, first: Indices, second: Indices
+) -> Floats:
+    """Multiply each deviation from the centre by the standard error over its own error; return the standard errors."""
     from aucpr_dask.kernels.resampling.units import stretch_by_own_errors
 
     of_units = units.values[first] - units.values[second]
     error, squares = errors_and_squares(of_units, units.resolution[first] + units.resolution[second])
-    deviations = deviations_from_centre(sample, first, second)
     resolution = sample.resolution[first] + sample.resolution[second]
     stretch_by_own_errors(deviations, squares, units.weights, error, resolution)
-    return deviations, error
+    return error
 
 
 def differences(sample: JointReplicates, first: Indices, second: Indices, error: Floats) -> Floats:
