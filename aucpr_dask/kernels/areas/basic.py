@@ -301,37 +301,20 @@ def area_of(code, groups, n_groups, total, negatives, prevalence):
 
 
 @helper
-def roc_area(groups, n_groups, negatives):
-    """Area under the ROC curve of the ranked items, ties counted one half; NaN if a class is empty."""
-    if n_groups == 0 or negatives == 0.0:
-        return np.nan
-    pairs = before = 0.0
+def pairs_and_ties(groups, n_groups, negatives):
+    """Return facts of the ranked items, from one pass over the tie groups.
+
+    The area under the ROC curve, ties counted one half, NaN if a class is empty; the share of the positives whose tie
+    group also holds a negative; and whether a tie group holds a positive and another item.
+    """
+    pairs = tied = before = 0.0
+    matters = False
     for k in range(n_groups):
         gained = groups.positives[k] - before
         pairs += gained * (negatives - 0.5 * (groups.above[k] + groups.at[k]))
+        is_tied = groups.at[k] > groups.above[k]
+        tied += gained if is_tied else 0.0
+        matters |= is_tied | (gained > 1.0)
         before = groups.positives[k]
-    return pairs / (before * negatives)
-
-
-@helper
-def tied_share(groups, n_groups):
-    """Share of the ranked positives whose tie group also holds a negative."""
-    if n_groups == 0:
-        return 0.0
-    tied = before = 0.0
-    for k in range(n_groups):
-        if groups.at[k] > groups.above[k]:
-            tied += groups.positives[k] - before
-        before = groups.positives[k]
-    return tied / before
-
-
-@helper
-def ties_matter(groups, n_groups):
-    """Return whether a tie group holds a positive and another item, so that an order within it would matter."""
-    before = 0.0
-    for k in range(n_groups):
-        if groups.positives[k] - before > 1.0 or groups.at[k] > groups.above[k]:
-            return 1.0
-        before = groups.positives[k]
-    return 0.0
+    roc_area = pairs / (before * negatives) if n_groups > 0 and negatives > 0.0 else np.nan
+    return roc_area, tied / before if n_groups > 0 else 0.0, matters

@@ -90,11 +90,13 @@ def finish(ranking, groups, n_groups, options, codes, out):
     """Write the estimates of one ranking and, where `out` has room for them, its columns."""
     classes = ranking.classes
     facts = out[codes.size :]
+    ties_matter = False
     if facts.size > 0:
-        facts[5] = areas.tied_share(groups, n_groups)
-        facts[6] = areas.roc_area(groups, n_groups, classes.negatives)
+        facts[6], facts[5], ties_matter = areas.pairs_and_ties(groups, n_groups, classes.negatives)
     if options.missing == MISSING_LAST:
         n_groups = append_missing(groups, n_groups, classes)
+        n_missing = classes.missing_positives + classes.missing_negatives
+        ties_matter |= classes.missing_positives > 0.0 and n_missing > 1.0
     total, negatives = totals(classes, ranking.n_unseen, options)
     if facts.size > 0:
         facts[0] = total
@@ -103,7 +105,7 @@ def finish(ranking, groups, n_groups, options, codes, out):
         facts[3] = ranking.n_ranked
         facts[4] = ranking.n_unseen
         facts[7] = ranking.n_distinct
-        facts[8] = areas.ties_matter(groups, n_groups)
+        facts[8] = ties_matter
 
     known, squares, cubes = NEITHER, np.nan, np.nan
     for e in range(codes.size):
