@@ -148,7 +148,6 @@ def _evaluate_weighted(
     """Evaluate items with weights, and return the unit of each ranking's weights; a soft label is in both classes."""
     from aucpr_dask import kernels
 
-    check_all_weights(named)
     n_items = named["score"].shape[-1]
     if n_items > kernels.MOST_WEIGHTED:
         raise InvalidInputError(
@@ -157,7 +156,7 @@ def _evaluate_weighted(
             allowed=f"up to {kernels.MOST_WEIGHTED}",
         )
     score = rows.full(named["score"])
-    if "label" in named and _are_safe(named["weight"].astype(np.float64, copy=False)):
+    if "label" in named and _are_safe(named["weight"]):
         is_item, is_positive = memberships(named["label"], options)
         classes = is_item.astype(np.int8) + is_positive  # 0 left out, 1 negative, 2 positive
         positive, weight_row = rows.distinct(named["weight"].astype(np.float64, copy=False))
@@ -258,12 +257,16 @@ def class_weights(
     return positive, negative, weight_row, unit
 
 
-def _are_safe(weight: NDArray[np.float64]) -> bool:
-    """Whether no product of a few weights under- or overflows."""
-    if weight.max(initial=0.0) > LARGEST_WEIGHT:
-        return False
+def _are_safe(weight: Array) -> bool:
+    """Whether weights are valid, and no product of a few of them under- or overflows."""
     least = 1 / LARGEST_WEIGHT
-    return bool(weight.min(initial=np.inf) >= least or weight.min(initial=np.inf, where=weight > 0) >= least)
+    if weight.dtype.kind not in "fiub":
+        return False
+    weight = weight.astype(np.float64, copy=False)
+    if not weight.max(initial=0.0) <= LARGEST_WEIGHT:
+        return False
+    smallest = weight.min(initial=np.inf)
+    return bool(smallest >= least or (smallest == 0 and weight.min(initial=np.inf, where=weight > 0) >= least))
 
 
 def _in_safe_units(
