@@ -20,7 +20,7 @@ import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
 from aucpr_dask.kernels.chunked.bins import LEAST_MEMORY, FixedBins
 from aucpr_dask.kernels.chunked.bounds import bound_area
-from aucpr_dask.kernels.chunked.passes import keys_of_float64
+from aucpr_dask.kernels.chunked.passes import write_keys
 from aucpr_dask.metrics.accumulating import BINS, AreaBounds
 
 SMALL = LEAST_MEMORY  # room for 20,480 bins
@@ -74,7 +74,7 @@ def test_bins_are_as_narrow_as_the_memory_allows(seed: int) -> None:
     score, label = drawn(seed)
     adaptive = counted("adaptive", (score, label))._bins
     keys = np.empty(score.size, np.uint64)
-    keys_of_float64(score.astype(np.float64), keys)
+    write_keys(score.astype(np.float64), score.astype(np.float64).view(np.uint64), keys)
     assert np.unique(keys >> np.uint64(adaptive.level)).size <= 20_480
     assert adaptive.level == 0 or np.unique(keys >> np.uint64(adaptive.level - 1)).size > 20_480
 

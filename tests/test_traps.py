@@ -255,7 +255,9 @@ def assert_other_threads_run(work: Any) -> None:
     pytest.fail(f"the other thread was silent for {silence:.4f} s of {took:.4f} s each time")
 
 
-@pytest.mark.parametrize("kind", ["short", "split", "gaps", "merge", "keys", "weighted gaps", "weighted keys"])
+@pytest.mark.parametrize(
+    "kind", ["short", "split", "gaps", "merge", "keys", "weighted gaps", "weighted keys", "weighted buckets"]
+)
 def test_other_threads_run_during_a_kernel(kind: str) -> None:
     """A call that holds the interpreter's lock silences the other thread from start to end.
 
@@ -265,6 +267,7 @@ def test_other_threads_run_during_a_kernel(kind: str) -> None:
     from aucpr_dask.kernels.areas.long import long_row, split_row
     from aucpr_dask.kernels.areas.short import short_rows
     from aucpr_dask.kernels.areas.weighted import gaps_row, keys_row
+    from aucpr_dask.kernels.rankings.bucketed import bucketed_groups
     from aucpr_dask.kernels.rankings.ordering import keys_of_ranks
 
     random = np.random.default_rng(0)
@@ -278,8 +281,8 @@ def test_other_threads_run_during_a_kernel(kind: str) -> None:
     shuffled, sums = random.permutation(negatives), np.empty(3)
     weight, keys, blocks = np.ones(n_items), np.empty(n_items, np.uint64), np.empty((3, n_items + 1))
     gain = weight[: positives.size]
-    order = np.argsort(score[0])
-    items = score[0], order, label[0] + np.int8(1), weight, weight
+    items = score[0], np.argsort(score[0]), label[0] + np.int8(1), weight, weight
+    room = np.empty(n_items, np.uint32), np.empty(n_items, np.uint32), np.empty(n_items), blocks, sums
     keys_of_ranks(*items, keys)
     rows, given = np.zeros(n_rows, dtype=np.int64), np.full(n_rows, np.nan)
     calls = {
@@ -290,6 +293,7 @@ def test_other_threads_run_during_a_kernel(kind: str) -> None:
         "keys": lambda: keys_of_ranks(*items, keys),
         "weighted gaps": lambda: gaps_row(positives, gain, score[0], *items[2:], blocks, sums),
         "weighted keys": lambda: keys_row(keys, weight, weight, blocks, sums),
+        "weighted buckets": lambda: bucketed_groups(score[0].astype(np.float32), items[2], weight, *room),
     }
     assert_other_threads_run(calls[kind])
 
@@ -394,7 +398,7 @@ from aucpr_dask.kernels.areas import rows
 import numba; assert numba.config.BOUNDSCHECK == 1
 random = np.random.default_rng(0)
 for short in (10**9, 0):
-    rows.SHORT = rows.SHORT_POSITIVES = rows.SHORT_WEIGHTED = short
+    rows.SHORT = rows.SHORT_POSITIVES = rows.SHORT_WEIGHTED = rows.WORTH_BUCKETS = short
     for few in (0.0, 1.0):
         rows.FEW_POSITIVES = rows.FEW_WEIGHTED = few
         for n in (0, 1, 2, 5, 64, 1023, 1024, 1025, 3000):
@@ -411,6 +415,7 @@ for short in (10**9, 0):
                             ap.estimate(score, label, names, missing=missing)
                         ap.estimate(score, label, ties="expectation", missing="last")
                         ap.estimate(score, label, weight=random.integers(0, 3, n), missing="last")
+                        ap.estimate(np.nan_to_num(score), np.maximum(label, 0), weight=random.random(n) + 1)
 print("fine")
 """
 

@@ -1,4 +1,4 @@
-"""Long rankings of weighted items, through sorted keys and through gaps, against exact sums."""
+"""Long rankings of weighted items, through sorted keys, buckets and gaps, against exact sums."""
 
 import itertools
 import math
@@ -22,7 +22,8 @@ PADDING, UNJUDGED = -2, -1
 KINDS = ["plain", "negative", "tied", "infinite", "signed zeros", "subnormal", "huge", "outlier", "constant"]
 PATHS: dict[str, dict[str, Any]] = {
     "chosen": {},
-    "keys": {"FEW_POSITIVES": 0.0, "FEW_WEIGHTED": 0.0},
+    "keys": {"FEW_POSITIVES": 0.0, "FEW_WEIGHTED": 0.0, "WORTH_BUCKETS": 10**9},
+    "buckets": {"FEW_POSITIVES": 0.0, "FEW_WEIGHTED": 0.0, "WORTH_BUCKETS": 0},
     "gaps": {"FEW_POSITIVES": 1.0, "FEW_WEIGHTED": 1.0},
 }
 
@@ -132,6 +133,34 @@ def test_few_positives_go_through_gaps_unless_they_crowd(dtype: type, monkeypatc
         score, label, weight = ranking(kind, share, dtype)
         ap.estimate(score, label, weight=weight)
         assert answers.pop() is expected, (kind, share)
+
+
+@pytest.mark.parametrize("n_items", [1, 2, 700, 100_000])
+@pytest.mark.parametrize("kind", [*KINDS, "close together", "clustered"])
+def test_buckets_give_the_bits_of_sorted_keys(kind: str, n_items: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All items count here, which buckets ask for; weights are such that sums are rounded."""
+    answers: list[int] = []
+
+    def recorded(*arguments: Any) -> int:
+        answers.append(by_buckets(*arguments))
+        return answers[-1]
+
+    by_buckets = rows._groups_by_buckets
+    monkeypatch.setattr(rows, "_groups_by_buckets", recorded)
+    score, label, _ = ranking(kind if kind in KINDS else "plain", 0.4, np.float32, max(n_items, 4))
+    if kind == "close together":  # all but two
+        score = np.append([1e38, -1e38], 1.5 + score[2:] / 2**14).astype(np.float32)
+    if kind == "clustered":  # so that many differ in the lowest bits only
+        score = (1.0 + score.round(1) + score / 2**20).astype(np.float32)
+    score, label = score[:n_items], label[:n_items].clip(0)
+    weight = np.random.default_rng(1).random(n_items) + 0.01
+    received = {}
+    for path in ("keys", "buckets"):
+        use(path, monkeypatch)
+        areas = ap.estimate(score, label, NAMES, weight=weight)
+        received[path] = [*areas, *facts_of(score, label, weight, missing=0).values()]
+    np.testing.assert_array_equal(received["buckets"], received["keys"])
+    assert (answers[-1] < 0) is (kind == "close together" and n_items == 100_000)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

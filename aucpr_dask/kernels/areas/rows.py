@@ -28,6 +28,7 @@ SHORT_WEIGHTED = 4096  # items up to which a weighted ranking is sorted whole
 CACHE_ITEMS = 1 << 16  # scores converted to float64 at a time, so that they stay in a core's cache
 FEW_POSITIVES = 1 / 16  # share of positives up to which a long ranking of float32 sorts only them; float64: twice
 FEW_WEIGHTED = 0.19  # the same with weights, for both types
+WORTH_BUCKETS = 1 << 16  # weighted items from which they are put into buckets
 MOST_WEIGHTED = 2**30  # items with weights in one ranking: places must fit into 30 bits
 TABLE_POSITIVES = 1 << 18  # positives from which the table of gaps is too large for the caches
 
@@ -233,18 +234,35 @@ def _weigh_keys(
 ) -> None:
     """Evaluate one weighted ranking by sorting all of it."""
     score, weights = items.score, (items.positive_weight, items.negative_weight)
-    keys = _sorted_item_keys(items)
     if targets.are_basic:
         from aucpr_dask.kernels.areas.weighted import finish_weighted, keys_row
 
         groups, sums = np.empty((3, int(facts[0]) + 1)), np.empty(3)
-        n_groups = keys_row(keys, *weights, groups, sums)
+        n_groups = _groups_by_buckets(items, facts, groups, sums)
+        if n_groups < 0:
+            n_groups = keys_row(_sorted_item_keys(items), *weights, groups, sums)
         finish_weighted(groups, n_groups, sums, facts, options, targets.codes, out)
     else:
         from aucpr_dask.kernels.areas.full import full_keys_row
 
+        keys = _sorted_item_keys(items)
         space = np.empty((7, keys.size + 2))
         full_keys_row(keys, score.astype(np.float64), *weights, space, facts, options, targets, out)
+
+
+def _groups_by_buckets(
+    items: Items, facts: NDArray[np.float64], groups: NDArray[np.float64], sums: NDArray[np.float64]
+) -> int:
+    """Fill the tie groups of a long ranking of float32 whose items all count, each in one class; or return -1."""
+    n_items = items.score.size
+    is_hard = items.positive_weight.ctypes.data == items.negative_weight.ctypes.data
+    if n_items < WORTH_BUCKETS or items.score.dtype != np.float32 or not is_hard or facts[2] < n_items:
+        return -1
+    from aucpr_dask.kernels.rankings.bucketed import bucketed_groups
+
+    signed, halves = np.empty((2, n_items))  # one piece of memory, which the system leaves to the next ranking
+    order, bucketed = halves.view(np.uint32).reshape(2, n_items)
+    return int(bucketed_groups(*items[:3], order, bucketed, signed, groups, sums))
 
 
 def _sorted_item_keys(items: Items) -> NDArray[np.uint64]:

@@ -38,10 +38,10 @@ class AdaptiveBins:
     def count(self, score: NDArray[np.float64], is_positive: NDArray[np.bool_]) -> None:
         """Count items."""
         from aucpr_dask.kernels.chunked.histograms import count_items
-        from aucpr_dask.kernels.chunked.passes import keys_of_float64
+        from aucpr_dask.kernels.chunked.passes import write_keys
 
         keys = np.empty(score.size, np.uint64)
-        keys_of_float64(score, keys)
+        write_keys(score, score.view(np.uint64), keys)
         self._add(count_items, keys, is_positive.view(np.uint8))
 
     def add(self, other: Self) -> None:

@@ -13,6 +13,7 @@ from aucpr_dask.kernels.areas.full import Curve, finish_curve
 from aucpr_dask.kernels.areas.interpolated import Moments, Points
 from aucpr_dask.kernels.compiling import Cache, helper
 from aucpr_dask.kernels.options import MISSING_LAST
+from aucpr_dask.kernels.rankings.keys import ascending_bits, sign_and_all_bits
 from aucpr_dask.kernels.rankings.tie_groups import (
     SEGMENT,
     Classes,
@@ -153,25 +154,12 @@ def tallied_row(times, tally, counts, n_given, n_distinct, options, targets, out
 # Scores as keys: whole numbers that ascend as the scores do
 
 
-@CACHE.kernel(types.void(row_of(F4), U4[::1]))
-def keys_of_float32(score, keys):
-    """Write the key of every score; -0 has that of 0."""
-    sign, all_bits = np.uint32(2**31), np.uint32(2**32 - 1)
-    bits = score.view(np.uint32)
+@CACHE.kernel(types.void(row_of(F4), row_of(U4), U4[::1]), types.void(row_of(F8), row_of(U8), U8[::1]))
+def write_keys(score, bits, keys):
+    """Write the key of every score, from the same memory read as whole numbers; -0 has that of 0."""
+    sign, all_bits = sign_and_all_bits(keys)
     for i in range(score.size):
-        pattern = bits[i] if score[i] != 0 else np.uint32(0)
-        # As whole numbers, the patterns of positive scores ascend; those of negative ones descend, above them.
-        keys[i] = pattern ^ (all_bits if pattern >= sign else sign)
-
-
-@CACHE.kernel(types.void(row_of(F8), U8[::1]))
-def keys_of_float64(score, keys):
-    """Write the key of every score; -0 has that of 0."""
-    sign, all_bits = np.uint64(2**63), np.uint64(2**64 - 1)
-    bits = score.view(np.uint64)
-    for i in range(score.size):
-        pattern = bits[i] if score[i] != 0 else np.uint64(0)
-        keys[i] = pattern ^ (all_bits if pattern >= sign else sign)
+        keys[i] = ascending_bits(bits[i], score[i], sign, all_bits)
 
 
 @CACHE.kernel(*(types.void(row_of(k), row_of(k), U4[::1]) for k in KEYS))

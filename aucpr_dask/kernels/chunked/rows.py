@@ -110,10 +110,10 @@ def key_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def sorted_keys(score: Floats) -> Keys:
     """Return scores as whole numbers that ascend as they do, sorted."""
-    from aucpr_dask.kernels.chunked.passes import keys_of_float32, keys_of_float64
+    from aucpr_dask.kernels.chunked.passes import write_keys
 
     keys = np.empty(score.size, key_type(score.dtype))
-    (keys_of_float32 if score.dtype == np.float32 else keys_of_float64)(score, keys)
+    write_keys(score, score.view(keys.dtype), keys)
     keys.sort()
     return keys
 

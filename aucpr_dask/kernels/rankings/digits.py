@@ -10,7 +10,7 @@ CACHE = Cache(__name__)
 
 
 @helper
-def _move(keys, other, shift, mask, place):
+def move(keys, other, shift, mask, place):
     """Move keys to their places by one digit."""
     one = np.uint32(1)
     for i in range(keys.size):
@@ -38,9 +38,9 @@ def sort_three_digits(keys, other, first_bit, width, place):
             n_here = place[digit, value]
             place[digit, value] = n_below
             n_below += n_here
-    _move(keys, other, first_bit, mask, place[0])
-    _move(other, keys, second, mask, place[1])
-    _move(keys, other, third, mask, place[2])
+    move(keys, other, first_bit, mask, place[0])
+    move(other, keys, second, mask, place[1])
+    move(keys, other, third, mask, place[2])
 
 
 CACHE.publish()

@@ -4,13 +4,22 @@ import numpy as np
 from numba import types
 
 from aucpr_dask.kernels.compiling import Cache
-from aucpr_dask.kernels.rankings.keys import NEGATIVE, POSITIVE, SCORE_BITS, classes_of, first_kept, key_of, place_of
+from aucpr_dask.kernels.rankings.keys import (
+    ALL_BITS,
+    NEGATIVE,
+    POSITIVE,
+    SCORE_BITS,
+    SIGN,
+    ascending_bits,
+    classes_of,
+    first_kept,
+    key_of,
+    place_of,
+)
 from aucpr_dask.kernels.rankings.tie_groups import two_sum
 from aucpr_dask.kernels.signatures import F4, F8, FLOATS, I8, OF_ITEMS, U8, row_of
 
 CACHE = Cache(__name__)
-
-SIGN, ALL_BITS = np.uint32(2**31), np.uint32(2**32 - 1)
 
 
 @CACHE.kernel(*(types.void(row_of(x), *OF_ITEMS, F8[::1]) for x in FLOATS))
@@ -40,9 +49,7 @@ def keys_of_scores(score, classes, positive_weight, negative_weight, keys):
     bits = score.view(np.uint32)
     for i in range(score.size):
         of = classes_of(classes[i], positive_weight[i], negative_weight[i])
-        pattern = bits[i] if score[i] != 0 else np.uint32(0)  # -0 ties with 0
-        # As whole numbers, the patterns of positive scores ascend; those of negative ones descend, above them.
-        key = key_of(pattern ^ (ALL_BITS if pattern >= SIGN else SIGN), of, i)
+        key = key_of(ascending_bits(bits[i], score[i], SIGN, ALL_BITS), of, i)
         keys[i] = key if (of != 0) & (score[i] == score[i]) else np.uint64(0)
 
 
