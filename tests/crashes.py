@@ -9,7 +9,9 @@ Zarr or Dask start a thread.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib
 import json
 import os
 import shutil
@@ -290,8 +292,17 @@ class Trial:
         self._start.mkdir()
         assert (outcome := forked(lambda: prepare(self._start))) == "done", outcome
         self.begin()
-        assert (outcome := forked(lambda: self.job(self.place))) == "done", outcome
+        names = folder / "modules"
+        assert (outcome := forked(lambda: self._do_and_list_modules(names))) == "done", outcome
         self._expected = digest_of(self.place)
+        for name in names.read_text().splitlines():  # here, so that no attempt has to import them
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+
+    def _do_and_list_modules(self, names: Path) -> None:
+        """Do the job, and write the names of all modules that it has imported."""
+        self.job(self.place)
+        names.write_text("\n".join(sys.modules))
 
     def begin(self) -> None:
         """Bring back the files from before the job."""
