@@ -61,6 +61,7 @@ def test_runs_added_one_by_one_are_those_imported_together(folder: Path, order: 
     assert left_over(folder) == []
 
 
+@pytest.mark.slow
 def test_a_result_is_extended_by_what_was_added(folder: Path) -> None:
     add(folder, "a", "c")
     ap.run(folder / "s.zarr", folder / "r.zarr", convention="trec_eval")

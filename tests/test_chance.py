@@ -190,6 +190,7 @@ def test_permutation_agrees(tied: bool) -> None:
         assert stats.binomtest(drawn, len(orders), float(bound)).pvalue > 1e-4
 
 
+@pytest.mark.slow
 def test_permutation_agrees_for_means_over_queries() -> None:
     rng = np.random.default_rng(6)
     label = rng.random((8, 60)) < 0.1

@@ -74,6 +74,7 @@ OPENED: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@pytest.mark.slow
 @damages
 @pytest.mark.parametrize("name", OPENED)
 def test_every_damaged_chunk_is_named(copied: Path, name: str, damage: Callable[[Path], None]) -> None:

@@ -435,6 +435,7 @@ def test_a_misspelt_word_is_answered_by_the_right_one(tmp_path: Path, words: str
     assert not (tmp_path / "r.zarr").exists()
 
 
+@pytest.mark.slow
 def test_every_command_takes_some_of_the_data_sets(tmp_path: Path) -> None:
     tree = xr.DataTree.from_dict({"topics": queried(), "items": pooled(), "others": pooled(seed=3)})
     source, result = tmp_path / "s.zarr", tmp_path / "r.zarr"

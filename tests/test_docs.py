@@ -46,6 +46,7 @@ def test_the_reference_is_what_the_script_prints() -> None:
         assert f"| `{name}` |" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lists", "ours"])
 def test_our_own_values_are_what_the_script_prints(name: str) -> None:
     shown = block("why-tools-disagree.md", name)

@@ -120,6 +120,7 @@ def test_unfinished_writes_are_invisible(place: str) -> None:
     assert len(history(place)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_calls", range(1, 40, 6))
 def test_a_failure_at_any_step_of_publishing(place: str, monkeypatch: pytest.MonkeyPatch, n_calls: int) -> None:
     """The old snapshot, or the new one; and what is done again is not committed twice."""
@@ -311,6 +312,7 @@ def test_abandoned_writes_are_in_no_snapshot(client: Client, place: str, tmp_pat
     assert_same_bits(plain, ap.evaluate(fewer, **OPTIONS))
 
 
+@pytest.mark.slow
 def test_more_resamples_of_a_result(client: Client, place: str, tmp_path: Path) -> None:
     """Meanwhile the last snapshot opens; given up, the same can be done with fewer."""
     source, scores = str(tmp_path / "scores.zarr"), queried(5, 3, 40)

@@ -96,6 +96,7 @@ def unfinished(client: Client, source: Path, tmp_path: Path) -> Path:
     return target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plan.json", "root", "token"])
 def test_a_damaged_record_is_named_and_its_remedy_works(
     client: Client, source: Path, unfinished: Path, name: str

@@ -254,6 +254,7 @@ def test_untrusted_text_cannot_control_the_terminal(capsys: pytest.CaptureFixtur
 CONTROLS = [f"m{chr(code)}x" for code in (*range(32), *range(0x7F, 0xA0))]
 
 
+@pytest.mark.slow
 def test_names_with_control_characters_are_shown_escaped_in_python_too(tmp_path: Path) -> None:
     result = ap.evaluate(pooled(len(CONTROLS), 30).assign_coords(model=np.array(CONTROLS, object)))
     for text in (repr(result.aucpr), result.aucpr._repr_html_()):

@@ -586,6 +586,7 @@ def with_attributes(name: str, attributes: dict[str, Any]) -> xr.Dataset:
     return scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attributes", CHANGING, ids=str)
 @pytest.mark.parametrize("name", ["score", "label", "weight", "model", "item", "when"])
 def test_attributes_that_other_readers_interpret_change_no_number(place, name, attributes):

@@ -501,6 +501,7 @@ def _design(**changes: Any) -> Design:
 # Command line
 
 
+@pytest.mark.slow
 def test_the_command_records_and_resumes(tmp_path: Path) -> None:
     words = ["study", str(tmp_path / "s.zarr"), "--scenario", "bibeta", "--items", "50", "--resamples", "50"]
     words += ["--simulations", "30", "--cluster", "1"]

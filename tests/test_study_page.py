@@ -28,6 +28,7 @@ def estimates() -> pd.DataFrame:
     return pd.read_csv(DOCS / "study" / "estimates.csv")
 
 
+@pytest.mark.slow
 def test_the_pages_show_what_the_studies_print() -> None:
     command = [sys.executable, "-m", "docs.study", "--print"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=DOCS.parent)
