@@ -19,6 +19,7 @@ import aucpr_dask as ap
 from aucpr_dask.errors import ChunkError, InvalidInputError, MissingScoresError
 from aucpr_dask.evaluation import area_bounds as bounding
 from aucpr_dask.evaluation import chunk_passes as chunked_blocks
+from aucpr_dask.evaluation import in_chunks
 from aucpr_dask.evaluation.in_chunks import WHOLE_ONLY
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 
@@ -29,6 +30,14 @@ EVERY = [
 ]
 PARTIAL = [name for name in EVERY if ESTIMATORS[name.partition("(")[0]].partial]
 INTERVALS = ["logit", "wilson", "clopper_pearson", "influence", "influence_logit", "influence_logit_t"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def two_passes() -> Any:
+    """Evaluate small rankings as large ones, unless a test says otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(in_chunks, "WORTH_TWO_PASSES", 0)
+        yield
 
 
 def forbidden(*arguments: Any, **options: Any) -> None:
@@ -74,6 +83,19 @@ def test_every_estimator_is_bit_identical_to_whole_rankings(case: Any, options: 
     score, label, lazy_score, lazy_label = case
     found = lazily(ap.estimate, lazy_score, lazy_label, EVERY, **options)
     assert same_bits(found, ap.estimate(score, label, EVERY, **options))
+
+
+@few
+@given(chunked_cases(), options, st.booleans())
+def test_small_rankings_have_the_same_bits(case: Any, options: dict[str, Any], expect_ties: bool) -> None:
+    score, label, lazy_score, lazy_label = case
+    if expect_ties:
+        options |= {"ties": "expectation", "prevalence": None}
+    names = "average_precision" if expect_ties else EVERY
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(in_chunks, "WORTH_TWO_PASSES", 1 << 24)
+        found = lazily(ap.estimate, lazy_score, lazy_label, names, **options)
+    assert same_bits(found, ap.estimate(score, label, names, **options))
 
 
 @few
@@ -215,6 +237,20 @@ def test_the_second_pass_reads_again_instead_of_keeping_what_the_first_one_read(
     ap.estimate(score, label).compute(scheduler="synchronous")
     assert sorted(read) == sorted([*range(n_chunks), *range(n_chunks)])
     assert set(read[:n_chunks]) == set(range(n_chunks))
+
+
+def test_small_rankings_are_read_once() -> None:
+    read: list[int] = []
+    score = da.map_blocks(remember, da.arange(12, chunks=1), read, dtype=float, chunks=((10,) * 12,))
+    label = np.tile([0, 1], 60)
+    found = []
+    for most in (960, 961):  # bytes
+        read.clear()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(in_chunks, "WORTH_TWO_PASSES", most)
+            found.append(ap.estimate(score, label).compute(scheduler="synchronous"))
+        assert len(read) == (24 if most == 960 else 12)
+    assert same_bits(found[0], found[1])
 
 
 def remember(number: np.ndarray, read: list[int]) -> np.ndarray:
@@ -360,8 +396,10 @@ def test_tolerances(tolerance: Any) -> None:
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk is so small that one ranking is larger."""
+    monkeypatch.setattr(
+        "aucpr_dask.scores.store.CHUNK_BYTES", 200
+    )  # this module first: it takes the other's when imported
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 200)
-    monkeypatch.setattr("aucpr_dask.scores.store.CHUNK_BYTES", 200)
 
 
 @pytest.mark.parametrize(("make", "chunks"), [(pooled, {"item": 17}), (queried, {"model": 2, "query": 1, "item": 13})])

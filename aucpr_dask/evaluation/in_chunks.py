@@ -1,4 +1,4 @@
-"""Rankings whose items are in several chunks, evaluated exactly in two passes, without gathering them.
+"""Rankings whose items are in several chunks, evaluated exactly: small ones gathered, large ones in two passes.
 
 In the first pass every chunk returns the scores of its positives, which are merged in a tree. In the second pass these
 go to every chunk, which counts its negatives between them. The counts are added in a tree, and yield the areas.
@@ -6,6 +6,7 @@ go to every chunk, which counts its negatives between them. The counts are added
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,12 +23,14 @@ from aucpr_dask.evaluation.chunk_passes import (
     merge_positives,
     tally_negatives,
 )
+from aucpr_dask.evaluation.rankings import evaluate_rankings
 from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import COLUMNS, ITEM, ITEM_ROLES
 
 WHOLE_ONLY = ("binormal", "interpolated_mean", "interpolated_median")  # they need more than counts between positives
 MERGED_AT_ONCE = 4
+WORTH_TWO_PASSES = 1 << 24  # bytes of the scores in a chunk of rankings, with all their items
 
 
 def has_chunked_items(array: Any, axis: int = -1) -> bool:
@@ -67,6 +70,9 @@ def evaluate_in_chunks(
     used = [(role, array) for role, array in zip(roles, arrays, strict=True) if role != "tie_order"]
     named = {role: _lazy(array) for role, array in used}
     n_lead = max(array.ndim - (role in ITEM_ROLES) for role, array in named.items())
+    n_quantities = len(options.estimators) + len(extras) * len(options.with_influence) + len(COLUMNS)
+    if _bytes_of_block(named) < WORTH_TWO_PASSES:
+        return _map(evaluate_rankings, named, n_lead, n_quantities, roles=tuple(named), options=options, extras=extras)
     items = {role: named.pop(role) for role in ("score", "label")}
     # Under other names, the second pass reads its input again; otherwise it would stay in memory.
     items_again = dict(zip(items, clone(*items.values(), seed="second pass"), strict=True))
@@ -77,12 +83,17 @@ def evaluate_in_chunks(
     checked = _map(check_positives, known, n_lead, roles=tuple(known), options=options)
     tallies = map_items(tally_negatives, items_again | {"positives": checked}, n_lead, options=options)
     counted = {"positives": checked, "tally": reduce_items(tallies, add_tallies)} | named
-    n_quantities = len(options.estimators) + len(extras) * len(options.with_influence) + len(COLUMNS)
     return _map(finish_rankings, counted, n_lead, n_quantities, roles=tuple(counted), options=options, extras=extras)
 
 
 def _lazy(array: Any) -> da.Array:
     return array if isinstance(array, da.Array) else da.from_array(np.asarray(array), chunks=-1)
+
+
+def _bytes_of_block(named: dict[str, da.Array]) -> int:
+    """Return the most bytes that the scores of a chunk of rankings have, with all their items."""
+    score = named["score"]
+    return int(math.prod(max(along) for along in score.chunks[:-1]) * score.shape[-1] * score.dtype.itemsize)
 
 
 def _indexed(named: dict[str, da.Array], n_lead: int) -> tuple[list[Any], tuple[int, ...]]:
@@ -116,12 +127,14 @@ def _map(
     n_quantities: int | None = None,
     **kwargs: Any,
 ) -> da.Array:
-    """Map a block function over facts about rankings: to an object for each block, or to a row of numbers for each."""
+    """Map a block function over rankings, or facts about them: to an object for each block, or to a row of numbers."""
     pairs, lead = _indexed(named, n_lead)
+    kwargs |= {"concatenate": True}  # chunks of items, if there are any
     if n_quantities is None:
         return da.blockwise(function, lead, *pairs, dtype=object, meta=np.empty((0,) * len(lead), object), **kwargs)  # type: ignore[no-any-return]
-    meta, axes = np.empty((0,) * (n_lead + 1)), {n_lead: n_quantities}
-    return da.blockwise(function, (*lead, n_lead), *pairs, new_axes=axes, dtype=np.float64, meta=meta, **kwargs)  # type: ignore[no-any-return]
+    quantity, meta = n_lead + 1, np.empty((0,) * (n_lead + 1))
+    kwargs |= {"new_axes": {quantity: n_quantities}, "dtype": np.float64, "meta": meta}
+    return da.blockwise(function, (*lead, quantity), *pairs, **kwargs)  # type: ignore[no-any-return]
 
 
 def reduce_items(parts: da.Array, merge: Callable[..., Any]) -> da.Array:
