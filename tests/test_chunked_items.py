@@ -396,9 +396,8 @@ def test_tolerances(tolerance: Any) -> None:
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk is so small that one ranking is larger."""
-    monkeypatch.setattr(
-        "aucpr_dask.scores.store.CHUNK_BYTES", 200
-    )  # this module first: it takes the other's when imported
+    # This module first: when it is imported, it takes the size from the other.
+    monkeypatch.setattr("aucpr_dask.scores.store.CHUNK_BYTES", 200)
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 200)
 
 

@@ -101,6 +101,19 @@ def use(path: str, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(rows, name, value)
 
 
+def answers_of(name: str, patch: pytest.MonkeyPatch) -> list[Any]:
+    """Return a list to which every answer of a function of `rows` is added from now on."""
+    answers: list[Any] = []
+
+    def recorded(*arguments: Any) -> Any:
+        answers.append(function(*arguments))
+        return answers[-1]
+
+    function = getattr(rows, name)
+    patch.setattr(rows, name, recorded)
+    return answers
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("share", [0.005, 0.2, 0.9])
 @pytest.mark.parametrize("kind", KINDS)
@@ -121,14 +134,7 @@ def test_long_rankings_against_exact_sums(
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_few_positives_go_through_gaps_unless_they_crowd(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers: list[bool] = []
-
-    def recorded(*arguments: Any) -> bool:
-        answers.append(gaps(*arguments))
-        return answers[-1]
-
-    gaps = rows._weigh_gaps
-    monkeypatch.setattr(rows, "_weigh_gaps", recorded)
+    answers = answers_of("_weigh_gaps", monkeypatch)
     for kind, share, expected in [("plain", 0.02, True), ("outlier", 0.02, False), ("plain", 0.6, False)]:
         score, label, weight = ranking(kind, share, dtype)
         ap.estimate(score, label, weight=weight)
@@ -139,14 +145,7 @@ def test_few_positives_go_through_gaps_unless_they_crowd(dtype: type, monkeypatc
 @pytest.mark.parametrize("kind", [*KINDS, "close together", "clustered"])
 def test_buckets_give_the_bits_of_sorted_keys(kind: str, n_items: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All items count here, which buckets ask for; weights are such that sums are rounded."""
-    answers: list[int] = []
-
-    def recorded(*arguments: Any) -> int:
-        answers.append(by_buckets(*arguments))
-        return answers[-1]
-
-    by_buckets = rows._groups_by_buckets
-    monkeypatch.setattr(rows, "_groups_by_buckets", recorded)
+    answers = answers_of("_groups_by_buckets", monkeypatch)
     score, label, _ = ranking(kind if kind in KINDS else "plain", 0.4, np.float32, max(n_items, 4))
     if kind == "close together":  # all but two
         score = np.append([1e38, -1e38], 1.5 + score[2:] / 2**14).astype(np.float32)

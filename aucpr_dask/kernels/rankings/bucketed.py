@@ -9,7 +9,7 @@ import numpy as np
 from numba import types
 
 from aucpr_dask.kernels.compiling import Cache, helper
-from aucpr_dask.kernels.rankings.digits import move
+from aucpr_dask.kernels.rankings.digits import move, to_places
 from aucpr_dask.kernels.rankings.keys import ALL_BITS, POSITIVE, SIGN, add_items, ascending_bits
 from aucpr_dask.kernels.rankings.tie_groups import TieGroups
 from aucpr_dask.kernels.signatures import F4, F8, I1, U4, row_of
@@ -112,11 +112,7 @@ def sort_bucket(order, index_bits, keys, other, places):
         place[:] = 0
         for j in range(keys.size):
             place[(keys[j] >> shift) & mask] += np.uint32(1)
-        n_below = np.uint32(0)
-        for value in range(place.size):
-            n_here = place[value]
-            place[value] = n_below
-            n_below += n_here
+        to_places(place)
         move(keys, other, shift, mask, place)
         keys, other = other, keys
         shift += digit

@@ -10,6 +10,16 @@ CACHE = Cache(__name__)
 
 
 @helper
+def to_places(counts):
+    """Replace the number of keys with each digit by the place of the first of them."""
+    n_below = np.uint32(0)
+    for digit in range(counts.size):
+        n_here = counts[digit]
+        counts[digit] = n_below
+        n_below += n_here
+
+
+@helper
 def move(keys, other, shift, mask, place):
     """Move keys to their places by one digit."""
     one = np.uint32(1)
@@ -33,11 +43,7 @@ def sort_three_digits(keys, other, first_bit, width, place):
         place[1, (keys[i] >> second) & mask] += one
         place[2, (keys[i] >> third) & mask] += one
     for digit in range(3):
-        n_below = np.uint32(0)
-        for value in range(place.shape[1]):
-            n_here = place[digit, value]
-            place[digit, value] = n_below
-            n_below += n_here
+        to_places(place[digit])
     move(keys, other, first_bit, mask, place[0])
     move(other, keys, second, mask, place[1])
     move(keys, other, third, mask, place[2])
