@@ -374,18 +374,18 @@ def test_a_worker_loads_what_was_compiled_and_compiles_nothing(tmp_path: Path, m
     def compiled(client: Client) -> list[list[str]]:
         loaded = client.run(lambda: [name for name in sys.modules if name.startswith("aucpr_dask.kernels.")])
         return [
-            [name for name in ("areas.short", "areas.long") if f"aucpr_dask.kernels.{name}" in names]
+            [name for name in ("areas.first", "areas.short") if f"aucpr_dask.kernels.{name}" in names]
             for names in loaded.values()
         ]
 
     with ap.connect(1) as client:
         assert compiled(client) == [[]]
         client.submit(ap.estimate, [0.9, 0.8, 0.7], [1, 0, 1], pure=False).result()
-        assert compiled(client) == [["areas.short"]]
-    assert [path.name.split("-")[0] for path in tmp_path.iterdir()] == ["areas.short"]
+        assert compiled(client) == [["areas.first"]]
+    assert [path.name.split("-")[0] for path in tmp_path.iterdir()] == ["areas.first"]
     with ap.connect(written(tmp_path, kind="local", adapt={"minimum": 1, "maximum": 1})) as client:
-        assert compiled(client) == [["areas.short"]]
-        assert client.run(workers.load_kernels) == {address: ["areas.short"] for address in client.nthreads()}
+        assert compiled(client) == [["areas.first"]]
+        assert client.run(workers.load_kernels) == {address: ["areas.first"] for address in client.nthreads()}
 
 
 def test_a_worker_imports_the_package_early_in_the_thread_that_unpickles_tasks() -> None:

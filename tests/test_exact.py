@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import aucpr_dask as ap
+from aucpr_dask.kernels import Options, evaluate_rows
 from aucpr_dask.kernels.areas import long, rows
+from aucpr_dask.kernels.codes import AVERAGE_PRECISION, COMMON, LOWER_TRAPEZOID
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 TOLERANCE = 2e-15
@@ -287,7 +289,7 @@ def long_ranking(kind: str, share: float, dtype: type, n_items: int = 5000) -> t
 
 KINDS = ["plain", "tied", "crowded", "infinite", "signed zeros", "tiny", "huge", "constant", "missing"]
 PATHS = {
-    "compiled loop": {"SHORT": 10**9, "SHORT_POSITIVES": 10**9},
+    "compiled loop": {"_group_for": lambda *arguments: "short"},
     "gaps": {"SHORT": 0, "FEW_POSITIVES": 1.0, "TABLE_POSITIVES": 10**9},
     "keys": {"SHORT": 0, "FEW_POSITIVES": 0.0},
     "merging": {"SHORT": 0, "FEW_POSITIVES": 0.0, "_pack": lambda *arguments: -1},
@@ -350,6 +352,51 @@ def test_every_path_is_bit_identical(kind: str, share: float, dtype: type, monke
             np.testing.assert_array_equal(ours, first, err_msg=path)
     weighted = ap.estimate(score, label, NAMES, weight=np.ones(label.size), missing="unretrieved", prevalence=0.01)
     np.testing.assert_allclose(weighted, results["merging"][2], rtol=1e-13)
+
+
+@pytest.mark.parametrize("share", [0.005, 0.3, 0.97])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_loop_of_first_calls_is_bit_identical(kind: str, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    rankings = [long_ranking(kind, share, np.float64, n_items) for n_items in (2, 3, 64, 65, 5000)]
+    options = [Options(missing=missing, prevalence=p) for missing in (0, 1, 2, 3) for p in (np.nan, 0.01)]
+    codes = np.array(sorted(COMMON))
+    results = {}
+    for group in ("first", "short"):
+        monkeypatch.setattr(rows, "_group_for", lambda *arguments, group=group: group)
+        results[group] = [
+            evaluate_rows(score[np.newaxis], label[np.newaxis], np.zeros(1, np.int64), np.array([given]), option, codes)
+            for score, label in rankings
+            for option in options
+            for given in (np.nan, 10_000.0)
+        ]
+    np.testing.assert_array_equal(results["first"], results["short"])
+    assert np.isfinite(results["first"]).any()
+
+
+@pytest.mark.parametrize(
+    ("n_items", "options", "code", "ready", "group"),
+    [
+        (100, Options(), AVERAGE_PRECISION, (), "first"),
+        (100, Options(), LOWER_TRAPEZOID, (), "short"),
+        (100, Options(expect_ties=1), AVERAGE_PRECISION, (), "short"),
+        (100, Options(), AVERAGE_PRECISION, ("areas.short",), "short"),
+        (1000, Options(), AVERAGE_PRECISION, ("areas.long",), "long"),
+        (1000, Options(), AVERAGE_PRECISION, ("areas.short",), "short"),
+        (10_000, Options(), AVERAGE_PRECISION, ("areas.short",), "first"),
+        (10_000, Options(), LOWER_TRAPEZOID, ("areas.short",), "long"),
+        (rows.FIRST + 1, Options(), AVERAGE_PRECISION, (), "long"),
+    ],
+)
+def test_early_rankings_compile_little(
+    n_items: int, options: Options, code: int, ready: tuple[str, ...], group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "is_ready", lambda group: group in ready)
+    monkeypatch.setattr(rows, "_n_counted", 0)
+    score, label = np.zeros((1, n_items)), np.ones((1, n_items), np.int8)
+    assert rows._group_for(score, label, options, np.array([code])) == group
+    monkeypatch.setattr(rows, "_n_counted", rows.WORTH_COMPILING)
+    fastest = "short" if n_items <= rows.SHORT_POSITIVES else "long"
+    assert rows._group_for(score, label, options, np.array([code])) == fastest
 
 
 def test_a_long_ranking_against_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -256,7 +256,7 @@ def assert_other_threads_run(work: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["short", "split", "gaps", "merge", "keys", "weighted gaps", "weighted keys", "weighted buckets"]
+    "kind", ["first", "short", "split", "gaps", "merge", "keys", "weighted gaps", "weighted keys", "weighted buckets"]
 )
 def test_other_threads_run_during_a_kernel(kind: str) -> None:
     """A call that holds the interpreter's lock silences the other thread from start to end.
@@ -264,6 +264,7 @@ def test_other_threads_run_during_a_kernel(kind: str) -> None:
     There are few rows because numba's generalized ufuncs release the lock for many rows only.
     """
     from aucpr_dask.kernels import Options
+    from aucpr_dask.kernels.areas.first import first_rows
     from aucpr_dask.kernels.areas.long import long_row, split_row
     from aucpr_dask.kernels.areas.short import short_rows
     from aucpr_dask.kernels.areas.weighted import gaps_row, keys_row
@@ -271,7 +272,7 @@ def test_other_threads_run_during_a_kernel(kind: str) -> None:
     from aucpr_dask.kernels.rankings.ordering import keys_of_ranks
 
     random = np.random.default_rng(0)
-    n_rows, n_items = (64, 60_000) if kind == "short" else (1, 6_000_000 if kind == "split" else 2_000_000)
+    n_rows, n_items = (64, 60_000) if kind in ("first", "short") else (1, 6_000_000 if kind == "split" else 2_000_000)
     score = random.random((n_rows, n_items))
     label = (random.random((1, n_items)) < (0.5 if kind == "merge" else 0.01)).astype(np.int8)
     out, codes, options = np.empty((n_rows, 10)), np.zeros(1, dtype=np.int64), Options()
@@ -286,6 +287,7 @@ def test_other_threads_run_during_a_kernel(kind: str) -> None:
     keys_of_ranks(*items, keys)
     rows, given = np.zeros(n_rows, dtype=np.int64), np.full(n_rows, np.nan)
     calls = {
+        "first": lambda: first_rows(score, label, rows, given, options, codes, out),
         "short": lambda: short_rows(score, label, rows, given, options, codes, out),
         "split": lambda: split_row(score[0], label[0], options, positive, negative, counts),
         "gaps": lambda: long_row(positives, shuffled, False, blocks, counts),
@@ -320,20 +322,22 @@ print(ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0]))
 """
 CALL_ALL = """
 import threading, numpy as np, aucpr_dask as ap
-long = np.arange(9000.0)
+long = np.arange(140_000.0)
+few = [0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0]
 calls = [
-    lambda: ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0]),
-    lambda: ap.estimate(long, long > 8998),
-    lambda: ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0], weight=[1, 1, 1, 1]),
-    lambda: ap.estimate(long, long > 8998, weight=long),
-    lambda: ap.estimate([0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0], "roc_area"),
+    lambda: ap.estimate(*few),
+    lambda: ap.estimate(*few, "upper_trapezoid"),
+    lambda: ap.estimate(long, long > 139_998),
+    lambda: ap.estimate(*few, weight=[1, 1, 1, 1]),
+    lambda: ap.estimate(long, long > 139_998, weight=long),
+    lambda: ap.estimate(*few, "roc_area"),
 ]
-results = [None] * 5
+results = [None] * 6
 def call(i):
     barrier.wait()
     results[i] = calls[i]()
-barrier = threading.Barrier(5)
-threads = [threading.Thread(target=call, args=(i,)) for i in range(5)]
+barrier = threading.Barrier(6)
+threads = [threading.Thread(target=call, args=(i,)) for i in range(6)]
 [t.start() for t in threads]
 [t.join() for t in threads]
 print(results)
@@ -369,9 +373,9 @@ def test_threads_that_compile_different_kernels_at_once_keep_their_caches_apart(
     environment = {"AUCPR_DASK_CACHE_DIR": str(tmp_path / "cache")}
     before = set(PACKAGE.rglob("*.nb*"))
     expected = python(CALL_ALL, environment=environment)
-    assert expected == "[0.8333333333333333, 1.0, 0.8333333333333333, 1.0, 0.75]"
+    assert expected == "[0.8333333333333333, 0.9166666666666666, 1.0, 0.8333333333333333, 1.0, 0.75]"
     folders = cache_folders(tmp_path / "cache")
-    groups = {"areas.full", "areas.long", "areas.short", "areas.weighted", "rankings.ordering"}
+    groups = {"areas.first", "areas.full", "areas.long", "areas.short", "areas.weighted", "rankings.ordering"}
     assert {name.split("-")[0] for name in folders} == groups
     assert set(PACKAGE.rglob("*.nb*")) == before
     for name in folders:
@@ -393,6 +397,7 @@ def test_without_a_place_for_the_cache_it_still_works(tmp_path: Path, blocked: s
 
 
 BOUNDS = """
+from unittest.mock import patch
 import numpy as np, aucpr_dask as ap
 from aucpr_dask.kernels.areas import rows
 import numba; assert numba.config.BOUNDSCHECK == 1
@@ -413,6 +418,8 @@ for short in (10**9, 0):
                         for missing in ("drop", "last", "unretrieved"):
                             names = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
                             ap.estimate(score, label, names, missing=missing)
+                            with patch.object(rows, "_group_for", lambda *arguments: "first"):
+                                ap.estimate(score, label, missing=missing)
                         ap.estimate(score, label, ties="expectation", missing="last")
                         ap.estimate(score, label, weight=random.integers(0, 3, n), missing="last")
                         ap.estimate(np.nan_to_num(score), np.maximum(label, 0), weight=random.random(n) + 1)

@@ -17,7 +17,7 @@ def compiling_ahead(group: str) -> Iterator[None]:
     if any(cache_home().glob(f"{group}-*")):
         yield
         return
-    command = [sys.executable, "-P", "-c", f"import aucpr_dask.kernels.{group}"]
+    command = [sys.executable, "-P", "-c", f"import gc; gc.disable(); import aucpr_dask.kernels.{group}"]
     with subprocess.Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL) as process:
         try:
             yield

@@ -17,6 +17,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,6 +33,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _NUMBA: Any = numba.config
 _NJIT: Any = numba.njit
 _ONE_AT_A_TIME = threading.Lock()
+_LOADED: set[str] = set()  # groups
 
 _PACKAGE = __name__.rpartition(".")[0]
 _FOLDER = Path(__file__).parent
@@ -48,7 +50,7 @@ class Cache:
     """The machine code of one group of entry points, a module: published, being filled in private, or unavailable."""
 
     def __init__(self, module: str) -> None:
-        group = module.removeprefix(f"{_PACKAGE}.")
+        self._group = group = module.removeprefix(f"{_PACKAGE}.")
         self._private: Path | None = None
         self._enabled = True
         self._turn: code_cache.Turn | None = None
@@ -104,6 +106,7 @@ class Cache:
 
     def publish(self) -> None:
         """Make compiled code visible to other processes, all at once."""
+        _LOADED.add(self._group)
         if self._private is None:
             return
         try:
@@ -128,6 +131,11 @@ class Cache:
     def _end_turn(self) -> None:
         if self._turn is not None:
             self._turn.end()
+
+
+def is_ready(group: str) -> bool:
+    """Return whether a group is loaded or in the cache, so that nothing would be compiled."""
+    return group in _LOADED or (code_cache.cache_home() / f"{group}-{_digest()}").exists()
 
 
 def load_published() -> list[str]:
@@ -157,6 +165,7 @@ def _published() -> list[str]:
     return [folder.name.rsplit("-", 1)[0] for folder in folders]
 
 
+@cache
 def _digest() -> str:
     sources = sorted(_FOLDER.rglob("*.py"))
     facts = [

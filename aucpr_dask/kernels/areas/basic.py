@@ -282,22 +282,33 @@ is_basic = helper(codes.is_basic)
 
 
 @helper
-def area_of(code, groups, n_groups, total, negatives, prevalence):
-    """Return the area of the estimator with this code, or what else has a code, ties kept in tie groups."""
-    scale = scale_to(prevalence, total, negatives)
+def area_of_common(code, groups, n_groups, total, negatives, options):
+    """Return the area with this code, one of `codes.COMMON`, ties kept in tie groups; NaN for any other."""
+    scale = scale_to(options.prevalence, total, negatives)
     if code in (AVERAGE_PRECISION, HALDANE):
         return average_precision(groups, n_groups, total, scale, code == HALDANE)
-    if code == LOWER_TRAPEZOID:
-        return lower_trapezoid(groups, n_groups, total, scale)
-    if code == UPPER_TRAPEZOID:
-        return upper_trapezoid(groups, n_groups, total, scale)
     if code == LEFT_OUT:
         return left_out_area(groups, n_groups, total, scale, 1.0)
     if code in (UNSEEN_LOSS, UNSEEN_LOSS + OF_HALDANE):
         return unseen_loss(groups, n_groups, total, scale, 1.0, code > OF_HALDANE)
-    if code in (ACCELERATION, ACCELERATION + OF_HALDANE):
-        return acceleration(groups, n_groups, total, negatives, prevalence, code > OF_HALDANE)
     return np.nan
+
+
+@helper
+def area_of_any(code, groups, n_groups, total, negatives, options):
+    """Return the area of the estimator with this code, or what else has a code."""
+    if options.expect_ties:
+        if code in (AVERAGE_PRECISION, HALDANE):
+            return expected_average_precision(groups, n_groups, total, code == HALDANE)
+        return np.nan
+    scale = scale_to(options.prevalence, total, negatives)
+    if code == LOWER_TRAPEZOID:
+        return lower_trapezoid(groups, n_groups, total, scale)
+    if code == UPPER_TRAPEZOID:
+        return upper_trapezoid(groups, n_groups, total, scale)
+    if code in (ACCELERATION, ACCELERATION + OF_HALDANE):
+        return acceleration(groups, n_groups, total, negatives, options.prevalence, code > OF_HALDANE)
+    return area_of_common(code, groups, n_groups, total, negatives, options)
 
 
 @helper

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from aucpr_dask.kernels.areas import basic as areas
-from aucpr_dask.kernels.codes import (
-    AVERAGE_PRECISION,
-    CUBES_FIXED,
-    CUBES_RANDOM,
-    ERROR_FIXED,
-    ERROR_RANDOM,
-    HALDANE,
-    OF_HALDANE,
-)
+from aucpr_dask.kernels.areas.basic import area_of_any, area_of_common, influence_moments, pairs_and_ties
+from aucpr_dask.kernels.codes import CUBES_RANDOM, ERROR_FIXED, ERROR_RANDOM, OF_HALDANE, OF_MOMENTS
 from aucpr_dask.kernels.compiling import helper
 from aucpr_dask.kernels.options import MISSING_DROP, MISSING_LAST
 from aucpr_dask.kernels.rankings.tie_groups import Classes, Ranking, append_missing
@@ -86,13 +78,12 @@ def count_distinct(first, second):
 
 
 @helper
-def finish(ranking, groups, n_groups, options, codes, out):
-    """Write the estimates of one ranking and, where `out` has room for them, its columns."""
+def write_facts(ranking, groups, n_groups, options, facts):
+    """Write the columns of one ranking if there is room for them; return its totals, and its number of tie groups."""
     classes = ranking.classes
-    facts = out[codes.size :]
     ties_matter = False
     if facts.size > 0:
-        facts[6], facts[5], ties_matter = areas.pairs_and_ties(groups, n_groups, classes.negatives)
+        facts[6], facts[5], ties_matter = pairs_and_ties(groups, n_groups, classes.negatives)
     if options.missing == MISSING_LAST:
         n_groups = append_missing(groups, n_groups, classes)
         n_missing = classes.missing_positives + classes.missing_negatives
@@ -106,28 +97,7 @@ def finish(ranking, groups, n_groups, options, codes, out):
         facts[4] = ranking.n_unseen
         facts[7] = ranking.n_distinct
         facts[8] = ties_matter
-
-    known, squares, cubes = NEITHER, np.nan, np.nan
-    for e in range(codes.size):
-        if not total > 0.0:
-            area = np.nan
-        elif options.expect_ties:
-            area = np.nan
-            if codes[e] in (AVERAGE_PRECISION, HALDANE):
-                area = areas.expected_average_precision(groups, n_groups, total, codes[e] == HALDANE)
-        elif of_average_precision(codes[e]) in (ERROR_FIXED, ERROR_RANDOM, CUBES_FIXED, CUBES_RANDOM):
-            code = of_average_precision(codes[e])
-            is_random, left_out = code in (ERROR_RANDOM, CUBES_RANDOM), codes[e] > OF_HALDANE
-            wanted = np.int64(is_random) + 2 * np.int64(left_out)
-            if wanted != known:  # one pass yields both sums
-                given = groups, n_groups, total, negatives, options.prevalence
-                squares, cubes = areas.influence_moments(*given, is_random, left_out)
-                known = wanted
-            is_error = code in (ERROR_FIXED, ERROR_RANDOM)
-            area = np.sqrt(squares) / total if is_error else cubes / total**3
-        else:
-            area = areas.area_of(codes[e], groups, n_groups, total, negatives, options.prevalence)
-        out[e] = 1.0 if area > 1.0 else area
+    return total, negatives, n_groups
 
 
 @helper
@@ -158,3 +128,35 @@ def ranking_of(classes, n_given, n_distinct):
         classes.positives + classes.negatives,
         n_distinct,
     )
+
+
+def finishing(area_of):
+    """Return the last step of kernels that find areas by `area_of`: the fewer it knows, the faster they compile."""
+
+    @helper
+    def finish(ranking, groups, n_groups, options, codes, out):
+        """Write the estimates of one ranking and, where `out` has room for them, its columns."""
+        total, negatives, n_groups = write_facts(ranking, groups, n_groups, options, out[codes.size :])
+        known, squares, cubes = NEITHER, np.nan, np.nan
+        for e in range(codes.size):
+            if not total > 0.0:
+                area = np.nan
+            elif not options.expect_ties and of_average_precision(codes[e]) in OF_MOMENTS:
+                code = of_average_precision(codes[e])
+                is_random, left_out = code in (ERROR_RANDOM, CUBES_RANDOM), codes[e] > OF_HALDANE
+                wanted = np.int64(is_random) + 2 * np.int64(left_out)
+                if wanted != known:  # one pass yields both sums
+                    given = groups, n_groups, total, negatives, options.prevalence
+                    squares, cubes = influence_moments(*given, is_random, left_out)
+                    known = wanted
+                is_error = code in (ERROR_FIXED, ERROR_RANDOM)
+                area = np.sqrt(squares) / total if is_error else cubes / total**3
+            else:
+                area = area_of(codes[e], groups, n_groups, total, negatives, options)
+            out[e] = 1.0 if area > 1.0 else area
+
+    return finish
+
+
+finish = finishing(area_of_any)
+finish_common = finishing(area_of_common)

@@ -2,20 +2,21 @@
 
 Short rankings go through one compiled loop. Long ones come one by one, to use NumPy's vectorised sort: if positives are
 few, only they are sorted, otherwise both classes separately. Each entry point is compiled, or loaded from the cache,
-when a ranking first needs it.
+when a ranking first needs it. Until those are in the cache, the first rankings of a process go through a smaller loop,
+slower but compiled in half the time. All of them give the same bits.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from aucpr_dask.kernels.codes import ERROR_FIXED, HALDANE
+from aucpr_dask.kernels.codes import COMMON, ERROR_FIXED, HALDANE
+from aucpr_dask.kernels.compiling import is_ready
 from aucpr_dask.kernels.options import N_COLUMNS, REACH, Options, Targets
 from aucpr_dask.kernels.rankings.sorting import ascending_places, sort_scores, sorted_keys
 
@@ -23,7 +24,8 @@ Floats = NDArray[np.float32] | NDArray[np.float64]
 
 SHORT = 8192  # items up to which a ranking goes through the compiled loop,
 SHORT_POSITIVES = 128  # if it has no more positives than this on average: NumPy sorts many several times faster
-WORTH_COMPILING = 1 << 19  # items in all from which that pays for compiling what long rankings need: seconds, once
+FIRST = 1 << 17  # items up to which a ranking may go through the loop that compiles fast,
+WORTH_COMPILING = 1 << 26  # until there have been this many in a process: it takes some 10 ns longer for each
 SHORT_WEIGHTED = 4096  # items up to which a weighted ranking is sorted whole
 CACHE_ITEMS = 1 << 16  # scores converted to float64 at a time, so that they stay in a core's cache
 FEW_POSITIVES = 1 / 16  # share of positives up to which a long ranking of float32 sorts only them; float64: twice
@@ -31,6 +33,8 @@ FEW_WEIGHTED = 0.19  # the same with weights, for both types
 WORTH_BUCKETS = 1 << 16  # weighted items from which they are put into buckets
 MOST_WEIGHTED = 2**30  # items with weights in one ranking: places must fit into 30 bits
 TABLE_POSITIVES = 1 << 18  # positives from which the table of gaps is too large for the caches
+
+_n_counted = 0
 
 
 def evaluate_rows(
@@ -47,14 +51,13 @@ def evaluate_rows(
     (rows,) is the number of all positives, or NaN for those among the items.
     """
     out = np.full((len(score), codes.size + N_COLUMNS), np.nan)
-    n_items = score.shape[1]
-    if n_items <= SHORT and _loops(score, label, options):
-        from aucpr_dask.kernels.areas.short import short_rows
-
-        step = max(1, CACHE_ITEMS // max(1, n_items))
+    group = _group_for(score, label, options, codes)
+    if group != "long":
+        loop = _loop_of(group)
+        step = max(1, CACHE_ITEMS // max(1, score.shape[1]))
         for start in range(0, len(score), step):
             part = slice(start, start + step)
-            short_rows(score[part].astype(np.float64), label, label_row[part], n_given[part], options, codes, out[part])
+            loop(score[part].astype(np.float64), label, label_row[part], n_given[part], options, codes, out[part])
         return out
     from aucpr_dask.kernels.areas.long import finish_row
 
@@ -65,11 +68,40 @@ def evaluate_rows(
     return out
 
 
-def _loops(score: Floats, label: NDArray[np.int8], options: Options) -> bool:
-    """Return whether short rankings go through the compiled loop."""
-    if score.size < WORTH_COMPILING and "aucpr_dask.kernels.areas.long" not in sys.modules:
-        return True
-    return bool(np.count_nonzero(label >= options.positive_from) <= SHORT_POSITIVES * len(label))
+def _group_for(
+    score: Floats, label: NDArray[np.int8], options: Options, codes: NDArray[np.int64]
+) -> Literal["first", "short", "long"]:
+    """Return the group of entry points for these rankings: the fastest, unless its compilation would take longer."""
+    n_items = score.shape[1]
+    is_short = n_items <= SHORT
+    n_positive = np.count_nonzero(label >= options.positive_from)
+    fastest: Literal["short", "long"] = "short" if is_short and n_positive <= SHORT_POSITIVES * len(label) else "long"
+    if is_ready(f"areas.{fastest}") or not _is_early(score.size):
+        return fastest
+    is_common = not options.expect_ties and COMMON.issuperset(codes.tolist())
+    if is_short and (is_ready("areas.short") or not is_common):
+        return "short"
+    return "first" if n_items <= FIRST and is_common else fastest
+
+
+def _is_early(n_items: int) -> bool:
+    """Count items, and return whether this process has had too few to compile for all of them."""
+    global _n_counted
+    _n_counted += n_items
+    return _n_counted < WORTH_COMPILING
+
+
+def _loop_of(group: str) -> Callable[..., None]:
+    """Import a compiled loop."""
+    if group == "first":
+        from aucpr_dask.kernels.areas.first import first_rows
+
+        loop: Callable[..., None] = first_rows
+    else:
+        from aucpr_dask.kernels.areas.short import short_rows
+
+        loop = short_rows
+    return loop
 
 
 def _groups_of_long(

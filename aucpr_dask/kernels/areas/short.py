@@ -4,25 +4,12 @@ import numpy as np
 from numba import types
 
 from aucpr_dask.kernels.areas.finishing import count_distinct, finish, ranking_of, split
-from aucpr_dask.kernels.compiling import Cache, helper
+from aucpr_dask.kernels.compiling import Cache
+from aucpr_dask.kernels.rankings.searching import sort_few
 from aucpr_dask.kernels.rankings.tie_groups import groups_by_gaps, new_groups, new_table
 from aucpr_dask.kernels.signatures import F8, I1, I8, OPTIONS_TYPE, row_of, rows_of
 
 CACHE = Cache(__name__)
-GAPS = (1750, 701, 301, 132, 57, 23, 10, 4, 1)  # of Shellsort, by Ciura (2001), doi:10.1007/3-540-44669-9_12
-
-
-@helper
-def sort_few(values):
-    """Sort in place, as fast as quicksort where values are few, in a fraction of its time to compile."""
-    for gap in GAPS:
-        for i in range(gap, values.size):
-            value = values[i]
-            k = i
-            while k >= gap and values[k - gap] > value:
-                values[k] = values[k - gap]
-                k -= gap
-            values[k] = value
 
 
 @CACHE.kernel(types.void(rows_of(F8), rows_of(I1), row_of(I8), row_of(F8), OPTIONS_TYPE, row_of(I8), F8[:, ::1]))
