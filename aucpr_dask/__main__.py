@@ -18,6 +18,7 @@ def run() -> None:
     Threads that close a cluster may still be running code that cannot be interrupted. Finalizing the interpreter then
     sometimes ended the process by a signal, instead of with its exit code.
     """
+    gc.set_threshold(20_000, 20, 100)  # imports make few cycles, and looking for them takes a sixth of their time
     atexit.register(gc.freeze)  # otherwise Python looks for cycles in all modules before it ends, for half a second
     try:
         try:

@@ -54,7 +54,7 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
 
         with output.progress() as report:
             # For speed, scores are read while workers start, and modules are imported when they are needed.
-            reading = other_thread.submit(_build_scores, source, overwrite, report)
+            reading = other_thread.submit(_write_scores, source, overwrite, report)
             client = until_shown.enter_context(connect(min(MOST_WORKERS, max(1, CPU_COUNT - 1))))
             reading.result()
 
@@ -79,8 +79,8 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
     output.data({"source": source, "result": result, "seconds": output.seconds, "rankings": rankings})
 
 
-def _build_scores(source: Path, overwrite: bool, report: Report) -> None:
+def _write_scores(source: Path, overwrite: bool, report: Report) -> None:
     """Import the readers and read the scores, in another thread."""
-    from aucpr_dask.demo import build_scores
+    from aucpr_dask.demo import write_scores
 
-    build_scores(source, overwrite=overwrite, on_progress=report)
+    write_scores(source, overwrite=overwrite, on_progress=report)

@@ -33,6 +33,14 @@ def build_scores(
     url: str | Path, *, overwrite: bool = False, on_progress: Callable[[str, int, int], None] | None = None
 ) -> Scores:
     """Import the bundled data into one score store, a tree with a node for each data set, unless it is there."""
+    write_scores(url, overwrite=overwrite, on_progress=on_progress)
+    return open_scores(url)
+
+
+def write_scores(
+    url: str | Path, *, overwrite: bool = False, on_progress: Callable[[str, int, int], None] | None = None
+) -> None:
+    """Write what :func:`build_scores` opens."""
     with data_folder() as data, tempfile.TemporaryDirectory() as scratch:
         clef = data / "clef-tar-2017-mini"
         runs, tables = Path(scratch) / "runs.zarr", Path(scratch) / "tables.zarr"
@@ -49,7 +57,6 @@ def build_scores(
         if overwrite or _digests(url) != _digests(runs) | _digests(tables):  # else another demo was interrupted later
             nodes = {name: node for store in (runs, tables) for name, node in nodes_of(open_scores(store, chunks=None))}
             save_scores(xr.DataTree.from_dict(nodes), url, overwrite=overwrite)
-    return open_scores(url)
 
 
 def _digests(url: str | Path) -> dict[str, list[int]]:
