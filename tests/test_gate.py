@@ -304,7 +304,8 @@ def test_junit_counts_what_cannot_be_told_as_a_failure(tables: Path) -> None:
         failure = case.find("failure")
         assert (None if failure is None else failure.attrib["type"]) == kind
         if failure is not None:
-            assert "cannot be shown (80 % power)" in failure.attrib["message"]
+            power = "roughly 80 %" if name == "unknown" else "80 %"  # it has five positives
+            assert f"cannot be shown ({power} power)" in failure.attrib["message"]
 
 
 def test_names_cannot_break_the_xml_or_the_table(tables: Path) -> None:

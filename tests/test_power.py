@@ -16,6 +16,7 @@ from test_plots import check_legible, legend_of
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.inference.powering import power_in_words
 
 mpl.use("Agg")
 
@@ -124,6 +125,17 @@ def test_items_are_counted_by_their_positives() -> None:
     assert ap.power(half, "m0")["detectable"].values[1, 0] == pytest.approx(
         np.sqrt(2) * found["detectable"].values[1, 0], rel=0.15
     )
+
+
+@pytest.mark.parametrize(
+    ("n", "has_units", "words"),
+    [
+        *[(29, True, "roughly 80 % power"), (30, True, "80 % power"), (49, False, "roughly 80 % power")],
+        *[(50, False, "80 % power"), (np.nan, False, "80 % power")],
+    ],
+)
+def test_the_power_of_a_small_sample_is_rough(n: float, has_units: bool, words: str) -> None:
+    assert power_in_words(0.8, n, has_units=has_units) == words
 
 
 def test_without_a_count_of_positives_nothing_is_said_of_their_number() -> None:

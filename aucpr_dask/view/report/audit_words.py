@@ -10,7 +10,7 @@ import xarray as xr
 from aucpr_dask.errors import few, printable
 from aucpr_dask.inference.auditing import EXPECTED
 from aucpr_dask.inference.measures import measured, unit_names
-from aucpr_dask.inference.powering import POWER
+from aucpr_dask.inference.powering import POWER, power_in_words
 from aucpr_dask.inference.unit_influence import N_HALVES, TOP
 from aucpr_dask.schema.variables import MODEL, QUERY
 from aucpr_dask.scores.importing.files import count
@@ -95,7 +95,7 @@ def _resolution(findings: xr.Dataset) -> str:
     said = (
         f"With {units}, differences below {amount(facts['resolution'], findings)} cannot be shown between typical "
         f"models, nor those below {amount(facts['resolution_of_neighbours'], findings)} between typical neighbours "
-        f"(power {percent(POWER)}, all pairs together)."
+        f"({power_in_words(POWER, findings.sizes[QUERY])}, all pairs together)."
     )
     gap, needed = float(findings["difference_from_next"][0]), float(findings["units_to_separate"][0])
     if not findings.sizes[QUERY] < needed < np.inf:  # they are told apart, or equal
