@@ -112,7 +112,7 @@ class ClassifierWarning(UserWarning):
 
 
 class ColumnWarning(UserWarning):
-    """Columns of a table that look like names or numbers of rows, or are not numeric, and are no models."""
+    """Columns of a table that are not read as models: they look like names or numbers of rows, or are not numeric."""
 
 
 class FewUnitsWarning(UserWarning):
@@ -141,8 +141,8 @@ def printable(text: str) -> str:
 MOST_SHOWN = 5
 
 
-def few(values: Iterable[object]) -> str:
+def few(values: Iterable[object], most: int = MOST_SHOWN) -> str:
     """List the first few values, and say how many more there are."""
     listed = [str(value) for value in values]
-    shown = ", ".join(listed[:MOST_SHOWN])
-    return shown + (f" and {len(listed) - MOST_SHOWN:,} more" if len(listed) > MOST_SHOWN else "")
+    shown = ", ".join(listed[:most])
+    return shown + (f" and {len(listed) - most:,} more" if len(listed) > most else "")

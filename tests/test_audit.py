@@ -297,7 +297,7 @@ def test_columns_that_rank_or_average_are_no_tasks() -> None:
     frame = mteb()
     made = ap.audit(frame)
     assert made.findings.sizes["query"] == 20
-    assert dict(made.verdict)["Columns"] == "Not taken for tasks, by their names: 'Rank (Borda)', 'Mean (Task)'."
+    assert dict(made.verdict)["Columns"] == "Not taken as tasks because of their names: 'Rank (Borda)', 'Mean (Task)'."
     renamed = frame.rename(columns={"Task00": "averages of nothing", "Mean (Task)": "Average"})
     assert ap.audit(renamed).findings.sizes["query"] == 20
     assert ap.audit(frame, exclude="Task01").findings.sizes["query"] == 19

@@ -716,7 +716,7 @@ def test_micro_needs_scores(result: xr.Dataset) -> None:
         ap.aggregate(result, how="micro")
     assert str(caught.value) == (
         "a pooled ranking of all queries needs their scores\n"
-        "  received: a result, which holds one estimate a query\n"
+        "  received: a result, which holds one estimate for each query\n"
         "  remedy: aggregate(scores, how='micro', ...), with scores that can be compared between queries"
     )
 

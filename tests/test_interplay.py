@@ -280,7 +280,7 @@ def test_a_device_is_written_to_and_never_replaced(tmp_path: Path) -> None:
     ap.report(result, "/dev/null", overwrite=True)
     with pytest.raises(StoreError, match="No space left"):
         ap.export(result, "/dev/full", format="csv", overwrite=True)
-    with pytest.raises(StoreError, match="no folder"):
+    with pytest.raises(StoreError, match="not a folder"):
         ap.export(result, "/dev/null", format="trec_eval", overwrite=True)
     for place in ("/dev/null", "/dev/full"):
         assert Path(place).is_char_device()
@@ -309,9 +309,9 @@ def test_exports_replace_only_what_they_may(result: xr.DataTree, tmp_path: Path)
 def test_exports_say_what_they_cannot_do(result: xr.DataTree, forest: xr.DataTree, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="not clear from the suffix"):
         ap.export(result, tmp_path / "r.xlsx")
-    with pytest.raises(InvalidInputError, match="made of scores"):
+    with pytest.raises(InvalidInputError, match="needs scores"):
         ap.export(result, tmp_path / "runs", format="trec_run")
-    with pytest.raises(InvalidInputError, match="made of results"):
+    with pytest.raises(InvalidInputError, match="needs a result"):
         ap.export(forest, tmp_path / "r.csv")
     with pytest.raises(InvalidInputError, match="written to this machine"):
         ap.export(result, "s3://bucket/r.csv")

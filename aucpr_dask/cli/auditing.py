@@ -32,7 +32,10 @@ from aucpr_dask.schema.options import ComparisonOptions
 @option_of(ComparisonOptions, "n_resamples", "--resamples", metavar="N")
 @option_of(ComparisonOptions, "seed")
 @option_of(
-    ComparisonOptions, "incomplete", default=None, help="What gaps leave out; by default what keeps more of the table."
+    ComparisonOptions,
+    "incomplete",
+    default=None,
+    help="What to leave out where cells are empty; by default whichever keeps more of the table.",
 )
 @click.option("--title", default="Leaderboard audit", show_default=True, help="Heading of the page.")
 @click.option("--top", type=click.IntRange(min=1), default=15, show_default=True, help="Models to show.")
@@ -42,7 +45,7 @@ def audit(output: Output, table: str, page: Path | None, data_sets: tuple[str, .
     """Say which places of the leaderboard TABLE are more than chance, and which tasks decide them.
 
     TABLE is a CSV, TSV or Parquet file with a column of models and a column for each task, or a store of results.
-    Columns that rank or average are no tasks. Empty cells are never filled in.
+    Columns of ranks or averages are not taken as tasks. Empty cells are never filled in.
     """
     from aucpr_dask.view.report import audit
     from aucpr_dask.view.report.auditing import audit_view

@@ -33,7 +33,7 @@ FORMATS = ("parquet", "csv", "json", "latex", "markdown", "mlflow", "trec_eval",
 @overwrite_option
 @output_option
 def export(output: Output, store: str, path: str, data_sets: tuple[str, ...], wide: bool, **options: Any) -> None:
-    """Write the result store STORE to PATH: a table (.parquet, .csv or .json), or the format of --format.
+    """Write the store STORE to PATH: a table (.parquet, .csv or .json), or what --format names.
 
     A table for a paper (.tex or .md) shows the means of all models, with intervals. Any other
     table has one row per data set, model, query and estimator, with both bounds of every interval.

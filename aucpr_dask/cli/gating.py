@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _table_options = with_options(
     click.option("--label", default="label", show_default=True, metavar="COLUMN", help="Of a table: its labels."),
-    click.option("--positive", metavar="VALUE", help="The label that means positive, if labels are two other values."),
+    click.option("--positive", metavar="VALUE", help="The label that means positive, if labels are not 1 and 0."),
     click.option("--item", metavar="COLUMN", help="Of a table: the names of the items, by which several are matched."),
     click.option("--query", metavar="COLUMN", help="Of one table: the queries, which are ranked separately."),
     click.option(
@@ -43,7 +43,9 @@ _table_options = with_options(
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option("--candidate", "candidates", multiple=True, metavar="NAME", help="Judge this model (repeat).")
 @click.option("--baseline", metavar="NAME", help="The model that it would replace.")
-@click.option("--margin", type=float, default=0.0, show_default=True, help="How much worse does not matter.")
+@click.option(
+    "--margin", type=float, default=0.0, show_default=True, help="How much worse a candidate may be and still pass."
+)
 @level_option
 @option_of(ComparisonOptions, "estimator", metavar="NAME", shell_complete=complete_estimator)
 @option_of(ComparisonOptions, "over")
@@ -77,7 +79,7 @@ def gate(
     """Judge whether candidates are better, or not worse by more than a margin, than a baseline.
 
     SOURCE is a store of results or of scores, or a table (CSV, TSV, Parquet) with a column of scores for each model.
-    Or give a table for each model, matched by --item: the last is the baseline, and models are named like their
+    Or give a table for each model, matched by --item: the last is the baseline, and models are named after their
     files.
 
     Exit codes: 0 all candidates passed, 1 some are worse, 2 the input is wrong, 3 there are too few data to tell.

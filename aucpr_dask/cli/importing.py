@@ -46,7 +46,7 @@ place_options = with_options(
 data_set_option = click.option("--data-set", "dataset", metavar="NAME", help="Name the data set.")
 table_options = with_options(
     click.option("--label", required=True, metavar="COLUMN", help="The column of labels: 1 positive, 0 negative."),
-    click.option("--positive", metavar="VALUE", help="The label that means positive, if labels are two other values."),
+    click.option("--positive", metavar="VALUE", help="The label that means positive, if labels are not 1 and 0."),
     click.option(
         "--model",
         "models",
@@ -96,7 +96,11 @@ table_options = with_options(
     show_default=True,
     help="What to do when a document appears twice in a list.",
 )
-@click.option("--measures", metavar="NAMES", help="Also compute these by ir_measures: 'AP nDCG@10 P@10 RR Judged@10'.")
+@click.option(
+    "--measures",
+    metavar="NAMES",
+    help="Also compute these measures with ir_measures, such as 'AP nDCG@10 P@10 RR Judged@10'.",
+)
 @click.option("--values", metavar="STORE", help="Where to write the values of --measures per topic: a result store.")
 @data_set_option
 @_dtype_option("float32")
@@ -114,7 +118,8 @@ def trec(
     """Import TREC runs (one model each) and their judgments.
 
     A line of a run is: topic Q0 document rank score tag. The rank is ignored, as trec_eval does. Average precision by
-    ir_measures must be ours on every topic; the commands aggregate, compare, rank, report and export take its values.
+    ir_measures must equal ours on every topic. The commands aggregate, compare, rank, report and export take the
+    store of --values.
     """
     from aucpr_dask.scores.importing.trec import import_trec
 
@@ -231,7 +236,7 @@ def xarray_file(output: Output, file: str, store: str, **options: Any) -> None:
 @click.option("--value", metavar="COLUMN", help="The column of values of a tidy table [default: value, score].")
 @click.option("--measure", metavar="COLUMN|NAME", help="The column of measures, or the name of the one measure.")
 @click.option("--unit", metavar="NOUN", help="What one query is called [default: as its column].")
-@click.option("--exclude", multiple=True, metavar="COLUMN", help="A column that is not of values (repeat).")
+@click.option("--exclude", multiple=True, metavar="COLUMN", help="A column that does not hold values (repeat).")
 @click.option("--separator", metavar="CHAR", help="What separates cells [default: tab in .tsv, else guessed].")
 @overwrite_option
 @output_option

@@ -74,7 +74,8 @@ data_sets_option = click.option(
 machine_option = click.option(
     "--machine",
     metavar="STORE",
-    help="The same models evaluated with labels of a machine, also on queries that people did not label.",
+    help="Store of the same models, evaluated with machine labels on these queries and on others that people did not "
+    "label.",
 )
 cluster_option = click.option(
     "--cluster",
@@ -87,8 +88,8 @@ cluster_option = click.option(
 
 def reading_options(note: str = "") -> list[Option[Any]]:
     """Make the options that say how labels, missing scores and ties are read, which a convention may set."""
-    help = "What the options that follow mean where they are not given: trec_eval sets its ties, missing, positive-from"
-    of_convention = click.option(f"--{CONVENTION}", type=Choice(list(CONVENTIONS)), help=f"{help} and queries.")
+    help = "Defaults of the options that follow: trec_eval sets --missing, --ties, --positive-from and --no-positives."
+    of_convention = click.option(f"--{CONVENTION}", type=Choice(list(CONVENTIONS)), help=help)
     defaults = EvaluationOptions()
     return [
         of_convention,

@@ -125,7 +125,7 @@ def _show(output: Output, found: xr.Dataset, estimator: str) -> None:
         shares = [cell["coverage"][method] for cell in cells]
         columns.append(Column(method, ["" if isnan(share) else f"{share:.3f}" for share in shares], True, True))
     n, level = found.attrs["n_simulations"], found.attrs["level"]
-    output.show(f"{estimator}: bias, and coverage of {level:.0%} intervals, over {n:,} simulations")
+    output.show(f"{estimator}: bias, and coverage of {100 * level:.4g}% intervals, over {n:,} simulations")
     output.show(fitted_table(columns, output.width), "")
 
 

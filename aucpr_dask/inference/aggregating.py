@@ -21,6 +21,7 @@ from aucpr_dask.inference.classes import (
     items_as_queries,
     mean_over_classes,
     means_over_classes,
+    pooled_items,
     refuse_classes_as_units,
     refuse_classes_for_queries,
     refuse_unknown_average,
@@ -138,7 +139,7 @@ def aggregate(
         The same models evaluated with labels of a machine, such as a language model, on more queries: all those of
         `data`, which people labelled, and others. With y a model's estimates by people's labels and f those by the
         machine's, the mean is *prediction-powered*, ``mean(y) - tuning (mean(f) here - mean(f) on the other queries)``:
-        about people's labels, whatever the machine errs, if people labelled a random part of the queries. Each model's
+        about people's labels, however the machine errs, if people labelled a random part of the queries. Each model's
         tuning is the best one, so with many queries the interval is never wider than from people's labels alone. The
         method is ``"prediction_powered"``, Student's t with n - 2 degrees of freedom, of n queries that people
         labelled. The estimates are computed at once.
@@ -215,7 +216,9 @@ def aggregate(
         raise InvalidInputError(
             "machine labels help in means over queries, and how='micro' pools all queries into one ranking",
             where="argument 'machine'",
-            remedy="how='macro'",
+            received="machine=..., how='micro'",
+            allowed="how='macro'",
+            remedy="give how='macro', or leave out machine",
         )
     if over == CLASS and machine is not None:
         raise InvalidInputError(
@@ -449,8 +452,10 @@ def _kind(design: Design, attrs: dict[Any, Any]) -> str:
 def _error_of_items(result: xr.Dataset, known: xr.DataArray, dim: str | None) -> xr.DataArray:
     if "standard_error" not in result:
         raise InvalidInputError(
-            "method='normal' needs the standard errors of the items",
+            "method='normal' and method='logit' need the standard errors of the items",
+            where="argument 'method'",
             received="a result without the variable 'standard_error'",
+            allowed="a result with standard errors, or scores",
             remedy="evaluate(scores, ..., intervals='influence'), or another interval that has them",
         )
     error = result["standard_error"].drop_vars("level", errors="ignore")
@@ -531,18 +536,24 @@ def _micro(data: Scores, over: str, level: float, options: dict[str, Any]) -> Sc
     if over != QUERY:
         raise InvalidInputError(
             "scores of different data sets cannot share one ranking",
+            where="argument 'over'",
             received=f"how='micro', over={over!r}",
             allowed="over='query'",
+            remedy="pool the queries of each data set (over='query'), or average over the data sets (how='macro')",
         )
     if not all("score" in node for _, node in nodes_of(data)):
         raise InvalidInputError(
             "a pooled ranking of all queries needs their scores",
-            received="a result, which holds one estimate a query",
+            received="a result, which holds one estimate for each query",
             remedy="aggregate(scores, how='micro', ...), with scores that can be compared between queries",
         )
     if EvaluationOptions.of(**options).ties == "trec_eval":
         raise InvalidInputError(
-            "ties='trec_eval' orders the documents of one query", remedy="how='micro' with ties='block'"
+            "ties='trec_eval' orders the documents of one query, and how='micro' ranks those of all queries together",
+            where="option 'ties'",
+            received="how='micro', ties='trec_eval'",
+            allowed="ties='block' or 'expectation'",
+            remedy="give ties='block', or how='macro'",
         )
     if options.get("unit") == "clusters":
         for path, node in nodes_of(data):
@@ -578,18 +589,9 @@ def pool_queries(scores: xr.Dataset) -> xr.Dataset:
     """Return the items of all queries as one query, each in the cluster of its query."""
     if QUERY not in scores["score"].dims:
         return scores
-    names = ("score", "label", "weight", "positive_weight", "negative_weight")
-    kept = scores[[name for name in names if name in scores]].drop_vars([QUERY, ITEM], errors="ignore")
-    for name in kept.data_vars:
-        if QUERY not in kept[name].dims:
-            kept[name] = kept[name].expand_dims({QUERY: scores.sizes[QUERY]})
-    pooled = kept.stack({"pooled": (QUERY, ITEM)}, create_index=False).rename({"pooled": ITEM})
-    pooled = pooled.transpose(..., ITEM)
-    if any(variable.chunks is not None for variable in pooled.data_vars.values()):
-        pooled = pooled.chunk({ITEM: -1})
+    pooled = pooled_items(scores, QUERY)
     if "n_positive" in scores:
         total = scores["n_positive"]
         pooled["n_positive"] = total.sum(QUERY) if QUERY in total.dims else total * scores.sizes[QUERY]
     of_query = np.repeat(np.array([str(query) for query in labels_of(scores["score"], QUERY)]), scores.sizes[ITEM])
-    pooled["cluster"] = (ITEM, of_query)
-    return pooled.assign_attrs(scores.attrs)
+    return pooled.assign(cluster=(ITEM, of_query))

@@ -33,10 +33,11 @@ OTHER_WAY = {"drop": "drop_models", "drop_models": "drop"}
 
 VARIABLES: dict[str, tuple[tuple[str, ...], str]] = {
     "difference_from_next": ((MODEL,), "Estimate of the model minus that of the next."),
-    "p_adjusted_from_next": ((MODEL,), "P-value that the model and the next are equal, adjusted for all pairs."),
+    "p_adjusted_from_next": ((MODEL,), "P-value of the test that the model equals the next, adjusted for all pairs."),
     "units_to_separate": (
         (MODEL,),
-        f"Units like these that tell the model from the next with power {POWER:g}, if difference and error are true.",
+        f"Units like these that tell the model from the next with power {POWER:g}, "
+        "at the difference and the standard error observed.",
     ),
     "new_unit_rank_interval": ((MODEL, BOUND), f"Ranks to expect on one new unit, with probability {EXPECTED:g}."),
     "share_of_spread": ((QUERY,), "Share of the unit in the variance of the means between models; all add up to 1."),

@@ -184,15 +184,19 @@ def evaluate_pairs(scores: Scores, level: float, options: dict[str, Any]) -> Sco
 def _pairs(scores: xr.Dataset, *, is_clustered: bool) -> xr.Dataset:
     """Return every pair of an item and a class as an item, in the cluster of its item."""
     cluster = scores["cluster"].values if is_clustered and "cluster" in scores else np.arange(scores.sizes[ITEM])
-    kept = scores[[name for name in ITEM_VARIABLES if name in scores]].drop_vars([CLASS, ITEM], errors="ignore")
+    return pooled_items(scores, CLASS).assign(cluster=(ITEM, np.tile(cluster, scores.sizes[CLASS])))
+
+
+def pooled_items(scores: xr.Dataset, dim: str) -> xr.Dataset:
+    """Return the items of all queries, or of all classes, one after another."""
+    kept = scores[[name for name in ITEM_VARIABLES if name in scores]].drop_vars([dim, ITEM], errors="ignore")
     for name in kept.data_vars:
-        if CLASS not in kept[name].dims:
-            kept[name] = kept[name].expand_dims({CLASS: scores.sizes[CLASS]})
-    pairs = kept.stack({"pair": (CLASS, ITEM)}, create_index=False).rename({"pair": ITEM}).transpose(..., ITEM)
-    if any(one.chunks is not None for one in pairs.data_vars.values()):
-        pairs = pairs.chunk({ITEM: -1})
-    pairs["cluster"] = (ITEM, np.tile(cluster, scores.sizes[CLASS]))
-    return pairs.assign_attrs(scores.attrs)
+        if dim not in kept[name].dims:
+            kept[name] = kept[name].expand_dims({dim: scores.sizes[dim]})
+    pooled = kept.stack({"pooled": (dim, ITEM)}, create_index=False).rename({"pooled": ITEM}).transpose(..., ITEM)
+    if any(one.chunks is not None for one in pooled.data_vars.values()):
+        pooled = pooled.chunk({ITEM: -1})
+    return pooled.assign_attrs(scores.attrs)
 
 
 def items_as_queries(scores: Scores, options: dict[str, Any]) -> Scores:

@@ -186,7 +186,11 @@ def _compare(node: xr.Dataset, dim: str | None, question: ComparisonOptions, mac
     )
     if question.equivalence is not None and isinstance(prepared.method, Wilcoxon):
         raise InvalidInputError(
-            "method='wilcoxon' does not test equivalence", remedy="method='sign_flip', 't' or 'bootstrap'"
+            "method='wilcoxon' does not test equivalence",
+            where="option 'equivalence'",
+            received=f"equivalence={question.equivalence!r}, method='wilcoxon'",
+            allowed="any other method, such as 'sign_flip', 't' or 'bootstrap'",
+            remedy="give one of these methods, or leave out equivalence",
         )
     adjust = prepared.design.adjust
     arrays: Mapping[str, Any]

@@ -23,7 +23,7 @@ DESCRIPTIONS = {
     "standard_error": "Standard error of the difference.",
     "interval": "Confidence interval of the difference, each at the level on its own.",
     "simultaneous_interval": "Confidence intervals of the differences, all of the family at the level together.",
-    "p_value": "Two-sided p-value that the difference is 0, each on its own.",
+    "p_value": "Two-sided p-value of the test that the difference is 0, each on its own.",
     "p_adjusted": "P-value adjusted for all comparisons of the family.",
     "p_equivalence": "P-value of the two one-sided tests that the difference is beyond the margin, of each pair on "
     "its own: not adjusted for the family.",

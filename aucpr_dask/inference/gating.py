@@ -43,7 +43,7 @@ class Gate:
     interval : tuple of float
         Of the difference; of several candidates, all intervals hold together.
     p_value : float
-        That the two do not differ, two-sided; of several candidates, adjusted for all.
+        Of the two-sided test that the two do not differ; of several candidates, adjusted for all.
     detectable : float
         The smallest true difference that the interval shows with the probability `power`, by its lower bound, or if the
         candidate is worse by its upper one. So it is the smallest margin with which an equally good candidate passes
@@ -152,7 +152,8 @@ def gate(
     baseline : label
         The model that they would replace.
     margin : float
-        How much worse does not matter, in units of the estimate; 0 or more. Choose it before you look at the data.
+        How much worse a candidate may be and still pass, in units of the estimate; 0 or more. Choose it before you look
+        at the data.
     level : float
         Of the intervals, two-sided.
     power : float

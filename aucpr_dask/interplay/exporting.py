@@ -146,7 +146,8 @@ def _refuse_wrong_kind(data: Scores, kind: str) -> None:
     needed = "score" if kind == "trec_run" else "estimate"
     if not all(needed in node for _, node in nodes_of(data)):
         raise InvalidInputError(
-            f"the format {kind} is made of {'scores' if needed == 'score' else 'results'}",
+            f"the format {kind} needs {'scores' if needed == 'score' else 'a result'}",
+            where="the first argument",
             received=f"no variable {needed!r}",
             remedy="name a score store" if needed == "score" else "evaluate the scores first",
         )
@@ -156,8 +157,9 @@ def _refuse_existing(place: Path, *, overwrite: bool) -> None:
     if not place.exists() or _is_stream(place):
         return
     if not overwrite:
-        remedy = "name another place, or pass overwrite=True (--overwrite) to replace it"
-        raise StoreError("there is something at this place already", where=place, remedy=remedy)
+        from aucpr_dask.storage.stores import in_the_way  # it imports Zarr
+
+        raise in_the_way(place)
     if place.is_dir() and any(place.iterdir()) and not (place / _MARK).exists():
         remedy = "remove it yourself if it may go, or name another place"
         raise StoreError("refusing to overwrite a folder that no export wrote", where=place, remedy=remedy)
@@ -178,7 +180,7 @@ def written_whole(write: Callable[[Path], object], place: Path, *, is_folder: bo
     partial = folder / f".{place.name}.{os.getpid()}.partial"
     try:
         if is_folder and is_stream:
-            raise NotADirectoryError(errno.ENOTDIR, "it is no folder")
+            raise NotADirectoryError(errno.ENOTDIR, "it is not a folder")
         if is_folder:
             partial.mkdir(parents=True)
             (partial / _MARK).touch()

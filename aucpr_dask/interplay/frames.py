@@ -156,7 +156,11 @@ def from_dataframe(
     if model is not None:
         if item is None:
             raise InvalidInputError(
-                "a tidy frame needs item names, by which models are matched", remedy="name it: item=..."
+                "a tidy frame needs item names, by which models are matched",
+                where="option 'item'",
+                received=f"model={model!r} without item",
+                allowed="the column of item names",
+                remedy="name it: item=...",
             )
         keys = [column for column in (dataset, query, item) if column is not None]
         values = [column for column in (label, weight) if column is not None]
@@ -221,7 +225,11 @@ def _pivoted(frame: pd.DataFrame, keys: list[str], values: list[str], model: str
         raise AlignmentError("a model is named like a column", received=few(map(repr, both)), remedy="rename it")
     if (twice := frame.duplicated([*keys, model])).any():
         raise AlignmentError(
-            "a model scores an item twice", where=FRAME, received=_first_of(frame, twice, [*keys, model])
+            "a model scores an item twice",
+            where=FRAME,
+            received=_first_of(frame, twice, [*keys, model]),
+            allowed="one row for each model and item",
+            remedy="keep one of the rows",
         )
     items = frame.drop_duplicates([*keys, *values])
     if (differing := items.duplicated(keys)).any():

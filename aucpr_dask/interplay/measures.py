@@ -41,7 +41,7 @@ def import_measures(
     runs, qrels, named_by, dataset, overwrite, on_progress
         As of :func:`aucpr_dask.scores.importing.trec.import_trec`.
     scores_url : str or Path
-        What that wrote. Average precision of it, as trec_eval computes it, must be that of ir_measures.
+        The score store that it wrote. Its average precision, as trec_eval computes it, must equal that of ir_measures.
     url : str or Path
         Where to write the values.
     measures : str

@@ -56,7 +56,13 @@ class Table:
         cells = self.frame[column]
         missing = (cells.isna() | (cells == "")).to_numpy()
         if missing.any():
-            raise InvalidInputError("a name is missing", where=self.where(int(missing.argmax()), column))
+            raise InvalidInputError(
+                "a name is missing",
+                where=self.where(int(missing.argmax()), column),
+                received="an empty cell",
+                allowed="a name in every row",
+                remedy="fill it in, or leave out the row",
+            )
         return [str(cell) for cell in cells]
 
     def numbers(self, column: str) -> np.ndarray:
@@ -77,7 +83,7 @@ class Table:
 
 
 def _number(cell: Any) -> float:
-    """Return a cell as a number: NaN if it is missing, infinite if it is no number."""
+    """Return a cell as a number: NaN if it is missing, infinite if it is not a number."""
     if isinstance(cell, str):
         if cell.strip() in MISSING_CELLS:
             return np.nan

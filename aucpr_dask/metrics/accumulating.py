@@ -98,7 +98,7 @@ class Accumulator:
 
         if not isinstance(memory, int | np.integer) or not LEAST_MEMORY <= memory <= MOST_MEMORY:
             raise InvalidInputError(
-                "memory is no number of bytes from 1 MiB to 64 GiB",
+                "memory must be a number of bytes from 1 MiB to 64 GiB",
                 where="option 'memory'",
                 received=brief(memory),
                 allowed=f"integers from {LEAST_MEMORY} to {MOST_MEMORY}",

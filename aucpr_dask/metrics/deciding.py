@@ -78,7 +78,7 @@ class Difference:
     interval : tuple of float
         Its confidence interval.
     p_value : float
-        That the models do not differ, two-sided.
+        Of the two-sided test that the models do not differ.
     average_precision : tuple of float
         Of a and of b.
     level : float
@@ -117,8 +117,9 @@ def average_precision_difference(
 ) -> Difference:
     """Tell whether model b has a larger average precision than model a on samples that both have scored.
 
-    The comparison is paired: by the influence of every sample on both areas, or by resamples, positives and negatives
-    apart, that both models share. It needs about ten positives, by resamples a hundred, and warns of fewer.
+    The comparison is paired: it uses the influence of every sample on both areas, or resamples that both models share,
+    drawn from positives and negatives separately. It needs about ten positives, with resamples about a hundred, and
+    warns if there are fewer.
 
     Parameters
     ----------

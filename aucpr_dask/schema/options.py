@@ -136,7 +136,7 @@ class EvaluationOptions(Options):
     )
     nothing_ranked: str = option(
         "count",
-        "Whether a query of which a model ranked no item counts, by the meaning of missing scores, or is left out.",
+        "Whether a query for which a model ranked no item counts (as its missing scores say) or is left out.",
         allowed=NOTHING_RANKED,
     )
     no_positives: str = option(
@@ -252,7 +252,11 @@ class ComparisonOptions(SampleOptions):
     equivalence: float | None = option(
         None, "Margin up to which differences do not matter, for each pair alone.", check=margin
     )
-    incomplete: str = option("raise", "What to do if some models lack a unit: drop it, or them.", allowed=INCOMPLETE)
+    incomplete: str = option(
+        "raise",
+        "What to do if some models lack a unit: raise an error, drop the unit, or drop these models.",
+        allowed=INCOMPLETE,
+    )
     baseline: str | int | tuple[str | int, ...] | None = option(
         None, "Models to compare all others with; by default all pairs are compared."
     )
@@ -271,7 +275,9 @@ class AggregationOptions(SampleOptions):
         allowed=AVERAGES,
     )
     incomplete: str | None = option(
-        None, "What to do if some models lack a unit: drop it, or them.", allowed=INCOMPLETE
+        None,
+        "What to do if some models lack a unit: raise an error, drop the unit, or drop these models.",
+        allowed=INCOMPLETE,
     )
 
 

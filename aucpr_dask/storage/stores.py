@@ -175,7 +175,7 @@ def make_room(url: str, claim: Claim, identity: str, *, overwrite: bool) -> None
     claim.take_over(identity, clears=not is_empty)
     if not overwrite and get_value(backend, ROOT_DOCUMENT) is not None:  # finished a moment ago
         claim.release()
-        raise _in_the_way(url)
+        raise in_the_way(url)
     if not is_empty:
         claim.clear()
 
@@ -315,10 +315,11 @@ def refuse_others(url: str, claim: Claim, identity: str = "") -> None:
     check_writable(url)
     is_claimed = claim.is_claimed_for(identity) if identity else bool(claim.token())
     if not is_claimed and not sync(open_backend(url, read_only=True).is_empty("")):
-        raise _in_the_way(url)
+        raise in_the_way(url)
 
 
-def _in_the_way(url: str | Path) -> StoreError:
+def in_the_way(url: str | Path) -> StoreError:
+    """Return the error that a place is taken."""
     return StoreError(
         "there is something at this place already",
         where=concealed(url),

@@ -29,7 +29,7 @@ small = os.environ.get("AUCPR_NOTEBOOK_SIZE") == "small"
 #
 # 60 models on 40 tasks, from 0 to 100. Models differ in skill; tasks in how hard they are; and each model suits some
 # tasks more than others, which is what makes its place a matter of luck. As in the published tables, there are
-# columns that are no tasks: a rank and a mean.
+# columns that are not tasks: a rank and a mean.
 
 # %%
 random = np.random.default_rng(9)

@@ -74,11 +74,11 @@ def _check_hdf5(path: FilePath) -> None:
             for name in group:
                 if found := _problem(h5py, group, name, seen):
                     raise FileFormatError(
-                        "the file does not hold its own numbers and text",
+                        "the file holds more than its own numbers and text",
                         where=f"{os.fspath(path)}, {group.name.rstrip('/')}/{name}",
                         received=found,
                         allowed="groups, and data sets of numbers and text",
-                        remedy="write it again without, with the program that made it",
+                        remedy="write it again without these, with the program that made it",
                     )
                 node = group.get(name)
                 if isinstance(node, h5py.Group):

@@ -278,7 +278,11 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
         models = [name for name in _matching(options.models, table.columns, table.path) if name not in excluded]
         if both := [name for name in models if name in others]:
             raise InvalidInputError(
-                "a column cannot be both a model and something else", where=table.path, received=few(both)
+                "a column cannot be both a model and something else",
+                where=table.path,
+                received=few(map(repr, both)),
+                allowed=f"columns other than {few(map(repr, others))}",
+                remedy="leave it out of models, or exclude it: exclude=[...] (--exclude)",
             )
     else:
         free = [name for name in table.columns if name not in excluded and name not in others]
@@ -298,9 +302,9 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
         )
     notes = []
     if left_out:
-        notes.append(f"columns that are not numeric, left out: {_listed(left_out)}")
+        notes.append(f"columns that are not numeric, left out: {few(map(repr, left_out), MOST_COLUMNS)}")
     if ids:
-        notes.append(f"columns that look like names or numbers of rows, left out: {_listed(ids)}")
+        notes.append(f"columns that look like names or numbers of rows, left out: {few(map(repr, ids), MOST_COLUMNS)}")
     return models, notes
 
 
@@ -320,11 +324,6 @@ def _ids(table: Table, columns: Sequence[str]) -> list[str]:
         return counts_rows or words[-1] in ID_WORDS or words[0] == "unnamed"
 
     return [column for column in columns if is_id(column)]
-
-
-def _listed(columns: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, columns[:MOST_COLUMNS]))
-    return shown + (f" and {len(columns) - MOST_COLUMNS:,} more" if len(columns) > MOST_COLUMNS else "")
 
 
 def _matching(names: str | Iterable[str], columns: Sequence[str], where: object) -> list[str]:

@@ -75,7 +75,7 @@ def import_trec(
     Parameters
     ----------
     runs : path or sequence of paths
-        Run files, plain or compressed (gzip, xz, bz2), folders of them, or glob patterns. A line is
+        Run files, plain or compressed (gzip, xz, bz2, zstd), folders of them, or glob patterns. A line is
         ``topic Q0 document rank score tag``.
     qrels : path
         The judgments; a line is ``topic iteration document grade``. Grade -1 is unjudged, other negative

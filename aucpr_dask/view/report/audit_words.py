@@ -68,7 +68,7 @@ def verdict(findings: xr.Dataset) -> list[tuple[str, str]]:
     if findings.attrs["n_empty"]:
         said.append(("Empty cells", _empty_cells(findings)))
     if columns := findings.attrs.get("columns_left_out"):
-        said.append(("Columns", f"Not taken for {many}, by their names: {few(list(map(repr, columns)))}."))
+        said.append(("Columns", f"Not taken as {many} because of their names: {few(list(map(repr, columns)))}."))
     return said
 
 
@@ -112,8 +112,8 @@ def _new_unit(findings: xr.Dataset) -> str:
     return (
         f"On {percent(EXPECTED)} of new {many} like these, expect {names_of(findings)[0]} at rank {expected}. Check by "
         f"leaving out each {one} in turn: the leader of the others had the median rank {np.median(ranks):g} on it "
-        f"({span((ranks.min(), ranks.max()))}), and the first {min(TOP, findings.sizes[MODEL])} had the ranks expected "
-        f"in {percent(findings.attrs['expected_coverage'])}."
+        f"({span((ranks.min(), ranks.max()))}), and the first {min(TOP, findings.sizes[MODEL])} had a rank as "
+        f"expected in {percent(findings.attrs['expected_coverage'])} of the cases."
     )
 
 
@@ -138,7 +138,7 @@ def _stability(findings: xr.Dataset) -> str:
     facts, (one, many) = findings.attrs, unit_names(QUERY, findings.attrs)
     n_top = min(TOP, findings.sizes[MODEL])
     return (
-        f"Leaving out one {one} turns round {float(findings['swaps_without'].mean()):.1f} of the "
+        f"Leaving out one {one} reverses {float(findings['swaps_without'].mean()):.1f} of the "
         f"{count(n_top * (n_top - 1) // 2, 'pair')} of the first {n_top} on average. Two random halves of the {many} "
         f"put {percent(facts['halves_same_order'])} of all pairs in the same order, and have the same leader in "
         f"{percent(facts['halves_same_leader'])} of {N_HALVES} splits."

@@ -35,7 +35,7 @@ from aucpr_dask.view.reprs import WIDTH, plain_text, sheets_in_html
 from aucpr_dask.view.tables import Column
 
 METHODS = ("sign_flip", "bootstrap_t", "bootstrap")
-SUMMARY = re.compile(r"\s*(rank|average|avg|mean|overall|total)\b", re.IGNORECASE)  # columns that are no tasks
+SUMMARY = re.compile(r"\s*(rank|average|avg|mean|overall|total)\b", re.IGNORECASE)  # columns that are not tasks
 TOP = 15  # models at a prompt
 MOST_NEEDED = 1_000_000  # units: more are only many
 MOST_SHOWN = 50  # rows of a table on the page; the others are folded away
@@ -123,13 +123,13 @@ def audit(
         A value of any measure of each model on each task, larger = better: a table or its file, as
         :func:`from_values` takes it, usually with a column ``Model`` and a column for each task; what that returns, or
         a result of :func:`evaluate`; or a tree of results with ``over="dataset"``. Columns of a table whose names begin
-        with rank, average, avg, mean, overall or total are no tasks; the audit lists them.
+        with rank, average, avg, mean, overall or total are not tasks; the audit lists them.
     path : str or Path, optional
         Also write the audit as a page, as :meth:`Audit.save` does.
     unit : str
         What one column of a table is: a task, a topic, an instance.
     exclude : str or sequence of str
-        Other columns of a table that are no tasks.
+        Other columns of a table that are not tasks.
     estimator : str, optional
         Which estimator of the result to audit; the first by default.
     over : {"query", "dataset"}
@@ -204,7 +204,7 @@ def audit(
 
 
 def _values_of(values: Any, unit: str, exclude: tuple[str, ...]) -> tuple[Any, list[str]]:
-    """Return a table as values, and its columns that are no tasks by their names."""
+    """Return a table as values, and its columns that are not tasks by their names."""
     if isinstance(values, xr.Dataset | xr.DataTree):
         return values, []
     columns = [name for name in tables_of(values, None)[0].columns if SUMMARY.match(name) and name not in exclude]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aucpr_dask.errors import InvalidInputError, StoreError
-from aucpr_dask.schema.checks import brief
+from aucpr_dask.schema.checks import brief, require
 from aucpr_dask.view.report.embedding import policy_source
 from aucpr_dask.view.report.vendor import vendored
 
@@ -36,14 +36,8 @@ def policy_of(style: str, scripts: Sequence[str] = ()) -> str:
 
 def template(name: str) -> Any:
     """Return a template that escapes all it is given."""
-    try:
-        from jinja2 import Environment, StrictUndefined
-    except ImportError as error:
-        raise InvalidInputError(
-            "a report needs jinja2, which is not installed", remedy='pip install "aucpr-dask[report]"'
-        ) from error
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    return environment.from_string(asset(name))
+    jinja2 = require("jinja2", "report", where="a report")
+    return jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(asset(name))
 
 
 def checked_target(path: str | Path, *, overwrite: bool) -> Path:

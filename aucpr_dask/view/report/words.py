@@ -72,8 +72,8 @@ _CONVENTIONS = {
         "unretrieved": "An item without a score was not retrieved; if it is positive, it counts as missed.",
     },
     "unjudged": {
-        "negative": "An item without a judgement counts as a negative.",
-        "drop": "An item without a judgement is left out.",
+        "negative": "An item without a judgment counts as a negative.",
+        "drop": "An item without a judgment is left out.",
     },
 }
 
@@ -339,8 +339,8 @@ def _of_units(subject: Subject) -> list[str]:
         )
     if n_known < FEW_UNITS:
         said.append(
-            f"Few {several}: {n_known}. Student's t assumes normal means, which is doubtful for so few "
-            f"{plural(noun(subject.node.attrs))} of a single {singular}."
+            f"Few {several}: {n_known}. Student's t assumes normally distributed means, which is doubtful for so "
+            f"few {plural(noun(subject.node.attrs))}, one for each {singular}."
         )
     return said
 
