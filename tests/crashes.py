@@ -3,8 +3,8 @@
 There, a job is killed; or the power fails, so that all files that were not synced lose their contents; or the job waits
 until the same call has ended in another process.
 
-Run as a program, so that one process imports the package and compiles, and every attempt is a fork of it, begun before
-Zarr or Dask start a thread.
+Run as a program, which reads what to disturb and writes what it found, a line each. So one process imports the package
+and compiles, and every attempt is a fork of it, begun before Zarr or Dask start a thread.
 """
 
 from __future__ import annotations
@@ -359,13 +359,21 @@ def every_meeting(name: str, folder: Path, step: int = 1) -> dict[str, Any]:
         number += step
 
 
+def answer(folder: str, name: str, how: str, step: int) -> dict[str, Any]:
+    """Disturb a job as asked, and report what was found, or why it failed."""
+    try:
+        place = Path(folder)
+        return every_meeting(name, place, step) if how == "met" else every_point(name, place, step, how)
+    except Exception:
+        return {"failed": traceback.format_exc()}
+
+
 if __name__ == "__main__":
     import distributed  # noqa: F401
 
-    # Loads the kernels, which every fork then has.
-    ap.evaluate(SCORES, intervals=["bootstrap"], n_resamples=5, keep_replicates=True)
-    for number, asked in enumerate(json.loads(sys.argv[1])):
-        name, how, step = asked
-        folder = Path(sys.argv[2], str(number))
-        folder.mkdir()
-        print(json.dumps(every_meeting(name, folder, step) if how == "met" else every_point(name, folder, step, how)))
+    # Loads kernels and finds xarray's plugins, which every fork then has.
+    xr.backends.list_engines()
+    lazy = ap.evaluate(SCORES.chunk(), intervals=["bootstrap"], n_resamples=5, keep_replicates=True)
+    lazy.compute(scheduler="synchronous")
+    for line in sys.stdin:
+        print(json.dumps(answer(**json.loads(line))), flush=True)

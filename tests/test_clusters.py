@@ -34,6 +34,7 @@ from aucpr_dask.cli import main
 from aucpr_dask.clusters import connecting, descriptions, workers
 from aucpr_dask.clusters.connecting import class_of
 from aucpr_dask.clusters.descriptions import KINDS, Description, read
+from aucpr_dask.clusters.local import start_processes
 from aucpr_dask.errors import ClusterError, InvalidInputError
 
 FOLDER = Path(__file__).parents[1] / "cluster"
@@ -269,6 +270,11 @@ def test_workers_are_prepared_once_and_those_that_join_later_too(
         while len(prepared) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
     assert prepared == [1, 1]
+
+
+def test_a_worker_that_is_lost_before_it_is_known_does_not_stop_the_cluster() -> None:
+    with start_processes(n_workers=0, processes=False, dashboard_address=":0") as cluster:
+        cluster._update_worker_status("remove", "tcp://127.0.0.1:1")
 
 
 def test_a_worker_that_leaves_does_not_complain_about_its_heartbeat(running: LocalCluster) -> None:

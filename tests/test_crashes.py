@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import crashes
@@ -19,13 +21,25 @@ jobs = pytest.mark.parametrize("name", crashes.JOBS)
 meetings = pytest.mark.parametrize("name", sorted(crashes.JOBS.keys() - REMOVE - {"verify"}))
 
 
-def disturb(folder: Path, *asked: tuple[str, str, int]) -> None:
-    """Disturb jobs, each in a way and at every so many points."""
-    words = [sys.executable, crashes.__file__, json.dumps(asked), str(folder)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=1800, check=False)
-    assert done.returncode == 0, done.stderr
-    for (name, how, step), line in zip(asked, done.stdout.splitlines(), strict=True):
-        check(name, how, step, json.loads(line))
+@pytest.fixture(scope="module")
+def program() -> Iterator[subprocess.Popen[str]]:
+    """The program that disturbs jobs, one after another."""
+    with subprocess.Popen([sys.executable, crashes.__file__], stdin=PIPE, stdout=PIPE, text=True) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+def disturb(program: subprocess.Popen[str], folder: Path, name: str, how: str, step: int) -> None:
+    """Disturb a job in a way and at every so many points, and check what is found."""
+    assert program.stdin is not None
+    assert program.stdout is not None
+    program.stdin.write(json.dumps({"folder": str(folder), "name": name, "how": how, "step": step}) + "\n")
+    program.stdin.flush()
+    report = json.loads(program.stdout.readline())
+    assert "failed" not in report, report["failed"]
+    check(name, how, step, report)
 
 
 def check(name: str, how: str, step: int, report: dict[str, Any]) -> None:
@@ -41,33 +55,38 @@ def check(name: str, how: str, step: int, report: dict[str, Any]) -> None:
     assert ways["remedy"] <= (6 if name in REPLACE else int(how == "cut off" and name == "run"))
 
 
-def test_at_some_points(tmp_path: Path) -> None:
-    disturb(tmp_path, ("import csv", "killed", 17), ("run", "cut off", 101), ("run", "met", 101))
+@pytest.mark.parametrize(("name", "how", "step"), [("import csv", "killed", 17), ("run", "cut off", 101)])
+def test_at_some_points(name: str, how: str, step: int, program: subprocess.Popen[str], tmp_path: Path) -> None:
+    disturb(program, tmp_path, name, how, step)
+
+
+def test_two_calls_that_meet_at_some_points(program: subprocess.Popen[str], tmp_path: Path) -> None:
+    disturb(program, tmp_path, "run", "met", 101)
 
 
 @pytest.mark.slow
 @meetings
-def test_two_calls_that_meet_at_every_seventh_point(name: str, tmp_path: Path) -> None:
-    disturb(tmp_path, (name, "met", 7))
+def test_two_calls_that_meet_at_every_seventh_point(name: str, program: subprocess.Popen[str], tmp_path: Path) -> None:
+    disturb(program, tmp_path, name, "met", 7)
 
 
 @pytest.mark.slow
 @jobs
 @disturbances
-def test_at_every_seventh_point(name: str, how: str, tmp_path: Path) -> None:
-    disturb(tmp_path, (name, how, 7))
+def test_at_every_seventh_point(name: str, how: str, program: subprocess.Popen[str], tmp_path: Path) -> None:
+    disturb(program, tmp_path, name, how, 7)
 
 
 @pytest.mark.slow
 @pytest.mark.nightly
 @jobs
 @disturbances
-def test_at_every_point(name: str, how: str, tmp_path: Path) -> None:
-    disturb(tmp_path, (name, how, 1))
+def test_at_every_point(name: str, how: str, program: subprocess.Popen[str], tmp_path: Path) -> None:
+    disturb(program, tmp_path, name, how, 1)
 
 
 @pytest.mark.slow
 @pytest.mark.nightly
 @meetings
-def test_two_calls_that_meet_at_every_point(name: str, tmp_path: Path) -> None:
-    disturb(tmp_path, (name, "met", 1))
+def test_two_calls_that_meet_at_every_point(name: str, program: subprocess.Popen[str], tmp_path: Path) -> None:
+    disturb(program, tmp_path, name, "met", 1)

@@ -58,7 +58,7 @@ def _started(options: Mapping[str, Any]) -> LocalCluster:
     for _ in range(MOST_STARTS):
         exit_codes.clear()
         try:
-            return LocalCluster(**{"worker_class": WatchfulNanny, **options})
+            return LocalProcesses(**{"worker_class": WatchfulNanny, **options})  # type: ignore[no-untyped-call]
         except (RuntimeError, TimeoutError) as error:
             cause = error
         if not exit_codes or exit_codes[0] >= 0:  # not killed by a signal
@@ -74,6 +74,14 @@ def _started(options: Mapping[str, Any]) -> LocalCluster:
         remedy="find out what kills it, such as a limit of memory, and run the same command again; or pass a running "
         "client: cluster=...",
     ) from cause
+
+
+class LocalProcesses(LocalCluster):
+    """A local cluster that may lose a worker before it knows it: Dask would stop watching and fail to close."""
+
+    def _update_worker_status(self, op: str, msg: Any) -> None:
+        if op != "remove" or msg in self.scheduler_info["workers"]:
+            super()._update_worker_status(op, msg)  # type: ignore[no-untyped-call]
 
 
 def _replace_processes(cluster: Any) -> None:

@@ -16,10 +16,11 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import stats
 
-from aucpr_dask.kernels.areas.basic import area_of, influence_moments
+from aucpr_dask.kernels.areas.basic import area_of_common, influence_moments
 from aucpr_dask.kernels.codes import AVERAGE_PRECISION, LEFT_OUT, UNSEEN_LOSS
 from aucpr_dask.kernels.intervals.formulas import bounds
 from aucpr_dask.kernels.intervals.replicates import Evidence, replicate_bounds
+from aucpr_dask.kernels.options import Options
 from aucpr_dask.kernels.rankings.tie_groups import TieGroups
 from aucpr_dask.schema.intervals import INTERVALS
 from docs import pages
@@ -154,6 +155,9 @@ def sample(world: tuple[Any, Any, float], n: int, n_simulations: int, random: np
     return np.ones(above.shape, np.int64), passed, n_negative
 
 
+OPTIONS = Options()
+
+
 @njit
 def facts_of(gained, passed, n_negative, codes, left_out):  # type: ignore[no-untyped-def]
     """Return what the kernels compute of every simulation: by code, then the standard error and the sum of cubes.
@@ -174,7 +178,7 @@ def facts_of(gained, passed, n_negative, codes, left_out):  # type: ignore[no-un
                 n_groups += 1
         groups = TieGroups(positives, above, at)
         for c in range(codes.size):
-            out[s, c] = area_of(codes[c], groups, n_groups, true, float(n_negative), np.nan)
+            out[s, c] = area_of_common(codes[c], groups, n_groups, true, float(n_negative), OPTIONS)
         squares, cubes = influence_moments(groups, n_groups, true, float(n_negative), np.nan, False, left_out)
         out[s, codes.size], out[s, codes.size + 1] = np.sqrt(squares) / true, cubes / true**3
     return out
