@@ -19,7 +19,7 @@ import zarr
 from click.testing import CliRunner
 from conftest import pooled, queried
 from distributed import Client, LocalCluster
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import aucpr_dask as ap
@@ -383,6 +383,8 @@ def urls_with_secrets(draw: Any) -> tuple[str, str]:
 
 
 @settings(max_examples=300)
+@example(("s3://=@:sEc/rEt@0/0", "sEc/rEt"))  # the user holds an @, the password a slash
+@example(("s3://a@b:1/rEt@0/0", "1/rEt"))
 @given(urls_with_secrets())
 def test_no_secret_of_any_url_is_shown(url_and_secret: tuple[str, str]) -> None:
     assert_hidden(*url_and_secret)

@@ -449,7 +449,7 @@ def test_workers_that_do_not_start_raise_the_package_error(monkeypatch: pytest.M
     def fail(**options: Any) -> None:
         raise error
 
-    monkeypatch.setattr(local, "LocalCluster", fail)
+    monkeypatch.setattr(local, "LocalProcesses", fail)
     with pytest.raises(ClusterError, match=re.escape(str(error))) as caught, ap.connect(2):
         pass
     assert isinstance(caught.value, AucprError)

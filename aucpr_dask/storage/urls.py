@@ -90,7 +90,7 @@ def _public_link(link: str, *, has_more: bool = False) -> str:
     user, _, host = authority.rpartition("@")
     if user:
         is_secret = ":" in user or kind in WEB
-        if "@" in path and (is_secret or ":" in path.rpartition("@")[0]):  # of a password or of the path
+        if "@" in path and (is_secret or ":" in host + path.rpartition("@")[0]):  # of a password or of the path
             return f"{scheme}://{_HIDDEN}"
         return f"{scheme}://{host if is_secret else authority}{slash}{path}{snapshot}"
     before, at, after = head.rpartition("@")
