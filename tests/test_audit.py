@@ -429,9 +429,9 @@ def test_the_command_prints_the_verdict_and_writes_the_page(tmp_path: Path) -> N
 def test_two_hundred_models_on_fifty_tasks_take_less_than_ten_seconds(tmp_path: Path) -> None:
     frame = with_gaps(mteb(200, 50), (3, "Task01"))
     ap.audit(mteb(4, 10))  # compiles
-    start = time.perf_counter()
+    start = time.process_time()  # of this process, because other tests run beside it
     ap.audit(frame, tmp_path / "audit.html")
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 @pytest.fixture(scope="module")
