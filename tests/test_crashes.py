@@ -32,7 +32,7 @@ def program() -> Iterator[subprocess.Popen[str]]:
 
 
 def disturb(program: subprocess.Popen[str], folder: Path, name: str, how: str, step: int) -> None:
-    """Disturb a job in a way and at every so many points, and check what is found."""
+    """Disturb a job at every `step`-th point, and check the report."""
     assert program.stdin is not None
     assert program.stdout is not None
     program.stdin.write(json.dumps({"folder": str(folder), "name": name, "how": how, "step": step}) + "\n")

@@ -74,8 +74,8 @@ def _group_for(
     """Return the group of entry points for these rankings: the fastest, unless its compilation would take longer."""
     n_items = score.shape[1]
     is_short = n_items <= SHORT
-    n_positive = np.count_nonzero(label >= options.positive_from)
-    fastest: Literal["short", "long"] = "short" if is_short and n_positive <= SHORT_POSITIVES * len(label) else "long"
+    has_few = is_short and np.count_nonzero(label >= options.positive_from) <= SHORT_POSITIVES * len(label)
+    fastest: Literal["short", "long"] = "short" if has_few else "long"
     if is_ready(f"areas.{fastest}") or not _is_early(score.size):
         return fastest
     is_common = not options.expect_ties and COMMON.issuperset(codes.tolist())
