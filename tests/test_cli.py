@@ -237,7 +237,7 @@ def test_info_names_oddities(scores: Path) -> None:
     for place in ("oddities: upside_down", "oddities: hard", "oddities: constant", "one class: right"):
         assert place in text
     assert "absent [bold]" in text
-    assert "25%" in text
+    assert "25 %" in text
     assert max(map(cell_len, text.splitlines())) <= WIDTH
 
 
@@ -267,7 +267,7 @@ def test_info_of_graded_labels(tmp_path: Path) -> None:
 def test_evaluate_writes_and_shows_a_result(scores: Path, tmp_path: Path) -> None:
     result = tmp_path / "result.zarr"
     done = ok("evaluate", scores, result, "--missing", "drop", "--cluster", 1, "--interval", "wilson", "--level", "0.9")
-    assert "90% interval" in done.stdout
+    assert "90 % interval" in done.stdout
     assert "wilson interval" in done.stdout
     assert f'xarray.open_datatree("{result}")' in done.stdout
     assert "Traceback" not in done.stderr

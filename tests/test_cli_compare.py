@@ -106,7 +106,7 @@ def test_comparison_with_a_baseline(stores: Path) -> None:
     assert row[2] == f"{float(cell['difference']):+.4f}"
     assert row[-2:] == [f"{float(cell['p_value']):.4f}", f"{float(cell['p_adjusted']):.4f}"]
     assert output.count("and 7 more models") == 2
-    assert "significant at 5% (Romano-Wolf adjusted):" in output
+    assert "significant at 5 % (Romano-Wolf adjusted):" in output
     assert "of 21 pairs" in output
     assert "signs flipped: the differences on 9 queries, each with its items, all 512" in output
 

@@ -965,10 +965,10 @@ def test_a_table_for_a_paper_in_markdown(means: xr.Dataset, tmp_path: Path) -> N
     ap.export(xr.DataTree.from_dict({"robust_04": means}), tmp_path / "t.md", baseline=ODD[0])
     lines = (tmp_path / "t.md").read_text().splitlines()
     assert lines[0] == r"**robust\_04**"
-    assert lines[2] == "| model | average precision | 95% interval |"
+    assert lines[2] == "| model | average precision | 95 % interval |"
     assert lines[4].startswith(r"| bm25 \#1 \~^\\\{\}$\<\> | 0.6550\*\*\* |")
     assert {line.count(" | ") for line in lines if line.startswith("|")} == {2}
-    assert r"differs from \[a\_b\] 50% & more at 5%, 1%, 0.1% (sign flip, Romano-Wolf adjusted" in lines[-1]
+    assert r"differs from \[a\_b\] 50% & more at 5 %, 1 %, 0.1 % (sign flip, Romano-Wolf adjusted" in lines[-1]
 
 
 def test_a_baseline_needs_a_table_for_a_paper(means: xr.Dataset, tmp_path: Path) -> None:

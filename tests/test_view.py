@@ -80,7 +80,7 @@ def test_no_line_is_wider_than_the_terminal(width: int, uneven: bool) -> None:
 def test_every_model_has_one_line_with_its_numbers() -> None:
     lines = render(ranking_view([ranking(["best", "[bold]second[/bold]"])], 80))
     assert lines[0].startswith("reviews  average precision, mean of 14 queries, t interval")
-    assert lines[1].split()[:4] == ["model", "area", "95%", "interval"]
+    assert lines[1].split()[:5] == ["model", "area", "95", "%", "interval"]
     assert lines[2].split()[:5] == ["1", "best", "0.9000", "[0.800,", "0.950]"]
     assert "[bold]second[/bold]" in lines[3]
     assert "queries" not in lines[1]

@@ -112,6 +112,7 @@ def study(output: Output, out: str | None, table: str | None, estimators: tuple[
 
 def _show(output: Output, found: xr.Dataset, estimator: str) -> None:
     """Show bias and coverage of one estimator, a line for each cell."""
+    from aucpr_dask.schema.names import percent
     from aucpr_dask.view.tables import Column, fitted_table
 
     cells = _cells(found)
@@ -119,13 +120,13 @@ def _show(output: Output, found: xr.Dataset, estimator: str) -> None:
         Column("scenario", [str(cell["scenario"]) for cell in cells], name=True),
         Column("items", [f"{cell['n_items']:,}" for cell in cells], right=True),
         Column("share", [f"{cell['prevalence']:g}" for cell in cells], right=True),
-        Column("bias", [f"{cell['bias_ratio'] - 1:+.1%}" for cell in cells], right=True),
+        Column("bias", [f"{100 * (cell['bias_ratio'] - 1):+.1f} %" for cell in cells], right=True),
     ]
     for method in map(str, found["method"].values):
         shares = [cell["coverage"][method] for cell in cells]
         columns.append(Column(method, ["" if isnan(share) else f"{share:.3f}" for share in shares], True, True))
     n, level = found.attrs["n_simulations"], found.attrs["level"]
-    output.show(f"{estimator}: bias, and coverage of {100 * level:.4g}% intervals, over {n:,} simulations")
+    output.show(f"{estimator}: bias, and coverage of {percent(level)} intervals, over {n:,} simulations")
     output.show(fitted_table(columns, output.width), "")
 
 

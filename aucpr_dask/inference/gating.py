@@ -22,7 +22,7 @@ from aucpr_dask.inference.powering import POWER, question_of, reaches
 from aucpr_dask.inference.questions import Prepared, ask, naming, prepare, unit_dim
 from aucpr_dask.inference.samples import DATASET, labels_of, mean_of_units
 from aucpr_dask.schema.checks import brief, fraction, tolerance
-from aucpr_dask.schema.names import in_words
+from aucpr_dask.schema.names import in_words, p_value_in_words, percent
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import MODEL
@@ -92,10 +92,10 @@ class Gate:
             CANNOT_TELL: f"cannot tell whether {new} is worse than {old}{more}",
         }[self.verdict]
         (candidate, baseline), (lower, upper) = self.estimates, self.interval
-        p = "p < 0.0001" if self.p_value < 0.0001 else f"p = {self.p_value:.2g}"
         said = (
             f"{claim}: {in_words(self.measure)} {candidate:.4f} against {baseline:.4f}, difference "
-            f"{self.difference:+.4f}, {100 * self.level:g} % interval {lower:+.4f} to {upper:+.4f}, {p}"
+            f"{self.difference:+.4f}, {percent(self.level)} interval {lower:+.4f} to {upper:+.4f}, "
+            f"{p_value_in_words(self.p_value)}"
         )
         return said if self.passed else f"{said}; {self.limits}"
 

@@ -24,6 +24,7 @@ from aucpr_dask.inference.questions import SET_HERE, Prepared, are_scores, ask, 
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.checks import fraction, margin
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
+from aucpr_dask.schema.names import percent
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import MODEL, QUERY
@@ -122,7 +123,7 @@ class Reach:
 def power_in_words(power: float, n: float, *, has_units: bool = True) -> str:
     """Return a power in words: a rough one if the sample, of units or of positives, is too small to state it."""
     roughly = "roughly " if n < (ENOUGH_UNITS if has_units else ENOUGH_POSITIVES) else ""
-    return f"{roughly}{100 * power:g} % power"
+    return f"{roughly}{percent(power)} power"
 
 
 def _middle(values: Floats) -> float:

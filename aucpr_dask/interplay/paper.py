@@ -11,7 +11,7 @@ from aucpr_dask.evaluation.results import not_a_result
 from aucpr_dask.inference.aggregating import aggregate
 from aucpr_dask.inference.comparing import compare
 from aucpr_dask.inference.measures import measured, values_as_areas
-from aucpr_dask.schema.names import in_words
+from aucpr_dask.schema.names import in_words, percent
 from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import ESTIMATOR, METHOD, MODEL
 
@@ -61,10 +61,10 @@ def _cells(node: xr.Dataset, baseline: str | None) -> tuple[list[str], list[list
         header += [measured(node.attrs, estimator)]
         columns += [[_number(one["estimate"].values[i]) + marks.get(names[i], "") for i in order]]
         if "interval" in means:
-            header += [f"{100 * level:.4g}% interval"]
+            header += [f"{percent(level)} interval"]
             columns += [["[" + ", ".join(map(_number, one["interval"].values[i])) + "]" for i in order]]
     if baseline is not None:
-        note += f" *, **, ***: differs from {baseline} at 5%, 1%, 0.1% ({how})."
+        note += f" *, **, ***: differs from {baseline} at 5 %, 1 %, 0.1 % ({how})."
     return header, [list(row) for row in zip(*columns, strict=True)], note[0].upper() + note[1:]
 
 

@@ -10,7 +10,7 @@ from aucpr_dask.errors import printable
 from aucpr_dask.inference.gating import Gate
 from aucpr_dask.interplay.exporting import written_whole
 from aucpr_dask.interplay.paper import markdown_table
-from aucpr_dask.schema.names import in_words
+from aucpr_dask.schema.names import in_words, percent
 
 SUITE = "aucpr-dask gate"
 
@@ -33,7 +33,7 @@ def write_junit(gates: Sequence[Gate], place: Path) -> None:
 def as_markdown(gates: Sequence[Gate]) -> str:
     """Return a table with a row for each candidate, as summaries of jobs and comments show it."""
     first = gates[0]
-    level = f"{100 * first.level:g} % interval"
+    level = f"{percent(first.level)} interval"
     header = ["candidate", "verdict", in_words(first.measure), first.baseline, "difference", level, "detectable"]
     rows = [
         [

@@ -12,6 +12,7 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.inference.comparing import compare
 from aucpr_dask.metrics.targets import check_label, check_lengths, column, finite_numbers, host_array, kind_of_target
+from aucpr_dask.schema.names import p_value_in_words, percent
 from aucpr_dask.schema.variables import ITEM, MODEL
 
 
@@ -97,10 +98,9 @@ class Difference:
         better = "b" if self.difference > 0 else "a"
         verdict = f"{better} is better" if self.p_value <= alpha else "which of a and b is better cannot be told"
         a, b = self.average_precision
-        p = "p < 0.0001" if self.p_value < 0.0001 else f"p = {self.p_value:.2g}"
         return (
             f"{verdict}: average precision {b:.3f} (b) against {a:.3f} (a), difference {self.difference:+.3f}, "
-            f"{100 * self.level:g} % interval {lower:+.3f} to {upper:+.3f}, {p}"
+            f"{percent(self.level)} interval {lower:+.3f} to {upper:+.3f}, {p_value_in_words(self.p_value)}"
         )
 
 

@@ -20,6 +20,7 @@ from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation.api import describe_scores, evaluate_part
 from aucpr_dask.evaluation.random_streams import SCHEME
 from aucpr_dask.schema.labels import check_labels
+from aucpr_dask.schema.names import percent
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of, select_data_sets
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY, RANKING_DIMS
@@ -164,7 +165,7 @@ class Plan:
             "a task would not fit the memory of a worker",
             where=worst.describe(),
             received=f"{_size(self.largest)} for a task, {_size(limit)} of memory for each thread",
-            allowed=f"tasks up to {SHARE_OF_MEMORY:.0%} of it",
+            allowed=f"tasks up to {percent(SHARE_OF_MEMORY)} of it",
             remedy=f"write the scores in chunks of {fitting} models: "
             f"save_scores(scores, ..., models_per_chunk={fitting})"
             if fitting
@@ -261,7 +262,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         "result": _size(plan.result_bytes),
         "memory_per_block": f"up to {_size(plan.largest)}",
         "memory_per_thread": f"from {_size(plan.largest / SHARE_OF_MEMORY)}",
-        "padding": f"{padding_share(scores):.1%} of the places of items",
+        "padding": f"{100 * padding_share(scores):.1f} % of the places of items",
         "time": f"about {seconds:.3g} s on one core, by some rankings; starting workers takes seconds more",
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from aucpr_dask.errors import InvalidInputError
@@ -40,6 +41,41 @@ def plural(noun: str) -> str:
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{noun[:-1]}ies"
     return f"{noun}es" if noun.endswith(("s", "x", "z", "ch", "sh")) else f"{noun}s"
+
+
+def percent(share: float) -> str:
+    """Return a share, a level or a power as a percentage.
+
+    Examples
+    --------
+    >>> percent(0.95), percent(1 - 0.995)
+    ('95 %', '0.5 %')
+    """
+    return f"{100 * share:g} %"
+
+
+def rounded_percent(share: float) -> str:
+    """Return a share in whole percents, with more digits only where these tell it from 0 or 100.
+
+    Examples
+    --------
+    >>> rounded_percent(0.287), rounded_percent(0.0031), rounded_percent(0.9967), rounded_percent(1)
+    ('29 %', '0.3 %', '99.7 %', '100 %')
+    """
+    beside = 100 * min(abs(share), abs(1 - share))
+    digits = -math.floor(math.log10(beside)) if 1e-6 < beside < 1 else 0
+    return f"{100 * share:.{digits}f} %"
+
+
+def p_value_in_words(p_value: float) -> str:
+    """Return a p-value as it is reported in a sentence.
+
+    Examples
+    --------
+    >>> p_value_in_words(0.0163), p_value_in_words(1e-7)
+    ('p = 0.016', 'p < 0.0001')
+    """
+    return "p < 0.0001" if p_value < 0.0001 else f"p = {p_value:.2g}"
 
 
 def check_node_name(name: str, where: object) -> str:

@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from aucpr_dask.inference.measures import measured, noun, unit_names
-from aucpr_dask.schema.names import in_words
+from aucpr_dask.schema.names import in_words, percent
 from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import BOUND, MEASURE, MODEL
 from aucpr_dask.scores.importing.files import count
@@ -26,7 +26,6 @@ from aucpr_dask.view.tables import (
     fitted_table,
     more,
     number,
-    percent,
     titled,
     widths,
 )
@@ -320,7 +319,7 @@ def ranks_sheet(ranks: Ranks, *, top: int | None = TOP) -> Sheet:
         Column(noun(ranks.facts), list(map(number, shown["estimate"])), right=True),
         Column("rank set", list(map(_span, shown["rank_interval"]))),
         Column("all at once", list(map(_span, shown["simultaneous_rank_interval"]))),
-        Column("best", [f"{share:.1%}" for share in shown["probability_best"]], right=True),
+        Column("best", [f"{100 * share:.1f} %" for share in shown["probability_best"]], right=True),
         Column("groups", list(map(_span, shown["groups"]))),
     ]
     ends = shown["simultaneous_rank_interval"]

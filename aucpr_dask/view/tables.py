@@ -14,7 +14,7 @@ from rich.text import Text
 
 from aucpr_dask.errors import printable
 from aucpr_dask.inference.measures import measured, noun, unit_names
-from aucpr_dask.schema.names import plural
+from aucpr_dask.schema.names import percent, plural
 from aucpr_dask.schema.variables import QUERY, UNIT
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.names import distinct, shorten
@@ -115,11 +115,6 @@ def bounds(ends: Sequence[float] | None, form: str = ".3f") -> str:
     if ends is None or not all(map(math.isfinite, ends)):
         return "-"
     return f"[{ends[0]:{form}}, {ends[1]:{form}}]"
-
-
-def percent(level: float) -> str:
-    """Return a level as a percentage."""
-    return f"{100 * level:.4g}%"
 
 
 def widths(ratios: Iterable[float | None]) -> list[str]:
@@ -289,13 +284,13 @@ def _prevalence(size: DataSetSize) -> str:
         return "-"
     median = _share(size.prevalence_median)
     is_one = (size.n_queries or size.n_classes or 1) == 1
-    return median if is_one else f"{median} ({_share(size.prevalence_min)}-{_share(size.prevalence_max)})"
+    return median if is_one else f"{median} ({_share(size.prevalence_min)} to {_share(size.prevalence_max)})"
 
 
 def _share(share: float) -> str:
     """Return a share with two significant digits, without an exponent."""
     digits = 0 if share >= 0.1 or share == 0 else min(4, -math.floor(math.log10(share)) - 1)
-    return f"{share:.{digits}%}"
+    return f"{100 * share:.{digits}f} %"
 
 
 def _missing_scores(missing: Sequence[MissingScores], width: int) -> list[RenderableType]:

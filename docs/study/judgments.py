@@ -147,7 +147,7 @@ def _table(folder: Path, world: str) -> str:
             cells = [f"{coverage:.3f}" for coverage in part["coverage_of_people"]]
             rows.append([f"{quantity} of people alone", "", "", "", *cells])
         cells = [f"{row.coverage:.3f}, {row.width_ratio:.2f}" for row in part.itertuples()]
-        rows.append([quantity, f"{n_machine:,}", f"{error:.0%}", f"{first.correlation:.2f}", *cells])
+        rows.append([quantity, f"{n_machine:,}", f"{100 * error:.0f} %", f"{first.correlation:.2f}", *cells])
     header = ["", "machine's queries", "errors", "correlation", *(f"{n} people's queries" for n in BY_PEOPLE)]
     return pages.table(header, rows)
 

@@ -98,8 +98,8 @@ expected = audit.findings["new_unit_rank_interval"].to_pandas()
 held = ranks_there.ge(expected["lower"], axis=0) & ranks_there.le(expected["upper"], axis=0)
 print(f"expected of the leader: rank {expected['lower'].iloc[0]:.0f} to {expected['upper'].iloc[0]:.0f}")
 of_leader = ranks_there.loc[leader]
-print(f"its ranks on new tasks: median {of_leader.median():.0f}, as expected in {held.loc[leader].mean():.0%}")
-print(f"all models: as expected in {held.mean(axis=None):.0%}")
+print(f"its ranks on new tasks: median {of_leader.median():.0f}, as expected in {100 * held.loc[leader].mean():.0f} %")
+print(f"all models: as expected in {100 * held.mean(axis=None):.0f} %")
 
 # %% [markdown]
 # A leader owes its place to these tasks in part, so it may do worse on others than on them; the check in the audit,

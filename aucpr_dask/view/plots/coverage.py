@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, PercentF
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.names import in_words
+from aucpr_dask.schema.names import in_words, percent
 from aucpr_dask.schema.variables import ESTIMATOR, METHOD
 from aucpr_dask.view.plots.style import (
     COLOURS,
@@ -21,7 +21,6 @@ from aucpr_dask.view.plots.style import (
     PALE,
     SEQUENCE,
     axes_of,
-    percent,
     put_legend,
     put_title,
     styled,

@@ -19,6 +19,7 @@ from aucpr_dask.curves.references import unachievable_precision
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.names import percent
 from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import BOUND, ITEM, MODEL
 from aucpr_dask.view.names import distinct
@@ -34,7 +35,6 @@ from aucpr_dask.view.plots.style import (
     SMALL,
     as_label,
     axes_of,
-    percent,
     plain,
     put_legend,
     put_title,

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.measures import measured, unit_names
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.names import in_words
+from aucpr_dask.schema.names import in_words, percent
 from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import BOUND, BOUNDS, CLASS, METHOD, MODEL, QUERY, RESAMPLE
 from aucpr_dask.view.plots.style import (
@@ -29,7 +29,6 @@ from aucpr_dask.view.plots.style import (
     axes_of,
     height_of,
     label_rows,
-    percent,
     plain,
     put_legend,
     put_title,

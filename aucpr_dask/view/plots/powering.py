@@ -13,7 +13,7 @@ from aucpr_dask.inference.comparing import Baseline
 from aucpr_dask.inference.powering import POWER, pair_reaches
 from aucpr_dask.inference.questions import unit_dim
 from aucpr_dask.schema.checks import fraction, margin
-from aucpr_dask.schema.names import in_words
+from aucpr_dask.schema.names import in_words, percent
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.trees import Scores
 from aucpr_dask.view.plots.style import (
@@ -22,7 +22,6 @@ from aucpr_dask.view.plots.style import (
     PALE,
     SEQUENCE,
     axes_of,
-    percent,
     put_legend,
     put_title,
     styled,

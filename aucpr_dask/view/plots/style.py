@@ -175,8 +175,3 @@ def as_label(name: str) -> str:
     """Return a name for a legend, which would omit one that starts with an underscore."""
     name = shorten(name, LONGEST_NAME)
     return f"\u200a{name}" if name.startswith("_") else name
-
-
-def percent(level: float) -> str:
-    """Return a level as a percentage."""
-    return f"{100 * level:g} %"

@@ -12,6 +12,7 @@ from aucpr_dask.inference.auditing import EXPECTED
 from aucpr_dask.inference.measures import measured, unit_names
 from aucpr_dask.inference.powering import POWER, power_in_words
 from aucpr_dask.inference.unit_influence import N_HALVES, TOP
+from aucpr_dask.schema.names import rounded_percent
 from aucpr_dask.schema.variables import MODEL, QUERY
 from aucpr_dask.scores.importing.files import count
 
@@ -37,11 +38,6 @@ def _units(number: int, findings: xr.Dataset) -> str:
 def amount(value: float, findings: xr.Dataset) -> str:
     """Return a value of the measure, or a difference of two: four decimals up to 1, else two."""
     return f"{value:,.{4 if np.abs(findings['estimate'].values).max() <= 1 else 2}f}"
-
-
-def percent(share: float) -> str:
-    """Return a share as a percentage."""
-    return f"{100 * share:.0f} %"
 
 
 def rounded(number: float) -> str:
@@ -110,10 +106,10 @@ def _new_unit(findings: xr.Dataset) -> str:
     one, many = unit_names(QUERY, findings.attrs)
     ranks, expected = findings["rank_of_leader"].values, span(findings["new_unit_rank_interval"].values[0])
     return (
-        f"On {percent(EXPECTED)} of new {many} like these, expect {names_of(findings)[0]} at rank {expected}. Check by "
-        f"leaving out each {one} in turn: the leader of the others had the median rank {np.median(ranks):g} on it "
-        f"({span((ranks.min(), ranks.max()))}), and the first {min(TOP, findings.sizes[MODEL])} had a rank as "
-        f"expected in {percent(findings.attrs['expected_coverage'])} of the cases."
+        f"On {rounded_percent(EXPECTED)} of new {many} like these, expect {names_of(findings)[0]} at rank {expected}. "
+        f"Check by leaving out each {one} in turn: the leader of the others had the median rank {np.median(ranks):g} "
+        f"on it ({span((ranks.min(), ranks.max()))}), and the first {min(TOP, findings.sizes[MODEL])} had a rank as "
+        f"expected in {rounded_percent(findings.attrs['expected_coverage'])} of the cases."
     )
 
 
@@ -121,7 +117,7 @@ def _deciding(findings: xr.Dataset) -> str:
     one, _ = unit_names(QUERY, findings.attrs)
     shares = findings["share_of_spread"].to_series()
     largest = shares.sort_values(ascending=False, kind="stable")[:MOST_DECISIVE]
-    listed = few([f"{printable(str(name))} {percent(share)}" for name, share in largest.items()])
+    listed = few([f"{printable(str(name))} {rounded_percent(share)}" for name, share in largest.items()])
     leaders = findings["leader_without"].to_series()
     others = leaders[leaders != findings[MODEL].values[0]]
     changes = f"Leaving out any single {one} leaves the leader first."
@@ -129,8 +125,8 @@ def _deciding(findings: xr.Dataset) -> str:
         led = few([f"{printable(str(name))} ({number})" for name, number in others.value_counts().items()])
         changes = f"Another model leads if one of {_units(len(others), findings)} is left out: {led}."
     return (
-        f"{len(largest)} of {_units(len(shares), findings)} make up {percent(largest.sum())} of the spread between "
-        f"models: {listed}. {changes}"
+        f"{len(largest)} of {_units(len(shares), findings)} make up {rounded_percent(largest.sum())} of the spread "
+        f"between models: {listed}. {changes}"
     )
 
 
@@ -140,8 +136,8 @@ def _stability(findings: xr.Dataset) -> str:
     return (
         f"Leaving out one {one} reverses {float(findings['swaps_without'].mean()):.1f} of the "
         f"{count(n_top * (n_top - 1) // 2, 'pair')} of the first {n_top} on average. Two random halves of the {many} "
-        f"put {percent(facts['halves_same_order'])} of all pairs in the same order, and have the same leader in "
-        f"{percent(facts['halves_same_leader'])} of {N_HALVES} splits."
+        f"put {rounded_percent(facts['halves_same_order'])} of all pairs in the same order, and have the same leader "
+        f"in {rounded_percent(facts['halves_same_leader'])} of {N_HALVES} splits."
     )
 
 

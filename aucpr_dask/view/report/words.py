@@ -17,7 +17,7 @@ from aucpr_dask.inference.ranking import rank
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.estimators import ESTIMATORS, parse_estimator
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS, INTERVALS
-from aucpr_dask.schema.names import in_words, plural
+from aucpr_dask.schema.names import in_words, percent, plural, rounded_percent
 from aucpr_dask.schema.options import ComparisonOptions, ReportOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, MODEL, QUERY
 from aucpr_dask.storage.urls import public
@@ -139,13 +139,13 @@ def readings(subjects: Iterable[Subject]) -> list[str]:
 def interval_names(subject: Subject) -> dict[str, str]:
     """Name the intervals of the leaderboard, and of the rankings of one query, as headers of their columns."""
     single = interval_name(subject, subject.method)
-    of_mean = f"{100 * subject.level:g} % interval (Student's t)"
+    of_mean = f"{percent(subject.level)} interval (Student's t)"
     return {"mean": single if subject.dim is None else of_mean, "single": single}
 
 
 def interval_name(subject: Subject, method: str | None) -> str:
     """Name an interval as the header of its column."""
-    return f"{100 * subject.level:g} % interval" + ("" if method is None else f" ({_spaced(method)})")
+    return f"{percent(subject.level)} interval" + ("" if method is None else f" ({_spaced(method)})")
 
 
 def headline(subject: Subject, ranks: xr.Dataset | None, options: ReportOptions) -> str:
@@ -158,7 +158,7 @@ def headline(subject: Subject, ranks: xr.Dataset | None, options: ReportOptions)
     said = f"{subject.models[best]} leads ({subject.measured[0]} {estimate[best]:.2f}"
     if "interval" in means:
         lower, upper = means["interval"].transpose(MODEL, BOUND).values[best]
-        said += f", {100 * subject.level:g} % interval {lower:.2f} to {upper:.2f}" if np.isfinite(lower) else ""
+        said += f", {percent(subject.level)} interval {lower:.2f} to {upper:.2f}" if np.isfinite(lower) else ""
     said += ")" + _against_baseline(subject, options)
     if ranks is not None:
         lowest = ranks["simultaneous_rank_interval"].sel({BOUND: BOUNDS[0]})
@@ -206,7 +206,7 @@ def _against_baseline(subject: Subject, options: ReportOptions) -> str:
     adjusted = in_words(str(found.attrs["adjust"]))
     return (
         f"; {better} of {len(places) - 1} other models beat {options.baseline}, and {worse} "
-        f"{'does' if worse == 1 else 'do'} worse ({100 * (1 - subject.level):g} % level, {adjusted} adjusted)"
+        f"{'does' if worse == 1 else 'do'} worse ({percent(1 - subject.level)} level, {adjusted} adjusted)"
     )
 
 
@@ -223,8 +223,7 @@ def ranks_of(subject: Subject) -> xr.Dataset | None:
 
 def about(subject: Subject) -> list[str]:
     """Describe the estimates, the intervals and the sample of a section."""
-    percent = f"{100 * subject.level:g} %"
-    singles = "" if subject.method is None else f"{percent} {_spaced(subject.method)}"
+    singles = "" if subject.method is None else f"{percent(subject.level)} {_spaced(subject.method)}"
     if subject.dim is None:
         said = ["Each model has one ranking."]
         said.append(
@@ -233,8 +232,9 @@ def about(subject: Subject) -> list[str]:
     else:
         singular, several = unit_names(subject.dim, subject.node.attrs)
         said = [
-            f"The estimate of a model is the mean over the {several} that have one; its interval is {percent} "
-            f"Student's t: what to expect of other {several} like these. {sentence(subject.means.attrs['design'])}"
+            f"The estimate of a model is the mean over the {several} that have one; its interval is "
+            f"{percent(subject.level)} Student's t: what to expect of other {several} like these. "
+            f"{sentence(subject.means.attrs['design'])}"
         ]
         if singles:
             said.append(f"Intervals within one {singular} are {singles}: what to expect of its other items.")
@@ -283,8 +283,8 @@ def _of_positives(subject: Subject) -> list[str]:
     if low < FEW_POSITIVES:
         share = float(np.mean(subject.node["n_positive"].values < FEW_POSITIVES))
         said.append(
-            f"Few positives: rankings have {have}, and {_percent(share)} of them fewer than {FEW_POSITIVES}. The width "
-            "of an interval depends on the number of positives far more than on the number of negatives."
+            f"Few positives: rankings have {have}, and {rounded_percent(share)} of them fewer than {FEW_POSITIVES}. "
+            "The width of an interval depends on the number of positives far more than on the number of negatives."
         )
     if subject.method in LOWEST_COVERAGE:
         rates = subject.node["prevalence"].values if "prevalence" in subject.node else np.array([])
@@ -385,7 +385,3 @@ def sentence(text: str) -> str:
 
 def _spaced(name: str) -> str:
     return printable(in_words(name))
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share in (0, 1) or 0.01 <= share <= 0.99 else f"{100 * share:.2g} %"

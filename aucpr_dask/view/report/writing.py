@@ -16,7 +16,7 @@ from aucpr_dask.inference.measures import are_values, unit_names
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.interplay.exporting import written_whole
 from aucpr_dask.schema.checks import brief
-from aucpr_dask.schema.names import in_words
+from aucpr_dask.schema.names import in_words, percent
 from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import BOUND, ESTIMATOR, FLAGS, MEASURE, METHOD, MODEL, QUERY
@@ -298,13 +298,12 @@ def _rank_picture(subject: Subject, ranks: xr.Dataset) -> dict[str, Any]:
         for row, (i, name) in enumerate(zip(first, names, strict=True))
     ]
     shown = f"the first {len(first)} of {len(models)} models" if len(first) < len(models) else "each model"
-    percent = f"{100 * subject.level:g} %"
     return {
         "lines": lines,
         "last": len(models),
         "width": PICTURE_WIDTH,
         "height": ROW_HEIGHT * (len(lines) + 1),
-        "caption": f"Ranks that {shown} may have, all together with {percent} confidence; 1 is best",
+        "caption": f"Ranks that {shown} may have, all together with {percent(subject.level)} confidence; 1 is best",
     }
 
 
