@@ -160,8 +160,11 @@ JOBS: dict[str, tuple[Callable[[Path], None], Call, Call]] = {
 }
 
 
-def disturbed(number: int, folder: Path, disturb: Callable[[], None]) -> None:
-    """Count changes below a folder from now on, and do something before the given one."""
+def disturbed(number: int, folder: Path, disturb: Callable[[], None]) -> Callable[[], int]:
+    """Count changes below a folder from now on, and do something before the given one.
+
+    Return a function that tells the count.
+    """
     left = number
     place = str(folder)
 
@@ -174,6 +177,7 @@ def disturbed(number: int, folder: Path, disturb: Callable[[], None]) -> None:
                 disturb()
 
     sys.addaudithook(count)
+    return lambda: number - left
 
 
 def kill() -> None:

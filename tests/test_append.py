@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import json
 import shutil
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
+import appending
 import numpy as np
 import pandas as pd
 import pytest
@@ -133,55 +135,37 @@ def test_nothing_is_added_to_remote_stores(folder: Path) -> None:
         import_trec(folder / "b.run", folder / "qrels", url, append=True)
 
 
-KILLED = """
-import os, signal, sys
-from aucpr_dask.scores.importing.trec import import_trec
-folder, last = sys.argv[1], int(sys.argv[2])
-seen = 0
-def count(event, args):
-    global seen
-    if event in {"os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.unlink"} or (
-        event == "open" and isinstance(args[1], str) and set(args[1]) & set("wxa+")
-    ):
-        place = str(args[0])
-        if "s.zarr" in place:
-            seen += 1
-            if seen == last:
-                os.kill(os.getpid(), signal.SIGKILL)
-sys.addaudithook(count)
-import_trec(folder + "/b.run", folder + "/qrels", folder + "/s.zarr", append=True)
-print(seen)
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.nightly)])
 def test_killed_anywhere_the_same_command_ends_in_the_same_store(folder: Path, step: int) -> None:
     add(folder, "a")
     shutil.copytree(folder / "s.zarr", folder / "kept")
-    environment = os.environ | {"PYTHONPATH": str(Path(ap.__file__).parents[1])}
+    with subprocess.Popen([sys.executable, appending.__file__], stdin=PIPE, stdout=PIPE, text=True) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
 
-    def attempt(last: int) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", KILLED, str(folder), str(last)]
-        return subprocess.run(command, env=environment, text=True, capture_output=True, check=False)
+        def attempt(last: int) -> tuple[str, int]:
+            program.stdin.write(json.dumps([str(folder), last]) + "\n")
+            program.stdin.flush()
+            outcome, n_changes = json.loads(program.stdout.readline())
+            return outcome, n_changes
 
-    whole = attempt(-1)
-    assert whole.returncode == 0, whole.stderr
-    n_changes = int(whole.stdout)
-    expected = ap.open_scores(folder / "s.zarr").load()
-    assert n_changes > 10
-    for last in range(1, n_changes + 1, step):
-        shutil.rmtree(folder / "s.zarr")
-        shutil.copytree(folder / "kept", folder / "s.zarr")
-        assert attempt(last).returncode == -9
-        again = attempt(-1)
-        is_done = again.returncode == 0 or "in the store already" in again.stderr
-        assert is_done, (last, again.stderr)
-        xr.testing.assert_identical(ap.open_scores(folder / "s.zarr").load(), expected)
-        if again.returncode == 0:
-            assert left_over(folder) == []
-        for name in left_over(folder):
-            shutil.rmtree(folder / name)
+        outcome, n_changes = attempt(-1)
+        assert outcome == "done"
+        expected = ap.open_scores(folder / "s.zarr").load()
+        assert n_changes > 10
+        for last in range(1, n_changes + 1, step):
+            shutil.rmtree(folder / "s.zarr")
+            shutil.copytree(folder / "kept", folder / "s.zarr")
+            assert attempt(last)[0] == "killed"
+            outcome, _ = attempt(-1)
+            assert outcome == "done" or "in the store already" in outcome, (last, outcome)
+            xr.testing.assert_identical(ap.open_scores(folder / "s.zarr").load(), expected)
+            if outcome == "done":
+                assert left_over(folder) == []
+            for name in left_over(folder):
+                shutil.rmtree(folder / name)
+        program.stdin.close()
 
 
 def test_two_calls_at_once_both_add(folder: Path) -> None:
