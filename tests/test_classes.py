@@ -154,7 +154,10 @@ def test_classes_models_and_chunks_in_any_order_have_the_same_numbers(data: st.D
     whole = ap.evaluate(DATA, **RESAMPLED)
     of_all = ap.aggregate(whole, over="class", method="bootstrap")
     order = {"class": data.draw(st.permutations(range(4))), "model": data.draw(st.permutations(range(2)))}
-    permuted = DATA.isel(order).chunk({"class": data.draw(chunkings(4)), "model": data.draw(chunkings(2))})
+    dims = data.draw(st.permutations(["model", "class", "item"]))
+    permuted = (
+        DATA.isel(order).transpose(*dims).chunk({"class": data.draw(chunkings(4)), "model": data.draw(chunkings(2))})
+    )
     xr.testing.assert_identical(ap.evaluate(permuted, **RESAMPLED).compute(), whole.isel(order))
     means = ap.aggregate(ap.evaluate(permuted, **RESAMPLED), over="class", method="bootstrap").compute()
     xr.testing.assert_identical(means, of_all.isel(model=order["model"]))

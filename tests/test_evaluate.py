@@ -4,6 +4,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import dask
@@ -245,6 +246,20 @@ def test_pooled_and_per_run_layouts_agree() -> None:
         xr.testing.assert_identical(ours["n_positive"], theirs["n_positive"])
 
 
+@pytest.mark.parametrize("kind", ["pooled", "queries", "runs"])
+def test_dimensions_in_any_order(kind: str, tmp_path: Path) -> None:
+    scores = {"pooled": pooled, "queries": queried, "runs": per_run}[kind]()
+    turned = scores.transpose(*reversed(scores["score"].dims))
+    result = ap.evaluate(scores)
+    xr.testing.assert_identical(ap.evaluate(turned), result)
+    xr.testing.assert_identical(ap.evaluate(turned.chunk({"model": 1})).compute(), result)
+    options = {"sample": "items", "method": "influence"} if kind == "pooled" else {}
+    xr.testing.assert_identical(ap.compare(turned, **options), ap.compare(scores, **options))
+    for name, one in {"usual": scores, "turned": turned}.items():
+        ap.save_scores(one, tmp_path / name)
+    xr.testing.assert_identical(ap.open_scores(tmp_path / "turned").load(), ap.open_scores(tmp_path / "usual").load())
+
+
 def test_padding_is_no_item_for_any_score(query_scores: xr.Dataset) -> None:
     expected = ap.evaluate(query_scores, NAMES)
     assert not expected["n_missing"].any()
@@ -482,7 +497,6 @@ def change(**changes: Any) -> xr.Dataset:
         (change(score=pooled()["score"].astype(int)), InvalidInputError, r"'score'[\s\S]*int64[\s\S]*astype"),
         (change(label=("item", np.full(60, 0.5))), InvalidInputError, r"'label'[\s\S]*float64"),
         (change(weight=("item", np.full(60, -1.0))), InvalidInputError, r"weights must be[\s\S]*'weight'"),
-        (pooled().transpose(), InvalidInputError, r"'score'[\s\S]*\(item, model\)[\s\S]*transpose"),
         (pooled().rename(item="document"), InvalidInputError, r"'score'[\s\S]*\(model, document\)"),
         (pooled().drop_vars("score"), InvalidInputError, r"'score' is absent"),
         (pooled().drop_vars("label"), InvalidInputError, r"needs 'label'"),

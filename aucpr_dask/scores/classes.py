@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import InvalidInputError, few
 from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import CLASS, ITEM, PADDING, UNJUDGED
-from aucpr_dask.scores.validate import check_unique, validate_scores, where_of
+from aucpr_dask.scores.validate import check_unique, in_usual_order, validate_scores, where_of
 
 
 def validated_scores(scores: Scores, *, positive_from: int | None = None) -> Scores:
-    """Return valid score data sets, with a label for each class where classes label items.
+    """Return valid score data sets: dimensions in the usual order, a label for each class where classes label items.
 
     Raises
     ------
@@ -24,7 +24,7 @@ def validated_scores(scores: Scores, *, positive_from: int | None = None) -> Sco
         See :func:`validate_scores` and :func:`with_label_of_each_class`.
     """
     if isinstance(scores, xr.Dataset | xr.DataTree):
-        scores = with_label_of_each_class(scores)
+        scores = with_label_of_each_class(in_usual_order(scores))
     validate_scores(scores, positive_from=positive_from)
     return scores
 

@@ -10,7 +10,7 @@ from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, few
 from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.labels import check_labels, check_weights
 from aucpr_dask.schema.names import check_names, check_node_name
-from aucpr_dask.schema.trees import Scores, nodes_of
+from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import CLASS, ITEM, RANKING_DIMS, SCORE_VARIABLES, VariableSpec
 
 
@@ -37,6 +37,24 @@ def validate_scores(scores: Scores, *, positive_from: int | None = None) -> None
         for name in filter(None, path.split("/")):
             check_node_name(name, "the names of data sets")
         _validate_dataset(dataset, path, positive_from)
+
+
+def in_usual_order(scores: Scores) -> Scores:
+    """Return scores whose variables have their dimensions in the order of the records, where only the order differs."""
+    if not any(_reordered(dataset) for _, dataset in nodes_of(scores)):
+        return scores
+    return map_nodes(scores, lambda path, dataset: dataset.assign(_reordered(dataset)))
+
+
+def _reordered(dataset: xr.Dataset) -> dict[str, xr.DataArray]:
+    given = {name: dataset[name] for name in SCORE_VARIABLES if name in dataset}
+    usual = {name: _usual_dims(array, SCORE_VARIABLES[name]) for name, array in given.items()}
+    return {name: given[name].transpose(*dims) for name, dims in usual.items() if dims not in (None, given[name].dims)}
+
+
+def _usual_dims(variable: xr.DataArray, spec: VariableSpec) -> tuple[str, ...] | None:
+    """Return the dimensions of a variable in the order of its record; None if the record does not have them."""
+    return next((dims for dims in spec.dims if set(dims) == set(variable.dims)), None)
 
 
 def _validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None) -> None:
@@ -106,13 +124,13 @@ def _validate_variable(variable: xr.DataArray, spec: VariableSpec, path: str) ->
             remedy=f"convert it, for example dataset[{spec.name!r}].astype(...)",
         )
     if tuple(variable.dims) not in spec.dims:
-        same = [dims for dims in spec.dims if set(dims) == set(variable.dims)]
+        usual = _usual_dims(variable, spec)
         raise InvalidInputError(
             f"{spec.name!r} has unsupported dimensions",
             where=where,
             received=f"({', '.join(map(str, variable.dims))})",
             allowed=_layouts(spec),
-            remedy=f"dataset.transpose{same[0]}" if same else None,
+            remedy=f"dataset.transpose{usual}" if usual else None,
         )
 
 
