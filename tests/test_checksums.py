@@ -91,6 +91,7 @@ def test_every_damaged_chunk_is_named(copied: Path, name: str, damage: Callable[
     OPENED[name](store)
 
 
+@pytest.mark.slow
 @damages
 def test_no_result_rests_on_damaged_scores(client: Client, copied: Path, damage: Callable[[Path], None]) -> None:
     chunk = next(chunk for chunk in chunks_of(copied / "scores.zarr") if "score" in chunk.parts)

@@ -118,6 +118,7 @@ def test_grades_of_other_labels_are_refused_by_the_plan(tmp_path: Path, is_per_r
     assert plan_run(tmp_path / "scores.zarr", positive_from=2).n_rankings == 3
 
 
+@pytest.mark.slow
 def test_a_failed_run_that_computed_nothing_does_not_block_the_corrected_one(client: Client, tmp_path: Path) -> None:
     scores, target = pooled(3, 20), tmp_path / "result.zarr"
     scores["score"][0, 0] = np.nan

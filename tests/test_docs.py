@@ -53,6 +53,7 @@ def test_our_own_values_are_what_the_script_prints(name: str) -> None:
     assert json.loads(printed("conformance.py"))[name] == shown, "run: python docs/conformance.py"
 
 
+@pytest.mark.slow
 def test_every_installed_peer_has_the_values_on_the_page() -> None:
     rows = json.loads(printed("conformance.py"))["peers"].splitlines()[2:]
     shown = [without_version(line) for line in block("why-tools-disagree.md", "peers").splitlines()]

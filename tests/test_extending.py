@@ -93,6 +93,7 @@ def test_a_result_keeps_its_layout(client: Client, tmp_path: Path, monkeypatch: 
     assert zarr.open_array(folder, mode="r").compressors
 
 
+@pytest.mark.slow
 def test_a_result_of_few_grows_to_many(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its tasks keep their size, so there are more of them than in a new run."""
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 2**20)
@@ -103,6 +104,7 @@ def test_a_result_of_few_grows_to_many(client: Client, tmp_path: Path, monkeypat
     assert events[-1].seconds_left == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "labels",
     [
@@ -127,6 +129,7 @@ def test_labels_of_another_type_are_refused(client: Client, tmp_path: Path) -> N
     assert ap.open_result(tmp_path / "result.zarr").load().identical(first)
 
 
+@pytest.mark.slow
 def test_a_longer_query_leaves_the_others_unchanged(client: Client, tmp_path: Path) -> None:
     run(client, WHOLE, tmp_path)
     padded = WHOLE.pad(item=(0, 15), constant_values={"score": np.nan, "label": -2}).astype(WHOLE.dtypes)
@@ -137,6 +140,7 @@ def test_a_longer_query_leaves_the_others_unchanged(client: Client, tmp_path: Pa
     assert rankings(events) == 11
 
 
+@pytest.mark.slow
 def test_per_run_lists_may_get_longer(client: Client, tmp_path: Path) -> None:
     options = OPTIONS | {"intervals": ["logit"], "keep_replicates": False}
     label = WHOLE["label"].broadcast_like(WHOLE["score"]).transpose("model", "query", "item")
@@ -161,6 +165,7 @@ def test_new_data_sets(client: Client, tmp_path: Path, forest: xr.DataTree) -> N
         assert_same_bits(alone, result[path].to_dataset())
 
 
+@pytest.mark.slow
 def test_nested_data_sets_are_refused(client: Client, tmp_path: Path) -> None:
     inner = pooled(3, 20, seed=2)
     run(client, xr.DataTree.from_dict({"a/b": inner}), tmp_path)
@@ -181,6 +186,7 @@ def test_more_resamples(client: Client, tmp_path: Path) -> None:
     assert all(after[path] == before[path] for path in replicates)
 
 
+@pytest.mark.slow
 def test_more_of_everything(client: Client, tmp_path: Path) -> None:
     run(client, WHOLE.isel(model=slice(4), query=slice(3)), tmp_path)
     result = run(client, WHOLE, tmp_path, n_resamples=130)
@@ -193,6 +199,7 @@ def test_resamples_of_a_result_without_replicates_are_refused(client: Client, tm
         run(client, WHOLE, tmp_path, keep_replicates=False, n_resamples=200)
 
 
+@pytest.mark.slow
 def test_an_interrupted_extension_leaves_the_result_unchanged(client: Client, tmp_path: Path) -> None:
     target = tmp_path / "result.zarr"
     first = run(client, WHOLE.isel(model=slice(4)), tmp_path).load()
@@ -209,6 +216,7 @@ def test_an_interrupted_extension_leaves_the_result_unchanged(client: Client, tm
     assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS))
 
 
+@pytest.mark.slow
 def test_another_extension_takes_the_place_of_an_interrupted_one(client: Client, tmp_path: Path) -> None:
     run(client, WHOLE.isel(model=slice(4)), tmp_path)
     with pytest.raises(Stop):
@@ -219,6 +227,7 @@ def test_another_extension_takes_the_place_of_an_interrupted_one(client: Client,
     assert_same_bits(run(client, fewer, tmp_path), ap.evaluate(fewer, **OPTIONS))
 
 
+@pytest.mark.slow
 def test_while_resamples_are_added_the_result_does_not_open(client: Client, tmp_path: Path) -> None:
     target = tmp_path / "result.zarr"
     run(client, WHOLE, tmp_path)
@@ -264,6 +273,7 @@ def test_swapped_names_are_noticed(client: Client, tmp_path: Path, options: dict
             run(client, scores.assign_coords({dim: names}), tmp_path, **options)
 
 
+@pytest.mark.slow
 def test_changes_are_named(client: Client, tmp_path: Path) -> None:
     run(client, WHOLE, tmp_path)
     before = state_of(tmp_path / "result.zarr")
@@ -282,6 +292,7 @@ def test_changes_are_named(client: Client, tmp_path: Path) -> None:
     assert state_of(tmp_path / "result.zarr") == before
 
 
+@pytest.mark.slow
 def test_scores_that_were_moved_and_reordered_are_the_same(client: Client, tmp_path: Path) -> None:
     first = run(client, WHOLE, tmp_path)
     ap.save_scores(WHOLE.isel(model=slice(None, None, -1)), tmp_path / "moved.zarr")

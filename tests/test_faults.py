@@ -111,6 +111,7 @@ def test_a_run_without_room_says_so_and_resumes_later(tmp_path: Path, client: Cl
     assert_same_bits(trial.run(target, client), trial.expected)
 
 
+@pytest.mark.slow
 def test_a_place_that_another_run_takes_first_is_left_to_it(
     tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_place_that_another_run_takes_first_is_left_to_it(
     np.testing.assert_array_equal(ap.open_result(target)["estimate"], expected["estimate"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stage", "is_finished"), [("lay_out", False), ("lay_out", True), ("finish", True)])
 @pytest.mark.parametrize("is_resumed", [False, True])
 def test_runs_of_one_plan_that_lay_out_or_finish_at_once_agree(

@@ -56,6 +56,7 @@ def test_a_finished_result_opens_and_has_nothing_to_do(client: Client, old: Path
     assert not events
 
 
+@pytest.mark.slow
 def test_a_finished_result_is_extended(client: Client, old: Path) -> None:
     result = ap.run(old / "scores.zarr", old / "finished_logit.zarr", cluster=client, **LOGIT)
     assert_same_bits(result, expected(old))

@@ -150,6 +150,7 @@ def test_counts_of_missing_scores_too_many_for_memory_are_still_known(
 # Tasks of many chunks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 3, 7])
 @pytest.mark.parametrize("make", [lambda: pooled(23, 60), lambda: queried(7, 5, 40)])
 def test_tasks_of_many_chunks_give_the_same_numbers(
@@ -223,6 +224,7 @@ def process_of(number: int, *arguments: Any) -> int:
     return os.getpid()
 
 
+@pytest.mark.slow
 def test_the_scheduler_never_knows_more_tasks_than_the_window_holds(client: Client) -> None:
     window = max(LEAST_IN_FLIGHT, CALLS_PER_THREAD * sum(client.nthreads().values()))
     calls = [(number, Task("", (("model", number, number + 1),)), "more") for number in range(5 * window)]

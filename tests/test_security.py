@@ -107,6 +107,7 @@ class Stop(Exception):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", ["model", "query"])
 def test_any_text_can_name_models_and_queries(
     client: Client, tmp_path: Path, dim: str, monkeypatch: pytest.MonkeyPatch

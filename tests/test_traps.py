@@ -52,6 +52,7 @@ def test_evaluating_does_not_import_distributed() -> None:
     assert python(code) == "True False"
 
 
+@pytest.mark.slow
 def test_bounds_leave_the_configuration_of_dask_whole() -> None:
     code = "import dask, numpy as np, aucpr_dask as ap; y = np.arange(40) % 3 == 0; "
     code += "[ap.area_bounds(np.sin(np.arange(40.0)), y, 1e-3) for _ in range(2)]; "
