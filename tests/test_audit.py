@@ -282,6 +282,13 @@ def test_tasks_left_out_are_named_and_a_way_that_leaves_nothing_is_told() -> Non
         ap.audit(frame, incomplete="raise")
 
 
+def wide(n_models: int, n_tasks: int) -> pd.DataFrame:
+    values = np.random.default_rng(0).random((n_models, n_tasks)).round(3)
+    table = pd.DataFrame(values, columns=[f"t{i}" for i in range(n_tasks)])
+    table.insert(0, "Model", [f"m{i}" for i in range(n_models)])
+    return table
+
+
 def test_a_table_without_a_complete_part_is_refused() -> None:
     frame = mteb(4, 4)
     for i in range(4):
@@ -303,6 +310,46 @@ def test_columns_that_rank_or_average_are_no_tasks() -> None:
     assert ap.audit(frame, exclude="Task01").findings.sizes["query"] == 19
     with pytest.raises(InvalidInputError, match="no such column"):
         ap.audit(frame, exclude="Task99")
+
+
+@pytest.mark.parametrize("name", ["Average", "avg_score", "overall_score", "Mean (all)", "AverageRank", " total"])
+def test_means_are_no_tasks_in_any_form_of_table(name: str) -> None:
+    table = wide(4, 8)
+    whole = table.assign(**{name: table.drop(columns="Model").mean(axis=1)})
+    rows = whole.set_index("Model").T.rename_axis("task")
+    for form in (whole, rows, whole.melt("Model", var_name="task", value_name="score")):
+        found = ap.audit(form)
+        assert found.findings.sizes["query"] == 8
+        assert name in dict(found.verdict)["Columns"]
+    assert ap.audit(whole, exclude="t0").findings.sizes["query"] == 7
+    assert ap.audit(table.rename(columns={"t0": "averted", "t1": "meaning"})).findings.sizes["query"] == 8
+
+
+def test_values_keep_their_word_and_lose_what_is_left_out() -> None:
+    values = ap.from_values(wide(4, 8), unit="topic")
+    assert "8 topics" in repr(ap.audit(values))
+    assert "7 seasons" in repr(ap.audit(values, unit="season", exclude="t3"))
+    with pytest.raises(InvalidInputError, match=r"there is no such column[\s\S]*'t9'"):
+        ap.audit(values, exclude=["t9"])
+    with pytest.raises(InvalidInputError, match="not for trees"):
+        ap.audit(xr.DataTree.from_dict({"a": values}), over="dataset", unit="season")
+
+
+def test_models_in_a_column_of_another_name() -> None:
+    table = wide(4, 8).rename(columns={"Model": "Contender"})
+    with pytest.raises(InvalidInputError, match=r"column of models or of queries[\s\S]*--model"):
+        ap.audit(table)
+    assert ap.audit(table, model="Contender").findings.sizes["model"] == 4
+
+
+def test_sentences_about_models_without_a_difference() -> None:
+    equal = wide(3, 4)
+    equal.iloc[:, 1:] = [0.5, 0.25, 0.75, 0.125]
+    said = dict(ap.audit(equal).verdict)
+    assert said["First place"].startswith("m0, m1, m2 lead with 0.4062")
+    assert not any("nan" in sentence for sentence in said.values())
+    pair = wide(2, 8)
+    assert "of all" not in dict(ap.audit(pair).verdict)["Neighbours"]
 
 
 def test_a_file_is_read_as_its_table(tmp_path: Path) -> None:

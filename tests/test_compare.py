@@ -437,6 +437,14 @@ def test_the_variance_of_differences_reckons_with_few_positives() -> None:
     assert found["n_effective"] == 3
 
 
+def test_influences_of_zero_give_the_same_in_chunks() -> None:
+    scores = pooled(3, 60)
+    perfect_and_constant = np.stack([scores["label"].values, np.ones(60)])
+    scores["score"][:2] = perfect_and_constant
+    lazy = ap.compare(scores.chunk({"model": 1}), sample="items", method="influence")
+    xr.testing.assert_allclose(lazy.compute(), ap.compare(scores, sample="items", method="influence"))
+
+
 def test_perfect_rankings_are_not_certain() -> None:
     label = np.repeat([1, 0], [12, 60])
     score = np.stack([label + 0.0, label + np.linspace(0, 0.5, 72), np.arange(72.0)])
@@ -860,7 +868,7 @@ def test_means_of_scores() -> None:
         ({"seed": -1}, "seed must be a whole number from 0"),
         ({"incomplete": "skip"}, "unknown incomplete"),
         ({"ties": "block"}, "these are options of an evaluation"),
-        ({"equivalence": -0.1}, "the margin of equivalence must be positive"),
+        ({"equivalence": -0.1}, "equivalence must be positive"),
     ],
 )
 def test_refusals(result: xr.Dataset, options: dict, message: str) -> None:
@@ -923,7 +931,7 @@ def test_baselines_may_be_numbers(result: xr.Dataset, labels: list[int] | None) 
 def test_too_little_to_compare(result: xr.Dataset) -> None:
     with pytest.raises(InvalidInputError, match="there is only one model"):
         ap.compare(result.isel(model=[0]))
-    with pytest.raises(InvalidInputError, match="one unit says nothing about others"):
+    with pytest.raises(InvalidInputError, match="one query says nothing about others"):
         ap.compare(result.isel(query=[0]))
     with pytest.raises(InvalidInputError, match="there is nothing to compare"):
         ap.compare(result.where(False))

@@ -116,6 +116,25 @@ def test_a_constant_difference_is_known_exactly() -> None:
     assert ap.gate(result, "a", "b").verdict == "better"
 
 
+@pytest.mark.parametrize("n_queries", [2, 5, 6])
+def test_too_few_constant_differences_show_nothing(n_queries: int) -> None:
+    """Two equal systems that succeed or fail: by chance, one wins on all of few queries."""
+    result = result_of(np.zeros(n_queries), np.ones(n_queries))
+    new, old = ap.gate(result, "b", "a"), ap.gate(result, "a", "b")
+    is_shown = 2.0 ** (1 - n_queries) <= 0.05
+    assert (new.verdict, old.verdict) == (("better", "worse") if is_shown else ("cannot tell", "cannot tell"))
+    assert new.interval == ((1.0, 1.0) if is_shown else (-np.inf, np.inf))
+    assert (new.p_value <= 0.05) == is_shown
+    assert new.detectable == (0 if is_shown else np.inf)
+    assert ap.gate(result.isel(model=[0, 0]).assign_coords(model=["a", "b"]), "b", "a").interval == (0, 0)
+    found = ap.compare(result)
+    for name in ("interval", "simultaneous_interval"):
+        assert np.isinf(found[name].values[0, 1]).all() == (not is_shown)
+    assert ap.rank(result)["simultaneous_rank_interval"].values.tolist() == (
+        [[2, 2], [1, 1]] if is_shown else [[1, 2]] * 2
+    )
+
+
 def test_a_failure_says_what_could_have_been_shown() -> None:
     random = np.random.default_rng(1)
     old = random.random(30)
@@ -207,6 +226,27 @@ def test_data_sets_as_the_sample_and_a_tree_of_one(forest: xr.DataTree) -> None:
     assert ap.gate(xr.DataTree.from_dict({"one": queried(3, 9, 40)}), "m1", "m0", missing="drop").verdict
     with pytest.raises(InvalidInputError, match="a gate judges one data set"):
         ap.gate(tree, "m1", "m0", 0.1)
+
+
+def test_several_data_sets_are_refused_before_their_models(forest: xr.DataTree) -> None:
+    tree = xr.DataTree.from_dict({"one": pooled(3, 40), "two": pooled(2, 40).assign_coords(model=["x", "y"])})
+    with pytest.raises(InvalidInputError, match=r"a gate judges one data set[\s\S]*--data-set"):
+        ap.gate(tree, "m1", "m0")
+    with pytest.raises(InvalidInputError, match=r"there is no such model[\s\S]*data set: 'two'"):
+        ap.gate(tree, "m1", "m0", over="dataset")
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, pd.Series, pd.Index, dict.fromkeys, xr.DataArray])
+def test_candidates_in_any_collection(kind: Any) -> None:
+    result = result_of(*np.random.default_rng(0).random((3, 10)))
+    assert [gate.candidate for gate in ap.gate(result, kind(["c", "b"]), "a")] == ["c", "b"]
+
+
+def test_a_candidate_left_out_for_its_gaps_is_named() -> None:
+    values = np.random.default_rng(0).random((4, 10))
+    values[2, 3] = np.nan
+    with pytest.raises(InvalidInputError, match=r"left out, because they lack[\s\S]*'c'[\s\S]*incomplete='drop'"):
+        ap.gate(result_of(*values), ["b", "c"], "a", incomplete="drop_models")
 
 
 @pytest.mark.parametrize(
@@ -308,6 +348,18 @@ def test_junit_counts_what_cannot_be_told_as_a_failure(tables: Path) -> None:
             assert f"cannot be shown ({power} power)" in failure.attrib["message"]
 
 
+@pytest.mark.parametrize("place", ["reports", "reports/", "."])
+def test_a_folder_is_never_replaced_by_a_report(tables: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tables)
+    (tables / "reports").mkdir()
+    (tables / "reports" / "kept").write_text("x")
+    result = call("new.csv", "old.csv", "--item", "id", "--junit", place)
+    assert result.exit_code == 2
+    assert "there is a folder at this place" in result.stderr
+    assert (tables / "reports" / "kept").read_text() == "x"
+    assert (tables / "new.csv").exists()
+
+
 def test_names_cannot_break_the_xml_or_the_table(tables: Path) -> None:
     name = 'n|<b>&"\x1b'
     pd.read_csv("both.csv").rename(columns={"new": name}).to_csv("odd.csv", index=False)
@@ -380,7 +432,7 @@ def test_nothing_is_imported_before_a_gate(aucpr_gate):
     assert "numba" not in sys.modules
     assert "aucpr_dask.inference" not in sys.modules
 
-@pytest.mark.parametrize("candidate", ["good", "noisy"])
+@pytest.mark.parametrize("candidate", ["good", "noisy", ["good", "noisy"]])
 def test_gate(aucpr_gate, candidate):
     assert aucpr_gate(result, candidate, "old", margin=0.01).passed
 """
@@ -393,7 +445,8 @@ def test_the_fixture_fails_a_test_with_the_sentence(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "2 passed" in done.stdout, done.stdout + done.stderr
-    assert "1 failed" in done.stdout
+    assert "2 failed" in done.stdout
+    assert "passed: good" not in done.stdout
     assert "cannot tell whether noisy is worse than old by more than 0.01: estimate" in done.stdout
     assert "Traceback" not in done.stdout
 

@@ -116,7 +116,7 @@ def test_one_query_says_nothing_about_others() -> None:
     mean = ap.aggregate(PEOPLE.isel(query=[4]), machine=MACHINE)
     assert mean["estimate"].values.ravel().tolist() == AREAS[:, 4].tolist()
     assert mean["interval"].isnull().all()
-    with pytest.raises(InvalidInputError, match="one unit says nothing"):
+    with pytest.raises(InvalidInputError, match="one query says nothing"):
         ap.compare(PEOPLE.isel(query=[4]), machine=MACHINE)
 
 

@@ -1,5 +1,6 @@
 """The power of a design: what it can show, what a difference needs, in words, in a picture and in a report."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -99,9 +100,19 @@ def test_models_that_agree_and_too_few_queries() -> None:
     assert np.isfinite(found["n_needed"].values[0, 1])
     assert found["n_needed"].values[0, 1] >= 6
     assert found.attrs["summary"].startswith("With 5 queries, no difference can be shown; to show")
-    alike = ap.power(result.isel(model=[0, 0]).assign_coords(model=["a", "b"]), difference=0.1)
-    assert (alike["detectable"] == 0).all()
-    assert alike["power"].values[0, 1] == 1
+    assert "none can be shown where all are to hold together" in ap.power(result_of(3, 5)).attrs["summary"]
+    for n_queries, (detectable, shown) in {5: (np.inf, 0), 6: (0, 1)}.items():
+        one = result_of(2, n_queries).isel(model=[0, 0]).assign_coords(model=["a", "b"])
+        alike = ap.power(one, difference=0.1)
+        assert alike["detectable"].values[0, 1] == detectable
+        assert alike["power"].values[0, 1] == shown
+    assert alike.attrs["summary"] == "Over 6 queries, the differences do not vary"
+
+
+def test_a_number_needed_is_whole_and_never_inf_in_words() -> None:
+    summary = ap.power(result_of(5, 12), difference=0.1).attrs["summary"]
+    assert re.search(r"takes [\d,]+ queries", summary)
+    assert "takes billions of queries" in ap.power(result_of(2, 12), difference=1e-9).attrs["summary"]
 
 
 def test_few_flips_of_signs_need_six_queries_however_large_the_difference() -> None:

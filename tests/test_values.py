@@ -143,7 +143,7 @@ def test_the_order_of_rows_changes_no_statement(order: list[int]) -> None:
         (WIDE.assign(dense=[*WIDE["dense"][:53], np.inf]), {}, "row 54, column 'dense'"),
         (WIDE.assign(dense=["1_0"] * 54), {}, "'1_0'"),
         (WIDE.assign(dense=[1 + 2j] * 54), {}, r"\(1\+2j\)"),
-        (WIDE.drop(columns="topic"), {}, "no column of queries, topics, tasks or data sets"),
+        (WIDE.drop(columns="topic"), {}, "no column of models or of queries, topics, tasks or data sets"),
         (WIDE[["topic"]], {}, "no column of values"),
         (TIDY, {"value": "AP"}, "no such column"),
         (TIDY, {"query": "t"}, "no such column"),
@@ -153,6 +153,9 @@ def test_the_order_of_rows_changes_no_statement(order: list[int]) -> None:
         (METRICS["bm25"], {}, "no column of models"),
         ({}, {}, "no column"),
         (7, {}, "neither mappings nor a data frame"),
+        (np.eye(3), {}, r"arrays need labels: xarray.DataArray"),
+        (TIDY.iloc[:0], {}, "there are no values"),
+        (xr.DataTree.from_dict({"a": VALUES}), {}, r"one data set[\s\S]*to_dataset"),
     ],
 )
 def test_a_table_that_is_not_one_of_values_is_refused_with_its_place(
@@ -160,6 +163,26 @@ def test_a_table_that_is_not_one_of_values_is_refused_with_its_place(
 ) -> None:
     with pytest.raises(InvalidInputError, match=words):
         ap.from_values(table, **options)
+
+
+def test_series_are_tables() -> None:
+    xr.testing.assert_equal(ap.from_values(TIDY.set_index(["system", "topic"])["nDCG@10"]), ap.from_values(TIDY))
+    of_models = {model: WIDE.set_index("topic")[model] for model in WIDE.columns[1:]}
+    np.testing.assert_array_equal(ap.from_values(of_models)["estimate"], VALUES["estimate"])
+    by_index = WIDE.set_index("topic", drop=False)
+    np.testing.assert_array_equal(ap.from_values(by_index)["estimate"], VALUES["estimate"])
+
+
+def test_neither_stores_nor_empty_tables_are_imported(tmp_path: Path) -> None:
+    save_values(VALUES, tmp_path / "values.zarr")
+    for read in (ap.from_values, ap.audit):
+        with pytest.raises(InvalidInputError, match=r"this is a store[\s\S]*open_result"):
+            read(tmp_path / "values.zarr")
+    (tmp_path / "empty.csv").write_text("model,t1,t2\n")
+    done = CliRunner().invoke(main, ["import", "values", str(tmp_path / "empty.csv"), str(tmp_path / "new.zarr")])
+    assert done.exit_code == 2
+    assert "there are no values" in done.stderr
+    assert not (tmp_path / "new.zarr").exists()
 
 
 def test_a_value_that_is_there_twice_is_refused_with_both_places(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from aucpr_dask.schema.options import ComparisonOptions
 )
 @click.argument("table")
 @click.option("--output", "page", type=click.Path(path_type=Path), metavar="FILE", help="Also write the page FILE.")
-@click.option("--unit", default="task", show_default=True, help="What one column of the table is.")
+@click.option("--model", metavar="COLUMN", help="Of a table: its models.")
+@click.option("--unit", metavar="NOUN", help="What one column of the table is.  [default: task, or as stored]")
 @click.option("--exclude", multiple=True, metavar="NAME", help="Leave out this column of the table (repeat).")
 @data_sets_option
 @option_of(ComparisonOptions, "estimator", metavar="NAME")

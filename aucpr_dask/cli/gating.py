@@ -54,7 +54,7 @@ _table_options = with_options(
     "--method",
     type=Choice(["sign_flip", "bootstrap_t", "bootstrap", "t", "influence"]),
     help="Of units: sign_flip, bootstrap_t, bootstrap or t; of items: bootstrap or influence [default: the first; "
-    "influence for scores].",
+    "influence for scores, or bootstrap where the estimator or an option has no influences].",
 )
 @option_of(ComparisonOptions, "n_resamples", "--resamples", metavar="N")
 @option_of(ComparisonOptions, "seed")
@@ -86,8 +86,11 @@ def gate(
     """
     from aucpr_dask.inference.gating import WORSE, Gates
     from aucpr_dask.inference.gating import gate as judge
+    from aucpr_dask.interplay.exporting import refuse_folder
     from aucpr_dask.interplay.verdicts import as_markdown, write_junit
 
+    if junit is not None:
+        refuse_folder(junit)
     of_table = {name: options.pop(name) for name in ("label", "positive", "item", "query", "score")}
     data, candidates, baseline = _models(sources, candidates, baseline, data_sets, of_table)
     gates = judge(data, candidates, baseline, margin, **given(options))

@@ -92,13 +92,15 @@ def study(output: Output, out: str | None, table: str | None, estimators: tuple[
     If a store OUT is given, it records every simulation: an interrupted study resumes from there, and a larger number
     of simulations extends it. Other cells or estimators need another store.
     """
-    from aucpr_dask.interplay.exporting import local_place, written_whole
+    from aucpr_dask.interplay.exporting import local_place, refuse_folder, written_whole
     from aucpr_dask.progress.showing import RunWatcher
     from aucpr_dask.simulate.studies import study as run_study
 
     place = None if table is None else local_place(table)
     if place is not None and not place.parent.is_dir():
         raise StoreError("there is no such folder", where=place.parent, remedy="create it, or name another place")
+    if place is not None:
+        refuse_folder(place)
     with output.progress() as report:
         progress = RunWatcher(report)
         found = run_study(estimators=estimators, resampled=estimators, url=out, on_progress=progress, **options)

@@ -16,7 +16,7 @@ from aucpr_dask.inference.designs import UNIT_RESAMPLES
 from aucpr_dask.inference.families import Floats
 from aucpr_dask.inference.measures import are_values, estimators_of, unit_names
 from aucpr_dask.inference.methods import Method
-from aucpr_dask.inference.powering import POWER, Reach
+from aucpr_dask.inference.powering import POWER, Reach, least_units
 from aucpr_dask.inference.questions import ask, prepare, unit_dim
 from aucpr_dask.inference.ranking import ranks_of
 from aucpr_dask.inference.samples import DATASET, Estimates, chosen, labels_of, read_estimates
@@ -160,6 +160,7 @@ def _neighbours(
         n=values.shape[1],
         noun=nouns,
         has_units=True,
+        least=least_units(method, level),
     )
     of_neighbours = replace(reach, error=reach.error[is_next])
     difference = tests.difference[is_next]

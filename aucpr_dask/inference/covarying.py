@@ -164,7 +164,10 @@ def influences(
 
 
 def standard_errors_of_differences(covariance: xr.DataArray) -> xr.DataArray:
-    """Return the standard error of the difference of every pair of models; exactly 0 for models that rank alike."""
+    """Return the standard error of the difference of every pair of models; 0 for models that rank alike.
+
+    Not if their areas are 1 or their scores constant: then influences are 0, and do not tell a copy from another model.
+    """
     variance = _variances(covariance)
     other = variance.rename({MODEL: OTHER_MODEL})
     squares = (variance + other) - 2.0 * covariance
@@ -255,7 +258,7 @@ def moderated_covariance(result: xr.Dataset) -> xr.DataArray:
     """
     covariance = result["covariance"]
     influence = _variances(covariance)
-    ratio: xr.DataArray = (result["variance"] / influence).where(influence > 0, 0.0) ** 0.5
+    ratio: xr.DataArray = (result["variance"] / influence.where(influence > 0, 1.0)).where(influence > 0, 0.0) ** 0.5
     alone = result["variance"].where(influence == 0, 0.0)
     is_itself = xr.DataArray(np.eye(covariance.sizes[MODEL]), dims=(MODEL, OTHER_MODEL))
     scaled: xr.DataArray = covariance * ratio * ratio.rename({MODEL: OTHER_MODEL}) + alone * is_itself

@@ -159,7 +159,7 @@ def refuse_unknown_options(options: Iterable[str], record: type[Options], withou
     known = (option_names(record, EvaluationOptions) | {CONVENTION}) - set(without)
     unknown = [name for name in options if name not in known]
     if unknown:
-        close = [near for name in unknown for near in difflib.get_close_matches(name, sorted(known), n=3)]
+        close = [near for name in unknown for near in difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.8)]
         raise InvalidInputError(
             "unknown option" + ("s" if len(unknown) > 1 else ""),
             where="the arguments given by name",

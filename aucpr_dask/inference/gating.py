@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, few, printable
@@ -16,7 +15,7 @@ from aucpr_dask.inference.comparing import Baseline, positions
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.describing import design_in_words, estimator_name
 from aucpr_dask.inference.designs import UNITS
-from aucpr_dask.inference.families import ROUND_OFF, Floats
+from aucpr_dask.inference.families import ROUND_OFF, Floats, half_widths
 from aucpr_dask.inference.methods import Pairs, adjusted_p_values
 from aucpr_dask.inference.powering import POWER, question_of, reaches
 from aucpr_dask.inference.questions import Prepared, ask, naming, prepare, unit_dim
@@ -135,9 +134,12 @@ def gate(
 
     - *better* if all of it is above 0, whatever the margin;
     - *not worse* if none of it is below -margin. Without a margin, this happens only where the interval begins at 0
-      exactly, as between two models that rank alike;
+      exactly, as between two models that are equal on every query;
     - *worse* if all of it is below -margin;
     - *cannot tell* otherwise: there are too few data.
+
+    The interval decides, not the p-value. With sign flips the two come from different distributions, of flipped
+    deviations and of flipped differences, so near the level they may disagree.
 
     The first two pass. The interval of level 0.95 is two-sided, so a candidate that is worse by more than the margin
     passes with a probability of at most 0.025, and one that is not is called worse with at most 0.025. For one-sided
@@ -161,7 +163,7 @@ def gate(
     **options
         Options of :func:`compare`: `estimator`, `over`, `sample`, `method`, `adjust`, `n_resamples`, `seed`,
         `incomplete`; and of :func:`aucpr_dask.evaluate`, if `data` are scores. If their items are the sample, the
-        method is ``"influence"`` by default.
+        method is by default ``"influence"``, or ``"bootstrap"`` where the estimator or an option has no influences.
 
     Returns
     -------
@@ -192,9 +194,9 @@ def gate(
     """
     question, options = question_of(data, options, without=("baseline", "equivalence", "chunk"), level=level)
     allowance, wanted_power = tolerance(margin, "margin"), fraction(power, "power")
-    several = isinstance(candidate, Sequence | np.ndarray | pd.Index) and not isinstance(candidate, str)
-    several = several and getattr(candidate, "ndim", 1) > 0
-    given: list[Any] = [*candidate, baseline] if several else [candidate, baseline]  # type: ignore[misc]
+    several = isinstance(candidate, Iterable) and not isinstance(candidate, str) and getattr(candidate, "ndim", 1) > 0
+    candidates = np.asarray(candidate).tolist() if hasattr(candidate, "dtype") else candidate
+    given: list[Any] = [*candidates, baseline] if several else [candidate, baseline]  # type: ignore[misc]
     if len(given) < 2:
         raise InvalidInputError(
             "there is no candidate",
@@ -203,28 +205,28 @@ def gate(
             allowed="labels of models",
             remedy="name one or more",
         )
-    some = map_nodes(data, lambda path, node: _models_of(node, given))
-    answered = ask(some, question, options)
-    nodes = {"": answered} if question.over == DATASET else dict(nodes_of(answered))
-    if len(nodes) > 1:
+    paths = [path for path, _ in nodes_of(data)]
+    if len(paths) > 1 and question.over != DATASET:
         raise InvalidInputError(
             "a gate judges one data set",
             where="the first argument",
-            received=f"{len(nodes)} data sets: {few(map(repr, nodes))}",
+            received=f"{len(paths)} data sets: {few(map(repr, paths))}",
             allowed="one data set, or several as a sample",
             remedy="select one (--data-set NAME); or give over='dataset' (--over dataset)",
         )
-    ((path, node),) = nodes.items()
+    answered = ask(map_nodes(data, lambda path, node: _models_of(path, node, given)), question, options)
+    ((path, node),) = {"": answered}.items() if question.over == DATASET else nodes_of(answered)
     with naming(path):
         dim = DATASET if question.over == DATASET else unit_dim(node)
         found = _gates(prepare(node, dim, question), node, given, question, allowance, wanted_power)
     return Gates(found) if several else found[0]
 
 
-def _models_of(node: xr.Dataset, given: Sequence[str | int]) -> xr.Dataset:
+def _models_of(path: str, node: xr.Dataset, given: Sequence[str | int]) -> xr.Dataset:
     """Return the named models of a data set, in the order given."""
     index = labels_of(node["estimate" if "estimate" in node else "score"], MODEL)
-    rows = positions(given, [str(label) for label in index], "arguments 'candidate' and 'baseline'")
+    with naming(path):
+        rows = positions(given, [str(label) for label in index], "arguments 'candidate' and 'baseline'")
     kept = node.isel({dim: rows for dim in (MODEL, OTHER_MODEL) if dim in node.dims})
     return kept.assign_coords({MODEL: index[rows]})
 
@@ -238,14 +240,22 @@ def _gates(
     power: float,
 ) -> list[Gate]:
     names = prepared.estimates.names
+    if without := [name for name in map(str, prepared.estimates.models_left_out) if name in map(str, given)]:
+        raise InvalidInputError(
+            "models to judge are left out, because they lack some units",
+            received=few(map(repr, without)),
+            allowed="a value of each model on every unit that counts",
+            remedy="incomplete='drop' leaves out units in place of models",
+        )
     *rows, baseline = positions(given, names, "arguments 'candidate' and 'baseline'")
     family, single, joint = reaches(prepared, node, np.array(rows), np.full(len(rows), baseline), question.level)
     p_value, reach = family.p_value, single
     if len(rows) > 1:
         p_value, reach = adjusted_p_values(prepared.method, family, prepared.design.adjust), joint
     skewness = _skewness(prepared, family)
-    lower, upper = _sides(family, reach.reach, skewness / (3 * math.sqrt(prepared.estimates.values.shape[1])))
-    bounds = family.difference - lower * family.error, family.difference + upper * family.error
+    lower, upper = _sides(reach.reach, skewness / (3 * math.sqrt(prepared.estimates.values.shape[1])))
+    down, up = (half_widths(family.difference, family.error, side) for side in (lower, upper))
+    bounds = family.difference - down, family.difference + up
     design = design_in_words(node, prepared)
     measure = estimator_name(node, question.estimator) or "estimate"
     found = []
@@ -286,13 +296,12 @@ def _skewness(prepared: Prepared, family: Pairs) -> Floats:
     return np.where(family.error > 0, skewness * math.sqrt(n * (n - 1)) / (n - 2), 0.0)
 
 
-def _sides(family: Pairs, reach: Floats, a: Floats) -> tuple[Floats, Floats]:
+def _sides(reach: Floats, a: Floats) -> tuple[Floats, Floats]:
     """Return how far the intervals reach down and up, further on the side on which skewed differences err more.
 
     Over units, an interval that is symmetric errs on one side only if differences are skewed. Hall's transformation
     of Student's t, ``t + a t^2 + a^2 t^3 / 3 + a / 2`` with ``a = skewness / (3 sqrt(n))``, removes most of that.
     """
-    reach = np.where(family.error > 0, reach, 0.0)
     known = np.isfinite(reach) & (np.abs(a) > ROUND_OFF)
     with np.errstate(invalid="ignore", divide="ignore"):
         down, up = ((np.cbrt(1 + 3 * a * (side - a / 2)) - 1) / a * np.sign(side) for side in (reach, -reach))

@@ -10,7 +10,7 @@ import numpy as np
 from dask import delayed
 from numpy.typing import NDArray
 
-from aucpr_dask.inference.families import Floats, Indices
+from aucpr_dask.inference.families import Floats, Indices, intervals
 from aucpr_dask.inference.methods import Method, Pairs, adjusted_p_values, join
 
 DECISIONS = ("undecided", "different", "equivalent")
@@ -68,8 +68,7 @@ def lay_out(
 
 def _values(name: str, family: Pairs, adjusted: Floats, quantile: float) -> NDArray[Any]:
     if name == "simultaneous_interval":
-        reach = np.where(family.error > 0, quantile, 0.0) * family.error
-        return np.stack([family.difference - reach, family.difference + reach], axis=-1)
+        return intervals(family.difference, family.error, quantile)
     verdict = family.equivalence
     source: dict[str, Any] = {
         "difference": family.difference,

@@ -94,7 +94,7 @@ class SignFlips:
         spread = families.pair_statistics(self.residual, first, second)
         error = self.errors(first, second)
         quantile = self.reach(families.marginal_quantiles(self.residual, first, second, self.goal.level))
-        bounds = _intervals(tests.difference, error, quantile)
+        bounds = families.intervals(tests.difference, error, quantile)
         verdict = _student_equivalence(tests.difference, error, self.goal, self.values.shape[1])
         return Pairs(first, second, tests.difference, error, tests.p_value, bounds, tests, spread, verdict)
 
@@ -318,11 +318,6 @@ def _known(value: _Replicates | None) -> _Replicates:
     if value is None:
         raise TypeError("this method has no replicates of the family")
     return value
-
-
-def _intervals(difference: Floats, error: Floats, quantile: Floats) -> Floats:
-    """Return intervals whose width is 0 where the error is, even for an infinite quantile."""
-    return families.intervals(difference, error, np.where(error > 0, quantile, 0.0))
 
 
 def _student_equivalence(difference: Floats, error: Floats, goal: Goal, n_units: int) -> Equivalence | None:

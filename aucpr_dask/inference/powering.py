@@ -19,7 +19,7 @@ from aucpr_dask.inference.designs import ITEMS, refuse_unknown_options
 from aucpr_dask.inference.families import Floats, Indices
 from aucpr_dask.inference.grids import Quantity, placed
 from aucpr_dask.inference.measures import unit_names
-from aucpr_dask.inference.methods import Influence, Pairs, SignFlips
+from aucpr_dask.inference.methods import Influence, Method, Pairs, SignFlips
 from aucpr_dask.inference.questions import SET_HERE, Prepared, are_scores, ask, n_positives, naming, prepare, unit_dim
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.checks import fraction, margin
@@ -64,7 +64,7 @@ class Reach:
         """Return the true difference that is shown with this probability: the interval lies on its side of 0."""
         errors = nctdtrinc(np.minimum(self.degrees, AS_NORMAL), 1 - power, self.reach)
         errors = np.where(np.isinf(self.reach), np.inf, errors + self._of_skewness(power))
-        return np.where(self.error > 0, errors, 0.0) * self.error
+        return np.where(np.isinf(self.reach), np.inf, np.where(self.error > 0, errors, 0.0) * self.error)
 
     def _of_skewness(self, power: float) -> Floats | float:
         """Return by how many standard errors skewness moves the detectable difference.
@@ -85,6 +85,8 @@ class Reach:
         middle = _middle(self.detectable(power))
         if math.isinf(middle):
             return f"with {self.sampled(self.n)}, no difference can be shown"
+        if middle == 0:
+            return f"over {self.sampled(self.n)}, the differences do not vary"
         stated = power_in_words(power, self.n, has_units=self.has_units)
         of = "" if self.error.size == 1 else f", median of {self.error.size:,} pairs"
         return f"with {self.sampled(self.n)}, differences below {middle:.2g} cannot be shown ({stated}{of})"
@@ -93,12 +95,15 @@ class Reach:
         """Return a size of the sample in words."""
         if math.isnan(n):
             return "these items"
-        return f"{n:,.6g} {self.noun[n != 1]}"
+        if n > MOST_NEEDED:
+            return f"billions of {self.noun[1]}"
+        return f"{math.ceil(n):,} {self.noun[n != 1]}"
 
     def power(self, difference: float | Floats) -> Floats:
         """Return the probability to show a true difference."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return np.where(self.error > 0, _above(self.reach, self.degrees, difference / self.error), 1.0)
+            shown = _above(self.reach, self.degrees, difference / self.error)
+        return np.where(self.error > 0, shown, np.isfinite(self.reach))
 
     def resized(self, n: Floats) -> Reach:
         """Return the same for other sizes of the sample, whose variance is proportional to 1 / size."""
@@ -126,6 +131,12 @@ def power_in_words(power: float, n: float, *, has_units: bool = True) -> str:
     return f"{roughly}{percent(power)} power"
 
 
+def _below(detectable: Floats) -> str:
+    """Say which differences cannot be shown, of the median pair."""
+    middle = _middle(detectable)
+    return "none can be shown" if math.isinf(middle) else f"below {middle:.2g}"
+
+
 def _middle(values: Floats) -> float:
     """Return the median of those that are known; NaN if none is."""
     known = values[~np.isnan(values)]
@@ -138,6 +149,11 @@ def _above(reach: Floats, degrees: Any, noncentrality: Floats) -> Floats:
     below = nctdtr(degrees, np.minimum(noncentrality, 1e6), finite)
     approximate = ndtr((finite - noncentrality) / np.sqrt(1 + finite**2 / (2 * degrees)))  # the series is too long
     return np.where(np.isinf(reach), 0.0, 1 - np.where(np.isnan(below), approximate, below))
+
+
+def least_units(method: Method, level: float) -> int:
+    """Return with how many units a difference can be shown at all: with fewer, no choice of signs is rare enough."""
+    return math.ceil(1 - math.log2(1 - level)) if isinstance(method, SignFlips) else 2
 
 
 def reaches(
@@ -158,10 +174,10 @@ def reaches(
     n = len(prepared.estimates.units) if has_units else n_positives(node, prepared.estimates, design)
     degrees = method.degrees if isinstance(method, Influence) else math.inf
     half = (family.bounds[:, 1] - family.bounds[:, 0]) / 2
-    single = np.divide(half, family.error, out=np.zeros(half.shape), where=family.error > 0)
     joint = np.full(half.shape, method.simultaneous_quantile(family))
-    # With fewer units no choice of signs is rare enough.
-    least = math.ceil(1 - math.log2(1 - level)) if isinstance(method, SignFlips) else 2
+    least = least_units(method, level)
+    unknown = 0.0 if n is None or n >= least else np.inf
+    single = np.divide(half, family.error, out=np.full(half.shape, unknown), where=family.error > 0)
     alone = Reach(
         error=family.error,
         reach=single,
@@ -219,7 +235,7 @@ def power(
     **options
         Options of :func:`compare`: `estimator`, `over`, `sample`, `method`, `n_resamples`, `seed`, `incomplete`; and
         of :func:`aucpr_dask.evaluate`, if `data` are scores. If their items are the sample, the method is
-        ``"influence"`` by default.
+        by default ``"influence"``, or ``"bootstrap"`` where the estimator or an option has no influences.
 
     Returns
     -------
@@ -317,10 +333,12 @@ def _in_words(single: Reach, joint: Reach, found: xr.Dataset, power: float, diff
     """Say what cannot be shown, and what the difference that matters needs: of the median pair."""
     floor = single.floor(power)
     said = [floor[:1].upper() + floor[1:]]
+    if _middle(single.detectable(power)) == 0:
+        return said[0]
     if single.error.size > 1:
-        said.append(f"below {_middle(joint.detectable(power)):.2g} where all are to hold together")
+        said.append(f"{_below(joint.detectable(power))} where all are to hold together")
         if "detectable_rank" in found:
-            said.append(f"below {_middle(found['detectable_rank'].values):.2g} between neighbours in rank")
+            said.append(f"{_below(found['detectable_rank'].values)} between neighbours in rank")
     if difference is not None:
         needed, now = _middle(single.needed(difference, power)), _middle(single.power(difference))
         takes = "" if math.isnan(needed) else f" takes {single.sampled(needed)}, and"

@@ -257,9 +257,11 @@ def prepare(
             remedy="incomplete='drop' leaves out units in place of models" if estimates.models_left_out else None,
         )
     if design.sample != ITEMS and len(estimates.units) < 2:
+        one, several = unit_names(str(dim), node.attrs)
         raise InvalidInputError(
-            "one unit says nothing about others",
-            received=f"{dim} {few(map(repr, estimates.units))}",
+            f"one {one} says nothing about others",
+            received=few(map(repr, estimates.units)),
+            allowed=f"two {several} or more",
             remedy=None if are_values(node) else "sample='items' samples the items, with the units fixed",
         )
     goal = Goal(question.level, question.equivalence)

@@ -176,8 +176,7 @@ def _sets_of_intervals(method: SignFlips | Influence, level: float) -> tuple[Ind
     difference = np.subtract.outer(method.estimate, method.estimate)
 
     def reach(quantile: Floats) -> Floats:
-        with np.errstate(invalid="ignore"):
-            return np.where(error > 0, method.reach(quantile) * error, 0.0)
+        return families.half_widths(difference, error, method.reach(quantile))
 
     def rank_intervals(quantile: Floats) -> Indices:
         return ranks_from_intervals(difference - reach(quantile), difference + reach(quantile))

@@ -63,8 +63,9 @@ def shares_of_spread(values: Floats) -> Floats:
     """
     centred = values - values.mean(axis=0)
     total = total_of_units(centred)
-    with np.errstate(invalid="ignore"):
-        return np.asarray((total @ centred) / (total @ total), np.float64)
+    if np.abs(total).max(initial=0.0) <= ROUND_OFF * np.abs(values).sum(axis=1).max(initial=0.0):
+        return np.full(values.shape[1], np.nan)
+    return np.asarray((total @ centred) / (total @ total), np.float64)
 
 
 def agreement_of_halves(values: Floats, seed: int) -> tuple[float, float]:

@@ -170,11 +170,25 @@ def _is_stream(place: Path) -> bool:
     return place.exists() and not (place.is_file() or place.is_dir())
 
 
+def refuse_folder(place: Path) -> None:
+    """Raise if a file is to be written where a folder is."""
+    if place.is_dir():
+        raise StoreError(
+            "there is a folder at this place",
+            where=place,
+            received="a folder",
+            allowed="a file, new or to be replaced",
+            remedy="name a file in it",
+        )
+
+
 def written_whole(write: Callable[[Path], object], place: Path, *, is_folder: bool = False) -> None:
     """Write to a temporary name next to the place, and move it there when it is complete.
 
     A device or a pipe, such as /dev/stdout, is written to and never replaced.
     """
+    if not is_folder:
+        refuse_folder(place)
     is_stream = _is_stream(place)
     folder = Path(tempfile.gettempdir()) if is_stream else place.parent
     partial = folder / f".{place.name}.{os.getpid()}.partial"

@@ -20,7 +20,8 @@ def aucpr_gate() -> Callable[..., Any]:
 
         found = aucpr_dask.gate(*args, **options)
         if not found.passed:
-            pytest.fail(repr(found), pytrace=False)
+            gates = found if isinstance(found, tuple) else (found,)
+            pytest.fail("\n".join(repr(gate) for gate in gates if not gate.passed), pytrace=False)
         return found
 
     return check

@@ -22,7 +22,7 @@ TOPIC = ("query_id", "qid", "topic", "query", "q_id", "topic_id")
 DOCUMENT = ("doc_id", "docno", "docid", "document", "doc")
 GRADE = ("relevance", "label", "grade", "rel", "judgment")
 SCORE = ("score", "sim")
-MODEL = ("run_id", "model", "run", "tag", "name", "system")
+MODEL = ("run_id", "model", "run", "tag", "name", "system", "method", "agent")
 
 
 def evaluate_runs(
@@ -168,7 +168,12 @@ def _flat(table: Mapping[Any, Any], what: str) -> tuple[list[Any], list[Any], li
     return topics, documents, numbers
 
 
-def frame_of(table: Any, what: str, remedy: str = "`aucpr-dask import trec` reads files") -> pd.DataFrame:
+def frame_of(
+    table: Any,
+    what: str,
+    remedy: str = "`aucpr-dask import trec` reads files",
+    allowed: str = "a mapping of topics to mappings of documents to numbers, or a data frame",
+) -> pd.DataFrame:
     """Return a data frame of any kind, or rows that are named tuples, as one of pandas."""
     if isinstance(table, pd.DataFrame):
         return table
@@ -182,7 +187,7 @@ def frame_of(table: Any, what: str, remedy: str = "`aucpr-dask import trec` read
         "these are neither mappings nor a data frame",
         where=what,
         received=brief(table),
-        allowed="a mapping of topics to mappings of documents to numbers, or a data frame",
+        allowed=allowed,
         remedy=remedy,
     )
 

@@ -24,8 +24,10 @@ from aucpr_dask.scores.importing.table_files import MISSING_CELLS, TextTable, op
 VALUE = "value"
 SUFFIXES = (".txt", ".eval", ".tsv", ".csv", ".res", ".trec")
 ALL, RUN_ID, N_QUERIES = "all", "runid", "num_q"  # as trec_eval calls them
-COUNTS = "num_"  # of documents
-NO_MEANS = (COUNTS, "Num", "gm_")  # the starts of measures whose value for all topics is no mean
+COUNTS = ("num_", "Num")  # of documents
+NO_MEANS = (*COUNTS, "gm_")  # the starts of measures whose value for all topics is no mean
+KINDS = "a data frame, a Dataset or DataArray, a mapping of models to their values, or paths of files"
+REMEDY = "make it one of these; arrays need labels: xarray.DataArray(values, coords, dims)"
 ROUNDED = 1e-4  # at most, of means of values that are printed with four decimals
 
 
@@ -99,14 +101,24 @@ def _number(cell: Any) -> float:
 
 def tables_of(values: Any, separator: str | None) -> list[Table]:
     """Return what users pass as values as tables."""
+    if isinstance(values, xr.DataTree):
+        raise InvalidInputError(
+            "values are of one data set",
+            where="the values",
+            received=brief(values),
+            allowed="a Dataset or a DataArray",
+            remedy="choose one: tree['name'].to_dataset()",
+        )
     if isinstance(values, xr.Dataset | xr.DataArray):
         return [_of_array(values)]
+    if isinstance(values, pd.Series):
+        return [_of_frame(values.to_frame(values.name or VALUE))]
     if isinstance(values, str | PathLike) or _are_paths(values):
         return [_of_file(file, separator) for file in find_files(values, "file of values")]
     if isinstance(values, Mapping):
         frames = [_frame_of_model(values[name]).assign(**{MODEL: str(name)}) for name in values]
         return [_of_frame(pd.concat(frames) if frames else pd.DataFrame())]
-    return [_of_frame(frame_of(values, "the values", "name a file, or pass a data frame or an array"))]
+    return [_of_frame(frame_of(values, "the values", REMEDY, KINDS))]
 
 
 def _are_paths(values: Any) -> bool:
@@ -114,7 +126,7 @@ def _are_paths(values: Any) -> bool:
 
 
 def _of_frame(frame: pd.DataFrame) -> Table:
-    named = [name for name in frame.index.names if name is not None]
+    named = [name for name in frame.index.names if name is not None and name not in frame.columns]
     frame = frame.reset_index(level=named) if named else frame
     frame = frame.set_axis(frame.columns.map(str), axis=1).set_axis(range(1, len(frame) + 1), axis=0)
     if (twice := frame.columns[frame.columns.duplicated()]).size:
@@ -138,8 +150,11 @@ def _of_array(values: xr.Dataset | xr.DataArray) -> Table:
 
 def _frame_of_model(values: Any) -> pd.DataFrame:
     """Return the values of one model: a table, or a mapping of queries to values or to those of each measure."""
+    if isinstance(values, pd.Series):
+        values = values.to_dict()
     if not isinstance(values, Mapping):
-        return frame_of(values, "the values of a model", "pass {query: {measure: value}}, or a data frame")
+        kinds = "{query: value}, {query: {measure: value}}, or a data frame"
+        return frame_of(values, "the values of a model", REMEDY, kinds)
     rows = [
         {"query": query, VALUE: value} | ({} if measure is None else {MEASURE: measure})
         for query, given in values.items()

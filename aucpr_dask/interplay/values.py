@@ -119,6 +119,14 @@ def from_values(
     named = {MODEL: model, QUERY: query, MEASURE: measure, VALUE: value}
     excluded = names_of(exclude, "exclude")
     parts, words = zip(*(_cells(one, named, excluded) for one in tables_of(table, separator)), strict=True)
+    if not sum(map(len, parts)):
+        raise InvalidInputError(
+            "there are no values",
+            where=f"the table of values{f', {table}' if isinstance(table, str | Path) else ''}",
+            received="no rows",
+            allowed="a row or more",
+            remedy="check what wrote the table",
+        )
     own = str(getattr(table, "attrs", {}).get(UNIT, words[0]))
     return _result(pd.concat(parts), own if unit is None else checked_text(unit, "unit"))
 
@@ -139,7 +147,7 @@ def _cells(table: Table, named: Mapping[str, str | None], exclude: Sequence[str]
     heading = None if VALUE in of else next(iter(without), None)
     unknown = [role for role in without if role not in (heading, MEASURE)]
     if unknown or not free or (heading is None and VALUE not in of):
-        raise _unclear(unknown or [VALUE], columns, table)
+        raise _unclear(unknown or [VALUE], columns, table, are_headed=heading is not None)
     known: dict[str, Any] = {role: table.names(of[role]) for role in ROLES if role in of}
     if MEASURE in without and heading != MEASURE:
         known[MEASURE] = named[MEASURE] or _measure_of(of.get(VALUE, VALUE))
@@ -172,15 +180,21 @@ def _measure_of(column: str) -> str:
     return VALUE if column.lower() in COLUMNS[VALUE] else column
 
 
-def _unclear(roles: Sequence[str], columns: Sequence[str], table: Table) -> InvalidInputError:
+def _unclear(
+    roles: Sequence[str], columns: Sequence[str], table: Table, *, are_headed: bool = False
+) -> InvalidInputError:
     """Return the error for a table whose columns do not say what its cells are."""
+    remedy = f"name it: {', '.join(f'{role}=... (--{role})' for role in roles)}"
+    if are_headed and roles == [QUERY]:  # values are headed by models or by queries, and the rows may be either
+        roles = [MODEL, QUERY]
+        remedy = "name the one that rows stand for: model=... or query=... (--model, --query); name an index like it"
     nouns = {MODEL: "models", QUERY: "queries, topics, tasks or data sets", VALUE: "values"}
     return InvalidInputError(
         f"there is no column of {' or of '.join(nouns[role] for role in roles)}",
         where=table.name,
         received=f"columns {few(map(repr, columns))}",
         allowed="; ".join(f"for {nouns[role]} one of {', '.join(map(repr, COLUMNS[role]))}" for role in roles),
-        remedy=f"name it: {', '.join(f'{role}=...' for role in roles)}",
+        remedy=remedy,
     )
 
 

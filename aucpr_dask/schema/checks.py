@@ -146,9 +146,7 @@ def margin(value: Any, option: str) -> float:
     number = real(value)
     if 0 < number < np.inf:
         return number
-    raise _refused(
-        f"the margin of {option} must be positive", option, value, "one finite number above 0", "such as 0.02"
-    )
+    raise _refused(f"{option} must be positive", option, value, "one finite number above 0", "such as 0.02")
 
 
 def tolerance(value: Any, option: str) -> float:

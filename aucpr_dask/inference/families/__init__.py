@@ -13,6 +13,7 @@ from aucpr_dask.inference.families.adjustments import benjamini_hochberg as benj
 from aucpr_dask.inference.families.adjustments import holm as holm
 from aucpr_dask.inference.families.adjustments import romano_wolf as romano_wolf
 from aucpr_dask.inference.families.adjustments import single_step as single_step
+from aucpr_dask.inference.families.bounds import half_widths as half_widths
 from aucpr_dask.inference.families.bounds import intervals as intervals
 from aucpr_dask.inference.families.bounds import marginal_quantiles as marginal_quantiles
 from aucpr_dask.inference.families.bounds import max_t_quantile as max_t_quantile

@@ -37,7 +37,19 @@ def marginal_quantiles(
 
 def intervals(difference: Floats, error: Floats, quantile: float | Floats) -> Floats:
     """Bounds ``difference -+ quantile * error``."""
-    return np.stack([difference - quantile * error, difference + quantile * error], axis=-1)
+    half = half_widths(difference, error, quantile)
+    return np.stack([difference - half, difference + half], axis=-1)
+
+
+def half_widths(difference: Floats, error: Floats, quantile: float | Floats) -> Floats:
+    """Half the widths of intervals: ``quantile * error``.
+
+    An infinite quantile says that no test could reject. Then only models that agree on every unit have an interval of
+    width 0; those that differ by the same on every unit have none, though their error is 0 as well.
+    """
+    with np.errstate(invalid="ignore"):
+        finite = np.where(error > 0, quantile * error, 0.0)
+    return np.where(np.isinf(quantile) & (difference != 0), np.inf, finite)
 
 
 def order_statistic(n_replicates: int, level: float, complete: bool = False) -> int:

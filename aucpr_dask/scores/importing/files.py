@@ -168,6 +168,14 @@ def _fetched_files() -> tempfile.TemporaryDirectory[str]:
 
 def _files_at(path: FilePath, what: str) -> list[Path]:
     place = local_copy(path)
+    if (place / "zarr.json").exists():
+        raise InvalidInputError(
+            "this is a store, not a file to import",
+            where=path,
+            received="a Zarr store",
+            allowed=what,
+            remedy="open it: aucpr_dask.open_result or aucpr_dask.open_scores",
+        )
     if place.is_dir():
         found = sorted(_files_in(place))
         _refuse_links_out(found, place)

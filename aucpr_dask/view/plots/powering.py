@@ -79,7 +79,8 @@ def power(
     order = np.argsort(reach.detectable(wanted), kind="stable")
     middle = reach.of(int(order[order.size // 2]))
     if difference is None:
-        now = float(f"{middle.detectable(wanted).item():.2g}")
+        enough = middle.resized(np.maximum(middle.n, middle.least))  # with fewer, nothing could be shown
+        now = float(f"{enough.detectable(wanted).item():.2g}")
         difference = [now, now / 2, now / 4]
     ax = axes_of(ax)
     n = np.unique(np.round(middle.n * np.geomspace(TIMES_LEAST, TIMES_MOST, 200)))

@@ -70,9 +70,10 @@ def verdict(findings: xr.Dataset) -> list[tuple[str, str]]:
 
 def _neighbours(findings: xr.Dataset) -> str:
     facts, pairs = findings.attrs, count(findings.sizes[MODEL] - 1, "neighbouring pair")
+    of_all = "" if facts["n_pairs"] == 1 else f"; of all {facts['n_pairs']:,} pairs, {facts['n_pairs_shown']:,}"
     return (
         f"Of {pairs}, {facts['n_neighbours_shown']:,} {'differs' if facts['n_neighbours_shown'] == 1 else 'differ'} "
-        f"beyond chance; of all {count(facts['n_pairs'], 'pair')}, {facts['n_pairs_shown']:,} "
+        f"beyond chance{of_all} "
         f"({100 * (1 - facts['level']):.3g} % level, adjusted for all pairs). Models that cannot be told apart form "
         f"{count(facts['n_groups'], 'group')}."
     )
@@ -81,13 +82,17 @@ def _neighbours(findings: xr.Dataset) -> str:
 def _first_place(findings: xr.Dataset) -> str:
     may_be_first = findings.attrs["n_may_be_first"]
     shared = "no other model may be first" if may_be_first == 1 else f"{may_be_first:,} models may be first"
-    return f"{names_of(findings)[0]} leads with {amount(float(findings['estimate'][0]), findings)}, and {shared}."
+    leaders = names_of(findings.isel({MODEL: (findings["rank"] == findings["rank"][0]).values}))
+    lead = f"{leaders[0]} leads" if len(leaders) == 1 else f"{few(leaders)} lead"
+    return f"{lead} with {amount(float(findings['estimate'][0]), findings)}, and {shared}."
 
 
 def _resolution(findings: xr.Dataset) -> str:
     facts, units = findings.attrs, _units(findings.sizes[QUERY], findings)
     if not np.isfinite(facts["resolution"]):
         return f"With {units}, no difference can be shown, however large it is."
+    if facts["resolution"] == 0:
+        return f"Over {units}, the differences between typical models do not vary, so nothing is known of their errors."
     said = (
         f"With {units}, differences below {amount(facts['resolution'], findings)} cannot be shown between typical "
         f"models, nor those below {amount(facts['resolution_of_neighbours'], findings)} between typical neighbours "
@@ -114,7 +119,7 @@ def _new_unit(findings: xr.Dataset) -> str:
 
 
 def _deciding(findings: xr.Dataset) -> str:
-    one, _ = unit_names(QUERY, findings.attrs)
+    one, many = unit_names(QUERY, findings.attrs)
     shares = findings["share_of_spread"].to_series()
     largest = shares.sort_values(ascending=False, kind="stable")[:MOST_DECISIVE]
     listed = few([f"{printable(str(name))} {rounded_percent(share)}" for name, share in largest.items()])
@@ -123,7 +128,12 @@ def _deciding(findings: xr.Dataset) -> str:
     changes = f"Leaving out any single {one} leaves the leader first."
     if len(others):
         led = few([f"{printable(str(name))} ({number})" for name, number in others.value_counts().items()])
-        changes = f"Another model leads if one of {_units(len(others), findings)} is left out: {led}."
+        left_out = f"{one} {printable(str(others.index[0]))}" if len(others) == 1 else f"one of {len(others):,} {many}"
+        changes = f"Another model leads if {left_out} is left out: {led}."
+    if shares.isna().all():
+        return f"The means of the models do not differ, so no {one} decides."
+    if largest.sum() > 1:
+        return f"{listed} of the spread between models; others lessen it, and all add up to 100 %. {changes}"
     return (
         f"{len(largest)} of {_units(len(shares), findings)} make up {rounded_percent(largest.sum())} of the spread "
         f"between models: {listed}. {changes}"
@@ -133,6 +143,8 @@ def _deciding(findings: xr.Dataset) -> str:
 def _stability(findings: xr.Dataset) -> str:
     facts, (one, many) = findings.attrs, unit_names(QUERY, findings.attrs)
     n_top = min(TOP, findings.sizes[MODEL])
+    if not np.isfinite(facts["halves_same_order"]):
+        return "The means of the models do not differ, so there is no order to change."
     return (
         f"Leaving out one {one} reverses {float(findings['swaps_without'].mean()):.1f} of the "
         f"{count(n_top * (n_top - 1) // 2, 'pair')} of the first {n_top} on average. Two random halves of the {many} "
@@ -145,7 +157,8 @@ def _empty_cells(findings: xr.Dataset) -> str:
     facts, many = findings.attrs, unit_names(QUERY, findings.attrs)[1]
     said = f"{facts['n_empty']:,} of {facts['n_cells']:,} cells are empty, and none is filled in."
     if facts["models_left_out"]:
-        said += f" {count(len(facts['models_left_out']), 'model')} with gaps can't be ranked with the others."
+        names = few([printable(name) for name in facts["models_left_out"]])
+        said += f" {count(len(facts['models_left_out']), 'model')} with gaps can't be ranked with the others: {names}."
     if facts["left_out"]:
         left_out = facts["left_out"]
         said += (

@@ -16,10 +16,10 @@ from rich.padding import Padding
 from rich.text import Text
 
 from aucpr_dask._version import __version__
-from aucpr_dask.errors import printable
+from aucpr_dask.errors import InvalidInputError, printable
 from aucpr_dask.inference.auditing import MODEL_LEFT_OUT, audit_findings
 from aucpr_dask.inference.measures import unit_names
-from aucpr_dask.inference.samples import DATASET
+from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.interplay.exporting import written_whole
 from aucpr_dask.interplay.value_tables import tables_of
 from aucpr_dask.interplay.values import from_values
@@ -27,7 +27,8 @@ from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.checks import names_of as names_of_columns
 from aucpr_dask.schema.checks import text as checked_text
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.variables import BOUND, MODEL, QUERY
+from aucpr_dask.schema.variables import BOUND, MODEL, QUERY, UNIT
+from aucpr_dask.scores.importing.files import unknown_column
 from aucpr_dask.view.comparisons import Sheet
 from aucpr_dask.view.report.audit_words import amount, headline, names_of, rounded, span, verdict
 from aucpr_dask.view.report.pages import asset, checked_target, policy_of, template
@@ -35,7 +36,7 @@ from aucpr_dask.view.reprs import WIDTH, plain_text, sheets_in_html
 from aucpr_dask.view.tables import Column
 
 METHODS = ("sign_flip", "bootstrap_t", "bootstrap")
-SUMMARY = re.compile(r"\s*(rank|average|avg|mean|overall|total)\b", re.IGNORECASE)  # columns that are not tasks
+SUMMARY = re.compile(r"\s*(?i:rank|average|avg|mean|overall|total)(?![a-z])")  # columns that are not tasks
 TOP = 15  # models at a prompt
 MOST_NEEDED = 1_000_000  # units: more are only many
 MOST_SHOWN = 50  # rows of a table on the page; the others are folded away
@@ -98,7 +99,8 @@ def audit(
     values: Any,
     path: str | Path | None = None,
     *,
-    unit: str = "task",
+    model: str | None = None,
+    unit: str | None = None,
     exclude: str | Sequence[str] = (),
     estimator: str | None = None,
     over: str = QUERY,
@@ -122,14 +124,16 @@ def audit(
     values : data frame, str, Path, xarray.Dataset or xarray.DataTree
         A value of any measure of each model on each task, larger = better: a table or its file, as
         :func:`from_values` takes it, usually with a column ``Model`` and a column for each task; what that returns, or
-        a result of :func:`evaluate`; or a tree of results with ``over="dataset"``. Columns of a table whose names begin
-        with rank, average, avg, mean, overall or total are not tasks; the audit lists them.
+        a result of :func:`evaluate`; or a tree of results with ``over="dataset"``. Columns or rows of a table whose
+        names begin with rank, average, avg, mean, overall or total are not tasks; the audit lists them.
     path : str or Path, optional
         Also write the audit as a page, as :meth:`Audit.save` does.
-    unit : str
-        What one column of a table is: a task, a topic, an instance.
+    model : str, optional
+        The column of models in a table, if it has none of the usual names; see :func:`from_values`.
+    unit : str, optional
+        What one column of a table is: a topic, an instance; by default a task, or what the values or the result say.
     exclude : str or sequence of str
-        Other columns of a table that are not tasks.
+        Other tasks, or columns of a table, to leave out.
     estimator : str, optional
         Which estimator of the result to audit; the first by default.
     over : {"query", "dataset"}
@@ -196,19 +200,44 @@ def audit(
     choose((QUERY, DATASET), over, "over")
     if path is not None:
         checked_target(path, overwrite=overwrite)
-    table, columns = _values_of(values, unit, names_of_columns(exclude, "exclude"))
-    made = Audit(audit_findings(table, question, incomplete).assign_attrs(columns_left_out=columns))
+    table, summaries = _values_of(values, model, unit, names_of_columns(exclude, "exclude"))
+    made = Audit(audit_findings(table, question, incomplete).assign_attrs(columns_left_out=summaries))
     if path is not None:
         made.save(path, title=title, overwrite=overwrite)
     return made
 
 
-def _values_of(values: Any, unit: str, exclude: tuple[str, ...]) -> tuple[Any, list[str]]:
-    """Return a table as values, and its columns that are not tasks by their names."""
-    if isinstance(values, xr.Dataset | xr.DataTree):
+def _values_of(values: Any, model: str | None, unit: str | None, exclude: tuple[str, ...]) -> tuple[Any, list[str]]:
+    """Return a table as values of tasks, and what is no task by its name."""
+    if isinstance(values, xr.DataTree):
+        if given := [name for name, option in {"model": model, "unit": unit, "exclude": exclude}.items() if option]:
+            raise InvalidInputError(
+                "this option is not for trees",
+                where=f"option {given[0]!r}",
+                received="a DataTree, whose data sets are the tasks",
+                allowed="a table, or a Dataset",
+                remedy="leave it out; or choose the data sets first",
+            )
         return values, []
-    columns = [name for name in tables_of(values, None)[0].columns if SUMMARY.match(name) and name not in exclude]
-    return from_values(values, unit=unit, exclude=[*exclude, *columns]), columns
+    if isinstance(values, xr.Dataset):
+        table = values if unit is None else values.assign_attrs({UNIT: checked_text(unit, "unit")})
+        return _without(table, exclude), []
+    columns = tables_of(values, None)[0].columns
+    of_columns = [name for name in columns if SUMMARY.match(name) and name not in (*exclude, model)]
+    left_out = [*(name for name in exclude if name in columns), *of_columns]
+    table = from_values(values, model=model, unit="task" if unit is None else unit, exclude=left_out)
+    tasks = [str(name) for name in table[QUERY].values]
+    of_rows = [name for name in tasks if SUMMARY.match(name) and name not in exclude]
+    return _without(table, [*of_rows, *(name for name in exclude if name not in columns)]), [*of_columns, *of_rows]
+
+
+def _without(table: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
+    """Return a table without the tasks of these names."""
+    tasks = [str(name) for name in labels_of(table["estimate"], QUERY)] if names else []
+    for name in names:
+        if name not in tasks:
+            raise unknown_column(name, tasks, "the tasks of the table")
+    return table.isel({QUERY: [i for i, name in enumerate(tasks) if name not in names]}) if names else table
 
 
 def audit_view(made: Audit, width: int, *, top: int | None = TOP) -> Group:
