@@ -4,6 +4,7 @@ import functools
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from strategies import Case, cases
 
 import aucpr_dask as ap
-from aucpr_dask.errors import InvalidInputError, MissingScoresError
+from aucpr_dask.errors import AlignmentError, InvalidInputError, MissingScoresError
 from aucpr_dask.kernels.chunked.bins import LEAST_MEMORY, FixedBins
 from aucpr_dask.kernels.chunked.bounds import bound_area
 from aucpr_dask.kernels.chunked.passes import write_keys
@@ -306,6 +307,20 @@ dist.destroy_process_group()
 """
 
 
+def test_threads_take_turns() -> None:
+    parts = [drawn(seed, 1000) for seed in range(400)]
+    shared = ap.Accumulator(memory=SMALL)  # so small that bins are joined again and again
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda part: shared.update(*part), parts))
+        others = [counted("adaptive", part) for part in parts[:8]]
+        list(pool.map(shared.merge, others))
+        list(pool.map(others[0].merge, [others[1], others[0]]))
+    alone = ap.Accumulator(memory=SMALL)
+    for part in (*parts, *parts[:8]):
+        alone.update(*part)
+    assert shared.compute() == alone.compute()
+
+
 @pytest.mark.slow
 def test_two_processes_of_torch(tmp_path: Any) -> None:
     pytest.importorskip("torchmetrics")
@@ -338,5 +353,12 @@ def test_a_metric_of_torchmetrics() -> None:
     with pytest.raises(MissingScoresError):
         metric.update(torch.tensor([torch.nan]), torch.tensor([1]))
     metrics.reset()
+    with pytest.raises(AlignmentError, match="different shapes"):
+        metric.update(score.reshape(2, -1), label.reshape(-1, 2))
+    other = AveragePrecisionBounds(memory=2 * SMALL)
+    other.persistent(True)
+    other.load_state_dict({"counts": metric.counts})
+    with pytest.raises(InvalidInputError, match="another memory"):
+        other.update(score, label)
     metric.update(score, torch.zeros_like(label))
     assert torch.isnan(metric.compute()["upper"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import sklearn.metrics
 import xarray as xr
@@ -188,6 +189,15 @@ def test_arrays_of_other_libraries(convert: Callable[[np.ndarray], Any]) -> None
         (lambda: metrics.precision_recall_curve([0, 1, 2], [0, 1, 2]), "y_true has several classes"),
         (lambda: metrics.average_precision_interval([0, 1, 2], [0, 1, 2]), "several classes"),
         (lambda: metrics.average_precision_difference(Y, SCORE, SCORE[1:]), "inconsistent numbers of samples"),
+        (
+            lambda: metrics.average_precision_difference([0, 0, 1], SCORE[:3], SCORE[:3]),
+            "too few positives or negatives",
+        ),
+        (lambda: metrics.average_precision_score(Y, SCORE, sample_weight=np.zeros(6)), "all weights are 0"),
+        (lambda: metrics.precision_recall_curve(Y, SCORE, sample_weight=np.zeros(6)), "all weights are 0"),
+        (lambda: metrics.average_precision_score(Y, np.ma.masked_less(SCORE, 0.2)), "mask would be lost"),
+        (lambda: metrics.average_precision_score(np.array(["a", 0, 1], object), [1, 2, 3]), "text and other values"),
+        (lambda: metrics.average_precision_interval(Y, SCORE, method=["logit", "wilson"]), "method must be a string"),
     ],
 )
 def test_refusals(call: Callable[[], Any], message: str) -> None:
@@ -200,6 +210,60 @@ def test_refusals(call: Callable[[], Any], message: str) -> None:
 
 
 # Decisions
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.float16, np.float32, np.int64])
+@pytest.mark.parametrize("average", AVERAGES)
+def test_weights_of_any_type_count_as_float64(dtype: Any, average: str | None) -> None:
+    random = np.random.default_rng(0)
+    label, score = random.integers(0, 3, 500), random.random((500, 3))
+    weight = random.integers(0, 2 if dtype is bool else 100, 500).astype(dtype)
+    found = metrics.average_precision_score(label, score, average=average, sample_weight=weight)
+    expected = sklearn.metrics.average_precision_score(
+        np.eye(3)[label], score, average=average, sample_weight=weight.astype(np.float64)
+    )
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        ["a", None, "b"],
+        ["a", float("nan"), "b"],
+        np.array(["a", None, "b"], object),
+        pd.Series(["a", None, "b"]),
+        pd.Series(["a", None, "b"], dtype="string"),
+        pd.Series(["a", None, "b"], dtype="category"),
+        pd.Series([True, None, False], dtype="boolean"),
+        [True, None, False],
+        pl.Series(["a", None, "b"]),
+    ],
+    ids=repr,
+)
+def test_missing_labels_are_no_class(label: Any) -> None:
+    for call in (metrics.average_precision_score, metrics.precision_recall_curve, metrics.average_precision_interval):
+        with pytest.raises(InvalidInputError, match=r"y_true has missing values[\s\S]*1 of 3"):
+            call(label, [0.1, 0.4, 0.3], pos_label="a")
+
+
+def test_whole_numbers_and_truth_values_are_scores() -> None:
+    label, a, b = [0, 1, 0, 1] * 10, [1, 2, 3, 4] * 10, [True, True, False, True] * 10
+    as_floats = [np.array(score, np.float64) for score in (a, b)]
+    assert metrics.average_precision_interval(label, a) == metrics.average_precision_interval(label, as_floats[0])
+    assert metrics.average_precision_difference(label, a, b) == metrics.average_precision_difference(label, *as_floats)
+    large = [2**53, 2**53 + 1] * 20
+    for call in (metrics.average_precision_score, metrics.average_precision_interval):
+        with pytest.raises(InvalidInputError, match=r"beyond 2\*\*53[\s\S]*'y_score'"):
+            call(label, large)
+    with pytest.raises(InvalidInputError, match="'y_score_b'"):
+        metrics.average_precision_difference(label, as_floats[0], large)
+
+
+def test_a_warning_counts_and_points_at_the_caller() -> None:
+    score = np.random.default_rng(0).random((2, 3))
+    with pytest.warns(UserWarning, match="in 1 of 3 classes or samples") as caught:
+        metrics.average_precision_score(np.eye(3)[:2], score)
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_the_interval_is_that_of_evaluate() -> None:

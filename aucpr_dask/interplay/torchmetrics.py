@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torchmetrics import Metric
 
+from aucpr_dask.errors import AlignmentError, InvalidInputError
 from aucpr_dask.metrics.accumulating import Accumulator, checked_items
 
 
@@ -52,13 +53,39 @@ class AveragePrecisionBounds(Metric):
         """Count items: scores, larger for positives, and labels; see :meth:`aucpr_dask.Accumulator.update`."""
         from aucpr_dask.kernels.chunked.bins import places_in_counts
 
+        if preds.shape != target.shape:
+            raise AlignmentError(
+                "scores and labels have different shapes",
+                where="arguments 'preds' and 'target'",
+                received=f"{tuple(preds.shape)} and {tuple(target.shape)}",
+                allowed="the same shape",
+                remedy="give one label for each score",
+            )
+        self._check_counts()
         score, is_positive = checked_items(preds.detach().cpu().double().flatten(), target.detach().cpu().flatten())
         for place in places_in_counts(score, is_positive, self.precision):
             its_place = torch.from_numpy(place).to(self.counts.device)
             self.counts.index_add_(0, its_place, torch.ones_like(its_place))
 
+    def _check_counts(self) -> None:
+        """Raise if a state of another size has been loaded."""
+        size = self._defaults["counts"].numel()
+        if self.counts.numel() != size:
+            raise InvalidInputError(
+                "the state is of a metric with another memory",
+                where="state 'counts'",
+                received=f"{self.counts.numel():,} counts",
+                allowed=f"{size:,} counts",
+                remedy="make the metric with the memory of the one whose state it is",
+            )
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Plot the bounds, as metrics of torchmetrics do."""
+        return self._plot(val, ax)
+
     def compute(self) -> dict[str, torch.Tensor]:
         """Return ``lower`` and ``upper``; both NaN without positives."""
+        self._check_counts()
         total = Accumulator("fixed", memory=self.memory)
         total.counts[:] = self.counts.cpu().numpy()
         bounds = total.compute()

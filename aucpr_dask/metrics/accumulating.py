@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, floor
+from threading import RLock
 from typing import Any, Self
 
 import numpy as np
@@ -64,13 +65,15 @@ class Accumulator:
     one array, and arrays of different items add up, in collective sums such as ``torch.distributed.all_reduce`` too.
     Ties are known in bins of a single item, and of items on the edge of a bin: 0, 1, and numbers of few bits.
 
+    Several threads may update one accumulator; they take turns.
+
     Parameters
     ----------
     bins : {"adaptive", "fixed"}
         How scores are binned.
     memory : int
         Most bytes of the counts, at least 1 MiB. Small data take less. Merging, pickling and computing take up to three
-        times as much for a moment.
+        times as much for a moment, and so does updating while the counts grow.
 
     See Also
     --------
@@ -104,6 +107,7 @@ class Accumulator:
                 allowed=f"integers from {LEAST_MEMORY} to {MOST_MEMORY}",
                 remedy="give bytes, such as 2**24 for 16 MiB",
             )
+        self._turn = RLock()
         self._settings = choose(BINS, bins, "bins"), int(memory)
         self._bins: AdaptiveBins | FixedBins = (AdaptiveBins if bins == "adaptive" else FixedBins)(int(memory))
 
@@ -130,9 +134,10 @@ class Accumulator:
             NaN scores of items that are not padding. Nothing has been counted.
         """
         score, is_positive = checked_items(score, label)
-        for start in range(0, score.size, BLOCK):
-            block = slice(start, start + BLOCK)
-            self._bins.count(np.ascontiguousarray(score[block], np.float64), is_positive[block])
+        with self._turn:
+            for start in range(0, score.size, BLOCK):
+                block = slice(start, start + BLOCK)
+                self._bins.count(np.ascontiguousarray(score[block], np.float64), is_positive[block])
         return self
 
     def merge(self, other: Accumulator) -> Self:
@@ -146,14 +151,18 @@ class Accumulator:
                 allowed=f"Accumulator(bins={bins!r}, memory={memory})",
                 remedy="make all accumulators with the same options",
             )
-        self._bins.add(other._bins)  # type: ignore[arg-type]
+        both: list[Accumulator] = [self, other]
+        first, second = sorted(both, key=id)  # in one order, so that no two threads wait for each other
+        with first._turn, second._turn:
+            self._bins.add(other._bins)  # type: ignore[arg-type]
         return self
 
     def compute(self) -> AreaBounds:
         """Return the bounds of average precision of all items so far."""
         from aucpr_dask.kernels.chunked.bounds import bound_area
 
-        positives, negatives, is_tied = self._bins.tallies()
+        with self._turn:
+            positives, negatives, is_tied = self._bins.tallies()
         bounds = bound_area(positives, negatives, is_tied)
         return AreaBounds(*bounds, int(positives.sum()), int(negatives.sum()))
 
@@ -172,6 +181,12 @@ class Accumulator:
             )
         return self._bins.counts
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_turn"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _turn=RLock())
+
     def __repr__(self) -> str:
         return f"Accumulator: {self.compute()!r}"
 
@@ -180,6 +195,14 @@ def checked_items(score: Any, label: Any) -> tuple[NDArray[Any], NDArray[np.bool
     """Return the scores of all items but padding, and whether they are positive."""
     score, label = (column(read_array(array, name), name) for array, name in ((score, "score"), (label, "label")))
     check_lengths(score=score, label=label)
+    if label.dtype.kind in "iuf" and ((label < PADDING) | (label > 1)).any():
+        raise InvalidInputError(
+            "labels outside their domain",
+            where="argument 'label'",
+            received=brief(np.unique(label).tolist()),
+            allowed="1 positive, 0 negative, -1 unjudged, -2 padding; or bool",
+            remedy="compare them, such as label >= 2 for grades or label == 'spam'",
+        )
     check_labels(label, None, "argument 'label'")
     if label.dtype.kind != "b" and (is_padding := label == PADDING).any():
         score, label = score[~is_padding], label[~is_padding]

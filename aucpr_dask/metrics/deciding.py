@@ -7,11 +7,22 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.inference.comparing import compare
-from aucpr_dask.metrics.targets import check_label, check_lengths, column, finite_numbers, host_array, kind_of_target
+from aucpr_dask.metrics.targets import (
+    check_label,
+    check_lengths,
+    column,
+    finite_numbers,
+    floats_of,
+    host_array,
+    kind_of_target,
+    weights_of,
+)
+from aucpr_dask.schema.checks import text
 from aucpr_dask.schema.names import p_value_in_words, percent
 from aucpr_dask.schema.variables import ITEM, MODEL
 
@@ -64,7 +75,8 @@ def average_precision_interval(
     (0.664, 0.93)
     """
     scores = _scores(y_true, {"y_score": y_score}, pos_label, sample_weight)
-    lower, upper = np.ravel(evaluate(scores, intervals=method, level=level)["interval"])
+    intervals = None if method is None else text(method, "method")
+    lower, upper = np.ravel(evaluate(scores, intervals=intervals, level=level)["interval"])
     return float(lower), float(upper)
 
 
@@ -168,12 +180,26 @@ def average_precision_difference(
     95 % interval +0.051 to +0.226, p = 0.0022
     """
     scores = _scores(y_true, {"y_score_a": y_score_a, "y_score_b": y_score_b}, pos_label, sample_weight)
+    _refuse_few(scores["label"].values)
     method = "influence" if n_resamples is None else "bootstrap"
     found = compare(scores, "y_score_a", method=method, level=level, n_resamples=n_resamples, seed=seed)
     versus = found.isel(baseline=0).sel(model="y_score_b")
     lower, upper = map(float, versus["interval"])
     a, b = map(float, found["estimate"])
     return Difference(float(versus["difference"]), (lower, upper), float(versus["p_value"]), (a, b), level)
+
+
+def _refuse_few(label: NDArray[np.int8]) -> None:
+    """Raise unless there are two samples of each kind."""
+    n_positive = int(label.sum())
+    if min(n_positive, label.size - n_positive) < 2:
+        raise InvalidInputError(
+            "too few positives or negatives for a difference",
+            where="argument 'y_true'",
+            received=f"{n_positive} positives and {label.size - n_positive} negatives",
+            allowed="two of each, and some ten positives for an interval to rely on",
+            remedy="judge more samples",
+        )
 
 
 def _scores(y_true: Any, models: dict[str, Any], pos_label: Any, sample_weight: Any) -> xr.Dataset:
@@ -189,13 +215,13 @@ def _scores(y_true: Any, models: dict[str, Any], pos_label: Any, sample_weight: 
         )
     label = column(label, "y_true")
     check_label(label, pos_label)
-    score = {name: column(finite_numbers(array, name), name) for name, array in models.items()}
-    weight = None if sample_weight is None else column(finite_numbers(sample_weight, "sample_weight"), "sample_weight")
+    score = {name: floats_of(column(finite_numbers(array, name), name), name) for name, array in models.items()}
+    weight = weights_of(sample_weight)
     check_lengths(y_true=label, **score, sample_weight=weight)
     variables: dict[str, Any] = {
         "score": ((MODEL, ITEM), np.stack(list(score.values()))),
         "label": (ITEM, (label == pos_label).astype(np.int8)),
     }
     if weight is not None:
-        variables["weight"] = (ITEM, weight.astype(np.float64))
+        variables["weight"] = (ITEM, weight)
     return xr.Dataset(variables, coords={MODEL: list(score)})

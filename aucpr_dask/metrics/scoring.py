@@ -15,9 +15,11 @@ from aucpr_dask.metrics.targets import (
     check_lengths,
     column,
     finite_numbers,
+    floats_of,
     host_array,
     kind_of_target,
     positive_label,
+    weights_of,
 )
 from aucpr_dask.schema.checks import brief, choose
 
@@ -44,7 +46,7 @@ def average_precision_score(
     pos_label : int, float, bool or str
         The positive label of two classes.
     sample_weight : array-like, shape (n_samples,), optional
-        Weights.
+        Weights, not negative.
 
     Returns
     -------
@@ -55,7 +57,8 @@ def average_precision_score(
     Raises
     ------
     InvalidInputError
-        Arrays of different lengths, NaN, or labels of another kind. It is a ``ValueError``.
+        Arrays of different lengths, missing values, negative weights, whole numbers beyond 2**53 as scores, or labels
+        of another kind. It is a ``ValueError``.
 
     References
     ----------
@@ -71,8 +74,8 @@ def average_precision_score(
     """
     if average is not None:
         choose(AVERAGES, average, "average")
-    label, score = host_array(y_true, "y_true"), finite_numbers(y_score, "y_score")
-    weight = None if sample_weight is None else column(finite_numbers(sample_weight, "sample_weight"), "sample_weight")
+    label, score = host_array(y_true, "y_true"), floats_of(finite_numbers(y_score, "y_score"), "y_score")
+    weight = weights_of(sample_weight)
     check_lengths(y_true=label, y_score=score, sample_weight=weight)
     kind = kind_of_target(label)
     if kind == "binary":
@@ -94,7 +97,8 @@ def average_precision_score(
             where="argument 'y_score'",
             received=f"shape {score.shape}",
             allowed=f"shape {is_positive.shape}",
-            remedy="give the scores of all classes, such as those of predict_proba",
+            remedy="give the scores of all classes, such as those of predict_proba; if y_true lacks some of them, give "
+            "a column of 0 and 1 for each: y_true[:, None] == classes",
         )
     return _averaged(is_positive, score, weight, average)
 
@@ -105,10 +109,10 @@ def _averaged(
     """Return average precision over classes or samples; arrays have the shape (sample, class)."""
     if average == "micro":
         of_pairs = None if weight is None else np.repeat(weight, score.shape[1])
-        return float(_average_precisions(is_positive.reshape(1, -1), score.reshape(1, -1), of_pairs)[0])
+        return float(_average_precisions(is_positive.reshape(1, -1), score.reshape(1, -1), of_pairs, above=4)[0])
     if average == "samples":
-        return float(np.average(_average_precisions(is_positive, score, None), weights=weight))
-    of_classes = _average_precisions(is_positive.T, score.T, weight)
+        return float(np.average(_average_precisions(is_positive, score, None, above=4), weights=weight))
+    of_classes = _average_precisions(is_positive.T, score.T, weight, above=4)
     if average is None:
         return of_classes
     if average == "macro":
@@ -118,13 +122,14 @@ def _averaged(
 
 
 def _average_precisions(
-    is_positive: NDArray[np.bool_], score: NDArray[Any], weight: NDArray[Any] | None
+    is_positive: NDArray[np.bool_], score: NDArray[Any], weight: NDArray[Any] | None, *, above: int = 3
 ) -> NDArray[np.float64]:
     """Return the average precision of every ranking; arrays have the shape (ranking, item)."""
     label = np.ascontiguousarray(is_positive, dtype=np.int8)
     found = np.asarray(estimate(np.ascontiguousarray(score), label, weight=weight), dtype=np.float64)
     if (is_undefined := np.isnan(found)).any():
-        warnings.warn("y_true has no positives, so average precision is 0", stacklevel=3)
+        of = "" if found.size == 1 else f" in {is_undefined.sum():,} of {found.size:,} classes or samples"
+        warnings.warn(f"y_true has no positives{of}, so average precision is 0{of and ' there'}", stacklevel=above)
     return np.where(is_undefined, 0.0, found)
 
 
@@ -170,7 +175,7 @@ def precision_recall_curve(
     (array([0.5 , 0.67, 0.5 , 1.  , 1.  ]), array([1. , 1. , 0.5, 0.5, 0. ]), array([0.1 , 0.35, 0.4 , 0.8 ]))
     """
     label, score = host_array(y_true, "y_true"), column(finite_numbers(y_score, "y_score"), "y_score")
-    weight = None if sample_weight is None else column(finite_numbers(sample_weight, "sample_weight"), "sample_weight")
+    weight = weights_of(sample_weight)
     check_lengths(y_true=label, y_score=score, sample_weight=weight)
     if kind_of_target(label) == "multilabel" or (pos_label is None and kind_of_target(label) != "binary"):
         raise InvalidInputError(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError
 from aucpr_dask.schema.checks import brief
+from aucpr_dask.schema.labels import EXACT_INTEGERS
 
 NUMBERS = "biuf"
 USUAL_LABELS = ({0, 1}, {-1, 1}, {0}, {-1}, {1})  # of which the positive one is 1
@@ -36,6 +38,14 @@ def host_array(value: Any, name: str) -> NDArray[Any]:
 
 def read_array(value: Any, name: str) -> NDArray[Any]:
     """Return a list, a frame, or an array or tensor of any library as a NumPy array, or raise InvalidInputError."""
+    if np.ma.is_masked(value):
+        raise InvalidInputError(
+            f"{name} is a masked array, whose mask would be lost",
+            where=f"argument {name!r}",
+            received=f"{int(np.ma.getmaskarray(value).sum())} masked values",
+            allowed="an array without a mask",
+            remedy="leave out these samples",
+        )
     if hasattr(value, "toarray"):  # a sparse matrix
         value = value.toarray()
     if hasattr(value, "detach"):  # a tensor that remembers its gradient
@@ -43,17 +53,75 @@ def read_array(value: Any, name: str) -> NDArray[Any]:
     try:
         exports_only = hasattr(value, "__dlpack__") and not hasattr(value, "__array__")
         array = np.from_dlpack(value) if exports_only else np.asarray(value)
-        if array.dtype == object:  # nullable columns
-            array = np.array(array.tolist())
+        if array.dtype.kind in "OT" or (array.dtype.kind == "U" and isinstance(value, list | tuple)):
+            objects = np.asarray(value, dtype=object) if array.dtype.kind == "U" else array.astype(object)
+            _refuse_missing(objects, name)
+            array = np.array(objects.tolist())  # nullable columns
+    except InvalidInputError:
+        raise
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise InvalidInputError(
             f"{name} cannot be read as an array",
             where=f"argument {name!r}",
             received=f"{brief(value)}: {error}",
             allowed="lists, frames, sparse matrices, and arrays or tensors in the memory of this machine",
-            remedy="copy a tensor from a device first (tensor.cpu()), and give all rows the same length",
+            remedy="convert a tensor to a type of NumPy on this machine, as by tensor.float().cpu(); "
+            "give all rows the same length",
         ) from error
     return array
+
+
+def _refuse_missing(objects: NDArray[np.object_], name: str) -> None:
+    """Raise if objects are missing, or are partly text: as text, None would be a label of its own."""
+    is_missing = pd.isnull(objects)
+    if is_missing.any():
+        raise InvalidInputError(
+            f"{name} has missing values",
+            where=f"argument {name!r}",
+            received=f"{int(is_missing.sum())} of {objects.size} are None or NaN",
+            allowed="a value for each sample",
+            remedy="leave out these samples",
+        )
+    is_text = [isinstance(one, str | bytes) for one in objects.flat]
+    if any(is_text) and not all(is_text):
+        raise InvalidInputError(
+            f"{name} has text and other values",
+            where=f"argument {name!r}",
+            received=brief(objects.tolist()),
+            allowed="values of one type",
+            remedy="convert all of them to text, or to numbers",
+        )
+
+
+def weights_of(value: Any) -> NDArray[np.float64] | None:
+    """Return sample weights as float64, not all of them 0."""
+    if value is None:
+        return None
+    weight = column(finite_numbers(value, "sample_weight"), "sample_weight").astype(np.float64)
+    if not weight.any():
+        raise InvalidInputError(
+            "all weights are 0",
+            where="argument 'sample_weight'",
+            received=f"{weight.size} zeros",
+            allowed="at least one weight above 0",
+            remedy="leave sample_weight out for equal weights",
+        )
+    return weight
+
+
+def floats_of(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return scores as floats, unless float64 would round integers, and so tie them."""
+    if array.dtype.kind == "f":
+        return array
+    if array.dtype.itemsize == 8 and ((array < -EXACT_INTEGERS) | (array > EXACT_INTEGERS)).any():
+        raise InvalidInputError(
+            "integers beyond 2**53, which float64 would round",
+            where=f"argument {name!r}",
+            received=f"dtype {array.dtype}, up to {np.abs(array.astype(object)).max()}",
+            allowed=f"whole numbers from -{EXACT_INTEGERS} to {EXACT_INTEGERS}",
+            remedy="rank them: scipy.stats.rankdata(score)",
+        )
+    return array.astype(np.float64)
 
 
 def finite_numbers(value: Any, name: str) -> NDArray[Any]:
@@ -65,7 +133,9 @@ def finite_numbers(value: Any, name: str) -> NDArray[Any]:
             where=f"argument {name!r}",
             received="NaN or infinity" if array.dtype.kind in NUMBERS else f"dtype {array.dtype}",
             allowed="integers or floats, without NaN and infinity",
-            remedy="leave out these samples; models that lack scores are for ap.evaluate(missing=...)",
+            remedy="leave out these samples; models that lack scores are for ap.evaluate(missing=...)"
+            if array.dtype.kind in NUMBERS
+            else "convert them to floats",
         )
     return array.astype(np.int8) if array.dtype == bool else array
 
@@ -78,7 +148,8 @@ def column(array: NDArray[Any], name: str) -> NDArray[Any]:
             where=f"argument {name!r}",
             received=f"shape {array.shape}",
             allowed="(n_samples,)",
-            remedy="give one number for each sample; several classes need a y_true with several classes",
+            remedy="give one number for each sample"
+            + ("; several classes need several labels, or several columns, in y_true" if name == "y_score" else ""),
         )
     return array.ravel()
 
