@@ -165,6 +165,15 @@ def test_a_table_that_is_not_one_of_values_is_refused_with_its_place(
         ap.from_values(table, **options)
 
 
+def test_data_sets_of_different_measures_are_not_averaged() -> None:
+    tree = xr.DataTree.from_dict(
+        {name: VALUES.assign_attrs(measure=measure) for name, measure in {"x": "accuracy", "y": "error"}.items()}
+    )
+    for call in (ap.aggregate, ap.compare):
+        with pytest.raises(AlignmentError, match=r"different measures[\s\S]*accuracy in data set 'x', error in 'y'"):
+            call(tree, over="dataset")
+
+
 def test_series_are_tables() -> None:
     xr.testing.assert_equal(ap.from_values(TIDY.set_index(["system", "topic"])["nDCG@10"]), ap.from_values(TIDY))
     of_models = {model: WIDE.set_index("topic")[model] for model in WIDE.columns[1:]}

@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, few
-from aucpr_dask.inference.measures import estimator_dim, unit_names
+from aucpr_dask.inference.measures import estimator_dim, estimators_of, unit_names
 from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import ESTIMATOR, MODEL, QUANTITY, QUERY, RESAMPLE
@@ -307,6 +307,15 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
             received=type(tree).__name__,
             allowed="a DataTree with a result in each node",
             remedy="over='query' averages the queries of one data set",
+        )
+    measured = {path: estimators_of(node) for path, node in nodes}
+    if odd := [path for path, names in measured.items() if names and names != measured[nodes[0][0]]]:
+        first = nodes[0][0]
+        raise AlignmentError(
+            "the data sets have values of different measures",
+            received=f"{few(measured[first])} in data set {first!r}, {few(measured[odd[0]])} in {odd[0]!r}",
+            allowed="the same measures in every data set",
+            remedy="select data sets of one measure, or evaluate all of them with the same estimators",
         )
     models: dict[object, None] = {}
     for path, node in nodes:

@@ -87,9 +87,9 @@ def evaluator_of(measures: str, qrels: FilePath) -> tuple[Any, list[str]]:
         raise InvalidInputError(
             "ir_measures cannot compute these measures",
             where="option 'measures'",
-            received=brief(measures),
+            received=f"{brief(measures)}: {error}",
             allowed="names of ir_measures separated by blanks, such as 'AP nDCG@10 P@10 RR Judged@10'",
-            remedy=str(error),
+            remedy="check each name; https://ir-measur.es lists them",
         ) from error
     return evaluator, [str(measure) for measure in wanted]
 
