@@ -86,7 +86,7 @@ const statistics = (() => {
     const spread = pair(parts[0].spread, parts[1].spread, plan);
     const error = errorOfUnits(first, second), n = first.length, room = n - spread.quantile ** 2;
     const possible = plan.possible && room > 0;
-    const quantile = error === 0 ? 0 : possible ? spread.quantile * Math.sqrt((n - 1) / room) : Infinity;
+    const quantile = possible ? spread.quantile * Math.sqrt((n - 1) / room) : Infinity;
     return answer(test.difference, error, test.p, quantile);
   }
 
@@ -97,7 +97,8 @@ const statistics = (() => {
   }
 
   function answer(difference, error, p, quantile) {
-    const reach = error === 0 ? 0 : quantile * error;
+    const nothingShown = quantile === Infinity && difference !== 0;
+    const reach = nothingShown ? Infinity : error === 0 ? 0 : quantile * error;
     return { difference, error, p, lower: difference - reach, upper: difference + reach };
   }
 
