@@ -53,7 +53,7 @@ def read_array(value: Any, name: str) -> NDArray[Any]:
     try:
         exports_only = hasattr(value, "__dlpack__") and not hasattr(value, "__array__")
         array = np.from_dlpack(value) if exports_only else np.asarray(value)
-        if array.dtype.kind in "OT" or (array.dtype.kind == "U" and isinstance(value, list | tuple)):
+        if array.dtype.kind in ("O", "T") or (array.dtype.kind == "U" and isinstance(value, list | tuple)):
             objects = np.asarray(value, dtype=object) if array.dtype.kind == "U" else array.astype(object)
             _refuse_missing(objects, name)
             array = np.array(objects.tolist())  # nullable columns

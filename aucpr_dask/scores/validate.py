@@ -13,6 +13,17 @@ from aucpr_dask.schema.names import check_names, check_node_name
 from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import CLASS, ITEM, RANKING_DIMS, SCORE_VARIABLES, VariableSpec
 
+KINDS = {
+    "f": "floats of up to 64 bits",
+    "i": "integers",
+    "u": "unsigned integers",
+    "b": "bool",
+    "O": "objects",
+    "T": "strings",
+    "U": "strings of a fixed length",
+}
+"""What kinds of dtypes are called."""
+
 
 def validate_scores(scores: Scores, *, positive_from: int | None = None) -> None:
     """Raise a clear error unless `scores` holds valid score data sets; Dask arrays are not computed."""
@@ -120,7 +131,7 @@ def _validate_variable(variable: xr.DataArray, spec: VariableSpec, path: str) ->
             f"{spec.name!r} has an unsupported type",
             where=where,
             received=f"dtype {variable.dtype}",
-            allowed=f"NumPy kinds {', '.join(spec.kinds)}, floats of up to 64 bits ({spec.description})",
+            allowed=f"{' or '.join(KINDS[kind] for kind in spec.kinds)} ({spec.description})",
             remedy=f"convert it, for example dataset[{spec.name!r}].astype(...)",
         )
     if tuple(variable.dims) not in spec.dims:
