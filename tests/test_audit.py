@@ -331,8 +331,12 @@ def test_values_keep_their_word_and_lose_what_is_left_out() -> None:
     assert "7 seasons" in repr(ap.audit(values, unit="season", exclude="t3"))
     with pytest.raises(InvalidInputError, match=r"there is no such column[\s\S]*'t9'"):
         ap.audit(values, exclude=["t9"])
-    with pytest.raises(InvalidInputError, match="not for trees"):
+    with pytest.raises(InvalidInputError, match="unit is an option for tables"):
         ap.audit(xr.DataTree.from_dict({"a": values}), over="dataset", unit="season")
+    with pytest.raises(InvalidInputError, match="model is an option for tables"):
+        ap.audit(values, model="Model")
+    areas = xr.Dataset({"estimate": values["estimate"]}).expand_dims(estimator=["average_precision"], axis=-1)
+    assert "8 reviews, average precision" in repr(ap.audit(areas, unit="review")).replace("_", " ")
 
 
 def test_models_in_a_column_of_another_name() -> None:

@@ -170,7 +170,9 @@ def test_data_sets_of_different_measures_are_not_averaged() -> None:
         {name: VALUES.assign_attrs(measure=measure) for name, measure in {"x": "accuracy", "y": "error"}.items()}
     )
     for call in (ap.aggregate, ap.compare):
-        with pytest.raises(AlignmentError, match=r"different measures[\s\S]*accuracy in data set 'x', error in 'y'"):
+        with pytest.raises(
+            AlignmentError, match=r"different measures[\s\S]*accuracy in data set 'x', error in data set 'y'"
+        ):
             call(tree, over="dataset")
 
 

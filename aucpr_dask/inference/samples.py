@@ -308,12 +308,11 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
             allowed="a DataTree with a result in each node",
             remedy="over='query' averages the queries of one data set",
         )
-    measured = {path: estimators_of(node) for path, node in nodes}
-    if odd := [path for path, names in measured.items() if names and names != measured[nodes[0][0]]]:
-        first = nodes[0][0]
+    first_of = {tuple(names): path for path, node in reversed(nodes) if (names := estimators_of(node))}
+    if len(first_of) > 1:
         raise AlignmentError(
             "the data sets have values of different measures",
-            received=f"{few(measured[first])} in data set {first!r}, {few(measured[odd[0]])} in {odd[0]!r}",
+            received=few([f"{few(names)} in data set {path!r}" for names, path in reversed(first_of.items())]),
             allowed="the same measures in every data set",
             remedy="select data sets of one measure, or evaluate all of them with the same estimators",
         )

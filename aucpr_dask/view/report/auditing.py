@@ -209,15 +209,20 @@ def audit(
 
 def _values_of(values: Any, model: str | None, unit: str | None, exclude: tuple[str, ...]) -> tuple[Any, list[str]]:
     """Return a table as values of tasks, and what is no task by its name."""
-    if isinstance(values, xr.DataTree):
-        if given := [name for name, option in {"model": model, "unit": unit, "exclude": exclude}.items() if option]:
+    is_tree = isinstance(values, xr.DataTree)
+    of_tables = {"model": model} | ({"unit": unit, "exclude": exclude or None} if is_tree else {})
+    for name, option in of_tables.items() if isinstance(values, xr.Dataset | xr.DataTree) else ():
+        if option is not None:
             raise InvalidInputError(
-                "this option is not for trees",
-                where=f"option {given[0]!r}",
-                received="a DataTree, whose data sets are the tasks",
-                allowed="a table, or a Dataset",
-                remedy="leave it out; or choose the data sets first",
+                f"{name} is an option for tables",
+                where=f"option {name!r}",
+                received="a DataTree, whose data sets are the tasks"
+                if is_tree
+                else "a Dataset, which names its models",
+                allowed="a table",
+                remedy="leave it out",
             )
+    if is_tree:
         return values, []
     if isinstance(values, xr.Dataset):
         table = values if unit is None else values.assign_attrs({UNIT: checked_text(unit, "unit")})
