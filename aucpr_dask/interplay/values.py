@@ -187,7 +187,7 @@ def _unclear(
     remedy = f"name it: {', '.join(f'{role}=... (--{role})' for role in roles)}"
     if are_headed and roles == [QUERY]:  # values are headed by models or by queries, and the rows may be either
         roles = [MODEL, QUERY]
-        remedy = "name the one that rows stand for: model=... or query=... (--model, --query); name an index like it"
+        remedy = "say what a row is: model=... or query=... (--model, --query); an index is a column if it has a name"
     nouns = {MODEL: "models", QUERY: "queries, topics, tasks or data sets", VALUE: "values"}
     return InvalidInputError(
         f"there is no column of {' or of '.join(nouns[role] for role in roles)}",
