@@ -346,6 +346,15 @@ def test_models_in_a_column_of_another_name() -> None:
     assert ap.audit(table, model="Contender").findings.sizes["model"] == 4
 
 
+def test_shares_of_tasks_against_which_others_work() -> None:
+    table = pd.DataFrame({"Model": ["a", "b"]} | {f"t{i}": [0.9, 0.1] if i < 6 else [0.1, 0.9] for i in range(9)})
+    said = dict(ap.audit(table).verdict)["Tasks that decide"]
+    assert "others lessen it, and all add up to 100 %" in said
+    one_decides = pd.DataFrame({"Model": ["a", "b"], "t0": [0.9, 0.1], "t1": [0.1, 0.3], "t2": [0.1, 0.3]})
+    said = dict(ap.audit(one_decides).verdict)["Tasks that decide"]
+    assert "Another model leads if task t0 is left out: b (1)" in said
+
+
 def test_sentences_about_models_without_a_difference() -> None:
     equal = wide(3, 4)
     equal.iloc[:, 1:] = [0.5, 0.25, 0.75, 0.125]

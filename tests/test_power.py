@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
@@ -107,6 +108,14 @@ def test_models_that_agree_and_too_few_queries() -> None:
         assert alike["detectable"].values[0, 1] == detectable
         assert alike["power"].values[0, 1] == shown
     assert alike.attrs["summary"] == "Over 6 queries, the differences do not vary"
+
+
+@pytest.mark.parametrize("n_queries", [2, 4, 5, 6])
+def test_few_queries_have_a_picture(n_queries: int) -> None:
+    figure, ax = plt.subplots()
+    result_of(3, n_queries).aucpr.plot.power(ax=ax)
+    assert np.isfinite(ax.lines[0].get_ydata()).all()
+    plt.close(figure)
 
 
 def test_a_number_needed_is_whole_and_never_inf_in_words() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.demo import data_folder
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError
+from aucpr_dask.interplay.measures import evaluator_of
 from aucpr_dask.interplay.values import save_values
 
 TOPICS = [str(number) for number in range(301, 355)]
@@ -174,6 +176,20 @@ def test_data_sets_of_different_measures_are_not_averaged() -> None:
             AlignmentError, match=r"different measures[\s\S]*accuracy in data set 'x', error in data set 'y'"
         ):
             call(tree, over="dataset")
+
+
+def test_counts_of_ir_measures_are_left_out(tmp_path: Path) -> None:
+    lines = [f"q{i}\t{measure}\t{value}\n" for i in range(2) for measure, value in {"NumQ": 1, "nDCG@10": 0.5}.items()]
+    (tmp_path / "a.txt").write_text("".join(lines))
+    values = ap.from_values(tmp_path / "a.txt")
+    assert values.attrs["measure"] == "nDCG@10"
+    assert "measure" not in values.dims
+
+
+def test_a_misspelled_measure_is_received_not_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("q 0 d 1\n")
+    with pytest.raises(InvalidInputError, match=r"received: 'ndgc@10': .*ndgc[\s\S]*remedy: check each name"):
+        evaluator_of("ndgc@10", tmp_path / "qrels")
 
 
 def test_series_are_tables() -> None:
@@ -393,6 +409,7 @@ def test_a_report_names_the_measure_and_the_topics(tmp_path: Path) -> None:
     assert "leads (nDCG@10 " in page
     assert "Find a topic" in page
     assert "<h3>Measures</h3>" in page
+    assert not {"Prevalence", "<h3>Warnings"} & set(re.findall("Prevalence|<h3>Warnings", page.partition("<script")[0]))
     assert '"unit_names": ["topic", "topics"]' in page or '"unit_names":["topic","topics"]' in page
 
 
