@@ -97,9 +97,9 @@ def study(output: Output, out: str | None, table: str | None, estimators: tuple[
     from aucpr_dask.simulate.studies import study as run_study
 
     place = None if table is None else local_place(table)
-    if place is not None and not place.parent.is_dir():
-        raise StoreError("there is no such folder", where=place.parent, remedy="create it, or name another place")
     if place is not None:
+        if not place.parent.is_dir():
+            raise StoreError("there is no such folder", where=place.parent, remedy="create it, or name another place")
         refuse_folder(place)
     with output.progress() as report:
         progress = RunWatcher(report)
@@ -122,7 +122,7 @@ def _show(output: Output, found: xr.Dataset, estimator: str) -> None:
         Column("scenario", [str(cell["scenario"]) for cell in cells], name=True),
         Column("items", [f"{cell['n_items']:,}" for cell in cells], right=True),
         Column("share", [f"{cell['prevalence']:g}" for cell in cells], right=True),
-        Column("bias", [f"{100 * (cell['bias_ratio'] - 1):+.1f} %" for cell in cells], right=True),
+        Column("bias", [percent(cell["bias_ratio"] - 1, "+.1f") for cell in cells], right=True),
     ]
     for method in map(str, found["method"].values):
         shares = [cell["coverage"][method] for cell in cells]

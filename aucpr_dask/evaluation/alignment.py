@@ -11,7 +11,7 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, few
 from aucpr_dask.schema.checks import REAL, brief
-from aucpr_dask.schema.labels import EXACT_INTEGERS, check_counts
+from aucpr_dask.schema.labels import are_rounded, check_counts
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import GRADE, ITEM, ITEM_ROLES, RANKING_DIMS
 from aucpr_dask.scores.validate import check_same_labels, check_unique
@@ -311,7 +311,7 @@ def _float_scores(score: Any) -> Any:
 def exact_scores(score: np.ndarray) -> np.ndarray:
     """Return a block of scores as float64; raise if some of them would tie that differ."""
     if score.dtype.kind in "iu":
-        is_rounded = score.size > 0 and max(abs(int(score.min())), abs(int(score.max()))) > EXACT_INTEGERS
+        is_rounded = are_rounded(score)
         what, allowed = "integer scores beyond 2**53", "integers from -2**53 to 2**53"
     else:
         with np.errstate(all="ignore"):

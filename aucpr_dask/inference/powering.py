@@ -326,21 +326,23 @@ def _power(
         from_next[order[:-1]] = found["detectable_family"].values[order[:-1], order[1:]]
         found["detectable_rank"] = (MODEL, from_next)
     found = annotate(found, node, prepared, question, {"family_size": single.error.size, "wanted_power": power})
-    return found.assign_attrs(summary=_in_words(single, joint, found, power, difference))
+    return found.assign_attrs(summary=_in_words(single, values, found, power, difference))
 
 
-def _in_words(single: Reach, joint: Reach, found: xr.Dataset, power: float, difference: float | None) -> str:
+def _in_words(
+    single: Reach, values: dict[str, Floats], found: xr.Dataset, power: float, difference: float | None
+) -> str:
     """Say what cannot be shown, and what the difference that matters needs: of the median pair."""
     floor = single.floor(power)
     said = [floor[:1].upper() + floor[1:]]
-    if _middle(single.detectable(power)) == 0:
+    if _middle(values["detectable"]) == 0:
         return said[0]
     if single.error.size > 1:
-        said.append(f"{_below(joint.detectable(power))} where all are to hold together")
+        said.append(f"{_below(values['detectable_family'])} where all are to hold together")
         if "detectable_rank" in found:
             said.append(f"{_below(found['detectable_rank'].values)} between neighbours in rank")
     if difference is not None:
-        needed, now = _middle(single.needed(difference, power)), _middle(single.power(difference))
+        needed, now = _middle(values["n_needed"]), _middle(values["power"])
         takes = "" if math.isnan(needed) else f" takes {single.sampled(needed)}, and"
-        said.append(f"to show a difference of {difference:g}{takes} has a power of {100 * now:.0f} % here")
+        said.append(f"to show a difference of {difference:g}{takes} has a power of {percent(now, '.0f')} here")
     return "; ".join(said)

@@ -308,11 +308,14 @@ def stack_data_sets(tree: Scores, incomplete: str) -> xr.Dataset:
             allowed="a DataTree with a result in each node",
             remedy="over='query' averages the queries of one data set",
         )
-    first_of = {tuple(names): path for path, node in reversed(nodes) if (names := estimators_of(node))}
+    first_of: dict[tuple[str, ...], str] = {}
+    for path, node in nodes:
+        if names := tuple(estimators_of(node)):
+            first_of.setdefault(names, path)
     if len(first_of) > 1:
         raise AlignmentError(
             "the data sets have values of different measures",
-            received=few([f"{few(names)} in data set {path!r}" for names, path in reversed(first_of.items())]),
+            received=few([f"{few(names)} in data set {path!r}" for names, path in first_of.items()]),
             allowed="the same measures in every data set",
             remedy="select data sets of one measure, or evaluate all of them with the same estimators",
         )

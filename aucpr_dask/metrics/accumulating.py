@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
 from aucpr_dask.metrics.targets import NUMBERS, check_lengths, column, read_array
 from aucpr_dask.schema.checks import brief, choose
-from aucpr_dask.schema.labels import EXACT_INTEGERS, check_labels
+from aucpr_dask.schema.labels import are_rounded, check_labels
 from aucpr_dask.schema.variables import PADDING
 
 BINS = ("adaptive", "fixed")
@@ -195,15 +195,7 @@ def checked_items(score: Any, label: Any) -> tuple[NDArray[Any], NDArray[np.bool
     """Return the scores of all items but padding, and whether they are positive."""
     score, label = (column(read_array(array, name), name) for array, name in ((score, "score"), (label, "label")))
     check_lengths(score=score, label=label)
-    if label.dtype.kind in "iuf" and ((label < PADDING) | (label > 1)).any():
-        raise InvalidInputError(
-            "labels outside their domain",
-            where="argument 'label'",
-            received=brief(np.unique(label).tolist()),
-            allowed="1 positive, 0 negative, -1 unjudged, -2 padding; or bool",
-            remedy="compare them, such as label >= 2 for grades or label == 'spam'",
-        )
-    check_labels(label, None, "argument 'label'")
+    check_labels(label, None, "argument 'label'", if_grades="compare them, such as label >= 2")
     if label.dtype.kind != "b" and (is_padding := label == PADDING).any():
         score, label = score[~is_padding], label[~is_padding]
     _check_scores(score)
@@ -213,7 +205,7 @@ def checked_items(score: Any, label: Any) -> tuple[NDArray[Any], NDArray[np.bool
 def _check_scores(score: NDArray[Any]) -> None:
     """Raise unless float64 holds all scores, in the same order and with the same ties."""
     kind, size = score.dtype.kind, score.dtype.itemsize
-    is_large = kind in "iu" and size == 8 and bool(((score < -EXACT_INTEGERS) | (score > EXACT_INTEGERS)).any())
+    is_large = kind in "iu" and are_rounded(score)
     if kind not in NUMBERS or (kind == "f" and size > 8) or is_large:
         raise InvalidInputError(
             "scores are not numbers that float64 holds",

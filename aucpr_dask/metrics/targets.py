@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError
 from aucpr_dask.schema.checks import brief
-from aucpr_dask.schema.labels import EXACT_INTEGERS
+from aucpr_dask.schema.labels import EXACT_INTEGERS, are_rounded
 
 NUMBERS = "biuf"
 USUAL_LABELS = ({0, 1}, {-1, 1}, {0}, {-1}, {1})  # of which the positive one is 1
@@ -113,7 +113,7 @@ def floats_of(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Return scores as floats, unless float64 would round integers, and so tie them."""
     if array.dtype.kind == "f":
         return array
-    if array.dtype.itemsize == 8 and ((array < -EXACT_INTEGERS) | (array > EXACT_INTEGERS)).any():
+    if are_rounded(array):
         raise InvalidInputError(
             "integers beyond 2**53, which float64 would round",
             where=f"argument {name!r}",

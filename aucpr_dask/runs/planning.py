@@ -262,7 +262,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         "result": _size(plan.result_bytes),
         "memory_per_block": f"up to {_size(plan.largest)}",
         "memory_per_thread": f"from {_size(plan.largest / SHARE_OF_MEMORY)}",
-        "padding": f"{100 * padding_share(scores):.1f} % of the places of items",
+        "padding": f"{percent(padding_share(scores), '.1f')} of the places of items",
         "time": f"about {seconds:.3g} s on one core, by some rankings; starting workers takes seconds more",
     }
 

@@ -20,7 +20,12 @@ NAME_A_GRADE = (
 EXACT_INTEGERS = 2**53  # up to here, float64 holds every integer
 
 
-def check_labels(label: NDArray[Any], positive_from: int | None, where: str) -> None:
+def are_rounded(integers: NDArray[Any]) -> bool:
+    """Return whether float64 does not hold some of these integers."""
+    return integers.size > 0 and max(abs(int(integers.min())), abs(int(integers.max()))) > EXACT_INTEGERS
+
+
+def check_labels(label: NDArray[Any], positive_from: int | None, where: str, *, if_grades: str = NAME_A_GRADE) -> None:
     """Raise if a label is outside -2, -1, 0, 1 (with `positive_from`: -2, -1 and whole grades from 0 to 127)."""
     highest = 1 if positive_from is None else HIGHEST_GRADE
     if label.dtype.kind in "iu" and (label.size == 0 or (label.min() >= PADDING and label.max() <= highest)):
@@ -43,7 +48,7 @@ def check_labels(label: NDArray[Any], positive_from: int | None, where: str) -> 
             where=where,
             received=f"{bad.size} labels with values {few(values)}",
             allowed=f"1 positive, 0 negative, -1 unjudged, -2 padding; whole numbers up to {highest}",
-            remedy=f"if these are grades, {NAME_A_GRADE}"
+            remedy=f"if these are grades, {if_grades}"
             if positive_from is None and bool(np.all(values > 1))
             else "correct the labels",
         )

@@ -43,15 +43,15 @@ def plural(noun: str) -> str:
     return f"{noun}es" if noun.endswith(("s", "x", "z", "ch", "sh")) else f"{noun}s"
 
 
-def percent(share: float) -> str:
-    """Return a share, a level or a power as a percentage.
+def percent(share: float, form: str = "g") -> str:
+    """Return a share, a level or a power as a percentage, its number in this format.
 
     Examples
     --------
-    >>> percent(0.95), percent(1 - 0.995)
-    ('95 %', '0.5 %')
+    >>> percent(0.95), percent(1 - 0.995), percent(0.0312, "+.1f")
+    ('95 %', '0.5 %', '+3.1 %')
     """
-    return f"{100 * share:g} %"
+    return f"{100 * share:{form}} %"
 
 
 def rounded_percent(share: float) -> str:
@@ -62,9 +62,9 @@ def rounded_percent(share: float) -> str:
     >>> rounded_percent(0.287), rounded_percent(0.0031), rounded_percent(0.9967), rounded_percent(1)
     ('29 %', '0.3 %', '99.7 %', '100 %')
     """
-    beside = 100 * min(abs(share), abs(1 - share))
-    digits = -math.floor(math.log10(beside)) if 1e-6 < beside < 1 else 0
-    return f"{100 * share:.{digits}f} %"
+    distance = 100 * min(abs(share), abs(1 - share))  # from 0 % or 100 %
+    digits = -math.floor(math.log10(distance)) if 1e-6 < distance < 1 else 0
+    return percent(share, f".{digits}f")
 
 
 def p_value_in_words(p_value: float) -> str:

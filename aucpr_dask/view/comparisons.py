@@ -319,7 +319,7 @@ def ranks_sheet(ranks: Ranks, *, top: int | None = TOP) -> Sheet:
         Column(noun(ranks.facts), list(map(number, shown["estimate"])), right=True),
         Column("rank set", list(map(_span, shown["rank_interval"]))),
         Column("all at once", list(map(_span, shown["simultaneous_rank_interval"]))),
-        Column("best", [f"{100 * share:.1f} %" for share in shown["probability_best"]], right=True),
+        Column("best", [percent(share, ".1f") for share in shown["probability_best"]], right=True),
         Column("groups", list(map(_span, shown["groups"]))),
     ]
     ends = shown["simultaneous_rank_interval"]

@@ -290,7 +290,7 @@ def _prevalence(size: DataSetSize) -> str:
 def _share(share: float) -> str:
     """Return a share with two significant digits, without an exponent."""
     digits = 0 if share >= 0.1 or share == 0 else min(4, -math.floor(math.log10(share)) - 1)
-    return f"{100 * share:.{digits}f} %"
+    return percent(share, f".{digits}f")
 
 
 def _missing_scores(missing: Sequence[MissingScores], width: int) -> list[RenderableType]:

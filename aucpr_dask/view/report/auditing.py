@@ -26,6 +26,7 @@ from aucpr_dask.interplay.values import from_values
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.checks import names_of as names_of_columns
 from aucpr_dask.schema.checks import text as checked_text
+from aucpr_dask.schema.names import percent
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.variables import BOUND, MODEL, QUERY, UNIT
 from aucpr_dask.scores.importing.files import unknown_column
@@ -209,22 +210,11 @@ def audit(
 
 def _values_of(values: Any, model: str | None, unit: str | None, exclude: tuple[str, ...]) -> tuple[Any, list[str]]:
     """Return a table as values of tasks, and what is no task by its name."""
-    is_tree = isinstance(values, xr.DataTree)
-    of_tables = {"model": model} | ({"unit": unit, "exclude": exclude or None} if is_tree else {})
-    for name, option in of_tables.items() if isinstance(values, xr.Dataset | xr.DataTree) else ():
-        if option is not None:
-            raise InvalidInputError(
-                f"{name} is an option for tables",
-                where=f"option {name!r}",
-                received="a DataTree, whose data sets are the tasks"
-                if is_tree
-                else "a Dataset, which names its models",
-                allowed="a table",
-                remedy="leave it out",
-            )
-    if is_tree:
+    if isinstance(values, xr.DataTree):
+        _refuse_given("a DataTree, whose data sets are the tasks", model=model, unit=unit, exclude=exclude or None)
         return values, []
     if isinstance(values, xr.Dataset):
+        _refuse_given("a Dataset, which names its models", model=model)
         table = values if unit is None else values.assign_attrs({UNIT: checked_text(unit, "unit")})
         return _without(table, exclude), []
     columns = tables_of(values, None)[0].columns
@@ -234,6 +224,19 @@ def _values_of(values: Any, model: str | None, unit: str | None, exclude: tuple[
     tasks = [str(name) for name in table[QUERY].values]
     of_rows = [name for name in tasks if SUMMARY.match(name) and name not in exclude]
     return _without(table, [*of_rows, *(name for name in exclude if name not in columns)]), [*of_columns, *of_rows]
+
+
+def _refuse_given(received: str, **options: Any) -> None:
+    """Raise if an option is given that only a table can have."""
+    for name, option in options.items():
+        if option is not None:
+            raise InvalidInputError(
+                f"{name} is an option for tables",
+                where=f"option {name!r}",
+                received=received,
+                allowed="a table",
+                remedy="leave it out",
+            )
 
 
 def _without(table: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
@@ -334,7 +337,7 @@ def _units_sheet(findings: xr.Dataset) -> Sheet:
     without = names_of(shown, "leader_without")
     columns = [
         Column(unit_names(QUERY, findings.attrs)[0], names_of(shown, QUERY), name=True),
-        Column("share", ["-" if np.isnan(share) else f"{100 * share:.1f} %" for share in shares], right=True),
+        Column("share", ["-" if np.isnan(share) else percent(share, ".1f") for share in shares], right=True),
         Column("leader without", ["" if name == leader else name for name in without]),
         Column("swaps", [str(n) for n in shown["swaps_without"].values], right=True),
         Column("leader's rank", [f"{rank:g}" for rank in shown["rank_of_leader"].values], right=True),

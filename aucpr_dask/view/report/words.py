@@ -305,8 +305,8 @@ def _of_interval(method: str, n_positive: float, prevalence: float) -> str:
     )
     said = (
         f"Validity: in simulations of average precision with {STUDIED[place]:,} positives, a tenth of the items, 95 % "
-        f"{_spaced(method)} intervals contained the true area in at least {100 * coverage:.1f} % of the samples: they "
-        f"{verdict} there.{beyond}"
+        f"{_spaced(method)} intervals contained the true area in at least {percent(coverage, '.1f')} of the samples: "
+        f"they {verdict} there.{beyond}"
     )
     better = [name for name in ("influence_beta", "clopper_pearson") if LOWEST_COVERAGE[name][place] >= _WELL_COVERED]
     if coverage < _WELL_COVERED and better:
@@ -322,7 +322,7 @@ def _of_rare(method: str, place: int, prevalence: float) -> str:
         return "Positives as rare as here were not simulated."
     return (
         f"The lowest prevalence is {prevalence:.2g} here: with {STUDIED[place]:,} positives among 1,000 items, "
-        f"{_spaced(method)} intervals contained it in {100 * known[place]:.1f} %."
+        f"{_spaced(method)} intervals contained it in {percent(known[place], '.1f')}."
     )
 
 
