@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
 
 from aucpr_dask.inference.comparing import Baseline
 from aucpr_dask.inference.powering import POWER, pair_reaches
@@ -91,7 +91,9 @@ def power(
     ax.axhline(wanted, color=PALE, linewidth=0.8, label=percent(wanted))
     ax.axvline(middle.n, color=GREY, linestyle=":", linewidth=0.8, label=f"now: {middle.sampled(middle.n)}")
     ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.xaxis.set_minor_formatter(NullFormatter())
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
     ax.set_ylim(0, 1.02)
     ax.set_xlabel(middle.noun[1])
