@@ -33,7 +33,6 @@ class AucprError(Exception):
     def __init__(
         self,
         what: str = "",
-        *,
         where: object = None,
         received: object = None,
         allowed: object = None,
@@ -103,6 +102,48 @@ class OptimizedPythonError(AucprError, ImportError):
     """An interpreter that drops assertions, on which Zarr depends."""
 
 
+def bad_argument(
+    what: str, name: str, received: object, allowed: object = None, remedy: str | None = None
+) -> InvalidInputError:
+    """Return the error for the value of an argument.
+
+    >>> print(bad_argument("level must lie between 0 and 1", "level", 95, "0 < level < 1", "95 percent is 0.95"))
+    level must lie between 0 and 1
+      where: argument 'level'
+      received: 95
+      allowed: 0 < level < 1
+      remedy: 95 percent is 0.95
+    """
+    return InvalidInputError(what, f"argument {name!r}", brief(received), allowed, remedy)
+
+
+def bad_shape(
+    what: str, name: str, array: Any, allowed: object = None, remedy: str | None = None, path: str = ""
+) -> InvalidInputError:
+    """Return the error for the dimensions or the shape of an array: of an argument, or of a data set at `path`."""
+    dims = getattr(array, "dims", None)
+    shape = f"shape {tuple(array.shape)}"
+    received = shape if dims is None else f"({', '.join(map(str, dims))}), {shape}"
+    return InvalidInputError(what, where_is(f"variable {name!r}", path), received, allowed, remedy)
+
+
+def clash(what: str, remedy: str, allowed: object = None, **given: object) -> InvalidInputError:
+    """Return the error for arguments that are allowed, but not together."""
+    where = f"arguments {' and '.join(map(repr, given))} together"
+    received = ", ".join(f"{name}={brief(value)}" for name, value in given.items())
+    return InvalidInputError(what, where, received, allowed, remedy)
+
+
+def lacks(what: str, where: object, has: Iterable[object], remedy: str) -> InvalidInputError:
+    """Return the error for data without something that is needed; `has` names what they have in its place."""
+    return InvalidInputError(what, where, few(has) or "nothing", None, remedy)
+
+
+def where_is(what: str, path: str = "") -> str:
+    """Return the place of a variable or dimension in the data set at `path`, if that has a name."""
+    return f"data set {path!r}, {what}" if path else what
+
+
 class CacheWarning(UserWarning):
     """Compiled code cannot be kept, or must not be loaded, so that every process compiles again."""
 
@@ -146,3 +187,13 @@ def few(values: Iterable[object], most: int = MOST_SHOWN) -> str:
     listed = [str(value) for value in values]
     shown = ", ".join(listed[:most])
     return shown + (f" and {len(listed) - most:,} more" if len(listed) > most else "")
+
+
+def brief(value: object, most: int = 200) -> str:
+    """Return how an error quotes a value of any type: on one line that is not too long."""
+    try:
+        shown = repr(value)
+    except Exception:
+        shown = f"a value of type {type(value).__name__}"
+    shown = " ".join(shown.split()) if "\n" in shown else shown
+    return shown if len(shown) <= most else f"{shown[:most]}... ({type(value).__name__})"

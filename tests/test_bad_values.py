@@ -18,8 +18,7 @@ from conftest import pooled, queried
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
-from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError
-from aucpr_dask.schema.checks import brief
+from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, brief
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.scores.importing.tables import import_table
 

@@ -24,12 +24,12 @@ from aucpr_dask.curves.points import (
     curve_on_grid,
     curve_points,
 )
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import InvalidInputError, brief
 from aucpr_dask.evaluation.alignment import as_array, numeric, plain_inputs, score_inputs
 from aucpr_dask.evaluation.mapping import core_dims, map_rankings
 from aucpr_dask.evaluation.rankings import is_weighted
 from aucpr_dask.evaluation.request import Prepared, prepare
-from aucpr_dask.schema.checks import brief, choose, refuse_outside, text
+from aucpr_dask.schema.checks import choose, refuse_outside, text
 from aucpr_dask.schema.options import MISSING, EvaluationOptions
 from aucpr_dask.schema.variables import ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.validate import check_one_chunk, check_same_labels

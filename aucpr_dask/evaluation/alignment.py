@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError, few
-from aucpr_dask.schema.checks import REAL, brief
+from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, few
+from aucpr_dask.schema.checks import REAL
 from aucpr_dask.schema.labels import are_rounded, check_counts
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import GRADE, ITEM, ITEM_ROLES, RANKING_DIMS

@@ -14,13 +14,13 @@ import xarray as xr
 from dask import delayed
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import InvalidInputError, brief
 from aucpr_dask.evaluation.chunk_passes import Steps, add_items, add_tallies, count_keys, items_between, join_items
 from aucpr_dask.evaluation.in_chunks import map_items, reduce_items
 from aucpr_dask.evaluation.mapping import core_dims
 from aucpr_dask.evaluation.rankings import Rows, check_rows, negative_scale
 from aucpr_dask.evaluation.request import Prepared, prepare
-from aucpr_dask.schema.checks import brief, real
+from aucpr_dask.schema.checks import real
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ITEM
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, few
+from aucpr_dask.errors import InvalidInputError, brief, few
 from aucpr_dask.inference import families
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.describing import annotate
@@ -19,7 +19,7 @@ from aucpr_dask.inference.machine_labels import machine_nodes, of_machine, refus
 from aucpr_dask.inference.methods import Wilcoxon
 from aucpr_dask.inference.questions import ask, naming, prepare, unit_dim
 from aucpr_dask.inference.samples import DATASET
-from aucpr_dask.schema.checks import brief, did_you_mean
+from aucpr_dask.schema.checks import did_you_mean
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.trees import Scores, map_nodes
 from aucpr_dask.schema.variables import BOUND, MODEL, QUERY

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, few, printable
+from aucpr_dask.errors import InvalidInputError, brief, few, printable
 from aucpr_dask.inference.comparing import Baseline, positions
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.describing import design_in_words, estimator_name
@@ -20,7 +20,7 @@ from aucpr_dask.inference.methods import Pairs, adjusted_p_values
 from aucpr_dask.inference.powering import POWER, question_of, reaches
 from aucpr_dask.inference.questions import Prepared, ask, naming, prepare, unit_dim
 from aucpr_dask.inference.samples import DATASET, labels_of, mean_of_units
-from aucpr_dask.schema.checks import brief, fraction, tolerance
+from aucpr_dask.schema.checks import fraction, tolerance
 from aucpr_dask.schema.names import in_words, p_value_in_words, percent
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of

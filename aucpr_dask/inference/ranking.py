@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import InvalidInputError, brief
 from aucpr_dask.inference import families
 from aucpr_dask.inference.describing import annotate
 from aucpr_dask.inference.designs import UNIT_RESAMPLES
@@ -22,7 +22,6 @@ from aucpr_dask.inference.rank_sets import (
     ranks_from_intervals,
 )
 from aucpr_dask.inference.samples import DATASET
-from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.trees import Scores, map_nodes
 from aucpr_dask.schema.variables import BOUND, MODEL, QUERY

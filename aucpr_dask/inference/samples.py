@@ -12,9 +12,8 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, few
+from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, brief, few
 from aucpr_dask.inference.measures import estimator_dim, estimators_of, unit_names
-from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import ESTIMATOR, MODEL, QUANTITY, QUERY, RESAMPLE
 from aucpr_dask.scores.validate import check_unique

@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError
+from aucpr_dask.errors import AlignmentError, InvalidInputError, brief
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.interplay.values import ValuesSummary, from_values, save_values
-from aucpr_dask.schema.checks import brief, require
+from aucpr_dask.schema.checks import require
 from aucpr_dask.schema.trees import nodes_of
 from aucpr_dask.schema.variables import MEASURE, MODEL, QUERY
 from aucpr_dask.scores.importing.files import FilePath, OnProgress, local_copy, reading_text, report

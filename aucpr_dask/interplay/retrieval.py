@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError, few
+from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, few
 from aucpr_dask.evaluation.api import evaluate
-from aucpr_dask.schema.checks import brief, real, require
+from aucpr_dask.schema.checks import real, require
 from aucpr_dask.schema.labels import HIGHEST_GRADE
 from aucpr_dask.schema.variables import UNJUDGED
 from aucpr_dask.scores.importing.files import closest

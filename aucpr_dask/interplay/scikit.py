@@ -16,10 +16,10 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, AucprError, ClassifierWarning, InvalidInputError, RunError, few
+from aucpr_dask.errors import AlignmentError, AucprError, ClassifierWarning, InvalidInputError, RunError, brief, few
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.progress.showing import reporting_if
-from aucpr_dask.schema.checks import brief, choose, require
+from aucpr_dask.schema.checks import choose, require
 from aucpr_dask.schema.estimators import estimator_names
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.trees import Scores

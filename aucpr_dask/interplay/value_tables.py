@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, few
+from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, brief, few
 from aucpr_dask.interplay.retrieval import frame_of
-from aucpr_dask.schema.checks import brief, real
+from aucpr_dask.schema.checks import real
 from aucpr_dask.schema.names import LONGEST_NAME
 from aucpr_dask.schema.variables import ESTIMATOR, MEASURE, MODEL
 from aucpr_dask.scores.importing.files import bare_name, find_files, lines_of, reading, reading_text

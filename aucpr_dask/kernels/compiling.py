@@ -174,7 +174,7 @@ def _digest() -> str:
         numba.__version__,
         llvmlite.__version__,
         *_processor(),
-        *(f"{path}:{path.stat().st_mtime_ns}:{path.stat().st_size}" for path in sources),
+        *(f"{path.relative_to(_FOLDER)}:{hashlib.sha256(path.read_bytes()).hexdigest()}" for path in sources),
         *(f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("NUMBA_")),
     ]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:24]

@@ -10,9 +10,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import InvalidInputError, MissingScoresError
+from aucpr_dask.errors import InvalidInputError, MissingScoresError, brief
 from aucpr_dask.metrics.targets import NUMBERS, check_lengths, column, read_array
-from aucpr_dask.schema.checks import brief, choose
+from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.labels import are_rounded, check_labels
 from aucpr_dask.schema.variables import PADDING
 

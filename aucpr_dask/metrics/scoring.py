@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import InvalidInputError, brief
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.metrics.targets import (
     check_label,
@@ -21,7 +21,7 @@ from aucpr_dask.metrics.targets import (
     positive_label,
     weights_of,
 )
-from aucpr_dask.schema.checks import brief, choose
+from aucpr_dask.schema.checks import choose
 
 AVERAGES = ("macro", "micro", "weighted", "samples")
 

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import AlignmentError, InvalidInputError
-from aucpr_dask.schema.checks import brief
+from aucpr_dask.errors import AlignmentError, InvalidInputError, brief
 from aucpr_dask.schema.labels import EXACT_INTEGERS, are_rounded
 
 NUMBERS = "biuf"

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import InvalidInputError, brief
 
 _Spec = TypeVar("_Spec")
 
@@ -186,16 +186,6 @@ def are_distinct(names: tuple[Any, ...]) -> bool:
     """Whether no name is given twice; names that are not strings are refused elsewhere."""
     known = [name for name in names if isinstance(name, str)]
     return len(set(known)) == len(known)
-
-
-def brief(value: object, most: int = 200) -> str:
-    """Return how an error quotes a value of any type: on one line that is not too long."""
-    try:
-        shown = repr(value)
-    except Exception:
-        shown = f"a value of type {type(value).__name__}"
-    shown = " ".join(shown.split()) if "\n" in shown else shown
-    return shown if len(shown) <= most else f"{shown[:most]}... ({type(value).__name__})"
 
 
 def _refused(what: str, option: str, value: object, allowed: str, remedy: str) -> InvalidInputError:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.checks import are_distinct, brief, lookup, names_of
+from aucpr_dask.errors import InvalidInputError, brief
+from aucpr_dask.schema.checks import are_distinct, lookup, names_of
 
 TIES = ("block", "trec_eval", "expectation")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.checks import are_distinct, brief, lookup, names_of
+from aucpr_dask.errors import InvalidInputError, brief
+from aucpr_dask.schema.checks import are_distinct, lookup, names_of
 from aucpr_dask.schema.estimators import AREAS, BOYD, ESTIMATORS, WITH_INFLUENCE
 
 

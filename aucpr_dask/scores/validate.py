@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, few
-from aucpr_dask.schema.checks import brief
+from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, brief, few
 from aucpr_dask.schema.labels import check_labels, check_weights
 from aucpr_dask.schema.names import check_names, check_node_name
 from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.special import betainc, betaincc, betaincinv, betaln, expit, logit, ndtr, ndtri
 
-from aucpr_dask.errors import ChunkError, InvalidInputError
+from aucpr_dask.errors import ChunkError, InvalidInputError, brief
 from aucpr_dask.evaluation.alignment import numeric
-from aucpr_dask.schema.checks import brief, choose, fraction, real, refuse_outside, whole_number
+from aucpr_dask.schema.checks import choose, fraction, real, refuse_outside, whole_number
 from aucpr_dask.schema.variables import ITEM, MODEL, SCORE_VARIABLES
 from aucpr_dask.storage.stores import chunk_shape
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from zarr.core.metadata.v3 import ArrayV3Metadata
 
-from aucpr_dask.errors import StoreError
-from aucpr_dask.schema.checks import brief
+from aucpr_dask.errors import StoreError, brief
 from aucpr_dask.schema.names import is_text
 from aucpr_dask.schema.variables import RESULT_VARIABLES, SCORE_VARIABLES
 

@@ -29,8 +29,7 @@ from zarr.core.metadata.v3 import ArrayV3Metadata
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore, StorePath
 
-from aucpr_dask.errors import AucprError, DamageWarning, InvalidInputError, StoreError
-from aucpr_dask.schema.checks import brief
+from aucpr_dask.errors import AucprError, DamageWarning, InvalidInputError, StoreError, brief
 from aucpr_dask.schema.trees import Scores
 from aucpr_dask.storage.backends import get_value, has_values_at_once, persist, set_value, sweep
 from aucpr_dask.storage.backends import open_backend as open_backend

@@ -7,8 +7,7 @@ from pathlib import Path, PurePath
 from typing import Self
 from urllib.parse import unquote
 
-from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.checks import brief
+from aucpr_dask.errors import InvalidInputError, brief
 
 ICECHUNK = "icechunk+"
 WEB = ("http", "https")  # read only

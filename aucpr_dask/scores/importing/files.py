@@ -24,8 +24,8 @@ from typing import IO, Any, AnyStr, NoReturn
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few, printable
-from aucpr_dask.schema.checks import brief, require
+from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, brief, few, printable
+from aucpr_dask.schema.checks import require
 from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY
 from aucpr_dask.scores.chunks import Region

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import ColumnWarning, FileFormatError, InvalidInputError, few
-from aucpr_dask.schema.checks import brief, choose
+from aucpr_dask.errors import ColumnWarning, FileFormatError, InvalidInputError, brief, few
+from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.trees import Scores, map_nodes
 from aucpr_dask.schema.variables import ITEM, MODEL, NEGATIVE, PADDING, POSITIVE, QUERY, UNJUDGED

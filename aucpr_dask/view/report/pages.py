@@ -9,8 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from aucpr_dask.errors import InvalidInputError, StoreError
-from aucpr_dask.schema.checks import brief, require
+from aucpr_dask.errors import InvalidInputError, StoreError, brief
+from aucpr_dask.schema.checks import require
 from aucpr_dask.view.report.embedding import policy_source
 from aucpr_dask.view.report.vendor import vendored
 

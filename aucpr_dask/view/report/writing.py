@@ -10,12 +10,11 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask._version import __version__
-from aucpr_dask.errors import InvalidInputError, printable
+from aucpr_dask.errors import InvalidInputError, brief, printable
 from aucpr_dask.inference.aggregating import COUNTS
 from aucpr_dask.inference.measures import are_values, unit_names
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.interplay.exporting import written_whole
-from aucpr_dask.schema.checks import brief
 from aucpr_dask.schema.names import in_words, percent
 from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.schema.trees import Scores, nodes_of
