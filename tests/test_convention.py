@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from aucpr_dask.cli import main
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import plan_run
-from aucpr_dask.schema.options import CONVENTIONS, EvaluationOptions
+from aucpr_dask.schema.options import CONVENTIONS, EvaluationOptions, Reading, takes
 from aucpr_dask.scores.importing.trec import import_trec
 from aucpr_dask.storage.stores import open_backend
 
@@ -167,3 +168,23 @@ def test_a_forgotten_store_is_noticed(store: Path, tmp_path: Path) -> None:
     assert "the last argument names the store to write, and this is a file" in outcome.stderr
     assert f"{tmp_path / 'b.run'} scores.zarr" in outcome.stderr
     assert (tmp_path / "b.run").read_text() == RUN
+
+
+@takes("missing", "ties", "convention")
+def resolved(score: object, **reading: Unpack[Reading]) -> EvaluationOptions:
+    """Return the options that this call means."""
+    return EvaluationOptions.of(**reading)
+
+
+def test_a_signature_shows_the_options_that_a_function_takes() -> None:
+    assert str(inspect.signature(resolved)).startswith("(score: 'object', *, missing: ")
+    assert {name: one.default for name, one in inspect.signature(resolved).parameters.items() if name != "score"} == {
+        "missing": None,
+        "ties": None,
+        "convention": None,
+    }
+    assert resolved(0, convention="trec_eval", missing="last").missing == "last"
+    assert (resolved.__name__, resolved.__doc__) == ("resolved", "Return the options that this call means.")
+    for wrong in ("positive_from", "colour"):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{wrong}'"):
+            resolved(0, **{wrong: 1})

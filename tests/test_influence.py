@@ -312,6 +312,15 @@ def test_corrected_influences_add_up_to_the_squared_error(
         assert summed == pytest.approx(cubes[:, column], rel=1e-9, abs=1e-14, nan_ok=True)
 
 
+def test_a_standard_error_may_exceed_1() -> None:
+    """No area does; equal weights do not change the error, and go another way."""
+    scores = xr.Dataset({"score": (("model", "item"), [[3.0, 2, 1, 0]]), "label": ("item", [0, 1, 0, 1])})
+    weighted = scores.assign(weight=("item", np.ones(4)))
+    plain, same = (ap.evaluate(data, "haldane", prevalence=0.9)["standard_error"].item() for data in (scores, weighted))
+    assert plain == pytest.approx(same, rel=1e-12)
+    assert plain > 4
+
+
 def without_itself(items: list[Item], prevalence: Fraction | None) -> Fraction:
     """Average precision with each positive left out of its own recall."""
     n, negatives = (sum(item[side] for item in items) for side in (1, 2))

@@ -5,9 +5,11 @@ Validation, the recorded parameters of a run, the command line and the reference
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import Field, asdict, dataclass, field, fields, replace
-from typing import Any, Self
+from typing import Any, Self, TypedDict, TypeVar, cast
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.checks import (
@@ -151,6 +153,12 @@ class EvaluationOptions(Options):
     )
 
     @classmethod
+    def among(cls, arguments: Mapping[str, Any], **others: Any) -> Self:
+        """Check the options among the arguments of a function, as `locals()` gives them, and `others`."""
+        names = (*option_names(cls), CONVENTION)
+        return cls.of(**{name: arguments[name] for name in names if name in arguments}, **others)
+
+    @classmethod
     def of(cls, *, convention: str | None = None, **options: Any) -> Self:
         """Check keyword arguments, those of the resampling among them, and return the record.
 
@@ -216,6 +224,49 @@ class EvaluationOptions(Options):
 
 # How labels, missing scores and ties are read; None where a convention decides.
 READINGS = ("missing", "ties", "unjudged", "positive_from", "nothing_ranked", "no_positives")
+
+
+class Reading(TypedDict, total=False):
+    """The types of ``**reading: Unpack[Reading]``, by which functions pass options on; :func:`takes` says which."""
+
+    prevalence: float | None
+    missing: str | None
+    ties: str | None
+    unjudged: str | None
+    positive_from: int | None
+    nothing_ranked: str | None
+    no_positives: str | None
+    convention: str | None
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def takes(*names: str) -> Callable[[_Function], _Function]:
+    """Let a function that ends with ``**reading`` take the options of these names, and show them in its signature.
+
+    Readers, editors and the reference see them with the defaults of the record, or None where a convention may decide.
+    """
+    defaults = {one.name: one.default for one in fields(EvaluationOptions)}
+    if CONVENTION in names:
+        defaults |= dict.fromkeys((*READINGS, CONVENTION))
+
+    def decorate(function: _Function) -> _Function:
+        plain = inspect.signature(function)
+        own, kind = list(plain.parameters.values())[:-1], inspect.Parameter.KEYWORD_ONLY
+        types = Reading.__annotations__
+        shown = [inspect.Parameter(name, kind, default=defaults[name], annotation=types[name]) for name in names]
+        signature = plain.replace(parameters=[*own, *shown])
+
+        @functools.wraps(function)
+        def with_known_options(*arguments: Any, **options: Any) -> Any:
+            signature.bind(*arguments, **options)  # otherwise an option of other functions would be passed on
+            return function(*arguments, **options)
+
+        with_known_options.__signature__ = signature  # type: ignore[attr-defined]
+        return cast(_Function, with_known_options)
+
+    return decorate
 
 
 @dataclass(frozen=True, kw_only=True)

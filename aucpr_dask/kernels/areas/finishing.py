@@ -140,7 +140,7 @@ def finishing(area_of):
         known, squares, cubes = NEITHER, np.nan, np.nan
         for e in range(codes.size):
             if not total > 0.0:
-                area = np.nan
+                value = np.nan
             elif not options.expect_ties and of_average_precision(codes[e]) in OF_MOMENTS:
                 code = of_average_precision(codes[e])
                 is_random, left_out = code in (ERROR_RANDOM, CUBES_RANDOM), codes[e] > OF_HALDANE
@@ -150,10 +150,11 @@ def finishing(area_of):
                     squares, cubes = influence_moments(*given, is_random, left_out)
                     known = wanted
                 is_error = code in (ERROR_FIXED, ERROR_RANDOM)
-                area = np.sqrt(squares) / total if is_error else cubes / total**3
+                value = np.sqrt(squares) / total if is_error else cubes / total**3  # may exceed 1, as no area does
             else:
                 area = area_of(codes[e], groups, n_groups, total, negatives, options)
-            out[e] = 1.0 if area > 1.0 else area
+                value = 1.0 if area > 1.0 else area  # by rounding
+            out[e] = value
 
     return finish
 
