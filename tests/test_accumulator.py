@@ -321,9 +321,8 @@ def test_threads_take_turns() -> None:
     assert shared.compute() == alone.compute()
 
 
-@pytest.mark.slow
+@pytest.mark.needs("torchmetrics")
 def test_two_processes_of_torch(tmp_path: Any) -> None:
-    pytest.importorskip("torchmetrics")
     command = [sys.executable, "-W", "ignore", "-c", TWO_PROCESSES]
     with (
         subprocess.Popen([*command, "0", tmp_path / "meeting"], stderr=subprocess.PIPE) as first,
@@ -333,9 +332,9 @@ def test_two_processes_of_torch(tmp_path: Any) -> None:
     assert [first.returncode, second.returncode] == [0, 0], "\n".join(errors)
 
 
+@pytest.mark.needs("torchmetrics")
 def test_a_metric_of_torchmetrics() -> None:
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("torchmetrics")
+    import torch
     from torchmetrics import MetricCollection
 
     from aucpr_dask.interplay.torchmetrics import AveragePrecisionBounds

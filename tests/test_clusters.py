@@ -85,22 +85,19 @@ def parameters_of(function: Any) -> set[str]:
     } - {"self", "args", "kwargs", "job_kwargs", "base_class_kwargs"}
 
 
-IMPORT_MUCH = ("aws", "azure", "gcp", "coiled", "kubernetes")
+def packages_of(path: Path) -> Any:
+    """Return the mark of a test that needs the packages of a description."""
+    kind = KINDS[path.stem]
+    return pytest.mark.needs(kind.needs) if kind.extra else ()
 
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=pytest.mark.slow if path.stem in IMPORT_MUCH else ()) for path in DESCRIPTIONS],
-    ids=lambda path: path.stem,
+    [pytest.param(path, marks=packages_of(path), id=path.stem) for path in DESCRIPTIONS],
 )
 def test_a_description_names_parameters_of_the_class(path: Path, filled_in: Path) -> None:
     description = read(filled_in / path.name)
-    if description.kind not in ("local", "address", "ssh"):
-        pytest.importorskip(KINDS[description.kind].needs)
-    try:
-        constructor = class_of(description)
-    except ClusterError as error:
-        pytest.skip(str(error))
+    constructor = class_of(description)
     arguments = description.arguments()
     if description.kind != "ssh":  # its workers' options are checked by using them
         assert set(arguments) <= parameters_of(constructor)
@@ -115,10 +112,10 @@ def test_a_description_gives_its_reasons(path: Path) -> None:
         assert re.search(r"nthreads|threads_per_worker|processes", path.read_text())
 
 
+@pytest.mark.needs("dask_jobqueue")
 @pytest.mark.parametrize("kind", BATCH)
 @pytest.mark.filterwarnings("ignore:Port")
 def test_the_script_of_a_job(kind: str, filled_in: Path) -> None:
-    pytest.importorskip("dask_jobqueue")
     document = yaml.safe_load((filled_in / f"{kind}.yaml").read_text())
     document["options"].pop("interface", None)  # that of the site
     document["options"]["scheduler_options"] = {"host": "127.0.0.1", "dashboard_address": ":0"}
@@ -226,8 +223,8 @@ def test_every_extra_is_declared() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:unclosed cluster", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.needs("dask_jobqueue")
 def test_a_cluster_that_does_not_start(tmp_path: Path) -> None:
-    pytest.importorskip("dask_jobqueue")
     path = written(tmp_path, kind="slurm", options={"cores": 1, "memory": "1GB", "nonsense": 2})
     with pytest.raises(ClusterError, match=rf"slurm cluster could not be started[\s\S]*{path}[\s\S]*nonsense"):
         read(path).start()
@@ -570,13 +567,11 @@ def ssh_server(tmp_path: Path) -> Iterator[dict[str, Any]]:
         process.wait()
 
 
-@pytest.mark.slow
+@pytest.mark.needs("asyncssh", "trustme")
 @pytest.mark.parametrize("protocol", ["tcp", "tls"])
 def test_ssh(ssh_server: dict[str, Any], tmp_path: Path, protocol: str) -> None:
-    pytest.importorskip("asyncssh")
     document = {}
     if protocol == "tls":
-        pytest.importorskip("trustme")
         from test_tls import PARTS, certify
 
         certify(tmp_path / "certificates")
@@ -598,21 +593,23 @@ def test_ssh(ssh_server: dict[str, Any], tmp_path: Path, protocol: str) -> None:
 # Containers
 
 
+@pytest.mark.needs("kubernetes_validate", "dask_kubernetes", "jsonschema")
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
 def test_a_manifest_keeps_its_schema(path: Path) -> None:
+    import kubernetes_validate
+
     for document in yaml.safe_load_all(path.read_text()):
         if "kind" not in document:
             assert path.stem.endswith("-values")
         elif document["apiVersion"].startswith("kubernetes.dask.org"):
             check_custom_resource(document)
         else:
-            validate = pytest.importorskip("kubernetes_validate")
-            validate.validate(document, "1.31", strict=True)
+            kubernetes_validate.validate(document, "1.31", strict=True)
 
 
 def check_custom_resource(document: dict[str, Any]) -> None:
-    pytest.importorskip("dask_kubernetes")
-    jsonschema = pytest.importorskip("jsonschema")
+    import jsonschema
+
     folder = (
         resources.files("dask_kubernetes") / "operator" / "deployment" / "helm" / "dask-kubernetes-operator" / "crds"
     )
@@ -635,8 +632,8 @@ def closed(schema: Any) -> Any:
     return schema
 
 
+@pytest.mark.needs("dask_kubernetes")
 def test_the_values_of_the_operator_are_some_of_its_chart() -> None:
-    pytest.importorskip("dask_kubernetes")
     chart = resources.files("dask_kubernetes") / "operator" / "deployment" / "helm" / "dask-kubernetes-operator"
     allowed = yaml.safe_load((chart / "values.yaml").read_text())
     given = yaml.safe_load((FOLDER / "kubernetes" / "operator-values.yaml").read_text())
@@ -645,9 +642,10 @@ def test_the_values_of_the_operator_are_some_of_its_chart() -> None:
     assert type(given["kopfArgs"]) is type(allowed["kopfArgs"])
 
 
+@pytest.mark.needs("check_jsonschema", "jsonschema")
 def test_the_compose_file_keeps_its_schema() -> None:
-    pytest.importorskip("check_jsonschema")
-    jsonschema = pytest.importorskip("jsonschema")
+    import jsonschema
+
     schemas = resources.files("check_jsonschema") / "builtin_schemas" / "vendor"
     document = yaml.safe_load((FOLDER / "compose.yaml").read_text())
     schema = json.loads((schemas / "compose-spec.json").read_text())
@@ -675,6 +673,7 @@ def test_containers_agree_with_each_other() -> None:
     assert images == {ap.__version__}
 
 
+@pytest.mark.slow
 def test_the_dockerfile_is_clean() -> None:
     hadolint = shutil.which("hadolint") or shutil.which("hadolint", path=Path(sys.executable).parent)
     if hadolint is None:

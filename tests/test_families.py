@@ -7,8 +7,6 @@ import itertools
 import numpy as np
 import pytest
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.weightstats import ttost_paired
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference import families
@@ -269,7 +267,10 @@ def test_another_model_changes_no_other_pair(sample):
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(families.holm, "holm"), (families.benjamini_hochberg, "fdr_bh")])
+@pytest.mark.needs("statsmodels")
 def test_adjustments_against_statsmodels(ours, theirs):
+    from statsmodels.stats.multitest import multipletests
+
     random = np.random.default_rng(0)
     for size in (1, 2, 17, 1000):
         for p_value in (random.uniform(size=size) ** 3, random.integers(1, 8, size) / 8):
@@ -463,7 +464,10 @@ def test_equivalence_by_the_definition():
     assert set(verdict.decision) == {"equivalent", "different", "undecided"}
 
 
+@pytest.mark.needs("statsmodels")
 def test_parametric_equivalence_against_statsmodels():
+    from statsmodels.stats.weightstats import ttost_paired
+
     values = unit_values(n_units=25)
     first, second = PAIRS
     difference = values[first].mean(axis=1) - values[second].mean(axis=1)

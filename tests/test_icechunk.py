@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import icechunk
 import numpy as np
 import pytest
 import xarray as xr
@@ -26,6 +25,9 @@ from aucpr_dask.storage import icechunk as versioned
 from aucpr_dask.storage import stores
 from aucpr_dask.storage.icechunk import history
 from aucpr_dask.storage.stores import open_backend
+
+icechunk = pytest.importorskip("icechunk")
+pytestmark = pytest.mark.needs("icechunk", "moto", "obstore")
 
 __all__ = ["storage"]  # a fixture
 
@@ -120,7 +122,6 @@ def test_unfinished_writes_are_invisible(place: str) -> None:
     assert len(history(place)) == 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n_calls", range(1, 40, 6))
 def test_a_failure_at_any_step_of_publishing(place: str, monkeypatch: pytest.MonkeyPatch, n_calls: int) -> None:
     """The old snapshot, or the new one; and what is done again is not committed twice."""
@@ -245,7 +246,6 @@ def client(storage: Any) -> Iterator[Client]:
         yield client
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("where", ["local", "s3"])
 def test_the_life_of_a_result(client: Client, storage: Any, place: str, tmp_path: Path, where: str) -> None:
     """Begun and killed, gone on with, finished, extended, replaced: at each moment readers see a finished snapshot."""
@@ -288,7 +288,6 @@ def test_the_life_of_a_result(client: Client, storage: Any, place: str, tmp_path
     assert_same_bits(ap.open_result(f"{target}#{third.snapshot}"), result)
 
 
-@pytest.mark.slow
 def test_abandoned_writes_are_in_no_snapshot(client: Client, place: str, tmp_path: Path) -> None:
     source, scores = str(tmp_path / "scores.zarr"), queried(11, 3, 40)
 
@@ -312,7 +311,6 @@ def test_abandoned_writes_are_in_no_snapshot(client: Client, place: str, tmp_pat
     assert_same_bits(plain, ap.evaluate(fewer, **OPTIONS))
 
 
-@pytest.mark.slow
 def test_more_resamples_of_a_result(client: Client, place: str, tmp_path: Path) -> None:
     """Meanwhile the last snapshot opens; given up, the same can be done with fewer."""
     source, scores = str(tmp_path / "scores.zarr"), queried(5, 3, 40)
@@ -327,7 +325,6 @@ def test_more_resamples_of_a_result(client: Client, place: str, tmp_path: Path) 
     assert len(history(place)) == 2
 
 
-@pytest.mark.slow
 def test_scores_and_results_in_one_bucket(client: Client, storage: Any, tmp_path: Path) -> None:
     source, target = (f"icechunk+s3://{BUCKET}/{tmp_path.name}/{name}" for name in ("scores", "result"))
     ap.save_scores(pooled(9), source)

@@ -324,7 +324,6 @@ class TestXarray:
         np.testing.assert_array_equal(stored["score"], dataset["score"])
 
     def test_groups(self, tmp_path, dataset):
-        pytest.importorskip("h5py")
         other = dataset.isel(item=slice(2)).drop_vars("label").assign(label=("item", [1, 0])).isel(query=0, drop=True)
         nothing = xr.Dataset({"note": ("x", [1.0])})
         tree = xr.DataTree.from_dict({"u": dataset, "v/w": other, "readme": nothing})

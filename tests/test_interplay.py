@@ -86,8 +86,10 @@ def test_wide_frame_has_a_column_for_each_model(result: xr.DataTree) -> None:
     assert frame.loc["small"]["m4"].isna().all()
 
 
+@pytest.mark.needs("polars")
 def test_polars_frame_equals_the_pandas_frame(result: xr.DataTree) -> None:
-    pl = pytest.importorskip("polars")
+    import polars as pl
+
     for tidy in (True, False):
         ours = result.aucpr.to_polars(tidy=tidy)
         theirs = result.aucpr.to_dataframe(tidy=tidy)
@@ -141,11 +143,11 @@ def wide_frame(scores: xr.Dataset) -> pd.DataFrame:
     return frame.assign(y=scores["label"].to_pandas()).reset_index()
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("kind", ["pandas", pytest.param("polars", marks=pytest.mark.needs("polars")), "pyarrow"])
 def test_wide_frames_come_back(kind: str, scores: xr.Dataset) -> None:
     frame: Any = wide_frame(scores)
     if kind != "pandas":
-        module = pytest.importorskip(kind)
+        module = importlib.import_module(kind)
         frame = module.from_pandas(frame) if kind == "polars" else module.Table.from_pandas(frame)
     xr.testing.assert_equal(ap.from_dataframe(frame, label="y", item="item"), scores)
 
@@ -162,13 +164,13 @@ def test_columns_of_a_frame_that_are_no_models_are_named(scores: xr.Dataset) -> 
     xr.testing.assert_equal(back, scores)
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@pytest.mark.parametrize("kind", ["pandas", pytest.param("polars", marks=pytest.mark.needs("polars"))])
 def test_tidy_frames_come_back_in_any_order(kind: str, scores: xr.Dataset) -> None:
     tidy: Any = (
         wide_frame(scores).melt(["item", "y"], var_name="model", value_name="score").sample(frac=1, random_state=1)
     )
     if kind == "polars":
-        tidy = pytest.importorskip("polars").from_pandas(tidy)
+        tidy = importlib.import_module("polars").from_pandas(tidy)
     back = ap.from_dataframe(tidy, label="y", model="model", item="item")
     xr.testing.assert_equal(back.sortby(["model", "item"]), scores)
     chosen = ap.from_dataframe(tidy, label="y", model="model", item="item", models=["m3", "m1"], negate="m1")
@@ -209,9 +211,14 @@ def test_frames_that_do_not_fit_are_refused(scores: xr.Dataset) -> None:
         ap.from_dataframe(wide_frame(scores).assign(y=5), label="y", item="item")
     with pytest.raises(InvalidInputError, match="this is not a data frame"):
         ap.from_dataframe([1, 2])
-    lazy = pytest.importorskip("polars").LazyFrame({"a": [1]})
+
+
+@pytest.mark.needs("polars")
+def test_a_lazy_frame_is_refused() -> None:
+    import polars
+
     with pytest.raises(InvalidInputError, match="lazy"):
-        ap.from_dataframe(lazy)
+        ap.from_dataframe(polars.LazyFrame({"a": [1]}))
 
 
 # Files
@@ -416,8 +423,10 @@ def test_trec_eval_lines(query_scores: xr.Dataset, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", ["pooled", "per-run"])
+@pytest.mark.needs("pytrec_eval")
 def test_trec_runs_come_back_and_trec_eval_agrees(layout: str, tmp_path: Path) -> None:
-    pytrec_eval = pytest.importorskip("pytrec_eval")
+    import pytrec_eval
+
     random = np.random.default_rng(3)
     grades = {f"{q}": {f"doc{d:02d}": int(random.integers(-1, 3)) for d in range(30)} for q in (301, 302, 303)}
     (tmp_path / "qrels.txt").write_text(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
+import pyarrow
 import pytest
 import sklearn.metrics
 import xarray as xr
@@ -159,7 +159,7 @@ class Exported:
         lambda array: pd.DataFrame({"x": array}),
         lambda array: pd.Series(array, index=range(5, 11)),
         lambda array: pd.array(array),
-        lambda array: pytest.importorskip("pyarrow").array(array),
+        pyarrow.array,
         Exported,
         memoryview,
     ],
@@ -236,7 +236,6 @@ def test_weights_of_any_type_count_as_float64(dtype: Any, average: str | None) -
         pd.Series(["a", None, "b"], dtype="category"),
         pd.Series([True, None, False], dtype="boolean"),
         [True, None, False],
-        pl.Series(["a", None, "b"]),
     ],
     ids=repr,
 )
@@ -244,6 +243,13 @@ def test_missing_labels_are_no_class(label: Any) -> None:
     for call in (metrics.average_precision_score, metrics.precision_recall_curve, metrics.average_precision_interval):
         with pytest.raises(InvalidInputError, match=r"y_true has missing values[\s\S]*1 of 3"):
             call(label, [0.1, 0.4, 0.3], pos_label="a")
+
+
+@pytest.mark.needs("polars")
+def test_missing_labels_of_polars_are_no_class() -> None:
+    import polars
+
+    test_missing_labels_are_no_class(polars.Series(["a", None, "b"]))
 
 
 def test_whole_numbers_and_truth_values_are_scores() -> None:

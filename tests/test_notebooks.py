@@ -8,10 +8,15 @@ import re
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-import nbformat
 import pytest
-from nbclient.exceptions import CellExecutionError
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+nbformat = pytest.importorskip("nbformat")
+pytestmark = pytest.mark.needs("nbclient", "jupytext", "ipykernel")
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -30,26 +35,26 @@ def build() -> ModuleType:
     return module
 
 
-def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def outputs_of(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+def outputs_of(notebook: NotebookNode) -> list[NotebookNode]:
     return [output for cell in code_cells(notebook) for output in cell.outputs]
 
 
-def complaints_of(notebook: nbformat.NotebookNode) -> list[str]:
+def complaints_of(notebook: NotebookNode) -> list[str]:
     """Return errors, and warnings, that is everything on the standard error stream."""
     errors = [f"{output.ename}: {output.evalue}" for output in outputs_of(notebook) if output.output_type == "error"]
     return errors + [output.text for output in outputs_of(notebook) if output.get("name") == "stderr"]
 
 
-def pictures_of(notebook: nbformat.NotebookNode) -> list[str]:
+def pictures_of(notebook: NotebookNode) -> list[str]:
     """Return pictures in base64."""
     return [output.data["image/png"] for output in outputs_of(notebook) if "image/png" in output.get("data", {})]
 
 
-def texts_of(notebook: nbformat.NotebookNode) -> str:
+def texts_of(notebook: NotebookNode) -> str:
     """Return all that a notebook says, its pictures left out."""
     said = [cell.source for cell in notebook.cells]
     for output in outputs_of(notebook):
@@ -110,15 +115,15 @@ def test_notebook_is_small(path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "complaint"), [("1 / 0", "ZeroDivisionError"), ("import warnings\nwarnings.warn('beware')", "beware")]
 )
-@pytest.mark.slow
 def test_errors_and_warnings_are_found(code: str, complaint: str, build: ModuleType) -> None:
+    from nbclient.exceptions import CellExecutionError
+
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     with suppress(CellExecutionError):
         build.execute(notebook, "small")
     assert complaint in complaints_of(notebook)[0]
 
 
-@pytest.mark.slow
 @notebooks
 def test_notebook_runs(path: Path, build: ModuleType) -> None:
     notebook = build.read_source(build.SOURCES / f"{path.stem}.py")

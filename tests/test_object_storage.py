@@ -16,7 +16,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import boto3
 import numpy as np
 import pytest
 import xarray as xr
@@ -38,6 +37,9 @@ from aucpr_dask.storage.urls import absolute, concealed, has_secret, overlap, pu
 KEY, SECRET = "AKIAOFTHETESTS", "swordfish-of-the-tests"
 FEW: dict[str, Any] = {"intervals": ()}  # few variables: few requests
 OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "intervals": ["logit"]}
+
+
+server = pytest.mark.needs("moto", "obstore", "boto3")
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +152,7 @@ def test_a_local_path_as_a_url(tmp_path: Path) -> None:
 # Round trips
 
 
+@server
 def test_scores_come_back(folder: str, forest: xr.DataTree) -> None:
     for number, scores in enumerate((pooled(9), queried(), forest)):
         url = f"{folder}/{number}/scores.zarr/"
@@ -165,6 +168,7 @@ def test_other_schemes_go_through_fsspec(scheme: str) -> None:
     assert_same_bits(ap.evaluate(ap.open_scores(f"{scheme}://box/scores.zarr")), ap.evaluate(pooled()))
 
 
+@server
 def test_an_unfinished_store_does_not_open(folder: str) -> None:
     def stop(done: int, total: int) -> None:
         raise RuntimeError("stop")
@@ -181,6 +185,7 @@ def test_an_unfinished_store_does_not_open(folder: str) -> None:
     assert ap.open_scores(folder).sizes["model"] == 5
 
 
+@server
 def test_replacing_a_store_leaves_its_neighbours(folder: str) -> None:
     for name in ("a", "ab", "a/b"):
         ap.save_scores(pooled(), f"{folder}/{name}")
@@ -192,7 +197,10 @@ def test_replacing_a_store_leaves_its_neighbours(folder: str) -> None:
     assert ap.open_scores(f"{folder}/ab").sizes["model"] == 5
 
 
+@server
 def test_other_things_are_never_replaced(folder: str, storage: Proxy) -> None:
+    import boto3
+
     precious = {"Bucket": BUCKET, "Key": folder.removeprefix(f"s3://{BUCKET}/") + "/thesis/chapter.tex"}
     boto3.client("s3").put_object(Body=b"years of work", **precious)
     ap.save_scores(pooled(), f"{folder}/scores.zarr")
@@ -202,6 +210,7 @@ def test_other_things_are_never_replaced(folder: str, storage: Proxy) -> None:
     assert boto3.client("s3").get_object(**precious)["Body"].read() == b"years of work"
 
 
+@server
 def test_a_result_may_not_replace_its_scores(folder: str) -> None:
     ap.save_scores(pooled(), folder)
     for target in (f"{folder}/", f"{folder}/result.zarr", f"s3://{BUCKET}", f"icechunk+{folder}"):
@@ -211,6 +220,7 @@ def test_a_result_may_not_replace_its_scores(folder: str) -> None:
         ap.save_scores(ap.open_scores(folder), f"{folder}/", overwrite=True)
 
 
+@server
 def test_few_requests(folder: str, storage: Proxy) -> None:
     """Nothing is listed or looked for that is known; what is removed is removed together."""
     scores = queried(11, 5, 40)
@@ -235,6 +245,7 @@ def test_few_requests(folder: str, storage: Proxy) -> None:
 # Credentials
 
 
+@server
 def test_credentials_of_a_profile(folder: str, storage: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys, region and endpoint from ~/.aws, by the name of a profile."""
     ap.save_scores(pooled(), folder)
@@ -253,9 +264,12 @@ def test_credentials_of_a_profile(folder: str, storage: Proxy, tmp_path: Path, m
     assert_same_bits(ap.evaluate(pickle.loads(pickled)), ap.evaluate(pooled()))
 
 
+@server
 def test_without_credentials_public_data_are_read(
     folder: str, storage: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import boto3
+
     ap.save_scores(pooled(), folder)
     for key in keys_of(folder):
         place = {"Bucket": BUCKET, "Key": f"{folder.removeprefix(f's3://{BUCKET}/')}/{key}"}
@@ -269,6 +283,7 @@ def test_without_credentials_public_data_are_read(
     assert_same_bits(ap.evaluate(opened), ap.evaluate(pooled()))
 
 
+@server
 def test_keys_in_a_url_are_refused(folder: str) -> None:
     for url in (
         f"s3://{KEY}:{SECRET}@{BUCKET}/a",
@@ -332,6 +347,7 @@ def test_a_web_server_that_refuses(tmp_path: Path) -> None:
             )
 
 
+@server
 def test_files_from_elsewhere_are_imported(folder: str, storage: Proxy, tmp_path: Path) -> None:
     table = "y,m1,m2\n" + "".join(f"{i % 2},{i / 7},{-i}\n" for i in range(20))
     (tmp_path / "table.csv").write_text(table)
@@ -375,7 +391,7 @@ def stop_after(n: int) -> Any:
     return on_progress
 
 
-@pytest.mark.slow
+@server
 def test_the_life_of_a_result(client: Client, folder: str, storage: Proxy) -> None:
     """Begun, stopped, gone on with, finished, extended, replaced; and how much is asked of the server."""
     source, target = f"{folder}/scores.zarr", f"{folder}/result.zarr"
@@ -416,7 +432,6 @@ def test_the_life_of_a_result(client: Client, folder: str, storage: Proxy) -> No
 @pytest.mark.skipif(shutil.which("azurite-blob") is None, reason="Azurite is not here: npm install -g azurite")
 def test_the_life_of_a_result_in_azure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Begun, stopped, gone on with, extended, replaced: with credentials from the environment, which none may keep."""
-    pytest.importorskip("azure.storage.blob")
     source, target = f"az://{BUCKET}/scores.zarr", f"az://{BUCKET}/deep/result.zarr"
     scores = queried(11, 5, 40)
     with azure_server() as environment:
@@ -509,7 +524,7 @@ def kill_after(n_blocks: int, source: str, target: str) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-@pytest.mark.slow
+@server
 def test_a_killed_run_resumes(client: Client, folder: str) -> None:
     source, target = f"{folder}/scores.zarr", f"{folder}/result.zarr"
     ap.save_scores(queried(11, 5, 40), source)
@@ -520,7 +535,7 @@ def test_a_killed_run_resumes(client: Client, folder: str) -> None:
     assert_same_bits(ap.run(source, target, cluster=client, **OPTIONS), ap.evaluate(queried(11, 5, 40), **OPTIONS))
 
 
-@pytest.mark.slow
+@server
 @pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # few positives
 def test_the_commands(client: Client, folder: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
@@ -548,7 +563,7 @@ def test_the_commands(client: Client, folder: str, tmp_path: Path) -> None:
     assert "level" in refused.output
 
 
-@pytest.mark.slow
+@server
 def test_no_secret_is_written_anywhere(client: Client, folder: str, tmp_path: Path) -> None:
     """Scores behind a password and a signature: neither is in the result, its ledger, what is printed or the logs."""
     ap.save_scores(queried(5, 3, 40), tmp_path / "scores.zarr")
@@ -589,7 +604,7 @@ def test_no_secret_is_written_anywhere(client: Client, folder: str, tmp_path: Pa
 # Servers that fail
 
 
-@pytest.mark.slow
+@server
 def test_twenty_patterns_of_faults(
     client: Client, folder: str, storage: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -641,7 +656,7 @@ def _run_until_it_ends(source: str, target: str, client: Client, storage: Proxy)
     return ap.run(source, target, cluster=client, overwrite=True, **FEW), "after a new start"
 
 
-@pytest.mark.slow
+@server
 def test_a_server_that_is_not_there(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     started = time.monotonic()

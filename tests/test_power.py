@@ -12,7 +12,6 @@ from conftest import pooled, queried
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.stats.power import TTestPower
 from test_plots import check_legible, legend_of
 
 import aucpr_dask as ap
@@ -39,7 +38,10 @@ def test_the_detectable_difference_is_that_of_noncentral_t(n: int, seed: int, wa
 
 @pytest.mark.parametrize("difference", [0.3, 0.1, 0.03, 0.005])
 @pytest.mark.parametrize("method", ["t", "sign_flip", "bootstrap_t"])
+@pytest.mark.needs("statsmodels")
 def test_the_needed_queries_are_those_of_statsmodels(difference: float, method: str) -> None:
+    from statsmodels.stats.power import TTestPower
+
     result = result_of(2, 20)
     found = ap.power(result, "m0", method=method, difference=difference).isel(model=1, baseline=0)
     spread = float((result["estimate"][1] - result["estimate"][0]).std(ddof=1))

@@ -261,12 +261,12 @@ def test_a_real_run_in_a_terminal_and_in_a_log(source: Path, tmp_path: Path) -> 
     assert len(ours) >= 3
 
 
-@pytest.mark.slow
+@pytest.mark.needs("ipykernel", "nbclient")
 @pytest.mark.filterwarnings("default")  # of Jupyter's own making
 def test_a_real_run_in_a_notebook_moves_below_its_cell(source: Path, tmp_path: Path) -> None:
-    nbclient = pytest.importorskip("nbclient")
-    nbformat = pytest.importorskip("nbformat")
-    pytest.importorskip("ipykernel")
+    import nbclient
+    import nbformat
+
     messages: list[dict[str, Any]] = []
 
     class Browser(nbclient.NotebookClient):  # type: ignore[misc, name-defined]

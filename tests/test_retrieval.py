@@ -59,12 +59,14 @@ GRADES = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(-1, 2), min_si
 LISTS = st.dictionaries(st.sampled_from("abcdefghij"), st.sampled_from([0.5, 1.0, 2.0, 3.5]), min_size=1)
 
 
+@pytest.mark.needs("pytrec_eval")
 @given(
     qrels=st.fixed_dictionaries({"t1": GRADES, "t2": GRADES}),
     run=st.fixed_dictionaries({"t1": LISTS}, optional={"t2": LISTS, "t9": LISTS}),
 )
 def test_areas_are_those_of_pytrec_eval(qrels: Grades, run: dict[str, dict[str, float]]) -> None:
-    pytrec_eval = pytest.importorskip("pytrec_eval")
+    import pytrec_eval
+
     expected = pytrec_eval.RelevanceEvaluator(qrels, {"map"}).evaluate(run)
     found = ap.evaluate_runs(qrels, {"run": run}, intervals=())["estimate"].squeeze(["model", "estimator"])
     for topic in qrels:
@@ -88,8 +90,15 @@ def test_frames_give_what_dictionaries_give(names: tuple[str, ...]) -> None:
     xr.testing.assert_identical(ap.evaluate_runs(judged, scored), expected)
     of_each = {name: part.drop(columns=names[-1]) for name, part in scored.groupby(names[-1])}
     xr.testing.assert_identical(ap.evaluate_runs(judged, of_each), expected)
-    polars = pytest.importorskip("polars")
-    xr.testing.assert_identical(ap.evaluate_runs(polars.from_pandas(judged), polars.from_pandas(scored)), expected)
+
+
+@pytest.mark.needs("polars")
+def test_frames_of_polars_give_what_dictionaries_give() -> None:
+    import polars
+
+    names = ("query_id", "doc_id", "relevance", "score", "run_id")
+    judged, scored = map(polars.from_pandas, frames(QRELS, RUNS, *names))
+    xr.testing.assert_identical(ap.evaluate_runs(judged, scored), ap.evaluate_runs(QRELS, RUNS))
 
 
 def test_rows_of_named_tuples_are_a_frame() -> None:

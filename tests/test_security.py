@@ -579,7 +579,8 @@ def test_damaged_metadata_are_one_clear_error(tmp_path: Path) -> None:
 
 
 def test_hdf5_files_hold_their_own_numbers(tmp_path: Path) -> None:
-    h5py = pytest.importorskip("h5py")
+    import h5py
+
     secret = tmp_path / "secret"
     secret.write_bytes(np.arange(10.0).tobytes())
     with h5py.File(tmp_path / "other.h5", "w") as file:
@@ -617,8 +618,9 @@ def test_hdf5_files_hold_their_own_numbers(tmp_path: Path) -> None:
 
 
 def test_parquet_extensions_are_not_unpickled(tmp_path: Path, mark: Path) -> None:
-    arrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as arrow
+    from pyarrow import parquet
+
     hostile = {
         b"ARROW:extension:name": b"arrow.py_extension_type",
         b"ARROW:extension:metadata": pickle.dumps(Bomb(mark)),

@@ -117,7 +117,8 @@ def test_the_ends_of_the_scale(prevalence: float) -> None:
 )
 def test_areas_against_30_digits(scenario: Scenario, prevalence: float) -> None:
     """Integrate over the threshold, where the package integrates over recall."""
-    mp = pytest.importorskip("mpmath").mp
+    from mpmath import mp
+
     with mp.workdps(30):
         p = mp.mpf(prevalence)
 

@@ -19,13 +19,15 @@ from distributed.security import Security
 import aucpr_dask as ap
 from aucpr_dask.clusters.descriptions import read
 
-trustme = pytest.importorskip("trustme")
+pytestmark = pytest.mark.needs("trustme")
 
 PARTS = {"ca_file": "ca.pem", "cert": "node.pem", "key": "node.key"}
 
 
 def certify(folder: Path) -> None:
     """Write the certificate and key of a node, and of who vouches for it."""
+    import trustme
+
     folder.mkdir()
     authority = trustme.CA()
     node = authority.issue_cert("127.0.0.1", "localhost")
@@ -84,7 +86,6 @@ def test_every_role_shows_a_certificate_and_nothing_is_sent_in_the_clear(house: 
     assert "security" not in read(described(house, None, kind="slurm")).arguments()
 
 
-@pytest.mark.slow
 def test_a_run_over_tls_is_bit_identical(scheduler: str, house: Path, tmp_path: Path) -> None:
     assert scheduler.startswith("tls://")
     path = described(house, PARTS, kind="address")
@@ -107,7 +108,6 @@ def stranger(name: str, folder: Path) -> Security:
     }[name]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["nothing", "an authority, no certificate", "a certificate of another authority"])
 @pytest.mark.parametrize("protocol", ["tls", "tcp"])
 def test_a_stranger_is_refused(scheduler: str, tmp_path: Path, house: Path, name: str, protocol: str) -> None:
@@ -122,7 +122,6 @@ def test_a_stranger_is_refused(scheduler: str, tmp_path: Path, house: Path, name
     assert asyncio.run(call(scheduler, member))["type"] == "Scheduler"  # it serves on, those whom it knows
 
 
-@pytest.mark.slow
 def test_a_client_that_knows_the_authority_but_has_no_certificate_is_refused(scheduler: str, house: Path) -> None:
     context = ssl.create_default_context(cafile=house / "ca.pem")
     context.check_hostname = False
@@ -136,13 +135,11 @@ def test_a_client_that_knows_the_authority_but_has_no_certificate_is_refused(sch
     assert "SSL" in str(caught.value.__cause__)
 
 
-@pytest.mark.slow
 def test_connecting_without_certificates_is_refused(scheduler: str) -> None:
     with pytest.raises(TypeError, match="ssl_context"), ap.connect(scheduler):
         pass
 
 
-@pytest.mark.slow
 def test_local_processes_over_tls(house: Path) -> None:
     with ap.connect(described(house, PARTS, kind="local", workers=1)) as client:
         assert client.scheduler_info(n_workers=0)["address"].startswith("tls://")

@@ -7,11 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import ir_measures
 import matplotlib
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import xarray as xr
 from click.testing import CliRunner, Result
@@ -67,10 +65,6 @@ def test_several_measures_are_a_dimension() -> None:
 
 
 MAPPING = {model: dict(zip(TOPICS, WIDE[model], strict=True)) for model in WIDE.columns[1:]}
-METRICS = {
-    model: [ir_measures.Metric(topic, ir_measures.nDCG @ 10, value) for topic, value in values.items()]
-    for model, values in MAPPING.items()
-}
 NESTED = {model: {topic: {"nDCG@10": value} for topic, value in values.items()} for model, values in MAPPING.items()}
 
 
@@ -90,12 +84,30 @@ NESTED = {model: {topic: {"nDCG@10": value} for topic, value in values.items()} 
         lambda: ap.from_values(VALUES["estimate"].rename(query="topic"), measure="nDCG@10"),
         lambda: ap.from_values(MAPPING, measure="nDCG@10", unit="topic"),
         lambda: ap.from_values(NESTED, unit="topic"),
-        lambda: ap.from_values(METRICS, unit="topic"),
-        lambda: ap.from_values(pl.DataFrame(WIDE.to_dict("list")), measure="nDCG@10"),
     ],
 )
 def test_every_shape_of_a_table_has_the_same_values(make: Callable[[], xr.Dataset]) -> None:
     same(make())
+
+
+@pytest.mark.needs("polars")
+def test_a_frame_of_polars_has_the_same_values() -> None:
+    import polars
+
+    same(ap.from_values(polars.DataFrame(WIDE.to_dict("list")), measure="nDCG@10"))
+
+
+@pytest.mark.needs("ir_measures")
+def test_metrics_of_ir_measures_are_values() -> None:
+    import ir_measures
+
+    metrics = {
+        model: [ir_measures.Metric(topic, ir_measures.nDCG @ 10, value) for topic, value in values.items()]
+        for model, values in MAPPING.items()
+    }
+    same(ap.from_values(metrics, unit="topic"))
+    with pytest.raises(InvalidInputError, match="no column of models"):
+        ap.from_values(metrics["bm25"])
 
 
 @pytest.mark.parametrize(
@@ -151,7 +163,6 @@ def test_the_order_of_rows_changes_no_statement(order: list[int]) -> None:
         (WIDE, {"exclude": "x"}, "no such column"),
         (WIDE.assign(topic=[None, *TOPICS[1:]]), {}, "name is missing"),
         (BOTH, {"measure": "RR"}, "allowed: 'nDCG@10', 'AP'"),
-        (METRICS["bm25"], {}, "no column of models"),
         ({}, {}, "no column"),
         (7, {}, "neither mappings nor a data frame"),
         (np.eye(3), {}, r"arrays need labels: xarray.DataArray"),
@@ -185,6 +196,7 @@ def test_counts_of_ir_measures_are_left_out(tmp_path: Path) -> None:
     assert "measure" not in values.dims
 
 
+@pytest.mark.needs("ir_measures")
 def test_a_misspelled_measure_is_received_not_a_remedy(tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text("q 0 d 1\n")
     with pytest.raises(InvalidInputError, match=r"received: 'ndgc@10': .*ndgc[\s\S]*remedy: check each name"):
@@ -459,8 +471,11 @@ def judged_runs(folder: Path) -> tuple[Path, Path]:
     return folder / "runs", folder / "qrels"
 
 
+@pytest.mark.needs("ir_measures")
 @pytest.mark.parametrize("named_by", ["file", "tag"])
 def test_measures_of_runs_are_those_of_ir_measures(tmp_path: Path, named_by: str) -> None:
+    import ir_measures
+
     runs, qrels = judged_runs(tmp_path)
     names = ["nDCG@10", "AP", "P(rel=2)@5", "RR", "Judged@10"]
     words = ("--measures", " ".join(names), "--values", tmp_path / "v.zarr", "--name", named_by)
@@ -479,7 +494,7 @@ def test_measures_of_runs_are_those_of_ir_measures(tmp_path: Path, named_by: str
     np.testing.assert_allclose(values["estimate"].sel(measure="AP"), areas.transpose("model", "query"), atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.needs("ir_measures")
 def test_measures_of_bundled_runs_agree_with_our_average_precision(tmp_path: Path) -> None:
     words = ("--measures", "AP nDCG@10 P@10", "--values", tmp_path / "v.zarr")
     with data_folder() as data:
@@ -488,6 +503,7 @@ def test_measures_of_bundled_runs_agree_with_our_average_precision(tmp_path: Pat
     assert dict(ap.open_result(tmp_path / "v.zarr").sizes) == {"model": 14, "query": 14, "measure": 3}
 
 
+@pytest.mark.needs("ir_measures")
 def test_an_average_precision_that_differs_is_refused_with_its_topic(tmp_path: Path) -> None:
     (tmp_path / "r.txt").write_text("q1 Q0 d1 0 1.00000001 x\nq1 Q0 d2 0 1.0 x\n")  # equal in trec_eval's float32
     (tmp_path / "qrels").write_text("q1 0 d1 1\nq1 0 d2 0\n")
@@ -500,6 +516,7 @@ def test_an_average_precision_that_differs_is_refused_with_its_topic(tmp_path: P
     ok("import", "trec", tmp_path / "r.txt", tmp_path / "s.zarr", *words, "--overwrite")
 
 
+@pytest.mark.needs("ir_measures")
 @pytest.mark.parametrize(
     ("words", "said"),
     [
