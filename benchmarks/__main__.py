@@ -12,12 +12,19 @@ import sys
 from pathlib import Path
 
 from aucpr_dask.kernels.compiling import compile_all
-from benchmarks.harness.contenders import Suite
-from benchmarks.harness.figures import Figures, figures_of, noise, read_figures, titled, write_figures
-from benchmarks.harness.machine import AVX2, describe_machine, use_threads
-from benchmarks.harness.measure import Timing, measure
-from benchmarks.harness.report import as_line, calls
-from benchmarks.harness.tables import filled_pages
+from benchmarks.figures import (
+    Figures,
+    as_line,
+    calls,
+    figures_of,
+    filled_pages,
+    noise,
+    read_figures,
+    titled,
+    write_figures,
+)
+from benchmarks.measuring import AVX2, Timing, describe_machine, measure, use_threads
+from benchmarks.suite import Suite
 from benchmarks.suites import SUITES
 
 ROOT = Path(__file__).parents[1]

@@ -1,6 +1,5 @@
 """Every benchmark runs once at a tiny size; the arithmetic of the figures is checked on a suite with known times."""
 
-import ast
 import gc
 import json
 import os
@@ -18,13 +17,11 @@ if not (ROOT / "benchmarks").is_dir():
     pytest.skip("the benchmarks are not part of this copy", allow_module_level=True)
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.harness import measure as measuring  # noqa: E402
-from benchmarks.harness.contenders import Suite, contender, floor  # noqa: E402
-from benchmarks.harness.figures import as_json, figures_of, read_figures, write_figures  # noqa: E402
-from benchmarks.harness.measure import Timing, measure  # noqa: E402
-from benchmarks.harness.memory import peak_memory  # noqa: E402
-from benchmarks.harness.report import LEGEND, as_line, comparison, section, table  # noqa: E402
-from benchmarks.harness.tables import fill, filled_pages  # noqa: E402
+from benchmarks import figures as pages  # noqa: E402
+from benchmarks import measuring  # noqa: E402
+from benchmarks.figures import as_line, comparison, figures_of, fill, read_figures, section, table  # noqa: E402
+from benchmarks.measuring import Timing, measure, peak_memory  # noqa: E402
+from benchmarks.suite import Suite, contender, floor  # noqa: E402
 from benchmarks.suites import SUITES  # noqa: E402
 from benchmarks.suites.runs import Models, Workers, exponent  # noqa: E402
 
@@ -33,7 +30,7 @@ NIGHTLY = {"cold-start", "first-table"}  # take a minute of compiling
 MACHINE = {"processor": "an abacus", "date": "2031-02-03 04:05 UTC", "system": "clay", "versions": "beads 2"}
 FIGURES = ROOT / "benchmarks" / "figures.json"
 WITHOUT_FLOOR = {"scaling-models", "scaling-workers-replicates"}
-MOST_LINES = 3000
+MOST_LINES = 2000
 
 
 def small(kind: type[Suite]) -> Suite:
@@ -149,8 +146,6 @@ def test_other_shapes_and_nan_disagree(answer):
 
 def test_a_missing_peer_is_skipped_with_a_line(known):
     assert "skipped, not installed: no-such-distribution" in as_line(known["absent"])
-    with pytest.raises(NotImplementedError, match="absent needs no-such-distribution"):
-        Known().time_absent.setup("only")
 
 
 @pytest.mark.parametrize("kind", SUITES, ids=lambda kind: kind.name)
@@ -160,18 +155,6 @@ def test_each_contender_has_a_call_and_a_unique_name(kind):
     assert all(one.call for one in contenders)
     assert not contenders[0].is_floor, "the others are compared with the first line"
     assert len({one.name for one in contenders}) == len(contenders)
-
-
-def test_asv_finds_the_suites_and_nothing_else():
-    """asv runs functions and methods with these prefixes, and takes a tuple among the cases for an axis."""
-    prefixes = ("time_", "timeraw_", "mem_", "peakmem_", "track_")
-    for module in (ROOT / "benchmarks").rglob("*.py"):
-        functions = (node.name for node in ast.parse(module.read_text()).body if isinstance(node, ast.FunctionDef))
-        assert [name for name in functions if name.startswith(prefixes)] == [], module
-    suites = [kind() for kind in SUITES]
-    assert not [suite.name for suite in suites if any(isinstance(param, tuple) for param in suite.params)]
-    of_asv = {"processes", "repeat", "rounds", "warmup_time", "sample_time", "version", "pretty_name"}
-    assert not [suite.name for suite in suites if of_asv & set(dir(suite))]
 
 
 # Memory
@@ -253,7 +236,7 @@ def test_suite_runs_once_and_its_contenders_agree(kind, monkeypatch):
     assert suite.name in WITHOUT_FLOOR or any(timing.is_floor for timing in ran)
     figures = figures_of(suite, timings, MACHINE, 1)
     assert all(timing.call in section(figures) for timing in timings)
-    assert len(json.loads(as_json({suite.name: figures}))[suite.name]["timings"]) == len(timings)
+    assert len(json.loads(pages.as_json({suite.name: figures}))[suite.name]["timings"]) == len(timings)
     assert gc.get_freeze_count() == 0
 
 
@@ -284,17 +267,17 @@ def test_findings_follow_the_table():
 
 def test_figures_survive_the_file(figures, tmp_path):
     path = tmp_path / "figures.json"
-    write_figures(path, {"known": figures})
+    pages.write_figures(path, {"known": figures})
     again = read_figures(path)["known"]
     assert again.timings[0].seconds == pytest.approx(figures.timings[0].seconds, rel=1e-3)
-    write_figures(path, {"known": again})
+    pages.write_figures(path, {"known": again})
     assert section(read_figures(path)["known"]) == section(again)
 
 
 def test_figures_of_other_suites_stay_in_the_file(figures, tmp_path):
     path = tmp_path / "figures.json"
-    write_figures(path, {"one": figures, "two": figures})
-    write_figures(path, {"two": figures_of(Known(), figures.timings, {"processor": "a slide rule"}, 3)})
+    pages.write_figures(path, {"one": figures, "two": figures})
+    pages.write_figures(path, {"two": figures_of(Known(), figures.timings, {"processor": "a slide rule"}, 3)})
     assert {name: kept.machine["processor"] for name, kept in read_figures(path).items()} == {
         "one": "an abacus",
         "two": "a slide rule",
@@ -321,12 +304,12 @@ def test_marks_are_filled(figures):
     assert "| wrong |" in full
     assert "on an abacus, 2031-02-03, clay. Versions: beads 2, numpy" in filled
     assert "<!-- speed: unknown -->\n*Not measured yet.*\n<!-- end -->" in filled
-    assert LEGEND in filled
+    assert pages.LEGEND in filled
     assert fill(filled, {"known": figures}) == filled
 
 
 def test_the_pages_show_the_figures_in_the_file():
-    texts = dict(filled_pages(ROOT, read_figures(FIGURES)))
+    texts = dict(pages.filled_pages(ROOT, read_figures(FIGURES)))
     assert {ROOT / "README.md", ROOT / "docs" / "speed.md"} <= set(texts)
     for page, text in texts.items():
         assert page.read_text(encoding="utf-8") == text, f"run: python -m benchmarks --tables-from {FIGURES.name}"

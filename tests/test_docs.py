@@ -16,6 +16,8 @@ from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.variables import FLAGS
 
 DOCS = ROOT / "docs"
+RECORDS = ("estimators", "intervals", "options", "variables")
+MOST_LINES = 2200
 PEER_MODULES = {
     "scikit-learn": "sklearn",
     "torchmetrics": "torchmetrics",
@@ -72,6 +74,14 @@ def test_no_peer_differs_from_the_option_it_should_equal() -> None:
     for line in peers:
         for cell in line.strip("| ").split(" | ")[3:]:
             assert re.fullmatch(r"\d\.\d{5} (=|\(=\))|-", cell), line
+
+
+def test_scripts_use_public_names_and_records_alone() -> None:
+    """So that no change of a kernel breaks a page."""
+    scripts = [*DOCS.glob("*.py"), *(DOCS / "study").glob("*.py")]
+    used = {name for file in scripts for name in re.findall(r"(?:from|import) (aucpr_dask[\w.]*)", file.read_text())}
+    assert used <= {"aucpr_dask", *(f"aucpr_dask.schema.{name}" for name in RECORDS)}
+    assert sum(len(file.read_text().splitlines()) for file in scripts) <= MOST_LINES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -744,10 +744,6 @@ def test_the_page_shows_the_pictures_there_are(page: ModuleType) -> None:
     assert sum(path.stat().st_size for path in (DOCS / "pictures").glob("*.png")) < 1.5e6
 
 
-def test_the_coverage_of_bands_is_drawn_from_the_study(page: ModuleType) -> None:
-    check_legible(page.draw_coverage(pd.read_csv(page.STUDY)))
-
-
 @pytest.mark.slow
 def test_the_code_of_the_page_draws_its_pictures(page: ModuleType, tmp_path: Path) -> None:
     drawn = {path.name for path in page.draw(tmp_path)}

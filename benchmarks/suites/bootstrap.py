@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import aucpr_dask as ap
-from benchmarks.harness.contenders import Suite, contender, floor, installed
-from benchmarks.harness.machine import use_threads
+from benchmarks.measuring import use_threads
+from benchmarks.suite import Suite, contender, floor, installed
 from benchmarks.suites.rankings import draw_models
 
 RESAMPLES = 1000
@@ -40,7 +40,6 @@ class Bootstrap(Suite):
         "evaluates nothing."
     )
     params = tuple(SIZES)
-    param_names = ("size",)
     unit = "model"
 
     def shrink(self) -> None:

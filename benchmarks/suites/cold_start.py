@@ -10,7 +10,7 @@ import sys
 import tempfile
 from typing import Any
 
-from benchmarks.harness.contenders import FLOAT64, Suite, contender, floor
+from benchmarks.suite import FLOAT64, Suite, contender, floor
 
 SCORE, LABEL = [0.9, 0.8, 0.7, 0.1], [1, 0, 1, 0]
 ARRAYS = f"import numpy as np; score = np.array({SCORE}); label = np.array({LABEL}, dtype='int8'); "

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import aucpr_dask as ap
-from benchmarks.harness.contenders import contender
+from benchmarks.suite import contender
 from benchmarks.suites.rankings import OneRanking, one_pass, sort
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import aucpr_dask as ap
-from benchmarks.harness.contenders import FLOAT32, FLOAT64, Suite, contender, installed
+from benchmarks.suite import FLOAT32, FLOAT64, Suite, contender, installed
 from benchmarks.suites.rankings import one_pass, sort
 
 

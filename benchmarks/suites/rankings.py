@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness.contenders import Suite, floor
+from benchmarks.suite import Suite, floor
 
 
 def draw_ranking(n_items: int, prevalence: float) -> tuple[np.ndarray, np.ndarray]:
@@ -45,7 +45,6 @@ class OneRanking(Suite):
     """Base class of suites on one such ranking, from few positives to many."""
 
     params = (0.001, 0.01, 0.1, 0.5)
-    param_names = ("prevalence",)
     n_items = 1_000_000
 
     def shrink(self) -> None:

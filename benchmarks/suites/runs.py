@@ -13,19 +13,17 @@ from typing import Any
 import numpy as np
 
 import aucpr_dask as ap
-from benchmarks.harness.contenders import FLOAT64, Contender, Suite, contender, floor
-from benchmarks.harness.measure import Timing
+from benchmarks.measuring import Timing
+from benchmarks.suite import FLOAT64, Contender, Suite, contender, floor
 
 MODELS_AT_A_TIME = 50
 BIT_FOR_BIT = 0.0  # the tolerance
 
 
-class _Runs(Suite):  # asv would run it without the underscore
+class _Runs(Suite):
     """Stores are written at the first use, and clusters started; both stay until `teardown`."""
 
     number = 1
-    timeout = 1800
-    param_names = ("models",)
     params: tuple[Any, ...] = (1000, 4000)
     n_items = 100_000
     options: Mapping[str, Any] = {}
@@ -191,7 +189,6 @@ class Models(_Runs):
     name = "scaling-models"
     title = "Growth with the models: {n_items:,} float32 items each, store to store, one worker process"
     explanation = "Each line is another store; the first is the smallest."
-    param_names = ("case",)
     params = ("1 % positive",)
     sizes: tuple[int, ...] = (8, 32, 128, 512, 2048)
 

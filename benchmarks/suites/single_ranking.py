@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import aucpr_dask as ap
-from benchmarks.harness.contenders import FLOAT32, FLOAT64, contender, floor
+from benchmarks.suite import FLOAT32, FLOAT64, contender, floor
 from benchmarks.suites.rankings import OneRanking, one_pass, sort
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,6 @@ import xarray as xr
 from scipy.optimize import brentq
 
 import aucpr_dask as ap
-from aucpr_dask.inference.gating import Gate
 from docs import pages
 
 TABLE = "gate.csv"
@@ -55,10 +55,10 @@ def _over_items(world: str, n_positive: int, n_simulations: int, n_pilot: int) -
     baseline = ITEM_WORLDS[world]
     area = _area(baseline)
 
-    def judged(scores: xr.Dataset, margin: float) -> Gate:
+    def judged(scores: xr.Dataset, margin: float) -> Any:
         return ap.gate(scores, "new", "old", margin, n_resamples=100)  # which matter to families only
 
-    def gates(difference: float, n: int, margin: float) -> list[Gate]:
+    def gates(difference: float, n: int, margin: float) -> list[Any]:
         candidate = brentq(lambda mu: _area(mu) - area - difference, 0, 10)
         return [judged(_draw(random, n_positive, baseline, candidate), margin) for _ in range(n)]
 

@@ -1,18 +1,25 @@
-"""Check that the contenders agree, measure the memory of one call of each, then time them in turns."""
+"""Check that contenders agree, measure the memory of one call of each, and time them in turns; say on what machine."""
 
 from __future__ import annotations
 
+import ctypes
+import datetime
+import gc
+import os
+import platform
 import statistics
+import sys
 import timeit
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.harness.contenders import Contender, Suite
-from benchmarks.harness.memory import peak_memory
+from benchmarks.suite import Contender, Suite, installed
 
 SHORTEST_SAMPLE = 0.1
 
@@ -127,3 +134,98 @@ def _time_in_turns(calls: list[tuple[Timing, Callable[[], Any]]], rounds: int, s
 def _repeats(call: Callable[[], Any]) -> int:
     """Return the number of calls that makes a sample long enough for the clock and the scheduler."""
     return max(1, round(SHORTEST_SAMPLE / max(timeit.timeit(call, number=1), 1e-7)))
+
+
+# Memory: the peak of a call beyond what its processes held before it; Linux only
+
+RESET_PEAK = "5"  # written to /proc/PID/clear_refs, it resets the peak to the memory held now
+
+
+def peak_memory(call: Callable[[], Any], others: Iterable[int] = ()) -> int | None:
+    """Return the bytes that a call adds to the resident memory of this process and `others`; None if unknown.
+
+    The peaks of several processes are added up, even if they occur at different moments.
+    """
+    processes = [Path(f"/proc/{pid}") for pid in (os.getpid(), *others)]
+    if not all(os.access(process / "clear_refs", os.W_OK) for process in processes):
+        return None
+    _give_back_free_memory()
+    for process in processes:
+        (process / "clear_refs").write_text(RESET_PEAK)
+    before = [_bytes(process, "VmRSS") for process in processes]
+    result = call()
+    peaks = [_bytes(process, "VmHWM") for process in processes]
+    del result
+    return sum(max(0, peak - held) for peak, held in zip(peaks, before, strict=True))
+
+
+def _give_back_free_memory() -> None:
+    """Return memory that earlier calls freed to the system; otherwise the call would reuse it unseen."""
+    gc.collect()
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it, other C libraries may not
+        if trim is not None:
+            trim(0)
+
+
+def _bytes(process: Path, field: str) -> int:
+    lines = (process / "status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
+
+
+# The machine, the day, the load and the threads behind the figures
+
+# Kernels, NumPy and PyTorch as on the most common processors, which have vectors of 256 bits.
+PROCESSOR = "haswell"
+AVX2 = {
+    "NUMBA_CPU_NAME": PROCESSOR,
+    "NUMBA_CPU_FEATURES": (
+        "+64bit,+avx,+avx2,+bmi,+bmi2,+cmov,+cx16,+cx8,+f16c,+fma,+fxsr,+lzcnt,+mmx,+movbe,+popcnt,+sahf,"
+        "+sse,+sse2,+sse3,+sse4.1,+sse4.2,+ssse3,+xsave"
+    ),
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+    "ATEN_CPU_CAPABILITY": "avx2",
+}
+
+OURS = ("aucpr-dask", "numpy", "numba", "dask", "zarr", "xarray")
+
+
+def use_threads(number: int = 1) -> None:
+    """Limit all libraries to one thread, and this package to `number`; a contender that uses more says so."""
+    import numba
+
+    numba.set_num_threads(1)
+    numba.config.NUMBA_NUM_THREADS = number
+    if installed("torch"):
+        import torch
+
+        torch.set_num_threads(1)
+
+
+def describe_machine() -> dict[str, str]:
+    """Return the machine, its load and the versions."""
+    return {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "processor": f"{_processor()}, {os.cpu_count()} cores",
+        "memory": f"{_memory_gib():.0f} GiB",
+        "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
+        "versions": ", ".join(f"{name} {metadata.version(name)}" for name in OURS if installed(name)),
+        "load average at start": f"{os.getloadavg()[0]:.2f} (1 min), {os.getloadavg()[1]:.2f} (5 min)",
+        "threads": "1 in this process unless a line says otherwise",
+    }
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        fields = dict(line.split(":", 1) for line in cpuinfo.read_text().splitlines() if ":" in line)
+        model = next((value.strip() for key, value in fields.items() if key.strip() == "model name"), "")
+        if os.environ.get("NUMBA_CPU_NAME") == PROCESSOR:
+            return f"{model} (avx2, without the wider vectors that it has)"
+        wide = next((flag for flag in ("avx512f", "avx2") if flag in cpuinfo.read_text()), "no wide vectors")
+        return f"{model} ({wide})"
+    return platform.processor() or platform.machine()
+
+
+def _memory_gib() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30

@@ -66,15 +66,9 @@ def installed(package: str) -> bool:
 
 def contender(name: str, call: str, *packages: str, **options: Any) -> Callable[[Any], Any]:
     """Mark a ``time_...`` method as a :class:`Contender`."""
-    one = Contender(name, call, packages, **options)
-
-    def skip_if_missing(*params: Any) -> None:
-        if one.missing():
-            raise NotImplementedError(f"{one.name} needs {', '.join(one.missing())}")
 
     def mark(method: Any) -> Any:
-        method.contender = one
-        method.setup = skip_if_missing  # asv runs it first, and skips the method on NotImplementedError
+        method.contender = Contender(name, call, packages, **options)
         return method
 
     return mark
@@ -92,10 +86,8 @@ class Suite:
     title: str
     explanation: str
     params: tuple[Any, ...] = ()
-    param_names: tuple[str, ...] = ("case",)
     unit = "call"
-    number = 0  # calls per sample, as in asv: 0 means as many as the clock needs
-    timeout = 600
+    number = 0  # calls per sample; 0 means as many as the clock needs
     no_memory = ""  # the reason, if peak memory is not measured
 
     def setup(self, param: Any) -> None:

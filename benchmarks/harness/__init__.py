@@ -1,1 +1,0 @@
-"""Time suites in turns, keep the figures, and write them into pages."""
