@@ -1,11 +1,13 @@
 """The terminal views: what they show, and that it fits."""
 
+import dataclasses
 import io
 import json
 import math
 import unicodedata
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from hypothesis import example, given
@@ -18,25 +20,9 @@ from aucpr_dask.progress.console import console_for
 from aucpr_dask.progress.showing import reporting
 from aucpr_dask.schema.variables import FLAG_BITS
 from aucpr_dask.view.names import distinct, shorten
-from aucpr_dask.view.summary import (
-    DataSetSize,
-    FlagSummary,
-    MissingScores,
-    RankedModel,
-    Ranking,
-    ResultSummary,
-    ScoresSummary,
-    plain,
-    summarize_flags,
-)
-from aucpr_dask.view.tables import (
-    fitted_table,
-    interval_bar,
-    ranking_view,
-    rankings_view,
-    result_view,
-    scores_view,
-)
+from aucpr_dask.view.rankings import Document, ranking_view, rankings_view
+from aucpr_dask.view.stores import result_view, scores_view, summarize_flags
+from aucpr_dask.view.tables import Column, fitted_table, interval_bar, plain
 
 NASTY = ["[bold red]x[/]", "模型" * 40, "a\x1b[31mred", "line\nbreak", "tab\there", ":smile:", "", "e\u0301" * 60]
 
@@ -47,29 +33,37 @@ def render(view: object, width: int = 80) -> list[str]:
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
 
 
-def ranking(names: list[str], data_set: str = "reviews", uneven: bool = False) -> Ranking:
-    models = tuple(
-        RankedModel(i + 1, name, 0.9 - 0.01 * i, 0.8 - 0.01 * i, 0.95 - 0.01 * i, 14 - (uneven and i == 1))
-        for i, name in enumerate(names)
+def ranking(names: list[str], data_set: str = "reviews", uneven: bool = False, interval: str = "t") -> Document:
+    models = pd.DataFrame(
+        [
+            (i + 1, name, 0.9 - 0.01 * i, 0.8 - 0.01 * i, 0.95 - 0.01 * i, 14 - (uneven and i == 1))
+            for i, name in enumerate(names)
+        ],
+        columns=["rank", "model", "estimate", "lower", "upper", "n_queries"],
+        dtype=object,
     )
-    return Ranking(data_set, "average_precision", "t", 0.95, 14, models)
+    facts = {"data_set": data_set, "estimator": "average_precision", "interval": interval, "level": 0.95}
+    return facts | {"n_queries": 14, "models": models, "n_classes": None, "average": None, "unit": None}
 
 
-def size(name: str, n_queries: int | None = 43) -> DataSetSize:
-    return DataSetSize(name, 12_345, n_queries, 1_000_000_000, 123_456_789, 9e8, 0.00012, 0.0391, 0.31, 1_234_567)
+def sizes_of(*names: str) -> pd.DataFrame:
+    size = {"n_models": 12_345, "n_queries": 43, "n_items": 1_000_000_000, "n_positive": 123_456_789, "n_negative": 9e8}
+    size |= {"prevalence_min": 0.00012, "prevalence_median": 0.0391, "prevalence_max": 0.31, "n_missing": 1_234_567}
+    return pd.DataFrame([{"data_set": name, **size, "n_classes": None} for name in names], dtype=object)
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
 @pytest.mark.parametrize("uneven", [False, True])
 def test_no_line_is_wider_than_the_terminal(width: int, uneven: bool) -> None:
     one = ranking([*NASTY, "m" * 300], data_set="d" * 200, uneven=uneven)
-    flag = FlagSummary("few_positives", "Fewer than 20. " * 9, 3, 9, ("place " * 50, *NASTY), 2)
-    sizes = tuple(size(name) for name in (*NASTY, "s" * 90, "t"))
-    missing = tuple(MissingScores("d" * 100, "m" * 100, 1_000_000, 0.1234) for _ in range(9))
+    flag = {"flag": "few_positives", "description": "Fewer than 20. " * 9, "count": 3, "of": 9}
+    flags = pd.DataFrame([flag | {"places": ["place " * 50, *NASTY], "more_places": 2}])
+    missing = pd.DataFrame([{"data_set": "d" * 100, "model": "m" * 100, "n_missing": 1_000_000, "share": 0.1234}] * 9)
+    shared = {"url": "u" * 30, "n_rankings": 10**7, "data_sets": sizes_of(*NASTY, "s" * 90, "t"), "flags": flags}
     views = [
         rankings_view([one] * 20, width),
-        scores_view(ScoresSummary("u" * 30, 10**7, sizes, missing, (flag,), 3, 1), width),
-        result_view(ResultSummary("u" * 30, 10**7, sizes, {"options": "x" * 500}, (flag,), (one,)), width, top=3),
+        scores_view(shared | {"missing": missing, "grades_up_to": 3, "positive_from": 1}, width),
+        result_view(shared | {"attrs": {"options": "x" * 500}, "rankings": [one]}, width, top=3),
     ]
     for view in views:
         lines = render(view, width)
@@ -95,8 +89,9 @@ def test_hidden_rows_are_counted() -> None:
 
 
 def test_undefined_areas_come_without_rank_and_bar() -> None:
-    nothing = RankedModel(None, "broken", math.nan, math.nan, math.nan, 14)
-    lines = render(ranking_view([Ranking("d", "average_precision", "logit", 0.9, None, (nothing,))], 80))
+    nothing = ranking(["broken"])
+    nothing["models"][["rank", "estimate", "lower", "upper"]] = [None, math.nan, math.nan, math.nan]
+    lines = render(ranking_view([nothing], 80))
     assert lines[2].split() == ["-", "broken", "-", "-"]
 
 
@@ -147,8 +142,6 @@ def test_bars_lie_where_their_numbers_are() -> None:
 
 
 def test_numbers_are_never_cut_for_names() -> None:
-    from aucpr_dask.view.tables import Column
-
     table = fitted_table([Column("model", ["x" * 200], name=True), Column("n", ["123,456,789"], right=True)], 40)
     assert render(table, 40)[1].endswith("123,456,789")
 
@@ -174,31 +167,31 @@ def test_flags_are_counted_and_named_by_the_widest_place() -> None:
     bits[:, 2] |= few
     bits[1, :] |= constant
     bits[2, 3] |= constant
-    flags = {flag.flag: flag for flag in summarize_flags([("a", flagged(bits))])}
-    assert set(flags) == {"few_positives", "constant_scores"}
-    assert (flags["few_positives"].count, flags["few_positives"].of) == (3, 12)
-    assert flags["few_positives"].places == ("a: query q2",)
-    assert flags["constant_scores"].count == 5
-    assert flags["constant_scores"].places == ("a: m1", "a: m2, query q3")
+    flags = summarize_flags([("a", flagged(bits))]).set_index("flag")
+    assert set(flags.index) == {"few_positives", "constant_scores"}
+    assert flags.loc["few_positives", ["count", "of", "places"]].tolist() == [3, 12, ["a: query q2"]]
+    assert flags.loc["constant_scores", ["count", "places"]].tolist() == [5, ["a: m1", "a: m2, query q3"]]
 
 
 def test_flags_of_every_ranking_are_one_place() -> None:
     bits = np.full(3, FLAG_BITS["few_positives"])
-    (flag,) = summarize_flags([("", flagged(bits)), ("b", flagged(np.zeros(7, dtype=np.int64)))])
-    assert flag.places == ("all 3 rankings",)
-    assert (flag.count, flag.of) == (3, 10)
+    flags = summarize_flags([("", flagged(bits)), ("b", flagged(np.zeros(7, dtype=np.int64)))])
+    assert flags[["places", "count", "of"]].values.tolist() == [[["all 3 rankings"], 3, 10]]
 
 
 def test_only_the_first_places_are_kept() -> None:
     bits = np.zeros(30, dtype=np.int64)
     bits[:9] = FLAG_BITS["heavy_ties"]
-    (flag,) = summarize_flags([("", flagged(bits))])
-    assert flag.places == ("m0", "m1", "m2", "m3", "m4")
-    assert flag.more_places == 4
+    flags = summarize_flags([("", flagged(bits))])
+    assert flags[["places", "more_places"]].values.tolist() == [[["m0", "m1", "m2", "m3", "m4"], 4]]
 
 
 def test_plain_is_strict_json() -> None:
-    record = ranking(["a"])
+    @dataclasses.dataclass
+    class Record:
+        models: pd.DataFrame
+
+    record = Record(ranking(["a"])["models"])
     document = {"x": np.float32(0.5), "n": np.int64(3), "bad": [np.nan, math.inf], "r": record, "array": np.arange(2)}
     parsed = json.loads(json.dumps(plain(document), allow_nan=False))
     assert parsed["bad"] == [None, None]

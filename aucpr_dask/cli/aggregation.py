@@ -64,14 +64,14 @@ def aggregate(
     """
     from aucpr_dask.inference.aggregating import aggregate
     from aucpr_dask.schema.trees import nodes_of
-    from aucpr_dask.view.summary import rank_means, rank_models
-    from aucpr_dask.view.tables import rankings_view, widths
+    from aucpr_dask.view.comparisons import widths
+    from aucpr_dask.view.rankings import best, rank_means, rank_models, rankings_view
 
     options["machine"] = None if machine is None else open_any(machine, data_sets)
     means = aggregate(open_any(store, data_sets), **given(options)).compute()
     is_micro = "micro" in (options["how"], options["average"])
     rankings = (rank_models if is_micro else rank_means)(means, estimator)
     designs = dict.fromkeys(str(node.attrs["design"]) for _, node in nodes_of(means))
-    saved = widths(model.width_ratio for ranking in rankings for model in ranking.models)
+    saved = widths(ratio for ranking in rankings for ratio in ranking["models"]["width_ratio"])
     output.show(rankings_view(rankings, output.width, top=top, ascii_only=output.ascii_only), *saved, *designs)
-    output.data({"store": store, "designs": list(designs), "rankings": [ranking.best(top) for ranking in rankings]})
+    output.data({"store": store, "designs": list(designs), "rankings": [best(ranking, top) for ranking in rankings]})

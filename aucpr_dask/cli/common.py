@@ -150,7 +150,7 @@ class Output:
 
     def data(self, document: dict[str, Any]) -> None:
         """With ``--json``, print strict JSON, undefined numbers as null; otherwise do nothing."""
-        from aucpr_dask.view.summary import plain
+        from aucpr_dask.view.tables import plain
 
         if self.as_json:
             click.echo(json.dumps(plain(document), allow_nan=False))

@@ -81,13 +81,13 @@ def compare(
     store is evaluated first.
     """
     from aucpr_dask.inference.comparing import compare
-    from aucpr_dask.view.comparisons import comparison_view, summarize_comparison
+    from aucpr_dask.view.comparisons import answer_of, summarize_comparison
 
     options["baseline"] = baselines or None
     options["machine"] = None if machine is None else open_any(machine, data_sets)
     answer, left_out = _answer(compare, store, target, overwrite, data_sets, options)
     comparisons = summarize_comparison(answer)
-    views = [comparison_view(one, output.width, top=top) for one in comparisons]
+    views = [answer_of(one, output.width, top=top).as_text(output.width) for one in comparisons]
     _finish(output, views, {"store": store, "output": target, "comparisons": comparisons, "left_out": left_out})
     output.suggest("rank", store)
 
@@ -117,11 +117,11 @@ def rank(
     indistinguishable. A score store is evaluated first.
     """
     from aucpr_dask.inference.ranking import rank
-    from aucpr_dask.view.comparisons import ranks_view, summarize_ranks
+    from aucpr_dask.view.comparisons import answer_of, summarize_ranks
 
     answer, left_out = _answer(rank, store, target, overwrite, data_sets, options)
     ranks = summarize_ranks(answer)
-    views = [ranks_view(one, output.width, top=top) for one in ranks]
+    views = [answer_of(one, output.width, top=top).as_text(output.width) for one in ranks]
     _finish(output, views, {"store": store, "output": target, "ranks": ranks, "left_out": left_out})
     if is_result(store):
         output.suggest("report", store)

@@ -63,10 +63,9 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
             evaluated = run(source, result, cluster=client, overwrite=overwrite, progress=report)
 
         from aucpr_dask.demo import CLEF
-        from aucpr_dask.view.summary import rank_models
-        from aucpr_dask.view.tables import ranking_view
+        from aucpr_dask.view.rankings import rank_models, ranking_view
 
-        rankings = sorted(rank_models(evaluated), key=lambda ranking: ranking.data_set != CLEF)
+        rankings = sorted(rank_models(evaluated), key=lambda ranking: ranking["data_set"] != CLEF)
         output.show(
             ranking_view(rankings[:1], output.width, ascii_only=output.ascii_only),
             "",

@@ -24,7 +24,7 @@ from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
 
 if TYPE_CHECKING:
     from aucpr_dask.schema.trees import Scores
-    from aucpr_dask.view.summary import Ranking
+    from aucpr_dask.view.rankings import Document
 
 top_option = click.option(
     "--top",
@@ -179,19 +179,18 @@ def _can_be_compared(result: Scores) -> bool:
     return any("query" in node["estimate"].dims or "replicate" in node for _, node in nodes_of(result))
 
 
-def _show_rankings(output: Output, result: Scores, estimator: str | None, top: int | None) -> list[Ranking]:
+def _show_rankings(output: Output, result: Scores, estimator: str | None, top: int | None) -> list[Document]:
     """Show the best models of each data set, and return the rankings for programs, whole unless `top` is given."""
-    from aucpr_dask.view.summary import rank_models
-    from aucpr_dask.view.tables import rankings_view
+    from aucpr_dask.view.rankings import best, rank_models, rankings_view
 
     rankings = rank_models(result, estimator)
     output.show(rankings_view(rankings, output.width, top=top, ascii_only=output.ascii_only))
-    return [ranking.best(top) for ranking in rankings]
+    return [best(ranking, top) for ranking in rankings]
 
 
 def show_warnings(output: Output, result: Scores, url: str) -> None:
     """Show in one line which flags were raised."""
-    from aucpr_dask.view.summary import flags_in_words
+    from aucpr_dask.view.stores import flags_in_words
 
     flags = flags_in_words(result)
     if flags:

@@ -38,27 +38,25 @@ def info(output: Output, store: str, data_sets: tuple[str, ...], positive_from: 
     from aucpr_dask.schema.trees import select_data_sets
     from aucpr_dask.scores.store import open_scores
     from aucpr_dask.storage.stores import read_root_attrs
-    from aucpr_dask.view.comparisons import stored_view, summarize_stored
-    from aucpr_dask.view.summary import summarize_result, summarize_scores
-    from aucpr_dask.view.tables import result_view, scores_view
+    from aucpr_dask.view import stores
 
     summary: Any
     kind = read_root_attrs(store).get("kind")
 
     if kind == results.KIND:
-        summary = summarize_result(select_data_sets(results.open_result(store), data_sets), store)
-        output.show(result_view(summary, output.width, ascii_only=output.ascii_only))
+        summary = stores.summarize_result(select_data_sets(results.open_result(store), data_sets), store)
+        output.show(stores.result_view(summary, output.width, ascii_only=output.ascii_only))
     elif kind == stored.KIND:
-        answers = summarize_stored(select_data_sets(stored.open_comparison(store), data_sets))
-        output.show(stored_view(answers, store))
+        answers = stores.summarize_answers(select_data_sets(stored.open_comparison(store), data_sets))
+        output.show(stores.answers_view(answers, store))
         output.data({"store": store, "kind": kind, "data_sets": answers})
         return
     else:
         scores = select_data_sets(open_scores(store), data_sets)
         with output.progress(after=SILENT_SECONDS) as report, _reporting_tasks(report):
-            summary = summarize_scores(scores, store, positive_from=positive_from)
-        output.show(scores_view(summary, output.width))
-    output.data({"store": store, **vars(summary)})
+            summary = stores.summarize_scores(scores, store, positive_from=positive_from)
+        output.show(stores.scores_view(summary, output.width))
+    output.data({"store": store, **summary})
 
 
 @click.command(

@@ -49,7 +49,7 @@ from aucpr_dask.view.plots.subjects import (
     positions_of,
     title_of,
 )
-from aucpr_dask.view.summary import level_of, mean_of_classes, method_with_bounds
+from aucpr_dask.view.rankings import level_of, mean_of_classes, method_with_bounds
 
 Models = str | int | Sequence[str | int]
 TOP = 20

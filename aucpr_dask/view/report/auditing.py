@@ -30,11 +30,10 @@ from aucpr_dask.schema.names import percent
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.variables import BOUND, MODEL, QUERY, UNIT
 from aucpr_dask.scores.importing.files import unknown_column
-from aucpr_dask.view.comparisons import Sheet
 from aucpr_dask.view.report.audit_words import amount, headline, names_of, rounded, span, verdict
 from aucpr_dask.view.report.pages import asset, checked_target, policy_of, template
-from aucpr_dask.view.reprs import WIDTH, plain_text, sheets_in_html
-from aucpr_dask.view.tables import Column
+from aucpr_dask.view.reprs import WIDTH, plain_text
+from aucpr_dask.view.tables import Column, Sheet
 
 METHODS = ("sign_flip", "bootstrap_t", "bootstrap")
 SUMMARY = re.compile(r"\s*(?i:rank|average|avg|mean|overall|total)(?![a-z])")  # columns that are not tasks
@@ -91,9 +90,7 @@ class Audit:
 
     def _repr_html_(self) -> str:
         said = "".join(f"<li><strong>{escape(heading)}.</strong> {escape(text)}</li>" for heading, text in self.verdict)
-        return f"<ul>{said}</ul>" + "".join(
-            sheets_in_html(Text(headline(self.findings)), [models_sheet(self.findings, TOP)])
-        )
+        return f"<ul>{said}</ul>{models_sheet(self.findings, TOP).as_html(headline(self.findings))}"
 
 
 def audit(
@@ -252,7 +249,7 @@ def audit_view(made: Audit, width: int, *, top: int | None = TOP) -> Group:
     """Show the verdict, and the first models with the ranks that they may have."""
     said = [Padding(Text.assemble((f"{heading}. ", "bold"), text), (0, 0, 0, 2)) for heading, text in made.verdict]
     title = Text(f"audit: {headline(made.findings)}", style="bold")
-    return Group(title, *said, Text(""), *models_sheet(made.findings, top).fitted(width))
+    return Group(title, *said, Text(""), *models_sheet(made.findings, top).as_text(width))
 
 
 def models_sheet(findings: xr.Dataset, top: int | None = None) -> Sheet:
@@ -276,7 +273,7 @@ def models_sheet(findings: xr.Dataset, top: int | None = None) -> Sheet:
     ends = of["simultaneous_rank_interval"].astype(float)
     bars = [(low, float(rank), high) for (low, high), rank in zip(ends, of["rank"], strict=True)]
     n_models = findings.sizes[MODEL]
-    return Sheet(None, columns, bars, (1.0, float(n_models)), n_models - shown.sizes[MODEL])
+    return Sheet(("", ""), columns, bars, (1.0, float(n_models)), n_models - shown.sizes[MODEL])
 
 
 # --- the page ----------------------------------------------------------------------------------------------------
@@ -343,7 +340,9 @@ def _units_sheet(findings: xr.Dataset) -> Sheet:
         Column("leader's rank", [f"{rank:g}" for rank in shown["rank_of_leader"].values], right=True),
     ]
     bars = [(min(share, 0.0), share, max(share, 0.0)) for share in 100 * shares]
-    return Sheet(None, columns, bars, (100 * np.nanmin(shares, initial=0.0), 100 * np.nanmax(shares, initial=0.0)), 0)
+    return Sheet(
+        ("", ""), columns, bars, (100 * np.nanmin(shares, initial=0.0), 100 * np.nanmax(shares, initial=0.0)), 0
+    )
 
 
 def _left_out_sheet(findings: xr.Dataset) -> Sheet:
@@ -354,4 +353,4 @@ def _left_out_sheet(findings: xr.Dataset) -> Sheet:
         Column("place", [f"{place:g}" for place in places], right=True),
     ]
     bars = [(place, place, place) for place in places]
-    return Sheet(None, columns, bars, (1.0, findings.sizes[MODEL] + 1.0), 0)
+    return Sheet(("", ""), columns, bars, (1.0, findings.sizes[MODEL] + 1.0), 0)

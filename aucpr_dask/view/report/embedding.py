@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from aucpr_dask.view.summary import plain
+from aucpr_dask.view.tables import plain
 
 
 class Payload:

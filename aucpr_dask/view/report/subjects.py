@@ -20,7 +20,7 @@ from aucpr_dask.inference.samples import DATASET, REPLICATE, labels_of, stack_da
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import CLASS, ESTIMATOR, METHOD, MODEL, QUERY
-from aucpr_dask.view.summary import level_of, method_with_bounds
+from aucpr_dask.view.rankings import level_of, method_with_bounds
 
 ALL = "All data sets"
 

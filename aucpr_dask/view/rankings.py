@@ -1,0 +1,224 @@
+"""Results as rankings of models: documents for programs (``--json``), and the tables that are made of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.inference.measures import are_values, measured, noun, unit_names, with_estimators
+from aucpr_dask.inference.samples import REPLICATE
+from aucpr_dask.schema.estimators import ESTIMATORS
+from aucpr_dask.schema.names import percent, plural
+from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
+from aucpr_dask.schema.variables import CLASS, ESTIMATOR, MEASURE, METHOD, MODEL, QUERY, UNIT
+from aucpr_dask.scores.importing.files import count
+from aucpr_dask.view.names import shorten
+from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, more, number
+
+MOST_DATA_SETS = 8
+TOP_OF_ONE, TOP_OF_MANY = 10, 3
+AVERAGES = {
+    None: "mean",
+    "macro": "mean",
+    "weighted": "weighted mean",
+    "samples": "mean over the items, each a ranking",
+}
+
+Document = dict[str, Any]  # what `tables.plain` turns into JSON; its tables are data frames
+
+
+def rank_models(result: Scores, estimator: str | None = None) -> list[Document]:
+    """Rank the models of each data set by the named estimator or the first, with means over any queries or classes."""
+    from aucpr_dask.inference.aggregating import aggregate
+
+    level, method = _level_and_method(result)
+
+    def mean(path: str, node: xr.Dataset) -> xr.Dataset:
+        return mean_of_classes(node, level) if CLASS in node.dims else cast("xr.Dataset", aggregate(node, level=level))
+
+    has_queries = {path: QUERY in node.dims for path, node in nodes_of(result)}
+    return [
+        _rank(path, node, estimator, "t" if has_queries[path] else node.attrs.get("method", method), has_queries[path])
+        for path, node in nodes_of(map_nodes(result, mean))
+    ]
+
+
+def rank_means(means: Scores, estimator: str | None = None) -> list[Document]:
+    """Rank the models of each data set, or of all together, by what :func:`aucpr_dask.aggregate` returns."""
+    return [
+        _rank(path, node, estimator, node.attrs.get("method"), node.attrs.get("over") == QUERY)
+        for path, node in nodes_of(means)
+    ]
+
+
+def mean_of_classes(result: xr.Dataset, level: float) -> xr.Dataset:
+    """Return the means over classes; with an interval, if the result has replicates."""
+    from aucpr_dask.inference.aggregating import aggregate
+    from aucpr_dask.inference.classes import mean_over_classes
+
+    if REPLICATE not in result:
+        return mean_over_classes(result)
+    return cast("xr.Dataset", aggregate(result, over=CLASS, level=level))
+
+
+def level_of(node: xr.Dataset) -> float:
+    """Return the level of the intervals of a result, a comparison or a study."""
+    return float(node.coords.get("level", node.attrs.get("level", 0.95)))
+
+
+def _level_and_method(result: Scores) -> tuple[float, str | None]:
+    """Return the level and the first method of the intervals of a result."""
+    for _, dataset in nodes_of(result):
+        if "interval" in dataset and dataset.sizes[METHOD]:
+            return float(dataset["level"]), str(dataset[METHOD].values[0])
+    return 0.95, None
+
+
+def method_with_bounds(interval: xr.DataArray) -> str | None:
+    """Return the first method that has some interval for every estimator, if any."""
+    known = interval.notnull().any([dim for dim in interval.dims if dim not in (METHOD, ESTIMATOR)])
+    known = known.all([dim for dim in known.dims if dim != METHOD])
+    return next(
+        (str(name) for name, is_known in zip(known[METHOD].values, known.values, strict=True) if is_known), None
+    )
+
+
+def labels_as_text(dataset: xr.Dataset, dim: str = MODEL) -> list[str]:
+    """Return the labels along a dimension; numbers where there are none."""
+    if dim in dataset.indexes:
+        return [str(name) for name in dataset.indexes[dim]]
+    return [f"{dim} {place}" for place in range(dataset.sizes.get(dim, 1))]
+
+
+def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | None, has_queries: bool) -> Document:
+    means = with_estimators(means)
+    names = [str(name) for name in means[ESTIMATOR].values]
+    name = names[0] if estimator is None else estimator
+    if name not in names:
+        what = f"this {MEASURE if are_values(means) else ESTIMATOR} is not in the result"
+        remedy = f"evaluate again with --estimator {name}" if name in ESTIMATORS else None
+        raise InvalidInputError(what, path or None, repr(name), ", ".join(names), remedy)
+    means = means.sel({ESTIMATOR: name})
+    estimate = np.atleast_1d(means["estimate"].values)
+    ends = np.atleast_2d(means["interval"].values) if "interval" in means else np.full((estimate.size, 2), np.nan)
+    order = np.argsort(-np.where(np.isfinite(estimate), estimate, -np.inf), kind="stable")
+    counts = np.broadcast_to(means["n_queries"].values if has_queries else 0, estimate.shape).astype(int)
+    ratios = np.atleast_1d(means["width_ratio"].values)[order].astype(object) if "width_ratio" in means else None
+    models = {
+        "rank": [place if np.isfinite(estimate[i]) else None for place, i in enumerate(order, start=1)],
+        "model": np.array(labels_as_text(means), object)[order],
+        "estimate": estimate[order],
+        "lower": ends[order, 0],
+        "upper": ends[order, 1],
+        "n_queries": counts[order].astype(object) if has_queries else None,
+        "width_ratio": ratios,  # of intervals with machine labels
+    }
+    return {
+        "data_set": path,
+        "estimator": name,
+        "interval": method if "interval" in means else None,
+        "level": float(means["level"]) if "level" in means.coords else None,
+        "n_queries": int(counts.max(initial=0)) if has_queries else None,
+        "models": pd.DataFrame(models).astype({"rank": object}),
+        "n_classes": means.attrs.get("n_classes"),
+        "average": means.attrs.get("average"),
+        "unit": means.attrs.get(UNIT),  # what a query of values of a measure is called
+    }
+
+
+def best(ranking: Document, top: int | None) -> Document:
+    """Return a ranking with the best `top` models only; None keeps all."""
+    return ranking | {"models": ranking["models"][:top]}
+
+
+# Tables
+
+
+def _attrs_of(ranking: Document) -> dict[str, str]:
+    """Return what a result says of its units, as the names of measures are chosen by."""
+    return {} if ranking["unit"] is None else {UNIT: ranking["unit"]}
+
+
+def about(ranking: Document) -> str:
+    """Describe the areas and intervals of a ranking."""
+    attrs = _attrs_of(ranking)
+    parts = [measured(attrs, ranking["estimator"])]
+    if ranking["n_queries"] is not None:
+        parts.append(f"mean of {count(ranking['n_queries'], *unit_names(QUERY, attrs))}")
+    if ranking["n_classes"] is not None:
+        parts.append(f"{AVERAGES[ranking['average']]} of {count(ranking['n_classes'], 'class', 'classes')}")
+    if ranking["interval"] is not None:
+        parts.append(f"{ranking['interval'].replace('_', ' ')} interval")
+    return ", ".join(parts)
+
+
+def ranking_sheet(rankings: Sequence[Document], top: int | None = None) -> Sheet:
+    """Return a table of the best `top` models of each data set, with bars on one scale."""
+    first = rankings[0]
+    shown = pd.concat([ranking["models"][:top] for ranking in rankings])
+    columns = [
+        Column("", [str(rank or "-") for rank in shown["rank"]], right=True),
+        Column("model", list(shown["model"]), name=True),
+    ]
+    title = (shorten(first["data_set"], WIDEST_NAME) or "all models", about(first))
+    if len(rankings) > 1:
+        sizes = sorted({len(ranking["models"]) for ranking in rankings})
+        of = " to ".join(f"{size:,}" for size in dict.fromkeys((sizes[0], sizes[-1])))
+        title = (f"{count(len(rankings), 'data set')}, best {top or ''} of {of} models", about(first))
+        names = [one["data_set"] if i == 0 else "" for one in rankings for i in range(len(one["models"][:top]))]
+        columns.insert(0, Column("data set", names, name=True))
+    if len({n for ranking in rankings for n in ranking["models"]["n_queries"]}) > 1:
+        columns.append(Column(plural(first["unit"] or QUERY), [f"{n:,}" for n in shown["n_queries"]], right=True))
+    columns.append(Column(noun(_attrs_of(first)), list(map(number, shown["estimate"])), right=True))
+    bars = list(zip(shown["lower"], shown["estimate"], shown["upper"], strict=True))
+    if first["interval"] is not None:
+        header = f"{percent(first['level'])} interval" if first["level"] else "interval"
+        columns.append(Column(header, [bounds((lower, upper)) for lower, _, upper in bars]))
+    n_more = len(first["models"]) - len(shown) if len(rankings) == 1 else 0
+    return Sheet(title, columns, bars if first["interval"] is not None else (), _scale_of(bars), n_more)
+
+
+def _scale_of(bars: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
+    """Return the range of the bars: all intervals shown, rounded outwards to twentieths."""
+    known = [value for bar in bars for value in bar if math.isfinite(value)]
+    if not known:
+        return 0.0, 1.0
+    low, high = math.floor(min(known) * 20) / 20, math.ceil(max(known) * 20) / 20
+    return (low, high) if high > low else (low, low + 0.05)
+
+
+def ranking_view(
+    rankings: Sequence[Document], width: int, *, top: int | None = None, ascii_only: bool = False
+) -> Group:
+    """Show the best `top` models of each data set in one table, their intervals as numbers and as bars on one scale."""
+    return Group(*ranking_sheet(rankings, top).as_text(width, has_bars=True, ascii_only=ascii_only))
+
+
+def rankings_view(
+    rankings: Sequence[Document], width: int, *, top: int | None = None, ascii_only: bool = False
+) -> Group:
+    """Show the best models of the first data sets, a table for each kind, and count the other data sets."""
+    kinds: dict[str, list[Document]] = {}
+    for ranking in rankings[:MOST_DATA_SETS]:
+        kinds.setdefault(about(ranking), []).append(ranking)
+    top = top or (TOP_OF_ONE if len(rankings) == 1 else TOP_OF_MANY)
+    parts: list[RenderableType] = []
+    for alike in kinds.values():
+        parts += [*([Text("")] if parts else []), ranking_view(alike, width, top=top, ascii_only=ascii_only)]
+    return Group(*parts, *more(len(rankings) - MOST_DATA_SETS, "data set"))
+
+
+def rankings_in_html(rankings: Sequence[Document]) -> str:
+    """Return the same in HTML, a table for each data set."""
+    top = TOP_OF_ONE if len(rankings) == 1 else TOP_OF_MANY
+    tables = [ranking_sheet([ranking], top).as_html() for ranking in rankings[:MOST_DATA_SETS]]
+    hidden = more(len(rankings) - MOST_DATA_SETS, "data set")
+    return "".join([*tables, *(f"<p>{line.plain}</p>" for line in hidden)])

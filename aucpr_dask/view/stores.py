@@ -1,0 +1,314 @@
+"""What is in a store of scores, results or answers: documents for programs (``--json``), and what people see."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from aucpr_dask.inference.measures import are_values
+from aucpr_dask.schema.names import percent, plural
+from aucpr_dask.schema.trees import Scores, nodes_of
+from aucpr_dask.schema.variables import BOUND, CLASS, FLAGS, ITEM, MODEL, PADDING, QUERY, UNIT, UNJUDGED
+from aucpr_dask.scores.importing.files import count
+from aucpr_dask.view.names import shorten
+from aucpr_dask.view.rankings import MOST_DATA_SETS, Document, labels_as_text, rank_models, rankings_view
+from aucpr_dask.view.tables import Column, attributes_view, fitted_table, more, titled, whole
+
+MOST_MISSING = 5
+NAMES_KEPT = 5
+WIDEST_PLACE = 60
+
+
+def summarize_scores(scores: Scores, url: str, *, positive_from: int | None = None) -> Document:
+    """Evaluate every ranking once without missing scores, to learn sizes and oddities before a run."""
+    import dask.base
+
+    from aucpr_dask.evaluation.api import evaluate
+
+    lowest = 1 if positive_from is None else positive_from
+    nodes = dict(nodes_of(scores))
+    evaluated = evaluate(scores, intervals=(), missing="drop", positive_from=lowest)
+    counts, grades = dask.base.compute(
+        {path: dataset[["n_positive", "n_negative", "n_missing", "flags"]] for path, dataset in nodes_of(evaluated)},
+        [dataset["label"].max() for dataset in nodes.values() if "label" in dataset and dataset["label"].size],
+    )
+    sizes = [
+        _size(path, counts[path], *_positives(dataset, counts[path], lowest), dataset.sizes[ITEM])
+        for path, dataset in nodes.items()
+    ]
+    return {
+        "url": url,
+        "n_rankings": sum(dataset["flags"].size for dataset in counts.values()),
+        "data_sets": pd.DataFrame(sizes, dtype=object),
+        "missing": _missing(nodes, counts),
+        "flags": summarize_flags(counts.items()),
+        "grades_up_to": max((int(grade) for grade in grades), default=1),
+        "positive_from": lowest,
+        "kind": "scores",
+    }
+
+
+def summarize_result(result: Scores, url: str) -> Document:
+    """Gather sizes, options, flags and rankings of a result."""
+    nodes = {path: _with_counts(node) if are_values(node) else node for path, node in nodes_of(result)}
+    sizes = [
+        _size(path, dataset, dataset["n_positive"].max(MODEL), dataset["n_negative"].max(MODEL), None)
+        for path, dataset in nodes.items()
+    ]
+    return {
+        "url": url,
+        "n_rankings": sum(dataset["flags"].size for dataset in nodes.values()),
+        "data_sets": pd.DataFrame(sizes, dtype=object),
+        "attrs": _common_attrs(result, nodes),
+        "flags": summarize_flags(nodes.items()),
+        "rankings": rank_models(result),
+        "kind": "result",
+    }
+
+
+def summarize_answers(answers: Scores) -> list[Document]:
+    """Describe a store of comparisons or ranks without reading its arrays."""
+    return [
+        {
+            "data_set": path,
+            "kind": "ranks" if "rank" in node else "comparison",
+            "sizes": {str(dim): size for dim, size in node.sizes.items() if dim != BOUND},
+            "facts": dict(node.attrs),
+            "variables": {str(name): str(one.attrs.get("description", "")) for name, one in node.data_vars.items()},
+        }
+        for path, node in nodes_of(answers)
+    ]
+
+
+def _with_counts(values: xr.Dataset) -> xr.Dataset:
+    """Return values of a measure with what areas have: no flags, unknown numbers of items, missing values."""
+    estimate = values["estimate"].compute()
+    unknown = xr.full_like(estimate, np.nan)
+    counts = {"n_positive": unknown, "n_negative": unknown, "n_missing": estimate.isnull()}
+    return values.assign(counts | {"flags": xr.zeros_like(estimate, dtype=np.int64)})
+
+
+def _positives(dataset: xr.Dataset, counts: xr.Dataset, positive_from: int) -> tuple[xr.DataArray, xr.DataArray]:
+    """Return positives and negatives of each query or class: from shared labels, else from the fullest ranking."""
+    label = dataset.get("label")
+    if label is None or MODEL in label.dims or "weight" in dataset or "n_positive" in dataset:
+        return counts["n_positive"].max(MODEL), counts["n_negative"].max(MODEL)
+    positive = label >= positive_from
+    return positive.sum(ITEM), (~positive & (label >= UNJUDGED)).sum(ITEM)
+
+
+def _size(
+    path: str, counts: xr.Dataset, positive: xr.DataArray, negative: xr.DataArray, n_items: int | None
+) -> Document:
+    """Return the sizes of one data set; positives and negatives are summed over its queries or classes."""
+    with np.errstate(invalid="ignore"):
+        prevalence = np.atleast_1d((positive / (positive + negative)).values)
+    known = prevalence[np.isfinite(prevalence)]
+    low, median, high = (float(f(known)) for f in (np.min, np.median, np.max)) if known.size else (math.nan,) * 3
+    return {
+        "data_set": path,
+        "n_models": counts.sizes[MODEL],
+        "n_queries": counts.sizes.get(QUERY),
+        "n_items": n_items,
+        "n_positive": float(positive.sum(skipna=False)),
+        "n_negative": float(negative.sum(skipna=False)),
+        "prevalence_min": low,
+        "prevalence_median": median,
+        "prevalence_max": high,
+        "n_missing": int(counts["n_missing"].sum()),
+        "n_classes": counts.sizes.get(CLASS),
+    }
+
+
+def _missing(nodes: dict[str, xr.Dataset], counts: dict[str, xr.Dataset]) -> pd.DataFrame:
+    """Return the models with missing scores, the worst first; the share is None if models have different items."""
+    found: list[Document] = []
+    for path, dataset in nodes.items():
+        per_model = counts[path]["n_missing"]
+        per_model = per_model.sum([dim for dim in per_model.dims if dim != MODEL])
+        label = dataset.get("label")
+        n_items = int((label != PADDING).sum()) if label is not None and MODEL not in label.dims else None
+        found += [
+            {"data_set": path, "model": name, "n_missing": int(n), "share": int(n) / n_items if n_items else None}
+            for name, n in zip(labels_as_text(dataset), per_model.values, strict=True)
+            if n
+        ]
+    found.sort(key=lambda one: (-(one["share"] or 0.0), -one["n_missing"]))
+    return pd.DataFrame(found, dtype=object)
+
+
+def _common_attrs(result: Scores, nodes: dict[str, xr.Dataset]) -> dict[str, Any]:
+    """Return the attributes of a result and those that all its data sets share."""
+    first, *others = (dataset.attrs for dataset in nodes.values())
+    shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
+    return {str(name): value for name, value in (dict(result.attrs) | shared).items()}
+
+
+# Flags
+
+
+def summarize_flags(nodes: Iterable[tuple[str, xr.Dataset]]) -> pd.DataFrame:
+    """Count each flag over all rankings and name the first places; a whole query, class or model is one place."""
+    tables = [
+        (path, dataset["flags"].transpose(MODEL, ...).values.reshape(dataset.sizes[MODEL], -1), dataset)
+        for path, dataset in nodes
+    ]
+    found: list[Document] = []
+    for flag in FLAGS:
+        raised = [(path, (table & flag.bit) != 0, dataset) for path, table, dataset in tables]
+        n_raised = sum(int(mask.sum()) for _, mask, _ in raised)
+        if n_raised:
+            places = [place for path, mask, dataset in raised for place in _places(path, mask, dataset)]
+            places.sort(key=lambda place: -place[0])  # the widest first
+            one = {"flag": flag.name, "description": flag.description, "count": n_raised}
+            one |= {"of": sum(mask.size for _, mask, _ in raised), "places": [name for _, name in places[:NAMES_KEPT]]}
+            found.append(one | {"more_places": max(0, len(places) - NAMES_KEPT)})
+    return pd.DataFrame(found, dtype=object)
+
+
+def flags_in_words(result: Scores) -> str:
+    """Return in one line how often each flag was raised; nothing if none was."""
+    flags = summarize_flags(nodes_of(result)).to_dict("records")
+    counts = ", ".join(f"{flag['flag'].replace('_', ' ')} {flag['count']:,}" for flag in flags)
+    return f"flagged rankings: {counts}" if flags else ""
+
+
+def _places(path: str, mask: np.ndarray, dataset: xr.Dataset) -> list[tuple[int, str]]:
+    """Return (rankings, name) of each place where `mask` (model, query or class) is true."""
+    models = labels_as_text(dataset)
+    unit = CLASS if CLASS in dataset.sizes else QUERY
+    units = labels_as_text(dataset, unit) if unit in dataset.sizes else None
+    start = f"{path}: " if path else ""
+    if mask.all() and mask.size > 1:
+        return [(mask.size, f"{start}all {mask.size} rankings")]
+    places = []
+    mask = mask.copy()
+    if units is not None:
+        for column in np.flatnonzero(mask.all(axis=0)) if len(models) > 1 else ():
+            places.append((len(models), f"{start}{unit} {units[column]}"))
+            mask[:, column] = False
+        for row in np.flatnonzero(mask.all(axis=1)) if len(units) > 1 else ():
+            places.append((len(units), f"{start}{models[row]}"))
+            mask[row] = False
+    for row, column in np.argwhere(mask):
+        of_unit = f", {unit} {units[column]}" if units is not None else ""
+        places.append((1, f"{start}{models[row]}{of_unit}"))
+    return places
+
+
+# What people see
+
+
+def scores_view(summary: Document, width: int) -> Group:
+    """Show the summary of a score store."""
+    parts = [_headline("score store", summary), *_sizes(summary["data_sets"], width)]
+    if summary["grades_up_to"] > 1:
+        at = f"positive here: from {summary['positive_from']} (--positive-from)"
+        parts.append(Text(f"labels are graded up to {summary['grades_up_to']}; {at}"))
+    if len(summary["missing"]):
+        parts += [Text(""), *_missing_scores(summary["missing"], width)]
+    return Group(*parts, Text(""), *_warnings(summary["flags"], width))
+
+
+def result_view(summary: Document, width: int, *, top: int | None = None, ascii_only: bool = False) -> Group:
+    """Show the summary of a result store."""
+    return Group(
+        _headline("result store", summary),
+        attributes_view(summary["attrs"]),
+        Text(""),
+        *_sizes(summary["data_sets"], width, plural(str(summary["attrs"].get(UNIT, QUERY)))),
+        Text(""),
+        *_warnings(summary["flags"], width),
+        Text(""),
+        rankings_view(summary["rankings"], width, top=top, ascii_only=ascii_only),
+    )
+
+
+def answers_view(answers: list[Document], url: str) -> Group:
+    """Show the sizes, the attributes and the variables of a store of comparisons or ranks."""
+    parts: list[RenderableType] = [Text(f"comparison store {url}", style="bold")]
+    for answer in answers:
+        sizes = ", ".join(f"{size:,} {dim.replace('_', ' ')}" for dim, size in answer["sizes"].items())
+        title = shorten(answer["data_set"], WIDEST_PLACE) or "all models"
+        parts += [Text(""), titled(title, f"{answer['kind']}: {sizes}"), attributes_view(answer["facts"])]
+        parts += [Text(""), attributes_view(answer["variables"])]
+    return Group(*parts)
+
+
+def _headline(kind: str, summary: Document) -> Text:
+    counts = f"{count(len(summary['data_sets']), 'data set')}, {count(summary['n_rankings'], 'ranking')}"
+    return Text(f"{kind} {summary['url']}", style="bold").append(f"\n{counts}", style="not bold")
+
+
+def _sizes(data_sets: pd.DataFrame, width: int, units: str = "queries") -> list[RenderableType]:
+    """Return a table of the first data sets, without empty columns."""
+    shown = data_sets[:MOST_DATA_SETS]
+    rows = shown.to_dict("records")
+
+    def column(header: str, sizes: pd.Series[Any]) -> list[Column]:
+        return [Column(header, list(map(whole, sizes)), right=True)] if any(one is not None for one in sizes) else []
+
+    columns = [Column("data set", list(shown["data_set"]), name=True)] if any(shown["data_set"]) else []
+    columns += column("models", shown["n_models"]) + column(units, shown["n_queries"])
+    columns += column("classes", shown["n_classes"])
+    if any(size is not None for size in shown["n_items"]):
+        # Queries differ in length; the dimension has the length of the longest.
+        items = ["" if one["n_queries"] is None or one["n_items"] is None else "≤ " for one in rows]
+        cells = [mark + whole(one["n_items"]) for mark, one in zip(items, rows, strict=True)]
+        columns.append(Column("items", cells, right=True))
+    if any(map(math.isfinite, shown["n_positive"])):
+        positive = [f"{n:,{'.6g' if n < 1e6 else '.0f'}}" for n in shown["n_positive"]]
+        columns.append(Column("positive", positive, right=True))
+        columns.append(Column("prevalence", list(map(_prevalence, rows)), right=True))
+    columns += column("missing", shown["n_missing"].map(lambda n: n or None))
+    return [fitted_table(columns, width), *more(len(data_sets) - len(shown), "data set")]
+
+
+def _prevalence(size: Mapping[Any, Any]) -> str:
+    if not math.isfinite(size["prevalence_median"]):
+        return "-"
+    median = _share(size["prevalence_median"])
+    is_one = (size["n_queries"] or size["n_classes"] or 1) == 1
+    return median if is_one else f"{median} ({_share(size['prevalence_min'])} to {_share(size['prevalence_max'])})"
+
+
+def _share(share: float) -> str:
+    """Return a share with two significant digits, without an exponent."""
+    digits = 0 if share >= 0.1 or share == 0 else min(4, -math.floor(math.log10(share)) - 1)
+    return percent(share, f".{digits}f")
+
+
+def _missing_scores(missing: pd.DataFrame, width: int) -> list[RenderableType]:
+    shown = missing[:MOST_MISSING]
+    columns = [Column("missing scores of", list(shown["model"]), name=True)]
+    if any(shown["data_set"]):
+        columns.append(Column("data set", list(shown["data_set"]), name=True))
+    columns.append(Column("missing", list(map(whole, shown["n_missing"])), right=True))
+    columns.append(Column("share", ["-" if one is None else _share(one) for one in shown["share"]], right=True))
+    hidden = [line.append(" with missing scores") for line in more(len(missing) - len(shown), "model")]
+    return [fitted_table(columns, width), *hidden]
+
+
+def _warnings(flags: pd.DataFrame, width: int) -> list[RenderableType]:
+    """Return each flag with its meaning, how often it was raised and the first places."""
+    if not len(flags):
+        return [Text("no warnings", style="green")]
+    parts: list[RenderableType] = []
+    for flag in flags.to_dict("records"):
+        title = Text(flag["flag"].replace("_", " "), style="yellow")
+        places = "; ".join(shorten(place, min(WIDEST_PLACE, width - 2)) for place in flag["places"])
+        hidden = f"; and {flag['more_places']:,} more" if flag["more_places"] else ""
+        parts += [
+            title.append(f": {flag['count']:,} of {count(flag['of'], 'ranking')}", style="default"),
+            Padding(Text(flag["description"], style="dim"), (0, 0, 0, 2), expand=False),
+            Padding(Text(places + hidden), (0, 0, 0, 2), expand=False),
+        ]
+    return parts
