@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from bad_calls import at_most
 from click.testing import CliRunner
+from test_bad_input import at_most
 
 from aucpr_dask import run, save_scores
 from aucpr_dask.cli import main

@@ -527,13 +527,12 @@ def _float_type(dtype: object) -> np.dtype[Any]:
 
 def _row_chunks(chunks: str | int | tuple[int, ...], shape: tuple[int, int], kind: np.dtype[Any]) -> tuple[int, ...]:
     """Return the chunks of the simulations."""
-    given = chunk_shape(shape, kind.itemsize, whole=1)[0] if chunks == "auto" else chunks
+    given = chunk_shape(shape, kind.itemsize, whole=1)[0] if isinstance(chunks, str) and chunks == "auto" else chunks
     try:
         (rows,) = da.core.normalize_chunks((given,), shape=shape[:1])
     except (TypeError, ValueError, ZeroDivisionError) as error:
-        raise ChunkError(
-            "chunks do not fit the simulations",
-            received=f"chunks={chunks!r}, n_simulations={shape[0]}",
-            allowed='"auto", simulations in a chunk, or a tuple of them that adds up',
-        ) from error
+        received = f"chunks={chunks!r}, n_simulations={shape[0]}"
+        allowed, remedy = '"auto", simulations in a chunk, or a tuple of them that adds up', "use 'auto'"
+        what = "chunks do not fit the simulations"
+        raise ChunkError(what, "argument 'chunks'", received, allowed, remedy) from error
     return tuple(map(int, rows))
