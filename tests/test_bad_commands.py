@@ -52,7 +52,6 @@ PLACES = {  # arguments with which commands work
     **{("evaluate",): ["scores.zarr", "new.zarr"], ("show",): ["result.zarr"], ("compare",): ["result.zarr"]},
     **{("gate",): ["result.zarr", "--candidate", "b", "--baseline", "a"]},
     **{("rank",): ["result.zarr"], ("report",): ["result.zarr", "new.html"]},
-    **{("study",): ["new", "--simulations", "20", "--resamples", "20", "--items", "100"]},
     **{("export",): ["result.zarr", "new.csv"], ("import", "csv"): ["table.csv", "new.zarr"]},
     **{("import", "parquet"): ["table.parquet", "new.zarr"], ("import", "npz"): ["scores.npz", "new.zarr"]},
     **{("import", "xarray"): ["scores.zarr", "new.zarr"], ("import", "trec"): ["run.txt", "new.zarr"]},

@@ -154,6 +154,12 @@ def test_help_ends_in_an_example_and_fits(name: str) -> None:
     assert max(map(len, lines)) <= WIDTH
 
 
+def test_a_command_that_is_gone_names_what_to_use() -> None:
+    gone = call("study", "study.zarr", "--items", "100")
+    assert gone.exit_code == 2
+    assert "call aucpr_dask.simulate.study" in gone.stderr
+
+
 def test_version() -> None:
     assert ok("--version").output.split()[-1] == aucpr_dask.__version__
     assert shell("--version").stdout.split()[-1] == aucpr_dask.__version__

@@ -1,6 +1,5 @@
 """The simulation study: its records agree with the public functions, its summary with plain counting."""
 
-import json
 import math
 import re
 import subprocess
@@ -10,15 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.stats
 import xarray as xr
-from click.testing import CliRunner
 from distributed import Client, LocalCluster
 
 import aucpr_dask as ap
-from aucpr_dask.cli import main
 from aucpr_dask.clusters import local
 from aucpr_dask.errors import AucprError, ClusterError, InvalidInputError, StoreError
 from aucpr_dask.simulate import studies as module
@@ -496,28 +492,3 @@ def _design(**changes: Any) -> Design:
         "n_positive": "exact",
     }
     return Design(**options | changes)
-
-
-# Command line
-
-
-@pytest.mark.slow
-def test_the_command_records_and_resumes(tmp_path: Path) -> None:
-    words = ["study", str(tmp_path / "s.zarr"), "--scenario", "bibeta", "--items", "50", "--resamples", "50"]
-    words += ["--simulations", "30", "--cluster", "1"]
-    shown = CliRunner().invoke(main, words)
-    assert shown.exit_code == 0, shown.output
-    assert max(map(len, shown.stdout.splitlines())) <= 80
-    again = CliRunner().invoke(main, [*words, "--json", "--table", str(tmp_path / "table.csv")])
-    (cell,) = json.loads(again.stdout)["cells"]
-    assert (cell["scenario"], cell["n_items"], cell["n_positive"]) == ("bibeta", 50, 5)
-    assert f"{cell['coverage']['logit']:.3f}" in shown.stdout
-    assert cell["coverage"]["cross_validation_t"] is None  # ten folds of five positives
-    assert len(pd.read_csv(tmp_path / "table.csv")) == len(cell["coverage"])
-
-
-def test_a_table_without_a_folder_is_refused_before_the_study(tmp_path: Path) -> None:
-    answer = CliRunner().invoke(main, ["study", str(tmp_path / "study"), "--table", str(tmp_path / "no" / "table.csv")])
-    assert answer.exit_code == 2
-    assert "there is no such folder" in answer.stderr
-    assert not (tmp_path / "study").exists()

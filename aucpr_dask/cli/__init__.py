@@ -1,18 +1,6 @@
 """The command line: parses arguments, calls the package and shows the answer."""
 
-from aucpr_dask.cli import (
-    aggregation,
-    auditing,
-    comparison,
-    demonstration,
-    evaluation,
-    exporting,
-    gating,
-    importing,
-    inspection,
-    reporting,
-    studies,
-)
+from aucpr_dask.cli import comparison, demonstration, evaluation, gating, importing, inspection
 from aucpr_dask.cli.common import main
 
 # In the order of the help.
@@ -24,14 +12,13 @@ for command in (
     evaluation.plan,
     evaluation.evaluate,
     evaluation.show,
-    aggregation.aggregate,
+    comparison.aggregate,
     comparison.compare,
     comparison.rank,
-    auditing.audit,
+    gating.audit,
     gating.gate,
-    exporting.export,
-    reporting.report,
-    studies.study,
+    inspection.export,
+    inspection.report,
 ):
     main.add_command(command)
 

@@ -41,6 +41,11 @@ class _Main(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # in the order in which they were added
 
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "study":  # a command of version 0.1
+            raise click.UsageError("the command 'study' is gone; in Python, call aucpr_dask.simulate.study", ctx)
+        return super().get_command(ctx, cmd_name)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             with _interruptible():
@@ -49,10 +54,7 @@ class _Main(click.Group):
             click.echo("\n".join([f"Error: {error}", *getattr(error, "__notes__", [])]), err=True)
             ctx.exit(FAILED if isinstance(error, (ClusterError, OtherRunError, RunError)) else BAD_INPUT)
         except KeyboardInterrupt:
-            click.echo(
-                "\ninterrupted: run the same command again; it goes on or starts over",
-                err=True,
-            )
+            click.echo("\ninterrupted: run the same command again; it goes on or starts over", err=True)
             ctx.exit(INTERRUPTED)
 
 

@@ -1,4 +1,4 @@
-"""``aucpr-dask compare`` and ``rank``."""
+"""``aucpr-dask aggregate``, ``compare`` and ``rank``."""
 
 from __future__ import annotations
 
@@ -7,22 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aucpr_dask.cli import options as opt
 from aucpr_dask.cli.common import Output, is_result, open_any, output_option
-from aucpr_dask.cli.completion import complete_estimator
-from aucpr_dask.cli.options import (
-    Choice,
-    data_sets_option,
-    example,
-    given,
-    level_option,
-    machine_option,
-    option_of,
-    overwrite_option,
-    reading_options,
-    with_options,
-)
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.options import ComparisonOptions
+from aucpr_dask.schema.options import AggregationOptions, ComparisonOptions
 from aucpr_dask.schema.variables import QUERY
 
 if TYPE_CHECKING:
@@ -31,38 +19,93 @@ if TYPE_CHECKING:
 
     from aucpr_dask.schema.trees import Scores
 
-_question_options = with_options(
+
+@click.command(
+    short_help="Average estimates over queries, data sets or classes.",
+    epilog=opt.example("aucpr-dask aggregate aucpr-demo/result.zarr --data-set clef-tar"),
+)
+@click.argument("store")
+@click.option("--estimator", metavar="NAME", shell_complete=opt.complete_estimator, help="Rank by this estimator.")
+@opt.option_of(AggregationOptions, "over")
+@opt.option_of(AggregationOptions, "how")
+@opt.option_of(AggregationOptions, "average")
+@opt.option_of(AggregationOptions, "sample")
+@click.option(
+    "--method",
+    type=opt.Choice(["t", "bootstrap", "normal", "logit"]),
+    help="Of units: t or bootstrap; of items: normal, logit (the default over classes) or bootstrap; of both: "
+    "bootstrap [default: the first].",
+)
+@opt.level_option
+@opt.option_of(AggregationOptions, "n_resamples", "--resamples", metavar="N")
+@opt.option_of(AggregationOptions, "seed")
+@opt.option_of(AggregationOptions, "incomplete")
+@opt.machine_option
+@opt.data_sets_option
+@opt.with_options(*opt.reading_options(note="score stores only"))
+@opt.top_option
+@output_option
+def aggregate(
+    output: Output,
+    store: str,
+    estimator: str | None,
+    data_sets: tuple[str, ...],
+    top: int | None,
+    machine: str | None,
+    **options: Any,
+) -> None:
+    """Average the estimates of each model of the result store STORE, with an interval.
+
+    By default over queries: mean average precision (MAP), and Student's t interval of the mean. A score store is
+    evaluated first. Over classes, the items are the sample, and the mean has an interval on the scale of the logit.
+    """
+    from aucpr_dask.inference.aggregating import aggregate
+    from aucpr_dask.schema.trees import nodes_of
+    from aucpr_dask.view.comparisons import widths
+    from aucpr_dask.view.rankings import best, rank_means, rank_models, rankings_view
+
+    options["machine"] = None if machine is None else open_any(machine, data_sets)
+    means = aggregate(open_any(store, data_sets), **opt.given(options)).compute()
+    is_micro = "micro" in (options["how"], options["average"])
+    rankings = (rank_models if is_micro else rank_means)(means, estimator)
+    designs = dict.fromkeys(str(node.attrs["design"]) for _, node in nodes_of(means))
+    saved = widths(ratio for ranking in rankings for ratio in ranking["models"]["width_ratio"])
+    output.show(rankings_view(rankings, output.width, top=top, ascii_only=output.ascii_only), *saved, *designs)
+    output.data({"store": store, "designs": list(designs), "rankings": [best(ranking, top) for ranking in rankings]})
+
+
+_question_options = opt.with_options(
     click.argument("store"),
-    option_of(ComparisonOptions, "estimator", metavar="NAME", shell_complete=complete_estimator),
-    option_of(ComparisonOptions, "over"),
-    option_of(ComparisonOptions, "sample"),
-    level_option,
-    option_of(ComparisonOptions, "n_resamples", "--resamples", metavar="N"),
-    option_of(ComparisonOptions, "seed"),
-    option_of(ComparisonOptions, "incomplete"),
-    data_sets_option,
-    *reading_options(note="score stores only"),
+    opt.option_of(ComparisonOptions, "estimator", metavar="NAME", shell_complete=opt.complete_estimator),
+    opt.option_of(ComparisonOptions, "over"),
+    opt.option_of(ComparisonOptions, "sample"),
+    opt.level_option,
+    opt.option_of(ComparisonOptions, "n_resamples", "--resamples", metavar="N"),
+    opt.option_of(ComparisonOptions, "seed"),
+    opt.option_of(ComparisonOptions, "incomplete"),
+    opt.data_sets_option,
+    *opt.reading_options(note="score stores only"),
     click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Models to show."),
     click.option("--output", "target", metavar="STORE", help="Also write the answer to this store."),
-    overwrite_option,
+    opt.overwrite_option,
     output_option,
 )
 
 
 @click.command(
     short_help="Compare models with each other or with baselines.",
-    epilog=example("aucpr-dask compare aucpr-demo/result.zarr --data-set clef-tar --baseline AMC"),
+    epilog=opt.example("aucpr-dask compare aucpr-demo/result.zarr --data-set clef-tar --baseline AMC"),
 )
 @click.option("--baseline", "baselines", multiple=True, metavar="NAME", help="Compare with this model (repeat).")
 @click.option(
     "--method",
-    type=Choice(["sign_flip", "bootstrap_t", "bootstrap", "t", "wilcoxon", "influence"]),
+    type=opt.Choice(["sign_flip", "bootstrap_t", "bootstrap", "t", "wilcoxon", "influence"]),
     help="Of units: sign_flip, bootstrap_t, bootstrap, t or wilcoxon; of items: bootstrap or influence "
     "[default: the first].",
 )
-@option_of(ComparisonOptions, "adjust")
-@option_of(ComparisonOptions, "equivalence", metavar="MARGIN")
-@machine_option
+@opt.option_of(ComparisonOptions, "adjust")
+@opt.option_of(ComparisonOptions, "equivalence", metavar="MARGIN")
+@opt.machine_option
 @_question_options
 def compare(
     output: Output,
@@ -94,11 +137,11 @@ def compare(
 
 @click.command(
     short_help="Show how well the rank of each model is known.",
-    epilog=example("aucpr-dask rank aucpr-demo/result.zarr --data-set clef-tar"),
+    epilog=opt.example("aucpr-dask rank aucpr-demo/result.zarr --data-set clef-tar"),
 )
 @click.option(
     "--method",
-    type=Choice(["sign_flip", "bootstrap_t", "bootstrap", "influence"]),
+    type=opt.Choice(["sign_flip", "bootstrap_t", "bootstrap", "influence"]),
     help="Of units: sign_flip, bootstrap_t or bootstrap; of items: bootstrap or influence [default: the first].",
 )
 @_question_options
@@ -139,7 +182,7 @@ def _answer(
     from aucpr_dask.inference.stored import open_comparison, save_comparison
 
     data = open_any(store, data_sets)
-    answer, left_out = _ask_each(lambda part: ask(part, **given(options)), data, together=options["over"] != QUERY)
+    answer, left_out = _ask_each(lambda part: ask(part, **opt.given(options)), data, together=options["over"] != QUERY)
     if target is None:
         return answer, left_out
     save_comparison(answer, target, overwrite=overwrite)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from aucpr_dask.cli import options as opt
 from aucpr_dask.cli.common import Output, output_option
 from aucpr_dask.cli.evaluation import opening, show_warnings
-from aucpr_dask.cli.options import example, overwrite_option
 from aucpr_dask.clusters.compiling_ahead import compiling_ahead
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MOST_WORKERS = 2  # more would take longer to start than to do the work; one cor
 
 @click.command(
     short_help="Evaluate the bundled data sets.",
-    epilog=example("aucpr-dask demo --out aucpr-demo --overwrite"),
+    epilog=opt.example("aucpr-dask demo --out aucpr-demo --overwrite"),
 )
 @click.option(
     "--out",
@@ -32,7 +32,7 @@ MOST_WORKERS = 2  # more would take longer to start than to do the work; one cor
     show_default=True,
     help="Folder to write scores.zarr and result.zarr into.",
 )
-@overwrite_option
+@opt.overwrite_option
 @output_option
 def demo(output: Output, out: Path, overwrite: bool) -> None:
     """Import real scores, evaluate them on a local Dask cluster, and show who ranks best.

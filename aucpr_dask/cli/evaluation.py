@@ -6,18 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aucpr_dask.cli import options as opt
 from aucpr_dask.cli.common import Output, output_option
-from aucpr_dask.cli.completion import complete_estimator, complete_estimator_or_all, complete_intervals
-from aucpr_dask.cli.options import (
-    cluster_option,
-    data_sets_option,
-    example,
-    level_option,
-    option_of,
-    overwrite_option,
-    reading_options,
-    with_options,
-)
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
 from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
@@ -25,14 +15,6 @@ from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
 if TYPE_CHECKING:
     from aucpr_dask.schema.trees import Scores
     from aucpr_dask.view.rankings import Document
-
-top_option = click.option(
-    "--top",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Models to show of each data set [default: 10, or 3 of each of several; all with --json].",
-)
-positive_from_option = option_of(EvaluationOptions, "positive_from", metavar="GRADE")
 
 
 def _expand(estimators: tuple[str, ...], source: str) -> tuple[str, ...]:
@@ -45,7 +27,7 @@ def _expand(estimators: tuple[str, ...], source: str) -> tuple[str, ...]:
     weights = {"weight", "positive_weight", "negative_weight"}
     is_weighted = any(weights & set(node.data_vars) for _, node in nodes_of(open_scores(source)))
     every = [spec.name for spec in ESTIMATORS.values() if spec.parameter is None and (spec.weights or not is_weighted)]
-    named = [name for given in estimators for name in (every if given == "all" else [given])]
+    named = [name for one in estimators for name in (every if one == "all" else [one])]
     return tuple(dict.fromkeys(named))
 
 
@@ -54,18 +36,18 @@ def _split_intervals(values: tuple[str, ...]) -> tuple[str, ...]:
     return interval_names(list(dict.fromkeys(name.strip() for value in values for name in value.split(","))))
 
 
-_evaluation_options = with_options(
-    option_of(
+_evaluation_options = opt.with_options(
+    opt.option_of(
         EvaluationOptions,
         "estimators",
         "--estimator",
         type=str,
         multiple=True,
         metavar="NAME",
-        shell_complete=complete_estimator_or_all,
+        shell_complete=opt.complete_estimator_or_all,
         help=f"What to estimate (repeat for several), or 'all': {', '.join(map(usage, ESTIMATORS.values()))}.",
     ),
-    option_of(
+    opt.option_of(
         ResamplingOptions,
         "intervals",
         "--interval",
@@ -74,28 +56,28 @@ _evaluation_options = with_options(
         multiple=True,
         metavar="NAME",
         callback=lambda ctx, param, values: _split_intervals(values),
-        shell_complete=complete_intervals,
+        shell_complete=opt.complete_intervals,
         help=f"Interval (repeat, or separate by commas): {', '.join(INTERVALS)}.",
     ),
-    level_option,
-    option_of(EvaluationOptions, "recall_range", type=(float, float), show_default=False, metavar="LOW HIGH"),
-    option_of(EvaluationOptions, "prevalence", metavar="SHARE"),
-    *reading_options(),
-    option_of(ResamplingOptions, "n_resamples", "--resamples"),
-    option_of(ResamplingOptions, "seed"),
-    option_of(ResamplingOptions, "unit"),
-    option_of(ResamplingOptions, "keep_replicates"),
-    option_of(ResamplingOptions, "prevalence_design"),
-    option_of(ResamplingOptions, "n_folds", "--folds"),
+    opt.level_option,
+    opt.option_of(EvaluationOptions, "recall_range", type=(float, float), show_default=False, metavar="LOW HIGH"),
+    opt.option_of(EvaluationOptions, "prevalence", metavar="SHARE"),
+    *opt.reading_options(),
+    opt.option_of(ResamplingOptions, "n_resamples", "--resamples"),
+    opt.option_of(ResamplingOptions, "seed"),
+    opt.option_of(ResamplingOptions, "unit"),
+    opt.option_of(ResamplingOptions, "keep_replicates"),
+    opt.option_of(ResamplingOptions, "prevalence_design"),
+    opt.option_of(ResamplingOptions, "n_folds", "--folds"),
 )
 
 
 @click.command(
     short_help="Show the size and the duration of an evaluation before it starts.",
-    epilog=example("aucpr-dask plan aucpr-demo/scores.zarr --memory 4GiB"),
+    epilog=opt.example("aucpr-dask plan aucpr-demo/scores.zarr --memory 4GiB"),
 )
 @click.argument("source")
-@data_sets_option
+@opt.data_sets_option
 @_evaluation_options
 @click.option("--memory", metavar="SIZE", help="Check that a task fits the memory of a worker thread, such as 4GiB.")
 @output_option
@@ -119,15 +101,15 @@ def plan(output: Output, source: str, memory: str | None, estimators: tuple[str,
 
 @click.command(
     short_help="Evaluate a score store and write a result store.",
-    epilog=example("aucpr-dask evaluate aucpr-demo/scores.zarr result.zarr --level 0.9"),
+    epilog=opt.example("aucpr-dask evaluate aucpr-demo/scores.zarr result.zarr --level 0.9"),
 )
 @click.argument("source")
 @click.argument("result")
-@data_sets_option
+@opt.data_sets_option
 @_evaluation_options
-@cluster_option
-@top_option
-@overwrite_option
+@opt.cluster_option
+@opt.top_option
+@opt.overwrite_option
 @output_option
 def evaluate(
     output: Output, source: str, result: str, top: int | None, estimators: tuple[str, ...], **options: Any
@@ -148,16 +130,16 @@ def evaluate(
     output.data({"source": source, "result": result, "seconds": seconds, "rankings": rankings})
 
 
-@click.command(epilog=example("aucpr-dask show aucpr-demo/result.zarr --data-set clef-tar"))
+@click.command(epilog=opt.example("aucpr-dask show aucpr-demo/result.zarr --data-set clef-tar"))
 @click.argument("result")
 @click.option(
     "--estimator",
     metavar="NAME",
-    shell_complete=complete_estimator,
+    shell_complete=opt.complete_estimator,
     help="Rank by this estimator [default: the first of the result].",
 )
-@data_sets_option
-@top_option
+@opt.data_sets_option
+@opt.top_option
 @output_option
 def show(output: Output, result: str, estimator: str | None, data_sets: tuple[str, ...], top: int | None) -> None:
     """Show the ranked table of the result store RESULT.

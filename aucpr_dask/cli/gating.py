@@ -1,4 +1,4 @@
-"""``aucpr-dask gate``: whether a candidate may replace a baseline, as an exit code."""
+"""``aucpr-dask gate`` and ``audit``: whether a candidate may replace a baseline, and which places are chance."""
 
 from __future__ import annotations
 
@@ -7,25 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aucpr_dask.cli import options as opt
 from aucpr_dask.cli.common import CANNOT_TELL, FAILED, Output, open_any, output_option
-from aucpr_dask.cli.completion import complete_estimator
-from aucpr_dask.cli.options import (
-    Choice,
-    data_sets_option,
-    example,
-    given,
-    level_option,
-    option_of,
-    reading_options,
-    with_options,
-)
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.options import ComparisonOptions
 
 if TYPE_CHECKING:
     from aucpr_dask.schema.trees import Scores
 
-_table_options = with_options(
+_table_options = opt.with_options(
     click.option("--label", default="label", show_default=True, metavar="COLUMN", help="Of a table: its labels."),
     click.option("--positive", metavar="VALUE", help="The label that means positive, if labels are not 1 and 0."),
     click.option("--item", metavar="COLUMN", help="Of a table: the names of the items, by which several are matched."),
@@ -38,7 +28,7 @@ _table_options = with_options(
 
 @click.command(
     short_help="Exit with 0 only if a candidate is not worse than a baseline.",
-    epilog=example("aucpr-dask gate new.csv main.csv --item id --margin 0.01 --junit gate.xml"),
+    epilog=opt.example("aucpr-dask gate new.csv main.csv --item id --margin 0.01 --junit gate.xml"),
 )
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option("--candidate", "candidates", multiple=True, metavar="NAME", help="Judge this model (repeat).")
@@ -46,22 +36,22 @@ _table_options = with_options(
 @click.option(
     "--margin", type=float, default=0.0, show_default=True, help="How much worse a candidate may be and still pass."
 )
-@level_option
-@option_of(ComparisonOptions, "estimator", metavar="NAME", shell_complete=complete_estimator)
-@option_of(ComparisonOptions, "over")
-@option_of(ComparisonOptions, "sample")
+@opt.level_option
+@opt.option_of(ComparisonOptions, "estimator", metavar="NAME", shell_complete=opt.complete_estimator)
+@opt.option_of(ComparisonOptions, "over")
+@opt.option_of(ComparisonOptions, "sample")
 @click.option(
     "--method",
-    type=Choice(["sign_flip", "bootstrap_t", "bootstrap", "t", "influence"]),
+    type=opt.Choice(["sign_flip", "bootstrap_t", "bootstrap", "t", "influence"]),
     help="Of units: sign_flip, bootstrap_t, bootstrap or t; of items: bootstrap or influence [default: the first; "
     "influence for scores, or bootstrap where the estimator or an option has no influences].",
 )
-@option_of(ComparisonOptions, "n_resamples", "--resamples", metavar="N")
-@option_of(ComparisonOptions, "seed")
-@option_of(ComparisonOptions, "incomplete")
-@data_sets_option
+@opt.option_of(ComparisonOptions, "n_resamples", "--resamples", metavar="N")
+@opt.option_of(ComparisonOptions, "seed")
+@opt.option_of(ComparisonOptions, "incomplete")
+@opt.data_sets_option
 @_table_options
-@with_options(*reading_options(note="scores only"))
+@opt.with_options(*opt.reading_options(note="scores only"))
 @click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Also write the verdicts as JUnit XML.")
 @click.option("--markdown", is_flag=True, help="Print a table in Markdown, for the summary of a job.")
 @output_option
@@ -93,7 +83,7 @@ def gate(
         refuse_folder(junit)
     of_table = {name: options.pop(name) for name in ("label", "positive", "item", "query", "score")}
     data, candidates, baseline = _models(sources, candidates, baseline, data_sets, of_table)
-    gates = judge(data, candidates, baseline, margin, **given(options))
+    gates = judge(data, candidates, baseline, margin, **opt.given(options))
     if not isinstance(gates, Gates):
         raise TypeError("a list of candidates has a list of gates")
     if junit is not None:
@@ -117,13 +107,8 @@ def _models(
     from aucpr_dask.scores.importing.tables import TableOptions
 
     if len(sources) == 1 and not (candidates and baseline):
-        raise InvalidInputError(
-            "name the models to compare",
-            where="options '--candidate' and '--baseline'",
-            received=f"{sources[0]} alone",
-            allowed="names of models",
-            remedy="add --candidate NAME and --baseline NAME",
-        )
+        where, remedy = "options '--candidate' and '--baseline'", "add --candidate NAME and --baseline NAME"
+        raise InvalidInputError("name the models to compare", where, f"{sources[0]} alone", "names of models", remedy)
     if len(sources) == 1 and not Path(sources[0]).is_file():
         return open_any(sources[0], data_sets), candidates, str(baseline)
     score = of_table.pop("score")
@@ -135,3 +120,54 @@ def _models(
         baseline = baseline or names[-1]
         candidates = candidates or tuple(name for name in names if name != baseline)
     return data, candidates, str(baseline)
+
+
+@click.command(
+    short_help="Audit a leaderboard: a table of models and tasks.",
+    epilog=opt.example("aucpr-dask audit leaderboard.csv --output audit.html"),
+)
+@click.argument("table")
+@click.option("--output", "page", type=click.Path(path_type=Path), metavar="FILE", help="Also write the page FILE.")
+@click.option("--model", metavar="COLUMN", help="Of a table: its models.")
+@click.option("--unit", metavar="NOUN", help="What one column of the table is.  [default: task, or as stored]")
+@click.option("--exclude", multiple=True, metavar="NAME", help="Leave out this column of the table (repeat).")
+@opt.data_sets_option
+@opt.option_of(ComparisonOptions, "estimator", metavar="NAME")
+@opt.option_of(ComparisonOptions, "over", type=opt.Choice(["query", "dataset"]))
+@click.option(
+    "--method",
+    type=opt.Choice(["sign_flip", "bootstrap_t", "bootstrap"]),
+    help="By default bootstrap_t; sign_flip with fewer than 20 tasks.",
+)
+@opt.level_option
+@opt.option_of(ComparisonOptions, "n_resamples", "--resamples", metavar="N")
+@opt.option_of(ComparisonOptions, "seed")
+@opt.option_of(
+    ComparisonOptions,
+    "incomplete",
+    default=None,
+    help="What to leave out where cells are empty; by default whichever keeps more of the table.",
+)
+@click.option("--title", default="Leaderboard audit", show_default=True, help="Heading of the page.")
+@click.option("--top", type=click.IntRange(min=1), default=15, show_default=True, help="Models to show.")
+@opt.overwrite_option
+@output_option
+def audit(output: Output, table: str, page: Path | None, data_sets: tuple[str, ...], top: int, **options: Any) -> None:
+    """Say which places of the leaderboard TABLE are more than chance, and which tasks decide them.
+
+    TABLE is a CSV, TSV or Parquet file with a column of models and a column for each task, or a store of results.
+    Columns of ranks or averages are not taken as tasks. Empty cells are never filled in.
+    """
+    from aucpr_dask.view.report import audit
+    from aucpr_dask.view.report.auditing import audit_view
+
+    values = table if Path(table).is_file() else open_any(table, data_sets)
+    made = audit(values, page, **options)
+    output.show(audit_view(made, output.width, top=top))
+    output.show(f"{output.seconds:.1f} s" + ("" if page is None else f"; written to {page}"), fold=False)
+    names = ("estimate", "rank", "simultaneous_rank_interval", "p_adjusted_from_next", "new_unit_rank_interval")
+    models = {str(name): made.findings[name].values for name in ("model", *names)}
+    output.data(
+        {"table": table, "page": page and str(page), "verdict": dict(made.verdict), "facts": made.findings.attrs}
+        | {"models": models, "seconds": output.seconds}
+    )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aucpr_dask.cli import options as opt
 from aucpr_dask.cli.common import Output, output_option
-from aucpr_dask.cli.options import Choice, Option, example, overwrite_option, with_options
 from aucpr_dask.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aucpr_dask.scores.importing.files import ImportSummary
 
 
-@click.group("import", epilog=example("aucpr-dask import csv table.csv scores.zarr --label y"))
+@click.group("import", epilog=opt.example("aucpr-dask import csv table.csv scores.zarr --label y"))
 def import_group() -> None:
     """Turn files of scores into a score store.
 
@@ -26,25 +26,25 @@ def import_group() -> None:
     """
 
 
-files_and_store = with_options(click.argument("files", nargs=-1, required=True), click.argument("store"))
+files_and_store = opt.with_options(click.argument("files", nargs=-1, required=True), click.argument("store"))
 
 
-def _dtype_option(default: str) -> Option[Any]:
+def _dtype_option(default: str) -> opt.Option[Any]:
     return click.option(
         "--dtype",
-        type=Choice(["float32", "float64"]),
+        type=opt.Choice(["float32", "float64"]),
         default=default,
         show_default=True,
         help="Precision of the scores; scores that are equal at this precision are tied.",
     )
 
 
-place_options = with_options(
-    overwrite_option,
+place_options = opt.with_options(
+    opt.overwrite_option,
     click.option("--append", is_flag=True, help="Add the models and data sets to the store that is there."),
 )
 data_set_option = click.option("--data-set", "dataset", metavar="NAME", help="Name the data set.")
-table_options = with_options(
+table_options = opt.with_options(
     click.option("--label", required=True, metavar="COLUMN", help="The column of labels: 1 positive, 0 negative."),
     click.option("--positive", metavar="VALUE", help="The label that means positive, if labels are not 1 and 0."),
     click.option(
@@ -71,12 +71,12 @@ table_options = with_options(
 )
 
 
-@import_group.command(epilog=example("aucpr-dask import trec runs/*.txt.gz scores.zarr --qrels qrels.txt"))
+@import_group.command(epilog=opt.example("aucpr-dask import trec runs/*.txt.gz scores.zarr --qrels qrels.txt"))
 @files_and_store
 @click.option("--qrels", required=True, metavar="FILE", help="The judgments: topic, iteration, document, grade.")
 @click.option(
     "--layout",
-    type=Choice(["per-run", "pooled"]),
+    type=opt.Choice(["per-run", "pooled"]),
     default="per-run",
     show_default=True,
     help="per-run: each run keeps its own lists; pooled: all runs share the pool of documents.",
@@ -84,14 +84,14 @@ table_options = with_options(
 @click.option(
     "--name",
     "named_by",
-    type=Choice(["file", "tag"]),
+    type=opt.Choice(["file", "tag"]),
     default="file",
     show_default=True,
     help="Name models by their file, or by the tag in its last column.",
 )
 @click.option(
     "--duplicates",
-    type=Choice(["error", "first"]),
+    type=opt.Choice(["error", "first"]),
     default="error",
     show_default=True,
     help="What to do when a document appears twice in a list.",
@@ -138,7 +138,7 @@ def trec(
     output.data(document | {"values": _imported(output, values, compute, then="aggregate")})
 
 
-@import_group.command(epilog=example("aucpr-dask import csv table.csv scores.zarr --label y --query group"))
+@import_group.command(epilog=opt.example("aucpr-dask import csv table.csv scores.zarr --label y --query group"))
 @files_and_store
 @table_options
 @click.option("--separator", metavar="CHAR", help="What separates cells [default: tab in .tsv, else guessed].")
@@ -152,7 +152,7 @@ def csv(output: Output, files: tuple[str, ...], store: str, **options: Any) -> N
     _import_table(output, files, store, options)
 
 
-@import_group.command(epilog=example("aucpr-dask import parquet table.parquet scores.zarr --label y"))
+@import_group.command(epilog=opt.example("aucpr-dask import parquet table.parquet scores.zarr --label y"))
 @files_and_store
 @table_options
 @place_options
@@ -172,7 +172,7 @@ def _import_table(output: Output, files: tuple[str, ...], store: str, options: d
     _import(output, store, lambda **progress: import_table(files, store, **options, **progress))
 
 
-@import_group.command(epilog=example("aucpr-dask import npz scores.npz scores.zarr --score scores --label y"))
+@import_group.command(epilog=opt.example("aucpr-dask import npz scores.npz scores.zarr --score scores --label y"))
 @files_and_store
 @click.option("--score", default="scores", show_default=True, metavar="ARRAY", help="The array of scores.")
 @click.option(
@@ -202,7 +202,9 @@ def npz(output: Output, files: tuple[str, ...], store: str, **options: Any) -> N
     _import(output, store, lambda **progress: import_arrays(files, store, **options, **progress))
 
 
-@import_group.command("xarray", epilog=example("aucpr-dask import xarray scores.nc scores.zarr --rename truth=label"))
+@import_group.command(
+    "xarray", epilog=opt.example("aucpr-dask import xarray scores.nc scores.zarr --rename truth=label")
+)
 @click.argument("file")
 @click.argument("store")
 @click.option(
@@ -225,7 +227,7 @@ def xarray_file(output: Output, file: str, store: str, **options: Any) -> None:
     _import(output, store, lambda **progress: import_xarray(file, store, **options, **progress))
 
 
-@import_group.command(epilog=example("aucpr-dask import values ndcg.csv values.zarr --measure nDCG@10"))
+@import_group.command(epilog=opt.example("aucpr-dask import values ndcg.csv values.zarr --measure nDCG@10"))
 @files_and_store
 @click.option("--model", metavar="COLUMN", help="The column of models [default: model, run, system, ...].")
 @click.option(
@@ -238,7 +240,7 @@ def xarray_file(output: Output, file: str, store: str, **options: Any) -> None:
 @click.option("--unit", metavar="NOUN", help="What one query is called [default: as its column].")
 @click.option("--exclude", multiple=True, metavar="COLUMN", help="A column that does not hold values (repeat).")
 @click.option("--separator", metavar="CHAR", help="What separates cells [default: tab in .tsv, else guessed].")
-@overwrite_option
+@opt.overwrite_option
 @output_option
 def values(output: Output, files: tuple[str, ...], store: str, **options: Any) -> None:
     """Import values of any measure per model and query to a result store.
@@ -270,13 +272,9 @@ def _imported(
 ) -> dict[str, Any]:
     """Import with progress, and return what a program should know about it."""
     if Path(store).is_file():
-        raise InvalidInputError(
-            "the last argument names the store to write, and this is a file",
-            where="argument STORE",
-            received=store,
-            allowed="a new folder, or a URL",
-            remedy=f"add the store after the files: ... {store} scores.zarr",
-        )
+        what = "the last argument names the store to write, and this is a file"
+        remedy = f"add the store after the files: ... {store} scores.zarr"
+        raise InvalidInputError(what, "argument STORE", store, "a new folder, or a URL", remedy)
     with output.progress() as report:
         summary = read(on_progress=report)
     output.show(f"{store}: {summary}", f"{output.seconds:.1f} s; next: aucpr-dask {then} {store}", fold=False)

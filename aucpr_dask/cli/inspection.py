@@ -1,16 +1,17 @@
-"""``aucpr-dask info`` and ``verify``: the contents of a store, and damage to it."""
+"""``aucpr-dask info``, ``verify``, ``export`` and ``report``: the contents of a store, and damage to it."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from aucpr_dask.cli.common import Output, output_option
-from aucpr_dask.cli.evaluation import positive_from_option
-from aucpr_dask.cli.options import data_sets_option, example
+from aucpr_dask.cli import options as opt
+from aucpr_dask.cli.common import Output, open_any, output_option
+from aucpr_dask.schema.options import EvaluationOptions, ReportOptions
 
 if TYPE_CHECKING:
     from aucpr_dask.progress.showing import Report
@@ -20,11 +21,11 @@ SILENT_SECONDS = 2.0
 
 @click.command(
     short_help="Show the contents of a store, and warn of oddities.",
-    epilog=example("aucpr-dask info aucpr-demo/scores.zarr"),
+    epilog=opt.example("aucpr-dask info aucpr-demo/scores.zarr"),
 )
 @click.argument("store")
-@data_sets_option
-@positive_from_option
+@opt.data_sets_option
+@opt.option_of(EvaluationOptions, "positive_from", metavar="GRADE")
 @output_option
 def info(output: Output, store: str, data_sets: tuple[str, ...], positive_from: int | None) -> None:
     """Show the contents of the store STORE (scores, results or comparisons) and warn of oddities.
@@ -61,7 +62,7 @@ def info(output: Output, store: str, data_sets: tuple[str, ...], positive_from: 
 
 @click.command(
     short_help="Look for damage in a store.",
-    epilog=example("aucpr-dask verify aucpr-demo/scores.zarr"),
+    epilog=opt.example("aucpr-dask verify aucpr-demo/scores.zarr"),
 )
 @click.argument("store")
 @output_option
@@ -82,27 +83,15 @@ def verify(output: Output, store: str) -> None:
         n_rankings, changed = 0, list[str]()
         if kind == KIND and not damage:
             n_rankings, changed = changed_rankings(store, partial(report, "rankings"))
-    output.data(
-        {
-            "store": store,
-            "has_checksums": checked,
-            "n_chunks": n_chunks,
-            "n_rankings": n_rankings,
-            "damage": list(map(str, damage)),
-            "changed_rankings": changed,
-        }
-    )
+    found = {"has_checksums": checked, "n_chunks": n_chunks, "n_rankings": n_rankings}
+    output.data({"store": store} | found | {"damage": list(map(str, damage)), "changed_rankings": changed})
     for error in damage:
         output.show(str(error), fold=False)
     if damage or changed:
-        raise StoreError(
-            "the store is damaged",
-            where=store,
-            received=f"{len(damage)} of {n_chunks:,} chunks missing or damaged"
-            if damage
-            else f"other scores or labels than were saved: {few(changed)}",
-            remedy="fetch or write it again",
-        )
+        received = f"other scores or labels than were saved: {few(changed)}"
+        if damage:
+            received = f"{len(damage)} of {n_chunks:,} chunks missing or damaged"
+        raise StoreError("the store is damaged", store, received, remedy="fetch or write it again")
     parts = [f"{n_chunks:,} chunks " + ("match their checksums" if checked else "can be decoded")]
     parts += [f"{n_rankings:,} rankings match their digests"] if n_rankings else []
     output.show(f"{store} is undamaged: {', '.join(parts)}.")
@@ -123,3 +112,74 @@ def _reporting_tasks(report: Report) -> AbstractContextManager[Any]:
 
     context: AbstractContextManager[Any] = Callback(posttask=on_task)
     return context
+
+
+# Repeated here, so that --help does not import the writers.
+FORMATS = ("parquet", "csv", "json", "latex", "markdown", "mlflow", "trec_eval", "trec_run")
+
+
+@click.command(
+    short_help="Write a store as tables or TREC files for other programs.",
+    epilog=opt.example("aucpr-dask export aucpr-demo/result.zarr areas.csv"),
+)
+@click.argument("store")
+@click.argument("path", type=click.Path())
+@click.option(
+    "--format",
+    "format",
+    type=opt.Choice(FORMATS),
+    help="latex, markdown: tables for a paper; mlflow: metrics and params as JSON; trec_eval: a file for each model; "
+    "trec_run: runs and qrels of a score store [default: from the suffix of PATH].",
+)
+@click.option("--wide", is_flag=True, help="For tables: a column for each model [default: a row for each estimate].")
+@click.option("--baseline", metavar="NAME", help="For latex and markdown: mark models that differ from this one.")
+@click.option("--per-query", is_flag=True, help="For mlflow: every query [default: their means].")
+@opt.data_sets_option
+@opt.overwrite_option
+@output_option
+def export(output: Output, store: str, path: str, data_sets: tuple[str, ...], wide: bool, **options: Any) -> None:
+    """Write the store STORE to PATH: a table (.parquet, .csv or .json), or what --format names.
+
+    A table for a paper (.tex or .md) shows the means of all models, with intervals. Any other
+    table has one row per data set, model, query and estimator, with both bounds of every interval.
+    """
+    from aucpr_dask.interplay.exporting import export as write
+
+    write(open_any(store, data_sets), path, tidy=not wide, **options)
+    output.show(f"{path}: {output.seconds:.1f} s", fold=False)
+    output.data({"store": store, "path": path, "seconds": output.seconds})
+
+
+@click.command(
+    short_help="Write a result store as one HTML page.",
+    epilog=opt.example("aucpr-dask report aucpr-demo/result.zarr report.html --overwrite"),
+)
+@click.argument("result")
+@click.argument("page", type=click.Path(path_type=Path), required=False)
+@click.option("--scores", metavar="STORE", help="The scores that were evaluated: adds curves of the best models.")
+@opt.data_sets_option
+@opt.with_options(*(opt.option_of(ReportOptions, name) for name in ReportOptions.__dataclass_fields__))
+@opt.overwrite_option
+@output_option
+def report(
+    output: Output, result: str, page: Path | None, scores: str | None, data_sets: tuple[str, ...], **options: Any
+) -> None:
+    """Write the result store RESULT as the HTML file PAGE, which opens in any browser without a network.
+
+    By default PAGE is in this folder and named like the store: result.html for result.zarr.
+
+    It holds leaderboards to sort, filter and search, the comparison of any two models, an explanation of the numbers
+    and their provenance, and the tables as CSV. Models on data sets without queries can be compared if the result
+    keeps its replicates (evaluate --keep-replicates).
+    """
+    from aucpr_dask.evaluation.results import open_result
+    from aucpr_dask.schema.trees import select_data_sets
+    from aucpr_dask.scores.store import open_scores
+    from aucpr_dask.view.report import report
+
+    page = Path(PurePosixPath(result).stem + ".html") if page is None else page
+    evaluated = select_data_sets(open_result(result), data_sets)
+    written = report(evaluated, page, scores=None if scores is None else open_scores(scores), **options)
+    size = written.stat().st_size
+    output.show(f"{written}: {size / 1e6:.1f} MB, {output.seconds:.1f} s; open it in a browser", fold=False)
+    output.data({"result": result, "page": str(written), "bytes": size, "seconds": output.seconds})

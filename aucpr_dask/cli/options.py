@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from aucpr_dask.schema.checks import nearest
-from aucpr_dask.schema.options import (
-    CONVENTION,
-    CONVENTIONS,
-    READINGS,
-    EvaluationOptions,
-    Options,
-    ResamplingOptions,
-)
+from aucpr_dask.schema.estimators import ESTIMATORS, usage
+from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.options import CONVENTION, CONVENTIONS, READINGS, EvaluationOptions, Options, ResamplingOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
@@ -77,6 +73,12 @@ machine_option = click.option(
     help="Store of the same models, evaluated with machine labels on these queries and on others that people did not "
     "label.",
 )
+top_option = click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Models to show of each data set [default: 10, or 3 of each of several; all with --json].",
+)
 cluster_option = click.option(
     "--cluster",
     metavar="N|FILE|ADDRESS",
@@ -108,3 +110,30 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
 def example(*lines: str) -> str:
     """Return the epilog of a command's help: an example that works."""
     return "\n".join(["\b", "Example:", *(f"  {line}" for line in lines)])
+
+
+# Completion in a shell
+
+
+def complete_estimator(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the estimators that start with `incomplete`, those with a parameter up to its bracket."""
+    names = [spec.name if spec.parameter is None else f"{spec.name}(" for spec in ESTIMATORS.values()]
+    help_of = dict(zip(names, map(usage, ESTIMATORS.values()), strict=True))
+    return [CompletionItem(name, help=help_of[name]) for name in _matching(names, incomplete)]
+
+
+def complete_estimator_or_all(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the same, and ``all``."""
+    every = CompletionItem("all", help="every estimator without a parameter")
+    return [every] * "all".startswith(incomplete) + complete_estimator(ctx, param, incomplete)
+
+
+def complete_intervals(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the last of several names separated by commas."""
+    before, comma, last = incomplete.rpartition(",")
+    given = before.split(",")
+    return [CompletionItem(f"{before}{comma}{name}") for name in _matching(INTERVALS, last) if name not in given]
+
+
+def _matching(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]

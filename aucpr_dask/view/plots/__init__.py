@@ -12,11 +12,10 @@ except ImportError as error:
         "plots need matplotlib, which is not installed", remedy='pip install "aucpr-dask[plot]"'
     ) from error
 
-from aucpr_dask.view.plots.coverage import coverage
 from aucpr_dask.view.plots.curves import achievable, precision_recall, roc
+from aucpr_dask.view.plots.designs import coverage, power
 from aucpr_dask.view.plots.leaderboards import caterpillar, differences, forest, ranks, replicates
 from aucpr_dask.view.plots.matrices import heatmap
-from aucpr_dask.view.plots.powering import power
 
 __all__ = [
     "achievable",

@@ -23,34 +23,8 @@ from aucpr_dask.schema.names import percent
 from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import BOUND, ITEM, MODEL
 from aucpr_dask.view.names import distinct
+from aucpr_dask.view.plots import style, subjects
 from aucpr_dask.view.plots.leaderboards import Models
-from aucpr_dask.view.plots.style import (
-    COLOURS,
-    COLUMN,
-    GREY,
-    LONGEST_NAME,
-    PALE,
-    ROW,
-    SEQUENCE,
-    SMALL,
-    as_label,
-    axes_of,
-    plain,
-    put_legend,
-    put_title,
-    say,
-    styled,
-)
-from aucpr_dask.view.plots.subjects import (
-    SCORES,
-    at_query,
-    best_first,
-    checked_top,
-    names_of,
-    one_node,
-    positions_of,
-    title_of,
-)
 
 NOTHING = "A model has no curve:\nit needs both positive and negative items."
 BANDS = ("none", "pointwise", "simultaneous", "both")
@@ -85,15 +59,15 @@ class _Subject(NamedTuple):
         """Return the names of the drawn models for the legend, with their areas."""
         if not self.named:
             return []
-        names = names_of(self.node)
+        names = subjects.names_of(self.node)
         prevalence = self.options.get("prevalence")
         areas = np.ravel(estimate(**(self.of(self.named) | {"prevalence": prevalence}), estimator=by))
         shown = [f" ({short} = {area:.2f})" if np.isfinite(area) else "" for area in areas]
-        shortened = distinct([names[i] for i in self.named], LONGEST_NAME)
-        return [as_label(name) + area for name, area in zip(shortened, shown, strict=True)]
+        shortened = distinct([names[i] for i in self.named], style.LONGEST_NAME)
+        return [style.as_label(name) + area for name, area in zip(shortened, shown, strict=True)]
 
 
-@styled
+@style.styled
 def precision_recall(
     scores: Scores,
     model: Models | None = None,
@@ -154,7 +128,7 @@ def precision_recall(
     choose(OTHERS, others, "others")
     reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from, "prevalence": prevalence}
     subject = _subject(scores, "precision_recall", dataset, query, model, top, reading)
-    ax = axes_of(ax, 0.95 * COLUMN + ROW * len(subject.named))
+    ax = style.axes_of(ax, 0.95 * style.COLUMN + style.ROW * len(subject.named))
     _draw_precision_recall_ground(ax, subject, iso_f=iso_f)
     _draw_others(ax, subject, PRECISION_RECALL, others)
     _draw_bands(ax, subject, PRECISION_RECALL, bands, level=level, n_resamples=n_resamples, seed=seed)
@@ -167,7 +141,7 @@ def precision_recall(
     return ax
 
 
-@styled
+@style.styled
 def achievable(
     scores: Scores,
     model: Models | None = None,
@@ -203,14 +177,14 @@ def achievable(
     """
     reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from, "prevalence": prevalence}
     subject = _subject(scores, "achievable", dataset, query, model, 1, reading)
-    ax = axes_of(ax, 0.95 * COLUMN + ROW * len(subject.named))
+    ax = style.axes_of(ax, 0.95 * style.COLUMN + style.ROW * len(subject.named))
     _draw_precision_recall_ground(ax, subject, iso_f=iso_f)
     labels = subject.labels("average_precision", "AP")
     for line, position in enumerate(subject.named):
         arguments = subject.of([position])
         grid = _recalls_of(arguments)
-        colour, described = COLOURS[line], None if line else "curves as they are"
-        ax.plot(grid, _values(arguments, PRECISION_RECALL, grid), color=GREY, linewidth=0.9, label=described)
+        colour, described = style.COLOURS[line], None if line else "curves as they are"
+        ax.plot(grid, _values(arguments, PRECISION_RECALL, grid), color=style.GREY, linewidth=0.9, label=described)
         _draw_line(ax, grid, _values(arguments, ACHIEVABLE, grid), line, labels[line])
         vertices = curve(**arguments, kind=ACHIEVABLE).isel({MODEL: 0})
         found = vertices["true_positives"] > 0
@@ -219,7 +193,7 @@ def achievable(
     return ax
 
 
-@styled
+@style.styled
 def roc(
     scores: Scores,
     model: Models | None = None,
@@ -257,8 +231,8 @@ def roc(
     choose(OTHERS, others, "others")
     reading = {"missing": missing, "unjudged": unjudged, "positive_from": positive_from}
     subject = _subject(scores, "roc", dataset, query, model, top, reading, "roc_area")
-    ax = axes_of(ax, 0.95 * COLUMN + ROW * len(subject.named))
-    ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=0.9, label="random ranking")
+    ax = style.axes_of(ax, 0.95 * style.COLUMN + style.ROW * len(subject.named))
+    ax.plot([0, 1], [0, 1], color=style.GREY, linestyle=":", linewidth=0.9, label="random ranking")
     _draw_others(ax, subject, ROC, others)
     _draw_bands(ax, subject, ROC, bands, level=level, n_resamples=n_resamples, seed=seed)
     labels = subject.labels("roc_area", "AUC")
@@ -281,23 +255,22 @@ def _subject(
     by: str = "average_precision",
 ) -> _Subject:
     """Return what to draw; the named models are the requested ones, or the best."""
-    path, node = one_node(scores, SCORES, plot, dataset)
-    node = at_query(node, query, plot)
+    path, node = subjects.one_node(scores, subjects.SCORES, plot, dataset)
+    node = subjects.at_query(node, query, plot)
     if MODEL not in node["score"].dims:
         node = node.assign(score=node["score"].expand_dims(MODEL))
-    subject = _Subject(path, title_of(scores, path), node, query, options, [0], model is not None)
+    subject = _Subject(path, subjects.title_of(scores, path), node, query, options, [0], model is not None)
     if model is not None:
-        named = positions_of(node, model)
+        named = subjects.positions_of(node, model)
         if len(named) > MOST_NAMED:
-            received, allowed = f"{len(named)} models", f"up to {MOST_NAMED}"
-            remedy = "draw them on several axes: ax=..."
-            raise InvalidInputError("too many curves to distinguish", received=received, allowed=allowed, remedy=remedy)
+            received, remedy = f"{len(named)} models", "draw them on several axes: ax=..."
+            raise InvalidInputError("too many curves to distinguish", None, received, f"up to {MOST_NAMED}", remedy)
         return subject._replace(named=named)
-    top = checked_top(top, 0, MOST_NAMED)
+    top = subjects.checked_top(top, 0, MOST_NAMED)
     if node.sizes[MODEL] == 1:
         return subject
     areas = estimate(**(subject.of() | {"prevalence": None}), estimator=by)
-    return subject._replace(named=best_first(areas.compute())[:top].tolist())
+    return subject._replace(named=subjects.best_first(areas.compute())[:top].tolist())
 
 
 def _prevalence_of(subject: _Subject) -> float | None:
@@ -338,22 +311,24 @@ def _draw_precision_recall_ground(ax: Axes, subject: _Subject, *, iso_f: bool) -
     if prevalence is not None:
         recall = np.linspace(0, 1, 101)
         least = np.asarray(unachievable_precision(recall, prevalence))
-        hatched: Any = {"facecolor": "white", "edgecolor": GREY, "hatch": "//////", "linewidth": 0.0}
+        hatched: Any = {"facecolor": "white", "edgecolor": style.GREY, "hatch": "//////", "linewidth": 0.0}
         ax.fill_between(recall, 0, least, **hatched, zorder=0.5, label="unachievable")
-        ax.axhline(prevalence, color=GREY, linestyle=":", linewidth=0.9, label="prevalence", zorder=1)
+        ax.axhline(prevalence, color=style.GREY, linestyle=":", linewidth=0.9, label="prevalence", zorder=1)
     if iso_f:
         for f in F_LEVELS:
             recall = np.linspace(f / (2 - f), 1, 101)
-            ax.plot(recall, f * recall / (2 * recall - f), color=PALE, linewidth=0.7, zorder=0.6)
+            ax.plot(recall, f * recall / (2 * recall - f), color=style.PALE, linewidth=0.7, zorder=0.6)
             end = f / (2 - f)
-            ax.annotate(f"F {f:g}", (1.0, end), (2, 0), textcoords="offset points", va="center", fontsize=SMALL - 1)
+            ax.annotate(
+                f"F {f:g}", (1.0, end), (2, 0), textcoords="offset points", va="center", fontsize=style.SMALL - 1
+            )
 
 
 def _draw_line(ax: Axes, x: Floats, y: Floats, line: int, label: str) -> None:
     if np.isfinite(x + y).any():
-        ax.plot(x, y, color=COLOURS[line], linestyle=SEQUENCE[line], zorder=3 + 0.1 * line, label=label)
+        ax.plot(x, y, color=style.COLOURS[line], linestyle=style.SEQUENCE[line], zorder=3 + 0.1 * line, label=label)
     elif not ax.texts or ax.texts[-1].get_text() != NOTHING:
-        say(ax, NOTHING)
+        style.say(ax, NOTHING)
 
 
 def _draw_others(ax: Axes, subject: _Subject, kind: str, others: str) -> None:
@@ -383,8 +358,8 @@ def _draw_density(ax: Axes, grid: Floats, values: Floats) -> None:
     share = counts / len(values)
     step = grid[1] - grid[0]
     extent = (-step / 2, 1 + step / 2, 0.0, 1.0)
-    style: Any = {"cmap": "Greys", "norm": PowerNorm(0.5, 0, 1), "interpolation": "bilinear", "zorder": 0.4}
-    image = ax.imshow(share, extent=extent, origin="lower", aspect="auto", **style)
+    look: Any = {"cmap": "Greys", "norm": PowerNorm(0.5, 0, 1), "interpolation": "bilinear", "zorder": 0.4}
+    image = ax.imshow(share, extent=extent, origin="lower", aspect="auto", **look)
     figure = ax.get_figure(root=True)
     if figure is not None:
         bar = figure.colorbar(image, ax=ax, fraction=0.05, pad=0.1, format=PercentFormatter(1.0, 0, " %"))
@@ -396,12 +371,8 @@ def _draw_bands(ax: Axes, subject: _Subject, kind: str, bands: str, *, level: fl
     if bands == "none":
         return
     if len(subject.named) > MOST_BANDS:
-        raise InvalidInputError(
-            "bands of many models hide each other",
-            received=f"{len(subject.named)} models",
-            allowed=f"up to {MOST_BANDS}",
-            remedy="name them: model=...",
-        )
+        received, allowed = f"{len(subject.named)} models", f"up to {MOST_BANDS}"
+        raise InvalidInputError("bands of many models hide each other", None, received, allowed, "name them: model=...")
     arguments = subject.of(subject.named)
     if {"weight", "positive_weight"} & set(arguments):
         raise InvalidInputError("bands need items without weights", remedy="bands='none'")
@@ -417,8 +388,8 @@ def _draw_bands(ax: Axes, subject: _Subject, kind: str, bands: str, *, level: fl
                 ends = drawn[f"{band}_band"].isel({MODEL: line})
                 lower, upper = ends.sel({BOUND: "lower"}), ends.sel({BOUND: "upper"})
                 described = f"{percent(level)} {band} band" if line == 0 else None
-                style: Any = {"color": COLOURS[line], "alpha": alpha, "linewidth": 0, "zorder": 2}
-                ax.fill_between(drawn[over], lower, upper, label=described, **style)
+                look: Any = {"color": style.COLOURS[line], "alpha": alpha, "linewidth": 0, "zorder": 2}
+                ax.fill_between(drawn[over], lower, upper, label=described, **look)
 
 
 def _finish(ax: Axes, x: str, y: str, subject: _Subject, *, has_others: bool = True) -> None:
@@ -430,6 +401,6 @@ def _finish(ax: Axes, x: str, y: str, subject: _Subject, *, has_others: bool = T
     ax.set_ylabel(y)
     n_models = subject.node.sizes[MODEL]
     how_many = "" if subject.is_chosen or n_models == 1 else f"{'' if has_others else 'best of '}{n_models:,} models"
-    put_title(ax, subject.title, "" if subject.query is None else str(subject.query), how_many)
-    put_legend(ax)
-    plain(ax.texts)
+    style.put_title(ax, subject.title, "" if subject.query is None else str(subject.query), how_many)
+    style.put_legend(ax)
+    style.plain(ax.texts)

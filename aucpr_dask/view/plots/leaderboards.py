@@ -11,44 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import InvalidInputError, bad_argument
 from aucpr_dask.inference.measures import measured, unit_names
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.names import in_words, percent
 from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import BOUND, BOUNDS, CLASS, METHOD, MODEL, QUERY, RESAMPLE
-from aucpr_dask.view.plots.style import (
-    BLACK,
-    BLUE,
-    GREY,
-    PALE,
-    SKY,
-    VERMILLION,
-    PlaceLocator,
-    as_label,
-    axes_of,
-    height_of,
-    label_rows,
-    plain,
-    put_legend,
-    put_title,
-    rows_of,
-    say,
-    styled,
-)
-from aucpr_dask.view.plots.subjects import (
-    COMPARISON,
-    RANKS,
-    RESULT,
-    at_estimator,
-    at_query,
-    best_first,
-    checked_top,
-    names_of,
-    one_node,
-    positions_of,
-    title_of,
-)
+from aucpr_dask.view.plots import style, subjects
 from aucpr_dask.view.rankings import level_of, mean_of_classes, method_with_bounds
 
 Models = str | int | Sequence[str | int]
@@ -72,7 +41,7 @@ def _estimates(
     result: xr.Dataset, estimator: str | None, method: str | None, query: Any, plot: str, *, is_mean: bool
 ) -> _Estimates:
     """Return the estimates at a query, or their means over queries or classes."""
-    name, node = at_estimator(result, estimator)
+    name, node = subjects.at_estimator(result, estimator)
     label = measured(result.attrs, name)
     has_classes = result.sizes.get(CLASS, 1) > 1
     if is_mean and (has_classes or (QUERY in result.dims and query is None)):
@@ -84,25 +53,23 @@ def _estimates(
             only = result[["estimate"]].assign_attrs(result.attrs)
             node = cast("xr.Dataset", aggregate(only, level=level_of(result)))
             of = _queries(result, node)
-        _, node = at_estimator(node, estimator)
+        _, node = subjects.at_estimator(node, estimator)
         label = f"mean {label} over {of}"
         if method is not None:
-            raise InvalidInputError(
-                "a mean has the interval of aggregate() only",
-                received=f"method={method!r}",
-                remedy="leave it out, or choose a query: query=..., or a class: result.sel({'class': ...})",
-            )
+            remedy = "leave it out, or choose a query: query=..., or a class: result.sel({'class': ...})"
+            raise bad_argument("a mean has the interval of aggregate() only", "method", method, None, remedy)
     else:
-        node = at_query(node, query, plot)
+        node = subjects.at_query(node, query, plot)
     if MODEL not in node.dims:
         node = node.expand_dims(MODEL)
     interval, of = node.get("interval"), ""
     if interval is not None and METHOD in interval.dims:
-        methods = names_of(node, METHOD)
+        methods = subjects.names_of(node, METHOD)
         method = method_with_bounds(interval) if method is None else choose(tuple(methods), method, "method")
-        interval, of = (
-            (interval.isel({METHOD: methods.index(method)}), f" {in_words(method)}") if method else (None, "")
-        )
+        if method is None:
+            interval = None
+        else:
+            interval, of = interval.isel({METHOD: methods.index(method)}), f" {in_words(method)}"
     if interval is not None and not interval.notnull().any():
         interval = None
     if interval is not None:
@@ -124,18 +91,18 @@ class _Rows(NamedTuple):
     ax: Axes
     shown: np.ndarray[Any, Any]
 
-    def draw_intervals(self, bounds: xr.DataArray, half: float = 0.0, **style: Any) -> None:
+    def draw_intervals(self, bounds: xr.DataArray, half: float = 0.0, **look: Any) -> None:
         """Draw the interval of each model, `half` wider at either end."""
         lower, upper = (bounds.isel({MODEL: self.shown}).sel({BOUND: bound}).values for bound in BOUNDS)
         if np.isfinite(lower).any() or np.isfinite(upper).any():
-            self.ax.hlines(np.arange(len(self.shown)), lower - half, upper + half, **style)
+            self.ax.hlines(np.arange(len(self.shown)), lower - half, upper + half, **look)
 
     def draw_dots(self, values: xr.DataArray, label: str | None = None) -> None:
         """Draw a value of each model."""
         rows, drawn = np.arange(len(self.shown)), values.values[self.shown]
-        self.ax.plot(drawn, rows, "o", color=BLACK, markersize=3.2, label=label)
+        self.ax.plot(drawn, rows, "o", color=style.BLACK, markersize=3.2, label=label)
         if not np.isfinite(drawn).any():
-            say(self.ax, NOTHING)
+            style.say(self.ax, NOTHING)
 
 
 def _rows(
@@ -150,16 +117,18 @@ def _rows(
     row_height: float = 0.0,
 ) -> _Rows:
     """Make axes with rows for the requested models, or for the best, and a title that counts the others."""
-    top = checked_top(top, 1)
-    shown = order[: rows_of(ax, order.size, top)] if models is None else np.array(positions_of(node, models))
-    ax = axes_of(ax, height_of(len(shown)) + height + row_height * len(shown))
-    label_rows(ax, [names_of(node)[i] for i in shown])
+    top = subjects.checked_top(top, 1)
+    shown = (
+        order[: style.rows_of(ax, order.size, top)] if models is None else np.array(subjects.positions_of(node, models))
+    )
+    ax = style.axes_of(ax, style.height_of(len(shown)) + height + row_height * len(shown))
+    style.label_rows(ax, [subjects.names_of(node)[i] for i in shown])
     what = best if models is None else "chosen"
-    put_title(ax, *title, "" if len(shown) == order.size else f"{len(shown):,} {what} of {order.size:,} models")
+    style.put_title(ax, *title, "" if len(shown) == order.size else f"{len(shown):,} {what} of {order.size:,} models")
     return _Rows(ax, shown)
 
 
-@styled
+@style.styled
 def forest(
     result: Scores,
     *,
@@ -199,14 +168,14 @@ def forest(
     InvalidInputError
         If this is not a result, or an option is not allowed.
     """
-    path, node = one_node(result, RESULT, "forest", dataset)
+    path, node = subjects.one_node(result, subjects.RESULT, "forest", dataset)
     drawn = _estimates(node, estimator, method, query, "forest", is_mean=True)
-    order = best_first(drawn.estimate)
-    rows = _rows(ax, drawn.node, order, models, top, title_of(result, path), _query_name(query))
+    order = subjects.best_first(drawn.estimate)
+    rows = _rows(ax, drawn.node, order, models, top, subjects.title_of(result, path), _query_name(query))
     if drawn.interval is not None:
-        rows.draw_intervals(drawn.interval, color=BLUE, linewidth=1.6)
+        rows.draw_intervals(drawn.interval, color=style.BLUE, linewidth=1.6)
     rows.draw_dots(drawn.estimate)
-    _mark_prevalence(rows.ax, node, query, at_estimator(node, estimator)[0])
+    _mark_prevalence(rows.ax, node, query, subjects.at_estimator(node, estimator)[0])
     rows.ax.set_xlabel(drawn.label, wrap=True)
     return rows.ax
 
@@ -226,18 +195,20 @@ def _mark_prevalence(ax: Axes, node: xr.Dataset, query: Any, estimator: str) -> 
     ):
         return
     else:
-        prevalence = np.unique(np.asarray(at_query(node, query, "forest")["prevalence"].values, dtype=np.float64))
+        prevalence = np.unique(
+            np.asarray(subjects.at_query(node, query, "forest")["prevalence"].values, dtype=np.float64)
+        )
     if ax.texts:  # which say that nothing is drawn
         return
     low, high = ax.get_xlim()
     # If it is far away, it would squeeze the intervals.
     if prevalence.size == 1 and low - (high - low) / 2 < prevalence[0] < high:
-        line = ax.axvline(float(prevalence[0]), color=GREY, linestyle=":", linewidth=0.9)
+        line = ax.axvline(float(prevalence[0]), color=style.GREY, linestyle=":", linewidth=0.9)
         line.set_label("prevalence")
-        put_legend(ax)
+        style.put_legend(ax)
 
 
-@styled
+@style.styled
 def caterpillar(
     result: Scores,
     *,
@@ -266,42 +237,44 @@ def caterpillar(
     InvalidInputError
         See :func:`forest`.
     """
-    path, node = one_node(result, RESULT, "caterpillar", dataset)
+    path, node = subjects.one_node(result, subjects.RESULT, "caterpillar", dataset)
     drawn = _estimates(node, estimator, method, query, "caterpillar", is_mean=True)
-    order = best_first(drawn.estimate)
+    order = subjects.best_first(drawn.estimate)
     order = order[drawn.estimate.notnull().values[order]]
-    ax = axes_of(ax)
+    ax = style.axes_of(ax)
     place = np.arange(1, order.size + 1)
     if drawn.interval is not None and order.size:
         # Half a place more at either end, so that the interval of a single model can be seen.
         ends = np.concatenate([place[:1] - 0.5, place, place[-1:] + 0.5])
         bounds = drawn.interval.isel({MODEL: np.concatenate([order[:1], order, order[-1:]])})
         lower, upper = (bounds.sel({BOUND: bound}) for bound in BOUNDS)
-        ax.fill_between(ends, lower, upper, color=SKY, alpha=0.5, linewidth=0, step="mid", label="interval")
+        ax.fill_between(ends, lower, upper, color=style.SKY, alpha=0.5, linewidth=0, step="mid", label="interval")
     if order.size:
-        ax.plot(place, drawn.estimate.values[order], color=BLACK, label="estimate")
-    names = names_of(drawn.node)
+        ax.plot(place, drawn.estimate.values[order], color=style.BLACK, label="estimate")
+    names = subjects.names_of(drawn.node)
     if highlight is None:
         marked = sorted({0, (order.size - 1) // 2, order.size - 1}) if order.size else []
     else:
-        chosen = positions_of(drawn.node, highlight)[:5]
+        chosen = subjects.positions_of(drawn.node, highlight)[:5]
         marked = [int(np.flatnonzero(order == i)[0]) for i in chosen if i in order]
     for marker, at in zip("o^sDv", marked, strict=False):
         value = float(drawn.estimate.values[order[at]])
-        label = as_label(f"{at + 1:,}: {names[order[at]]}")
-        ax.plot(place[at], value, marker, color=VERMILLION, markeredgecolor=BLACK, markersize=4.5, label=label)
+        label = style.as_label(f"{at + 1:,}: {names[order[at]]}")
+        ax.plot(
+            place[at], value, marker, color=style.VERMILLION, markeredgecolor=style.BLACK, markersize=4.5, label=label
+        )
     if not order.size:
-        say(ax, NOTHING)
-    ax.xaxis.set_major_locator(PlaceLocator())
+        style.say(ax, NOTHING)
+    ax.xaxis.set_major_locator(style.PlaceLocator())
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     ax.set_xlabel(f"place among {order.size:,} model{'' if order.size == 1 else 's'}" if order.size else "place")
     ax.set_ylabel(drawn.label, wrap=True)
-    put_legend(ax)
-    put_title(ax, title_of(result, path), _query_name(query))
+    style.put_legend(ax)
+    style.put_title(ax, subjects.title_of(result, path), _query_name(query))
     return ax
 
 
-@styled
+@style.styled
 def differences(
     comparison: Scores,
     baseline: str | int | None = None,
@@ -333,36 +306,40 @@ def differences(
     InvalidInputError
         If this is not a comparison, or an option is not allowed.
     """
-    path, node = one_node(comparison, COMPARISON, "differences", dataset)
+    path, node = subjects.one_node(comparison, subjects.COMPARISON, "differences", dataset)
     name, node = _against(node, baseline)
     node = node.compute()
-    others = np.array([label != name for label in names_of(node)])
-    order = np.array([i for i in best_first(node["difference"]) if others[i]], dtype=np.int64)
+    others = np.array([label != name for label in subjects.names_of(node)])
+    order = np.array([i for i in subjects.best_first(node["difference"]) if others[i]], dtype=np.int64)
     # The largest in size, so that the worse models are not hidden.
     sizes = np.abs(node["difference"].values[order])
-    is_large = np.isin(order, order[np.argsort(-sizes, kind="stable")[: rows_of(ax, order.size, checked_top(top, 1))]])
+    is_large = np.isin(
+        order, order[np.argsort(-sizes, kind="stable")[: style.rows_of(ax, order.size, subjects.checked_top(top, 1))]]
+    )
     order = np.concatenate([order[is_large], order[~is_large]])
-    rows = _rows(ax, node, order, models, top, title_of(comparison, path), best="largest", height=0.2)
+    rows = _rows(ax, node, order, models, top, subjects.title_of(comparison, path), best="largest", height=0.2)
     ax, shown = rows
     if not np.isfinite(node["difference"].values[shown]).any():
-        say(ax, "Nothing to draw: no difference is defined.")
+        style.say(ax, "Nothing to draw: no difference is defined.")
     for variable, colour, width, label in (
-        ("simultaneous_interval", SKY, 3.4, "all of the family together"),
-        ("interval", BLUE, 1.4, "each on its own"),
+        ("simultaneous_interval", style.SKY, 3.4, "all of the family together"),
+        ("interval", style.BLUE, 1.4, "each on its own"),
     ):
         if variable in node:
             rows.draw_intervals(node[variable], color=colour, linewidth=width, label=label)
     alpha = 1 - level_of(node)
     is_shown = node["p_adjusted"].values[shown] <= alpha if "p_adjusted" in node else np.zeros(len(shown), bool)
     values = node["difference"].values[shown]
-    for chosen, fill, label in ((is_shown, BLACK, "differs"), (~is_shown, "white", "not shown to differ")):
+    for chosen, fill, label in ((is_shown, style.BLACK, "differs"), (~is_shown, "white", "not shown to differ")):
         if chosen.any():
-            style: Any = {"markerfacecolor": fill, "markeredgecolor": BLACK, "markeredgewidth": 0.8}
-            ax.plot(values[chosen], np.flatnonzero(chosen), "o", markersize=3.6, label=label, **style)
-    ax.axvline(0.0, color=BLACK, linewidth=0.6)
-    plain([ax.set_xlabel(f"difference in {measured(node.attrs)} from {as_label(name)} (better →)", wrap=True)])
+            look: Any = {"markerfacecolor": fill, "markeredgecolor": style.BLACK, "markeredgewidth": 0.8}
+            ax.plot(values[chosen], np.flatnonzero(chosen), "o", markersize=3.6, label=label, **look)
+    ax.axvline(0.0, color=style.BLACK, linewidth=0.6)
+    style.plain(
+        [ax.set_xlabel(f"difference in {measured(node.attrs)} from {style.as_label(name)} (better →)", wrap=True)]
+    )
     ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], min_n_ticks=4))
-    put_legend(ax)
+    style.put_legend(ax)
     return ax
 
 
@@ -371,16 +348,15 @@ def _against(node: xr.Dataset, baseline: str | int | None) -> tuple[str, xr.Data
     other = "baseline" if "baseline" in node.variables or "baseline" in node.dims else "other_model"
     if other not in node.dims and other in node.coords:  # after squeeze() or sel()
         node = node.expand_dims(other)
-    names = names_of(node, other)
+    names = subjects.names_of(node, other)
     if baseline is None and len(names) > 1:
-        remedy = "choose one: baseline=..."
-        what = "differences are drawn from one baseline"
+        what, remedy = "differences are drawn from one baseline", "choose one: baseline=..."
         raise InvalidInputError(what, received=f"{len(names):,} of them", remedy=remedy)
-    at = 0 if baseline is None else positions_of(node, baseline, other)[0]
+    at = 0 if baseline is None else subjects.positions_of(node, baseline, other)[0]
     return names[at], node.isel({other: at}).drop_vars(other, errors="ignore")
 
 
-@styled
+@style.styled
 def ranks(
     ranking: Scores,
     *,
@@ -407,22 +383,24 @@ def ranks(
     InvalidInputError
         If these are not ranks, or an option is not allowed.
     """
-    path, node = one_node(ranking, RANKS, "ranks", dataset)
+    path, node = subjects.one_node(ranking, subjects.RANKS, "ranks", dataset)
     node = node.compute()
-    rows = _rows(ax, node, best_first(-node["rank"]), models, top, title_of(ranking, path), height=0.2)
+    rows = _rows(
+        ax, node, subjects.best_first(-node["rank"]), models, top, subjects.title_of(ranking, path), height=0.2
+    )
     level = percent(level_of(node))
     for variable, colour, width, label in (
-        ("simultaneous_rank_interval", SKY, 5.0, f"{level} set, all together"),
-        ("rank_interval", BLUE, 1.8, f"{level} set, each alone"),
+        ("simultaneous_rank_interval", style.SKY, 5.0, f"{level} set, all together"),
+        ("rank_interval", style.BLUE, 1.8, f"{level} set, each alone"),
     ):
         # Wider than it is, so that a set of one rank can be seen.
         rows.draw_intervals(node[variable], 0.3, color=colour, linewidth=width, label=label)
     rows.draw_dots(node["rank"], "rank of the estimate")
     rows.ax.set_xlabel(f"rank of {node.sizes[MODEL]:,} (1 is best)", wrap=True)
-    rows.ax.xaxis.set_major_locator(PlaceLocator())
+    rows.ax.xaxis.set_major_locator(style.PlaceLocator())
     if models is None:
         _draw_groups(rows.ax, node, rows.shown)
-    put_legend(rows.ax)
+    style.put_legend(rows.ax)
     return rows.ax
 
 
@@ -439,13 +417,15 @@ def _draw_groups(ax: Axes, node: xr.Dataset, shown: np.ndarray[Any, Any]) -> Non
         lane = next((lane for lane, until in enumerate(ends) if until < start), len(ends))
         ends[lane : lane + 1] = [end]
         x = 1.02 + 0.025 * lane
-        line = Line2D([x, x], [start - 0.3, end + 0.3], transform=ax.get_yaxis_transform(), color=BLACK, linewidth=1.6)
+        line = Line2D(
+            [x, x], [start - 0.3, end + 0.3], transform=ax.get_yaxis_transform(), color=style.BLACK, linewidth=1.6
+        )
         line.set_clip_on(False)
         line.set_label("indistinguishable group" if start == spans[0][0] else "_")
         ax.add_line(line)
 
 
-@styled
+@style.styled
 def replicates(
     result: Scores,
     *,
@@ -475,32 +455,29 @@ def replicates(
     InvalidInputError
         If the result keeps no replicates, or an option is not allowed.
     """
-    path, node = one_node(result, RESULT, "replicates", dataset)
+    path, node = subjects.one_node(result, subjects.RESULT, "replicates", dataset)
     if "replicate" not in node:
-        raise InvalidInputError(
-            "this result keeps no replicates",
-            where=f"data set {path!r}" if path else None,
-            remedy="evaluate with keep_replicates=True",
-        )
-    if method is None and METHOD in node.dims and "bootstrap" in names_of(node, METHOD):
+        where = f"data set {path!r}" if path else None
+        raise InvalidInputError("this result keeps no replicates", where, remedy="evaluate with keep_replicates=True")
+    if method is None and METHOD in node.dims and "bootstrap" in subjects.names_of(node, METHOD):
         method = "bootstrap"  # the interval that comes from these replicates
     drawn = _estimates(node, estimator, method, query, "replicates", is_mean=False)
-    order, title = best_first(drawn.estimate), (title_of(result, path), _query_name(query))
+    order, title = subjects.best_first(drawn.estimate), (subjects.title_of(result, path), _query_name(query))
     rows = _rows(ax, drawn.node, order, models, top, *title, height=0.2, row_height=0.12)
     ax, shown = rows
     samples = drawn.node["replicate"].transpose(MODEL, RESAMPLE).values[shown]
     finite = samples[np.isfinite(samples)]
     edges = np.linspace(finite.min(), finite.max(), BINS + 1) if finite.size and np.ptp(finite) > 0 else None
-    ax.fill_between([], [], facecolor=PALE, edgecolor=GREY, label=f"{samples.shape[1]:,} replicates")
+    ax.fill_between([], [], facecolor=style.PALE, edgecolor=style.GREY, label=f"{samples.shape[1]:,} replicates")
     for row, sample in enumerate(samples):
         if edges is not None:
             _draw_ridge(ax, row, sample[np.isfinite(sample)], edges)
     if drawn.interval is not None:
-        rows.draw_intervals(drawn.interval, color=BLUE, linewidth=1.6, label="interval")
+        rows.draw_intervals(drawn.interval, color=style.BLUE, linewidth=1.6, label="interval")
     rows.draw_dots(drawn.estimate, "estimate")
     ax.set_ylim(len(shown) - 0.5, -1.0)
     ax.set_xlabel(drawn.label, wrap=True)
-    put_legend(ax)
+    style.put_legend(ax)
     return ax
 
 
@@ -509,4 +486,4 @@ def _draw_ridge(ax: Axes, row: int, sample: np.ndarray[Any, Any], edges: np.ndar
     counts, _ = np.histogram(sample, edges)
     if counts.any():
         height = row - HEIGHT_OF_RIDGE * counts / counts.max()
-        ax.stairs(height, edges, baseline=row, fill=True, facecolor=PALE, edgecolor=GREY, linewidth=0.5)
+        ax.stairs(height, edges, baseline=row, fill=True, facecolor=style.PALE, edgecolor=style.GREY, linewidth=0.5)

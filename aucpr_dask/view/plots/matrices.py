@@ -15,38 +15,14 @@ from aucpr_dask.schema.names import plural
 from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import CLASS, MODEL, QUERY
 from aucpr_dask.view.names import distinct
-from aucpr_dask.view.plots.style import (
-    COLUMN,
-    FONT,
-    HEAT,
-    PALE,
-    POINTS,
-    SMALL,
-    axes_of,
-    height_of,
-    label_rows,
-    plain,
-    put_title,
-    rows_of,
-    say,
-    styled,
-)
-from aucpr_dask.view.plots.subjects import (
-    RESULT,
-    at_estimator,
-    best_first,
-    checked_top,
-    names_of,
-    nodes_of_kind,
-    one_node,
-)
+from aucpr_dask.view.plots import style, subjects
 
 TOP = 25
 MOST_COLUMNS = 60
 LEAST_CELL = 0.21  # inches, for a number of two digits
 
 
-@styled
+@style.styled
 def heatmap(
     result: Scores,
     *,
@@ -82,49 +58,47 @@ def heatmap(
     InvalidInputError
         If this is not a result, or has neither several data sets, nor queries, nor classes.
     """
-    nodes = nodes_of_kind(result, RESULT, "heatmap")
+    nodes = subjects.nodes_of_kind(result, subjects.RESULT, "heatmap")
     if dataset is not None:
-        nodes = dict([one_node(result, RESULT, "heatmap", dataset)])
+        nodes = dict([subjects.one_node(result, subjects.RESULT, "heatmap", dataset)])
     columns, across = {}, "data set"
     if len(nodes) == 1:
         ((path, node),) = nodes.items()
-        name, node = at_estimator(node, estimator)
+        name, node = subjects.at_estimator(node, estimator)
         across = CLASS if CLASS in node.dims else QUERY
         if across not in node.dims:
-            raise InvalidInputError(
-                "heatmap needs several data sets or queries, or classes",
-                received="one data set without queries or classes",
-                remedy="forest() shows its models",
-            )
+            what = "heatmap needs several data sets or queries, or classes"
+            received = "one data set without queries or classes"
+            raise InvalidInputError(what, received=received, remedy="forest() shows its models")
         estimates = node["estimate"].transpose(MODEL, across).to_numpy()
-        table = pd.DataFrame(estimates, names_of(node), names_of(node, across))
+        table = pd.DataFrame(estimates, subjects.names_of(node), subjects.names_of(node, across))
         title, across = path, unit_names(across, node.attrs)[0]
     else:
         for path, node in nodes.items():
-            name, node = at_estimator(node, estimator)
+            name, node = subjects.at_estimator(node, estimator)
             mean = node["estimate"].mean([dim for dim in (QUERY, CLASS) if dim in node["estimate"].dims])
-            columns[path] = pd.Series(mean.to_numpy(), names_of(node))
+            columns[path] = pd.Series(mean.to_numpy(), subjects.names_of(node))
         table, title = pd.concat(columns, axis=1), ""
     return _draw(table, measured(node.attrs, name), title, across, top, ax)
 
 
 def _draw(table: pd.DataFrame, label: str, title: str, across: str, top: int, ax: Axes | None) -> Axes:
     n_models, n_columns = table.shape
-    top = checked_top(top, 1)
+    top = subjects.checked_top(top, 1)
     # Plain means would favour a model that was only evaluated on easy data sets; deviations do not.
     deviation = (table - table.mean()).mean(axis=1)
-    order = best_first(deviation.to_xarray())
-    telling = best_first(table.std(ddof=0).to_xarray())[:MOST_COLUMNS]
-    easiest = [at for at in best_first(table.mean().to_xarray()) if at in telling]
-    shown = order[: rows_of(ax, n_models, top)]
+    order = subjects.best_first(deviation.to_xarray())
+    telling = subjects.best_first(table.std(ddof=0).to_xarray())[:MOST_COLUMNS]
+    easiest = [at for at in subjects.best_first(table.mean().to_xarray()) if at in telling]
+    shown = order[: style.rows_of(ax, n_models, top)]
     values = table.iloc[shown, easiest].to_numpy(dtype=np.float64)
-    ax = axes_of(ax, height_of(len(shown)) + 0.55)
-    colours = mpl.colormaps[HEAT].with_extremes(bad=PALE)
+    ax = style.axes_of(ax, style.height_of(len(shown)) + 0.55)
+    colours = mpl.colormaps[style.HEAT].with_extremes(bad=style.PALE)
     image = ax.imshow(np.ma.masked_invalid(values), cmap=colours, aspect="auto", interpolation="nearest")
     image.set_clim(*_limits(values))
     if not np.isfinite(values).any():
-        say(ax, "Nothing to draw: no estimate is defined.")
-    label_rows(ax, [str(name) for name in table.index[shown]], 22)
+        style.say(ax, "Nothing to draw: no estimate is defined.")
+    style.label_rows(ax, [str(name) for name in table.index[shown]], 22)
     _label_columns(ax, [str(name) for name in table.columns[easiest]], across, is_all=len(easiest) == n_columns)
     _write_values(ax, values, image)
     for side in ax.spines.values():
@@ -134,7 +108,7 @@ def _draw(table: pd.DataFrame, label: str, title: str, across: str, top: int, ax
         bar = figure.colorbar(image, ax=ax, orientation="horizontal", location="bottom", aspect=40, pad=0.02)
         bar.outline.set_visible(False)
         bar.set_label(label)
-    put_title(
+    style.put_title(
         ax,
         title,
         "" if len(shown) == n_models else f"{len(shown):,} best of {n_models:,} models",
@@ -152,16 +126,16 @@ def _limits(values: np.ndarray[Any, Any]) -> tuple[float, float]:
 
 def _width_of(ax: Axes) -> float:
     figure = ax.get_figure(root=True)
-    whole = figure.get_figwidth() if figure is not None else COLUMN
+    whole = figure.get_figwidth() if figure is not None else style.COLUMN
     return whole * ax.get_position().width * 0.7  # model names take the rest
 
 
 def _label_columns(ax: Axes, names: list[str], across: str, *, is_all: bool) -> None:
     """Write the names vertically above the columns, or their number if they do not fit."""
-    if _width_of(ax) * POINTS / len(names) >= SMALL * 1.05:
+    if _width_of(ax) * style.POINTS / len(names) >= style.SMALL * 1.05:
         ax.set_xticks(range(len(names)), distinct(names, 14), rotation=90)
         ax.tick_params(axis="x", length=0, labeltop=True, labelbottom=False, top=False, bottom=False)
-        plain(ax.get_xticklabels())
+        style.plain(ax.get_xticklabels())
     else:
         ax.set_xticks([])
         ax.xaxis.set_label_position("top")
@@ -179,4 +153,4 @@ def _write_values(ax: Axes, values: np.ndarray[Any, Any], image: Any) -> None:
             is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
             text = f"{value:.2f}".removeprefix("0")
             colour = "white" if is_dark else "black"
-            ax.text(column, row, text, ha="center", va="center", fontsize=FONT - 2, color=colour)
+            ax.text(column, row, text, ha="center", va="center", fontsize=style.FONT - 2, color=colour)

@@ -10,7 +10,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import Locator, MaxNLocator, NullFormatter, PercentFormatter
 from matplotlib.transforms import ScaledTranslation
 
 from aucpr_dask.view.names import distinct, shorten
@@ -152,6 +152,20 @@ def _put_legend_below(ax: Axes, n_columns: int) -> None:
         needed = legend.get_window_extent().height / root.dpi + ROOM_OF_LABELS / POINTS - box.y0 * root.get_figheight()
         height = min(max(needed / root.get_figheight(), 0) + 0.02, 0.7 * box.height)
         ax.set_position((box.x0, box.y0 + height, box.width, box.height - height))
+
+
+def look_of(line: int) -> dict[str, Any]:
+    """Return the colour and the dashes of a line."""
+    return {"color": COLOURS[line % len(COLOURS)], "linestyle": SEQUENCE[line % len(SEQUENCE)]}
+
+
+def count_horizontally(ax: Axes, ticks: Locator) -> None:
+    """Make the horizontal axis one of whole numbers, on a logarithmic scale, and the vertical one of shares."""
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(ticks)
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
 
 
 def say(ax: Axes, why: str) -> None:

@@ -39,15 +39,15 @@ def kind_of(node: xr.Dataset) -> str:
 
 def nodes_of_kind(data: Scores, kind: str, plot: str) -> dict[str, xr.Dataset]:
     """Return the nodes by name; raise unless all are of this kind."""
+    what = f"{plot} plots {kind}"
     if not isinstance(data, xr.Dataset | xr.DataTree):
-        raise InvalidInputError(f"{plot} plots {kind}", received=type(data).__name__, allowed="a Dataset or a DataTree")
+        raise InvalidInputError(what, received=type(data).__name__, allowed="a Dataset or a DataTree")
     nodes = dict(nodes_of(with_label_of_each_class(data) if kind == SCORES else data))
     if kind == RESULT:
         nodes = {path: values_as_areas(node) for path, node in nodes.items()}
     found = {kind_of(node) for node in nodes.values()} or {"nothing"}
     if found != {kind}:
-        received = " and ".join(sorted(found))
-        raise InvalidInputError(f"{plot} plots {kind}", received=received, remedy=_REMEDIES[kind])
+        raise InvalidInputError(what, received=" and ".join(sorted(found)), remedy=_REMEDIES[kind])
     return nodes
 
 
@@ -58,12 +58,8 @@ def one_node(data: Scores, kind: str, plot: str, dataset: str | None) -> tuple[s
         choose(tuple(nodes), dataset, "dataset")
         return dataset, nodes[dataset]
     if len(nodes) > 1:
-        raise InvalidInputError(
-            f"{plot} plots one data set",
-            received=f"{len(nodes)} data sets",
-            allowed=few(map(repr, nodes)),
-            remedy="choose one: dataset=...",
-        )
+        received, remedy = f"{len(nodes)} data sets", "choose one: dataset=..."
+        raise InvalidInputError(f"{plot} plots one data set", None, received, few(map(repr, nodes)), remedy)
     return next(iter(nodes.items()))
 
 
@@ -75,34 +71,26 @@ def title_of(data: Scores, path: str) -> str:
 def at_query(node: xr.Dataset, query: Any, plot: str) -> xr.Dataset:
     """Return the node at one query, if it has any; raise if it has several classes."""
     if node.sizes.get(CLASS, 1) > 1:
-        first = (
-            f".sel({{'class': {node[CLASS].values.tolist()[0]!r}}})" if CLASS in node.coords else ".isel({'class': 0})"
-        )
-        raise InvalidInputError(
-            f"{plot} plots one class",
-            received=f"{node.sizes[CLASS]} classes",
-            allowed=few(map(repr, names_of(node, CLASS))),
-            remedy=f"select one first: {first}",
-        )
+        first = node[CLASS].values.tolist()[0] if CLASS in node.coords else None
+        by = f".sel({{'class': {first!r}}})" if CLASS in node.coords else ".isel({'class': 0})"
+        received, allowed = f"{node.sizes[CLASS]} classes", few(map(repr, names_of(node, CLASS)))
+        raise InvalidInputError(f"{plot} plots one class", None, received, allowed, f"select one first: {by}")
     if CLASS in node.dims:
         return node.isel({CLASS: 0})
     if QUERY not in node.dims:
-        selected = str(node[QUERY].item()) if QUERY in node.coords else None
-        if query is not None and str(query) != selected:
+        selected = str(node[QUERY].item()) if QUERY in node.coords else ""
+        if query is not None and (not selected or str(query) != selected):
             raise InvalidInputError("there is no such query", received=repr(query), allowed=selected or "none")
         return node
     if query is None and node.sizes[QUERY] == 1:
         return node.isel({QUERY: 0})
-    labels = [str(label) for label in node[QUERY].values] if QUERY in node.coords else range(node.sizes[QUERY])
-    if query is None or (str(query) if QUERY in node.coords else query) not in labels:
-        raise InvalidInputError(
-            f"{plot} plots one query" if query is None else "there is no such query",
-            received=None if query is None else repr(query),
-            allowed=few(map(repr, labels)),
-            remedy="choose one: query=...",
-        )
-    place = list(labels).index(str(query) if QUERY in node.coords else query)
-    return node.isel({QUERY: place}).drop_vars(QUERY, errors="ignore")
+    labels: list[Any] = names_of(node, QUERY) if QUERY in node.coords else list(range(node.sizes[QUERY]))
+    wanted: Any = str(query) if QUERY in node.coords else query
+    if query is None or wanted not in labels:
+        what = f"{plot} plots one query" if query is None else "there is no such query"
+        given = None if query is None else repr(query)
+        raise InvalidInputError(what, None, given, few(map(repr, labels)), "choose one: query=...")
+    return node.isel({QUERY: labels.index(wanted)}).drop_vars(QUERY, errors="ignore")
 
 
 def at_estimator(node: xr.Dataset, estimator: str | None) -> tuple[str, xr.Dataset]:
@@ -129,11 +117,8 @@ def positions_of(node: xr.Dataset, labels: str | int | Sequence[str | int], dim:
     chosen = [labels] if isinstance(labels, str | int) else list(labels)
     unknown = [str(label) for label in chosen if str(label) not in names]
     if unknown or not chosen:
-        raise InvalidInputError(
-            f"there is no such {dim}" if chosen else f"name one or more of {dim}",
-            received=few(map(repr, unknown)) or "none",
-            allowed=few(map(repr, names)),
-        )
+        what = f"there is no such {dim}" if chosen else f"name one or more of {dim}"
+        raise InvalidInputError(what, None, few(map(repr, unknown)) or "none", few(map(repr, names)))
     return [names.index(str(label)) for label in chosen]
 
 
