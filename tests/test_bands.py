@@ -11,7 +11,7 @@ import aucpr_dask as ap
 from aucpr_dask.curves.band_math import Ladder, Places, rate_bands
 from aucpr_dask.curves.points import operating_points
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.random_streams import stream_key
+from aucpr_dask.evaluation.request import stream_key
 from aucpr_dask.kernels.resampling.counts import draw_counts
 from aucpr_dask.kernels.resampling.rows import units_of
 from aucpr_dask.kernels.resampling.streams import LANES

@@ -205,11 +205,11 @@ GROUPS = CHUNKED.assign(cluster=("item", np.arange(60) // 2))
         (CHUNKED, {"estimators": "interpolated_mean"}, "interpolated_mean"),
         (CHUNKED, {"estimators": "interpolated_median"}, "interpolated_median"),
         (CHUNKED, {"estimators": ["roc_area", "binormal"]}, "received: binormal"),
-        (CHUNKED, {"intervals": "bootstrap"}, "replicate rankings"),
-        (CHUNKED, {"intervals": "bayesian"}, "replicate rankings"),
-        (CHUNKED, {"keep_replicates": True}, "replicate rankings"),
-        (FOLDS, {"intervals": "cross_validation"}, "evaluate folds"),
-        (GROUPS, {"intervals": "influence", "unit": "clusters"}, "influence facts"),
+        (CHUNKED, {"intervals": "bootstrap"}, "resamples of items"),
+        (CHUNKED, {"intervals": "bayesian"}, "resamples of items"),
+        (CHUNKED, {"keep_replicates": True}, "resamples of items"),
+        (FOLDS, {"intervals": "cross_validation"}, "folds of items"),
+        (GROUPS, {"intervals": "influence", "unit": "clusters"}, "clusters of items"),
         (CHUNKED, {"ties": "trec_eval"}, "trec_eval"),
         (CHUNKED.assign(weight=("item", np.ones(60))), {}, "weights"),
     ],
@@ -445,7 +445,7 @@ def test_a_run_evaluates_such_a_store_chunk_after_chunk(small_chunks: None, tmp_
     ap.save_scores(scores.chunk({"item": 17}), tmp_path / "scores.zarr")
     with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
         result = ap.run(tmp_path / "scores.zarr", tmp_path / "result.zarr", intervals=INTERVALS, cluster=client)
-        with pytest.raises(ChunkError, match="replicate rankings"):
+        with pytest.raises(ChunkError, match="resamples of items"):
             ap.run(tmp_path / "scores.zarr", tmp_path / "other.zarr", intervals="bootstrap", cluster=client)
     assert not (tmp_path / "other.zarr").exists()
     xr.testing.assert_equal(result.load(), ap.evaluate(scores, intervals=INTERVALS))

@@ -12,15 +12,15 @@ from scipy.special import expit, logit
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.kernels.intervals import formulas as intervals
-from aucpr_dask.kernels.intervals.replicates import (
+from aucpr_dask.kernels import intervals
+from aucpr_dask.kernels.intervals import (
     METHODS,
     Evidence,
     SortedReplicates,
     bca,
+    bounds_of,
     influence_logit,
     percentile,
-    replicate_bounds,
 )
 from aucpr_dask.schema.estimators import ESTIMATORS, WITH_INFLUENCE
 from aucpr_dask.schema.intervals import INTERVAL_NEEDS, INTERVALS
@@ -102,7 +102,7 @@ def test_scipy_on_the_same_replicates(seed: int) -> None:
             method=theirs,
             confidence_level=LEVEL,
         ).confidence_interval
-        np.testing.assert_allclose(replicate_bounds(known, ours, LEVEL), expected, rtol=0, atol=1e-12, err_msg=ours)
+        np.testing.assert_allclose(bounds_of(known, ours, LEVEL), expected, rtol=0, atol=1e-12, err_msg=ours)
 
 
 @pytest.mark.parametrize("n_resamples", [2, 3, 41, 1000])
@@ -122,7 +122,7 @@ def test_numpy_quantiles(n_resamples: int) -> None:
 @pytest.mark.smoke
 def test_bootstrap_t_by_hand() -> None:
     known = evidence()
-    bounds = replicate_bounds(known, "bootstrap_t", LEVEL)
+    bounds = bounds_of(known, "bootstrap_t", LEVEL)
     for index in np.ndindex(3, 4):
         area, error = known.estimate[index], known.error[index]
         kept = (known.replicate_errors[index] > 0) & ~np.isnan(known.replicates[index])
@@ -137,10 +137,10 @@ def test_bootstrap_t_by_hand() -> None:
 def test_round_off_is_no_spread() -> None:
     known = evidence(())
     noisy = np.where(known.replicate_errors == 0, 1e-18, known.replicate_errors)
-    expected = replicate_bounds(known, "bootstrap_t", LEVEL)
+    expected = bounds_of(known, "bootstrap_t", LEVEL)
     assert np.isfinite(expected).all()
     known = Evidence(known.estimate, error=known.error, replicates=known.replicates, replicate_errors=noisy)
-    np.testing.assert_array_equal(replicate_bounds(known, "bootstrap_t", LEVEL), expected)
+    np.testing.assert_array_equal(bounds_of(known, "bootstrap_t", LEVEL), expected)
 
 
 @pytest.mark.smoke
@@ -154,7 +154,7 @@ def test_influence_by_hand() -> None:
         "influence_logit_t": [expit(logit(t) - q * s / (t * (1 - t))), expit(logit(t) + q * s / (t * (1 - t)))],
     }
     for method, bounds in expected.items():
-        np.testing.assert_allclose(replicate_bounds(known, method, LEVEL), np.transpose(bounds), rtol=1e-12)
+        np.testing.assert_allclose(bounds_of(known, method, LEVEL), np.transpose(bounds), rtol=1e-12)
 
 
 def test_the_binomial_error_gives_the_binomial_intervals() -> None:
@@ -162,7 +162,7 @@ def test_the_binomial_error_gives_the_binomial_intervals() -> None:
     known = Evidence(area, n, np.sqrt(area * (1 - area) / n))
     for method, formula in (("influence", "binomial"), ("influence_logit", "logit")):
         np.testing.assert_allclose(
-            replicate_bounds(known, method, LEVEL), intervals.bounds(area, n, formula, LEVEL), rtol=0, atol=1e-14
+            bounds_of(known, method, LEVEL), intervals.formula_bounds(area, n, formula, LEVEL), rtol=0, atol=1e-14
         )
 
 
@@ -195,7 +195,7 @@ def test_influence_beta_by_hand() -> None:
     known = Evidence(t, n, error, n_effective=n, cubes=cubes, left_out=left_out, unseen_loss=loss)
     for level in (0.8, 0.95, 0.99):
         expected = [beta_by_hand(*row, level) for row in zip(t, n, error, cubes, left_out, loss, strict=True)]
-        np.testing.assert_allclose(replicate_bounds(known, "influence_beta", level), expected, rtol=1e-9)
+        np.testing.assert_allclose(bounds_of(known, "influence_beta", level), expected, rtol=1e-9)
 
 
 def test_influence_beta_at_the_ends() -> None:
@@ -274,7 +274,7 @@ def test_raucpr_on_folds(case: Any) -> None:
         known = Evidence(np.array(ap.estimate(score, label, ours)), folds=folds)
         for level in (0.95, 0.9):
             for method, field in (("cross_validation", "normal_ci"), ("cross_validation_t", "t_ci")):
-                bounds = replicate_bounds(known, method, level)
+                bounds = bounds_of(known, method, level)
                 if has_empty_fold:  # an error there, no number here
                     assert "error" in expected
                     assert np.isnan(bounds).all()
@@ -290,8 +290,8 @@ def test_every_case_of_raucpr_is_here() -> None:
 
 def test_one_fold_has_no_spread() -> None:
     known = Evidence(np.full(2, 0.5), folds=np.full((2, 1), 0.5))
-    assert np.isnan(replicate_bounds(known, "cross_validation", LEVEL)).all()
-    assert np.isnan(replicate_bounds(known, "cross_validation_t", LEVEL)).all()
+    assert np.isnan(bounds_of(known, "cross_validation", LEVEL)).all()
+    assert np.isnan(bounds_of(known, "cross_validation_t", LEVEL)).all()
 
 
 # Any shape, order and layout
@@ -300,14 +300,14 @@ def test_one_fold_has_no_spread() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_rows_are_a_loop(method: str) -> None:
     known = evidence()
-    bounds = replicate_bounds(known, method, LEVEL)
+    bounds = bounds_of(known, method, LEVEL)
     assert bounds.shape == (3, 4, 2)
     assert np.isfinite(bounds).any()
     for index in np.ndindex(3, 4):
-        np.testing.assert_array_equal(replicate_bounds(row(known, index), method, LEVEL), bounds[index])
+        np.testing.assert_array_equal(bounds_of(row(known, index), method, LEVEL), bounds[index])
     for layout in (np.asfortranarray, lambda array: np.repeat(array, 2, axis=0)[::2]):
         arrays = {name: layout(value) for name, value in vars(known).items() if isinstance(value, np.ndarray)}
-        np.testing.assert_array_equal(replicate_bounds(Evidence(**arrays), method, LEVEL), bounds)
+        np.testing.assert_array_equal(bounds_of(Evidence(**arrays), method, LEVEL), bounds)
 
 
 @pytest.mark.parametrize("method", RESAMPLED)
@@ -324,9 +324,9 @@ def test_missing_replicates_are_left_out_and_order_is_irrelevant(method: str) ->
         bayesian_replicates=known.replicates[order],
     )
     known = Evidence(**{**vars(known), "bayesian_replicates": known.replicates})
-    expected = replicate_bounds(kept, method, LEVEL)
+    expected = bounds_of(kept, method, LEVEL)
     assert np.isfinite(expected).all()
-    np.testing.assert_array_equal(replicate_bounds(known, method, LEVEL), expected)
+    np.testing.assert_array_equal(bounds_of(known, method, LEVEL), expected)
 
 
 def test_one_number_of_positives_for_all_rows() -> None:
@@ -334,7 +334,7 @@ def test_one_number_of_positives_for_all_rows() -> None:
     shared_n = Evidence(known.estimate, np.array(12.0), known.error)
     full = Evidence(known.estimate, np.full((3, 4), 12.0), known.error)
     np.testing.assert_array_equal(
-        replicate_bounds(shared_n, "influence_logit_t", LEVEL), replicate_bounds(full, "influence_logit_t", LEVEL)
+        bounds_of(shared_n, "influence_logit_t", LEVEL), bounds_of(full, "influence_logit_t", LEVEL)
     )
 
 
@@ -344,7 +344,7 @@ def test_methods_and_levels_share_one_sort(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(np, "sort", lambda *arguments, **options: sorts.append(1) or sort(*arguments, **options))
     for method in ("bootstrap", "basic", "bca"):
         for level in (0.5, 0.9):
-            replicate_bounds(known, method, level)
+            bounds_of(known, method, level)
     assert len(sorts) == 1
 
 
@@ -355,7 +355,7 @@ def test_methods_and_levels_share_one_sort(monkeypatch: pytest.MonkeyPatch) -> N
 def test_no_estimate_no_interval(method: str) -> None:
     known = evidence()
     assert np.isnan(known.estimate[0, 0])
-    assert np.isnan(replicate_bounds(known, method, LEVEL)[0, 0]).all()
+    assert np.isnan(bounds_of(known, method, LEVEL)[0, 0]).all()
 
 
 @pytest.mark.parametrize("method", RESAMPLED)
@@ -366,7 +366,7 @@ def test_fewer_than_two_replicates(method: str, n_resamples: int) -> None:
     for replicates in (few, padded):
         zero = np.zeros(2)
         known = Evidence(zero + 0.5, zero, zero + 0.1, zero, replicates, replicates, replicates)
-        assert np.isnan(replicate_bounds(known, method, LEVEL)).all()
+        assert np.isnan(bounds_of(known, method, LEVEL)).all()
 
 
 def test_replicates_that_all_equal_the_estimate() -> None:
@@ -374,7 +374,7 @@ def test_replicates_that_all_equal_the_estimate() -> None:
         for acceleration in (0.0, np.nan):
             known = Evidence(np.array(area), acceleration=np.array(acceleration), replicates=np.full(100, area))
             for method in ("bootstrap", "basic", "bca"):
-                np.testing.assert_array_equal(replicate_bounds(known, method, LEVEL), [area, area])
+                np.testing.assert_array_equal(bounds_of(known, method, LEVEL), [area, area])
 
 
 def test_bca_where_the_correction_is_unknown() -> None:
@@ -399,9 +399,9 @@ def test_logit_scale_at_the_ends() -> None:
     known = Evidence(np.array([0.0, 1.0, 1.0, 0.5, 0.5, 1.0]), np.array([5.0, 5, 1, 1, 5, 5]), np.zeros(6))
     known.error[4:] = np.nan
     unit, nothing = [0.0, 1.0], [np.nan, np.nan]
-    student = replicate_bounds(known, "influence_logit_t", LEVEL)
+    student = bounds_of(known, "influence_logit_t", LEVEL)
     np.testing.assert_array_equal(student, [unit, unit, unit, unit, nothing, unit])
-    normal = replicate_bounds(known, "influence_logit", LEVEL)
+    normal = bounds_of(known, "influence_logit", LEVEL)
     np.testing.assert_array_equal(normal, [unit, unit, unit, [0.5, 0.5], nothing, unit])
     assert np.isnan(influence_logit(np.array(np.nan), np.array(0.1), LEVEL)).all()
 
@@ -409,7 +409,7 @@ def test_logit_scale_at_the_ends() -> None:
 def test_missing_evidence_is_named() -> None:
     for method, lacking in (("bca", "replicates"), ("influence", "error"), ("cross_validation", "folds")):
         with pytest.raises(LookupError, match=f"made from {lacking},"):
-            replicate_bounds(Evidence(np.array(0.5)), method, LEVEL)
+            bounds_of(Evidence(np.array(0.5)), method, LEVEL)
 
 
 # The registry
@@ -417,7 +417,7 @@ def test_missing_evidence_is_named() -> None:
 
 def test_every_record_has_one_kernel() -> None:
     formulas = {spec.name for spec in INTERVALS.values() if spec.is_formula}
-    assert formulas == set(intervals.METHODS)
+    assert formulas == set(intervals.FORMULAS)
     assert set(INTERVALS) - formulas == set(METHODS)
     for spec in INTERVALS.values():
         assert spec.needs
@@ -442,11 +442,11 @@ def test_the_records_say_what_the_kernels_read() -> None:
             need: (*fields[need], *besides.get(name, {}).get(need, "").split()) for need in INTERVALS[name].needs
         }
         given = {field: getattr(known, field) for one in fields_of.values() for field in one}
-        replicate_bounds(Evidence(known.estimate, **given), name, LEVEL)
+        bounds_of(Evidence(known.estimate, **given), name, LEVEL)
         for need in INTERVALS[name].needs:
             less = {field: value for field, value in given.items() if field not in fields_of[need]}
             with pytest.raises(LookupError, match="made from"):
-                replicate_bounds(Evidence(known.estimate, **less), name, LEVEL)
+                bounds_of(Evidence(known.estimate, **less), name, LEVEL)
 
 
 @pytest.mark.parametrize("method", METHODS)

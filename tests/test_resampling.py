@@ -27,11 +27,11 @@ from test_traps import assert_other_threads_run
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
-from aucpr_dask.evaluation.random_streams import stream_key
+from aucpr_dask.evaluation.request import Sampling, stream_key
 from aucpr_dask.evaluation.resampled_rankings import replicate_rankings, stratified_folds
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
 from aucpr_dask.schema.trees import nodes_of
 
 NEGATIVES, POSITIVES, UNITS = 0, 1, 2
@@ -274,6 +274,8 @@ def test_dirichlet_weights() -> None:
 
 # Every replicate is the estimate of its resample
 
+SAMPLING = Sampling()
+
 
 def replicates(
     score: np.ndarray, n_resamples: int, estimators: list[str], bayesian: bool = False, key: Any = KEY, **given: Any
@@ -283,10 +285,9 @@ def replicates(
     arrays = {"score": score} | {name: np.asarray(given.pop(name)) for name in roles if given.get(name) is not None}
     given = {name: value for name, value in given.items() if name not in roles}
     arrays["key"] = np.asarray(key, np.uint64)
-    options = EvaluationOptions(estimators=tuple(estimators), **given)
-    return replicate_rankings(
-        *arrays.values(), roles=tuple(arrays), options=options, n_resamples=n_resamples, bayesian=bayesian
-    )
+    resampling = ResamplingOptions(n_resamples=n_resamples)
+    options = EvaluationOptions(estimators=tuple(estimators), resampling=resampling, **given)
+    return replicate_rankings(arrays, options, SAMPLING, bayesian=bayesian)[0]
 
 
 def assert_close(ours: np.ndarray, theirs: np.ndarray, estimators: list[str], tolerance: float = 1e-12) -> None:
@@ -1166,8 +1167,8 @@ def test_the_acceleration_of_every_estimator_is_that_of_the_jackknife(kind: str)
     score = np.round(score, 1 if kind == "ties" else 9)
     unit = np.arange(70) % 20 if kind == "clusters" else np.arange(70)
     given = {"score": score[None], "label": label} | ({"cluster": unit} if kind == "clusters" else {})
-    options: dict[str, Any] = {"roles": tuple(given), "options": EvaluationOptions(estimators=tuple(JACKKNIFED))}
-    ours = estimate_accelerations(*given.values(), is_stratified=kind != "clusters", **options)
+    options = EvaluationOptions(estimators=tuple(JACKKNIFED))
+    ours = estimate_accelerations(given, options, is_stratified=kind != "clusters")
     np.testing.assert_allclose(ours[0], accelerations_by_refitting(score, label, JACKKNIFED, unit), rtol=1e-8)
 
 

@@ -13,7 +13,7 @@ from aucpr_dask.curves.points import PRECISION_RECALL, ROC
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.alignment import chunked_alike
 from aucpr_dask.evaluation.mapping import map_rankings
-from aucpr_dask.evaluation.random_streams import SCHEME, stream_keys
+from aucpr_dask.evaluation.request import SCHEME, stream_keys
 from aucpr_dask.schema.checks import choose, text
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ITEM, MODEL

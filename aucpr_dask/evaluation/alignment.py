@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, TypeVar
 
 import dask.array as da
@@ -10,6 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, few
+from aucpr_dask.evaluation.rankings import lead_of
 from aucpr_dask.schema.checks import REAL
 from aucpr_dask.schema.labels import are_rounded, check_counts
 from aucpr_dask.schema.options import EvaluationOptions
@@ -17,6 +19,9 @@ from aucpr_dask.schema.variables import GRADE, ITEM, ITEM_ROLES, RANKING_DIMS
 from aucpr_dask.scores.validate import check_same_labels, check_unique
 
 Labelled = TypeVar("Labelled", xr.DataArray, xr.Variable)
+
+
+# Labels and chunks
 
 
 def aligned(inputs: dict[str, xr.DataArray], options: EvaluationOptions, dim: str) -> dict[str, xr.DataArray]:
@@ -36,24 +41,27 @@ def aligned(inputs: dict[str, xr.DataArray], options: EvaluationOptions, dim: st
     return inputs
 
 
-def chunked_alike(inputs: dict[str, Labelled]) -> dict[str, Labelled]:
-    """Chunk arrays in memory like the scores, so that Dask neither cuts their item axis nor changes the chunks."""
-    lengths = inputs["score"].chunksizes
-    if not lengths:
+def chunked_alike(inputs: dict[str, Labelled], like: str = "score") -> dict[str, Labelled]:
+    """Chunk all arrays alike if one is lazy: those in memory like the scores, as Dask would cut them by their size."""
+    if all(array.chunks is None for array in inputs.values()):
         return inputs
-    return {
-        name: array if array.chunks is not None else array.chunk({dim: lengths[dim] for dim in array.dims})
+    lengths = inputs[like].chunksizes
+    lazy = {
+        name: array if array.chunks is not None else array.chunk({dim: lengths.get(dim, -1) for dim in array.dims})
         for name, array in inputs.items()
     }
+    chunks = [dict(array.chunksizes) for array in lazy.values()]
+    if all(one[dim] == other[dim] for one, other in itertools.combinations(chunks, 2) for dim in one.keys() & other):
+        return lazy
+    _, unified = da.core.unify_chunks(*itertools.chain(*((array.data, array.dims) for array in lazy.values())))
+    return {name: array.copy(data=data) for (name, array), data in zip(lazy.items(), unified, strict=True)}
 
 
 def _tie_order_of(score: xr.DataArray, dim: str) -> xr.DataArray:
     """Return the order of document ids by descending bytes, as trec_eval breaks ties."""
     if dim not in score.indexes:
-        raise without_tie_order(
-            f"neither a variable 'tie_order' nor labels on {dim!r}",
-            f"add 'tie_order', or a coordinate {dim!r} with the document ids",
-        )
+        remedy = f"add 'tie_order', or a coordinate {dim!r} with the document ids"
+        raise without_tie_order(f"neither a variable 'tie_order' nor labels on {dim!r}", remedy)
     documents = [str(document).encode() for document in score.indexes[dim]]
     order = sorted(range(len(documents)), key=documents.__getitem__, reverse=True)
     place = np.empty(len(documents), dtype=np.int32)
@@ -63,24 +71,20 @@ def _tie_order_of(score: xr.DataArray, dim: str) -> xr.DataArray:
 
 def without_tie_order(received: str, remedy: str) -> InvalidInputError:
     """Return the error for an unknown order of tied items."""
-    return InvalidInputError(
+    what, allowed = (
         "ties='trec_eval' needs to know the order of tied items",
-        where="option 'ties'",
-        received=received,
-        allowed="a variable 'tie_order', or names of items",
-        remedy=remedy,
+        "a variable 'tie_order', or names of items",
     )
+    return InvalidInputError(what, "option 'ties'", received, allowed, remedy)
 
 
 def without_scores() -> InvalidInputError:
     """Return the error for scores that are None."""
-    return InvalidInputError(
-        "there are no scores",
-        where="argument 'score'",
-        received="None",
-        allowed="an array of numbers, items on its last axis",
-        remedy="give the scores first, then the labels",
-    )
+    allowed, remedy = "an array of numbers, items on its last axis", "give the scores first, then the labels"
+    return InvalidInputError("there are no scores", "argument 'score'", "None", allowed, remedy)
+
+
+# Data sets
 
 
 def where_of(path: str) -> str | None:
@@ -94,14 +98,11 @@ def score_inputs(dataset: xr.Dataset, positive_from: int | None, path: str) -> d
     inputs = {name: dataset[name] for name in names if name in dataset}
     total = inputs.get("n_positive")
     if total is not None and GRADE in total.dims:
-        grade = positive_from or 1
-        if grade not in total.indexes.get(GRADE, ()):
-            raise InvalidInputError(
-                "n_positive is not known at this grade",
-                where=where_of(path) or "variable 'n_positive'",
-                received=f"positive_from={grade}",
-                allowed=f"grades {list(total.indexes.get(GRADE, ()))}",
-            )
+        grade, known = positive_from or 1, list(total.indexes.get(GRADE, ()))
+        if grade not in known:
+            where = where_of(path) or "variable 'n_positive'"
+            what, received = "n_positive is not known at this grade", f"positive_from={grade}"
+            raise InvalidInputError(what, where, received, f"grades {known}")
         inputs["n_positive"] = total.sel({GRADE: grade}, drop=True)
     return {name: array.drop_vars([c for c in array.coords if c not in array.dims]) for name, array in inputs.items()}
 
@@ -110,18 +111,20 @@ def clusters_of(dataset: xr.Dataset, path: str) -> xr.DataArray:
     """Return the number of each item's cluster, in the order of appearance."""
     cluster = dataset.get("cluster")
     if cluster is None or cluster.dims != (ITEM,):
-        received = (
-            "no variable 'cluster'" if cluster is None else f"'cluster' over ({', '.join(map(str, cluster.dims))})"
-        )
-        raise InvalidInputError(
-            "unit='clusters' needs to know the cluster of every item",
-            where=where_of(path),
-            received=received,
-            remedy="add a variable 'cluster' over 'item'",
-        )
+        over = None if cluster is None else f"'cluster' over ({', '.join(map(str, cluster.dims))})"
+        what, remedy = "unit='clusters' needs to know the cluster of every item", "add a variable 'cluster' over 'item'"
+        raise InvalidInputError(what, where_of(path), over or "no variable 'cluster'", None, remedy)
     check_same_labels(dataset["score"], cluster, ("score", "cluster"))
     codes, _ = pd.factorize(np.asarray(cluster), use_na_sentinel=False)
     return xr.DataArray(codes.astype(np.int64), dims=ITEM)
+
+
+# Arguments
+
+
+def _wrong(name: str, what: str, received: object, allowed: str, remedy: str) -> InvalidInputError:
+    """Return the error for the argument called `name`."""
+    return InvalidInputError(what, f"argument {name!r}", received, allowed, remedy)
 
 
 def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]:
@@ -129,31 +132,26 @@ def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]
     for name, array in inputs.items():
         is_number = isinstance(array, REAL) or (getattr(array, "ndim", None) == 0 and array.dtype.kind in "fiu")
         if not isinstance(array, xr.DataArray) and not (name == "n_positive" and is_number):
-            raise InvalidInputError(
-                f"{name!r} must be a DataArray, because 'score' is one",
-                where=f"argument {name!r}",
-                received=type(array).__name__,
-                allowed="a DataArray, whose labels are compared with those of 'score'",
-                remedy="give both labels, or pass score.values",
+            what, allowed = (
+                f"{name!r} must be a DataArray",
+                "a DataArray, whose labels are compared with those of 'score'",
             )
+            remedy = "give both labels, or pass score.values"
+            raise _wrong(name, f"{what}, because 'score' is one", type(array).__name__, allowed, remedy)
     labelled = {name: xr.DataArray(array) for name, array in inputs.items()}
-    if "n_positive" in labelled:
-        total = labelled["n_positive"]
-        labelled["n_positive"] = total.copy(data=_counts(total.data))
-        _refuse_empty(total.shape, labelled["score"].shape)
     for name in ITEM_ROLES & labelled.keys():
         if dim not in labelled[name].dims:
-            raise InvalidInputError(
-                f"{name!r} has no dimension {dim!r}",
-                where=f"argument {name!r}",
-                received=f"({', '.join(map(str, labelled[name].dims))})",
-                allowed=f"the dimension {dim!r}, and others of 'score'",
-                remedy="rename the dimension of the items",
+            received, allowed = (
+                f"({', '.join(map(str, labelled[name].dims))})",
+                f"the dimension {dim!r}, and others of 'score'",
+            )
+            raise _wrong(
+                name, f"{name!r} has no dimension {dim!r}", received, allowed, "rename the dimension of the items"
             )
     for name, index in labelled["score"].indexes.items():
         check_unique(index, str(name), "variable 'score'")
-    score = labelled["score"]
-    labelled["score"] = score.copy(data=_float_scores(score.data))
+    for name, data in _converted({name: array.data for name, array in labelled.items()}).items():
+        labelled[name] = labelled[name].copy(data=data)
     return labelled
 
 
@@ -163,45 +161,60 @@ def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
         raise without_scores()
     _refuse_mixed_labels(inputs)
     arrays = {name: as_array(value, name) for name, value in inputs.items()}
-    if "n_positive" in arrays:
-        arrays["n_positive"] = _counts(arrays["n_positive"])
-        _refuse_empty(arrays["n_positive"].shape, arrays["score"].shape)
-    arrays["score"] = _float_scores(arrays["score"])
+    arrays |= _converted(arrays)
     for name, array in arrays.items():
         if name in ITEM_ROLES and array.ndim == 0:
-            raise InvalidInputError(
-                f"{name!r} has no item axis",
-                where=f"argument {name!r}",
-                received="a scalar",
-                allowed="an array with one value for each item on its last axis",
-                remedy="give the values of all items",
-            )
+            allowed = "an array with one value for each item on its last axis"
+            raise _wrong(name, f"{name!r} has no item axis", "a scalar", allowed, "give the values of all items")
     return arrays
+
+
+def _converted(arrays: dict[str, Any]) -> dict[str, Any]:
+    """Return the scores in a float type, and the numbers of positives, checked."""
+    converted = {"score": _float_scores(arrays["score"])}
+    if "n_positive" in arrays:
+        total = _counts(arrays["n_positive"])
+        if 0 in total.shape and 0 not in arrays["score"].shape:
+            allowed, remedy = "one number, or one for each ranking", "leave it out if all positives are items"
+            raise _wrong("n_positive", "n_positive is empty", f"shape {total.shape}", allowed, remedy)
+        converted["n_positive"] = total
+    return converted
+
+
+def with_named_axes(arrays: dict[str, Any], dim: str) -> tuple[dict[str, xr.Variable], tuple[str, ...]]:
+    """Return arrays without labels as Variables, and the names of their leading axes.
+
+    As NumPy broadcasts, an axis of length 1 is one that the array lacks, unless it has length 1 in all.
+    """
+    lead = lead_of(arrays)
+    axes = tuple(f"axis {number}" for number in range(len(lead)))
+    named = {}
+    for role, array in arrays.items():
+        own = axes[len(axes) - (array.ndim - (role in ITEM_ROLES)) :]
+        variable = xr.Variable((*own, dim) if role in ITEM_ROLES else own, array)
+        lengths = dict(zip(axes, lead, strict=True))
+        named[role] = variable.isel({axis: 0 for axis in own if variable.sizes[axis] == 1 != lengths[axis]})
+    return named, axes
 
 
 def _refuse_mixed_labels(inputs: dict[str, Any]) -> None:
     """Raise if arrays carry different labels; a plain array has none, and is matched by position."""
     for name, value in inputs.items():
         if isinstance(value, xr.DataArray):
-            raise InvalidInputError(
-                f"{name!r} is a DataArray, and 'score' is not",
-                where=f"argument {name!r}",
-                received=f"DataArray, next to {type(inputs['score']).__name__} scores",
-                allowed="DataArrays, whose labels are compared; or arrays without labels",
-                remedy=f"give scores as a DataArray too, or pass {name}.values to match by position",
-            )
+            received = f"DataArray, next to {type(inputs['score']).__name__} scores"
+            allowed = "DataArrays, whose labels are compared; or arrays without labels"
+            remedy = f"give scores as a DataArray too, or pass {name}.values to match by position"
+            raise _wrong(name, f"{name!r} is a DataArray, and 'score' is not", received, allowed, remedy)
     found = {name: _labels_of(value) for name, value in inputs.items() if name in ITEM_ROLES}
     labels = {name: index for name, index in found.items() if index is not None}
     for name, index in labels.items():
         first, expected = next(iter(labels.items()))
         if not index.equals(expected):
-            raise AlignmentError(
-                f"{first!r} and {name!r} do not carry the same labels of items",
-                where=f"argument {name!r}",
-                received=f"{name!r} labelled {_few_of(index)}, {first!r} labelled {_few_of(expected)}",
-                allowed="pandas objects with the same index, or arrays without labels",
-                remedy="align the two first (reindex), or pass .to_numpy() of both to match by position",
-            )
+            what = f"{first!r} and {name!r} do not carry the same labels of items"
+            received = f"{name!r} labelled {_few_of(index)}, {first!r} labelled {_few_of(expected)}"
+            allowed = "pandas objects with the same index, or arrays without labels"
+            remedy = "align the two first (reindex), or pass .to_numpy() of both to match by position"
+            raise AlignmentError(what, f"argument {name!r}", received, allowed, remedy)
 
 
 def _labels_of(value: Any) -> pd.Index | None:
@@ -216,25 +229,16 @@ def _few_of(index: pd.Index) -> str:
 def as_array(value: Any, name: str) -> Any:
     """Return a NumPy or Dask array."""
     if isinstance(value, np.ma.MaskedArray):
-        raise InvalidInputError(
-            f"{name!r} is a masked array, whose mask would be lost",
-            where=f"argument {name!r}",
-            received=type(value).__name__,
-            allowed="an array without a mask",
-            remedy="fill masked scores with NaN and choose missing=, masked labels with -2 (padding)",
-        )
+        what, received = f"{name!r} is a masked array, whose mask would be lost", type(value).__name__
+        remedy = "fill masked scores with NaN and choose missing=, masked labels with -2 (padding)"
+        raise _wrong(name, what, received, "an array without a mask", remedy)
     if isinstance(value, np.ndarray | da.Array):
         return value
     try:
         return np.asarray(value)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"{name!r} is no array of numbers",
-            where=f"argument {name!r}",
-            received=brief(value),
-            allowed="a NumPy, Dask or xarray array, or a sequence of numbers",
-            remedy="give all its rows the same length",
-        ) from error
+        allowed, remedy = "a NumPy, Dask or xarray array, or a sequence of numbers", "give all its rows the same length"
+        raise _wrong(name, f"{name!r} is no array of numbers", brief(value), allowed, remedy) from error
 
 
 def real_array(value: Any, name: str) -> Any:
@@ -242,13 +246,9 @@ def real_array(value: Any, name: str) -> Any:
     array = value if isinstance(value, xr.DataArray) else as_array(value, name)
     if array.dtype.kind in "fiu":
         return array
-    raise InvalidInputError(
-        f"{name!r} must hold real numbers",
-        where=f"argument {name!r}",
-        received=f"{brief(value)}, dtype {array.dtype}",
-        allowed="numbers, or arrays of integers or floats",
-        remedy="give the numbers themselves, such as 0.5 or [0.25, 0.5]",
-    )
+    received, allowed = f"{brief(value)}, dtype {array.dtype}", "numbers, or arrays of integers or floats"
+    remedy = "give the numbers themselves, such as 0.5 or [0.25, 0.5]"
+    raise _wrong(name, f"{name!r} must hold real numbers", received, allowed, remedy)
 
 
 def numeric(**arrays: Any) -> list[Any]:
@@ -261,26 +261,14 @@ def numeric(**arrays: Any) -> list[Any]:
     except ValueError:
         fits = False
     if not fits:
-        raise AlignmentError(
-            "arrays of different shapes, or with and without labels" if is_labelled else "arrays of different shapes",
-            where=f"arguments {', '.join(map(repr, plain))}",
-            received=", ".join(f"{name} {array.shape}" for name, array in plain.items()),
-            allowed="arrays that broadcast; next to DataArrays, only numbers",
-            remedy="give arrays of one shape, or all as DataArrays",
+        what = "arrays of different shapes" + (", or with and without labels" if is_labelled else "")
+        where, received = few(map(repr, plain)), ", ".join(f"{name} {array.shape}" for name, array in plain.items())
+        allowed, remedy = (
+            "arrays that broadcast; next to DataArrays, only numbers",
+            "give arrays of one shape, or all as DataArrays",
         )
+        raise AlignmentError(what, f"arguments {where}", received, allowed, remedy)
     return [array.astype(np.float64) if isinstance(array, np.ndarray) else array for array in found.values()]
-
-
-def _refuse_empty(shape: tuple[int, ...], of_scores: tuple[int, ...]) -> None:
-    """Raise if there are numbers of positives for no ranking, unless there are none."""
-    if 0 in shape and 0 not in of_scores:
-        raise InvalidInputError(
-            "n_positive is empty",
-            where="argument 'n_positive'",
-            received=f"shape {shape}",
-            allowed="one number, or one for each ranking",
-            remedy="leave it out if all positives are items",
-        )
 
 
 def _counts(total: Any) -> Any:
@@ -299,7 +287,11 @@ def checked_counts(total: Any) -> Any:
 
 def _float_scores(score: Any) -> Any:
     """Return scores of a float type, none of them rounded; those of a Dask array are checked as they are computed."""
-    dtype = _float_type(score.dtype)
+    if score.dtype.kind not in "fiub":
+        what, allowed = "scores are not numeric", "float32 or float64; integers are converted"
+        remedy = "convert them to numbers, NaN where a score is missing"
+        raise InvalidInputError(what, "'score'", f"dtype {score.dtype}", allowed, remedy)
+    dtype = np.dtype(np.float32 if score.dtype in (np.float16, np.float32) else np.float64)
     is_wide = (score.dtype.itemsize > 4 and score.dtype.kind in "iu") or score.dtype.itemsize > 8
     if not is_wide:
         return score.astype(dtype, copy=False)
@@ -318,23 +310,7 @@ def exact_scores(score: np.ndarray) -> np.ndarray:
             is_rounded = bool(np.any((score.astype(np.float64) != score) & ~np.isnan(score)))
         what, allowed = "scores with more digits than float64 has", "float32 or float64"
     if is_rounded:
-        raise InvalidInputError(
-            f"{what} may become equal in float64",
-            where="variable 'score'",
-            received=f"dtype {score.dtype}, scores from {score.min()} to {score.max()}",
-            allowed=allowed,
-            remedy="pass their ranks, or subtract a constant first",
-        )
+        received = f"dtype {score.dtype}, scores from {score.min()} to {score.max()}"
+        remedy = "pass their ranks, or subtract a constant first"
+        raise InvalidInputError(f"{what} may become equal in float64", "variable 'score'", received, allowed, remedy)
     return score.astype(np.float64)
-
-
-def _float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    if dtype.kind not in "fiub":
-        raise InvalidInputError(
-            "scores are not numeric",
-            where="'score'",
-            received=f"dtype {dtype}",
-            allowed="float32 or float64; integers are converted",
-            remedy="convert them to numbers, NaN where a score is missing",
-        )
-    return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)

@@ -1,43 +1,34 @@
 """Labelled evaluation: NumPy, Dask or xarray in, the same kind out; lazy on Dask.
 
 Every call is prepared (:mod:`~aucpr_dask.evaluation.request`: all checks, one frozen record), mapped over its rankings
-(:mod:`~aucpr_dask.evaluation.mapping`) and annotated (:mod:`~aucpr_dask.evaluation.results`).
+(:mod:`~aucpr_dask.evaluation.mapping`), whose blocks return all numbers
+(:mod:`~aucpr_dask.evaluation.block_results`), and annotated (:mod:`~aucpr_dask.evaluation.results`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import dask
-import dask.array as da
 import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.alignment import real_array
-from aucpr_dask.evaluation.intervals import extras_of, with_intervals
-from aucpr_dask.evaluation.mapping import map_plain, map_rankings, with_common_chunks
-from aucpr_dask.evaluation.rankings import evaluate_intervals, evaluate_rankings, lead_of
+from aucpr_dask.evaluation.alignment import chunked_alike, real_array, with_named_axes
+from aucpr_dask.evaluation.block_results import results_of
+from aucpr_dask.evaluation.in_chunks import Output, refuse_whole_only
+from aucpr_dask.evaluation.mapping import map_evaluation
+from aucpr_dask.evaluation.rankings import estimates_of, evaluate_intervals
 from aucpr_dask.evaluation.request import PreparedDataset, prepare, prepare_dataset
 from aucpr_dask.evaluation.results import annotate, interval_labels
 from aucpr_dask.schema.checks import fraction
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.trees import Scores, map_nodes
-from aucpr_dask.schema.variables import (
-    BOUND,
-    BOUNDS,
-    COLUMNS,
-    ESTIMATOR,
-    ITEM,
-    METHOD,
-    QUANTITY,
-    RESAMPLE,
-    RESULT_VARIABLES,
-)
+from aucpr_dask.schema.trees import Scores, gathered
+from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, RESAMPLE, RESULT_VARIABLES
 from aucpr_dask.scores.chunks import empty_variable, item_chunk
-from aucpr_dask.scores.classes import validated_scores
+from aucpr_dask.scores.classes import validated_nodes
 
 
 def estimate(
@@ -142,37 +133,13 @@ def estimate(
     array([[1.        , 1.        ],
            [0.33333333, 0.16666667]])
     """
-    given = {
-        "score": score,
-        "label": label,
-        "tie_order": tie_order,
-        "weight": weight,
-        "positive_weight": positive_weight,
-        "negative_weight": negative_weight,
-        "n_positive": n_positive,
-    }
-    options = EvaluationOptions.of(
-        estimators=estimator,
-        prevalence=prevalence,
-        recall_range=recall_range,
-        missing=missing,
-        ties=ties,
-        unjudged=unjudged,
-        positive_from=positive_from,
-        nothing_ranked=nothing_ranked,
-        no_positives=no_positives,
-        convention=convention,
-    )
-    prepared = prepare(given, options, dim)
-    n = len(options.estimators)
+    options = EvaluationOptions.among(locals(), estimators=estimator)
+    prepared = prepare(locals(), options, dim)
+    output = Output({ESTIMATOR: len(options.estimators)})
+    estimates = map_evaluation(estimates_of, prepared.arrays, [output], dim, options=options)
     if isinstance(score, xr.DataArray):
-        sizes = {QUANTITY: n + len(COLUMNS)}
-        stacked = map_rankings(evaluate_rankings, prepared.arrays, sizes, dim, options=options)
-        estimates = stacked.isel({QUANTITY: slice(n)}).rename({QUANTITY: ESTIMATOR}).rename("estimate")
-        estimates = estimates.assign_coords({ESTIMATOR: list(options.estimators)})
-        return estimates.isel({ESTIMATOR: 0}) if isinstance(estimator, str) else estimates
-    columns = map_plain(evaluate_rankings, prepared.arrays, n + len(COLUMNS), options=options)
-    chosen = columns[..., 0] if isinstance(estimator, str) else columns[..., :n]
+        estimates = estimates.rename("estimate").assign_coords({ESTIMATOR: list(options.estimators)})
+    chosen = prepared.unwrapped(estimates.isel({ESTIMATOR: 0}) if isinstance(estimator, str) else estimates)
     return float(chosen) if isinstance(chosen, np.ndarray) and chosen.ndim == 0 else chosen
 
 
@@ -215,50 +182,47 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
     """
     methods = _formula_intervals(method)
     kwargs: dict[str, Any] = {"methods": methods, "level": fraction(level, "level")}
-    given: dict[str, Any] = {"estimate": estimate, "n_positive": n_positive}
-    arrays: dict[str, Any] = {name: real_array(value, name) for name, value in given.items()}
-    sizes = {METHOD: len(methods), BOUND: len(BOUNDS)}
-    bounds: Any
-    if any(isinstance(array, xr.DataArray) for array in arrays.values()):
-        for name, array in arrays.items():
-            if not isinstance(array, xr.DataArray) and array.ndim > 0:
-                raise InvalidInputError(
-                    f"{name!r} has no labels, and the other array has",
-                    where=f"argument {name!r}",
-                    received=type(given[name]).__name__,
-                    allowed="two DataArrays, two arrays without labels, or one number",
-                    remedy="give both labels, or pass the .values of the other",
-                )
-        bounds = xr.apply_ufunc(
-            evaluate_intervals,
-            *map(xr.DataArray, arrays.values()),
-            output_core_dims=[list(sizes)],
-            kwargs=kwargs,
-            dask="parallelized",
-            output_dtypes=[np.float64],
-            dask_gufunc_kwargs={"output_sizes": sizes},
-            keep_attrs=False,
-        ).assign_coords(interval_labels(**kwargs))
-        return bounds.isel({METHOD: 0}) if isinstance(method, str) else bounds
-    if any(isinstance(array, da.Array) for array in arrays.values()):
-        lead_of(arrays)
-        lazy = with_common_chunks([*map(da.asarray, arrays.values())], [0, 0])
-        signature = f"(),()->({METHOD},{BOUND})"
-        dtype = np.float64
-        bounds = da.apply_gufunc(
-            evaluate_intervals, signature, *lazy, output_dtypes=dtype, output_sizes=sizes, **kwargs
-        )
+    arrays = {"estimate": real_array(estimate, "estimate"), "n_positive": real_array(n_positive, "n_positive")}
+    is_labelled = any(isinstance(array, xr.DataArray) for array in arrays.values())
+    axes: tuple[str, ...] = ()
+    if is_labelled:
+        _refuse_unlabelled(arrays)
+        arrays = {name: xr.DataArray(array) for name, array in arrays.items()}
     else:
-        if arrays["n_positive"].size == 0 < arrays["estimate"].size:
-            raise InvalidInputError(
-                "n_positive is empty",
-                where="argument 'n_positive'",
-                received=f"shape {arrays['n_positive'].shape}",
-                allowed="one number, or one for each estimate",
-                remedy="give the number of positives behind each estimate",
+        _refuse_no_positives(arrays)
+        arrays, axes = with_named_axes(arrays, ITEM)
+    sizes = {METHOD: len(methods), BOUND: len(BOUNDS)}
+    bounds = xr.apply_ufunc(
+        evaluate_intervals,
+        *chunked_alike(arrays, "estimate").values(),
+        output_core_dims=[list(sizes)],
+        kwargs=kwargs,
+        dask="parallelized",
+        output_dtypes=[np.float64],
+        dask_gufunc_kwargs={"output_sizes": sizes},
+        keep_attrs=False,
+    )
+    bounds = bounds.assign_coords(interval_labels(**kwargs)) if is_labelled else bounds.transpose(*axes, ...)
+    bounds = bounds.isel({METHOD: 0}) if isinstance(method, str) else bounds
+    return bounds if is_labelled else bounds.data
+
+
+def _refuse_unlabelled(arrays: dict[str, Any]) -> None:
+    for name, array in arrays.items():
+        if not isinstance(array, xr.DataArray) and array.ndim > 0:
+            what, allowed = (
+                "has no labels, and the other array has",
+                "two DataArrays, two arrays without labels, or one number",
             )
-        bounds = evaluate_intervals(*arrays.values(), **kwargs)
-    return bounds[..., 0, :] if isinstance(method, str) else bounds
+            remedy = "give both labels, or pass the .values of the other"
+            raise InvalidInputError(f"{name!r} {what}", f"argument {name!r}", type(array).__name__, allowed, remedy)
+
+
+def _refuse_no_positives(arrays: dict[str, Any]) -> None:
+    if arrays["n_positive"].size == 0 < arrays["estimate"].size:
+        received, allowed = f"shape {arrays['n_positive'].shape}", "one number, or one for each estimate"
+        remedy = "give the number of positives behind each estimate"
+        raise InvalidInputError("n_positive is empty", "argument 'n_positive'", received, allowed, remedy)
 
 
 def evaluate(
@@ -341,70 +305,51 @@ def evaluate(
     >>> result["estimate"].sel(estimator="average_precision").values.round(4)
     array([1.    , 0.4167])
     """
-    options = EvaluationOptions.of(
-        estimators=estimators,
-        intervals=intervals,
-        level=level,
-        prevalence=prevalence,
-        recall_range=recall_range,
-        missing=missing,
-        ties=ties,
-        unjudged=unjudged,
-        positive_from=positive_from,
-        nothing_ranked=nothing_ranked,
-        no_positives=no_positives,
-        convention=convention,
-        n_resamples=n_resamples,
-        seed=seed,
-        unit=unit,
-        keep_replicates=keep_replicates,
-        prevalence_design=prevalence_design,
-        n_folds=n_folds,
-    )
-    return evaluate_scores(scores, options)
+    return evaluate_scores(scores, EvaluationOptions.among(locals()))
 
 
 def evaluate_scores(scores: Scores, options: EvaluationOptions) -> Scores:
-    """Evaluate one data set, or a tree of data sets."""
-    scores = validated_scores(scores, positive_from=options.positive_from)
-    scores = map_nodes(scores, lambda path, dataset: dataset if dataset["score"].size else dataset.compute())
-    return map_nodes(scores, lambda path, dataset: evaluate_dataset(dataset, path, options))
+    """Evaluate one data set, or a tree of data sets; all are checked before the first is evaluated."""
+    prepared = dict(_prepare_all(scores, options))
+    return gathered(scores, {path: _evaluated(*one) for path, one in prepared.items()})
+
+
+def _prepare_all(
+    scores: Scores, options: EvaluationOptions
+) -> Iterator[tuple[str, tuple[PreparedDataset, xr.Dataset]]]:
+    """Yield data sets that are ready to be evaluated, with their paths."""
+    for path, dataset in validated_nodes(scores, positive_from=options.positive_from):
+        # Dask makes no graph of arrays without elements.
+        dataset = dataset if dataset["score"].size else dataset.compute()
+        yield path, (prepare_dataset(dataset, path, options), dataset)
+
+
+def _evaluated(prepared: PreparedDataset, dataset: xr.Dataset) -> xr.Dataset:
+    return annotate(evaluate_variables(prepared), prepared, dataset)
 
 
 def evaluate_dataset(dataset: xr.Dataset, path: str, options: EvaluationOptions) -> xr.Dataset:
     """Evaluate one validated data set; `path` is the name by which its resamples are drawn."""
-    prepared = prepare_dataset(dataset, path, options)
-    return annotate(evaluate_variables(prepared), prepared, dataset)
+    return _evaluated(prepare_dataset(dataset, path, options), dataset)
 
 
 def describe_scores(scores: Scores, options: EvaluationOptions) -> Scores:
     """Return the result of :func:`evaluate_scores` without its values, after every check that needs no scores."""
-    scores = validated_scores(scores, positive_from=options.positive_from)
 
     def described(path: str, dataset: xr.Dataset) -> xr.Dataset:
         prepared = prepare_dataset(dataset, path, options)
-        # With items in chunks, only the graph shows what cannot be evaluated.
-        variables = describe_variables(prepared) if item_chunk(dataset) is None else evaluate_variables(prepared)
-        return annotate(variables, prepared, dataset)
+        if item_chunk(dataset) is not None:
+            refuse_whole_only(prepared.arrays, options)
+        return annotate(_describe_variables(prepared), prepared, dataset)
 
-    return map_nodes(scores, described)
+    nodes = validated_nodes(scores, positive_from=options.positive_from)
+    return gathered(scores, {path: described(path, dataset) for path, dataset in nodes})
 
 
-def describe_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
+def _describe_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
     """Return the variables of :func:`evaluate_variables` without their values: making their graphs takes longer."""
-    options, resampling = prepared.options, prepared.options.resampling
     lead = {dim: size for dim, size in prepared.arrays["score"].sizes.items() if dim != ITEM}
-    sizes = {ESTIMATOR: len(options.estimators), METHOD: len(resampling.intervals), BOUND: len(BOUNDS)}
-    sizes |= {RESAMPLE: resampling.n_resamples}
-    dtypes: dict[str, Any] = {"n_missing": np.int64, "flags": np.int32}
-    has_replicates = resampling.keep_replicates and resampling.draws_counts
-    return {
-        name: empty_variable(
-            lead | {dim: sizes[dim] for dim in spec.dims[0] if dim != "..."}, dtypes.get(name, np.float64)
-        )
-        for name, spec in RESULT_VARIABLES.items()
-        if name != "replicate" or has_replicates
-    }
+    return {name: empty_variable({**lead, **sizes}, dtype) for name, (sizes, dtype) in outputs_of(prepared).items()}
 
 
 def evaluate_part(
@@ -418,23 +363,26 @@ def evaluate_part(
     return dask.compute(variables, scheduler="synchronous")[0]  # type: ignore[no-any-return]
 
 
-def evaluate_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
-    """Evaluate the rankings of a data set once, and their intervals from that."""
-    options, extras = prepared.options, prepared.extras
-    n = len(options.estimators)
-    first = n + len(extras) * len(options.with_influence)
-    sizes = {QUANTITY: first + len(COLUMNS)}
-    stacked = map_rankings(evaluate_rankings, prepared.arrays, sizes, options=options, extras=extras)
-    estimates = stacked.isel({QUANTITY: slice(n)})
-    column = {name: stacked.isel({QUANTITY: first + position}) for position, name in enumerate(COLUMNS)}
-    result = column | {
-        "estimate": xr.Variable((*estimates.dims[:-1], ESTIMATOR), estimates.data),
-        "n_missing": column["n_missing"].astype(np.int64),
-        "flags": column["flags"].astype(np.int32),
+def outputs_of(prepared: PreparedDataset) -> dict[str, Output]:
+    """Return the variables of the result of a data set: their dimensions, next to those of rankings, and types."""
+    options, resampling = prepared.options, prepared.options.resampling
+    sizes = {ESTIMATOR: len(options.estimators), METHOD: len(resampling.intervals), BOUND: len(BOUNDS)}
+    sizes |= {RESAMPLE: resampling.n_resamples}
+    dtypes: dict[str, Any] = {"n_missing": np.int64, "flags": np.int32}
+    return {
+        name: Output({dim: sizes[dim] for dim in spec.dims[0] if dim != "..."}, dtypes.get(name, np.float64))
+        for name, spec in RESULT_VARIABLES.items()
+        if name != "replicate" or resampling.keep_replicates
     }
-    of_extras = extras_of(stacked.isel({QUANTITY: slice(n, first)}), extras, options.with_influence, options.estimators)
-    found = with_intervals(result, of_extras, prepared)
-    return {name: found[name] for name in RESULT_VARIABLES if name in found}
+
+
+def evaluate_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
+    """Evaluate the rankings of a data set, lazily if they are lazy."""
+    outputs, sampling = outputs_of(prepared), prepared.sampling
+    kwargs: dict[str, Any] = {"options": prepared.options, "sampling": sampling, "facts": prepared.facts}
+    kwargs["is_fixed"] = sampling.is_stratified
+    found = map_evaluation(results_of, prepared.arrays, list(outputs.values()), **kwargs)
+    return dict(zip(outputs, found, strict=True))
 
 
 def _formula_intervals(method: str | Sequence[str]) -> tuple[str, ...]:
@@ -442,10 +390,8 @@ def _formula_intervals(method: str | Sequence[str]) -> tuple[str, ...]:
     methods = interval_names(method)
     for name in methods:
         if not INTERVALS[name].is_formula:
-            raise InvalidInputError(
-                "this interval does not follow from the estimate and the positives alone",
-                received=repr(name),
-                allowed=", ".join(spec.name for spec in INTERVALS.values() if spec.is_formula),
-                remedy=f"evaluate(scores, intervals={name!r}) computes it from the scores",
-            )
+            what = "this interval does not follow from the estimate and the positives alone"
+            allowed = ", ".join(spec.name for spec in INTERVALS.values() if spec.is_formula)
+            remedy = f"evaluate(scores, intervals={name!r}) computes it from the scores"
+            raise InvalidInputError(what, None, repr(name), allowed, remedy)
     return methods

@@ -111,8 +111,6 @@ def _bounds_of(prepared: Prepared, tolerance: float) -> Any:
     """Bound the rankings of a call: labelled ones with their dimensions."""
     arrays = prepared.arrays
     kwargs: dict[str, Any] = {"roles": tuple(arrays), "options": prepared.options, "tolerance": tolerance}
-    if not isinstance(arrays["score"], xr.DataArray):
-        return _bound_all(*arrays.values(), **kwargs)
     bounds = xr.apply_ufunc(
         _bound_all,
         *arrays.values(),
@@ -122,6 +120,8 @@ def _bounds_of(prepared: Prepared, tolerance: float) -> Any:
         dask="allowed",
         keep_attrs=False,
     )
+    if prepared.axes is not None:
+        return prepared.unwrapped(bounds)
     return bounds.assign_coords({BOUND: np.array(BOUNDS, dtype=object)})
 
 

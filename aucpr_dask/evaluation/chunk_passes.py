@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import ChunkError
-from aucpr_dask.evaluation.rankings import Array, Rows, check_rows, finished, reading_of, targets_of
+from aucpr_dask.evaluation.rankings import Array, Evaluated, Rows, check_rows, finished, reading_of, targets_of
 from aucpr_dask.schema.labels import check_labels
 from aucpr_dask.schema.options import EvaluationOptions
 
@@ -149,21 +149,21 @@ def _sum_of(counts: Sequence[Counts]) -> Counts:
 
 
 def finish_rankings(
-    *arrays: Any, roles: tuple[str, ...], options: EvaluationOptions, extras: tuple[str, ...]
-) -> NDArray[np.float64]:
+    *arrays: Any, roles: tuple[str, ...], options: EvaluationOptions, facts: tuple[str, ...], is_fixed: bool
+) -> Evaluated:
     """Return from the counts of both passes what `evaluate_rankings` returns for whole rankings."""
     from aucpr_dask.kernels.chunked.rows import finish_tally
     from aucpr_dask.kernels.options import N_COLUMNS
 
     named = dict(zip(roles, arrays, strict=True))
     positives, rows, which, n_given = _unfolded(named)
-    targets, reading = targets_of(options, extras), reading_of(options)
+    targets, reading = targets_of(options, facts, is_fixed=is_fixed), reading_of(options)
     out = np.empty((which.size, targets.codes.size + N_COLUMNS))
     n_distinct = np.count_nonzero(~np.isnan(positives.distinct), axis=1)
     for row, source in enumerate(which):
         counts = positives.times[source], named["tally"][source], positives.classes[source]
         out[row] = finish_tally(*counts, n_given[row], int(n_distinct[source]), reading, targets)
-    return finished(out, targets.codes.size, rows, options)
+    return finished(out, rows, options, facts)
 
 
 # Passes that bound the area of one ranking, or add it up range by range

@@ -7,14 +7,15 @@ go to every chunk, which counts its negatives between them. The counts are added
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
 from dask.graph_manipulation import clone
 
 from aucpr_dask.errors import ChunkError
+from aucpr_dask.evaluation.block_results import evaluate_block
 from aucpr_dask.evaluation.chunk_passes import (
     add_tallies,
     check_positives,
@@ -23,14 +24,21 @@ from aucpr_dask.evaluation.chunk_passes import (
     merge_positives,
     tally_negatives,
 )
-from aucpr_dask.evaluation.rankings import evaluate_rankings
+from aucpr_dask.evaluation.rankings import is_weighted
 from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.variables import COLUMNS, ITEM, ITEM_ROLES
+from aucpr_dask.schema.variables import ITEM, ITEM_ROLES
 
 WHOLE_ONLY = ("binormal", "interpolated_mean", "interpolated_median")  # they need more than counts between positives
 MERGED_AT_ONCE = 4
 WORTH_TWO_PASSES = 1 << 24  # bytes of the scores in a chunk of rankings, with all their items
+
+
+class Output(NamedTuple):
+    """What a function returns for every ranking."""
+
+    sizes: Mapping[str, int]  # of its dimensions
+    dtype: Any = np.float64
 
 
 def has_chunked_items(array: Any, axis: int = -1) -> bool:
@@ -39,40 +47,44 @@ def has_chunked_items(array: Any, axis: int = -1) -> bool:
     return bool(chunks) and len(chunks[axis]) > 1
 
 
-def refuse_whole_only(roles: set[str], options: EvaluationOptions) -> None:
+def refuse_whole_only(roles: Container[str], options: EvaluationOptions) -> None:
     """Raise if these rankings can be evaluated only with all their items in one chunk."""
     whole_only = [name for name in options.estimators if parse_estimator(name)[0].name in WHOLE_ONLY]
-    if whole_only:
-        raise needs_whole_rankings(", ".join(whole_only))
-    if roles & {"weight", "positive_weight", "negative_weight"}:
-        raise needs_whole_rankings("weights and soft labels")
-    if options.ties == "trec_eval":
-        raise needs_whole_rankings("ties='trec_eval'")
+    reasons = {
+        ", ".join(whole_only): whole_only,
+        "weights and soft labels": is_weighted(roles),
+        "ties='trec_eval'": options.ties == "trec_eval",
+        "clusters of items": "cluster" in roles,
+        "resamples of items": "key" in roles and options.resampling.draws,
+        "folds of items": options.resampling.uses_folds and ("key" in roles or "fold" in roles),
+    }
+    for what, is_asked in reasons.items():
+        if is_asked:
+            raise needs_whole_rankings(what)
 
 
 def needs_whole_rankings(what: str, dim: str = ITEM) -> ChunkError:
     """Return the error for something that cannot be computed from items in several chunks."""
-    return ChunkError(
-        f"this needs all items of a ranking in one place, and the dimension {dim!r} is in several chunks",
-        where=f"the dimension {dim!r}",
-        received=what,
-        allowed="one chunk; or hard labels without weights, ties 'block' or 'expectation', formula and influence "
-        f"intervals, and any estimator but {', '.join(WHOLE_ONLY)}",
-        remedy=f"rechunk, if a worker can hold a ranking: .chunk({{{dim!r}: -1}})",
+    text = f"this needs all items of a ranking in one place, and the dimension {dim!r} is in several chunks"
+    allowed = (
+        "one chunk; or hard labels without weights, ties 'block' or 'expectation', formula and influence "
+        f"intervals, and any estimator but {', '.join(WHOLE_ONLY)}"
     )
+    remedy = f"rechunk, if a worker can hold a ranking: .chunk({{{dim!r}: -1}})"
+    return ChunkError(text, f"the dimension {dim!r}", what, allowed, remedy)
 
 
 def evaluate_in_chunks(
-    *arrays: Any, roles: tuple[str, ...], options: EvaluationOptions, extras: tuple[str, ...] = ()
-) -> da.Array:
-    """Evaluate rankings as :func:`~aucpr_dask.evaluation.rankings.evaluate_rankings` does, lazily, in any chunks."""
-    refuse_whole_only(set(roles), options)
+    *arrays: Any, roles: tuple[str, ...], outputs: Sequence[Output], options: EvaluationOptions, **kwargs: Any
+) -> Any:
+    """Evaluate rankings as :func:`evaluate_block` does, lazily, in any chunks; return Dask arrays."""
+    refuse_whole_only(roles, options)
     used = [(role, array) for role, array in zip(roles, arrays, strict=True) if role != "tie_order"]
     named = {role: _lazy(array) for role, array in used}
     n_lead = max(array.ndim - (role in ITEM_ROLES) for role, array in named.items())
-    n_quantities = len(options.estimators) + len(extras) * len(options.with_influence) + len(COLUMNS)
     if _bytes_of_block(named) < WORTH_TWO_PASSES:
-        return _map(evaluate_rankings, named, n_lead, n_quantities, roles=tuple(named), options=options, extras=extras)
+        found = _map(evaluate_block, named, n_lead, roles=tuple(named), options=options, **kwargs)
+        return _unpacked(found, n_lead, outputs)
     items = {role: named.pop(role) for role in ("score", "label")}
     # Under other names, the second pass reads its input again; otherwise it would stay in memory.
     items_again = dict(zip(items, clone(*items.values(), seed="second pass"), strict=True))
@@ -83,7 +95,38 @@ def evaluate_in_chunks(
     checked = _map(check_positives, known, n_lead, roles=tuple(known), options=options)
     tallies = map_items(tally_negatives, items_again | {"positives": checked}, n_lead, options=options)
     counted = {"positives": checked, "tally": reduce_items(tallies, add_tallies)} | named
-    return _map(finish_rankings, counted, n_lead, n_quantities, roles=tuple(counted), options=options, extras=extras)
+    found = _map(finish_block, counted, n_lead, roles=tuple(counted), options=options, **kwargs)
+    return _unpacked(found, n_lead, outputs)
+
+
+def finish_block(
+    *arrays: Any,
+    roles: tuple[str, ...],
+    finish: Callable[..., Any],
+    options: EvaluationOptions,
+    facts: tuple[str, ...] = (),
+    is_fixed: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """Return from the counts of both passes what :func:`evaluate_block` returns for whole rankings."""
+    evaluated = finish_rankings(*arrays, roles=roles, options=options, facts=facts, is_fixed=is_fixed)
+    named = dict(zip(roles, arrays, strict=True))
+    return finish(evaluated, named, options=options, **kwargs)
+
+
+def _unpacked(found: da.Array, n_lead: int, outputs: Sequence[Output]) -> Any:
+    """Return the results of blocks, each an array or a tuple of several, as so many Dask arrays."""
+    lead, arrays = tuple(range(n_lead)), []
+    for number, (sizes, dtype) in enumerate(outputs):
+        new_axes = dict(enumerate(sizes.values(), start=n_lead))
+        axes, meta = (*lead, *new_axes), np.empty((0,) * (n_lead + len(sizes)), dtype)
+        place = number if len(outputs) > 1 else None
+        arrays.append(da.blockwise(_taken, axes, found, lead, place=place, new_axes=new_axes, dtype=dtype, meta=meta))
+    return tuple(arrays) if len(arrays) > 1 else arrays[0]
+
+
+def _taken(block: Any, place: int | None) -> Any:
+    return block if place is None else block[place]
 
 
 def _lazy(array: Any) -> da.Array:
@@ -120,21 +163,11 @@ def map_items(
     return da.blockwise(function, out, *pairs, adjust_chunks=adjusted, concatenate=True, **kwargs)  # type: ignore[no-any-return]
 
 
-def _map(
-    function: Callable[..., Any],
-    named: dict[str, da.Array],
-    n_lead: int,
-    n_quantities: int | None = None,
-    **kwargs: Any,
-) -> da.Array:
-    """Map a block function over rankings, or facts about them: to an object for each block, or to a row of numbers."""
+def _map(function: Callable[..., Any], named: dict[str, da.Array], n_lead: int, **kwargs: Any) -> da.Array:
+    """Map a block function over rankings, or facts about them, to an object for each block."""
     pairs, lead = _indexed(named, n_lead)
-    kwargs |= {"concatenate": True}  # chunks of items, if there are any
-    if n_quantities is None:
-        return da.blockwise(function, lead, *pairs, dtype=object, meta=np.empty((0,) * len(lead), object), **kwargs)  # type: ignore[no-any-return]
-    quantity, meta = n_lead + 1, np.empty((0,) * (n_lead + 1))
-    kwargs |= {"new_axes": {quantity: n_quantities}, "dtype": np.float64, "meta": meta}
-    return da.blockwise(function, (*lead, quantity), *pairs, **kwargs)  # type: ignore[no-any-return]
+    kwargs |= {"concatenate": True, "dtype": object, "meta": np.empty((0,) * len(lead), object)}
+    return da.blockwise(function, lead, *pairs, **kwargs)  # type: ignore[no-any-return]
 
 
 def reduce_items(parts: da.Array, merge: Callable[..., Any]) -> da.Array:

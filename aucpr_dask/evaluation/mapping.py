@@ -1,19 +1,16 @@
-"""Map a function of NumPy blocks over rankings: eagerly on NumPy, lazily on Dask, with dimensions on xarray."""
+"""Map a function of NumPy blocks over rankings: eagerly on NumPy, lazily on Dask."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
-import dask.array as da
-import numpy as np
 import xarray as xr
 
 from aucpr_dask.evaluation.alignment import Labelled
-from aucpr_dask.evaluation.in_chunks import evaluate_in_chunks, has_chunked_items, needs_whole_rankings
-from aucpr_dask.evaluation.rankings import evaluate_rankings, lead_of
-from aucpr_dask.schema.variables import ITEM, ITEM_ROLES
+from aucpr_dask.evaluation.block_results import evaluate_block
+from aucpr_dask.evaluation.in_chunks import Output, evaluate_in_chunks, has_chunked_items, needs_whole_rankings
+from aucpr_dask.schema.variables import ESTIMATOR, ITEM, ITEM_ROLES, RESAMPLE
 
 
 def map_rankings(
@@ -28,19 +25,52 @@ def map_rankings(
 
     The function reduces the dimension `over`, if given, too.
     """
-    lazy = (array for array in arrays.values() if array.chunks is not None and dim in array.dims)
-    in_chunks = any(has_chunked_items(array, array.get_axis_num(dim)) for array in lazy)
-    if in_chunks and function is not evaluate_rankings:
+    if _are_in_chunks(arrays, dim):
         raise needs_whole_rankings(function.__name__.replace("_", " "), dim)
-    return xr.apply_ufunc(  # type: ignore[no-any-return]
-        evaluate_in_chunks if in_chunks else function,
+    found: Labelled = _apply(function, arrays, [Output(sizes)], dim, over, "parallelized", kwargs)
+    return found
+
+
+def map_evaluation(
+    finish: Callable[..., Any],
+    arrays: Mapping[str, Labelled],
+    outputs: Sequence[Output],
+    dim: str = ITEM,
+    **kwargs: Any,
+) -> Any:
+    """Evaluate prepared arrays by :func:`evaluate_block`, also if their items are in several chunks.
+
+    `finish` makes the outputs: a tuple, or one array.
+    """
+    kwargs |= {"finish": finish}
+    if _are_in_chunks(arrays, dim):
+        return _apply(evaluate_in_chunks, arrays, outputs, dim, None, "allowed", kwargs | {"outputs": outputs})
+    return _apply(evaluate_block, arrays, outputs, dim, None, "parallelized", kwargs)
+
+
+def _are_in_chunks(arrays: Mapping[str, Labelled], dim: str) -> bool:
+    lazy = (array for array in arrays.values() if array.chunks is not None and dim in array.dims)
+    return any(has_chunked_items(array, array.get_axis_num(dim)) for array in lazy)
+
+
+def _apply(
+    function: Callable[..., Any],
+    arrays: Mapping[str, Labelled],
+    outputs: Sequence[Output],
+    dim: str,
+    over: str | None,
+    dask: Literal["allowed", "parallelized"],
+    kwargs: Mapping[str, Any],
+) -> Any:
+    return xr.apply_ufunc(
+        function,
         *arrays.values(),
         input_core_dims=core_dims(arrays, dim, over),
-        output_core_dims=[list(sizes)],
+        output_core_dims=[list(output.sizes) for output in outputs],
         kwargs={"roles": tuple(arrays), **kwargs},
-        dask="allowed" if in_chunks else "parallelized",
-        output_dtypes=[np.float64],
-        dask_gufunc_kwargs={"output_sizes": dict(sizes)},
+        dask=dask,
+        output_dtypes=[output.dtype for output in outputs],
+        dask_gufunc_kwargs={"output_sizes": {d: n for output in outputs for d, n in output.sizes.items()}},
         keep_attrs=False,
     )
 
@@ -49,33 +79,6 @@ def core_dims(arrays: Mapping[str, Labelled], dim: str, over: str | None = None)
     """Return which arrays have an item axis, and an axis `over`, as `xarray.apply_ufunc` takes it."""
     axes: list[list[str]] = []
     for role, array in arrays.items():
-        of_item: list[str] = [dim] if role in ITEM_ROLES else []
-        axes.append([over, *of_item] if over is not None and over in array.dims else of_item)
+        own: list[str] = [dim] if role in ITEM_ROLES else [ESTIMATOR, RESAMPLE] if role == "replicate" else []
+        axes.append([over, *own] if over is not None and over in array.dims else own)
     return axes
-
-
-def with_common_chunks(arrays: Sequence[da.Array], n_core: Sequence[int]) -> list[da.Array]:
-    """Return arrays that broadcast over their leading dimensions, in the same chunks along these."""
-    leading = [array.ndim - n for array, n in zip(arrays, n_core, strict=True)]
-    most = max(leading)
-    places = [(*range(most - n, most), *([ITEM] * core)) for n, core in zip(leading, n_core, strict=True)]
-    return list(da.core.unify_chunks(*itertools.chain(*zip(arrays, places, strict=True)))[1])
-
-
-def map_plain(function: Callable[..., Any], arrays: Mapping[str, Any], n_quantities: int, **kwargs: Any) -> Any:
-    """Map a function over the rankings of NumPy or Dask arrays; quantities are on the last axis."""
-    roles = tuple(arrays)
-    if not any(isinstance(array, da.Array) for array in arrays.values()):
-        return function(*arrays.values(), roles=roles, **kwargs)
-    lead_of(arrays)
-    lazy = [a if isinstance(a, da.Array) else da.from_array(a, chunks=-1) for a in arrays.values()]
-    if any(role in ITEM_ROLES and has_chunked_items(array) for role, array in zip(roles, lazy, strict=True)):
-        if function is not evaluate_rankings:
-            raise needs_whole_rankings(function.__name__.replace("_", " "))
-        return evaluate_in_chunks(*lazy, roles=roles, **kwargs)
-    lazy = with_common_chunks(lazy, [int(role in ITEM_ROLES) for role in roles])
-    signature = ",".join(f"({ITEM})" if role in ITEM_ROLES else "()" for role in roles) + "->(quantity)"
-    sizes = {"quantity": n_quantities}
-    return da.apply_gufunc(
-        function, signature, *lazy, output_dtypes=np.float64, output_sizes=sizes, roles=roles, **kwargs
-    )

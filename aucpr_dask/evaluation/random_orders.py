@@ -34,11 +34,11 @@ def chance_of_rankings(
     named = dict(zip(roles, arrays, strict=True))
     for role in lacking or ():
         named[role] = np.expand_dims(named[role], -2 if role in ITEM_ROLES else -1)
-    columns = evaluate_rankings(*named.values(), roles=tuple(named), options=options)
+    evaluated = evaluate_rankings(named, options)
     rows = Rows(named)
     lead = rows.lead if lacking is None else rows.lead[:-1]
     n_rows = math.prod(lead)
-    area, n_positive = (columns[..., i].reshape(n_rows, -1) for i in range(2))
+    area, n_positive = evaluated.estimate.reshape(n_rows, -1), evaluated.n_positive
     orders = np.empty(area.size, dtype=object)
     orders[:] = _orders_of(rows, named, n_positive.ravel(), options)
     return _bounded(area, orders.reshape(area.shape)).reshape(*lead, 3)

@@ -1,14 +1,13 @@
-"""Functions on the NumPy blocks of a graph: estimates and flags of every ranking.
+"""Estimates, facts and flags of the rankings of a NumPy block.
 
-Module-level functions are pickled by name. Compiled kernels are imported where they are first needed, and never leave
-their process.
+Compiled kernels are imported where they are first needed, and never leave their process.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Container, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from aucpr_dask.schema.checks import LEAST_PREVALENCE, refuse_outside
 from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.labels import check_counts, check_labels, check_tie_order, check_weights, refuse_other_lengths
 from aucpr_dask.schema.options import MISSING, EvaluationOptions
-from aucpr_dask.schema.variables import COLUMNS, FLAG_BITS, ITEM_ROLES, RANKING_DIMS
+from aucpr_dask.schema.variables import FLAG_BITS, ITEM_ROLES, RANKING_DIMS
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels import Options, Targets
@@ -32,58 +31,94 @@ INVERTED_BY = 3.0
 LARGEST_WEIGHT = 2.0**100  # above this, or below its inverse, weights are divided by a power of 2
 
 
-def evaluate_rankings(
-    *arrays: Array, roles: tuple[str, ...], options: EvaluationOptions, extras: tuple[str, ...] = ()
-) -> NDArray[np.float64]:
-    """Evaluate every ranking of a block: estimates, `extras` of each that has an influence function, then `COLUMNS`.
+FACTS = ("error", "cubes", "left_out", "unseen_loss", "acceleration")  # named like the fields of the kernels' Evidence
 
-    A generalized function, ``(item), (item), ... -> (quantity)``, whose leading dimensions broadcast. The roles of
-    arrays are `ITEM_ROLES`, with items on the last axis; ``n_positive``; and the names of rankings, ``model``,
-    ``query`` and ``class``.
+
+class Evaluated(NamedTuple):
+    """What is known of the rankings of a block; arrays have their leading dimensions."""
+
+    estimate: Array  # and a last axis for the estimators
+    facts: dict[str, Array]  # of `FACTS`, those asked for; axes as above, NaN for estimators without influence function
+    n_positive: Array  # sums of weights, if items have weights
+    n_negative: Array
+    n_missing: Array
+    prevalence: Array
+    flags: Array
+
+
+def facts_known(options: EvaluationOptions, roles: Container[str], *, is_stratified: bool) -> tuple[str, ...]:
+    """Return which facts kernels find together with the estimates: those of unweighted items, drawn one by one."""
+    intervals = options.resampling.intervals
+    if not options.with_influence or is_weighted(roles) or "cluster" in roles:
+        return ()
+    # The closed form of the acceleration is for two strata; without it for one estimator, all are left out in turn.
+    has_acceleration = "bca" in intervals and options.estimators == options.with_influence and is_stratified
+    of_beta = FACTS[1:4] if "influence_beta" in intervals else ()
+    return (FACTS[0], *of_beta, *(FACTS[4:] if has_acceleration else ()))
+
+
+def evaluate_rankings(
+    named: dict[str, Array], options: EvaluationOptions, facts: tuple[str, ...] = (), *, is_fixed: bool = True
+) -> Evaluated:
+    """Evaluate every ranking of a block; leading dimensions broadcast.
+
+    The roles of arrays are `ITEM_ROLES`, with items on the last axis; ``n_positive``; and the names of rankings,
+    ``model``, ``query`` and ``class``. `is_fixed` tells whether the standard error holds the numbers of positives and
+    negatives fixed.
     """
-    named = dict(zip(roles, arrays, strict=True))
     rows = Rows(named)
-    targets = targets_of(options, extras)
+    targets = targets_of(options, facts, is_fixed=is_fixed)
     codes = targets.codes
     reading = reading_of(options)
     score = rows.full(named["score"])
     if "label" in named:
         check_labels(named["label"], options.positive_from, "label")
-    unit = np.ones(1)
     if is_weighted(named):
         out, unit = _evaluate_weighted(rows, named, options, reading, targets)
-    else:
-        label, label_row = rows.distinct(named["label"].astype(np.int8, copy=False))
-        n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
-        out = _evaluate_hard(score, label, label_row, n_given, reading, targets)
-        if options.ties == "trec_eval":
-            check_tie_order(named["tie_order"])
-            tie_order, tie_row = rows.distinct(named["tie_order"])
-            classes = np.add(*memberships(label, options), dtype=np.int8)  # 0 left out, 1 negative, 2 positive
-            tied = np.flatnonzero(_order_matters(out, targets, options.missing))
-            strict = untied(score[tied], tie_order, tie_row[tied], classes, label_row[tied], options.missing)
-            again = _evaluate_hard(strict, label, label_row[tied], n_given[tied], reading, targets)
-            out[tied, : codes.size] = again[:, : codes.size]
-    columns = finished(out, codes.size, rows, options)
-    if (unit != 1).any():  # sums of weights
-        columns[..., codes.size : codes.size + 2] *= unit.reshape(*rows.lead, 1)
-    return columns
+        evaluated, unit = finished(out, rows, options, facts), unit.reshape(rows.lead)
+        return evaluated._replace(n_positive=evaluated.n_positive * unit, n_negative=evaluated.n_negative * unit)
+    label, label_row = rows.distinct(named["label"].astype(np.int8, copy=False))
+    n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
+    out = _evaluate_hard(score, label, label_row, n_given, reading, targets)
+    if options.ties == "trec_eval":
+        check_tie_order(named["tie_order"])
+        tie_order, tie_row = rows.distinct(named["tie_order"])
+        classes = np.add(*memberships(label, options), dtype=np.int8)  # 0 left out, 1 negative, 2 positive
+        tied = np.flatnonzero(_order_matters(out, targets, options.missing))
+        strict = untied(score[tied], tie_order, tie_row[tied], classes, label_row[tied], options.missing)
+        again = _evaluate_hard(strict, label, label_row[tied], n_given[tied], reading, targets)
+        out[tied, : codes.size] = again[:, : codes.size]  # flags are about the scores as they were given
+    return finished(out, rows, options, facts)
 
 
-def finished(out: NDArray[np.float64], n_codes: int, rows: Rows, options: EvaluationOptions) -> NDArray[np.float64]:
-    """Check the facts that kernels append to their numbers, and replace them by `COLUMNS`."""
+def finished(
+    out: NDArray[np.float64], rows: Rows, options: EvaluationOptions, facts: tuple[str, ...] = ()
+) -> Evaluated:
+    """Check what kernels know of the rows, and name all that they return: the one place that knows their columns."""
     from aucpr_dask import kernels
 
-    facts = dict(zip(kernels.COLUMNS, out[:, n_codes:].T, strict=True))
-    check_rows(facts, rows, options)
-    n_items = facts["n_positive"] + facts["n_negative"]
-    prevalence = facts["n_positive"] / np.where(n_items > 0, n_items, np.nan)
-    columns = [facts["n_positive"], facts["n_negative"], facts["n_missing"], prevalence, _flags(facts)]
+    n, influential = len(options.estimators), options.with_influence
+    last = n + len(influential) * len(facts)
+    known = dict(zip(kernels.COLUMNS, out[:, last:].T, strict=True))
+    check_rows(known, rows, options)
+    n_positive, n_negative = known["n_positive"], known["n_negative"]
+    n_items = n_positive + n_negative
+    columns = [n_positive, n_negative, known["n_missing"].astype(np.int64)]
+    columns += [n_positive / np.where(n_items > 0, n_items, np.nan), _flags(known)]
     if options.no_positives == "zero":
-        out[~(facts["n_positive"] > 0), : len(options.estimators)] = 0.0
+        out[~(n_positive > 0), :n] = 0.0
     if options.nothing_ranked == "drop":
-        out[facts["n_ranked"] == 0, :n_codes] = np.nan
-    return np.column_stack([out[:, :n_codes], *columns]).reshape(*rows.lead, n_codes + len(COLUMNS))
+        out[known["n_ranked"] == 0, :last] = np.nan
+    places = [options.estimators.index(name) for name in influential]
+    of_each = np.full((len(facts), len(out), n), np.nan)
+    of_each[:, :, places] = out[:, n:last].reshape(len(out), len(influential), len(facts)).transpose(2, 0, 1)
+    named = {fact: values.reshape(*rows.lead, n) for fact, values in zip(facts, of_each, strict=True)}
+    return Evaluated(out[:, :n].reshape(*rows.lead, n), named, *(column.reshape(rows.lead) for column in columns))
+
+
+def estimates_of(evaluated: Evaluated, named: dict[str, Array], options: EvaluationOptions) -> Array:
+    """Return the estimates alone."""
+    return evaluated.estimate
 
 
 def is_weighted(named: Container[Any]) -> bool:
@@ -104,16 +139,18 @@ def reading_of(options: EvaluationOptions) -> Options:
     )
 
 
-def targets_of(options: EvaluationOptions, extras: tuple[str, ...] = ()) -> Targets:
-    """Return what kernels compute: estimators by code and parameter, then extras; and the range of recall.
+def targets_of(options: EvaluationOptions, facts: tuple[str, ...] = (), *, is_fixed: bool = True) -> Targets:
+    """Return what kernels compute: estimators by code and parameter, then facts; and the range of recall.
 
-    Extras are those of the first estimator with an influence function, then those of the next.
+    Facts are those of the first estimator with an influence function, then those of the next.
     """
     from aucpr_dask import kernels
     from aucpr_dask.kernels import codes as code_of
 
     parsed = [parse_estimator(name) for name in options.estimators]
     codes = [getattr(code_of, spec.name.upper()) for spec, _ in parsed]
+    design = "fixed" if is_fixed else "random"
+    extras = [f"{fact}_{design}" if fact in ("error", "cubes") else fact for fact in facts]
     codes += [kernels.EXTRA_CODES[name][extra] for name in options.with_influence for extra in extras]
     parameters = [parameter for _, parameter in parsed] + [np.nan] * (len(codes) - len(parsed))
     return kernels.targets_of(codes, parameters, options.recall_range)
@@ -150,11 +187,8 @@ def _evaluate_weighted(
 
     n_items = named["score"].shape[-1]
     if n_items > kernels.MOST_WEIGHTED:
-        raise InvalidInputError(
-            "too many items with weights in one ranking",
-            received=f"{n_items} items",
-            allowed=f"up to {kernels.MOST_WEIGHTED}",
-        )
+        allowed = f"up to {kernels.MOST_WEIGHTED}"
+        raise InvalidInputError("too many items with weights in one ranking", None, f"{n_items} items", allowed)
     score = rows.full(named["score"])
     if "label" in named and _are_safe(named["weight"]):
         is_item, is_positive = memberships(named["label"], options)
@@ -180,13 +214,13 @@ def lead_of(named: Mapping[str, Any]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
-        raise InvalidInputError(
-            "the leading dimensions of the arrays do not broadcast",
-            where="all axes but that of the items",
-            received=", ".join(f"{name} {array.shape}" for name, array in named.items()),
-            allowed="shapes that broadcast, as in NumPy",
-            remedy="insert axes of length 1 where an array is the same for all",
-        ) from None
+        what, where = "the leading dimensions of the arrays do not broadcast", "all axes but that of the items"
+        received = ", ".join(f"{name} {array.shape}" for name, array in named.items())
+        allowed, remedy = (
+            "shapes that broadcast, as in NumPy",
+            "insert axes of length 1 where an array is the same for all",
+        )
+        raise InvalidInputError(what, where, received, allowed, remedy) from None
 
 
 class Rows:
@@ -257,6 +291,25 @@ def class_weights(
     return positive, negative, weight_row, unit
 
 
+def unseen_positives(
+    rows: Rows, named: dict[str, Array], positive: NDArray[np.float64], class_row: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the number of positives of each ranking that are not items."""
+    if "n_positive" not in named:
+        return np.zeros(class_row.size)
+    unseen: NDArray[np.float64] = rows.scalar(named["n_positive"]) - positive.sum(axis=1)[class_row]
+    return unseen
+
+
+def refuse_unseen(rows: Rows, unseen: NDArray[np.float64]) -> None:
+    """Raise if there are positives that are not items, and items are drawn by clusters."""
+    if unseen.any():
+        what, where = "positives that are not items belong to no cluster", "variables 'n_positive' and 'cluster'"
+        received = f"positives beyond the items: {rows.describe(unseen > 0, unseen)}"
+        remedy = "drop 'cluster' to sample items, or 'n_positive' to leave them out"
+        raise InvalidInputError(what, where, received, None, remedy)
+
+
 def _are_safe(weight: Array) -> bool:
     """Whether weights are valid, and no product of a few of them under- or overflows."""
     least = 1 / LARGEST_WEIGHT
@@ -276,13 +329,10 @@ def _in_safe_units(
     of_positives, of_negatives = positive.max(axis=-1, initial=0.0), negative.max(axis=-1, initial=0.0)
     largest, smaller = np.maximum(of_positives, of_negatives), np.minimum(of_positives, of_negatives)
     if np.any((smaller > 0) & (smaller < largest * LEAST_PREVALENCE)):
-        raise InvalidInputError(
-            "the weights of positives and negatives are too far apart for floating-point numbers",
-            where="the weights",
-            received=f"up to {of_positives.max():.3g} for positives, {of_negatives.max():.3g} for negatives",
-            allowed=f"largest weights of both classes within a factor of {1 / LEAST_PREVALENCE:.3g}",
-            remedy="prevalence= gives the classes other weights",
-        )
+        what = "the weights of positives and negatives are too far apart for floating-point numbers"
+        received = f"up to {of_positives.max():.3g} for positives, {of_negatives.max():.3g} for negatives"
+        allowed = f"largest weights of both classes within a factor of {1 / LEAST_PREVALENCE:.3g}"
+        raise InvalidInputError(what, "the weights", received, allowed, "prevalence= gives the classes other weights")
     exponent = np.frexp(largest)[1] - 1
     limit = int(np.log2(LARGEST_WEIGHT))
     shift = np.where(largest > 0, exponent - np.clip(exponent, -limit, limit), 0)
@@ -316,32 +366,26 @@ def check_rows(facts: dict[str, NDArray[np.float64]], rows: Rows, options: Evalu
     """Raise if scores are missing that must not be, or `n_positive` is less than the number of positive items."""
     missing = facts["n_missing"]
     if options.missing == "raise" and missing.any():
-        raise missing_scores(
-            "variable 'score'", f"{int((missing > 0).sum())} rankings ({rows.describe(missing > 0, missing)})"
-        )
+        which = rows.describe(missing > 0, missing)
+        raise missing_scores("variable 'score'", f"{int((missing > 0).sum())} rankings ({which})")
     unseen = facts["n_unseen"]
     if (unseen < 0).any():
-        raise InvalidInputError(
+        what, received = (
             "n_positive is less than the number of items labelled positive",
-            where="variable 'n_positive'",
-            received=f"too few by: {rows.describe(unseen < 0, -unseen)}",
-            allowed="all positives of a ranking, or more",
-            remedy="n_positive counts all positives of a query, including those among the items",
+            f"too few by: {rows.describe(unseen < 0, -unseen)}",
         )
+        remedy = "n_positive counts all positives of a query, including those among the items"
+        raise InvalidInputError(what, "variable 'n_positive'", received, "all positives of a ranking, or more", remedy)
 
 
 def missing_scores(where: str, rankings: str) -> MissingScoresError:
     """Return the error that scores of some rankings are missing."""
-    return MissingScoresError(
-        "missing scores (NaN)",
-        where=where,
-        received=f"NaN scores in {rankings}",
-        allowed="no NaN under missing='raise'",
-        remedy="choose what a missing score means: missing='drop', 'last' or 'unretrieved' (--missing)",
-    )
+    received, allowed = f"NaN scores in {rankings}", "no NaN under missing='raise'"
+    remedy = "choose what a missing score means: missing='drop', 'last' or 'unretrieved' (--missing)"
+    return MissingScoresError("missing scores (NaN)", where, received, allowed, remedy)
 
 
-def _flags(facts: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+def _flags(facts: dict[str, NDArray[np.float64]]) -> NDArray[np.int32]:
     n, m, ranked = facts["n_positive"], facts["n_negative"], facts["n_ranked"]
     # Standard error of the ROC area when the ranking is random (Mann and Whitney).
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -357,9 +401,9 @@ def _flags(facts: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
         "missing_scores": facts["n_missing"] > 0,
         "nothing_ranked": ranked == 0,
     }
-    flags = np.zeros(n.shape)
+    flags = np.zeros(n.shape, np.int32)
     for name, is_raised in raised.items():
-        flags += FLAG_BITS[name] * is_raised
+        flags |= np.int32(FLAG_BITS[name]) * is_raised
     return flags
 
 
@@ -367,20 +411,17 @@ def evaluate_intervals(
     estimate: Array, n_positive: Array, *, methods: tuple[str, ...], level: float
 ) -> NDArray[np.float64]:
     """Return the bounds of formula intervals, shape (..., methods, 2)."""
-    from aucpr_dask.kernels.intervals.formulas import bounds
+    from aucpr_dask.kernels.intervals import formula_bounds
 
     if estimate.dtype.kind not in "iuf":
+        received, allowed = f"dtype {estimate.dtype}", "areas from 0 to 1, or NaN"
         raise InvalidInputError(
-            "estimates must be numbers",
-            where="argument 'estimate'",
-            received=f"dtype {estimate.dtype}",
-            allowed="areas from 0 to 1, or NaN",
-            remedy="give the estimates",
+            "estimates must be numbers", "argument 'estimate'", received, allowed, "give the estimates"
         )
     refuse_outside("estimate", estimate, (estimate < 0) | (estimate > 1), "areas from 0 to 1, or NaN")
     check_counts(n_positive, "n_positive", of_rankings=False)
     shape = lead_of({"estimate": estimate, "n_positive": n_positive})
     if not methods:
         return np.empty((*shape, 0, 2))
-    columns = [bounds(estimate, n_positive, method, level) for method in methods]
+    columns = [formula_bounds(estimate, n_positive, method, level) for method in methods]
     return np.stack(columns, axis=-2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,79 +12,77 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.alignment import (
-    aligned,
-    chunked_alike,
-    clusters_of,
-    labelled_inputs,
-    plain_inputs,
-    score_inputs,
-    where_of,
-    without_scores,
-    without_tie_order,
-)
-from aucpr_dask.evaluation.random_streams import stream_keys
-from aucpr_dask.evaluation.rankings import is_weighted, missing_scores
+from aucpr_dask.evaluation import alignment
+from aucpr_dask.evaluation.rankings import facts_known, is_weighted, missing_scores
 from aucpr_dask.schema.checks import text
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.labels import NAME_A_GRADE, refuse_other_lengths
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.variables import CLASS, GRADE, ITEM, ITEM_ROLES, MODEL
+from aucpr_dask.schema.variables import CLASS, GRADE, ITEM, ITEM_ROLES, MODEL, QUERY
+
+ROLES = ("score", "label", "tie_order", "weight", "positive_weight", "negative_weight", "n_positive")  # of arguments
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Rankings that can be evaluated: arrays of one kind (NumPy, Dask or xarray) by role, checked and aligned."""
+    """Rankings that can be evaluated: arrays by role, checked and aligned."""
 
-    arrays: dict[str, Any]
+    arrays: dict[str, Any]  # DataArrays, or Variables
     options: EvaluationOptions
     dim: str = ITEM
+    axes: tuple[str, ...] | None = None  # names of the leading axes, if arrays without labels were given
+
+    def unwrapped(self, found: Any) -> Any:
+        """Return an array that was computed from the others as NumPy or Dask array, if such were given."""
+        return found if self.axes is None else found.transpose(*self.axes, ...).data
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the items of a data set are resampled, next to what the options say."""
+
+    is_stratified: bool = True  # whether the numbers of positives and negatives are held fixed
+    has_classes: bool = False  # which share the resamples of the items
+    n_folds: int = 0
+    first_resample: int = 0  # replicates of those before it are known
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PreparedDataset(Prepared):
-    """One data set, with all that its intervals need."""
+    """One data set. Roles of its arrays are also those that resampling needs: key, cluster, fold, replicate."""
 
     arrays: dict[str, xr.Variable]
-    extras: tuple[str, ...]  # quantities that kernels return with the estimates that have an influence function
-    is_stratified: bool  # whether the numbers of positives and negatives are held fixed
-    key: xr.Variable  # of the resamples of each query
-    units: dict[str, xr.Variable]  # `cluster`, if clusters are drawn in place of items
-    fold: xr.Variable | None  # of the data set itself
-    n_folds: int
-    first_resample: int = 0
-    known_replicates: xr.Variable | None = None  # those of resamples before the first
+    sampling: Sampling
 
     @property
-    def has_classes(self) -> bool:
-        """Whether the rankings are of several classes of the same items."""
-        return CLASS in self.arrays["score"].dims
+    def facts(self) -> tuple[str, ...]:
+        """What kernels find together with the estimates; see :func:`facts_known`."""
+        return facts_known(self.options, self.arrays, is_stratified=self.sampling.is_stratified)
 
 
-def prepare(given: Mapping[str, Any], options: EvaluationOptions, dim: str = ITEM) -> Prepared:
-    """Prepare the arrays of a call, all labelled or all plain; those that are None were not given."""
+def prepare(arguments: Mapping[str, Any], options: EvaluationOptions, dim: str = ITEM) -> Prepared:
+    """Prepare the arrays among the arguments of a call, all labelled or all plain; None stands for one not given."""
     text(dim, "dim")
-    inputs = {name: value for name, value in given.items() if value is not None}
+    inputs = {role: arguments[role] for role in ROLES if arguments.get(role) is not None}
     if "score" not in inputs:
-        raise without_scores()
+        raise alignment.without_scores()
     if isinstance(inputs["score"], xr.DataArray):
-        return prepare_labelled(labelled_inputs(inputs, dim), options, dim)
+        return prepare_labelled(alignment.labelled_inputs(inputs, dim), options, dim)
     _refuse_misfits(inputs, options)
-    arrays = plain_inputs(inputs)
+    arrays = alignment.plain_inputs(inputs)
     refuse_other_lengths({name: array.shape[-1] for name, array in arrays.items() if name in ITEM_ROLES})
     if options.ties == "trec_eval" and "tie_order" not in arrays:
-        raise without_tie_order(
-            "arrays without item labels",
-            "pass tie_order=, or a DataArray whose item coordinate holds the document ids",
-        )
-    return Prepared(arrays, options, dim)
+        remedy = "pass tie_order=, or a DataArray whose item coordinate holds the document ids"
+        raise alignment.without_tie_order("arrays without item labels", remedy)
+    named, axes = alignment.with_named_axes(arrays, dim)
+    return Prepared(alignment.chunked_alike(named), options, dim, axes)
 
 
 def prepare_labelled(inputs: dict[str, xr.DataArray], options: EvaluationOptions, dim: str = ITEM) -> Prepared:
     """Prepare labelled arrays whose types are checked."""
     _refuse_misfits(inputs, options)
-    return Prepared(chunked_alike(aligned(inputs, options, dim)), options, dim)
+    return Prepared(alignment.chunked_alike(alignment.aligned(inputs, options, dim)), options, dim)
 
 
 def prepare_dataset(
@@ -93,91 +93,71 @@ def prepare_dataset(
     If earlier resamples are known, the data set holds them in ``replicate``.
     """
     resampling = options.resampling
-    inputs = score_inputs(dataset, options.positive_from, path)
+    inputs = alignment.score_inputs(dataset, options.positive_from, path)
     _refuse_known_grades(dataset, options, path)
     _refuse_misfits(inputs, options)
     _refuse_known_missing(dataset, options, path)
     _refuse_impossible(inputs, dataset, options, path)
-    units = {"cluster": clusters_of(dataset, path).variable} if resampling.unit == "clusters" else {}
-    fold, n_folds = _folds(dataset, resampling.n_folds, path) if resampling.uses_folds else (None, 0)
+    arrays = {name: array.variable for name, array in alignment.aligned(inputs, options, ITEM).items()}
+    n_folds, has_own_folds = resampling.n_folds, resampling.uses_folds and "fold" in dataset
+    if resampling.unit == "clusters":
+        arrays["cluster"] = alignment.clusters_of(dataset, path).variable
+    if has_own_folds:
+        names, numbers = np.unique(dataset["fold"].values, return_inverse=True)
+        arrays["fold"], n_folds = dataset["fold"].variable.copy(data=numbers.reshape(dataset["fold"].shape)), names.size
+    elif resampling.uses_folds:
+        _refuse_more_folds_than_items(dataset.sizes[ITEM], n_folds, path)
+    if resampling.draws or (resampling.uses_folds and not has_own_folds):
+        arrays["key"] = stream_keys(dataset["score"], resampling.seed, path)
+    if first_resample:
+        arrays["replicate"] = dataset["replicate"].variable
     # If clusters, items that are positive and negative, or items of several classes are drawn, the numbers of positives
     # and negatives cannot be fixed.
-    is_together = bool(units) or "positive_weight" in inputs or CLASS in inputs["score"].dims
+    has_classes = CLASS in inputs["score"].dims
+    is_together = resampling.unit == "clusters" or "positive_weight" in inputs or has_classes
     is_stratified = resampling.prevalence_design == "fixed" and not is_together
-    read = {name: array.variable for name, array in aligned(inputs, options, ITEM).items()}
-    key = {"key": stream_keys(dataset["score"], resampling.seed, path)}
-    chunked = chunked_alike(read | units | key | ({} if fold is None else {"fold": fold}))
-    return PreparedDataset(
-        arrays={name: chunked[name] for name in read},
-        options=options,
-        extras=_extras(options, inputs, is_stratified=is_stratified),
-        is_stratified=is_stratified,
-        key=chunked["key"],
-        units={name: chunked[name] for name in units},
-        fold=chunked.get("fold"),
-        n_folds=n_folds,
-        first_resample=first_resample,
-        known_replicates=dataset["replicate"].variable if first_resample else None,
-    )
+    sampling = Sampling(is_stratified, has_classes, n_folds if resampling.uses_folds else 0, first_resample)
+    return PreparedDataset(arrays=alignment.chunked_alike(arrays), options=options, sampling=sampling)
 
 
-# What kernels return with the estimates, and what intervals call it.
-FACT_OF_EXTRA = {
-    "standard_error_fixed": "error",
-    "standard_error_random": "error",
-    "cubes_fixed": "cubes",
-    "cubes_random": "cubes",
-    "left_out": "left_out",
-    "unseen_loss": "unseen_loss",
-}
+# Keys of the random streams of resamples
+
+SCHEME = "philox4x32-10 2"  # a change of any random number changes this name
 
 
-def _extras(options: EvaluationOptions, inputs: Mapping[str, Any], *, is_stratified: bool) -> tuple[str, ...]:
-    """Return what kernels return with the estimates, for unweighted items drawn one by one."""
-    if not options.with_influence or is_weighted(inputs) or options.resampling.unit == "clusters":
-        return ()
-    design, intervals = "fixed" if is_stratified else "random", options.resampling.intervals
-    extras = [f"standard_error_{design}"]
-    if "influence_beta" in intervals:
-        extras += [f"cubes_{design}", "left_out", "unseen_loss"]
-    if "bca" in intervals and options.estimators == options.with_influence and is_stratified:
-        extras.append("acceleration")
-    return tuple(extras)
+def stream_key(seed: int, dataset: str, query: str) -> int:
+    """Return the 64 bits by which the resamples of a query are drawn: a digest of names, never of positions."""
+    names = json.dumps([SCHEME, int(seed), dataset, query])
+    return int.from_bytes(hashlib.blake2b(names.encode(), digest_size=8).digest(), "little")
 
 
-def _folds(dataset: xr.Dataset, n_folds: int, path: str) -> tuple[xr.Variable | None, int]:
-    """Return the folds of a data set, numbered from 0, and their number; None if items are still to be dealt to them.
+def stream_keys(score: xr.DataArray, seed: int, path: str) -> xr.Variable:
+    """Return the key of each query of a data set; queries without names are numbered. All classes share one key."""
+    if QUERY not in score.dims:
+        return xr.Variable((), np.uint64(stream_key(seed, path, "")))
+    names = score.indexes.get(QUERY, range(score.sizes[QUERY]))
+    return xr.Variable(QUERY, np.array([stream_key(seed, path, str(name)) for name in names], dtype=np.uint64))
 
-    Raises
-    ------
-    InvalidInputError
-        There are fewer items than folds.
-    """
-    if "fold" not in dataset:
-        if 0 < dataset.sizes[ITEM] < n_folds:
-            raise InvalidInputError(
-                "there are fewer items than folds",
-                where=f"argument 'n_folds', data set {path!r}" if path else "argument 'n_folds'",
-                received=f"{n_folds} folds of {dataset.sizes[ITEM]} items",
-                allowed="as many folds as items, or fewer",
-                remedy="choose a smaller n_folds; 5 or 10 are usual",
-            )
-        return None, n_folds
-    names, numbers = np.unique(dataset["fold"].values, return_inverse=True)
-    return xr.Variable(dataset["fold"].dims, numbers.reshape(dataset["fold"].shape)), names.size
+
+# Refusals
+
+
+def _refuse_more_folds_than_items(n_items: int, n_folds: int, path: str) -> None:
+    if 0 < n_items < n_folds:
+        where = f"argument 'n_folds', data set {path!r}" if path else "argument 'n_folds'"
+        allowed, remedy = "as many folds as items, or fewer", "choose a smaller n_folds; 5 or 10 are usual"
+        received = f"{n_folds} folds of {n_items} items"
+        raise InvalidInputError("there are fewer items than folds", where, received, allowed, remedy)
 
 
 def _refuse_misfits(given: Mapping[str, Any], options: EvaluationOptions) -> None:
     """Raise if arrays contradict each other, or the options."""
     misfit = _misfit(given, options)
     if misfit is not None:
-        raise InvalidInputError(
-            misfit[0],
-            where="the arrays and options given together",
-            received=f"{', '.join(sorted(given))}; ties={options.ties!r}, prevalence={options.prevalence!r}",
-            allowed="label, with or without weight; or positive_weight and negative_weight",
-            remedy=misfit[1],
-        )
+        what, remedy = misfit
+        received = f"{', '.join(sorted(given))}; ties={options.ties!r}, prevalence={options.prevalence!r}"
+        allowed = "label, with or without weight; or positive_weight and negative_weight"
+        raise InvalidInputError(what, "the arrays and options given together", received, allowed, remedy)
 
 
 def _misfit(given: Mapping[str, Any], options: EvaluationOptions) -> tuple[str, str] | None:
@@ -205,13 +185,10 @@ def _refuse_known_grades(dataset: xr.Dataset, options: EvaluationOptions, path: 
     """Raise before anything is read if positives are counted at several grades, and none is chosen."""
     highest = max(dataset.indexes.get(GRADE, (1,)))
     if options.positive_from is None and highest > 1 and "label" in dataset:
-        raise InvalidInputError(
-            "labels are graded, and it is not said from which grade they are positive",
-            where=where_of(path) or "variable 'label'",
-            received=f"grades up to {highest}",
-            allowed="1 positive, 0 negative, -1 unjudged, -2 padding; grades with positive_from",
-            remedy=NAME_A_GRADE,
-        )
+        what = "labels are graded, and it is not said from which grade they are positive"
+        where, received = alignment.where_of(path) or "variable 'label'", f"grades up to {highest}"
+        allowed = "1 positive, 0 negative, -1 unjudged, -2 padding; grades with positive_from"
+        raise InvalidInputError(what, where, received, allowed, NAME_A_GRADE)
 
 
 def _refuse_known_missing(dataset: xr.Dataset, options: EvaluationOptions, path: str) -> None:
@@ -230,66 +207,59 @@ def _refuse_known_missing(dataset: xr.Dataset, options: EvaluationOptions, path:
             for dim, i in zip(counts.dims, index, strict=True)
         ]
         parts.append(f"{', '.join(names)}: {int(counts.data[index])}")
-    raise missing_scores(
-        (f"data set {path!r}, " if path else "") + "variable 'score'",
-        f"{int((counts > 0).sum())} rankings, most in {'; '.join(parts)}",
-    )
+    where = (f"data set {path!r}, " if path else "") + "variable 'score'"
+    raise missing_scores(where, f"{int((counts > 0).sum())} rankings, most in {'; '.join(parts)}")
 
 
 def _refuse_impossible(
     inputs: Mapping[str, xr.DataArray], dataset: xr.Dataset, options: EvaluationOptions, path: str
 ) -> None:
     """Raise if an interval cannot be computed for this data set."""
-    resampling = options.resampling
+    impossible = _impossible(inputs, dataset, options)
+    if impossible is not None:
+        what, received, remedy = impossible
+        raise InvalidInputError(what, alignment.where_of(path), received, None, remedy)
 
-    def impossible(what: str, received: str, remedy: str) -> InvalidInputError:
-        return InvalidInputError(what, where=where_of(path), received=received, remedy=remedy)
 
+def _impossible(
+    inputs: Mapping[str, xr.DataArray], dataset: xr.Dataset, options: EvaluationOptions
+) -> tuple[str, str, str] | None:
+    """Return what cannot be computed, if there is something, what asks for it, and how to do without."""
+    resampling, estimators = options.resampling, ", ".join(options.estimators)
     of_influence = [name for name in resampling.intervals if "error" in INTERVALS[name].needs]
     if of_influence and not options.with_influence:
-        raise impossible(
+        return (
             f"these intervals need the influence function, known for {' and '.join(WITH_INFLUENCE)} over all recalls",
-            f"{', '.join(of_influence)} with {', '.join(options.estimators)}; ties={options.ties!r}",
+            f"{', '.join(of_influence)} with {estimators}; ties={options.ties!r}",
             "'bootstrap' and 'basic' serve every estimator",
         )
     is_per_run = any(MODEL in array.dims for name, array in inputs.items() if name != "score")
     if is_per_run and (resampling.draws or resampling.uses_folds):
-        raise impossible(
+        return (
             "items cannot be resampled: each model has its own list of them",
             "a per-run layout ('label' has the dimension 'model')",
             "resample queries (aggregate, compare), use an interval without resampling, or import a pooled layout",
         )
     if resampling.draws and options.ties == "expectation":
-        raise impossible(
-            "the expectation over ties is unknown for replicates, which have more ties",
-            "ties='expectation'",
-            "ties='block'",
-        )
+        what = "the expectation over ties is unknown for replicates, which have more ties"
+        return what, "ties='expectation'", "ties='block'"
     if resampling.intervals == ("bayesian",) and not any(map(INTERVALS["bayesian"].serves, options.estimators)):
-        has_meaning = any(parse_estimator(name)[0].weights for name in options.estimators)
-        raise impossible(
-            f"{', '.join(options.estimators)}: {'not known' if has_meaning else 'no meaning'} with the weights of the "
-            "Bayesian bootstrap",
-            "intervals with 'bayesian'",
-            "'bootstrap'",
-        )
+        lacks = "not known" if any(parse_estimator(name)[0].weights for name in options.estimators) else "no meaning"
+        what = f"{estimators}: {lacks} with the weights of the Bayesian bootstrap"
+        return what, "intervals with 'bayesian'", "'bootstrap'"
     need_items = [name for name in options.estimators if parse_estimator(name)[0].needs_items]
     if need_items and resampling.draws and is_weighted(inputs):
-        raise impossible(
+        return (
             f"{', '.join(need_items)}: replicates are known for unweighted items, because a replicate of weighted ones "
             "keeps only the sums of tied weights",
             f"weights, and {'replicates' if resampling.keep_replicates else ', '.join(resampling.intervals)}",
             "'influence_beta', which needs no replicates, or another estimator",
         )
     if "bootstrap_t" in resampling.intervals and (is_weighted(inputs) or resampling.unit == "clusters"):
-        raise impossible(
-            "the standard error of a replicate is known for unweighted items drawn one by one",
-            "weights" if is_weighted(inputs) else "unit='clusters'",
-            "'bootstrap', or 'influence_logit'",
-        )
+        what = "the standard error of a replicate is known for unweighted items drawn one by one"
+        return what, "weights" if is_weighted(inputs) else "unit='clusters'", "'bootstrap', or 'influence_logit'"
     if resampling.uses_folds and "fold" in dataset and ITEM not in dataset["fold"].dims:
-        raise impossible(
-            "cross-validation needs the fold of every item",
-            f"'fold' over ({', '.join(map(str, dataset['fold'].dims))})",
-            "a variable 'fold' over 'item', or none for stratified folds",
-        )
+        received = f"'fold' over ({', '.join(map(str, dataset['fold'].dims))})"
+        remedy = "a variable 'fold' over 'item', or none for stratified folds"
+        return "cross-validation needs the fold of every item", received, remedy
+    return None

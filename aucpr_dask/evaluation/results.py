@@ -12,8 +12,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.random_streams import SCHEME
-from aucpr_dask.evaluation.request import PreparedDataset
+from aucpr_dask.evaluation.request import SCHEME, PreparedDataset
 from aucpr_dask.schema.checks import lookup
 from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAG_BITS, FLAGS, METHOD, RESAMPLE, RESULT_VARIABLES
@@ -94,14 +93,14 @@ def interval_labels(methods: tuple[str, ...], level: float) -> dict[str, Any]:
 def _sampling(prepared: PreparedDataset) -> dict[str, Any]:
     """Return the attributes that describe resamples and folds."""
     resampling = prepared.options.resampling
-    kept: dict[str, Any] = {"prevalence_design": "fixed" if prepared.is_stratified else "random"}
+    kept: dict[str, Any] = {"prevalence_design": "fixed" if prepared.sampling.is_stratified else "random"}
     if resampling.draws:
-        how = "positives and negatives apart" if prepared.is_stratified else "positives and negatives together"
+        how = "positives and negatives apart" if prepared.sampling.is_stratified else "positives and negatives together"
         kept |= {"resampled": f"{resampling.unit}, {how}" if resampling.unit == "items" else resampling.unit}
         kept |= {"n_resamples": resampling.n_resamples}
-    has_own_folds = prepared.fold is not None
+    has_own_folds = "fold" in prepared.arrays
     if resampling.uses_folds:
-        kept |= {"n_folds": prepared.n_folds, "folds": "of the data set" if has_own_folds else "stratified"}
+        kept |= {"n_folds": prepared.sampling.n_folds, "folds": "of the data set" if has_own_folds else "stratified"}
     if resampling.draws or (resampling.uses_folds and not has_own_folds):
         kept |= {"seed": resampling.seed, "random_scheme": SCHEME}
     return kept

@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.evaluation.mapping import map_plain, map_rankings
+from aucpr_dask.evaluation.mapping import map_rankings
 from aucpr_dask.evaluation.random_orders import chance_of_rankings
 from aucpr_dask.evaluation.request import Prepared, prepare
 from aucpr_dask.inference.families.adjustments import benjamini_hochberg
@@ -123,8 +123,9 @@ def chance(
         return _labelled(prepared, over)
     if over is not None:
         raise _without_queries("arrays without names of dimensions")
-    columns = map_plain(chance_of_rankings, prepared.arrays, len(COLUMNS), options=options)
-    area, lower, upper = (columns[..., i] for i in range(len(COLUMNS)))
+    sizes = {QUANTITY: len(COLUMNS)}
+    columns = map_rankings(chance_of_rankings, prepared.arrays, sizes, dim, options=options)
+    area, lower, upper = (prepared.unwrapped(columns.isel({QUANTITY: i})) for i in range(len(COLUMNS)))
     return Chance(area, lower, upper, _adjusted(upper))
 
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.alignment import clusters_of, score_inputs
+from aucpr_dask.evaluation.influences import COLUMNS_AFTER, influence_columns
 from aucpr_dask.evaluation.mapping import map_rankings
 from aucpr_dask.evaluation.rankings import Array
 from aucpr_dask.evaluation.request import Prepared, prepare_labelled
-from aucpr_dask.evaluation.resampled_rankings import COLUMNS_AFTER, influence_columns
 from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference.samples import mean_where_known
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names

@@ -414,7 +414,7 @@ def _degrees_of_means(node: xr.Dataset, estimates: Estimates) -> float:
 
     The variance of a unit is taken to be proportional to 1 over its positives, so that models do not matter.
     """
-    from aucpr_dask.kernels.intervals.beta import degrees_of
+    from aucpr_dask.kernels.intervals import degrees_of
 
     variance = 1 / _of_units(node["n_effective"].min(MODEL), estimates)
     return float(variance.sum() ** 2 / (variance**2 / degrees_of(1 / variance)).sum())

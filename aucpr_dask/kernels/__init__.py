@@ -25,8 +25,8 @@ from aucpr_dask.kernels.options import COLUMNS, Options, Targets
 from aucpr_dask.kernels.resampling.rows import accelerations, planned_bytes, replicate_rows
 
 _OF_AVERAGE_PRECISION = {
-    "standard_error_fixed": ERROR_FIXED,
-    "standard_error_random": ERROR_RANDOM,
+    "error_fixed": ERROR_FIXED,
+    "error_random": ERROR_RANDOM,
     "acceleration": ACCELERATION,
     "cubes_fixed": CUBES_FIXED,
     "cubes_random": CUBES_RANDOM,

@@ -18,7 +18,7 @@ import xarray as xr
 
 from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation.api import describe_scores, evaluate_part
-from aucpr_dask.evaluation.random_streams import SCHEME
+from aucpr_dask.evaluation.request import SCHEME
 from aucpr_dask.schema.labels import check_labels
 from aucpr_dask.schema.names import percent
 from aucpr_dask.schema.options import EvaluationOptions

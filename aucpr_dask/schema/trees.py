@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import xarray as xr
@@ -36,25 +36,25 @@ def select_data_sets(data: Scores, names: Sequence[str] | None) -> Scores:
     nodes = dict(nodes_of(data))
     unknown = [name for name in names if name not in nodes or not name]
     if unknown:
+        allowed = few(map(repr, nodes)) if "" not in nodes else "none: it has one data set without a name"
+        remedy = did_you_mean(unknown[0], nodes, "leave out --data-set, or name another")
         raise InvalidInputError(
-            "there is no such data set in this store",
-            received=few(map(repr, unknown)),
-            allowed=few(map(repr, nodes)) if "" not in nodes else "none: it has one data set without a name",
-            remedy=did_you_mean(unknown[0], nodes, "leave out --data-set, or name another"),
+            "there is no such data set in this store", None, few(map(repr, unknown)), allowed, remedy
         )
     return xr.DataTree.from_dict({name: nodes[name] for name in dict.fromkeys(names)})
 
 
-def map_nodes(scores: Scores, transform: Any) -> Scores:
+def map_nodes(scores: Scores, transform: Callable[[str, xr.Dataset], Any]) -> Scores:
     """Apply ``transform(path, dataset)`` to each node and return the same kind of object."""
-    if isinstance(scores, xr.Dataset):
-        return transform("", scores)  # type: ignore[no-any-return]
-    nodes = {path: transform(path, dataset) for path, dataset in nodes_of(scores)}
+    return gathered(scores, {path: transform(path, dataset) for path, dataset in nodes_of(scores)})
+
+
+def gathered(like: Scores, nodes: Mapping[str, xr.Dataset]) -> Scores:
+    """Return data sets by path as the kind of object that `like` is: one data set, or a tree."""
+    if isinstance(like, xr.Dataset):
+        return nodes[""]
     try:
         return xr.DataTree.from_dict(nodes)
     except KeyError as error:
-        raise InvalidInputError(
-            "a data set inside another has the name of one of its variables",
-            received=error.args[0],
-            remedy="rename it",
-        ) from error
+        what = "a data set inside another has the name of one of its variables"
+        raise InvalidInputError(what, None, error.args[0], None, "rename it") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, few
-from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
+from aucpr_dask.schema.trees import Scores, gathered, map_nodes
 from aucpr_dask.schema.variables import CLASS, ITEM, PADDING, UNJUDGED
-from aucpr_dask.scores.validate import check_unique, in_usual_order, validate_scores, where_of
+from aucpr_dask.scores.validate import check_unique, checked_nodes, in_usual_order, validate_dataset, where_of
 
 
 def validated_scores(scores: Scores, *, positive_from: int | None = None) -> Scores:
@@ -23,10 +24,15 @@ def validated_scores(scores: Scores, *, positive_from: int | None = None) -> Sco
     InvalidInputError, AlignmentError
         See :func:`validate_scores` and :func:`with_label_of_each_class`.
     """
-    if isinstance(scores, xr.Dataset | xr.DataTree):
-        scores = with_label_of_each_class(in_usual_order(scores))
-    validate_scores(scores, positive_from=positive_from)
-    return scores
+    return gathered(scores, dict(validated_nodes(scores, positive_from=positive_from)))
+
+
+def validated_nodes(scores: Scores, *, positive_from: int | None = None) -> Iterator[tuple[str, xr.Dataset]]:
+    """Yield (path, data set) for each data set, as :func:`validated_scores` returns it."""
+    for path, given in checked_nodes(scores):
+        dataset = _with_label_of_each_class(path, in_usual_order(given))
+        validate_dataset(dataset, path, positive_from)
+        yield path, dataset
 
 
 def with_label_of_each_class(scores: Scores) -> Scores:
@@ -38,8 +44,6 @@ def with_label_of_each_class(scores: Scores) -> Scores:
         If a label is neither a class nor, where these are no classes, -1 (unjudged) or -2 (padding); or it is not clear
         what the labels of one selected class mean.
     """
-    if not any(_may_have_classes_as_labels(dataset) for _, dataset in nodes_of(scores)):
-        return scores
     return map_nodes(scores, _with_label_of_each_class)
 
 

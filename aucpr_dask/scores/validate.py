@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -9,7 +11,7 @@ import xarray as xr
 from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, brief, few
 from aucpr_dask.schema.labels import check_labels, check_weights
 from aucpr_dask.schema.names import check_names, check_node_name
-from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
+from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import CLASS, ITEM, RANKING_DIMS, SCORE_VARIABLES, VariableSpec
 
 KINDS = {
@@ -26,34 +28,32 @@ KINDS = {
 
 def validate_scores(scores: Scores, *, positive_from: int | None = None) -> None:
     """Raise a clear error unless `scores` holds valid score data sets; Dask arrays are not computed."""
+    for path, dataset in checked_nodes(scores):
+        validate_dataset(dataset, path, positive_from)
+
+
+def checked_nodes(scores: object) -> Iterator[tuple[str, xr.Dataset]]:
+    """Yield (path, data set) for each data set; raise unless there is one, and all have valid names."""
     if not isinstance(scores, xr.Dataset | xr.DataTree):
-        raise InvalidInputError(
-            "scores must be an xarray Dataset (one data set) or DataTree (many)",
-            where="the scores",
-            received=type(scores).__name__,
-            allowed="Dataset, DataTree",
-            remedy="for arrays use aucpr_dask.estimate(score, label)",
-        )
-    nodes = list(nodes_of(scores))
-    if not nodes:
-        raise InvalidInputError(
-            "there is no data set in this DataTree",
-            where="the scores",
-            received=brief(scores),
-            allowed="a tree with one or more data sets",
-            remedy="xarray.DataTree.from_dict({name: dataset}) makes one",
-        )
-    for path, dataset in nodes:
+        what, received = "scores must be an xarray Dataset (one data set) or DataTree (many)", type(scores).__name__
+        remedy = "for arrays use aucpr_dask.estimate(score, label)"
+        raise InvalidInputError(what, "the scores", received, "Dataset, DataTree", remedy)
+    is_empty = True
+    for path, dataset in nodes_of(scores):
+        is_empty = False
         for name in filter(None, path.split("/")):
             check_node_name(name, "the names of data sets")
-        _validate_dataset(dataset, path, positive_from)
+        yield path, dataset
+    if is_empty:
+        what, allowed = "there is no data set in this DataTree", "a tree with one or more data sets"
+        remedy = "xarray.DataTree.from_dict({name: dataset}) makes one"
+        raise InvalidInputError(what, "the scores", brief(scores), allowed, remedy)
 
 
-def in_usual_order(scores: Scores) -> Scores:
+def in_usual_order(dataset: xr.Dataset) -> xr.Dataset:
     """Return scores whose variables have their dimensions in the order of the records, where only the order differs."""
-    if not any(_reordered(dataset) for _, dataset in nodes_of(scores)):
-        return scores
-    return map_nodes(scores, lambda path, dataset: dataset.assign(_reordered(dataset)))
+    other = _reordered(dataset)
+    return dataset.assign(other) if other else dataset
 
 
 def _reordered(dataset: xr.Dataset) -> dict[str, xr.DataArray]:
@@ -67,7 +67,8 @@ def _usual_dims(variable: xr.DataArray, spec: VariableSpec) -> tuple[str, ...] |
     return next((dims for dims in spec.dims if set(dims) == set(variable.dims)), None)
 
 
-def _validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None) -> None:
+def validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None) -> None:
+    """Raise a clear error unless this is a valid score data set."""
     for spec in SCORE_VARIABLES.values():
         if spec.name in dataset:
             _validate_variable(dataset[spec.name], spec, path)

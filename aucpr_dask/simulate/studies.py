@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from aucpr_dask.clusters.connecting import Cluster, connect
 from aucpr_dask.errors import InvalidInputError, StoreError
-from aucpr_dask.evaluation.intervals import bounds_of, extras_of, gather_evidence
-from aucpr_dask.evaluation.rankings import evaluate_intervals, evaluate_rankings
-from aucpr_dask.evaluation.request import PreparedDataset
+from aucpr_dask.evaluation.block_results import evidence_of, interval_bounds
+from aucpr_dask.evaluation.rankings import FACTS, evaluate_intervals, evaluate_rankings
+from aucpr_dask.evaluation.request import Sampling
 from aucpr_dask.evaluation.results import versions
 from aucpr_dask.progress.tracking import Progress, Tracker
 from aucpr_dask.runs.submitting import as_they_finish
@@ -33,7 +33,7 @@ from aucpr_dask.schema.checks import choose, fraction, lookup, whole_number
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
-from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL, QUANTITY
+from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL
 from aucpr_dask.simulate.scenarios import N_POSITIVE, Scenario, bibeta, binormal, offset_uniform
 from aucpr_dask.storage.stores import create_store, open_array, open_backend, read_root_attrs
 from aucpr_dask.storage.urls import concealed, is_versioned
@@ -48,7 +48,6 @@ BATCH = 250  # simulations of a task, and of a chunk of the records
 SCENARIO, N_ITEMS, PREVALENCE, SIMULATION = "scenario", "n_items", "prevalence", "simulation"
 _RESAMPLES = 2  # a random stream of a simulation, next to those of its scores and labels
 CELL_DIMS = (SCENARIO, N_ITEMS, PREVALENCE)
-EXTRAS = ("standard_error_fixed", "acceleration", "cubes_fixed", "left_out", "unseen_loss")
 
 PAPER_ESTIMATORS = (
     "average_precision",
@@ -326,46 +325,32 @@ def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[st
     """Return what the records hold of a batch, by name; the first dimension is the simulation."""
     score, label = cell.sample(start, stop)
     n_positive = np.broadcast_to(np.count_nonzero(label, axis=-1), len(score))
-    options, n = EvaluationOptions(estimators=design.estimators), len(design.estimators)
-    last = n + len(EXTRAS) * len(options.with_influence)
-    columns = evaluate_rankings(score, label, roles=("score", "label"), options=options, extras=EXTRAS)
-    interval = np.full((len(score), n, len(design.methods), 2), np.nan)
+    named: dict[str, Any] = {"score": score, "label": label}
+    evaluated = evaluate_rankings(named, EvaluationOptions(estimators=design.estimators), FACTS)
+    interval = np.full((*evaluated.estimate.shape, len(design.methods), 2), np.nan)
     location = np.full(interval.shape[:-1], np.nan)
     if design.methods and design.resampled:
         chosen = [design.estimators.index(name) for name in design.resampled]
-        of_influence = xr.Variable((MODEL, QUANTITY), columns[:, n:last])
-        extras = extras_of(of_influence, EXTRAS, options.with_influence, design.resampled)
-        estimate = xr.Variable((MODEL, ESTIMATOR), columns[:, chosen])
+        resampling = ResamplingOptions(
+            intervals=design.methods, level=design.level, n_resamples=design.n_resamples, n_folds=design.folds
+        )
+        options = EvaluationOptions(estimators=design.resampled, resampling=resampling)
+        of_chosen = evaluated._replace(
+            estimate=evaluated.estimate[:, chosen],
+            facts={name: values[:, chosen] for name, values in evaluated.facts.items()},
+        )
         keys = np.array([cell.key(number) for number in range(start, stop)], dtype=np.uint64)
-        prepared = _prepared(score, label, keys, design)
-        evidence = gather_evidence(estimate, xr.Variable(MODEL, n_positive.astype(float)), extras, prepared)
-        interval[:, chosen] = bounds_of(evidence, prepared, design.level).values
-        location[:, chosen] = bounds_of(evidence, prepared, 0.0).values.mean(axis=-1)
+        named |= {"key": keys, "fold": fold_of(label, design.folds)}
+        evidence = evidence_of(of_chosen, named, options, Sampling(n_folds=design.folds))
+        interval[:, chosen] = interval_bounds(evidence, options, design.level)
+        location[:, chosen] = interval_bounds(evidence, options, 0.0).mean(axis=-1)
         if "bca" in design.methods:  # only with an influence function the jackknife has a closed form; others are slow
             others = [place for place in chosen if design.estimators[place] not in WITH_INFLUENCE]
             interval[:, others, design.methods.index("bca")] = np.nan
-    found = {"estimate": columns[:, :n], "interval": interval, "location": location}
+    found = {"estimate": evaluated.estimate, "interval": interval, "location": location}
     for values in found.values():
         values[(n_positive == 0) | (n_positive == cell.n_items)] = np.nan
     return found | {"n_positive": n_positive}
-
-
-def _prepared(score: Array, label: NDArray[np.int8], keys: NDArray[np.uint64], design: Design) -> PreparedDataset:
-    """Prepare simulations for intervals; each has its own resamples."""
-    dims = (MODEL, ITEM)[-label.ndim :]
-    resampling = ResamplingOptions(
-        intervals=design.methods, level=design.level, n_resamples=design.n_resamples, n_folds=design.folds
-    )
-    return PreparedDataset(
-        arrays={"score": xr.Variable((MODEL, ITEM), score), "label": xr.Variable(dims, label)},
-        options=EvaluationOptions(estimators=design.resampled, resampling=resampling),
-        extras=EXTRAS,
-        is_stratified=True,
-        key=xr.Variable(MODEL, keys),
-        units={},
-        fold=xr.Variable(dims, fold_of(label, design.folds)),
-        n_folds=design.folds,
-    )
 
 
 def fold_of(label: NDArray[np.int8], n_folds: int) -> NDArray[np.int64]:

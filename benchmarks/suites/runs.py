@@ -250,7 +250,7 @@ def read_and_estimate(url: str, start: int, stop: int) -> np.ndarray:
     from aucpr_dask.kernels.codes import AVERAGE_PRECISION
 
     score, label = read(url, start, stop)
-    codes = np.array([AVERAGE_PRECISION, kernels.EXTRA_CODES["average_precision"]["standard_error_fixed"]])
+    codes = np.array([AVERAGE_PRECISION, kernels.EXTRA_CODES["average_precision"]["error_fixed"]])
     same_label, none_unseen = np.zeros(len(score), np.int64), np.full(len(score), np.nan)
     return kernels.evaluate_rows(score, label[None], same_label, none_unseen, kernels.Options(), codes)[:, 0]
 

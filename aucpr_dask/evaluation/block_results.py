@@ -1,0 +1,154 @@
+"""All numbers of a result from the arrays of a NumPy block: what intervals are made of, then the intervals.
+
+Module-level functions are pickled by name: `evaluate_block` is the one function in the graph of an evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucpr_dask.evaluation.influences import effective_positives, influence_facts
+from aucpr_dask.evaluation.rankings import FEW_POSITIVES, Array, Evaluated, evaluate_rankings, is_weighted
+from aucpr_dask.evaluation.request import Sampling
+from aucpr_dask.evaluation.resampled_rankings import estimate_accelerations, evaluate_folds, replicate_rankings
+from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.options import ALL_RECALLS, EvaluationOptions
+from aucpr_dask.schema.variables import FLAG_BITS, RESULT_VARIABLES
+
+if TYPE_CHECKING:
+    from aucpr_dask.kernels.intervals import Evidence
+
+Floats = NDArray[np.float64]
+OF_RESAMPLING = ("key", "cluster", "fold", "replicate")  # roles of arrays that no estimate needs
+
+
+def evaluate_block(
+    *arrays: Array,
+    roles: tuple[str, ...],
+    finish: Callable[..., Any],
+    options: EvaluationOptions,
+    facts: tuple[str, ...] = (),
+    is_fixed: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """Evaluate the rankings of a block, and return what `finish` makes of the numbers and the arrays.
+
+    A generalized function, ``(item), (item), ..., () -> ...``, whose leading dimensions broadcast.
+    """
+    named = dict(zip(roles, arrays, strict=True))
+    ranked = {role: array for role, array in named.items() if role not in OF_RESAMPLING}
+    evaluated = evaluate_rankings(ranked, options, facts, is_fixed=is_fixed)
+    return finish(evaluated, named, options=options, **kwargs)
+
+
+def results_of(
+    evaluated: Evaluated, named: dict[str, Array], options: EvaluationOptions, sampling: Sampling
+) -> tuple[Array, ...]:
+    """Return the variables of a result, in the order of `RESULT_VARIABLES`."""
+    evidence = evidence_of(evaluated, named, options, sampling)
+    found = evaluated._asdict() | {
+        "standard_error": _standard_errors(evidence, options),
+        "interval": interval_bounds(evidence, options, options.resampling.level),
+        "flags": _flags(evaluated.flags, evidence, is_weighted(named)),
+    }
+    if options.resampling.keep_replicates:
+        found["replicate"] = evidence.replicates
+    return tuple(found[name] for name in RESULT_VARIABLES if name in found)
+
+
+def evidence_of(
+    evaluated: Evaluated, named: dict[str, Array], options: EvaluationOptions, sampling: Sampling
+) -> Evidence:
+    """Gather what intervals are made of; arrays have a last axis, or the last but one, for the estimators."""
+    from aucpr_dask.kernels.intervals import Evidence
+
+    resampling = options.resampling
+    known = named.get("replicate")
+    named = {role: array for role, array in named.items() if role != "replicate"}
+    items = {role: array for role, array in named.items() if role not in OF_RESAMPLING}
+    units = {role: array for role, array in named.items() if role not in ("key", "fold")}
+    n_positive = n_effective = evaluated.n_positive
+    if is_weighted(named):
+        n_positive = n_effective = effective_positives(items, options)
+    if "cluster" in named and "influence_beta" in resampling.intervals:
+        n_effective = effective_positives(units, options)
+    facts = evaluated.facts
+    if options.with_influence and not facts:  # of weights, or of clusters
+        facts = influence_facts(units, options, is_fixed=sampling.is_stratified)
+    evidence = Evidence(evaluated.estimate, n_positive[..., None], n_effective=n_effective[..., None], **facts)
+    if "bca" in resampling.intervals and "acceleration" not in facts:
+        acceleration = estimate_accelerations(units, options, is_stratified=sampling.is_stratified)
+        evidence = replace(evidence, acceleration=acceleration)
+    drawn = {role: array for role, array in named.items() if role != "fold"}
+    if resampling.draws_counts:
+        replicates, errors = replicate_rankings(
+            drawn, options, sampling, with_errors="bootstrap_t" in resampling.intervals
+        )
+        replicates = replicates if known is None else np.concatenate([known, replicates], axis=-1)
+        evidence = replace(evidence, replicates=replicates, replicate_errors=errors)
+    if "bayesian" in resampling.intervals:
+        replicates, _ = replicate_rankings(drawn, options, sampling, bayesian=True)
+        evidence = replace(evidence, bayesian_replicates=replicates)
+    if resampling.uses_folds:
+        folds = {role: array for role, array in named.items() if role != "cluster"}
+        evidence = replace(evidence, folds=evaluate_folds(folds, options, n_folds=sampling.n_folds))
+    return evidence
+
+
+def _standard_errors(evidence: Evidence, options: EvaluationOptions) -> Floats:
+    """Return standard errors: by the influence function of estimators that have one, of others by their replicates."""
+    errors: Floats = np.full(evidence.estimate.shape, np.nan)
+    has_influence = np.array([name in options.with_influence for name in options.estimators])
+    if evidence.error is not None:
+        errors[..., has_influence] = evidence.error[..., has_influence]
+    if evidence.replicates is not None:
+        for place in np.flatnonzero(~has_influence):  # one by one, because NumPy makes copies
+            errors[..., place] = _deviations(evidence.replicates[..., place, :])
+    errors[np.isnan(evidence.estimate)] = np.nan
+    return errors
+
+
+def _deviations(replicates: Array) -> Floats:
+    """Return the standard deviation of the known replicates of each row; NaN of fewer than two."""
+    deviations: Floats = np.full(replicates.shape[:-1], np.nan)
+    has_several = np.count_nonzero(~np.isnan(replicates), axis=-1) > 1  # of others NumPy warns
+    rows = replicates if has_several.all() else replicates[has_several]
+    deviations[has_several] = np.nanstd(rows, axis=-1, ddof=1).reshape(-1)
+    return deviations
+
+
+def _flags(flags: Array, evidence: Evidence, has_weights: bool) -> Array:
+    """Return the flags, with those about effective positives and resamples."""
+    if has_weights and evidence.n_positive is not None:
+        n = evidence.n_positive[..., 0]
+        flags = _with_flag(flags, "few_positives", (n > 0) & (n < FEW_POSITIVES))
+    for replicates in (evidence.replicates, evidence.bayesian_replicates):
+        if replicates is not None:
+            is_undefined = np.isnan(replicates) & ~np.isnan(evidence.estimate)[..., None]
+            flags = _with_flag(flags, "undefined_resamples", np.asarray(is_undefined.any(axis=(-2, -1))))
+    return flags
+
+
+def _with_flag(flags: Array, name: str, is_raised: Array) -> Array:
+    """Set one flag where it is raised, and clear it elsewhere."""
+    bit = np.int32(FLAG_BITS[name])
+    return np.asarray((flags & ~bit) | np.where(is_raised, bit, np.int32(0)))
+
+
+def interval_bounds(evidence: Evidence, options: EvaluationOptions, level: float) -> Floats:
+    """Return all intervals at this level, (..., estimator, method, bound); NaN where an estimator has none."""
+    from aucpr_dask.kernels.intervals import bounds_of
+
+    methods, is_whole = options.resampling.intervals, options.recall_range == ALL_RECALLS
+    bounds = np.full((*evidence.estimate.shape, len(methods), 2), np.nan)
+    for column, method in enumerate(methods):
+        spec = INTERVALS[method]
+        has = [spec.serves(name) and (is_whole or not spec.is_formula) for name in options.estimators]
+        if any(has):
+            bounds[..., has, column, :] = bounds_of(evidence, method, level)[..., has, :]
+    return bounds

@@ -1,0 +1,152 @@
+"""Influences of the items, or of clusters of items, of a NumPy block, and what follows from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucpr_dask.evaluation.rankings import (
+    FACTS,
+    Array,
+    Rows,
+    class_weights,
+    evaluate_rankings,
+    reading_of,
+    refuse_unseen,
+    unseen_positives,
+)
+from aucpr_dask.schema.options import EvaluationOptions
+
+if TYPE_CHECKING:
+    from aucpr_dask.kernels.areas.influence import Influence
+
+COLUMNS_AFTER = ("estimate", "surplus", "n_effective")  # of the influences of a ranking
+
+
+def influence_columns(
+    *arrays: Array,
+    roles: tuple[str, ...],
+    options: EvaluationOptions,
+    clusters: NDArray[np.int64] | None,
+    is_fixed: bool,
+) -> NDArray[np.float64]:
+    """Compute the influences of every ranking of a block, scaled so that their products add up to covariances.
+
+    A generalized function, ``(item), (item), ... -> (unit)``: the influences of items, or of `clusters`; that of all
+    positives that are not items; and then `COLUMNS_AFTER`: the estimate, what its variance in differences has beyond
+    the squares of the influences, and the effective number of positives.
+    """
+    from aucpr_dask.kernels.intervals import variance_in_differences
+
+    named = dict(zip(roles, arrays, strict=True))
+    estimate = evaluate_rankings(named, options).estimate[..., 0]
+    units = named if clusters is None else named | {"cluster": clusters}
+    rows, influence, unseen = _influences(units, options, options.estimators[0], is_fixed=is_fixed)
+    absent = np.where(unseen > 0, np.sqrt(unseen) * influence.unseen, 0.0)
+    squares = (influence.values**2).sum(axis=1) + absent**2
+    n = effective_positives(units, options).ravel()
+    variance = variance_in_differences(estimate.ravel(), n, squares, influence.left_out, influence.unseen_loss)
+    columns = np.column_stack([influence.values, absent, estimate.ravel(), variance - squares, n])
+    return columns.reshape(*rows.lead, columns.shape[1])
+
+
+def influence_facts(named: dict[str, Array], options: EvaluationOptions, *, is_fixed: bool) -> dict[str, Array]:
+    """Compute the first four `FACTS` of weighted items, or of clusters: arrays over estimators, NaN where unknown."""
+    facts: dict[str, Array] = {}
+    for estimator in options.with_influence:
+        rows, influence, unseen = _influences(named, options, estimator, is_fixed=is_fixed)
+        of_unseen = np.where(unseen > 0, influence.unseen, 0.0)
+        squares = (influence.values**2).sum(axis=1) + unseen * of_unseen**2
+        cubes = (influence.values**3).sum(axis=1) + unseen * of_unseen**3
+        found = np.sqrt(squares), cubes, influence.left_out, influence.unseen_loss
+        for fact, values in zip(FACTS, found, strict=False):
+            of_all = facts.setdefault(fact, np.full((*rows.lead, len(options.estimators)), np.nan))
+            of_all[..., options.estimators.index(estimator)] = values.reshape(rows.lead)
+    return facts
+
+
+def effective_positives(named: dict[str, Array], options: EvaluationOptions) -> NDArray[np.float64]:
+    """Return the effective number of positives of each ranking, or of clusters that hold some.
+
+    It is (sum of weights)^2 / sum of squares, over positives or clusters.
+    """
+    clusters = _clusters_of(named)
+    rows = Rows(named)
+    positive, _, class_row, _ = class_weights(rows, named, options)
+    unseen = unseen_positives(rows, named, positive, class_row)
+    total, squares = _sums_of_weights(rows.full(named["score"]), positive, class_row, options, clusters)
+    total, squares = total + unseen, squares + unseen
+    return _ratio(total**2, squares).reshape(rows.lead)
+
+
+def _clusters_of(named: dict[str, Array]) -> NDArray[np.int64] | None:
+    return named["cluster"].reshape(-1) if "cluster" in named else None
+
+
+def _sums_of_weights(
+    score: Array,
+    weight: NDArray[np.float64],
+    weight_row: NDArray[np.int64],
+    options: EvaluationOptions,
+    clusters: NDArray[np.int64] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the sum, and the sum of squares, of the weights of one class that count in each ranking."""
+    total, squares = np.empty((2, len(score)))
+    for row, scores in enumerate(score):
+        counted = weight[weight_row[row]]
+        counted = np.where(np.isnan(scores), 0.0, counted) if options.missing == "drop" else counted
+        counted = counted if clusters is None else np.bincount(clusters, weights=counted)
+        total[row], squares[row] = counted.sum(), (counted**2).sum()
+    return total, squares
+
+
+def _ratio(total: NDArray[np.float64], part: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Divide; 0 where there is nothing."""
+    return np.divide(total, part, out=np.zeros_like(total), where=part > 0)
+
+
+def _influences(
+    named: dict[str, Array], options: EvaluationOptions, estimator: str, *, is_fixed: bool
+) -> tuple[Rows, Influence, NDArray[np.float64]]:
+    """Return the influences of items, or of clusters, and the number of positives that are not items."""
+    from aucpr_dask.kernels.areas.influence import Units, influence_rows
+
+    clusters = _clusters_of(named)
+    rows = Rows(named)
+    positive, negative, row, _ = class_weights(rows, named, options)
+    unseen = unseen_positives(rows, named, positive, row)
+    score = rows.full(named["score"])
+    total, squares = _sums_of_weights(score, positive, row, options, clusters)
+    of_negatives = _sums_of_weights(score, negative, row, options)
+    units = Units(_ratio(squares + unseen, total + unseen), _ratio(*of_negatives[::-1]))
+    design: dict[str, Any] = {"units": units, "prevalence_is_fixed": is_fixed, "is_corrected": clusters is None}
+    design["leaves_out"] = estimator == "haldane"
+    influence = influence_rows(score, positive, negative, row, reading_of(options), unseen, **design)
+    if clusters is not None:
+        refuse_unseen(rows, unseen)
+        is_counted = ~np.isnan(score) | (options.missing in ("last", "unretrieved"))
+        classes = (positive > 0)[row] & is_counted, (negative > 0)[row] & is_counted
+        influence = influence._replace(values=_sums_over_clusters(influence.values, clusters, *classes))
+    return rows, influence, unseen
+
+
+def _sums_over_clusters(
+    values: NDArray[np.float64],
+    clusters: NDArray[np.int64],
+    positive: NDArray[np.bool_],
+    negative: NDArray[np.bool_],
+) -> NDArray[np.float64]:
+    """Add up each row's values within clusters, corrected for their number; NaN if a class lies in fewer than two."""
+    n_clusters = int(clusters.max(initial=-1)) + 1
+    sums = np.full((len(values), n_clusters), np.nan)
+    for row in range(len(values)):
+        holds = [
+            np.bincount(clusters, weights=of_class[row], minlength=n_clusters) > 0 for of_class in (positive, negative)
+        ]
+        if min(np.count_nonzero(holds, axis=1)) < 2:
+            continue
+        n = np.count_nonzero(holds[0] | holds[1])
+        sums[row] = np.bincount(clusters, weights=values[row], minlength=n_clusters) * np.sqrt(n / (n - 1))
+    return sums

@@ -1,1 +1,0 @@
-"""Interval bounds from formulas and from replicates."""
