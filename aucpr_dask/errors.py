@@ -129,7 +129,8 @@ def bad_shape(
 
 def clash(what: str, remedy: str, allowed: object = None, **given: object) -> InvalidInputError:
     """Return the error for arguments that are allowed, but not together."""
-    where = f"arguments {' and '.join(map(repr, given))} together"
+    *first, last = map(repr, given)
+    where = f"arguments {', '.join(first)} and {last} together"
     received = ", ".join(f"{name}={brief(value)}" for name, value in given.items())
     return InvalidInputError(what, where, received, allowed, remedy)
 

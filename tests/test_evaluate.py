@@ -649,3 +649,26 @@ def test_plain_arrays_in_different_chunks_are_the_same_numbers() -> None:
         np.testing.assert_array_equal(ap.estimate(lazy, da.from_array(label, chunks=(5, -1))), expected)
         bounds = ap.interval(da.from_array(expected, chunks=chunks), label.sum(axis=-1))
         np.testing.assert_array_equal(bounds, ap.interval(expected, label.sum(axis=-1)))
+
+
+def test_arrays_in_other_chunks_are_chunked_alike() -> None:
+    score, label = queried()["score"], queried()["label"]
+    expected = ap.estimate(score, label, missing="drop")
+    lazy = ap.estimate(score.chunk({"model": 1, "query": 2}), label.chunk({"query": 3}), missing="drop")
+    xr.testing.assert_identical(lazy.compute(), expected)
+    plain = ap.estimate(
+        da.from_array(score.values, chunks=(1, 2, -1)), da.from_array(label.values, chunks=(3, -1)), missing="drop"
+    )
+    np.testing.assert_array_equal(plain.compute(), expected)
+
+
+def test_axes_of_length_1_broadcast_as_in_numpy() -> None:
+    """Whichever array has them, and in which order."""
+    random = np.random.default_rng(0)
+    score, label = random.normal(size=(3, 1, 20)), (random.random((4, 20)) < 0.5).astype(np.int8)
+    found = ap.estimate(score, label[None])
+    assert found.shape == (3, 4)
+    for index in np.ndindex(found.shape):
+        assert found[index] == ap.estimate(score[index[0], 0], label[index[1]])
+    np.testing.assert_array_equal(ap.estimate(da.from_array(score, chunks=(2, 1, -1)), label[None]).compute(), found)
+    assert ap.estimate(score[:1], label[:1]).shape == (1, 1)

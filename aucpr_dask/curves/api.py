@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import dask.array as da
 import numpy as np
@@ -28,9 +28,9 @@ from aucpr_dask.errors import InvalidInputError, brief
 from aucpr_dask.evaluation.alignment import as_array, numeric, plain_inputs, score_inputs
 from aucpr_dask.evaluation.mapping import core_dims, map_rankings
 from aucpr_dask.evaluation.rankings import is_weighted
-from aucpr_dask.evaluation.request import Prepared, prepare
+from aucpr_dask.evaluation.request import ROLES, Prepared, prepare
 from aucpr_dask.schema.checks import choose, refuse_outside, text
-from aucpr_dask.schema.options import MISSING, EvaluationOptions
+from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
 from aucpr_dask.schema.variables import ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.validate import check_one_chunk, check_same_labels
 
@@ -52,6 +52,7 @@ _DESCRIPTIONS = {
 }
 
 
+@takes("prevalence", "missing", "unjudged", "positive_from")
 def curve(
     score: Any,
     label: Any,
@@ -62,11 +63,8 @@ def curve(
     positive_weight: Any = None,
     negative_weight: Any = None,
     n_positive: Any = None,
-    prevalence: float | None = None,
-    missing: str = "raise",
-    unjudged: str = "negative",
-    positive_from: int | None = None,
     dim: str = ITEM,
+    **reading: Unpack[Reading],
 ) -> xr.Dataset | xr.DataArray:
     """Compute precision-recall, ROC or achievable curves: their operating points, or their values on a grid.
 
@@ -134,18 +132,7 @@ def curve(
     array([1.        , 1.        , 0.75      , 0.66666667])
     """
     choose(KINDS, kind, "kind")
-    given = {
-        "score": score,
-        "label": label,
-        "weight": weight,
-        "positive_weight": positive_weight,
-        "negative_weight": negative_weight,
-        "n_positive": n_positive,
-    }
-    options = EvaluationOptions.of(
-        prevalence=prevalence, missing=missing, unjudged=unjudged, positive_from=positive_from
-    )
-    prepared = prepare_curves(given, options, dim)
+    prepared = prepare_curves(locals(), EvaluationOptions.of(**reading), dim)
     over = "false_positive_rate" if kind == ROC else "recall"
     return _points(prepared, kind) if grid is None else _on_grid(prepared, kind, over, checked_grid(grid, over))
 
@@ -197,6 +184,7 @@ def _on_grid(prepared: Prepared, kind: str, over: str, grid: np.ndarray) -> xr.D
     return values
 
 
+@takes("missing", "unjudged", "positive_from")
 def confusion(
     score: Any,
     label: Any,
@@ -206,10 +194,8 @@ def confusion(
     positive_weight: Any = None,
     negative_weight: Any = None,
     n_positive: Any = None,
-    missing: str = "raise",
-    unjudged: str = "negative",
-    positive_from: int | None = None,
     dim: str = ITEM,
+    **reading: Unpack[Reading],
 ) -> xr.Dataset:
     """Count true and false positives and negatives at thresholds.
 
@@ -254,20 +240,10 @@ def confusion(
             allowed="distinct numbers, in any order",
             remedy="numpy.unique(thresholds) gives each once",
         )
-    given = {
-        "score": score,
-        "label": label,
-        "weight": weight,
-        "positive_weight": positive_weight,
-        "negative_weight": negative_weight,
-        "n_positive": n_positive,
-    }
-    choose(MISSING, missing, "missing")
-    # No threshold reaches an item that is tied below every score.
-    options = EvaluationOptions.of(
-        missing="unretrieved" if missing == "last" else missing, unjudged=unjudged, positive_from=positive_from
-    )
-    prepared = prepare_curves(given, options, dim)
+    options = EvaluationOptions.of(**reading)
+    if options.missing == "last":  # no threshold reaches an item that is tied below every score
+        options = replace(options, missing="unretrieved")
+    prepared = prepare_curves(locals(), options, dim)
     sizes = {THRESHOLD: places.size, _CELL: len(CELLS)}
     cells = map_rankings(confusion_counts, prepared.arrays, sizes, dim, options=options, thresholds=places)
     cells = cells.assign_coords({THRESHOLD: places})
@@ -417,11 +393,12 @@ def _range(totals: xr.DataArray) -> str:
     return f"{lowest:g}" if lowest == highest else f"{lowest:g} to {highest:g}"
 
 
-def prepare_curves(given: dict[str, Any], options: EvaluationOptions, dim: str) -> Prepared:
-    """Prepare rankings for curves, with all items in one chunk; plain arrays get dimensions."""
+def prepare_curves(arguments: dict[str, Any], options: EvaluationOptions, dim: str) -> Prepared:
+    """Prepare the arrays among arguments for curves, with all items in one chunk; plain arrays get dimensions."""
     text(dim, "dim")
-    if not isinstance(given["score"], xr.DataArray):
-        given = _name_axes(plain_inputs({name: value for name, value in given.items() if value is not None}), dim)
+    given = {role: arguments[role] for role in ROLES if arguments.get(role) is not None}
+    if not isinstance(given.get("score"), xr.DataArray):
+        given = _name_axes(plain_inputs(given), dim)
     prepared = prepare(given, options, dim)
     for name, array in prepared.arrays.items():
         if array.chunks is not None and dim in array.dims:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import xarray as xr
@@ -15,7 +15,7 @@ from aucpr_dask.evaluation.alignment import chunked_alike
 from aucpr_dask.evaluation.mapping import map_rankings
 from aucpr_dask.evaluation.request import SCHEME, stream_keys
 from aucpr_dask.schema.checks import choose, text
-from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ITEM, MODEL
 
 KINDS = (PRECISION_RECALL, ROC)
@@ -23,6 +23,7 @@ METHOD = "studentised bootstrap of log odds, simultaneous by the largest deviati
 _COLUMN = "column"
 
 
+@takes("prevalence", "missing", "unjudged", "positive_from")
 def curve_bands(
     score: Any,
     label: Any,
@@ -34,11 +35,8 @@ def curve_bands(
     seed: int = 0,
     dataset: str = "",
     n_positive: Any = None,
-    prevalence: float | None = None,
-    missing: str = "raise",
-    unjudged: str = "negative",
-    positive_from: int | None = None,
     dim: str = ITEM,
+    **reading: Unpack[Reading],
 ) -> xr.Dataset:
     """Compute curves on a grid with pointwise and simultaneous confidence bands.
 
@@ -109,19 +107,11 @@ def curve_bands(
     """
     choose(KINDS, kind, "kind")
     text(dataset, "dataset")
-    options = EvaluationOptions.of(
-        level=level,
-        n_resamples=n_resamples,
-        seed=seed,
-        prevalence=prevalence,
-        missing=missing,
-        unjudged=unjudged,
-        positive_from=positive_from,
-    )
+    options = EvaluationOptions.among(locals(), **reading)
     resampling = options.resampling
     over, of = ("false_positive_rate", "recall") if kind == ROC else ("recall", "precision")
     places = checked_grid(np.linspace(0, 1, 101) if grid is None else grid, over)
-    prepared = prepare_curves({"score": score, "label": label, "n_positive": n_positive}, options, dim)
+    prepared = prepare_curves(locals(), options, dim)
     arrays = prepared.arrays
     if MODEL in arrays["label"].dims:
         raise InvalidInputError(
@@ -166,5 +156,5 @@ def curve_bands(
         "n_resamples": resampling.n_resamples,
         "seed": resampling.seed,
         "random_scheme": SCHEME,
-    } | ({} if prevalence is None else {"prevalence": options.prevalence})
+    } | ({} if options.prevalence is None else {"prevalence": options.prevalence})
     return bands

@@ -71,10 +71,8 @@ def _tie_order_of(score: xr.DataArray, dim: str) -> xr.DataArray:
 
 def without_tie_order(received: str, remedy: str) -> InvalidInputError:
     """Return the error for an unknown order of tied items."""
-    what, allowed = (
-        "ties='trec_eval' needs to know the order of tied items",
-        "a variable 'tie_order', or names of items",
-    )
+    what = "ties='trec_eval' needs to know the order of tied items"
+    allowed = "a variable 'tie_order', or names of items"
     return InvalidInputError(what, "option 'ties'", received, allowed, remedy)
 
 
@@ -132,19 +130,15 @@ def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]
     for name, array in inputs.items():
         is_number = isinstance(array, REAL) or (getattr(array, "ndim", None) == 0 and array.dtype.kind in "fiu")
         if not isinstance(array, xr.DataArray) and not (name == "n_positive" and is_number):
-            what, allowed = (
-                f"{name!r} must be a DataArray",
-                "a DataArray, whose labels are compared with those of 'score'",
-            )
+            what = f"{name!r} must be a DataArray"
+            allowed = "a DataArray, whose labels are compared with those of 'score'"
             remedy = "give both labels, or pass score.values"
             raise _wrong(name, f"{what}, because 'score' is one", type(array).__name__, allowed, remedy)
     labelled = {name: xr.DataArray(array) for name, array in inputs.items()}
     for name in ITEM_ROLES & labelled.keys():
         if dim not in labelled[name].dims:
-            received, allowed = (
-                f"({', '.join(map(str, labelled[name].dims))})",
-                f"the dimension {dim!r}, and others of 'score'",
-            )
+            received = f"({', '.join(map(str, labelled[name].dims))})"
+            allowed = f"the dimension {dim!r}, and others of 'score'"
             raise _wrong(
                 name, f"{name!r} has no dimension {dim!r}", received, allowed, "rename the dimension of the items"
             )
@@ -263,10 +257,8 @@ def numeric(**arrays: Any) -> list[Any]:
     if not fits:
         what = "arrays of different shapes" + (", or with and without labels" if is_labelled else "")
         where, received = few(map(repr, plain)), ", ".join(f"{name} {array.shape}" for name, array in plain.items())
-        allowed, remedy = (
-            "arrays that broadcast; next to DataArrays, only numbers",
-            "give arrays of one shape, or all as DataArrays",
-        )
+        allowed = "arrays that broadcast; next to DataArrays, only numbers"
+        remedy = "give arrays of one shape, or all as DataArrays"
         raise AlignmentError(what, f"arguments {where}", received, allowed, remedy)
     return [array.astype(np.float64) if isinstance(array, np.ndarray) else array for array in found.values()]
 

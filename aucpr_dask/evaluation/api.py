@@ -210,10 +210,8 @@ def interval(estimate: Any, n_positive: Any, method: str | Sequence[str] = "logi
 def _refuse_unlabelled(arrays: dict[str, Any]) -> None:
     for name, array in arrays.items():
         if not isinstance(array, xr.DataArray) and array.ndim > 0:
-            what, allowed = (
-                "has no labels, and the other array has",
-                "two DataArrays, two arrays without labels, or one number",
-            )
+            what = "has no labels, and the other array has"
+            allowed = "two DataArrays, two arrays without labels, or one number"
             remedy = "give both labels, or pass the .values of the other"
             raise InvalidInputError(f"{name!r} {what}", f"argument {name!r}", type(array).__name__, allowed, remedy)
 

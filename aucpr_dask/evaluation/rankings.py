@@ -216,10 +216,8 @@ def lead_of(named: Mapping[str, Any]) -> tuple[int, ...]:
     except ValueError:
         what, where = "the leading dimensions of the arrays do not broadcast", "all axes but that of the items"
         received = ", ".join(f"{name} {array.shape}" for name, array in named.items())
-        allowed, remedy = (
-            "shapes that broadcast, as in NumPy",
-            "insert axes of length 1 where an array is the same for all",
-        )
+        allowed = "shapes that broadcast, as in NumPy"
+        remedy = "insert axes of length 1 where an array is the same for all"
         raise InvalidInputError(what, where, received, allowed, remedy) from None
 
 
@@ -370,10 +368,8 @@ def check_rows(facts: dict[str, NDArray[np.float64]], rows: Rows, options: Evalu
         raise missing_scores("variable 'score'", f"{int((missing > 0).sum())} rankings ({which})")
     unseen = facts["n_unseen"]
     if (unseen < 0).any():
-        what, received = (
-            "n_positive is less than the number of items labelled positive",
-            f"too few by: {rows.describe(unseen < 0, -unseen)}",
-        )
+        what = "n_positive is less than the number of items labelled positive"
+        received = f"too few by: {rows.describe(unseen < 0, -unseen)}"
         remedy = "n_positive counts all positives of a query, including those among the items"
         raise InvalidInputError(what, "variable 'n_positive'", received, "all positives of a ranking, or more", remedy)
 

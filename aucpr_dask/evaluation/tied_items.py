@@ -104,10 +104,8 @@ def _refuse_equal_places(
         is_tied |= np.isnan(scores[1:]) & np.isnan(scores[:-1])
     is_equal = is_tied & (places[1:] == places[:-1]) & (classes[order][1:] != classes[order][:-1])
     if is_equal.any():
-        raise InvalidInputError(
-            "tie_order does not order tied items",
-            where="argument 'tie_order'",
-            received=f"the number {places[1:][is_equal][0]} for a positive and a negative of the same score",
-            allowed="different numbers for the items of a ranking that share a score",
-            remedy="number the items of each ranking: 0, 1, 2, ...",
-        )
+        what, received = "tie_order does not order tied items", f"the number {places[1:][is_equal][0]}"
+        allowed = "different numbers for the items of a ranking that share a score"
+        received += " for a positive and a negative of the same score"
+        remedy = "number the items of each ranking: 0, 1, 2, ..."
+        raise InvalidInputError(what, "argument 'tie_order'", received, allowed, remedy)

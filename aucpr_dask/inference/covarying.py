@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import xarray as xr
@@ -17,7 +17,7 @@ from aucpr_dask.evaluation.request import Prepared, prepare_labelled
 from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference.samples import mean_where_known
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
-from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
 from aucpr_dask.schema.trees import Scores, map_nodes
 from aucpr_dask.schema.variables import CLASS, ITEM, MODEL, QUERY
 from aucpr_dask.scores.classes import validated_scores
@@ -31,19 +31,19 @@ DESCRIPTIONS = {
     "n_effective": "Effective number of positives.",
 }
 
-COVARIANCE_OPTIONS = ("missing", "positive_from", "unjudged", "unit", "prevalence_design")
+_READING = ("missing", "positive_from", "unjudged")
+COVARIANCE_OPTIONS = (*_READING, "unit", "prevalence_design")
 _UNIT = "unit"  # an item, a cluster, or all positives that are not items together
 
 
+@takes(*_READING)
 def covariance(
     scores: Scores,
     estimator: str = "average_precision",
     *,
-    missing: str = "raise",
-    positive_from: int | None = None,
-    unjudged: str = "negative",
     unit: str = "items",
     prevalence_design: str = "fixed",
+    **reading: Unpack[Reading],
 ) -> Scores:
     """Estimate how the areas of all models of a data set vary together over samples of items.
 
@@ -105,20 +105,18 @@ def covariance(
     >>> standard_errors_of_differences(result["covariance"]).sel(model="a", other_model="b").item().__round__(4)
     0.1751
     """
-    options: dict[str, Any] = {"missing": missing, "positive_from": positive_from, "unjudged": unjudged}
-    found = influences(scores, estimator, **options, unit=unit, prevalence_design=prevalence_design)
+    found = influences(scores, estimator, unit=unit, prevalence_design=prevalence_design, **reading)
     return map_nodes(found, lambda path, node: _covariance(node))
 
 
+@takes(*_READING)
 def influences(
     scores: Scores,
     estimator: str,
     *,
-    missing: str = "raise",
-    positive_from: int | None = None,
-    unjudged: str = "negative",
     unit: str = "items",
     prevalence_design: str = "fixed",
+    **reading: Unpack[Reading],
 ) -> Scores:
     """Return ``estimate(model[, query])`` and ``influence(..., unit)``, whose products add up to covariances.
 
@@ -132,18 +130,11 @@ def influences(
             allowed=" or ".join(map(repr, WITH_INFLUENCE)),
             remedy="compare other estimators by their bootstrap replicates",
         )
-    options = EvaluationOptions.of(
-        estimators=names,
-        missing=missing,
-        unjudged=unjudged,
-        positive_from=positive_from,
-        unit=unit,
-        prevalence_design=prevalence_design,
-    )
-    scores = validated_scores(scores, positive_from=positive_from)
+    options = EvaluationOptions.of(estimators=names, unit=unit, prevalence_design=prevalence_design, **reading)
+    scores = validated_scores(scores, positive_from=options.positive_from)
 
     def influences_of_node(path: str, dataset: xr.Dataset) -> xr.Dataset:
-        inputs = score_inputs(dataset, positive_from, path)
+        inputs = score_inputs(dataset, options.positive_from, path)
         inputs.pop("tie_order", None)
         _refuse_unshared_items(inputs, path)
         clusters = clusters_of(dataset, path).values if unit == "clusters" else None
@@ -152,11 +143,11 @@ def influences(
         result = _mean_of_classes(result) if CLASS in result.dims else result
         facts = {
             "estimator": names[0],
-            "missing": missing,
-            "unjudged": unjudged,
+            "missing": options.missing,
+            "unjudged": options.unjudged,
             "prevalence_design": "fixed" if is_fixed else "random",
             "sampled": unit,
-            "positive_from": positive_from,
+            "positive_from": options.positive_from,
         }
         return result.assign_attrs(result.attrs | provenance(dataset, facts))
 

@@ -23,13 +23,8 @@ def lookup(specs: dict[str, _Spec], name: object, what: str) -> _Spec:
     """Return the record called `name`, or raise an error that lists the known names."""
     if isinstance(name, str) and name in specs:
         return specs[name]
-    raise InvalidInputError(
-        f"unknown {what}",
-        where=f"name of the {what}",
-        received=brief(name),
-        allowed=", ".join(specs),
-        remedy=did_you_mean(name, specs, "give one of these names, as a string"),
-    )
+    remedy = did_you_mean(name, specs, "give one of these names, as a string")
+    raise InvalidInputError(f"unknown {what}", f"name of the {what}", brief(name), ", ".join(specs), remedy)
 
 
 def require(module: str, extra: str, where: object = None) -> Any:
@@ -37,25 +32,17 @@ def require(module: str, extra: str, where: object = None) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise InvalidInputError(
-            f"this needs {module.partition('.')[0]}",
-            where=where,
-            received=error,
-            remedy=f'pip install "aucpr-dask[{extra}]"',
-        ) from error
+        what, remedy = f"this needs {module.partition('.')[0]}", f'pip install "aucpr-dask[{extra}]"'
+        raise InvalidInputError(what, where, error, None, remedy) from error
 
 
 def refuse_outside(name: str, values: Any, is_outside: Any, allowed: str) -> None:
     """Raise if values of an argument are outside its range."""
     if np.any(is_outside):
         outside = np.asarray(values)[np.asarray(is_outside)]
-        raise InvalidInputError(
-            f"{name} is outside its range",
-            where=f"argument {name!r}",
-            received=f"{outside.size} values, first {float(outside.flat[0])!r}",
-            allowed=allowed,
-            remedy="correct these values, or leave them out",
-        )
+        received = f"{outside.size} values, first {float(outside.flat[0])!r}"
+        remedy = "correct these values, or leave them out"
+        raise InvalidInputError(f"{name} is outside its range", f"argument {name!r}", received, allowed, remedy)
 
 
 def nearest(value: object, names: Iterable[str]) -> str | None:
@@ -81,10 +68,8 @@ def choose(allowed: tuple[str, ...], value: object, option: str) -> str:
     """Return `value` if it is one of the `allowed` strings."""
     if isinstance(value, str) and value in allowed:
         return value
-    listed = ", ".join(map(repr, allowed))
-    raise _refused(
-        f"unknown {option}", option, value, listed, did_you_mean(value, allowed, "give one of these strings")
-    )
+    remedy = did_you_mean(value, allowed, "give one of these strings")
+    raise _refused(f"unknown {option}", option, value, ", ".join(map(repr, allowed)), remedy)
 
 
 def real(value: Any) -> float:
@@ -109,14 +94,9 @@ def share_of_positives(value: Any, option: str) -> float:
     share = fraction(value, option)
     if share >= LEAST_PREVALENCE:
         return share
+    what, allowed = f"{option} is too small for floating-point numbers", f"{LEAST_PREVALENCE} <= {option} < 1"
     remedy = f"give the share of positives as a number from {LEAST_PREVALENCE}, such as 0.01"
-    raise _refused(
-        f"{option} is too small for floating-point numbers",
-        option,
-        value,
-        f"{LEAST_PREVALENCE} <= {option} < 1",
-        remedy,
-    )
+    raise _refused(what, option, value, allowed, remedy)
 
 
 def whole_number(value: Any, option: str, least: int, most: int | None = None) -> int:
@@ -177,17 +157,24 @@ def names_of(value: Any, option: str) -> tuple[Any, ...]:
         return (value,)
     if isinstance(value, Iterable) and not isinstance(value, bytes) and getattr(value, "ndim", 1) == 1:
         return tuple(value)
-    raise _refused(
-        f"{option} must be a name or several", option, value, "a string or a sequence of strings", "quote it"
-    )
+    what, allowed = f"{option} must be a name or several", "a string or a sequence of strings"
+    raise _refused(what, option, value, allowed, "quote it")
 
 
-def are_distinct(names: tuple[Any, ...]) -> bool:
-    """Whether no name is given twice; names that are not strings are refused elsewhere."""
+def each_once(value: Any, option: str, specs: Iterable[str], what: str) -> tuple[Any, ...]:
+    """Return one name, or several, as a tuple; raise if one is given twice. Names that are not strings come later."""
+    names = names_of(value, option)
     known = [name for name in names if isinstance(name, str)]
-    return len(set(known)) == len(known)
+    if len(set(known)) < len(known):
+        raise repeated(value, option, specs, what)
+    return names
+
+
+def repeated(value: Any, option: str, specs: Iterable[str], what: str) -> InvalidInputError:
+    """Return the error for names that are not one or more, each once."""
+    return InvalidInputError(what, f"option {option!r}", brief(value), ", ".join(specs), "give each name once")
 
 
 def _refused(what: str, option: str, value: object, allowed: str, remedy: str) -> InvalidInputError:
     """Return the error for a value of an option."""
-    return InvalidInputError(what, where=f"option {option!r}", received=brief(value), allowed=allowed, remedy=remedy)
+    return InvalidInputError(what, f"option {option!r}", brief(value), allowed, remedy)

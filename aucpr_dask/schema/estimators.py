@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aucpr_dask.errors import InvalidInputError, brief
-from aucpr_dask.schema.checks import are_distinct, lookup, names_of
+from aucpr_dask.schema.checks import each_once, lookup, repeated
 
 TIES = ("block", "trec_eval", "expectation")
 
@@ -196,27 +196,18 @@ def parse_estimator(text: object) -> tuple[EstimatorSpec, float]:
         value = math.nan
     if not 0 < value <= 1:
         allowed = f"{name}({spec.parameter}), {spec.parameter} above 0 and up to 1" if spec.parameter else name
-        raise InvalidInputError(
-            "the estimator's parameter is wrong",
-            where=f"name of the estimator {name!r}",
-            received=brief(text),
-            allowed=allowed,
-            remedy=f"for example {name}(0.8)" if spec.parameter else f"write {name!r} without parentheses",
-        )
+        what, where = "the estimator's parameter is wrong", f"name of the estimator {name!r}"
+        remedy = f"for example {name}(0.8)" if spec.parameter else f"write {name!r} without parentheses"
+        raise InvalidInputError(what, where, brief(text), allowed, remedy)
     return spec, value
 
 
 def estimator_names(estimator: str | Sequence[str], option: str = "estimator") -> tuple[str, ...]:
     """Return one or more names of estimators, each known and each once."""
-    names = names_of(estimator, option)
-    if not names or not are_distinct(names):
-        raise InvalidInputError(
-            "name one or more estimators, each once",
-            where=f"option {option!r}",
-            received=brief(estimator),
-            allowed=", ".join(ESTIMATORS),
-            remedy="give each name once",
-        )
+    what = "name one or more estimators, each once"
+    names = each_once(estimator, option, ESTIMATORS, what)
+    if not names:
+        raise repeated(estimator, option, ESTIMATORS, what)
     for name in names:
         parse_estimator(name)
     return names

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aucpr_dask.errors import InvalidInputError, brief
-from aucpr_dask.schema.checks import are_distinct, lookup, names_of
+from aucpr_dask.schema.checks import each_once, lookup
 from aucpr_dask.schema.estimators import AREAS, BOYD, ESTIMATORS, WITH_INFLUENCE
 
 
@@ -188,13 +187,5 @@ def default_intervals(estimators: Sequence[str], with_influence: Sequence[str]) 
 
 def interval_names(interval: str | Sequence[str], option: str = "intervals") -> tuple[str, ...]:
     """Return names of intervals, each known and each once."""
-    names = names_of(interval, option)
-    if not are_distinct(names):
-        raise InvalidInputError(
-            "name each interval once",
-            where=f"option {option!r}",
-            received=brief(interval),
-            allowed=", ".join(INTERVALS),
-            remedy="give each name once",
-        )
+    names = each_once(interval, option, INTERVALS, "name each interval once")
     return tuple(lookup(INTERVALS, name, "interval method").name for name in names)

@@ -33,47 +33,30 @@ def check_labels(label: NDArray[Any], positive_from: int | None, where: str, *, 
     if label.dtype.kind == "b":
         return
     if label.dtype.kind not in "iuf":
-        raise InvalidInputError(
-            "labels are not numbers",
-            where=where,
-            received=f"dtype {label.dtype}",
-            allowed="integers or bool",
-            remedy="convert them: 1 for positive, 0 for negative items",
-        )
+        remedy = "convert them: 1 for positive, 0 for negative items"
+        raise InvalidInputError("labels are not numbers", where, f"dtype {label.dtype}", "integers or bool", remedy)
     bad = label[~((label >= PADDING) & (label <= highest) & (label == np.rint(label)))]
     if bad.size:
         values = np.unique(bad)
-        raise InvalidInputError(
-            "labels outside their domain",
-            where=where,
-            received=f"{bad.size} labels with values {few(values)}",
-            allowed=f"1 positive, 0 negative, -1 unjudged, -2 padding; whole numbers up to {highest}",
-            remedy=f"if these are grades, {if_grades}"
-            if positive_from is None and bool(np.all(values > 1))
-            else "correct the labels",
-        )
+        may_be_grades = positive_from is None and bool(np.all(values > 1))
+        received = f"{bad.size} labels with values {few(values)}"
+        allowed = f"1 positive, 0 negative, -1 unjudged, -2 padding; whole numbers up to {highest}"
+        remedy = f"if these are grades, {if_grades}" if may_be_grades else "correct the labels"
+        raise InvalidInputError("labels outside their domain", where, received, allowed, remedy)
 
 
 def check_weights(weight: NDArray[Any], where: str) -> None:
     """Raise if a weight is negative, NaN or infinite."""
     if weight.dtype.kind not in "fiub":
-        raise InvalidInputError(
-            "weights must be numbers",
-            where=where,
-            received=f"dtype {weight.dtype}",
-            allowed="integers or floats, not negative",
-            remedy="convert them",
-        )
+        received, allowed = f"dtype {weight.dtype}", "integers or floats, not negative"
+        raise InvalidInputError("weights must be numbers", where, received, allowed, "convert them")
     # One pass for each limit, without temporary arrays; NaN is neither from 0 nor below infinity.
     if weight.size and not (weight.min() >= 0 and weight.max() < np.inf):
         bad = ~(np.isfinite(weight) & (weight >= 0))
-        raise InvalidInputError(
-            "weights must be finite and not negative",
-            where=where,
-            received=f"{int(bad.sum())} others, first {weight[bad].flat[0]!r}",
-            allowed="finite numbers from 0",
-            remedy="set the weight of an item to 0 to leave it out",
-        )
+        what = "weights must be finite and not negative"
+        received = f"{int(bad.sum())} others, first {weight[bad].flat[0]!r}"
+        remedy = "set the weight of an item to 0 to leave it out"
+        raise InvalidInputError(what, where, received, "finite numbers from 0", remedy)
 
 
 def check_counts(count: NDArray[Any], name: str, *, of_rankings: bool = True) -> None:
@@ -94,11 +77,8 @@ def check_counts(count: NDArray[Any], name: str, *, of_rankings: bool = True) ->
         bad = np.zeros(count.shape, np.bool_)
     bad = bad | (count < 0) | ((count > 0) & (count < LEAST_COUNT)) | (of_rankings & (count > MOST_COUNTED))
     if bad.any():
-        raise InvalidInputError(
-            f"{name} is outside its range",
-            received=f"{int(bad.sum())} values, first {float(count[bad].flat[0])!r}",
-            **parts,
-        )
+        received = f"{int(bad.sum())} values, first {float(count[bad].flat[0])!r}"
+        raise InvalidInputError(f"{name} is outside its range", received=received, **parts)
 
 
 def check_tie_order(order: NDArray[Any]) -> None:
@@ -113,10 +93,6 @@ def check_tie_order(order: NDArray[Any]) -> None:
 def refuse_other_lengths(sizes: dict[str, int]) -> None:
     """Raise unless all arrays, by name, have the same number of items."""
     if len(set(sizes.values())) > 1:
-        raise InvalidInputError(
-            "arrays differ in the number of items",
-            where="the last axis",
-            received=", ".join(f"{name} {size}" for name, size in sizes.items()),
-            allowed="arrays with the same number of items",
-            remedy="give one value of each array for each item",
-        )
+        received = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        allowed, remedy = "arrays with the same number of items", "give one value of each array for each item"
+        raise InvalidInputError("arrays differ in the number of items", "the last axis", received, allowed, remedy)

@@ -84,23 +84,19 @@ def check_node_name(name: str, where: object) -> str:
     is_free = not name.startswith("__") and name not in RESERVED_NAMES
     if is_inside and is_free and len(name.encode()) <= LONGEST_NAME:
         return name
-    raise InvalidInputError(
-        "this is not a valid name for a data set or a variable of a store",
-        where=where,
-        received=shortened_name(name),
-        allowed=f"up to {LONGEST_NAME} bytes of text without slashes, backslashes and control characters; not only "
-        f"periods; not beginning with '__'; none of {', '.join(sorted(RESERVED_NAMES))}",
-        remedy="rename it",
+    what = "this is not a valid name for a data set or a variable of a store"
+    allowed = (
+        f"up to {LONGEST_NAME} bytes of text without slashes, backslashes and control characters; not only "
+        f"periods; not beginning with '__'; none of {', '.join(sorted(RESERVED_NAMES))}"
     )
+    raise InvalidInputError(what, where, shortened_name(name), allowed, "rename it")
 
 
 def check_names(names: Iterable[object], where: str) -> None:
     """Raise if a name contains halves of surrogate pairs, as file names in other encodings do."""
     for name in names:
         if isinstance(name, str) and not _is_unicode(name):
-            raise InvalidInputError(
-                "this name is not Unicode", where=where, received=shortened_name(name), remedy="rename it"
-            )
+            raise InvalidInputError("this name is not Unicode", where, shortened_name(name), None, "rename it")
 
 
 def is_text(name: str) -> bool:

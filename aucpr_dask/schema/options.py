@@ -11,17 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, Self, TypedDict, TypeVar, cast
 
-from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.checks import (
-    choose,
-    fraction,
-    margin,
-    recall_range,
-    share_of_positives,
-    text,
-    truth,
-    whole_number,
-)
+from aucpr_dask.errors import clash
+from aucpr_dask.schema import checks
+from aucpr_dask.schema.checks import choose, fraction, text, truth, whole_number
 from aucpr_dask.schema.estimators import TIES, WITH_INFLUENCE, EstimatorSpec, estimator_names, parse_estimator
 from aucpr_dask.schema.intervals import DEFAULT_INTERVALS, INTERVALS, default_intervals, interval_names
 from aucpr_dask.schema.labels import HIGHEST_GRADE
@@ -144,9 +136,9 @@ class EvaluationOptions(Options):
     no_positives: str = option(
         "drop", "Whether a query without positives is left out, or has area 0.", allowed=NO_POSITIVES
     )
-    prevalence: float | None = option(None, "Reweight to this share of positives.", check=share_of_positives)
+    prevalence: float | None = option(None, "Reweight to this share of positives.", check=checks.share_of_positives)
     recall_range: tuple[float, float] = option(
-        ALL_RECALLS, "Take the area between two recalls only.", check=recall_range
+        ALL_RECALLS, "Take the area between two recalls only.", check=checks.recall_range
     )
     resampling: ResamplingOptions = field(
         default=ResamplingOptions(), metadata={"check": lambda options, _: options.checked()}
@@ -191,16 +183,11 @@ class EvaluationOptions(Options):
         specs = [parse_estimator(name)[0] for name in options.estimators]
         for spec in specs:
             choose(spec.ties, options.ties, f"ties for {spec.name!r}")
-        clash = options._clash(specs)
-        if clash is not None:
-            raise InvalidInputError(
-                clash,
-                where="options 'estimators', 'ties', 'prevalence' and 'recall_range' together",
-                received=f"ties={options.ties!r}, prevalence={options.prevalence!r}, "
-                f"recall_range={options.recall_range!r}",
-                allowed="ties='block'; estimators of a partial area with recall_range",
-                remedy="leave out one of these options",
-            )
+        what = options._clash(specs)
+        if what is not None:
+            given = {"ties": options.ties, "prevalence": options.prevalence, "recall_range": options.recall_range}
+            allowed = "ties='block'; estimators of a partial area with recall_range"
+            raise clash(what, "leave out one of these options", allowed, estimators=options.estimators, **given)
         return options
 
     def _clash(self, specs: list[EstimatorSpec]) -> str | None:
@@ -301,7 +288,7 @@ class ComparisonOptions(SampleOptions):
         allowed=ADJUSTMENTS,
     )
     equivalence: float | None = option(
-        None, "Margin up to which differences do not matter, for each pair alone.", check=margin
+        None, "Margin up to which differences do not matter, for each pair alone.", check=checks.margin
     )
     incomplete: str = option(
         "raise",
