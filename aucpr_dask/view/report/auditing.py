@@ -20,7 +20,6 @@ from aucpr_dask.errors import InvalidInputError, printable
 from aucpr_dask.inference.auditing import MODEL_LEFT_OUT, audit_findings
 from aucpr_dask.inference.measures import unit_names
 from aucpr_dask.inference.samples import DATASET, labels_of
-from aucpr_dask.interplay.exporting import written_whole
 from aucpr_dask.interplay.value_tables import tables_of
 from aucpr_dask.interplay.values import from_values
 from aucpr_dask.schema.checks import choose
@@ -31,7 +30,7 @@ from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.variables import BOUND, MODEL, QUERY, UNIT
 from aucpr_dask.scores.importing.files import unknown_column
 from aucpr_dask.view.report.audit_words import amount, headline, names_of, rounded, span, verdict
-from aucpr_dask.view.report.pages import asset, checked_target, policy_of, template
+from aucpr_dask.view.report.pages import asset, checked_target, rendered, write_page
 from aucpr_dask.view.reprs import WIDTH, plain_text
 from aucpr_dask.view.tables import Column, Sheet
 
@@ -81,9 +80,7 @@ class Audit:
             If there is a file at `path` already, or it cannot be written.
         """
         target = checked_target(path, overwrite=overwrite)
-        text = _render(self.findings, checked_text(title, "title"))
-        written_whole(lambda file: file.write_text(text, encoding="utf-8", newline="\n"), target)
-        return target
+        return write_page(_render(self.findings, checked_text(title, "title")), target)
 
     def __repr__(self) -> str:
         return plain_text(audit_view(self, WIDTH))
@@ -227,13 +224,8 @@ def _refuse_given(received: str, **options: Any) -> None:
     """Raise if an option is given that only a table can have."""
     for name, option in options.items():
         if option is not None:
-            raise InvalidInputError(
-                f"{name} is an option for tables",
-                where=f"option {name!r}",
-                received=received,
-                allowed="a table",
-                remedy="leave it out",
-            )
+            what, where = f"{name} is an option for tables", f"option {name!r}"
+            raise InvalidInputError(what, where, received, "a table", "leave it out")
 
 
 def _without(table: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
@@ -280,16 +272,15 @@ def models_sheet(findings: xr.Dataset, top: int | None = None) -> Sheet:
 
 
 def _render(findings: xr.Dataset, title: str) -> str:
-    style = _style()
     one, many = unit_names(QUERY, findings.attrs)
     tables = [
         ("ranks", "Ranks", models_sheet(findings)),
         ("units", many.capitalize(), _units_sheet(findings)),
         *([("left-out", "Left out", _left_out_sheet(findings))] if findings.sizes[MODEL_LEFT_OUT] else []),
     ]
-    page: str = template("audit.html").render(
-        policy=policy_of(style),
-        style=style,
+    return rendered(
+        "audit.html",
+        _style(),
         generator=f"aucpr-dask {__version__}",
         title=printable(title),
         lead=headline(findings),
@@ -301,7 +292,6 @@ def _render(findings: xr.Dataset, title: str) -> str:
         tables=tables,
         most=MOST_SHOWN,
     )
-    return page
 
 
 def _style() -> str:

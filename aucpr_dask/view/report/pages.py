@@ -1,18 +1,57 @@
-"""What every page is made of: style and scripts inside it, a policy that allows nothing else, a template."""
+"""What every page is made of: a template, style and scripts inside it, a policy that allows nothing else, arrays."""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import json
 import os
-import re
+from base64 import b64encode
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from aucpr_dask.errors import InvalidInputError, StoreError, brief
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from aucpr_dask.errors import StoreError, bad_argument
+from aucpr_dask.interplay.exporting import written_whole
 from aucpr_dask.schema.checks import require
-from aucpr_dask.view.report.embedding import policy_source
-from aucpr_dask.view.report.vendor import vendored
+from aucpr_dask.view.tables import plain
+
+
+class Library(NamedTuple):
+    """A library of which pages hold a copy, so that nobody fetches anything."""
+
+    name: str
+    version: str
+    licence: str  # SPDX identifier
+    address: str
+    files: dict[str, str]  # in the folder `vendored`, with their SHA-256 in the package that npm publishes
+
+    @property
+    def licence_text(self) -> str:
+        """The text of the licence."""
+        return vendored(next(name for name in self.files if name.endswith("LICENSE")))
+
+
+UPLOT = Library(
+    "uplot",
+    "1.6.32",
+    "MIT",
+    "https://github.com/leeoniya/uPlot",
+    {
+        "uplot.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",  # dist/uPlot.iife.min.js
+        "uplot.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",  # dist/uPlot.min.css
+        "uplot.LICENSE": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+    },
+)
+
+
+def vendored(name: str) -> str:
+    """Return the text of a file of a library."""
+    return (files("aucpr_dask.view.report") / "vendored" / name).read_text(encoding="utf-8")
 
 
 def asset(name: str) -> str:
@@ -20,24 +59,55 @@ def asset(name: str) -> str:
     return (files("aucpr_dask.view.report") / "assets" / name).read_text(encoding="utf-8")
 
 
-def library(name: str) -> str:
-    """Return a vendored script without the address of its source map, which browsers would fetch."""
-    return re.sub(r"\n//# sourceMappingURL=\S*\s*$", "\n", vendored(name))
+def rendered(template: str, style: str, scripts: Sequence[str] = (), **words: Any) -> str:
+    """Return a page with its style and scripts; the template escapes all other words.
 
-
-def policy_of(style: str, scripts: Sequence[str] = ()) -> str:
-    """Return a policy that allows only the scripts and the style of this page, and no network address."""
-    allowed = " ".join(policy_source(script) for script in scripts)
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src {policy_source(style)}; img-src data:; "
+    Its policy allows only these scripts and this style, and no network address.
+    """
+    allowed = " ".join(map(_policy_source, scripts))
+    policy = (
+        f"default-src 'none'; script-src {allowed}; style-src {_policy_source(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-
-
-def template(name: str) -> Any:
-    """Return a template that escapes all it is given."""
     jinja2 = require("jinja2", "report", where="a report")
-    return jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(asset(name))
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    page = environment.from_string(asset(template))
+    return str(page.render(policy=policy, style=style, scripts=scripts, **words))
+
+
+def _policy_source(text: str) -> str:
+    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+class Payload:
+    """The arrays of a page, compressed, each kept once and referred to by its number; a page unpacks what it needs."""
+
+    def __init__(self) -> None:
+        self._places: dict[bytes, int] = {}
+        self.texts: list[str] = []
+
+    def add(self, values: ArrayLike, dtype: DTypeLike = np.float64) -> dict[str, Any]:
+        """Add an array and return the reference by which the page finds it."""
+        array = np.ascontiguousarray(values, dtype=np.dtype(dtype).newbyteorder("<"))
+        raw = array.tobytes()
+        key = hashlib.sha256(raw).digest()
+        if key not in self._places:
+            self._places[key] = len(self.texts)
+            # Without a time, the same result gives the same page.
+            self.texts.append(b64encode(gzip.compress(raw, compresslevel=6, mtime=0)).decode())
+        return {"payload": self._places[key], "dtype": np.dtype(dtype).name, "shape": list(array.shape)}
+
+
+def inert_json(document: Any) -> str:
+    """Return JSON without characters that mean something to an HTML parser."""
+    text = json.dumps(plain(document), allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def write_page(text: str, target: Path) -> Path:
+    """Write a page whole or not at all."""
+    written_whole(lambda file: file.write_text(text, encoding="utf-8", newline="\n"), target)
+    return target
 
 
 def checked_target(path: str | Path, *, overwrite: bool) -> Path:
@@ -48,27 +118,13 @@ def checked_target(path: str | Path, *, overwrite: bool) -> Path:
     except (TypeError, UnicodeEncodeError):
         is_path = False
     if not is_path:
-        raise InvalidInputError(
-            "this is not the path of a file",
-            where="argument 'path'",
-            received=brief(path),
-            allowed="a string or a Path",
-            remedy="name the page to write",
-        )
+        allowed, remedy = "a string or a Path", "name the page to write"
+        raise bad_argument("this is not the path of a file", "path", path, allowed, remedy)
     if target.is_dir() or (target.exists() and not overwrite):
-        raise StoreError(
-            "there is something at this place already",
-            where=str(target),
-            received="a folder" if target.is_dir() else "a file",
-            allowed="a new file",
-            remedy="choose another name" if target.is_dir() else "overwrite=True (--overwrite) replaces it",
-        )
+        received = "a folder" if target.is_dir() else "a file"
+        remedy = "choose another name" if target.is_dir() else "overwrite=True (--overwrite) replaces it"
+        raise StoreError("there is something at this place already", str(target), received, "a new file", remedy)
     if not target.parent.is_dir():
-        raise StoreError(
-            "there is no such folder",
-            where=str(target.parent),
-            received=str(target),
-            allowed="a file in a folder that exists",
-            remedy="create the folder, or choose another",
-        )
+        allowed, remedy = "a file in a folder that exists", "create the folder, or choose another"
+        raise StoreError("there is no such folder", str(target.parent), str(target), allowed, remedy)
     return target

@@ -15,7 +15,7 @@ from aucpr_dask.inference.designs import CONDITIONS, ITEMS, UNIT_RESAMPLES, UNIT
 from aucpr_dask.inference.measures import unit_names
 from aucpr_dask.inference.samples import REPLICATE, Estimates, keys_of, labels_of, read_estimates, read_replicates
 from aucpr_dask.schema.variables import ESTIMATOR, MODEL, RESAMPLE
-from aucpr_dask.view.report.embedding import Payload
+from aucpr_dask.view.report.pages import Payload
 from aucpr_dask.view.report.subjects import Subject
 
 MOST_ADJUSTED = 100  # models whose p-values are adjusted for all pairs

@@ -14,7 +14,6 @@ from aucpr_dask.errors import InvalidInputError, brief, printable
 from aucpr_dask.inference.aggregating import COUNTS
 from aucpr_dask.inference.measures import are_values, unit_names
 from aucpr_dask.inference.samples import DATASET
-from aucpr_dask.interplay.exporting import written_whole
 from aucpr_dask.schema.names import in_words, percent
 from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.schema.trees import Scores, nodes_of
@@ -22,16 +21,21 @@ from aucpr_dask.schema.variables import BOUND, ESTIMATOR, FLAGS, MEASURE, METHOD
 from aucpr_dask.scores.importing.files import closest, count
 from aucpr_dask.view.names import distinct
 from aucpr_dask.view.report import words
-from aucpr_dask.view.report.embedding import Payload, inert_json
-from aucpr_dask.view.report.pages import asset, checked_target, library, policy_of, template
+from aucpr_dask.view.report.pages import (
+    UPLOT,
+    Payload,
+    asset,
+    checked_target,
+    inert_json,
+    rendered,
+    vendored,
+    write_page,
+)
 from aucpr_dask.view.report.pairs import comparisons
-from aucpr_dask.view.report.subjects import Subject, shown_labels, subjects_of
-from aucpr_dask.view.report.traces import curves_of
-from aucpr_dask.view.report.vendor import LIBRARIES, vendored
+from aucpr_dask.view.report.subjects import Subject, curves_of, shown_labels, subjects_of
 
 UNKNOWN = "\N{EN DASH}"
 MOST_PICTURED, NAME_WIDTH = 25, 28  # models in the picture of ranks, and characters of their names
-PICTURE_WIDTH, ROW_HEIGHT = 220, 18  # pixels
 
 
 def report(
@@ -102,18 +106,14 @@ def report(
     True
     """
     target = checked_target(path, overwrite=overwrite)
+    what = "this is not a result"
     if not isinstance(result, xr.Dataset | xr.DataTree):
-        raise InvalidInputError(
-            "this is not a result", received=type(result).__name__, allowed="a Dataset or a DataTree"
-        )
+        raise InvalidInputError(what, received=type(result).__name__, allowed="a Dataset or a DataTree")
     if any({"difference", "rank"} & set(node) for _, node in nodes_of(result)):
-        raise InvalidInputError(
-            "this is not a result", received="a comparison or ranks", remedy="report the result they were made from"
-        )
+        remedy = "report the result they were made from"
+        raise InvalidInputError(what, received="a comparison or ranks", remedy=remedy)
     options = ReportOptions(title=title, interval=interval, baseline=baseline, top=top, seed=seed).checked()
-    text = _render(result, scores, options)
-    written_whole(lambda file: file.write_text(text, encoding="utf-8", newline="\n"), target)
-    return target
+    return write_page(_render(result, scores, options), target)
 
 
 def _render(result: Scores, scores: Scores | None, options: ReportOptions) -> str:
@@ -132,10 +132,10 @@ def _render(result: Scores, scores: Scores | None, options: ReportOptions) -> st
         ],
         "names": names,
     }
-    style = asset("report.css") + vendored("uplot.css")
-    scripts = [library("table-core.js"), library("uplot.js"), asset("statistics.js"), asset("report.js")]
-    page: str = template("page.html").render(
-        policy=policy_of(style, scripts),
+    return rendered(
+        "page.html",
+        style=asset("report.css") + vendored("uplot.css"),
+        scripts=[vendored("uplot.js"), asset("statistics.js"), asset("report.js")],
         generator=f"aucpr-dask {__version__}",
         title=printable(options.title),
         lead=_lead(subjects),
@@ -150,13 +150,10 @@ def _render(result: Scores, scores: Scores | None, options: ReportOptions) -> st
         flags=FLAGS if any("flags" in subject.node for subject in subjects) else (),
         has_positives=any("n_positive" in subject.node for subject in subjects),
         provenance=[*words.provenance(result.attrs, subjects), ("report", f"aucpr-dask {__version__}")],
-        libraries=LIBRARIES,
-        style=style,
+        library=UPLOT,
         data=inert_json(data),
         payload=payload.texts,
-        scripts=scripts,
     )
-    return page
 
 
 # --- data for the script of the page ------------------------------------------------------------------------------
@@ -248,12 +245,8 @@ def _bounds(values: np.ndarray[Any, Any], payload: Payload, dtype: Any) -> dict[
 def _check_baseline(baseline: str | None, subjects: Sequence[Subject]) -> None:
     models = dict.fromkeys(name for subject in subjects for name in subject.models)
     if baseline is not None and baseline not in models:
-        raise InvalidInputError(
-            "no data set has this baseline",
-            where="option 'baseline'",
-            received=brief(baseline),
-            allowed=closest(baseline, models),
-        )
+        allowed = closest(baseline, models)
+        raise InvalidInputError("no data set has this baseline", "option 'baseline'", brief(baseline), allowed)
 
 
 def _shown(place: int, subject: Subject, options: ReportOptions) -> dict[str, Any]:
@@ -279,30 +272,19 @@ def _shown(place: int, subject: Subject, options: ReportOptions) -> dict[str, An
 
 
 def _rank_picture(subject: Subject, ranks: xr.Dataset) -> dict[str, Any]:
-    """Return the lines of a picture of the ranks that each of the first models may have."""
+    """Return the ranks that each of the first models may have, as a template draws them."""
     bounds = ranks["simultaneous_rank_interval"].transpose(MODEL, BOUND).values
     places = ranks["rank"].values
     models = shown_labels(ranks, MODEL)
     first = np.argsort(places, kind="stable")[:MOST_PICTURED]
     names = distinct([models[i] for i in first], NAME_WIDTH)
-    step = PICTURE_WIDTH / max(1, len(models) - 1)
-    lines = [
-        {
-            "name": name,
-            "y": ROW_HEIGHT * (row + 1),
-            "low": step * (float(bounds[i, 0]) - 1),
-            "high": step * (float(bounds[i, 1]) - 1),
-            "at": step * (float(places[i]) - 1),
-            "said": f"{models[i]}: rank {places[i]:g}, from {bounds[i, 0]:g} to {bounds[i, 1]:g}",
-        }
-        for row, (i, name) in enumerate(zip(first, names, strict=True))
-    ]
     shown = f"the first {len(first)} of {len(models)} models" if len(first) < len(models) else "each model"
     return {
-        "lines": lines,
+        "lines": [
+            {"name": name, "model": models[i], "low": bounds[i, 0], "at": places[i], "high": bounds[i, 1]}
+            for i, name in zip(first, names, strict=True)
+        ],
         "last": len(models),
-        "width": PICTURE_WIDTH,
-        "height": ROW_HEIGHT * (len(lines) + 1),
         "caption": f"Ranks that {shown} may have, all together with {percent(subject.level)} confidence; 1 is best",
     }
 

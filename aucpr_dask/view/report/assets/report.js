@@ -1,4 +1,4 @@
-// The page: tables of TanStack Table, curves of uPlot. Data become text nodes and attributes, never markup.
+// The page: leaderboards, comparisons, and curves by uPlot. Data become text nodes and attributes, never markup.
 "use strict";
 (() => {
   const page = JSON.parse(document.getElementById("page-data").textContent);
@@ -88,95 +88,81 @@
     const rank = new Array(models.length);
     order.forEach((i, place) => { rank[i] = place + 1; });
     const [low, high] = extent(estimate, lower, upper);
-    const byText = (a, b) => collator.compare(a.original.name, b.original.name);
-    const column = (id, title, value, more = {}) => ({ id, header: title, accessorFn: value, sortUndefined: "last",
-      sortingFn: "basic", enableGlobalFilter: false, ...more });
+    // What each column sorts by, and whether its largest value comes first.
+    const column = (id, title, value, down = false) => ({ id, title, value, down });
     const columns = [
-      column("rank", "Rank", (row) => rank[row.i], { sortDescFirst: false }),
-      column("model", "Model", (row) => row.name, { sortingFn: byText, enableGlobalFilter: true, sortDescFirst: false }),
-      column("estimate", "Estimate", (row) => known(estimate[row.i]), {
-        sortDescFirst: true, filterFn: (row, _, least) => estimate[row.original.i] >= least }),
-      lower && { id: "interval", header: intervalName, enableSorting: false, enableGlobalFilter: false },
-      lower && column("lower", "Lower", (row) => known(lower[row.i]), { sortDescFirst: true }),
-      upper && column("upper", "Upper", (row) => known(upper[row.i]), { sortDescFirst: true }),
-      count && column("count", countName, (row) => count[row.i], { sortDescFirst: true }),
-      mask && column("warnings", "Warnings", (row) => flagNames(mask[row.i]).length, {
-        sortDescFirst: true,
-        filterFn: (row, _, bit) => (bit === 0 ? mask[row.original.i] === 0 : (mask[row.original.i] & bit) !== 0) }),
+      column("rank", "Rank", (i) => rank[i]),
+      column("model", "Model", (i) => models[i]),
+      column("estimate", "Estimate", (i) => known(estimate[i]), true),
+      lower && column("interval", intervalName),
+      lower && column("lower", "Lower", (i) => known(lower[i]), true),
+      upper && column("upper", "Upper", (i) => known(upper[i]), true),
+      count && column("count", countName, (i) => count[i], true),
+      mask && column("warnings", "Warnings", (i) => flagNames(mask[i]).length, true),
     ].filter(Boolean);
-    const rows = Array.from(models, (name, i) => ({ i, name }));
-    const table = TableCore.createTable({
-      data: rows,
-      columns,
-      state: {},
-      onStateChange: () => {},
-      renderFallbackValue: null,
-      autoResetAll: false,
-      autoResetPageIndex: false,
-      getColumnCanGlobalFilter: (one) => one.id === "model",
-      globalFilterFn: (row, _, words) => words.every((word) => row.original.lower.includes(word)),
-      getCoreRowModel: TableCore.getCoreRowModel(),
-      getFilteredRowModel: TableCore.getFilteredRowModel(),
-      getSortedRowModel: TableCore.getSortedRowModel(),
-      getPaginationRowModel: TableCore.getPaginationRowModel(),
-    });
-    for (const row of rows) row.lower = row.name.toLowerCase();
-    let state = { ...table.initialState, sorting: [{ id: "rank", desc: false }],
-      pagination: { pageIndex: 0, pageSize: PAGE_SIZES[0] } };
-    const update = (change) => {
-      state = typeof change === "function" ? change(state) : { ...state, ...change };
-      table.setOptions((before) => ({ ...before, state, onStateChange: update }));
-      draw();
-    };
+    const state = { by: columns[0], down: false, page: 0, size: PAGE_SIZES[0], words: [], least: null, warned: null };
+    const update = (change) => { Object.assign(state, { page: 0 }, change); draw(); };
+    const lowerCase = Array.from(models, (name) => name.toLowerCase());
 
-    const search = h("input", { type: "search", oninput: () => {
-      const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-      update({ globalFilter: words.length ? words : undefined, pagination: { ...state.pagination, pageIndex: 0 } });
-    } });
-    const least = h("input", { type: "number", step: "0.05", oninput: filter });
-    const warned = mask && h("select", { onchange: filter }, option("", "all models"), option("0", "without warnings"),
+    const isFound = (i) => state.words.every((word) => lowerCase[i].includes(word))
+      && (state.least === null || estimate[i] >= state.least)
+      && (state.warned === null || (state.warned === 0 ? mask[i] === 0 : (mask[i] & state.warned) !== 0));
+
+    // The models that are not filtered out, in the order of the table; those without a value are last either way.
+    function found() {
+      const { by: { value }, down } = state;
+      return Array.from(models.keys()).filter(isFound).sort((a, b) => {
+        const [x, y] = [value(a), value(b)];
+        if (x === undefined || y === undefined) return (x === undefined) - (y === undefined);
+        const order = typeof x === "string" ? collator.compare(x, y) : x - y;
+        return down ? -order : order;
+      });
+    }
+
+    const search = h("input", { type: "search", oninput: () => update({
+      words: search.value.toLowerCase().split(/\s+/).filter(Boolean) }) });
+    const asNumber = ({ value }) => (value === "" ? null : Number(value));
+    const least = h("input", { type: "number", step: "0.05", oninput: () => update({ least: asNumber(least) }) });
+    const warned = mask && h("select", { onchange: () => update({ warned: asNumber(warned) }) },
+      option("", "all models"), option("0", "without warnings"),
       ...page.flags.filter((flag) => mask.some((one) => one & flag.bit))
         .map((flag) => option(flag.bit, `with ${flag.name.replaceAll("_", " ")}`)));
-    function filter() {
-      const filters = [];
-      if (least.value !== "") filters.push({ id: "estimate", value: Number(least.value) });
-      if (warned && warned.value !== "") filters.push({ id: "warnings", value: Number(warned.value) });
-      update({ columnFilters: filters, pagination: { ...state.pagination, pageIndex: 0 } });
-    }
-    const sizes = h("select", { onchange: () => update({ pagination: { pageIndex: 0, pageSize: Number(sizes.value) } }) },
+    const sizes = h("select", { onchange: () => update({ size: Number(sizes.value) }) },
       ...PAGE_SIZES.map((size) => option(size, `${size.toLocaleString("en")} rows`)));
 
     function save() {
       const head = ["rank", "model", "estimate", ...(lower ? ["lower", "upper"] : []),
         ...(count ? [countName.toLowerCase()] : []), ...(mask ? ["warnings"] : [])];
-      const body = table.getSortedRowModel().rows.map(({ original: { i, name } }) => [rank[i], name, estimate[i],
+      const body = found().map((i) => [rank[i], models[i], estimate[i],
         ...(lower ? [lower[i], upper[i]] : []), ...(count ? [count[i]] : []),
         ...(mask ? [flagNames(mask[i]).join("; ")] : [])]);
       download(file, [head, ...body]);
     }
 
     const head = h("tr");
-    for (const { id, header, enableSorting } of columns) {
+    for (const one of columns) {
+      const { id, title } = one;
       const classes = { rank: "number", estimate: "number", lower: "number", upper: "number", count: "number",
         interval: "bar-column" };
       const cell = h("th", { scope: "col", class: classes[id], "data-column": id });
-      if (enableSorting === false) {
-        cell.append(header, h("div", { class: "ends" }, h("span", {}, shown(low, 2)), h("span", {}, shown(high, 2))));
+      if (!one.value) {
+        cell.append(title, h("div", { class: "ends" }, h("span", {}, shown(low, 2)), h("span", {}, shown(high, 2))));
       } else {
         // Browsers omit buttons from the headers that they repeat on paper.
-        cell.append(h("button", { type: "button", class: "sort", onclick: () => table.getColumn(id).toggleSorting() },
-          header), h("span", { class: "printed", "aria-hidden": "true" }, header));
+        cell.append(h("button", { type: "button", class: "sort", onclick: () => update({ by: one,
+          down: state.by === one ? !state.down : one.down }) }, title),
+        h("span", { class: "printed", "aria-hidden": "true" }, title));
       }
       head.append(cell);
     }
     if (compare) head.append(h("th", { scope: "col", class: "row-action" }, "Compare"));
     const body = h("tbody");
     const status = h("span", { role: "status" });
-    const turn = (text, step) => h("button", { type: "button", onclick: () => update({
-      pagination: { ...state.pagination, pageIndex: state.pagination.pageIndex + step } }) }, text);
+    const turn = (text, step) => h("button", { type: "button", onclick: () => update({ page: state.page + step }) }, text);
     const [back, forth] = [turn("Previous", -1), turn("Next", 1)];
 
-    function line({ i, name }) {
+    function line(i) {
+      const name = models[i];
       const cells = columns.map(({ id }) => {
         if (id === "rank") return h("td", { class: "number" }, rank[i] === undefined ? "–" : String(rank[i]));
         if (id === "model") return h("th", { scope: "row", class: "name" }, ...breakable(name));
@@ -194,23 +180,21 @@
     }
 
     function draw() {
-      const found = table.getFilteredRowModel().rows.length;
-      const { pageIndex, pageSize } = state.pagination;
-      body.replaceChildren(...table.getRowModel().rows.map((row) => line(row.original)));
+      const shown = found(), { by, down, page, size } = state;
+      body.replaceChildren(...shown.slice(page * size, (page + 1) * size).map(line));
       for (const cell of head.children) {
-        const sorted = state.sorting.find(({ id }) => id === cell.dataset.column);
-        if (sorted) cell.setAttribute("aria-sort", sorted.desc ? "descending" : "ascending");
+        if (cell.dataset.column === by.id) cell.setAttribute("aria-sort", down ? "descending" : "ascending");
         else cell.removeAttribute("aria-sort");
       }
-      const last = Math.min(found, (pageIndex + 1) * pageSize);
-      const of = found === models.length ? "" : ` (of ${models.length.toLocaleString("en")})`;
-      status.textContent = found
-        ? `Models ${(pageIndex * pageSize + 1).toLocaleString("en")} to ${last.toLocaleString("en")} of ` +
-          `${found.toLocaleString("en")}${of}`
+      const last = Math.min(shown.length, (page + 1) * size);
+      const of = shown.length === models.length ? "" : ` (of ${models.length.toLocaleString("en")})`;
+      status.textContent = shown.length
+        ? `Models ${(page * size + 1).toLocaleString("en")} to ${last.toLocaleString("en")} of ` +
+          `${shown.length.toLocaleString("en")}${of}`
         : `No model${of}`;
-      back.disabled = pageIndex === 0;
-      forth.disabled = last >= found;
-      back.hidden = forth.hidden = found <= pageSize;
+      back.disabled = page === 0;
+      forth.disabled = last >= shown.length;
+      back.hidden = forth.hidden = shown.length <= size;
     }
 
     host.replaceChildren(
@@ -587,7 +571,8 @@
         data[key] = Float64Array.from(models, (_, i) => values[i * width + unit]);
       }
       if (masks) data.mask = Uint16Array.from(models, (_, i) => masks[i * width + unit]);
-      leaderboard(element.querySelector(".unit-board"), { intervalName: other?.header ?? section.intervals.single, models, data, mark: (i) => highlight(i),
+      leaderboard(element.querySelector(".unit-board"), { models, data, mark: (i) => highlight(i),
+        intervalName: other?.header ?? section.intervals.single,
         caption: `${title}${of}, ${section.unit_names[0]} ${section.units[unit]}`,
         file: `${section.name || "leaderboard"}_${section.units[unit]}_${name}` });
     }
