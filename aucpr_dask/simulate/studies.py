@@ -22,7 +22,7 @@ import zarr
 from numpy.typing import NDArray
 
 from aucpr_dask.clusters.connecting import Cluster, connect
-from aucpr_dask.errors import InvalidInputError, StoreError
+from aucpr_dask.errors import InvalidInputError, StoreError, bad_argument
 from aucpr_dask.evaluation.block_results import evidence_of, interval_bounds
 from aucpr_dask.evaluation.rankings import FACTS, evaluate_intervals, evaluate_rankings
 from aucpr_dask.evaluation.request import Sampling
@@ -395,30 +395,24 @@ EMPTY = {"is_done": False, "n_positive": 0}  # in other records, NaN
 
 def _template(design: Design, n_simulations: int) -> xr.Dataset:
     """Return empty records, lazily."""
-    sizes = (len(design.scenarios), len(design.n_items), len(design.prevalence), n_simulations)
-    shapes = {
-        "estimate": {ESTIMATOR: len(design.estimators)},
-        "interval": {ESTIMATOR: len(design.estimators), METHOD: len(design.methods), BOUND: 2},
-        "location": {ESTIMATOR: len(design.estimators), METHOD: len(design.methods)},
+    by_estimator = {ESTIMATOR: np.array(design.estimators, dtype=object)}
+    by_method = by_estimator | {METHOD: np.array(design.methods, dtype=object)}
+    by_bound = by_method | {BOUND: np.array(BOUNDS, dtype=object)}
+    inner: dict[str, dict[str, Any]] = {
+        "estimate": by_estimator,
+        "interval": by_bound,
+        "location": by_method,
         "n_positive": {},
         "is_done": {},
     }
-    records = xr.Dataset(
-        coords={
-            SCENARIO: np.array(design.scenarios, dtype=object),
-            N_ITEMS: list(design.n_items),
-            PREVALENCE: list(design.prevalence),
-            ESTIMATOR: np.array(design.estimators, dtype=object),
-            METHOD: np.array(design.methods, dtype=object),
-            BOUND: np.array(BOUNDS, dtype=object),
-        },
-        attrs=_parameters(design),
-    )
-    for name, inner in shapes.items():
-        chunks = (1, 1, 1, BATCH, *inner.values())
+    cells: dict[str, Any] = {SCENARIO: np.array(design.scenarios, dtype=object)}
+    cells |= {N_ITEMS: list(design.n_items), PREVALENCE: list(design.prevalence)}
+    records = xr.Dataset(coords=cells | by_bound, attrs=_parameters(design))
+    for name, labels in inner.items():
+        sizes = [*map(len, cells.values()), n_simulations, *map(len, labels.values())]
+        chunks = (1, 1, 1, BATCH, *map(len, labels.values()))
         empty = EMPTY.get(name, np.nan)
-        array = da.full((*sizes, *inner.values()), empty, dtype=type(empty), chunks=chunks)
-        records[name] = (*CELL_DIMS, SIMULATION, *inner), array
+        records[name] = (*CELL_DIMS, SIMULATION, *labels), da.full(sizes, empty, dtype=type(empty), chunks=chunks)
         records[name].encoding = {"chunks": chunks}
     return records
 
@@ -429,27 +423,23 @@ def _parameters(design: Design) -> dict[str, Any]:
 
 
 def _refuse_other_study(attrs: Mapping[str, Any], design: Design, url: str) -> None:
+    remedy = "name another place for this study"
     if attrs.get("kind") != KIND:
-        raise StoreError(
+        what, received, allowed = (
             "there is something else at this place",
-            where=url,
-            received=f"kind {attrs.get('kind')!r}",
-            allowed=f"kind {KIND!r}, or nothing",
-            remedy="name another place for the study",
+            attrs.get("kind"),
+            f"kind {KIND!r}, or nothing",
         )
+        raise StoreError(what, url, f"kind {received!r}", allowed, remedy)
     differences = [
         _difference({"methods": "intervals"}.get(name, name), attrs.get(name), value)
         for name, value in _parameters(design).items()
         if attrs.get(name) != value
     ]
     if differences:
-        raise StoreError(
-            "the study at this place has other parameters",
-            where=url,
-            received="; ".join(differences),
-            allowed="the same parameters; only n_simulations and formula intervals may change",
-            remedy="name another place for this study",
-        )
+        what = "the study at this place has other parameters"
+        allowed = "the same parameters; only n_simulations and formula intervals may change"
+        raise StoreError(what, url, "; ".join(differences), allowed, remedy)
 
 
 def _difference(name: str, before: Any, now: Any) -> str:
@@ -590,9 +580,7 @@ def _distinct(values: Any, name: str) -> tuple[Any, ...]:
     found = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
     if found and len(set(found)) == len(found):
         return found
-    raise InvalidInputError(
-        "a study needs distinct values to compare", where=f"argument {name!r}", received=repr(found)
-    )
+    raise bad_argument("a study needs distinct values to compare", name, found)
 
 
 def _resampled(resampled: str | Sequence[str] | None, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -602,13 +590,9 @@ def _resampled(resampled: str | Sequence[str] | None, names: tuple[str, ...]) ->
     chosen = (resampled,) if isinstance(resampled, str) else tuple(resampled)
     unknown = [name for name in chosen if name not in names]
     if unknown:
-        raise InvalidInputError(
-            "only estimators of the study can be resampled",
-            where="argument 'resampled'",
-            received=", ".join(map(repr, unknown)),
-            allowed=", ".join(names),
-            remedy="name them in 'estimators' too",
-        )
+        what, remedy = "only estimators of the study can be resampled", "name them in 'estimators' too"
+        received = ", ".join(map(repr, unknown))
+        raise InvalidInputError(what, "argument 'resampled'", received, ", ".join(names), remedy)
     return tuple(name for name in names if name in chosen)
 
 
@@ -616,10 +600,8 @@ def _refuse_one_class(cells: Sequence[Cell]) -> None:
     for cell in cells:
         n_positive = round(cell.n_items * cell.prevalence)
         if not 0 < n_positive < cell.n_items:
-            raise InvalidInputError(
-                f"a simulation would have no {'negatives' if n_positive else 'positives'}",
-                where=f"cell {cell.scenario!r}, n_items={cell.n_items}, prevalence={cell.prevalence}",
-                received=f"round({cell.n_items} * {cell.prevalence}) = {n_positive} positives",
-                allowed=f"1 to {cell.n_items - 1} positives",
-                remedy="more items, another prevalence, or n_positive='binomial'",
-            )
+            what = f"a simulation would have no {'negatives' if n_positive else 'positives'}"
+            where = f"cell {cell.scenario!r}, n_items={cell.n_items}, prevalence={cell.prevalence}"
+            received = f"round({cell.n_items} * {cell.prevalence}) = {n_positive} positives"
+            allowed, remedy = f"1 to {cell.n_items - 1} positives", "more items, another prevalence, or binomial ones"
+            raise InvalidInputError(what, where, received, allowed, f"{remedy}: n_positive='binomial'")
