@@ -39,7 +39,7 @@ def main() -> int:
     if options.avx2 and not AVX2.items() <= os.environ.items():
         os.execve(sys.executable, [sys.executable, "-m", "benchmarks", *sys.argv[1:]], os.environ | AVX2)
     use_threads()
-    compile_all()  # otherwise the first rankings of a process go through a slower loop
+    compile_all()
     machine = describe_machine()
     for what, value in machine.items():
         print(f"{what}: {value}")

@@ -12,9 +12,8 @@ from aucpr_dask.curves.band_math import Ladder, Places, rate_bands
 from aucpr_dask.curves.points import operating_points
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.request import stream_key
-from aucpr_dask.kernels.resampling.counts import draw_counts
-from aucpr_dask.kernels.resampling.rows import units_of
-from aucpr_dask.kernels.resampling.streams import LANES
+from aucpr_dask.kernels.draws import LANES, draw_counts
+from aucpr_dask.kernels.resampling import units_of
 
 GRID = np.linspace(0, 1, 21)
 

@@ -25,7 +25,7 @@ import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, InvalidInputError
 from aucpr_dask.inference.designs import CONDITIONS
-from aucpr_dask.kernels.resampling.rows import units_of
+from aucpr_dask.kernels.resampling import units_of
 
 mpl.use("Agg")
 

@@ -375,20 +375,22 @@ def test_a_worker_loads_what_was_compiled_and_compiles_nothing(tmp_path: Path, m
     monkeypatch.setenv("AUCPR_DASK_CACHE_DIR", str(tmp_path))
 
     def compiled(client: Client) -> list[list[str]]:
-        loaded = client.run(lambda: [name for name in sys.modules if name.startswith("aucpr_dask.kernels.")])
-        return [
-            [name for name in ("areas.first", "areas.short") if f"aucpr_dask.kernels.{name}" in names]
-            for names in loaded.values()
-        ]
+        def ready() -> list[str]:
+            compiling = sys.modules.get("aucpr_dask.kernels.compiling")
+            return [kernel.name for kernel in compiling.kernels() if kernel.is_ready] if compiling else []
+
+        return list(client.run(ready).values())
+
+    needed = ["areas.finish_common_rows", "classes.groups_in_gaps"]
 
     with ap.connect(1) as client:
         assert compiled(client) == [[]]
         client.submit(ap.estimate, [0.9, 0.8, 0.7], [1, 0, 1], pure=False).result()
-        assert compiled(client) == [["areas.first"]]
-    assert [path.name.split("-")[0] for path in tmp_path.iterdir()] == ["areas.first"]
+        assert compiled(client) == [needed]
+    assert sorted(path.name.split("-")[0] for path in tmp_path.iterdir()) == needed
     with ap.connect(written(tmp_path, kind="local", adapt={"minimum": 1, "maximum": 1})) as client:
-        assert compiled(client) == [["areas.first"]]
-        assert client.run(workers.load_kernels) == {address: ["areas.first"] for address in client.nthreads()}
+        assert compiled(client) == [needed]
+        assert client.run(workers.load_kernels) == dict.fromkeys(client.nthreads(), needed)
 
 
 def test_a_worker_imports_the_package_early_in_the_thread_that_unpickles_tasks() -> None:
@@ -480,11 +482,13 @@ def test_processes_that_end_before_they_have_registered(
 
 
 def test_code_for_a_given_processor_is_found_on_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    from aucpr_dask.kernels import compiling
+    from llvmlite import binding
+
+    from aucpr_dask.storage import code_cache
 
     def digest_on(processor: str) -> str:
-        monkeypatch.setattr(compiling.llvmlite.binding, "get_host_cpu_name", lambda: processor)
-        return compiling._digest.__wrapped__()  # not the one found before
+        monkeypatch.setattr(binding, "get_host_cpu_name", lambda: processor)
+        return code_cache.digest.__wrapped__("areas")  # not the one found before
 
     assert digest_on("znver3") != digest_on("skylake")
     monkeypatch.setenv("NUMBA_CPU_NAME", "x86-64-v3")

@@ -20,25 +20,38 @@ from strategies import Case, cases, chunkings, weights
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.kernels import CODES
 from aucpr_dask.schema.estimators import ESTIMATORS
 
 TOLERANCE = 2e-15
 NAN = float("nan")
 
-AREAS = [name for name, spec in ESTIMATORS.items() if spec.partial and name != "binormal"]
-# Numbers that no precision or recall of a few items equals.
-AT = ["precision_at_recall(0.7320508)", "recall_at_precision(0.4142136)"]
-ORDINAL = [*AREAS, "roc_area", "gain_area", *AT]  # they know of the scores only the order
-ALL = [*ORDINAL, "binormal"]
-WEIGHTED = [name for name in ORDINAL if name != "discrete"]
-REPEATED = [name for name in WEIGHTED if name != "haldane"]  # two copies of an item are one of weight 2
+AT = {"recall": 0.7320508, "precision": 0.4142136}  # numbers that no precision or recall of a few items equals
+BY_SCORES = ("binormal",)  # the others know of the scores only the order, and are tested from their records
+SPECS = {
+    spec.name if spec.parameter is None else f"{spec.name}({AT[spec.parameter]})": spec
+    for spec in ESTIMATORS.values()
+    if spec.name not in BY_SCORES
+}
+ORDINAL = list(SPECS)
+ALL = [*ORDINAL, *BY_SCORES]
+AREAS = [name for name, spec in SPECS.items() if spec.partial]
+WITHOUT_PARTS = [name for name, spec in SPECS.items() if not spec.partial]
+WEIGHTED = [name for name, spec in SPECS.items() if spec.weights]
+REPEATED = [name for name in WEIGHTED if not SPECS[name].needs_items]  # two copies of an item are one of weight 2
+IN_TREC_ORDER = [name for name, spec in SPECS.items() if "trec_eval" in spec.ties]
+EXPECTED = [name for name, spec in SPECS.items() if "expectation" in spec.ties]
 
 Point = tuple[Fraction, Fraction]  # true and false positives
 Item = tuple[Any, Fraction, Fraction]  # key that orders it (None: never ranked), weights as positive and as negative
 
 
 class Reference:
-    """Every estimator from its definition, in exact fractions but for the logarithms, which have 40 digits."""
+    """Every estimator from its definition, in exact fractions but for the logarithms, which have 40 digits.
+
+    A method named as the estimator returns its area in units of positives, between the recalls `low` and `high`; or,
+    if it has no parts, its value, from its parameter if it takes one. All weights are in `points` and `groups`.
+    """
 
     def __init__(self, items: list[Item], *, prevalence: Fraction | None = None, total: Fraction | None = None) -> None:
         self.n = sum((p for _, p, _ in items), Fraction(0)) if total is None else total
@@ -63,10 +76,8 @@ class Reference:
         if not self.n:
             return NAN
         name, _, parameter = name.partition("(")
-        if parameter:
-            return getattr(self, name)(float(parameter.removesuffix(")")))
-        if name in ("roc_area", "gain_area"):
-            return getattr(self, name)()
+        if not ESTIMATORS[name].partial:
+            return getattr(self, name)(*([float(parameter.removesuffix(")"))] if parameter else []))
         self.low, self.high = Fraction(low) * self.n, Fraction(high) * self.n
         return getattr(self, name)() / mpmath.mpf(1) / as_mp(self.n)
 
@@ -259,6 +270,13 @@ def arrays_of(n_items: int) -> tuple[np.ndarray, np.ndarray]:
     return np.array(score), np.array(label, dtype=np.int8)
 
 
+@pytest.mark.smoke
+def test_every_estimator_has_a_kernel_and_an_oracle() -> None:
+    for spec in SPECS.values():
+        assert hasattr(Reference, spec.name), f"define {spec.name} in {__file__}, as a method of Reference"
+        assert spec.name in CODES, f"give {spec.name} a row in NUMBERS, in aucpr_dask/kernels/options.py"
+
+
 def test_the_reference_itself() -> None:
     score, _ = arrays_of(4)
     assert len(score) == 82
@@ -353,8 +371,7 @@ def test_soft_labels(prevalence: float | None) -> None:
 
 def test_trec_order_is_that_of_tie_order() -> None:
     random = np.random.default_rng(5)
-    names = [name for name in ORDINAL if "trec_eval" in ESTIMATORS[name.partition("(")[0]].ties]
-    assert names == ORDINAL
+    names = IN_TREC_ORDER
     score, label = random.choice([0.0, 1.0, 2.0], (200, 7)), random.integers(0, 2, (200, 7))
     place = np.array([random.permutation(7) for _ in score])
     received = ap.estimate(score, label, names, tie_order=place, ties="trec_eval")
@@ -382,13 +399,13 @@ def test_trec_order_of_scores_and_places_of_all_sizes(places: Any, dtype: str, m
     place = random.permuted(np.broadcast_to(places, score.shape), axis=1)
     if (places == -1).all():  # all but two items are left out, and the places of the two are distinct
         label[:, :-2], place[:, -1] = -2, 7
-    received = ap.estimate(score, label, ORDINAL, tie_order=place, ties="trec_eval", missing=missing)
+    received = ap.estimate(score, label, IN_TREC_ORDER, tie_order=place, ties="trec_eval", missing=missing)
     order = np.lexsort((place, -score))  # from the first
     rank = np.empty(score.shape)
     np.put_along_axis(rank, order, -np.arange(9.0)[None], axis=1)
     if missing != "last":
         rank[np.isnan(score)] = np.nan
-    np.testing.assert_array_equal(received, ap.estimate(rank, label, ORDINAL, missing=missing))
+    np.testing.assert_array_equal(received, ap.estimate(rank, label, IN_TREC_ORDER, missing=missing))
 
 
 @pytest.mark.parametrize(("part", "prevalence"), [((0.0, 1.0), None), ((0.1, 0.6), 0.03)])
@@ -746,14 +763,13 @@ def test_wrong_ranges(part: Any) -> None:
         ap.estimate(*RANKING, "continuous", recall_range=part)
 
 
-@pytest.mark.parametrize("name", ["roc_area", "gain_area", *AT])
+@pytest.mark.parametrize("name", WITHOUT_PARTS)
 def test_no_range_where_it_has_no_meaning(name: str) -> None:
     with pytest.raises(InvalidInputError, match="no meaning over a range of recall"):
         ap.estimate(*RANKING, ["continuous", name], recall_range=(0.2, 0.5))
 
 
 def test_no_weights_where_they_have_no_meaning() -> None:
-    assert [name for name, spec in ESTIMATORS.items() if not spec.weights] == ["discrete"]
     for given_weights in ({"weight": [1, 2, 1]}, {"positive_weight": [1, 0, 1], "negative_weight": [0, 1, 0]}):
         label = RANKING[1] if "weight" in given_weights else None
         with pytest.raises(InvalidInputError, match="discrete: no meaning with weights or soft labels"):
@@ -761,9 +777,7 @@ def test_no_weights_where_they_have_no_meaning() -> None:
 
 
 def test_ties_where_they_have_no_meaning() -> None:
-    for name in ORDINAL:
-        if name in ("average_precision", "haldane"):
-            continue
+    for name in set(ORDINAL) - set(EXPECTED):
         with pytest.raises(InvalidInputError, match="ties for"):
             ap.estimate(*RANKING, name, ties="expectation")
     with pytest.raises(InvalidInputError, match="ties for 'binormal'"):
@@ -772,12 +786,13 @@ def test_ties_where_they_have_no_meaning() -> None:
         ap.estimate(*RANKING, ties="expectation", recall_range=(0, 0.5))
 
 
-def test_haldane_in_expectation_is_the_mean_over_all_orders_of_ties() -> None:
+@pytest.mark.parametrize("name", EXPECTED)
+def test_an_expectation_is_the_mean_over_all_orders_of_ties(name: str) -> None:
     score, label = arrays_of(5)
-    received = ap.estimate(score, label, "haldane", ties="expectation")
+    received = ap.estimate(score, label, name, ties="expectation")
     for s, y, area in zip(score, label, received, strict=True):
         orders = [order for order in itertools.permutations(range(5)) if (np.diff(s[list(order)]) <= 0).all()]
-        areas = [Reference(hard([-place for place in range(5)], y[list(order)])).of("haldane") for order in orders]
+        areas = [Reference(hard([-place for place in range(5)], y[list(order)])).of(name) for order in orders]
         expected = float(sum(areas) / len(areas))
         np.testing.assert_allclose(area, expected, rtol=0, atol=TOLERANCE, err_msg=f"{s} {y}")
 
@@ -802,6 +817,7 @@ def test_an_error_names_the_parameter_in_an_evaluation_too() -> None:
     scores = dataset(Case(np.array([[2.0, 1.0]]), np.array([1, 0])))
     with pytest.raises(InvalidInputError, match="above 0 and up to 1"):
         ap.evaluate(scores, ["precision_at_recall(2)"])
-    result = ap.evaluate(scores, AT)
-    assert list(result["estimator"].values) == AT
+    names = ["precision_at_recall(0.7)", "recall_at_precision(0.4)"]
+    result = ap.evaluate(scores, names)
+    assert list(result["estimator"].values) == names
     np.testing.assert_array_equal(result["estimate"].values, [[1.0, 1.0]])

@@ -17,7 +17,7 @@ from scipy import stats
 
 import aucpr_dask as ap
 from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, MissingScoresError
-from aucpr_dask.kernels import codes
+from aucpr_dask.kernels import CODES
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import READINGS, EvaluationOptions
@@ -615,7 +615,7 @@ def test_aggregate_without_queries_keeps_the_first_interval(forest: xr.DataTree)
 
 def test_the_records_name_every_estimator_and_interval() -> None:
     assert list(ESTIMATORS)[: len(NAMES)] == NAMES
-    assert [getattr(codes, name.upper()) for name in ESTIMATORS] == list(range(len(ESTIMATORS)))
+    assert set(ESTIMATORS) < set(CODES)
     for name in ("interpolated_max", "interpolated_mean", "interpolated_median", "interpolated_convex"):
         assert name in ESTIMATORS
     assert {"binormal", "continuous", "discrete", "roc_area", "gain_area"} < set(ESTIMATORS)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import aucpr_dask as ap
-from aucpr_dask.kernels import Options, evaluate_rows
-from aucpr_dask.kernels.areas import long, rows
-from aucpr_dask.kernels.codes import AVERAGE_PRECISION, COMMON, LOWER_TRAPEZOID
+from aucpr_dask.kernels import Options, classes, evaluate_all_rows, evaluate_rows, rankings, sorting
+from aucpr_dask.kernels import areas as areas_of_groups
+from aucpr_dask.kernels import options as of_kernels
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 TOLERANCE = 2e-15
@@ -288,33 +288,44 @@ def long_ranking(kind: str, share: float, dtype: type, n_items: int = 5000) -> t
 
 
 KINDS = ["plain", "tied", "crowded", "infinite", "signed zeros", "tiny", "huge", "constant", "missing"]
-PATHS = {
-    "compiled loop": {"_group_for": lambda *arguments: "short"},
-    "gaps": {"SHORT": 0, "FEW_POSITIVES": 1.0, "TABLE_POSITIVES": 10**9},
-    "keys": {"SHORT": 0, "FEW_POSITIVES": 0.0},
-    "merging": {"SHORT": 0, "FEW_POSITIVES": 0.0, "_pack": lambda *arguments: -1},
+PATHS: dict[str, dict[str, Any]] = {
+    "gaps of short ones": {"rankings.SHORT": 10**9, "rankings.SHORT_POSITIVES": 10**9},
+    "short ones in order": {"rankings.SHORT": 10**9, "rankings.SHORT_POSITIVES": -1},
+    "gaps": {"rankings.SHORT": 0, "rankings.FEW_POSITIVES": 1.0, "rankings.TABLE_POSITIVES": 10**9},
+    "keys": {"rankings.SHORT": 0, "rankings.FEW_POSITIVES": 0.0},
+    "merging": {
+        "rankings.SHORT": 0,
+        "rankings.FEW_POSITIVES": 0.0,
+        "sorting.groups_of_packed": lambda *arguments: -1,
+    },
     "chosen": {},
 }
 
 
+def use(path: str, patch: pytest.MonkeyPatch) -> None:
+    for name, value in PATHS[path].items():
+        patch.setattr(f"aucpr_dask.kernels.{name}", value)
+
+
 class Spy:
-    """Records which ways a long ranking went, and whether they led to its blocks."""
+    """Records which ways a long ranking went, and whether they led to its tie groups."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.calls: list[tuple[str, bool]] = []
-        self.kernel, self.pack = long.long_row, rows._pack
-        patch.setattr(long, "long_row", self.by_classes)
-        patch.setattr(rows, "_pack", self.by_keys)
+        for way, (module, name) in {
+            "gaps": (classes, "count_in_gaps"),
+            "keys": (sorting, "groups_of_packed"),
+            "merging": (classes, "groups_in_order"),
+        }.items():
+            patch.setattr(module, name, self.recorded(way, getattr(module, name)))
 
-    def by_classes(self, positive: Any, other: Any, is_sorted: bool, *arguments: Any) -> int:
-        return self.record("merging" if is_sorted else "gaps", self.kernel(positive, other, is_sorted, *arguments))
+    def recorded(self, way: str, function: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            n_groups = function(*arguments)
+            self.calls.append((way, n_groups is None or n_groups >= 0))
+            return n_groups
 
-    def by_keys(self, *arguments: Any) -> int:
-        return self.record("keys", self.pack(*arguments))
-
-    def record(self, way: str, n_blocks: int) -> int:
-        self.calls.append((way, n_blocks >= 0))
-        return n_blocks
+        return call
 
 
 @pytest.mark.parametrize(("share", "dtype"), [(0.005, np.float32), (0.3, np.float64), (0.97, np.float32)])
@@ -322,23 +333,22 @@ class Spy:
 def test_every_path_is_bit_identical(kind: str, share: float, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     score, label = long_ranking(kind, share, dtype)
     results = {}
-    for path, thresholds in PATHS.items():
+    for path in PATHS:
         with monkeypatch.context() as patch:
-            for name, value in thresholds.items():
-                patch.setattr(rows, name, value)
+            use(path, patch)
             spy = Spy(patch)
             results[path] = [
                 ap.estimate(score, label, NAMES, missing="last", n_positive=10_000),
                 ap.estimate(score, label, missing="drop", ties="expectation"),
                 ap.estimate(score, label, NAMES, missing="unretrieved", prevalence=0.01),
             ]
-        if path == "compiled loop":
+        if path == "gaps of short ones":
             assert spy.calls == []
         elif path == "merging":
             assert [call for call in spy.calls if call != ("keys", False)] == [("merging", True)] * 3
-        elif path == "keys" and kind == "missing":
+        elif path == "keys" and (kind == "missing" or dtype == np.float64):
             assert spy.calls == [("merging", True)] * 3
-        elif path == "keys" and (kind == "infinite" or dtype == np.float64):
+        elif path == "keys" and kind == "infinite":
             assert spy.calls == [("keys", False), ("merging", True)] * 3
         elif path == "keys" and kind in ("plain", "tied", "constant"):
             assert spy.calls == [("keys", True)] * 3
@@ -354,53 +364,38 @@ def test_every_path_is_bit_identical(kind: str, share: float, dtype: type, monke
     np.testing.assert_allclose(weighted, results["merging"][2], rtol=1e-13)
 
 
-@pytest.mark.parametrize("share", [0.005, 0.3, 0.97])
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_loop_of_first_calls_is_bit_identical(kind: str, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    rankings = [long_ranking(kind, share, np.float64, n_items) for n_items in (2, 3, 64, 65, 5000)]
-    options = [Options(missing=missing, prevalence=p) for missing in (0, 1, 2, 3) for p in (np.nan, 0.01)]
-    codes = np.array(sorted(COMMON))
-    results = {}
-    for group in ("first", "short"):
-        monkeypatch.setattr(rows, "_group_for", lambda *arguments, group=group: group)
-        results[group] = [
-            evaluate_rows(score[np.newaxis], label[np.newaxis], np.zeros(1, np.int64), np.array([given]), option, codes)
-            for score, label in rankings
-            for option in options
-            for given in (np.nan, 10_000.0)
-        ]
-    np.testing.assert_array_equal(results["first"], results["short"])
-    assert np.isfinite(results["first"]).any()
-
-
-@pytest.mark.parametrize(
-    ("n_items", "options", "code", "ready", "group"),
-    [
-        (100, Options(), AVERAGE_PRECISION, (), "first"),
-        (100, Options(), LOWER_TRAPEZOID, (), "short"),
-        (100, Options(expect_ties=1), AVERAGE_PRECISION, (), "short"),
-        (100, Options(), AVERAGE_PRECISION, ("areas.short",), "short"),
-        (1000, Options(), AVERAGE_PRECISION, ("areas.long",), "long"),
-        (1000, Options(), AVERAGE_PRECISION, ("areas.short",), "short"),
-        (10_000, Options(), AVERAGE_PRECISION, ("areas.short",), "first"),
-        (10_000, Options(), LOWER_TRAPEZOID, ("areas.short",), "long"),
-        (rows.FIRST + 1, Options(), AVERAGE_PRECISION, (), "long"),
-    ],
-)
-def test_early_rankings_compile_little(
-    n_items: int, options: Options, code: int, ready: tuple[str, ...], group: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["plain", "tied", "missing"])
+def test_what_knows_all_numbers_has_the_bits_of_what_knows_the_common_ones(
+    kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "is_ready", lambda group: group in ready)
-    monkeypatch.setattr(rows, "_n_counted", 0)
-    score, label = np.zeros((1, n_items)), np.ones((1, n_items), np.int8)
-    assert rows._group_for(score, label, options, np.array([code])) == group
-    monkeypatch.setattr(rows, "_n_counted", rows.WORTH_COMPILING)
-    fastest = "short" if n_items <= rows.SHORT_POSITIVES else "long"
-    assert rows._group_for(score, label, options, np.array([code])) == fastest
+    score, label = long_ranking(kind, 0.3, np.float64, 500)
+    codes = np.flatnonzero(of_kernels.IS_COMMON)
+    arguments = score[np.newaxis], label[np.newaxis], np.zeros(1, np.int64)
+    options = [Options(missing=missing, prevalence=p) for missing in (1, 2, 3) for p in (np.nan, 0.01)]
+
+    def numbers() -> list[np.ndarray]:
+        return [evaluate_rows(*arguments, np.array([given]), o, codes) for given in (np.nan, 10_000.0) for o in options]
+
+    common = numbers()
+    monkeypatch.setattr(of_kernels, "IS_COMMON", np.zeros_like(of_kernels.IS_COMMON))
+    np.testing.assert_array_equal(common, numbers())
+    assert np.isfinite(common).all(axis=(1, 2)).any()
+
+
+def test_every_number_is_computed_and_any_other_is_an_error() -> None:
+    """It would be NaN, as that of a ranking without positives."""
+    (score, label), options, given = long_ranking("plain", 0.3, np.float64, 500), Options(), np.full(1, np.nan)
+    codes = list(of_kernels.CODES.values())
+    targets = of_kernels.targets_of(codes, [0.5] * len(codes), (0.0, 1.0))
+    found = evaluate_all_rows(score[np.newaxis], label[np.newaxis], np.zeros(1, np.int64), given, options, targets)
+    assert np.isfinite(found).all()
+    groups, out = rankings._groups_of_long(score, label, options), np.empty((1, 1))
+    with pytest.raises(NotImplementedError, match="no kernel computes"):
+        areas_of_groups.finish_common_rows(*groups, given, options, np.array([of_kernels.LOWER_TRAPEZOID]), out)
 
 
 def test_a_long_ranking_against_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "SHORT", 0)
+    monkeypatch.setattr(rankings, "SHORT", 0)
     for kind, share in itertools.product(["plain", "tied", "infinite"], [0.1, 0.9]):
         score, label = long_ranking(kind, share, np.float64, n_items=80)
         assert_equal(ap.estimate(score, label, NAMES), areas(hard_items(score.tolist(), label.tolist())), (kind, share))

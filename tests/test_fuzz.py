@@ -6,10 +6,9 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import pytest
-from test_exact import NAMES, PATHS, TOLERANCE, Item, computed_areas, hard_items
+from test_exact import NAMES, PATHS, TOLERANCE, Item, computed_areas, hard_items, use
 
 import aucpr_dask as ap
-from aucpr_dask.kernels.areas import rows
 
 N_BATCHES, BATCH = 200, 500  # 100,000 rankings
 DTYPES: list[Any] = ["f2", "f4", "f8", "i1", "i8", "?"]
@@ -37,8 +36,7 @@ def weighted(items: list[Item], weights: np.ndarray) -> list[Item]:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS)
 def test_small_rankings_against_fractions(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in PATHS[path].items():
-        monkeypatch.setattr(rows, name, value)
+    use(path, monkeypatch)
     rng = np.random.default_rng(sum(map(ord, path)))
     n_compared = 0
     for batch in range(N_BATCHES // len(PATHS) + 1):

@@ -17,8 +17,9 @@ import aucpr_dask as ap
 from aucpr_dask import kernels
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
 from aucpr_dask.inference.covarying import covariance, moderated_covariance, standard_errors_of_differences
-from aucpr_dask.kernels.areas.influence import PANEL, TILE, Influence, influence_rows, sums_of_products
-from aucpr_dask.kernels.codes import (
+from aucpr_dask.kernels import CODES
+from aucpr_dask.kernels.influence import PANEL, TILE, Influence, influence_rows, sums_of_products
+from aucpr_dask.kernels.options import (
     ACCELERATION,
     CUBES_FIXED,
     CUBES_RANDOM,
@@ -26,7 +27,7 @@ from aucpr_dask.kernels.codes import (
     ERROR_RANDOM,
     HALDANE,
     LEFT_OUT,
-    OF_HALDANE,
+    NUMBERS,
     UNSEEN_LOSS,
 )
 
@@ -34,6 +35,12 @@ ERRORS = [ERROR_FIXED, ERROR_RANDOM]
 CUBES = [CUBES_FIXED, CUBES_RANDOM]
 HIDDEN = [*ERRORS, ACCELERATION]
 MISSING = ("raise", "drop", "last", "unretrieved")
+
+
+def of_area(code: int, leaves_out: bool) -> int:
+    """Return the code of a number of average precision, or the one of Haldane's area."""
+    return CODES[f"haldane_{NUMBERS[code].name}"] if leaves_out else code
+
 
 Item = tuple[float | None, Fraction, Fraction]  # score (None: never ranked), weight as a positive and as a negative
 
@@ -281,7 +288,7 @@ def test_errors_and_acceleration_are_those_of_the_definitions(
     case: Case, missing: str, prevalence: Fraction | None, unseen: int, leaves_out: bool
 ) -> None:
     chosen = options(missing, prevalence)
-    codes = [code + OF_HALDANE * leaves_out for code in HIDDEN]
+    codes = [of_area(code, leaves_out) for code in HIDDEN]
     found = evaluated(case, codes, chosen, unseen)
     assert np.array_equal(found, evaluated(case, codes, chosen, unseen, kernels.evaluate_all_rows), equal_nan=True)
     for row, score in zip(found, case.score, strict=True):
@@ -301,7 +308,7 @@ def test_corrected_influences_add_up_to_the_squared_error(
 ) -> None:
     chosen = options(missing, prevalence)
     errors, cubes = (
-        evaluated(case, [code + OF_HALDANE * leaves_out for code in codes], chosen, unseen) for codes in (ERRORS, CUBES)
+        evaluated(case, [of_area(code, leaves_out) for code in codes], chosen, unseen) for codes in (ERRORS, CUBES)
     )
     for column, is_fixed in enumerate((True, False)):
         design = {"prevalence_is_fixed": is_fixed, "is_corrected": True, "leaves_out": leaves_out}
@@ -369,7 +376,7 @@ def test_areas_without_an_item_and_with_one_more(
 )
 def test_what_the_interval_of_haldane_needs(case: Case, missing: str, prevalence: Fraction | None, unseen: int) -> None:
     chosen = options(missing, prevalence)
-    found = evaluated(case, [0, UNSEEN_LOSS + OF_HALDANE], chosen, unseen)
+    found = evaluated(case, [0, of_area(UNSEEN_LOSS, True)], chosen, unseen)
     unseen_row = np.full(len(case.score), float(unseen))
     rows = influence(case.score, *hard(case), chosen, unseen_row, leaves_out=True)
     for i, score in enumerate(case.score):
@@ -797,7 +804,7 @@ def test_standard_errors_are_near_the_true_ones(scenario: Any, design: str) -> N
     sample = scenario.sample(1000, 0.1, n_simulations=4000, n_positive=design, seed=1).compute()
     labels = np.atleast_2d(sample["label"].values)
     row = np.arange(4000) if len(labels) > 1 else np.zeros(4000, np.int64)
-    codes = [0, *ERRORS, HALDANE, *(code + OF_HALDANE for code in ERRORS)]
+    codes = [0, *ERRORS, HALDANE, *(of_area(code, True) for code in ERRORS)]
     found = kernels.evaluate_rows(
         sample["score"].values, labels, row, np.full(4000, np.nan), options(), np.array(codes)
     )

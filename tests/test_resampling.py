@@ -163,7 +163,7 @@ def test_known_answers() -> None:
     """The vectors that Random123 publishes for Philox4x32-10."""
     import numba
 
-    from aucpr_dask.kernels.resampling.streams import fill_words
+    from aucpr_dask.kernels.draws import fill_words
 
     compiled = numba.njit(lambda key, x, y, first, out: fill_words(key, x, y, first, out.size // 4, out))
     for counter, key, expected in (
@@ -183,7 +183,7 @@ def test_known_answers() -> None:
 
 
 def counts_of(sizes: list[int], strata: list[int], first: int = 0, key: int = KEY) -> np.ndarray:
-    from aucpr_dask.kernels.resampling.counts import draw_counts
+    from aucpr_dask.kernels.draws import draw_counts
 
     count = np.full((sum(sizes), LANES), 99, np.uint8)
     draw_counts(np.uint64(key), first, np.array(sizes), np.array(strata), count)
@@ -212,7 +212,7 @@ def test_words_that_would_favour_a_unit_are_passed_over() -> None:
 
 
 def test_poisson_probabilities_are_those_of_fractions() -> None:
-    from aucpr_dask.kernels.resampling.counts import LEFT, THRESHOLDS
+    from aucpr_dask.kernels.draws import LEFT, THRESHOLDS
 
     for left, thresholds in zip(LEFT, THRESHOLDS.tolist(), strict=True):
         assert thresholds == poisson_thresholds(left)
@@ -254,7 +254,7 @@ def test_units_are_equally_likely_and_resamples_independent() -> None:
 
 
 def test_dirichlet_weights() -> None:
-    from aucpr_dask.kernels.resampling.bayesian import draw_weights
+    from aucpr_dask.kernels.draws import draw_weights
 
     n, parts = 30, []
     for first in range(0, 6400, LANES):
@@ -935,7 +935,7 @@ def test_weights_in_folds() -> None:
 )
 def test_memory_stays_within_the_plan(kind: str, bayesian: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     from aucpr_dask import kernels
-    from aucpr_dask.kernels.resampling import rows as resampling
+    from aucpr_dask.kernels import resampling
 
     monkeypatch.setattr(resampling, "LAYOUT_BYTES", 1 << 19)
     monkeypatch.setattr(resampling, "POINT_BYTES", 1 << 19)
@@ -979,7 +979,7 @@ def test_crowded_positives_change_nothing() -> None:
 
 def test_little_space_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """However few rankings, lanes and missing items are held at a time."""
-    from aucpr_dask.kernels.resampling import rows as resampling
+    from aucpr_dask.kernels import resampling
 
     random = np.random.default_rng(0)
     score = random.normal(size=(5, 150)).astype(np.float32)
@@ -1005,9 +1005,8 @@ def test_little_space_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_other_threads_run_during_a_kernel(kind: str) -> None:
     """See the test of this name among the traps."""
     from aucpr_dask import kernels
-    from aucpr_dask.kernels.resampling import rows as resampling
-    from aucpr_dask.kernels.resampling.bayesian import draw_weights
-    from aucpr_dask.kernels.resampling.counts import draw_counts
+    from aucpr_dask.kernels import resampling
+    from aucpr_dask.kernels.draws import draw_counts, draw_weights
 
     random = np.random.default_rng(0)
     n_items = 150_000
@@ -1305,3 +1304,26 @@ def test_clusters_of_any_name_are_drawn_whole() -> None:
     np.testing.assert_allclose(double["replicate"].values, single["replicate"].values, rtol=1e-13)
     renamed = ap.evaluate(scores.assign(cluster=("item", np.arange(30) + 10**12)), estimators, **options)
     assert renamed["replicate"].shape == single["replicate"].shape
+
+
+def test_instructions_written_by_hand_do_what_the_loops_beside_them_do() -> None:
+    import numba
+
+    from aucpr_dask.kernels import draws, replicates
+
+    random = np.random.default_rng(0)
+    count_bytes = numba.njit(lambda *arguments: draws.count_by_first_bytes(*arguments))
+    for tops in ([91, 231, 255, 255], [94, 187, 234, 251], [0, 1, 2, 255]):
+        source, numbers = random.integers(0, 256, 3 * LANES, np.uint8), np.array(tops, np.uint8)
+        source[LANES : LANES + 4] = tops
+        counts = np.zeros((2, 2, LANES), np.uint8)
+        by_hand = count_bytes(source, np.uint64(LANES), numbers, counts[0], np.uint64(1))
+        assert by_hand == draws.count_by_first_bytes_in_a_loop(source, LANES, numbers, counts[1], 1)
+        np.testing.assert_array_equal(*counts)
+    add = numba.njit(lambda *arguments: replicates.add_counts(*arguments))
+    count, unit = random.integers(0, 32, (20, LANES), np.uint8), random.integers(0, 20, 50, np.int32)
+    for first, last in [(0, 0), (3, 4), (0, 8), (1, 10), (0, 50)]:
+        totals = np.tile(random.integers(0, 1000, LANES, np.int32), (2, 1))
+        add(count, unit, first, last, totals[0])
+        replicates.add_counts_in_a_loop(count, unit, first, last, totals[1])
+        np.testing.assert_array_equal(*totals)

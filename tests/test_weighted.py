@@ -1,4 +1,4 @@
-"""Long rankings of weighted items, through sorted keys, buckets and gaps, against exact sums."""
+"""Long rankings of weighted items, through sorted keys and gaps, against exact sums."""
 
 import itertools
 import math
@@ -12,7 +12,8 @@ import xarray as xr
 import aucpr_dask as ap
 from aucpr_dask import kernels
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
-from aucpr_dask.kernels.areas import rows
+from aucpr_dask.kernels import rankings
+from aucpr_dask.kernels import weighted as of_weights
 from aucpr_dask.schema.variables import FLAG_BITS
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
@@ -22,9 +23,8 @@ PADDING, UNJUDGED = -2, -1
 KINDS = ["plain", "negative", "tied", "infinite", "signed zeros", "subnormal", "huge", "outlier", "constant"]
 PATHS: dict[str, dict[str, Any]] = {
     "chosen": {},
-    "keys": {"FEW_POSITIVES": 0.0, "FEW_WEIGHTED": 0.0, "WORTH_BUCKETS": 10**9},
-    "buckets": {"FEW_POSITIVES": 0.0, "FEW_WEIGHTED": 0.0, "WORTH_BUCKETS": 0},
-    "gaps": {"FEW_POSITIVES": 1.0, "FEW_WEIGHTED": 1.0},
+    "keys": {"FEW_WEIGHTED": 0.0},
+    "gaps": {"FEW_WEIGHTED": 1.0},
 }
 
 
@@ -98,20 +98,7 @@ def exact_areas(
 
 def use(path: str, patch: pytest.MonkeyPatch) -> None:
     for name, value in PATHS[path].items():
-        patch.setattr(rows, name, value)
-
-
-def answers_of(name: str, patch: pytest.MonkeyPatch) -> list[Any]:
-    """Return a list to which every answer of a function of `rows` is added from now on."""
-    answers: list[Any] = []
-
-    def recorded(*arguments: Any) -> Any:
-        answers.append(function(*arguments))
-        return answers[-1]
-
-    function = getattr(rows, name)
-    patch.setattr(rows, name, recorded)
-    return answers
+        patch.setattr(of_weights, name, value)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -134,32 +121,20 @@ def test_long_rankings_against_exact_sums(
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_few_positives_go_through_gaps_unless_they_crowd(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = answers_of("_weigh_gaps", monkeypatch)
-    for kind, share, expected in [("plain", 0.02, True), ("outlier", 0.02, False), ("plain", 0.6, False)]:
+    answers: list[bool] = []
+    kernel = of_weights.groups_in_gaps
+
+    def recorded(*arguments: Any) -> int:
+        n_groups = int(kernel(*arguments))
+        answers.append(n_groups >= 0)
+        return n_groups
+
+    monkeypatch.setattr(of_weights, "groups_in_gaps", recorded)
+    for kind, share, expected in [("plain", 0.02, [True]), ("outlier", 0.02, [False]), ("plain", 0.6, [])]:
         score, label, weight = ranking(kind, share, dtype)
         ap.estimate(score, label, weight=weight)
-        assert answers.pop() is expected, (kind, share)
-
-
-@pytest.mark.parametrize("n_items", [1, 2, 700, 100_000])
-@pytest.mark.parametrize("kind", [*KINDS, "close together", "clustered"])
-def test_buckets_give_the_bits_of_sorted_keys(kind: str, n_items: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All items count here, which buckets ask for; weights are such that sums are rounded."""
-    answers = answers_of("_groups_by_buckets", monkeypatch)
-    score, label, _ = ranking(kind if kind in KINDS else "plain", 0.4, np.float32, max(n_items, 4))
-    if kind == "close together":  # all but two
-        score = np.append([1e38, -1e38], 1.5 + score[2:] / 2**14).astype(np.float32)
-    if kind == "clustered":  # so that many differ in the lowest bits only
-        score = (1.0 + score.round(1) + score / 2**20).astype(np.float32)
-    score, label = score[:n_items], label[:n_items].clip(0)
-    weight = np.random.default_rng(1).random(n_items) + 0.01
-    received = {}
-    for path in ("keys", "buckets"):
-        use(path, monkeypatch)
-        areas = ap.estimate(score, label, NAMES, weight=weight)
-        received[path] = [*areas, *facts_of(score, label, weight, missing=0).values()]
-    np.testing.assert_array_equal(received["buckets"], received["keys"])
-    assert (answers[-1] < 0) is (kind == "close together" and n_items == 100_000)
+        assert answers == expected, (kind, share)
+        answers.clear()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -340,7 +315,7 @@ def test_neighbouring_scores_are_distinguished(dtype: type, monkeypatch: pytest.
         ladder = [np.nextafter(dtype(x), dtype(to)) for x in edges for to in (-np.inf, x, np.inf)]
     score = np.unique(np.array(ladder, dtype))
     label = (np.arange(score.size) % 2).astype(np.int8)
-    monkeypatch.setattr(rows, "SHORT", 0)
+    monkeypatch.setattr(rankings, "SHORT", 0)
     for order in (slice(None), slice(None, None, -1)):
         received = ap.estimate(score[order], label[order], NAMES, weight=np.ones(score.size))
         np.testing.assert_allclose(received, ap.estimate(np.arange(score.size), label, NAMES), rtol=0, atol=TOLERANCE)

@@ -46,7 +46,7 @@ def demo(output: Output, out: Path, overwrite: bool) -> None:
 
         refuse_finished(result, overwrite=False)
     with ThreadPoolExecutor(1) as other_thread, ExitStack() as until_shown:  # closing a cluster takes a second
-        until_shown.enter_context(compiling_ahead("areas.first"))
+        until_shown.enter_context(compiling_ahead())
 
         from dask.system import CPU_COUNT
 

@@ -8,16 +8,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from subprocess import DEVNULL
 
-from aucpr_dask.storage.code_cache import cache_home
+from aucpr_dask.storage.code_cache import path_of
+
+FIRST = ("classes.groups_in_gaps", "areas.finish_common_rows")  # what the first call of most processes needs
+COMPILE = "import gc, sys; gc.disable(); from aucpr_dask.kernels.compiling import prepare; prepare(sys.argv[1:])"
 
 
 @contextmanager
-def compiling_ahead(group: str) -> Iterator[None]:
-    """Compile a group of kernels meanwhile, unless it has been compiled before; workers wait for it."""
-    if any(cache_home().glob(f"{group}-*")):
+def compiling_ahead(kernels: tuple[str, ...] = FIRST) -> Iterator[None]:
+    """Compile kernels meanwhile, unless they have been compiled before; workers wait for them."""
+    missing = [kernel for kernel in kernels if not path_of(kernel).exists()]
+    if not missing:
         yield
         return
-    command = [sys.executable, "-P", "-c", f"import gc; gc.disable(); import aucpr_dask.kernels.{group}"]
+    command = [sys.executable, "-P", "-c", COMPILE, *missing]
     with subprocess.Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL) as process:
         try:
             yield

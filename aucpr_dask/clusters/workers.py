@@ -103,14 +103,14 @@ def keep_memory() -> bool:
 
 
 def load_kernels() -> list[str]:
-    """Load compiled kernels from the cache, and return the names of their groups; nothing is compiled."""
-    from aucpr_dask.kernels.compiling import load_published
+    """Load compiled kernels from the cache, and return their names; nothing is compiled."""
+    from aucpr_dask.kernels.compiling import load_kept
 
-    return load_published()
+    return load_kept()
 
 
 def compile_kernels() -> list[str]:
-    """Compile every kernel into the cache, for instance in an image, and return the names of their groups."""
+    """Compile every kernel into the cache, for instance in an image, and return their names."""
     from aucpr_dask.kernels.compiling import compile_all
 
     return compile_all()

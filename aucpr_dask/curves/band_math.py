@@ -78,7 +78,7 @@ def band_rankings(
     Roles are those of :func:`aucpr_dask.evaluation.resampled_rankings.replicate_rankings`.
     """
     named = dict(zip(roles, arrays, strict=True))
-    from aucpr_dask.kernels.resampling.rows import rows_sharing_draws
+    from aucpr_dask.kernels.resampling import rows_sharing_draws
 
     check_labels(named["label"], options.positive_from, "label")
     rows, items = checked_items(named, options)
@@ -104,9 +104,8 @@ def _replicate_rates(
     items: Items, panel: NDArray[np.int64], key: np.uint64, places: Places, missing: str, n_resamples: int
 ) -> Floats:
     """Return the rates of every resample, shape (rankings, resamples, grid); rankings share the multiplicities."""
-    from aucpr_dask.kernels.resampling.counts import draw_counts
-    from aucpr_dask.kernels.resampling.rows import units_of
-    from aucpr_dask.kernels.resampling.streams import LANES
+    from aucpr_dask.kernels.draws import LANES, draw_counts
+    from aucpr_dask.kernels.resampling import units_of
 
     positive, negative = (weights[items.class_row[panel[0]]] for weights in (items.positive, items.negative))
     units = units_of(positive, negative, None, int(items.unseen[panel[0]]))

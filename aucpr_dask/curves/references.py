@@ -211,7 +211,7 @@ def _labelled(array: Any, name: str, dim: str) -> Any:
 
 def _expected(n_positive: int, n_negative: int, *, name: str, prevalence: float | None) -> float:
     """Return the expected area of a random ranking; NaN for an estimator that has no closed form."""
-    from aucpr_dask.kernels.areas.expectations import STEPS, expected_area
+    from aucpr_dask.kernels.expectations import STEPS, expected_area
 
     if name not in STEPS:
         return np.nan

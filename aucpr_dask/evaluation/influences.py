@@ -20,7 +20,7 @@ from aucpr_dask.evaluation.rankings import (
 from aucpr_dask.schema.options import EvaluationOptions
 
 if TYPE_CHECKING:
-    from aucpr_dask.kernels.areas.influence import Influence
+    from aucpr_dask.kernels.influence import Influence
 
 COLUMNS_AFTER = ("estimate", "surplus", "n_effective")  # of the influences of a ranking
 
@@ -111,7 +111,7 @@ def _influences(
     named: dict[str, Array], options: EvaluationOptions, estimator: str, *, is_fixed: bool
 ) -> tuple[Rows, Influence, NDArray[np.float64]]:
     """Return the influences of items, or of clusters, and the number of positives that are not items."""
-    from aucpr_dask.kernels.areas.influence import Units, influence_rows
+    from aucpr_dask.kernels.influence import Units, influence_rows
 
     clusters = _clusters_of(named)
     rows = Rows(named)

@@ -16,7 +16,7 @@ from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import ITEM_ROLES
 
 if TYPE_CHECKING:
-    from aucpr_dask.kernels.chance.bounds import Orders
+    from aucpr_dask.kernels.chance_bounds import Orders
 
 Array = NDArray[Any]
 
@@ -46,7 +46,7 @@ def chance_of_rankings(
 
 def _bounded(area: NDArray[np.float64], orders: Array) -> NDArray[np.float64]:
     """Return the mean area of each row, and bounds of its p-value: all rows with the same orders at once."""
-    from aucpr_dask.kernels.chance.bounds import chance_bounds, is_wide
+    from aucpr_dask.kernels.chance_bounds import chance_bounds, is_wide
     from aucpr_dask.kernels.cores import on_all_cores
 
     known = ~np.isnan(area)
@@ -93,7 +93,7 @@ def _orders_of_part(
     n_positive: NDArray[np.float64],
     options: EvaluationOptions,
 ) -> list[Orders]:
-    from aucpr_dask.kernels.chance.bounds import Orders
+    from aucpr_dask.kernels.chance_bounds import Orders
 
     is_ranked = is_item & ~np.isnan(score)
     if options.missing == "drop":

@@ -145,13 +145,13 @@ def targets_of(options: EvaluationOptions, facts: tuple[str, ...] = (), *, is_fi
     Facts are those of the first estimator with an influence function, then those of the next.
     """
     from aucpr_dask import kernels
-    from aucpr_dask.kernels import codes as code_of
 
     parsed = [parse_estimator(name) for name in options.estimators]
-    codes = [getattr(code_of, spec.name.upper()) for spec, _ in parsed]
+    codes = [kernels.CODES[spec.name] for spec, _ in parsed]
     design = "fixed" if is_fixed else "random"
-    extras = [f"{fact}_{design}" if fact in ("error", "cubes") else fact for fact in facts]
-    codes += [kernels.EXTRA_CODES[name][extra] for name in options.with_influence for extra in extras]
+    names = {"error": f"standard_error_{design}", "cubes": f"cubes_{design}"}
+    extras = [names.get(fact, fact) for fact in facts]
+    codes += [kernels.code_of_extra(extra, name) for name in options.with_influence for extra in extras]
     parameters = [parameter for _, parameter in parsed] + [np.nan] * (len(codes) - len(parsed))
     return kernels.targets_of(codes, parameters, options.recall_range)
 
@@ -174,7 +174,7 @@ def _evaluate_hard(
     """Sort only the positives if the estimators need no more than their tie groups."""
     from aucpr_dask import kernels
 
-    if targets.are_basic:
+    if targets.are_by_groups:
         return kernels.evaluate_rows(score, label, label_row, n_given, reading, targets.codes)
     return kernels.evaluate_all_rows(score, label, label_row, n_given, reading, targets)
 
@@ -351,7 +351,7 @@ def _order_matters(out: NDArray[np.float64], targets: Targets, missing: str) -> 
     """Return the rankings in which another order of tied items could change an estimate."""
     from aucpr_dask import kernels
 
-    if not targets.are_basic:  # mean and median precision at a recall depend on ties among negatives too
+    if not targets.are_by_groups:  # mean and median precision at a recall depend on ties among negatives too
         return np.ones(len(out), dtype=np.bool_)
     facts = dict(zip(kernels.COLUMNS, out[:, targets.codes.size :].T, strict=True))
     matters: NDArray[np.bool_] = facts["ties_matter"] > 0

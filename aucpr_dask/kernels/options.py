@@ -1,12 +1,88 @@
-"""The options of kernels, and the columns of facts that they return with the numbers."""
+"""What a call of kernels asks for: numbers by their codes, and what labels, missing scores and ties mean.
+
+Also the types that kernels are compiled for.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import types
+from numpy.typing import NDArray
+from scipy.special import ndtri
 
-from aucpr_dask.kernels.codes import is_basic
+REACH = 9.0  # standard deviations beyond which a normal tail is below rounding
+
+
+class Number(NamedTuple):
+    """What kernels know about a number that they compute: an estimator's, or one that its interval needs."""
+
+    name: str
+    by_groups: bool = True  # whether it needs no more than the tie groups that hold a positive, over all recalls
+    every_point: bool = False  # whether it needs each operating point, or score, between them
+    counts_only: bool = False  # whether it has a meaning for hard rankings over all recalls only
+    is_common: bool = False  # whether most calls need it: what does is compiled apart, in half the time
+    leaves_out: bool = False  # whether it is that of Haldane's area, which leaves out the positive itself
+
+
+_HIDDEN = {"counts_only": True}
+_COMMON = _HIDDEN | {"is_common": True}
+_HALDANE = {"leaves_out": True}
+
+NUMBERS = (
+    Number("average_precision", is_common=True),
+    Number("lower_trapezoid"),
+    Number("upper_trapezoid"),
+    Number("interpolated_max", by_groups=False),
+    Number("interpolated_mean", by_groups=False, every_point=True),
+    Number("interpolated_median", by_groups=False, every_point=True),
+    Number("interpolated_convex", by_groups=False),
+    Number("continuous", by_groups=False),
+    Number("discrete", by_groups=False),
+    Number("binormal", by_groups=False, every_point=True),
+    Number("roc_area", by_groups=False),
+    Number("gain_area", by_groups=False),
+    Number("precision_at_recall", by_groups=False),
+    Number("recall_at_precision", by_groups=False),
+    Number("haldane", is_common=True, leaves_out=True),
+    # What the intervals of average precision need, then those of Haldane's area.
+    Number("standard_error_fixed", **_COMMON),
+    Number("standard_error_random", **_COMMON),
+    Number("acceleration", **_HIDDEN),
+    Number("cubes_fixed", **_COMMON),
+    Number("cubes_random", **_COMMON),
+    Number("left_out", **_COMMON),
+    Number("unseen_loss", **_COMMON),
+    Number("haldane_standard_error_fixed", **_COMMON, **_HALDANE),
+    Number("haldane_standard_error_random", **_COMMON, **_HALDANE),
+    Number("haldane_acceleration", **_HIDDEN, **_HALDANE),
+    Number("haldane_cubes_fixed", **_COMMON, **_HALDANE),
+    Number("haldane_cubes_random", **_COMMON, **_HALDANE),
+    Number("haldane_unseen_loss", **_COMMON, **_HALDANE),
+)
+
+CODES = {number.name: code for code, number in enumerate(NUMBERS)}  # numbers, which compiled code compares
+
+AVERAGE_PRECISION, HALDANE = CODES["average_precision"], CODES["haldane"]
+LOWER_TRAPEZOID, UPPER_TRAPEZOID = CODES["lower_trapezoid"], CODES["upper_trapezoid"]
+INTERPOLATED_MAX, INTERPOLATED_CONVEX = CODES["interpolated_max"], CODES["interpolated_convex"]
+INTERPOLATED_MEAN, INTERPOLATED_MEDIAN = CODES["interpolated_mean"], CODES["interpolated_median"]
+CONTINUOUS, DISCRETE, BINORMAL = CODES["continuous"], CODES["discrete"], CODES["binormal"]
+ROC_AREA, GAIN_AREA = CODES["roc_area"], CODES["gain_area"]
+PRECISION_AT_RECALL, RECALL_AT_PRECISION = CODES["precision_at_recall"], CODES["recall_at_precision"]
+ERROR_FIXED, ERROR_RANDOM = CODES["standard_error_fixed"], CODES["standard_error_random"]
+CUBES_FIXED, CUBES_RANDOM = CODES["cubes_fixed"], CODES["cubes_random"]
+ACCELERATION, LEFT_OUT, UNSEEN_LOSS = CODES["acceleration"], CODES["left_out"], CODES["unseen_loss"]
+
+BY_GROUPS = np.array([number.by_groups for number in NUMBERS])
+EVERY_POINT = np.array([number.every_point for number in NUMBERS])
+COUNTS_ONLY = np.array([number.counts_only for number in NUMBERS])
+IS_COMMON = np.array([number.is_common for number in NUMBERS])
+LEAVES_OUT = np.array([number.leaves_out for number in NUMBERS])
+# The code of the same number of average precision, for those of Haldane's area but the area itself.
+OF_AVERAGE_PRECISION = np.array([CODES[number.name.removeprefix("haldane_")] for number in NUMBERS])
 
 COLUMNS = (
     "n_positive",  # what the estimates divide by
@@ -19,14 +95,9 @@ COLUMNS = (
     "n_distinct",  # distinct scores, counted up to 3
     "ties_matter",  # 1 if another order of tied items could change an area
 )
-
 N_COLUMNS = len(COLUMNS)
 
-
 MISSING_RAISE, MISSING_DROP, MISSING_LAST, MISSING_UNRETRIEVED = 0, 1, 2, 3
-
-
-REACH = 9.0  # standard deviations beyond which a normal tail is below rounding
 
 
 class Options(NamedTuple):
@@ -40,14 +111,51 @@ class Options(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """What to compute: estimators by code, with a parameter each (or NaN), over a range of recall."""
+    """What to compute: numbers by code, with a parameter each (or NaN), over a range of recall."""
 
-    codes: np.ndarray
-    parameters: np.ndarray
-    recall_range: np.ndarray  # lowest and highest recall, and their normal quantiles
+    codes: NDArray[np.int64]
+    parameters: NDArray[np.float64]
+    recall_range: NDArray[np.float64]  # lowest and highest recall, and their normal quantiles
 
     @property
-    def are_basic(self) -> bool:
-        """Whether the tie groups of positives are all that these estimators need."""
+    def are_by_groups(self) -> bool:
+        """Whether the tie groups that hold a positive are all that these numbers need."""
         whole = self.recall_range[0] == 0 and self.recall_range[1] == 1
-        return bool(whole and is_basic(self.codes).all())
+        return bool(whole and BY_GROUPS[self.codes].all())
+
+
+def code_of_extra(name: str, estimator: str) -> int:
+    """Return the code of what the intervals of an estimator need besides."""
+    if estimator != "haldane":
+        return CODES[name]
+    # The interval of Haldane's area, itself with each positive left out, is centred between it and average precision.
+    return AVERAGE_PRECISION if name == "left_out" else CODES[f"haldane_{name}"]
+
+
+def targets_of(codes: Sequence[int], parameters: Sequence[float], recall_range: tuple[float, float]) -> Targets:
+    """Return what to compute; recalls come with their normal quantiles."""
+    quantiles = np.clip(ndtri(recall_range), -REACH, REACH)
+    arrays = np.array(codes, np.int64), np.array(parameters, np.float64), np.array([*recall_range, *quantiles])
+    for array in arrays:
+        array.setflags(write=False)  # the type that kernels are compiled for
+    return Targets(*arrays)
+
+
+I1, I4, I8, U1, U4, U8 = types.int8, types.int32, types.int64, types.uint8, types.uint32, types.uint64
+F4, F8 = types.float32, types.float64
+FLOATS = (F4, F8)
+
+
+def row_of(real: Any) -> Any:
+    """Return the type of a contiguous read-only row."""
+    return types.Array(real, 1, "C", readonly=True)
+
+
+def rows_of(real: Any) -> Any:
+    """Return the type of contiguous read-only rows."""
+    return types.Array(real, 2, "C", readonly=True)
+
+
+OPTIONS_TYPE = types.NamedTuple((I8, I8, I8, I8, F8), Options)
+TARGETS_TYPE = types.NamedTuple((row_of(I8), row_of(F8), row_of(F8)), Targets)
+OF_ITEMS = row_of(I1), row_of(F8), row_of(F8)  # the classes of weighted items, and their weights in each

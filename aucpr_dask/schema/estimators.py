@@ -16,7 +16,7 @@ TIES = ("block", "trec_eval", "expectation")
 class EstimatorSpec:
     """A point estimator of the area under the precision-recall curve."""
 
-    name: str  # as users give it; in capitals, the name of its code in `kernels.codes`
+    name: str  # as users give it, and in `kernels.options`
     formula: str  # in plain mathematics, over the tie groups in descending order of scores
     ties: tuple[str, ...]  # the tie conventions under which it is defined
     when: str  # to use it, and its bias

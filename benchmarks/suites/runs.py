@@ -247,10 +247,9 @@ def read_and_estimate(url: str, start: int, stop: int) -> np.ndarray:
     """Read the scores of some models and call the compiled kernel on them, on a worker."""
     # The one place where the benchmarks bypass the public functions: the floor is the kernel without its checks.
     from aucpr_dask import kernels
-    from aucpr_dask.kernels.codes import AVERAGE_PRECISION
 
     score, label = read(url, start, stop)
-    codes = np.array([AVERAGE_PRECISION, kernels.EXTRA_CODES["average_precision"]["error_fixed"]])
+    codes = np.array([kernels.CODES["average_precision"], kernels.CODES["standard_error_fixed"]])
     same_label, none_unseen = np.zeros(len(score), np.int64), np.full(len(score), np.nan)
     return kernels.evaluate_rows(score, label[None], same_label, none_unseen, kernels.Options(), codes)[:, 0]
 

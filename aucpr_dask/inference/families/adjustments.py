@@ -32,7 +32,7 @@ def romano_wolf(
 
     With pairs in descending order of |t|, p_(i) = max(p_(i-1), (1 + #{max_{j >= i} |t_(j)*| >= |t_(i)|}) / (1 + R)).
     """
-    from aucpr_dask.kernels.resampling.pairs import tally
+    from aucpr_dask.kernels.differences import tally
 
     first, second = checked_pairs(sample, first, second)
     reach = (statistics or pair_statistics(sample, first, second, panel_bytes=panel_bytes)).reach

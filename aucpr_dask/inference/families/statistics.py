@@ -48,7 +48,7 @@ def pair_statistics(
     Two models that agree in every replicate have difference, error and statistic 0 and p-value 1. Two that differ by
     the same amount in every replicate have error 0 and the smallest p-value.
     """
-    from aucpr_dask.kernels.resampling.pairs import tally
+    from aucpr_dask.kernels.differences import tally
 
     first, second = checked_pairs(sample, first, second)
     error, scale, reach = np.empty((3, first.size))
@@ -72,7 +72,7 @@ def studentise(sample: JointReplicates, first: Indices, second: Indices) -> tupl
     units, the standard errors over them.
     """
     if sample.units is None:
-        from aucpr_dask.kernels.resampling import pairs
+        from aucpr_dask.kernels import differences as pairs
 
         spread, degrees = sample.centred, sample.centred.shape[1] - (not sample.complete)
         if sample.flipped is not None:
@@ -98,7 +98,7 @@ def stretch(
     deviations: Floats, sample: JointReplicates, units: ResampledUnits, first: Indices, second: Indices
 ) -> Floats:
     """Multiply each deviation from the centre by the standard error over its own error; return the standard errors."""
-    from aucpr_dask.kernels.resampling.units import stretch_by_own_errors
+    from aucpr_dask.kernels.differences import stretch_by_own_errors
 
     of_units = units.values[first] - units.values[second]
     error, squares = errors_and_squares(of_units, units.resolution[first] + units.resolution[second])

@@ -8,11 +8,9 @@ lowest key of an empty row is 0, which is no score's.
 import numpy as np
 from numba import types
 
-from aucpr_dask.kernels.compiling import Cache, helper
-from aucpr_dask.kernels.rankings.tie_groups import two_sum
-from aucpr_dask.kernels.signatures import F8, I8, U1, U8, row_of, rows_of
-
-CACHE = Cache(__name__)
+from aucpr_dask.kernels.compiling import helper, kernel
+from aucpr_dask.kernels.options import F8, I8, U1, U8, row_of, rows_of
+from aucpr_dask.kernels.tie_groups import two_sum
 
 COLUMNS = np.uint64(4)  # of a row
 HIGH, OF_CLASS = np.uint64(1), np.uint64(2)  # places in a row; the lowest key comes first, the positives come last
@@ -37,7 +35,7 @@ def row_of_bin(key, level, table):
     return row
 
 
-@CACHE.kernel(STATE(row_of(U8), row_of(U1), U8, TABLE, I8, I8))
+@kernel(STATE(row_of(U8), row_of(U1), U8, TABLE, I8, I8))
 def count_items(keys, is_positive, level, table, n_used, most):
     """Count items until one would need more than the most rows; return how many were counted, and the rows in use."""
     for i in range(keys.size):
@@ -54,7 +52,7 @@ def count_items(keys, is_positive, level, table, n_used, most):
     return keys.size, n_used
 
 
-@CACHE.kernel(STATE(rows_of(U8), U8, TABLE, I8, I8))
+@kernel(STATE(rows_of(U8), U8, TABLE, I8, I8))
 def add_bins(bins, level, table, n_used, most):
     """Add bins of this or a lower level until one would need more than the most rows; return as `count_items` does."""
     for i in range(len(bins)):
@@ -72,7 +70,7 @@ def add_bins(bins, level, table, n_used, most):
     return len(bins), n_used
 
 
-@CACHE.kernel(F8(row_of(I8), row_of(I8)))
+@kernel(F8(row_of(I8), row_of(I8)))
 def area_of_tie_groups(positives, negatives):
     """Return average precision from the counts of each tie group, in ascending order of scores."""
     area = error = at_or_above = predicted = 0.0
@@ -82,6 +80,3 @@ def area_of_tie_groups(positives, negatives):
         if positives[i] > 0:
             area, error = two_sum(area, error, positives[i] * (at_or_above / predicted))
     return min((area + error) / at_or_above, 1.0)
-
-
-CACHE.publish()

@@ -8,35 +8,19 @@ and how many tie with it; two more numbers count those above all. Tallies of chu
 import numpy as np
 from numba import types
 
-from aucpr_dask.kernels.areas.finishing import finish
-from aucpr_dask.kernels.areas.full import Curve, finish_curve
-from aucpr_dask.kernels.areas.interpolated import Moments, Points
-from aucpr_dask.kernels.compiling import Cache, helper
-from aucpr_dask.kernels.options import MISSING_LAST
-from aucpr_dask.kernels.rankings.keys import ascending_bits, sign_and_all_bits
-from aucpr_dask.kernels.rankings.tie_groups import (
-    SEGMENT,
-    Classes,
-    GapTable,
-    Ranking,
-    append_missing,
-    bucket_scale,
-    buckets_for,
-    count_in_gaps,
-    fill_buckets,
-    new_groups,
-    new_segment,
-    two_sum,
-)
-from aucpr_dask.kernels.signatures import F4, F8, FLOATS, I8, OPTIONS_TYPE, TARGETS_TYPE, U4, U8, row_of
-
-CACHE = Cache(__name__)
+from aucpr_dask.kernels import tie_groups as g
+from aucpr_dask.kernels.areas import finish
+from aucpr_dask.kernels.compiling import helper, kernel
+from aucpr_dask.kernels.interpolation import Moments, Points
+from aucpr_dask.kernels.options import F4, F8, FLOATS, I8, MISSING_LAST, OPTIONS_TYPE, TARGETS_TYPE, U4, U8, row_of
+from aucpr_dask.kernels.points import Curve, finish_curve
+from aucpr_dask.kernels.sorting import ascending_bits, sign_and_all_bits
 
 COUNTS = (U4, U8)
 KEYS = (U4, U8)
 
 
-@CACHE.kernel(*(types.int64(row_of(x), x[::1], U4[::1]) for x in FLOATS))
+@kernel(*(types.int64(row_of(x), x[::1], U4[::1]) for x in FLOATS))
 def count_distinct_scores(ascending, value, times):
     """Write the distinct values of a sorted array and their counts; return how many there are."""
     n = 0
@@ -49,9 +33,7 @@ def count_distinct_scores(ascending, value, times):
     return n
 
 
-@CACHE.kernel(
-    *(types.int64(row_of(x), row_of(n), row_of(x), row_of(n), x[::1], n[::1]) for x in FLOATS for n in COUNTS)
-)
+@kernel(*(types.int64(row_of(x), row_of(n), row_of(x), row_of(n), x[::1], n[::1]) for x in FLOATS for n in COUNTS))
 def merge_counts(first, first_times, second, second_times, value, times):
     """Merge two sorted lists of distinct values and their counts; return how many distinct values there are."""
     i = j = n = 0
@@ -70,7 +52,7 @@ def merge_counts(first, first_times, second, second_times, value, times):
     return n
 
 
-@CACHE.kernel(*(types.int64(row_of(x), row_of(x), F8[::1]) for x in FLOATS))
+@kernel(*(types.int64(row_of(x), row_of(x), F8[::1]) for x in FLOATS))
 def find_distinct(first, second, found):
     """Write up to 3 distinct scores of two arrays; return how many there are."""
     n = 0
@@ -86,19 +68,17 @@ def find_distinct(first, second, found):
     return n
 
 
-@CACHE.kernel(*(types.void(row_of(x), row_of(x), U4[::1]) for x in FLOATS))
+@kernel(*(types.void(row_of(x), row_of(x), U4[::1]) for x in FLOATS))
 def tally_by_gaps(value, negative, tally):
     """Tally negatives, in any order, against few distinct scores of positives."""
     n_values = value.size - 1
-    n_buckets = buckets_for(n_values)
-    kept = np.empty(SEGMENT, value.dtype)
-    table = GapTable(value, np.empty(n_buckets + 1, np.uint32), tally, new_segment(), kept)
-    low, scale, last = bucket_scale(value, n_values, n_buckets)
-    _, fullest = fill_buckets(table, n_values, n_buckets, low, scale, last)
-    count_in_gaps(negative, table, n_values, low, scale, last, fullest)
+    n_buckets = g.buckets_for(n_values)
+    kept = np.empty(g.SEGMENT, value.dtype)
+    table = g.GapTable(value, np.empty(n_buckets + 1, np.uint32), tally, g.new_segment(), kept)
+    g.count_in_gaps(negative, table, n_values, g.fill_buckets(table, n_values))
 
 
-@CACHE.kernel(*(types.void(row_of(x), row_of(x), U4[::1]) for x in FLOATS))
+@kernel(*(types.void(row_of(x), row_of(x), U4[::1]) for x in FLOATS))
 def tally_by_merging(value, negative, tally):
     """Tally negatives in ascending order against the distinct scores of positives."""
     tally[:] = 0
@@ -132,19 +112,17 @@ def groups_of_tally(times, tally, groups):
     return n_values
 
 
-@CACHE.kernel(
-    *(types.void(row_of(n), row_of(n), row_of(F8), F8, I8, OPTIONS_TYPE, TARGETS_TYPE, F8[::1]) for n in COUNTS)
-)
+@kernel(*(types.void(row_of(n), row_of(n), row_of(F8), F8, I8, OPTIONS_TYPE, TARGETS_TYPE, F8[::1]) for n in COUNTS))
 def tallied_row(times, tally, counts, n_given, n_distinct, options, targets, out):
     """Evaluate one ranking from its tally; `counts` are those of `Classes`."""
-    groups = new_groups(times.size)
+    groups = g.new_groups(times.size)
     n_groups = groups_of_tally(times, tally, groups)
-    classes = Classes(counts[0], counts[1], counts[2], counts[3])
+    classes = g.Classes(counts[0], counts[1], counts[2], counts[3])
     n_unseen = 0.0 if np.isnan(n_given) else n_given - (counts[0] + counts[2])
-    ranking = Ranking(classes, n_unseen, counts[2] + counts[3], counts[0] + counts[1], n_distinct)
+    ranking = g.Ranking(classes, n_unseen, counts[2] + counts[3], counts[0] + counts[1], n_distinct)
     finish(ranking, groups, n_groups, options, targets.codes, out)
     if options.missing == MISSING_LAST:
-        n_groups = append_missing(groups, n_groups, classes)
+        n_groups = g.append_missing(groups, n_groups, classes)
     no_points = Points(np.empty(0), np.empty(0))  # those between the tie groups are unknown
     unknown = Moments(np.nan, np.nan, np.nan, np.nan)
     curve = Curve(groups, n_groups, no_points, np.empty(0, np.int64), unknown)
@@ -154,7 +132,7 @@ def tallied_row(times, tally, counts, n_given, n_distinct, options, targets, out
 # Scores as keys: whole numbers that ascend as the scores do
 
 
-@CACHE.kernel(types.void(row_of(F4), row_of(U4), U4[::1]), types.void(row_of(F8), row_of(U8), U8[::1]))
+@kernel(types.void(row_of(F4), row_of(U4), U4[::1]), types.void(row_of(F8), row_of(U8), U8[::1]))
 def write_keys(score, bits, keys):
     """Write the key of every score, from the same memory read as whole numbers; -0 has that of 0."""
     sign, all_bits = sign_and_all_bits(keys)
@@ -162,7 +140,7 @@ def write_keys(score, bits, keys):
         keys[i] = ascending_bits(bits[i], score[i], sign, all_bits)
 
 
-@CACHE.kernel(*(types.void(row_of(k), row_of(k), U4[::1]) for k in KEYS))
+@kernel(*(types.void(row_of(k), row_of(k), U4[::1]) for k in KEYS))
 def count_in_bins(ascending, edges, counts):
     """Count sorted keys from each edge to before the next one, and from the last edge on."""
     i = 0
@@ -178,7 +156,7 @@ def count_in_bins(ascending, edges, counts):
         counts[b] = i - start
 
 
-@CACHE.kernel(*(types.void(row_of(k), row_of(k), F8, F8[::1]) for k in KEYS))
+@kernel(*(types.void(row_of(k), row_of(k), F8, F8[::1]) for k in KEYS))
 def add_steps(positive, negative, scale, state):
     """Continue the sum of the steps of average precision through a range of keys, each class in ascending order.
 
@@ -197,9 +175,6 @@ def add_steps(positive, negative, scale, state):
         positives = state[2] + (positive.size - i)
         negatives = above + (negative.size - j)
         precision = positives / (positives + scale * negatives)
-        area, error = two_sum(area, error, (positives - before) * precision)
+        area, error = g.two_sum(area, error, (positives - before) * precision)
         before = positives
     state[0], state[1], state[2], state[3] = area, error, before, above + negative.size
-
-
-CACHE.publish()

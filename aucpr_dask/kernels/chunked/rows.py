@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.kernels.areas.rows import Floats
+from aucpr_dask.kernels.areas import COUNTS
+from aucpr_dask.kernels.classes import split_rows
 from aucpr_dask.kernels.options import N_COLUMNS, Options, Targets
+from aucpr_dask.kernels.sorting import Floats
 
 Counts = NDArray[Any]  # whole numbers from 0, of any unsigned type
 Keys = NDArray[np.uint32] | NDArray[np.uint64]
@@ -18,12 +20,11 @@ FEW_SCORES = 1 << 17  # distinct scores of positives up to which negatives are c
 
 def split_items(score: Floats, label: NDArray[np.int8], options: Options) -> tuple[Floats, Floats, NDArray[np.float64]]:
     """Return the scores of positives and negatives, and the numbers of each with and without a score."""
-    from aucpr_dask.kernels.areas.long import split_row
-
-    positive, negative = np.empty(score.size + 1, score.dtype), np.empty(score.size + 1, score.dtype)
-    classes = np.empty(4)
-    split_row(score, label, options, positive, negative, classes)
-    return positive[: int(classes[0])], negative[: int(classes[1])], classes
+    positive, negative = np.empty((2, 1, score.size + 1), score.dtype)
+    counts = np.empty((1, COUNTS))
+    split_rows(score[np.newaxis], label[np.newaxis], np.zeros(1, np.int64), options, positive, negative, counts)
+    classes = counts[0, :4]
+    return positive[0, : int(classes[0])], negative[0, : int(classes[1])], classes
 
 
 def distinct_scores(positive: Floats) -> tuple[Floats, NDArray[np.uint32]]:
@@ -93,7 +94,7 @@ def finish_tally(
     options: Options,
     targets: Targets,
 ) -> NDArray[np.float64]:
-    """Return the row of numbers of one ranking that `rows.evaluate_all_rows` returns."""
+    """Return the row of numbers of one ranking that `rankings.evaluate_all_rows` returns."""
     from aucpr_dask.kernels.chunked.passes import tallied_row
 
     out = np.full(targets.codes.size + N_COLUMNS, np.nan)

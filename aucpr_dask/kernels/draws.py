@@ -1,4 +1,8 @@
-"""Resamples with replacement: how often each unit is drawn, in `LANES` consecutive resamples side by side.
+"""Random resamples: how often each unit is drawn, or with which weight, in `LANES` consecutive resamples side by side.
+
+Random numbers have no state: each is a function of a key and a counter. The generator is Philox4x32 with ten rounds
+(Salmon et al. 2011, doi:10.1145/2063384.2063405). Its key identifies a ranking's data, its counter a resample and a
+place in it, so no number depends on what was drawn before it, or where.
 
 Given their sum, independent Poisson counts are distributed like so many draws with replacement. So each unit's count is
 drawn by itself, in the order of memory, with a mean a little below 1. The few draws that a resample then lacks are made
@@ -7,31 +11,93 @@ one by one; and of the few that it may have too many, any is as likely as anothe
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.cpython.unsafe.numbers import trailing_zeros
 from numba.extending import intrinsic
 
-from aucpr_dask.kernels.compiling import Cache, helper
-from aucpr_dask.kernels.resampling.streams import HALF, LANES, LOW, WORDS, fill_words
-from aucpr_dask.kernels.signatures import I8, U1, U8, row_of
+from aucpr_dask.kernels.compiling import helper, kernel
+from aucpr_dask.kernels.options import F8, I8, U1, U8, row_of
 
-CACHE = Cache(__name__)
-
+WORDS = 1024  # random words made at a time
+LANES = 64  # consecutive resamples that are drawn and evaluated side by side
+NEGATIVES, POSITIVES, UNITS = 0, 1, 2  # strata: one stream each
 FIRST_BITS, FURTHER_BITS, ONE_BY_ONE = 0, 8, 16  # added to a stratum: a random stream each
+
+LOW = np.uint64(0xFFFFFFFF)
+HALF = np.uint64(32)
+_MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_WEYL = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 
 BITS = 40  # to which the probabilities of a Poisson count are exact; its first byte usually decides
 LIMIT = 16  # a Poisson count is below: the probability that it is not is below 2^-BITS
 TOPS = 4  # numbers below which a Poisson count decides by its first byte
 IN_A_BYTE = 16  # Poisson counts whose sum fits into a byte
-LEFT = tuple(
-    Fraction(4 - i % 2, 4 << i // 2) for i in range(50)
-)  # shares of a resample to draw one by one: 1, 3/4, 1/2
+LEFT = tuple(Fraction(4 - i % 2, 4 << i // 2) for i in range(50))  # shares to draw one by one: 1, 3/4, 1/2, 3/8
 DEVIATIONS = 2.0  # of the sum of the Poisson counts, by which it is below the number of units at least
 
 _BYTE, _WORD, _LANES_OF_BYTES = ir.IntType(8), ir.IntType(64), ir.VectorType(ir.IntType(8), LANES)
+
+
+@helper
+def fill_words(key, resample, stratum, first, n_counters, words):
+    """Fill the quarters of `words`, each up to `n_counters`, with the four random words of counters from `first` on."""
+    quarter = np.uint64(words.size // 4)
+    key_0, key_1 = key & LOW, key >> HALF
+    for counter in range(n_counters):
+        i = np.uint64(counter)
+        x0 = first + i
+        x1, x2, x3 = x0 >> HALF, resample, stratum
+        x0 &= LOW
+        k0, k1 = key_0, key_1
+        for _ in range(10):
+            product_0, product_1 = x0 * _MULTIPLIERS[0], x2 * _MULTIPLIERS[1]
+            x0 = (product_1 >> HALF) ^ x1 ^ k0
+            x1 = product_1 & LOW
+            x2 = (product_0 >> HALF) ^ x3 ^ k1
+            x3 = product_0 & LOW
+            k0 = (k0 + _WEYL[0]) & LOW
+            k1 = (k1 + _WEYL[1]) & LOW
+        words[i] = x0
+        words[quarter + i] = x1
+        words[np.uint64(2) * quarter + i] = x2
+        words[np.uint64(3) * quarter + i] = x3
+
+
+@helper
+def draw_dirichlet(key, resample, stratum, words, weight):
+    """Write exponential weights, scaled so that they add up to their number: n times a flat Dirichlet draw."""
+    n = weight.size
+    half = words.size // 2
+    total = 0.0
+    first = np.uint64(0)
+    for start in range(0, n, half):
+        fill_words(key, resample, stratum, first, words.size // 4, words)
+        first += np.uint64(words.size // 4)
+        for i in range(min(half, n - start)):
+            bits = (np.uint64(words[i]) << np.uint64(20)) | (np.uint64(words[half + i]) >> np.uint64(12))
+            weight[start + i] = -math.log((bits + 0.5) * 2.0**-52)
+            total += weight[start + i]
+    for i in range(n):
+        weight[i] *= n / total
+
+
+@kernel(types.void(U8, I8, row_of(I8), row_of(I8), F8[:, ::1]))
+def draw_weights(key, first, size, stratum, weight):
+    """Fill the lanes of every unit with its Dirichlet weight in resamples from `first` on; strata separately."""
+    words = np.empty(WORDS, np.uint32)
+    start = 0
+    for s in range(size.size):
+        drawn = np.empty(size[s])
+        for lane in range(LANES):
+            draw_dirichlet(key, np.uint64(first + lane), np.uint64(stratum[s]), words, drawn)
+            for i in range(size[s]):
+                weight[start + i, lane] = drawn[i]
+        start += size[s]
 
 
 def poisson_thresholds(mean: Fraction) -> list[int]:
@@ -45,6 +111,17 @@ def poisson_thresholds(mean: Fraction) -> list[int]:
 
 THRESHOLDS = np.array([poisson_thresholds(1 - left) for left in LEFT], np.uint64)
 SHARE_LEFT = np.array(LEFT, np.float64)
+
+
+def count_by_first_bytes_in_a_loop(source, start, tops, count, row):
+    """Do what `count_by_first_bytes` does, lane by lane: of this loop the compiler makes no vector instructions."""
+    unsure = 0
+    for lane in range(LANES):
+        byte = source[start + lane]
+        count[row, lane] = sum(byte > top for top in tops)
+        if byte == 255 or byte in tops:
+            unsure |= 1 << lane
+    return unsure
 
 
 @intrinsic
@@ -80,16 +157,6 @@ def count_by_first_bytes(typing_context, source, start, tops, count, row):
     return signature, generate
 
 
-@intrinsic
-def lowest_bit(typing_context, bits):
-    """Return the place of the lowest bit of a number that is not 0."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.cttz(arguments[0], ir.IntType(1)(1))
-
-    return U8(U8), generate
-
-
 @helper
 def draw_poisson(key, block, stratum, threshold, words, further, count, total):
     """Draw the count of each unit (row) in each resample of a block (lanes), and add them up to `total`."""
@@ -112,7 +179,7 @@ def draw_poisson(key, block, stratum, threshold, words, further, count, total):
                 place = np.uint64((i % 4) * words.size + i // 4 * LANES)
                 unsure = count_by_first_bytes(byte, place, tops, count, np.uint64(row))
                 while unsure:
-                    lane = lowest_bit(unsure)
+                    lane = trailing_zeros(unsure)
                     unsure &= unsure - np.uint64(1)
                     if used == further.size:
                         fill_words(
@@ -171,7 +238,7 @@ def complete(key, block, stratum, words, count, total):
                 used += 1
 
 
-@CACHE.kernel(types.void(U8, I8, row_of(I8), row_of(I8), U1[:, ::1]))
+@kernel(types.void(U8, I8, row_of(I8), row_of(I8), U1[:, ::1]))
 def draw_counts(key, first, size, stratum, count):
     """Fill the lanes of every unit with how often resamples `first`, `first` + 1, ... draw it; strata separately.
 
@@ -193,6 +260,3 @@ def draw_counts(key, first, size, stratum, count):
         draw_poisson(key, block, stream, THRESHOLDS[i], words, further, units, total)
         complete(key, block, stream + np.uint64(ONE_BY_ONE), words, units, total)
         start += n
-
-
-CACHE.publish()

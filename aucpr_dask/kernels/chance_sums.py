@@ -1,17 +1,16 @@
-"""The distribution of the area of a random order, on a lattice: one step for each tie group, from the lowest score up.
+"""The sums of precisions of all orders of the labels of one ranking: on a lattice, or the largest one by one.
 
-A state is the number of positives above, and the sum of precisions below, in cells. What a tie group adds is rounded to
-the nearest cell, so probabilities are exact but for round-off, and those of a sum are off by its rounding errors. These
-rarely add up: their moment generating function is computed along, and bounds how likely they exceed any value.
+The distribution takes one step for each tie group, from the lowest score up. A state is the number of positives above,
+and the sum of precisions below, in cells. What a tie group adds is rounded to the nearest cell, so probabilities are
+exact but for round-off, and those of a sum are off by its rounding errors. These rarely add up: their moment generating
+function is computed along, and bounds how likely they exceed any value.
 """
 
 import numpy as np
 from numba import types
 
-from aucpr_dask.kernels.compiling import Cache, helper
-from aucpr_dask.kernels.signatures import F8, I8, row_of
-
-CACHE = Cache(__name__)
+from aucpr_dask.kernels.compiling import helper, kernel
+from aucpr_dask.kernels.options import F8, I8, row_of
 
 RATES = 2.0 ** np.arange(-5, 4)  # of the moment generating functions, per cell; each is twice the one before
 N_RATES, LOWEST_RATE = RATES.size, RATES[0]
@@ -71,7 +70,7 @@ def add_moments(moments, source, target, probability, error):
         backward *= backward
 
 
-@CACHE.kernel(types.UniTuple(F8, 3)(row_of(I8), I8, F8, F8, F8[:, ::1], F8[:, :, ::1]))
+@kernel(types.UniTuple(F8, 3)(row_of(I8), I8, F8, F8, F8[:, ::1], F8[:, :, ::1]))
 def spread(sizes, unranked, unit, least, mass, moments):
     """Fill row 0 of `mass` with the probability of each cell, and of `moments` with the functions of rounding errors.
 
@@ -123,7 +122,7 @@ def spread(sizes, unranked, unit, least, mass, moments):
     return lost, largest, work
 
 
-@CACHE.kernel(types.void(row_of(F8), row_of(F8), F8[::1]))
+@kernel(types.void(row_of(F8), row_of(F8), F8[::1]))
 def convolve(first, second, out):
     """Fill `out`, which starts at 0, with the distribution of a sum; every term is positive, so nothing cancels."""
     for i in range(first.size):
@@ -131,4 +130,62 @@ def convolve(first, second, out):
             add_shifted(second, out, 0, second.size, i, first[i])
 
 
-CACHE.publish()
+@helper
+def best_of_rest(sizes, unranked, n, sign):
+    """Return the largest multiple by `sign` of what tie groups from each on can add to the sum of j positives above."""
+    best = np.full((sizes.size + 1, n + 1), -np.inf)
+    for j in range(max(0, n - unranked), n + 1):
+        best[sizes.size, j] = 0.0
+    end = sizes.sum()
+    for group in range(sizes.size - 1, -1, -1):
+        for j in range(n + 1):
+            for c in range(min(sizes[group], n - j) + 1):
+                best[group, j] = max(best[group, j], sign * c * (j + c) / end + best[group + 1, j + c])
+        end -= sizes[group]
+    return best
+
+
+@kernel(F8(row_of(I8), I8, I8))
+def least_sum(sizes, unranked, n):
+    """Return the sum of precisions of the worst order."""
+    return -best_of_rest(sizes, unranked, n, -1.0)[0, 0]
+
+
+@kernel(types.int64(row_of(I8), I8, I8, F8, I8, F8[::1], F8[::1]))
+def largest_sums(sizes, unranked, n, least, most_nodes, sums, masses):
+    """List the sums of precisions from `least` on, and their probabilities; return their number, -1 if too many.
+
+    A sum is one for each way to spread positives over tie groups. A branch is followed only if some way down it
+    reaches `least`, so the number of nodes of the tree is that of sums times their length, at most.
+    """
+    probability = np.empty(n + 1)
+    best = best_of_rest(sizes, unranked, n, 1.0)
+    depth = sizes.size + n + 2
+    for size in sizes:
+        depth += min(size, n)
+    group_at, above_at, end_at = np.zeros(depth, np.int64), np.zeros(depth, np.int64), np.zeros(depth, np.int64)
+    sum_at, mass_at = np.zeros(depth), np.ones(depth)
+    n_items = sizes.sum() + unranked
+    found = nodes = 0
+    pending = 1 if best[0, 0] >= least else 0
+    while pending > 0:
+        pending -= 1
+        group, j, end = group_at[pending], above_at[pending], end_at[pending]
+        total, mass = sum_at[pending], mass_at[pending]
+        nodes += 1
+        if nodes > most_nodes:
+            return -1
+        if group == sizes.size or j == n:
+            sums[found], masses[found] = total, mass
+            found += 1
+            continue
+        size = sizes[group]
+        # Whether the group or the rest is drawn, the probabilities are the same.
+        fewest, most = chances(n_items - end, n - j, size, probability)
+        for c in range(fewest, most + 1):
+            added = total + c * (j + c) / (end + size)
+            if added + best[group + 1, j + c] >= least:
+                group_at[pending], above_at[pending], end_at[pending] = group + 1, j + c, end + size
+                sum_at[pending], mass_at[pending] = added, mass * probability[c]
+                pending += 1
+    return found

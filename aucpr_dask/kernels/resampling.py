@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.kernels.areas.rows import Floats
-from aucpr_dask.kernels.codes import AVERAGE_PRECISION, BINORMAL, INTERPOLATED_MEAN, INTERPOLATED_MEDIAN
+from aucpr_dask.kernels import replicates as kernel
 from aucpr_dask.kernels.cores import on_all_cores
-from aucpr_dask.kernels.options import MISSING_DROP, Options, Targets
-from aucpr_dask.kernels.rankings.tie_groups import BUCKETS_PER_POSITIVE, TABLE_BUCKETS
-from aucpr_dask.kernels.resampling.streams import LANES, NEGATIVES, POSITIVES, UNITS
+from aucpr_dask.kernels.draws import LANES, NEGATIVES, POSITIVES, UNITS, draw_counts, draw_weights
+from aucpr_dask.kernels.options import AVERAGE_PRECISION, BINORMAL, EVERY_POINT, MISSING_DROP, Options, Targets
+from aucpr_dask.kernels.sorting import Floats
+from aucpr_dask.kernels.tie_groups import BUCKETS_PER_POSITIVE, TABLE_BUCKETS
 
 LAYOUT_BYTES = 1 << 27  # layouts of rankings that share one draw of multiplicities
 POINT_BYTES = 1 << 26  # operating points of the replicates of one ranking at a time
@@ -24,8 +24,6 @@ CACHE_LINE = 64
 MISSING_AT_ONCE = 1024  # items without a score whose multiplicities are added up together
 
 ROUNDING = 1e-13  # a change of an estimate, times n, below which it is noise of the arithmetic
-
-NEED_EVERY_POINT = (INTERPOLATED_MEAN, INTERPOLATED_MEDIAN, BINORMAL)
 
 
 class Units(NamedTuple):
@@ -213,8 +211,6 @@ def _replicate_group(
     targets: Targets,
 ) -> NDArray[np.float64]:
     """Evaluate rankings that share multiplicities in these resamples."""
-    from aucpr_dask.kernels.resampling.counts import draw_counts
-
     units, key, resamples, bayesian = drawn
     is_plain = _only_average_precision(score, positive, negative, options, targets) and not bayesian
     rankings: Any
@@ -223,9 +219,7 @@ def _replicate_group(
     else:
         rankings = [_Ranking(row, positive, negative, units, options, targets) for row in score]
     out = np.empty((len(score), targets.codes.size, len(resamples)))
-    draw: Any = draw_counts
-    if bayesian:
-        from aucpr_dask.kernels.resampling.bayesian import draw_weights as draw
+    draw = draw_weights if bayesian else draw_counts
     of_thread = threading.local()
 
     def evaluate(first: int) -> None:
@@ -264,7 +258,7 @@ def _only_average_precision(
     """Return whether plain counts of items suffice for these targets."""
     return bool(
         np.all(targets.codes == AVERAGE_PRECISION)
-        and targets.are_basic
+        and targets.are_by_groups
         and np.isnan(options.prevalence)
         and all(np.all((weight == 0) | (weight == 1)) for weight in (positive, negative))
         and (options.missing == MISSING_DROP or not np.isnan(score).any())
@@ -283,8 +277,6 @@ class _PlainRankings:
     def __init__(
         self, score: Floats, positive: NDArray[np.float64], negative: NDArray[np.float64], units: Units
     ) -> None:
-        from aucpr_dask.kernels.resampling import replicates as kernel
-
         n_positive, n_negative = int(np.count_nonzero(positive)), int(np.count_nonzero(negative))
         self._unit = np.empty((len(score), n_positive + n_negative), np.int32)
         self._n_negatives, self._n_positives = np.empty((2, len(score), n_positive + 1), np.int32)
@@ -306,8 +298,6 @@ class _PlainRankings:
 
     def evaluate(self, count: NDArray[np.uint8], units: Units) -> NDArray[np.float64]:
         """Return average precision in every lane, shape (rankings, lanes)."""
-        from aucpr_dask.kernels.resampling import replicates as kernel
-
         out = np.empty((len(self._n_steps), LANES))
         steps = self._n_negatives, self._n_positives, self._n_steps
         kernel.average_precision_lanes(self._unit, *steps, _unseen(count, units), count, out)
@@ -326,10 +316,8 @@ class _Ranking:
         options: Options,
         targets: Targets,
     ) -> None:
-        from aucpr_dask.kernels.resampling import replicates as kernel
-
         n_positive, n_negative = int(np.count_nonzero(positive)), int(np.count_nonzero(negative))
-        every_point = bool(np.isin(targets.codes, NEED_EVERY_POINT).any())
+        every_point = bool(EVERY_POINT[targets.codes].any())
         most_steps = score.size if every_point else min(2 * n_positive + 1, score.size)
         n_entries = n_positive + n_negative
         is_weighted = any(((weight != 0) & (weight != 1)).any() for weight in (positive, negative))
@@ -360,11 +348,7 @@ class _Ranking:
         n_lanes = _lanes_at_once(self._n_steps)
         points = np.empty((2, n_lanes, self._n_steps + 2))
         n_points = np.empty(n_lanes, np.int64)
-        function: Any
-        if count.dtype == np.uint8:
-            from aucpr_dask.kernels.resampling.lanes import evaluate_lanes as function
-        else:
-            from aucpr_dask.kernels.resampling.bayesian import evaluate_weighted_lanes as function
+        function = kernel.evaluate_lanes if count.dtype == np.uint8 else kernel.evaluate_weighted_lanes
         missing = self._missing_in(count)
         arguments = _unseen(count, units), count, points, n_points, options, targets, out
         function(self._layout, self._n_steps, missing, *arguments)

@@ -25,19 +25,14 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from aucpr_dask.kernels.areas.basic import left_out_area, scale_to, unseen_loss
-from aucpr_dask.kernels.areas.interpolated import clipped_step
-from aucpr_dask.kernels.compiling import Cache, helper
-from aucpr_dask.kernels.options import MISSING_LAST, MISSING_UNRETRIEVED, Options
-from aucpr_dask.kernels.rankings.sorting import descending_places
-from aucpr_dask.kernels.rankings.tie_groups import TieGroups, two_sum
-from aucpr_dask.kernels.signatures import F8, I8, OPTIONS_TYPE, row_of
-
-CACHE = Cache(__name__)
+from aucpr_dask.kernels.compiling import helper, kernel
+from aucpr_dask.kernels.interpolation import clipped_step
+from aucpr_dask.kernels.moments import left_out_area, unseen_loss
+from aucpr_dask.kernels.options import F8, I8, MISSING_LAST, MISSING_UNRETRIEVED, OPTIONS_TYPE, Options, row_of
+from aucpr_dask.kernels.sorting import Floats, descending_places
+from aucpr_dask.kernels.tie_groups import TieGroups, scale_to, two_sum
 
 PANEL, TILE, STEP = 256, 64, 4  # columns summed at a time, adjacent rows, columns per step
-
-Floats = NDArray[np.float32] | NDArray[np.float64]
 
 
 class Influence(NamedTuple):
@@ -262,7 +257,7 @@ def slopes_of_places(groups, n_groups, order, positive_weight, negative_weight, 
     return area, plain, gain, exchange, loss
 
 
-@CACHE.kernel(types.void(row_of(F8), row_of(I8), row_of(F8), row_of(F8), OPTIONS_TYPE, F8, F8, F8[::1]))
+@kernel(types.void(row_of(F8), row_of(I8), row_of(F8), row_of(F8), OPTIONS_TYPE, F8, F8, F8[::1]))
 def weighted_haldane_row(descending, order, positive_weight, negative_weight, options, lowest, highest, out):
     """Write Haldane's area between two recalls; the height of a tie group's step is the mean over its positives."""
     sample = sample_of(descending, order, positive_weight, negative_weight, options, 0.0)
@@ -295,7 +290,7 @@ def stretch(derivative, mean, moved, n_items, is_fixed, is_corrected):
     return deviation if is_fixed else deviation + moved
 
 
-@CACHE.kernel(
+@kernel(
     types.void(
         *(row_of(F8), row_of(I8), row_of(F8), row_of(F8), OPTIONS_TYPE, F8, F8, F8),
         *(types.boolean, types.boolean, types.boolean, F8[::1], F8[::1]),
@@ -374,7 +369,7 @@ def influence_row(
         end = groups.start[k]
 
 
-@CACHE.kernel(types.void(types.Array(F8, 2, "A", readonly=True), types.Array(F8, 2, "A", readonly=True), F8[:, ::1]))
+@kernel(types.void(types.Array(F8, 2, "A", readonly=True), types.Array(F8, 2, "A", readonly=True), F8[:, ::1]))
 def add_products(left, right, out):
     """Add to `out` the sums of products of every row of `left` with every row of `right`.
 
@@ -404,6 +399,3 @@ def add_products(left, right, out):
                         sums[j] = total + row[c + 3] * panel[c + 3, j]
                 for j in range(width):
                     out[i, first + j] += sums[j]
-
-
-CACHE.publish()

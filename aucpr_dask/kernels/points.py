@@ -5,34 +5,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from aucpr_dask.kernels.areas import interpolated as more
-from aucpr_dask.kernels.areas.basic import is_basic, scale_to
-from aucpr_dask.kernels.areas.finishing import count_distinct, finish, ranking_of, split, totals
-from aucpr_dask.kernels.areas.interpolated import Moments, Points
-from aucpr_dask.kernels.codes import (
-    AVERAGE_PRECISION,
-    BINORMAL,
-    CONTINUOUS,
-    DISCRETE,
-    GAIN_AREA,
-    HALDANE,
-    INTERPOLATED_CONVEX,
-    INTERPOLATED_MAX,
-    INTERPOLATED_MEAN,
-    INTERPOLATED_MEDIAN,
-    LOWER_TRAPEZOID,
-    PRECISION_AT_RECALL,
-    RECALL_AT_PRECISION,
-    ROC_AREA,
-    UPPER_TRAPEZOID,
-)
-from aucpr_dask.kernels.compiling import Cache, helper
-from aucpr_dask.kernels.options import MISSING_LAST, MISSING_UNRETRIEVED
-from aucpr_dask.kernels.rankings.keys import NEGATIVE_KEY, POSITIVE_KEY, class_of_keys, groups_of_keys, weighted_ranking
-from aucpr_dask.kernels.rankings.tie_groups import Classes, TieGroups, two_sum
-from aucpr_dask.kernels.signatures import F8, FLOATS, I1, OPTIONS_TYPE, TARGETS_TYPE, U8, row_of
-
-CACHE = Cache(__name__)
+from aucpr_dask.kernels import interpolation as more
+from aucpr_dask.kernels import options as o
+from aucpr_dask.kernels.areas import finish, ranking_of, totals
+from aucpr_dask.kernels.classes import count_distinct
+from aucpr_dask.kernels.compiling import helper, kernel
+from aucpr_dask.kernels.interpolation import Moments, Points
+from aucpr_dask.kernels.options import F8, OPTIONS_TYPE, TARGETS_TYPE
+from aucpr_dask.kernels.tie_groups import TieGroups, scale_to, two_sum
 
 
 @helper
@@ -131,7 +111,7 @@ def finish_all(room, ranking, points, n_points, moments, options, targets, out):
     finish(ranking, room.groups, n_groups, options, targets.codes, out)
     classes = ranking.classes
     missing = classes.missing_positives + classes.missing_negatives
-    if options.missing == MISSING_LAST and missing > 0.0:
+    if options.missing == o.MISSING_LAST and missing > 0.0:
         points.positives[n_points] = classes.positives + classes.missing_positives
         points.negatives[n_points] = classes.negatives + classes.missing_negatives
         n_groups = groups_of_points(points, n_points + 1, room)
@@ -145,7 +125,7 @@ def finish_curve(ranking, curve, options, targets, out):
     classes = ranking.classes
     total, negatives = totals(classes, ranking.n_unseen, options)
     missing = classes.missing_positives + classes.missing_negatives
-    is_ranked = missing == 0.0 or options.missing < MISSING_LAST
+    is_ranked = missing == 0.0 or options.missing < o.MISSING_LAST
     if not total > 0.0 or options.expect_ties:
         return
     scale = scale_to(options.prevalence, total, negatives)
@@ -156,22 +136,24 @@ def finish_curve(ranking, curve, options, targets, out):
     low, high = lowest * total, np.inf if highest == 1.0 else highest * total
     for e in range(targets.codes.size):
         code, parameter = targets.codes[e], targets.parameters[e]
-        if code == BINORMAL:
+        if code == o.BINORMAL:
             area = np.nan
             if is_ranked and ranking.n_unseen == 0.0:
                 area = more.binormal(curve.moments, prevalence, z_low, z_high)
                 area = highest - lowest if negatives == 0.0 else area
-        elif code == ROC_AREA:
+        elif code == o.ROC_AREA:
             area = more.roc_area_of_all(groups, n_groups, total, negatives)
-            area = np.nan if options.missing == MISSING_UNRETRIEVED and missing > 0.0 else area
-        elif code == GAIN_AREA:
+            area = np.nan if options.missing == o.MISSING_UNRETRIEVED and missing > 0.0 else area
+        elif code == o.GAIN_AREA:
             area = more.gain_area(groups, n_groups, total, negatives, scale)
-        elif code == PRECISION_AT_RECALL:
+        elif code == o.PRECISION_AT_RECALL:
             area = more.precision_at_recall(groups, n_groups, total, scale, parameter)
-        elif code == RECALL_AT_PRECISION:
+        elif code == o.RECALL_AT_PRECISION:
             area = more.recall_at_precision(groups, n_groups, total, scale, parameter)
-        elif low == 0.0 and high == np.inf and is_basic(code):
+        elif low == 0.0 and high == np.inf and o.BY_GROUPS[code]:
             continue  # `finish` has written it
+        elif o.COUNTS_ONLY[code]:
+            area = np.nan  # it has no part
         else:
             area = partial_area(code, curve, scale, low, high) / total
         out[e] = 1.0 if area > 1.0 else area
@@ -181,68 +163,37 @@ def finish_curve(ranking, curve, options, targets, out):
 def partial_area(code, curve, scale, low, high):
     """Return the area of an estimator between two recalls, in units of positives."""
     groups, n_groups = curve.groups, curve.n_groups
-    if code in (AVERAGE_PRECISION, HALDANE):
-        return more.partial_average_precision(groups, n_groups, scale, low, high, code == HALDANE)
-    if code in (LOWER_TRAPEZOID, UPPER_TRAPEZOID):
-        return more.partial_trapezoid(groups, n_groups, scale, low, high, code == LOWER_TRAPEZOID)
-    if code == INTERPOLATED_MAX:
+    if code in (o.AVERAGE_PRECISION, o.HALDANE):
+        return more.partial_average_precision(groups, n_groups, scale, low, high, code == o.HALDANE)
+    if code in (o.LOWER_TRAPEZOID, o.UPPER_TRAPEZOID):
+        return more.partial_trapezoid(groups, n_groups, scale, low, high, code == o.LOWER_TRAPEZOID)
+    if code == o.INTERPOLATED_MAX:
         negatives = scale * groups.at[:n_groups]
         return more.interpolated(groups.positives, more.preceding(negatives, n_groups), negatives, n_groups, low, high)
-    if code in (INTERPOLATED_MEAN, INTERPOLATED_MEDIAN):
-        median = code == INTERPOLATED_MEDIAN
+    if code in (o.INTERPOLATED_MEAN, o.INTERPOLATED_MEDIAN):
+        median = code == o.INTERPOLATED_MEDIAN
         negatives = more.negatives_of_aggregate(curve.points, curve.first, groups, n_groups, scale, median)
         return more.interpolated(groups.positives, more.preceding(negatives, n_groups), negatives, n_groups, low, high)
-    if code == INTERPOLATED_CONVEX:
+    if code == o.INTERPOLATED_CONVEX:
         positives, negatives, n = more.hull(groups, n_groups, scale)
         return more.interpolated(positives, more.preceding(negatives, n), negatives, n, low, high)
-    if code == CONTINUOUS:
+    if code == o.CONTINUOUS:
         above, at = scale * groups.above[:n_groups], scale * groups.at[:n_groups]
         return more.interpolated(groups.positives, above, at, n_groups, low, high)
-    if code == DISCRETE:
+    if code == o.DISCRETE:
         return more.discrete(groups, n_groups, scale, low, high)
-    return np.nan
+    raise NotImplementedError("no kernel computes the number with this code from operating points")
 
 
-@CACHE.kernel(types.void(F8[::1], F8[::1], F8[:, ::1], row_of(F8), F8, OPTIONS_TYPE, TARGETS_TYPE, F8[::1]))
-def full_row(positive, negative, space, counts, n_given, options, targets, out):
+@kernel(types.void(F8[::1], F8[::1], F8[:, ::1], F8[::1], F8, OPTIONS_TYPE, TARGETS_TYPE, F8[::1]))
+def all_points_row(positive, negative, space, counts, n_given, options, targets, out):
     """Evaluate one ranking from the scores of both classes, each sorted in ascending order, in a space of 7 rows."""
-    points = Points(space[0], space[1])
-    n_points = points_of_classes(positive, negative, points)
+    curve = Points(space[0], space[1])
+    n_points = points_of_classes(positive, negative, curve)
     moments = Moments(np.nan, np.nan, np.nan, np.nan)
-    if np.any(targets.codes == BINORMAL):
+    if np.any(targets.codes == o.BINORMAL):
         p_mean, p_deviation = mean_and_deviation(positive, np.broadcast_to(1.0, positive.shape))
         n_mean, n_deviation = mean_and_deviation(negative, np.broadcast_to(1.0, negative.shape))
         moments = Moments(p_mean, p_deviation, n_mean, n_deviation)
-    classes = Classes(counts[0], counts[1], counts[2], counts[3])
-    ranking = ranking_of(classes, n_given, count_distinct(negative, positive))
-    finish_all(room_of(space), ranking, points, n_points, moments, options, targets, out)
-
-
-@CACHE.kernel(*(types.void(row_of(x), row_of(I1), OPTIONS_TYPE, x[::1], x[::1], F8[::1]) for x in FLOATS))
-def split_classes(score, label, options, positive, negative, counts):
-    """Copy the scores of the two classes of a ranking, and write their counts."""
-    classes = split(score, label, options, positive, negative)
-    counts[0], counts[1] = classes.positives, classes.negatives
-    counts[2], counts[3] = classes.missing_positives, classes.missing_negatives
-
-
-@CACHE.kernel(
-    types.void(
-        row_of(U8), row_of(F8), row_of(F8), row_of(F8), F8[:, ::1], row_of(F8), OPTIONS_TYPE, TARGETS_TYPE, F8[::1]
-    )
-)
-def full_keys_row(keys, score, positive_weight, negative_weight, space, facts, options, targets, out):
-    """Evaluate one weighted ranking from sorted keys, in a space of 7 rows."""
-    groups = TieGroups(space[0], space[1], space[2])
-    n_points, n_distinct, positives, negatives = groups_of_keys(keys, positive_weight, negative_weight, True, groups)
-    points = Points(groups.positives, groups.at)
-    moments = Moments(np.nan, np.nan, np.nan, np.nan)
-    if np.any(targets.codes == BINORMAL):
-        p_mean, p_deviation = mean_and_deviation(*class_of_keys(keys, POSITIVE_KEY, score, positive_weight))
-        n_mean, n_deviation = mean_and_deviation(*class_of_keys(keys, NEGATIVE_KEY, score, negative_weight))
-        moments = Moments(p_mean, p_deviation, n_mean, n_deviation)
-    ranking = weighted_ranking(facts, positives, negatives, min(n_distinct, 3))
-    finish_all(room_of(space), ranking, points, n_points, moments, options, targets, out)
-
-
-CACHE.publish()
+    counts[6] = count_distinct(negative, positive)
+    finish_all(room_of(space), ranking_of(counts, n_given), curve, n_points, moments, options, targets, out)

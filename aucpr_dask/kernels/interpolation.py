@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aucpr_dask.kernels.areas.basic import precision_without
 from aucpr_dask.kernels.compiling import helper
 from aucpr_dask.kernels.options import REACH
-from aucpr_dask.kernels.rankings.tie_groups import two_sum
+from aucpr_dask.kernels.tie_groups import precision_without, two_sum
 
 SHORT = 0.2  # items between two points, relative to those before, up to which a series is exact to rounding
 

@@ -49,6 +49,16 @@ class Segment(NamedTuple):
     shared: np.ndarray  # those whose bucket holds a value, so that they have to be compared with it
 
 
+class Buckets(NamedTuple):
+    """How the range of the positives is divided into equal parts."""
+
+    low: float  # the lowest finite score
+    scale: float  # buckets per unit of score
+    last: float  # the number of the last bucket; all three of the type of scores, so that nothing is converted
+    fullest: int  # largest number of distinct scores of positives in one bucket
+    crowding: int  # sum over buckets of the squared number of them
+
+
 BUCKETS_PER_POSITIVE = 16
 TABLE_BUCKETS = 1 << 18  # buckets that stay in a core's own cache; beyond, there are 2 per positive
 SEGMENT = 1024
@@ -66,6 +76,20 @@ def two_sum(total, error, term):
 
 
 @helper
+def scale_to(prevalence, total, negatives):
+    """Return the factor for negatives that moves the sample to this prevalence (NaN: the sample's own)."""
+    if np.isnan(prevalence) or negatives == 0.0:
+        return 1.0
+    return total * (1.0 - prevalence) / (negatives * prevalence)
+
+
+@helper
+def precision_without(left_out, positives, negatives):
+    """Precision at a tie group when one of its positives may be left out; 1 if no negative is there."""
+    return (positives - left_out) / (positives - left_out + negatives) if negatives > 0.0 else 1.0
+
+
+@helper
 def groups_by_gaps(positive, other, has_both, table, groups, may_refuse):
     """Fill `groups` by counting the negatives in each gap between two positives; only the positives are sorted.
 
@@ -80,12 +104,10 @@ def groups_by_gaps(positive, other, has_both, table, groups, may_refuse):
         return 0
     if may_refuse and positive.size > TIED * n_values:
         return -1
-    n_buckets = buckets_for(n_values)
-    low, scale, last = bucket_scale(table.value, n_values, n_buckets)
-    crowding, fullest = fill_buckets(table, n_values, n_buckets, low, scale, last)
-    if may_refuse and crowding > CROWDED * n_values:
+    buckets = fill_buckets(table, n_values)
+    if may_refuse and buckets.crowding > CROWDED * n_values:
         return -1
-    count_in_gaps(other, table, n_values, low, scale, last, fullest)
+    count_in_gaps(other, table, n_values, buckets)
 
     negatives = np.int64(table.tally[2 * n_values]) + np.int64(table.tally[2 * n_values + 1])
     i = positive.size
@@ -121,8 +143,19 @@ def distinct(ascending, value):
 
 
 @helper
-def bucket_scale(value, n_values, n_buckets):
-    """Return the lowest finite value, buckets per unit of score, and the last bucket."""
+def bucket_of(x, low, scale, last):
+    """Return the bucket of a score, from 0 to `last`; monotone in the score."""
+    zero = last - last
+    position = (x - low) * scale
+    position = position if position > zero else zero
+    position = position if position < last else last
+    return np.int32(position)
+
+
+@helper
+def fill_buckets(table, n_values):
+    """Divide the range of this many distinct scores into buckets, and fill ``entry``."""
+    value, entry, n_buckets = table.value, table.entry, buckets_for(n_values)
     i = 0
     j = n_values - 1
     while i < j and np.isinf(value[i]):
@@ -132,27 +165,11 @@ def bucket_scale(value, n_values, n_buckets):
     last = value.dtype.type(n_buckets - 1)
     half_width = value[j] / 2 - value[i] / 2  # the width itself may overflow
     scale = value.dtype.type(last / half_width / 2) if half_width > 0 else value.dtype.type(0)
-    return value[i], scale, last
-
-
-@helper
-def bucket_of(x, low, scale, last):
-    """Return the bucket of a score, from 0 to `last`; monotone in the score."""
-    zero = last - last  # of the type of the score, so that nothing is converted
-    position = (x - low) * scale
-    position = position if position > zero else zero
-    position = position if position < last else last
-    return np.int32(position)
-
-
-@helper
-def fill_buckets(table, n_values, n_buckets, low, scale, last):
-    """Fill ``entry``; return the sum over buckets of the squared number of values in them, and the largest number."""
-    entry = table.entry
+    low = value[i]
     for b in range(n_buckets):
         entry[b] = 0
     for k in range(n_values):
-        entry[bucket_of(table.value[k], low, scale, last)] += np.uint32(1)
+        entry[bucket_of(value[k], low, scale, last)] += np.uint32(1)
     crowding = fullest = below = 0
     for b in range(n_buckets):
         here = np.int64(entry[b])
@@ -161,17 +178,18 @@ def fill_buckets(table, n_values, n_buckets, low, scale, last):
         entry[b] = 2 * below + (here > 0)
         below += here
     entry[n_buckets] = 2 * below
-    return crowding, fullest
+    return Buckets(low, scale, last, fullest, crowding)
 
 
 @helper
-def find_places(scores, table, low, scale, last, fullest):
+def find_places(scores, table, buckets):
     """Write where in the tally each score of a segment counts.
 
     In a bucket without a value all scores have one place. The others are separated and compared, by steps without
     branches, because which way such a score goes is nearly random.
     """
     value, entry = table.value, table.entry
+    low, scale, last, fullest = buckets.low, buckets.scale, buckets.last, buckets.fullest
     bucket, place, shared = table.segment.bucket, table.segment.place, table.segment.shared
     for i in range(scores.size):  # a separate loop, which compiles to vector instructions
         bucket[i] = bucket_of(scores[i], low, scale, last)
@@ -194,7 +212,7 @@ def find_places(scores, table, low, scale, last, fullest):
 
 
 @helper
-def count_in_gaps(negative, table, n_values, low, scale, last, fullest):
+def count_in_gaps(negative, table, n_values, buckets):
     """Fill ``tally`` from the score of every negative.
 
     If most are below all positives, these are counted at once: otherwise each count would wait for the one before.
@@ -215,9 +233,9 @@ def count_in_gaps(negative, table, n_values, low, scale, last, fullest):
                 n_kept += np.uint64(not scores[i] < lowest)
             size -= below
             tally[0] += np.uint32(below)
-            find_places(kept[:size], table, low, scale, last, fullest)
+            find_places(kept[:size], table, buckets)
         else:
-            find_places(scores, table, low, scale, last, fullest)
+            find_places(scores, table, buckets)
         for i in range(size):
             tally[place[i]] += np.uint32(1)
 

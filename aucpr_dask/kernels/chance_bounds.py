@@ -13,8 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.kernels.chance.largest import largest_sums, least_sum
-from aucpr_dask.kernels.chance.lattice import N_RATES, RATES, convolve, spread
+from aucpr_dask.kernels.chance_sums import N_RATES, RATES, convolve, largest_sums, least_sum, spread
 
 Floats = NDArray[np.float64]
 

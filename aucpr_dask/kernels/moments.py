@@ -1,111 +1,18 @@
-"""The estimators: one small function each, from the ranking state to an area.
+"""What the intervals of average precision and of Haldane's area need, for hard rankings, from their tie groups.
 
-`scale` multiplies every count of negatives: 1, or the factor that moves the sample to another prevalence.
-`total` is the number (or weight) of all positives, including those never ranked.
-
-The same state also gives more numbers for average precision and Haldane's area of unweighted items: the standard error
-and the sum of cubes of the influences, each with fixed class sizes or a random prevalence; the acceleration of the BCa
-interval; and two changes of the area, for the interval influence_beta. They have codes, but are not in the registry of
-estimators.
+These are the sums of squares and cubes of all items' influences on the area, the class sizes fixed or random; the
+acceleration of the BCa interval; and two changes of the area, for the interval influence_beta. They have codes, but are
+not in the registry of estimators.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from aucpr_dask.kernels import codes
-from aucpr_dask.kernels.codes import (
-    ACCELERATION,
-    AVERAGE_PRECISION,
-    HALDANE,
-    LEFT_OUT,
-    LOWER_TRAPEZOID,
-    OF_HALDANE,
-    UNSEEN_LOSS,
-    UPPER_TRAPEZOID,
-)
 from aucpr_dask.kernels.compiling import helper
-from aucpr_dask.kernels.rankings.tie_groups import two_sum
+from aucpr_dask.kernels.tie_groups import precision_without, scale_to
 
 ROUNDING = 1e-13  # an item's influence, in units of precision, below which it is noise of the arithmetic
-
-
-@helper
-def scale_to(prevalence, total, negatives):
-    """Return the factor for negatives that moves the sample to this prevalence (NaN: the sample's own)."""
-    if np.isnan(prevalence) or negatives == 0.0:
-        return 1.0
-    return total * (1.0 - prevalence) / (negatives * prevalence)
-
-
-@helper
-def precision_without(left_out, positives, negatives):
-    """Precision at a tie group when one of its positives may be left out; 1 if no negative is there."""
-    return (positives - left_out) / (positives - left_out + negatives) if negatives > 0.0 else 1.0
-
-
-@helper
-def average_precision(groups, n_groups, total, scale, left_out):
-    """Sum of (recall gained) x (precision at the tie group); Haldane's leaves out the positive itself."""
-    area = error = before = 0.0
-    for k in range(n_groups):
-        positives = groups.positives[k]
-        precision = precision_without(left_out, positives, scale * groups.at[k])
-        area, error = two_sum(area, error, (positives - before) * precision)
-        before = positives
-    return (area + error) / total
-
-
-@helper
-def lower_trapezoid(groups, n_groups, total, scale):
-    """Trapezoids from the smallest precision at the left recall to the largest at the right one."""
-    area = error = before = 0.0
-    for k in range(n_groups):
-        positives = groups.positives[k]
-        above = scale * groups.above[k]
-        # At recall 0, the point is (0, 1), or precision 0 if negatives come before the first positive.
-        left = before / (before + above) if k > 0 else (1.0 if above == 0.0 else 0.0)
-        right = positives / (positives + scale * groups.at[k])
-        area, error = two_sum(area, error, 0.5 * (left + right) * (positives - before))
-        before = positives
-    return (area + error) / total
-
-
-@helper
-def upper_trapezoid(groups, n_groups, total, scale):
-    """Trapezoids from the largest precision at the left recall to the largest at the right one."""
-    area = error = before = 0.0
-    left = 1.0
-    for k in range(n_groups):
-        positives = groups.positives[k]
-        right = positives / (positives + scale * groups.at[k])
-        area, error = two_sum(area, error, 0.5 * (left + right) * (positives - before))
-        left = right
-        before = positives
-    return (area + error) / total
-
-
-@helper
-def expected_average_precision(groups, n_groups, total, left_out):
-    """Average precision, or Haldane's, in expectation over a random order of the items within each tie group.
-
-    The item at place i of a tie group of t items, c of them positive, is positive with probability c/t, and then (i -
-    1)(c - 1)/(t - 1) positives of the tie group are expected before it. Left out itself, the item at the first place
-    of all has no item above it, and precision 1.
-    """
-    area = error = before = 0.0
-    itself = 1.0 - left_out
-    for k in range(n_groups):
-        gained = groups.positives[k] - before
-        size = gained + groups.at[k] - groups.above[k]
-        ahead = before + groups.above[k]
-        growth = (gained - 1.0) / (size - 1.0) if size > 1.0 else 0.0
-        for i in range(np.int64(size)):
-            counted = ahead + i + itself
-            precision = (before + i * growth + itself) / counted if counted > 0.0 else 1.0
-            area, error = two_sum(area, error, gained / size * precision)
-        before = groups.positives[k]
-    return (area + error) / total
 
 
 @helper
@@ -276,56 +183,3 @@ def without_negative(positives, at, scale, left_out):
         return 1.0 if at == 1.0 else 0.0  # without the only negative, precision rises from 0 to 1
     size = others + scale * at
     return scale * others / (size * (size - scale))
-
-
-is_basic = helper(codes.is_basic)
-
-
-@helper
-def area_of_common(code, groups, n_groups, total, negatives, options):
-    """Return the area with this code, one of `codes.COMMON`, ties kept in tie groups; NaN for any other."""
-    scale = scale_to(options.prevalence, total, negatives)
-    if code in (AVERAGE_PRECISION, HALDANE):
-        return average_precision(groups, n_groups, total, scale, code == HALDANE)
-    if code == LEFT_OUT:
-        return left_out_area(groups, n_groups, total, scale, 1.0)
-    if code in (UNSEEN_LOSS, UNSEEN_LOSS + OF_HALDANE):
-        return unseen_loss(groups, n_groups, total, scale, 1.0, code > OF_HALDANE)
-    return np.nan
-
-
-@helper
-def area_of_any(code, groups, n_groups, total, negatives, options):
-    """Return the area of the estimator with this code, or what else has a code."""
-    if options.expect_ties:
-        if code in (AVERAGE_PRECISION, HALDANE):
-            return expected_average_precision(groups, n_groups, total, code == HALDANE)
-        return np.nan
-    scale = scale_to(options.prevalence, total, negatives)
-    if code == LOWER_TRAPEZOID:
-        return lower_trapezoid(groups, n_groups, total, scale)
-    if code == UPPER_TRAPEZOID:
-        return upper_trapezoid(groups, n_groups, total, scale)
-    if code in (ACCELERATION, ACCELERATION + OF_HALDANE):
-        return acceleration(groups, n_groups, total, negatives, options.prevalence, code > OF_HALDANE)
-    return area_of_common(code, groups, n_groups, total, negatives, options)
-
-
-@helper
-def pairs_and_ties(groups, n_groups, negatives):
-    """Return facts of the ranked items, from one pass over the tie groups.
-
-    The area under the ROC curve, ties counted one half, NaN if a class is empty; the share of the positives whose tie
-    group also holds a negative; and whether a tie group holds a positive and another item.
-    """
-    pairs = tied = before = 0.0
-    matters = False
-    for k in range(n_groups):
-        gained = groups.positives[k] - before
-        pairs += gained * (negatives - 0.5 * (groups.above[k] + groups.at[k]))
-        is_tied = groups.at[k] > groups.above[k]
-        tied += gained if is_tied else 0.0
-        matters |= is_tied | (gained > 1.0)
-        before = groups.positives[k]
-    roc_area = pairs / (before * negatives) if n_groups > 0 and negatives > 0.0 else np.nan
-    return roc_area, tied / before if n_groups > 0 else 0.0, matters

@@ -1,1 +1,0 @@
-"""From the counts of a ranking to areas, standard errors and influences."""

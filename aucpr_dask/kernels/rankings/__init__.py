@@ -1,1 +1,0 @@
-"""From scores to the counts of positives and negatives in a ranking."""

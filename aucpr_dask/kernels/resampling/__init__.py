@@ -1,1 +1,0 @@
-"""Replicates: the same ranking with other multiplicities."""

@@ -1,0 +1,235 @@
+"""Sort scores: as floats, or as whole numbers that ascend as they do.
+
+NumPy sorts with the widest vectors there are, but for Zen 4: that processor takes over a hundred cycles to store a part
+of a vector of 512 bits (https://github.com/numpy/x86-simd-sort/issues/6), and passes over digits are ten times faster.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import llvmlite.binding
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from aucpr_dask.kernels.compiling import helper, kernel
+from aucpr_dask.kernels.options import F4, F8, I1, OPTIONS_TYPE, U4, U8, Options, row_of
+from aucpr_dask.kernels.tie_groups import SEGMENT, TieGroups
+
+Floats = NDArray[np.float32] | NDArray[np.float64]
+
+WORTH_COUNTING = 4096  # keys
+DIGIT = 12  # bits, at most
+SIGN, ALL_BITS = np.uint32(2**31), np.uint32(2**32 - 1)
+
+
+def sort_scores(scores: NDArray[Any]) -> None:
+    """Sort floats that are not NaN, in place."""
+    if scores.size < WORTH_COUNTING or not numpy_sorts_slowly():
+        scores.sort()
+        return
+    keys = _to_keys(scores)
+    keys[...] = sorted_keys(keys)
+    sign, shift = keys.dtype.type(1 << (8 * keys.itemsize - 1)), 8 * keys.itemsize - 1
+    keys ^= (~keys.view(f"i{keys.itemsize}") >> shift).view(keys.dtype) | sign
+
+
+def sorted_keys(keys: NDArray[Any], first_bit: int = 0) -> NDArray[Any]:
+    """Sort whole numbers that ascend already in the bits below `first_bit`; the result may share their memory."""
+    if keys.size < WORTH_COUNTING or not numpy_sorts_slowly():
+        keys.sort()
+        return keys
+    n_bits = 8 * keys.itemsize - first_bit
+    n_digits = 3 * -(-n_bits // (3 * DIGIT))
+    number, width = keys.dtype.type, -(-n_bits // n_digits)
+    place = np.empty((3, 1 << width), np.uint32)
+    other = np.empty_like(keys)
+    for digit in range(0, n_digits, 3):
+        sort_three_digits(keys, other, number(first_bit + digit * width), number(width), place)
+        keys, other = other, keys
+    return keys
+
+
+def ascending_places(scores: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the places of scores from the lowest to the highest, with those of NaN anywhere."""
+    if not numpy_sorts_slowly():
+        return np.argsort(scores)
+    low, width = np.uint64(2**32 - 1), np.uint64(32)
+    keys = _to_keys(scores.copy())
+    place = np.arange(scores.size, dtype=np.uint64)
+    for half in (keys & low, keys >> width):  # the second sort keeps the order of the first
+        place = sorted_keys(half[place.view(np.int64)] << width | place, 32) & low
+    return place.view(np.int64)
+
+
+def descending_places(scores: Floats) -> NDArray[np.int64]:
+    """Return the places of scores from the highest to the lowest, NaN last; those that tie in any order."""
+    if scores.dtype != np.float32:
+        return np.argsort(-scores)
+    low, width = np.uint64(2**32 - 1), np.uint64(32)
+    keys = ~_to_keys(scores + np.float32(0))  # which makes -0 a 0
+    keys[np.isnan(scores)] = low
+    place = np.arange(scores.size, dtype=np.uint64)
+    return (sorted_keys(keys.astype(np.uint64) << width | place, 32) & low).view(np.int64)
+
+
+def _to_keys(scores: NDArray[Any]) -> NDArray[Any]:
+    """Replace floats by whole numbers that ascend as they do, in the same memory."""
+    keys = scores.view(f"u{scores.itemsize}")
+    sign, shift = keys.dtype.type(1 << (8 * keys.itemsize - 1)), 8 * keys.itemsize - 1
+    keys ^= (keys.view(f"i{keys.itemsize}") >> shift).view(keys.dtype) | sign  # the bits of negative floats descend
+    return keys
+
+
+@functools.cache
+def numpy_sorts_slowly() -> bool:
+    """Return whether this processor is a Zen 4 on which NumPy uses vectors of 512 bits."""
+    of_maximum = np.lib.introspect.opt_func_info("^maximum$").get("maximum", {})
+    vectors = of_maximum.get("ddd", {}).get("current", "")
+    return vectors.startswith(("X86_V4", "AVX512")) and llvmlite.binding.get_host_cpu_name() == "znver4"
+
+
+def groups_of_packed(
+    score: Floats,
+    label: NDArray[np.int8],
+    options: Options,
+    space: NDArray[np.float64],
+    counts: NDArray[np.float64],
+) -> int:
+    """Fill the tie groups of a long ranking of float32, all of it ranked, by one sort; return how many there are.
+
+    Scores become whole numbers that carry the label in their lowest bit: one sort, and nothing to merge. The bit
+    patterns of magnitudes, counted from the smallest one that is not 0, leave room for the sign and for the label, and
+    no bit of a score is lost, unless the magnitudes spread over more than 128 powers of 2: then return -1. For float64,
+    two sorts and a merge are as fast.
+    """
+    keys = np.empty(score.size, np.uint32)
+    return int(packed_groups(sorted_keys(keys), space, counts)) if pack(score, label, options, keys) else -1
+
+
+@helper
+def to_places(counts):
+    """Replace the number of keys with each digit by the place of the first of them."""
+    n_below = np.uint32(0)
+    for digit in range(counts.size):
+        n_here = counts[digit]
+        counts[digit] = n_below
+        n_below += n_here
+
+
+@helper
+def move(keys, other, shift, mask, place):
+    """Move keys to their places by one digit."""
+    one = np.uint32(1)
+    for i in range(keys.size):
+        key = keys[i]
+        value = (key >> shift) & mask
+        to = place[value]
+        other[to] = key
+        place[value] = to + one
+
+
+@kernel(*(types.void(key[::1], key[::1], key, key, U4[:, ::1]) for key in (U4, U8)))
+def sort_three_digits(keys, other, first_bit, width, place):
+    """Sort `keys` into `other` by three digits, in the bits from `first_bit` on; equal ones keep their order."""
+    second, third = first_bit + width, first_bit + width + width
+    mask = (keys.dtype.type(1) << width) - keys.dtype.type(1)
+    one = np.uint32(1)
+    place[:] = 0
+    for i in range(keys.size):
+        place[0, (keys[i] >> first_bit) & mask] += one
+        place[1, (keys[i] >> second) & mask] += one
+        place[2, (keys[i] >> third) & mask] += one
+    for digit in range(3):
+        to_places(place[digit])
+    move(keys, other, first_bit, mask, place[0])
+    move(other, keys, second, mask, place[1])
+    move(keys, other, third, mask, place[2])
+
+
+@helper
+def sign_and_all_bits(keys):
+    """Return the highest bit of the whole numbers in an array, and all their bits."""
+    one = keys.dtype.type(1)
+    sign = one << keys.dtype.type(8 * keys.itemsize - 1)
+    return sign, sign | (sign - one)
+
+
+@helper
+def ascending_bits(bits, score, sign, all_bits):
+    """Return a whole number that ascends as the scores do, from the bits of a float, of which `sign` is the highest."""
+    pattern = bits if score != 0 else bits ^ bits  # -0 ties with 0
+    # As whole numbers, the patterns of positive scores ascend; those of negative ones descend, above them.
+    return pattern ^ (all_bits if pattern >= sign else sign)
+
+
+@kernel(types.boolean(row_of(F4), row_of(I1), OPTIONS_TYPE, U4[::1]))
+def pack(score, label, options, keys):
+    """Fill `keys`, to be sorted; return False if they do not fit, or if a score is not finite."""
+    bits = score.view(np.uint32)
+    positive_from = np.int8(options.positive_from)
+    sign, infinity, nothing, one = np.uint32(2**31), np.uint32(0x7F800000), np.uint32(0), np.uint32(1)
+    least, most = infinity, nothing
+    for i in range(bits.size):
+        magnitude = bits[i] & (sign - one)
+        most = max(most, magnitude)
+        least = min(least, magnitude if magnitude > nothing else infinity)
+    zero = min(least, most) - (one if least <= most else nothing)  # 0 comes just below the smallest
+    span = most - zero
+    if most >= infinity or span >= np.uint32(2**30):
+        return False
+    for i in range(bits.size):
+        magnitude = bits[i] & (sign - one)
+        distance = magnitude - zero if magnitude > nothing else nothing
+        order = span + distance if bits[i] < sign else span - distance
+        keys[i] = (order << one) | np.uint32(label[i] >= positive_from)
+    return True
+
+
+@helper
+def count_below(keys, i, key):
+    """Count the keys just below place `i` that equal `key`."""
+    n = 0
+    while i > n and keys[i - n - 1] == key:
+        n += 1
+    return n
+
+
+@helper
+def count_orders(keys):
+    """Count the distinct scores of sorted keys, up to 3."""
+    n = 0
+    for i in range(keys.size):
+        n += i == 0 or (keys[i] ^ keys[i - 1]) > 1
+        if n == 3:
+            break
+    return n
+
+
+@kernel(types.int64(row_of(U4), F8[:, ::1], F8[::1]))
+def packed_groups(keys, space, counts):
+    """Fill the tie groups in `space` from sorted keys; negatives come just below positives that they tie with."""
+    groups = TieGroups(space[0], space[1], space[2])
+    place = np.empty(SEGMENT, np.uint32)
+    n_groups = n_positive = 0
+    one = np.uint32(1)
+    for end in range(keys.size, 0, -SEGMENT):
+        start = max(0, end - SEGMENT)
+        segment = keys[start:end]
+        n_here = np.uint64(0)
+        for j in range(segment.size):  # each is written, and that of a positive stays: without branches
+            place[n_here] = j
+            n_here += np.uint64(segment[j] & one)
+        for p in range(np.int64(n_here) - 1, -1, -1):
+            i = start + np.int64(place[p])
+            above = keys.size - 1 - i - n_positive
+            n_positive += 1
+            key = keys[i]
+            groups.positives[n_groups] = n_positive
+            groups.above[n_groups] = above
+            groups.at[n_groups] = above + count_below(keys, i, key - one)
+            n_groups += i == 0 or keys[i - 1] != key
+    counts[6] = count_orders(keys)
+    return n_groups

@@ -1,0 +1,388 @@
+"""Rankings whose items have weights: from scores, classes and weights to rows of numbers.
+
+There are two routes to the tie groups of a ranking, which give the same bits. If positives are few, only they are
+sorted, and the weights of the negatives are added up in the gaps between them. Otherwise all items are sorted as whole
+numbers, which NumPy sorts several times faster than it ranks items. Such a *key* holds, from the highest bit, 32 bits
+that order the scores, one for each class (positive, negative) of the item, and its place. What is left out has the key
+0, below all others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from aucpr_dask.kernels import options as o
+from aucpr_dask.kernels import points, sorting
+from aucpr_dask.kernels import tie_groups as g
+from aucpr_dask.kernels.areas import COUNTS, finish_rows, ranking_of
+from aucpr_dask.kernels.compiling import helper, kernel
+from aucpr_dask.kernels.influence import weighted_haldane
+from aucpr_dask.kernels.interpolation import Moments, Points
+from aucpr_dask.kernels.options import F4, F8, FLOATS, I8, OF_ITEMS, U8, Options, Targets, row_of
+from aucpr_dask.kernels.sorting import ALL_BITS, SIGN, Floats, ascending_bits
+
+MOST_WEIGHTED = 2**30  # items in one ranking: places must fit into 30 bits
+SHORT_WEIGHTED = 4096  # items up to which a ranking is sorted whole
+FEW_WEIGHTED = 0.19  # share of positives up to which a long ranking sorts only them
+SCORE_BITS, CLASS_BITS = np.uint64(32), np.uint64(30)  # how many bits lie below those of the score, and the classes
+PLACE = np.uint64(2**30 - 1)
+NEGATIVE, POSITIVE = 1, 2  # a soft label belongs to both classes
+NEGATIVE_KEY, POSITIVE_KEY = np.uint64(NEGATIVE << 30), np.uint64(POSITIVE << 30)
+
+
+class Items(NamedTuple):
+    """The items of one weighted ranking."""
+
+    score: Floats
+    classes: NDArray[np.int8]
+    positive_weight: NDArray[np.float64]
+    negative_weight: NDArray[np.float64]
+
+
+def evaluate_weighted_rows(
+    score: Floats,
+    classes: NDArray[np.int8],
+    class_row: NDArray[np.int64],
+    positive_weight: NDArray[np.float64],
+    negative_weight: NDArray[np.float64],
+    weight_row: NDArray[np.int64],
+    options: Options,
+    targets: Targets,
+) -> NDArray[np.float64]:
+    """Evaluate rankings whose items have weights, ties in tie groups; the result is that of `rankings.evaluate_rows`.
+
+    Rows have up to `MOST_WEIGHTED` items. Row i of the scores has the classes ``classes[class_row[i]]`` (1 negative, 2
+    positive, 3 both, 0 left out) and the class weights in row ``weight_row[i]``; items of weight 0 are left out.
+    """
+    codes = targets.codes
+    out = np.full((len(score), codes.size + o.N_COLUMNS), np.nan)
+    counts, unseen = np.empty((1, COUNTS)), np.full(1, np.nan)
+    for row in range(len(score)):
+        weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
+        items = Items(score[row], classes[class_row[row]], *weights)
+        n_positive = count_items(*items, counts[0])
+        if targets.are_by_groups:
+            space, n_groups = _groups_of(items, n_positive, counts[0])
+            finish_rows(space[:, np.newaxis], n_groups, counts, unseen, options, codes, out[row : row + 1])
+        else:
+            space = np.empty((7, score.shape[1] + 2))
+            of_all = _sorted_keys(items), items.score.astype(np.float64), *weights, space, counts[0]
+            all_points_keys(*of_all, options, targets, out[row])
+        if o.HALDANE in codes:  # it needs the weights of single items
+            positive, negative = (np.where(items.classes & of, w, 0.0) for of, w in ((2, weights[0]), (1, weights[1])))
+            area = weighted_haldane(items.score, positive, negative, options, targets.recall_range)
+            out[row, : codes.size][codes == o.HALDANE] = area
+    out[:, : codes.size][:, o.COUNTS_ONLY[codes]] = np.nan  # tie groups hold only sums of weights
+    return out
+
+
+def _groups_of(
+    items: Items, n_positive: int, counts: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the tie groups of one ranking in a space, and their number."""
+    space, n_groups = np.empty((3, n_positive + 1)), np.full(1, -1)
+    if items.score.size > SHORT_WEIGHTED and n_positive <= FEW_WEIGHTED * items.score.size:
+        positive, gain = np.empty(n_positive + 1, items.score.dtype), np.empty(n_positive + 1)
+        copy_positives(*items, positive, gain)
+        order = np.argsort(positive[:-1])
+        n_groups[0] = groups_in_gaps(positive[order], gain[order], *items, space, counts)
+    if n_groups[0] < 0:
+        n_groups[0] = groups_in_order(_sorted_keys(items), *items[2:], space, counts)
+    return space, n_groups
+
+
+def _sorted_keys(items: Items) -> NDArray[np.uint64]:
+    """Return the items as sorted keys; float64 scores by those rounded to float32, and again where these tie."""
+    keys = np.empty(items.score.size, np.uint64)
+    with np.errstate(over="ignore"):
+        rounded = items.score.astype(np.float32, copy=False)
+    keys_of_scores(rounded, *items[1:], keys)
+    keys = sorting.sorted_keys(keys, int(CLASS_BITS))
+    if items.score.dtype == np.float64 and not refine_keys(items.score, keys):
+        keys_of_ranks(items.score, sorting.ascending_places(items.score), *items[1:], keys)
+    return keys
+
+
+@helper
+def classes_of(classes, positive_weight, negative_weight):
+    """Return those of its classes in which an item has a weight."""
+    positive = classes & POSITIVE if positive_weight > 0.0 else 0
+    negative = classes & NEGATIVE if negative_weight > 0.0 else 0
+    return positive | negative
+
+
+@helper
+def key_of(order, classes, i):
+    """Join the bits of a key."""
+    return (np.uint64(order) << SCORE_BITS) | (np.uint64(classes) << CLASS_BITS) | np.uint64(i)
+
+
+@helper
+def place_of(key):
+    """Return the place of the item of a key."""
+    return key & PLACE
+
+
+@helper
+def first_kept(keys):
+    """Return the place of the first key that is not 0."""
+    low, high = 0, keys.size
+    while low < high:
+        middle = (low + high) // 2
+        if keys[middle] == 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@helper
+def groups_of_keys(keys, positive_weight, negative_weight, all_groups, groups):
+    """Fill `groups` from sorted keys; with `all_groups`, also with those that hold no positive.
+
+    Return their number, that of all tie groups, and the weights of both classes.
+    """
+    gain, loss, is_lowest = np.empty(g.SEGMENT), np.empty(g.SEGMENT), np.empty(g.SEGMENT, np.bool_)
+    state = np.zeros(6)
+    n_kept = n_groups = 0
+    first = first_kept(keys)
+    end = keys.size
+    while end > first:
+        start = max(first, end - g.SEGMENT)
+        for j in range(end - start):  # weights are far apart in memory: fetched together, their latencies overlap
+            i = start + j
+            key = keys[i]
+            # Both are loaded, and one is set to 0: without branches, random labels cost nothing.
+            positive, negative = positive_weight[place_of(key)], negative_weight[place_of(key)]
+            gain[j] = positive if key & POSITIVE_KEY else 0.0
+            loss[j] = negative if key & NEGATIVE_KEY else 0.0
+            is_lowest[j] = i == 0 or (keys[i - 1] ^ key) >> SCORE_BITS > 0
+        n_kept, n_groups = add_items(gain, loss, is_lowest, end - start, all_groups, groups, state, n_kept, n_groups)
+        end = start
+    return n_kept, n_groups, state[4], state[5]
+
+
+@helper
+def add_items(gain, loss, is_lowest, n_items, all_groups, groups, state, n_kept, n_groups):
+    """Add the weights of items in ascending order, from the last, and fill the tie groups that end at the lowest ones.
+
+    `state` has the weights of positives and negatives so far, each with its error, and those of whole tie groups.
+    """
+    gained, gained_error, lost, lost_error = state[0], state[1], state[2], state[3]
+    positives, negatives = state[4], state[5]
+    kept = np.uint64(n_kept)
+    for j in range(n_items - 1, -1, -1):
+        gained, gained_error = g.two_sum(gained, gained_error, gain[j])
+        lost, lost_error = g.two_sum(lost, lost_error, loss[j])
+        if is_lowest[j]:
+            before, positives = positives, gained + gained_error
+            groups.positives[kept] = positives
+            groups.above[kept] = negatives
+            negatives = lost + lost_error
+            groups.at[kept] = negatives
+            kept += np.uint64(all_groups | (positives > before))
+            n_groups += 1
+    state[0], state[1], state[2], state[3] = gained, gained_error, lost, lost_error
+    state[4], state[5] = positives, negatives
+    return np.int64(kept), n_groups
+
+
+@helper
+def class_of_keys(keys, class_key, score, weight):
+    """Return the scores of one class in ascending order, and their weights."""
+    scores, weights = np.empty(keys.size + 1), np.empty(keys.size + 1)
+    n = 0
+    for key in keys:
+        scores[n], weights[n] = score[place_of(key)], weight[place_of(key)]
+        n += (key & class_key) > 0
+    return scores[:n], weights[:n]
+
+
+@kernel(*(types.int64(row_of(x), *OF_ITEMS, F8[::1]) for x in FLOATS))
+def count_items(score, classes, positive_weight, negative_weight, counts):
+    """Return how many positives have a score and a weight, and fill all `COUNTS` but sums over items with a score."""
+    n_positive = n_ranked = n_missing = 0
+    for i in range(score.size):
+        of = classes_of(classes[i], positive_weight[i], negative_weight[i])
+        has_score = score[i] == score[i]
+        n_positive += has_score & (of & POSITIVE != 0)
+        n_ranked += has_score & (of != 0)
+        n_missing += (not has_score) & (of != 0)
+    missing_positives = positives_error = missing_negatives = negatives_error = 0.0
+    for i in range(score.size if n_missing > 0 else 0):
+        if np.isnan(score[i]) and classes[i] & POSITIVE:
+            missing_positives, positives_error = g.two_sum(missing_positives, positives_error, positive_weight[i])
+        if np.isnan(score[i]) and classes[i] & NEGATIVE:
+            missing_negatives, negatives_error = g.two_sum(missing_negatives, negatives_error, negative_weight[i])
+    counts[2], counts[3] = missing_positives + positives_error, missing_negatives + negatives_error
+    counts[4], counts[5] = n_missing, n_ranked
+    return n_positive
+
+
+@kernel(types.void(row_of(F4), *OF_ITEMS, U8[::1]))
+def keys_of_scores(score, classes, positive_weight, negative_weight, keys):
+    """Fill `keys`, to be sorted. Without branches, so that it compiles to vector instructions."""
+    bits = score.view(np.uint32)
+    for i in range(score.size):
+        of = classes_of(classes[i], positive_weight[i], negative_weight[i])
+        key = key_of(ascending_bits(bits[i], score[i], SIGN, ALL_BITS), of, i)
+        keys[i] = key if (of != 0) & (score[i] == score[i]) else np.uint64(0)
+
+
+@kernel(types.boolean(row_of(F8), U8[::1]))
+def refine_keys(score, keys):
+    """Turn sorted keys of scores rounded to float32 into those of ranks; return False if many are in another order."""
+    low = (np.uint64(1) << SCORE_BITS) - np.uint64(1)
+    first = start = first_kept(keys)
+    rank = low - np.uint64(keys.size - first)
+    n_moves = 0
+    while start < keys.size:
+        end = start + 1
+        while end < keys.size and (keys[end] ^ keys[start]) >> SCORE_BITS == np.uint64(0):
+            key, x, k = keys[end], score[place_of(keys[end])], end
+            while k > start and x < score[place_of(keys[k - 1])]:
+                keys[k] = keys[k - 1]
+                k -= 1
+            keys[k] = key
+            n_moves += end - k
+            end += 1
+        if n_moves > keys.size:
+            return False
+        for k in range(start, end):
+            is_tied = k > start and score[place_of(keys[k])] == score[place_of(keys[k - 1])]
+            rank += np.uint64(not is_tied)
+            keys[k] = (rank << SCORE_BITS) | (keys[k] & low)
+        start = end
+    return True
+
+
+@kernel(types.void(row_of(F8), row_of(I8), *OF_ITEMS, U8[::1]))
+def keys_of_ranks(score, ascending, classes, positive_weight, negative_weight, keys):
+    """Fill `keys`, sorted, from the places of the items in ascending order of their scores."""
+    free = keys.size
+    rank = np.uint64(2**32)
+    above = np.nan
+    for k in range(ascending.size - 1, -1, -1):
+        i = np.uint64(ascending[k])
+        of = classes_of(classes[i], positive_weight[i], negative_weight[i])
+        if of != 0 and score[i] == score[i]:
+            rank -= np.uint64(score[i] != above)
+            above = score[i]
+            free -= 1
+            keys[free] = key_of(rank, of, i)
+    keys[:free] = 0
+
+
+@kernel(types.int64(row_of(U8), row_of(F8), row_of(F8), F8[:, ::1], F8[::1]))
+def groups_in_order(keys, positive_weight, negative_weight, space, counts):
+    """Fill the tie groups in `space` from sorted keys, and the counts of what has a score; return their number."""
+    groups = g.TieGroups(space[0], space[1], space[2])
+    n_groups, n_distinct, counts[0], counts[1] = groups_of_keys(keys, positive_weight, negative_weight, False, groups)
+    counts[6] = min(n_distinct, 3)
+    return n_groups
+
+
+@kernel(*(types.void(row_of(x), *OF_ITEMS, x[::1], F8[::1]) for x in FLOATS))
+def copy_positives(score, classes, positive_weight, negative_weight, positive, gain):
+    """Copy scores and weights of the positives; there is room for one more."""
+    end = np.uint64(0)
+    for i in range(score.size):  # each is written, and that of a positive stays: without branches
+        positive[end], gain[end] = score[i], positive_weight[i]
+        of = classes_of(classes[i], positive_weight[i], negative_weight[i])
+        end += np.uint64((score[i] == score[i]) & (of & POSITIVE != 0))
+
+
+@helper
+def weigh_gaps(score, classes, negative_weight, table, weight, n_values, buckets):
+    """Add each negative's weight to its gap between two positives, or to the positive it ties with.
+
+    Other items, or those without a score, add 0, which costs less than separating the negatives.
+    """
+    place, loss = table.segment.place, np.empty(g.SEGMENT)
+    for k in range(2 * n_values + 2):
+        weight[k] = 0.0
+    for start in range(0, score.size, g.SEGMENT):
+        end = start + g.SEGMENT
+        scores, of, weights = score[start:end], classes[start:end], negative_weight[start:end]
+        for i in range(scores.size):
+            loss[i] = weights[i] if (of[i] & NEGATIVE != 0) & (scores[i] == scores[i]) else 0.0
+        g.find_places(scores, table, buckets)
+        for i in range(scores.size):
+            weight[place[i]] += loss[i]
+
+
+@helper
+def count_distinct_ranked(score, classes, positive_weight, negative_weight):
+    """Count the g.distinct scores of what is ranked, up to 3."""
+    n = 0
+    one = two = score[0]
+    for i in range(score.size):
+        x = score[i]
+        if x != x or classes_of(classes[i], positive_weight[i], negative_weight[i]) == 0:
+            continue
+        if n == 0:
+            one = x
+            n = 1
+        elif n == 1 and x != one:
+            two = x
+            n = 2
+        elif n == 2 and x != one and x != two:
+            return 3
+    return n
+
+
+@kernel(*(types.int64(row_of(x), row_of(F8), row_of(x), *OF_ITEMS, F8[:, ::1], F8[::1]) for x in FLOATS))
+def groups_in_gaps(positive, gain, score, classes, positive_weight, negative_weight, space, counts):
+    """Fill the tie groups, as `groups_in_order`, from ascending positives and all items; return -1 if they crowd."""
+    groups = g.TieGroups(space[0], space[1], space[2])
+    table = g.new_table(positive.size, positive)
+    weight = np.empty(2 * positive.size + 2)
+    n_values = g.distinct(positive, table.value)
+    if n_values == 0:
+        return -1
+    buckets = g.fill_buckets(table, n_values)
+    if buckets.crowding > g.CROWDED * n_values:
+        return -1
+    weigh_gaps(score, classes, negative_weight, table, weight, n_values, buckets)
+
+    gained = gained_error = 0.0
+    lost, lost_error = weight[2 * n_values] + weight[2 * n_values + 1], 0.0
+    i = positive.size
+    for group in range(n_values):
+        k = n_values - 1 - group
+        while i > 0 and positive[i - 1] == table.value[k]:
+            i -= 1
+            gained, gained_error = g.two_sum(gained, gained_error, gain[i])
+        groups.positives[group] = gained + gained_error
+        groups.above[group] = lost + lost_error
+        lost, lost_error = g.two_sum(lost, lost_error, weight[2 * k + 1])
+        groups.at[group] = lost + lost_error
+        lost, lost_error = g.two_sum(lost, lost_error, weight[2 * k])
+    counts[0], counts[1] = gained + gained_error, lost + lost_error
+    counts[6] = count_distinct_ranked(score, classes, positive_weight, negative_weight)
+    return n_values
+
+
+@kernel(
+    types.void(
+        *(row_of(U8), row_of(F8), row_of(F8), row_of(F8), F8[:, ::1], F8[::1]),
+        *(o.OPTIONS_TYPE, o.TARGETS_TYPE, F8[::1]),
+    )
+)
+def all_points_keys(keys, score, positive_weight, negative_weight, space, counts, options, targets, out):
+    """Evaluate one weighted ranking from sorted keys, in a space of 7 rows."""
+    groups = g.TieGroups(space[0], space[1], space[2])
+    n_points, n_distinct, counts[0], counts[1] = groups_of_keys(keys, positive_weight, negative_weight, True, groups)
+    counts[6] = min(n_distinct, 3)
+    curve = Points(groups.positives, groups.at)
+    moments = Moments(np.nan, np.nan, np.nan, np.nan)
+    if np.any(targets.codes == o.BINORMAL):
+        p_mean, p_deviation = points.mean_and_deviation(*class_of_keys(keys, POSITIVE_KEY, score, positive_weight))
+        n_mean, n_deviation = points.mean_and_deviation(*class_of_keys(keys, NEGATIVE_KEY, score, negative_weight))
+        moments = Moments(p_mean, p_deviation, n_mean, n_deviation)
+    ranking = ranking_of(counts, np.nan)
+    points.finish_all(points.room_of(space), ranking, curve, n_points, moments, options, targets, out)
