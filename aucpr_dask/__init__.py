@@ -52,7 +52,7 @@ _HOME = {
     "gate": "aucpr_dask.inference.gating",
     "history": "aucpr_dask.storage.icechunk",
     "interval": "aucpr_dask.evaluation.api",
-    "open_comparison": "aucpr_dask.inference.stored",
+    "open_comparison": "aucpr_dask.inference.comparing",
     "open_result": "aucpr_dask.evaluation.results",
     "open_scores": "aucpr_dask.scores.store",
     "normalised": "aucpr_dask.curves.references",
@@ -61,7 +61,7 @@ _HOME = {
     "reference_levels": "aucpr_dask.curves.references",
     "report": "aucpr_dask.view.report",
     "run": "aucpr_dask.runs.run",
-    "save_comparison": "aucpr_dask.inference.stored",
+    "save_comparison": "aucpr_dask.inference.comparing",
     "save_scores": "aucpr_dask.scores.store",
     "scorer": "aucpr_dask.interplay.scikit",
     "to_precision_recall": "aucpr_dask.curves.api",
@@ -94,12 +94,12 @@ if TYPE_CHECKING:
     from aucpr_dask.inference.aggregating import aggregate as aggregate
     from aucpr_dask.inference.chance import chance as chance
     from aucpr_dask.inference.comparing import compare as compare
+    from aucpr_dask.inference.comparing import open_comparison as open_comparison
+    from aucpr_dask.inference.comparing import save_comparison as save_comparison
     from aucpr_dask.inference.covarying import covariance as covariance
     from aucpr_dask.inference.gating import gate as gate
     from aucpr_dask.inference.powering import power as power
     from aucpr_dask.inference.ranking import rank as rank
-    from aucpr_dask.inference.stored import open_comparison as open_comparison
-    from aucpr_dask.inference.stored import save_comparison as save_comparison
     from aucpr_dask.interplay.exporting import export as export
     from aucpr_dask.interplay.frames import from_dataframe as from_dataframe
     from aucpr_dask.interplay.retrieval import evaluate_runs as evaluate_runs

@@ -28,7 +28,7 @@ import xarray as xr
 import aucpr_dask as ap
 import aucpr_dask.storage.claims
 from aucpr_dask.errors import AucprError
-from aucpr_dask.inference.stored import save_comparison
+from aucpr_dask.inference.comparing import save_comparison
 from aucpr_dask.scores.importing import tables, trec
 from aucpr_dask.scores.store import changed_rankings
 from aucpr_dask.storage.verifying import damage_of

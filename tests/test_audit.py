@@ -22,8 +22,8 @@ from test_report import NASTY, Page
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, InvalidInputError, StoreError
-from aucpr_dask.inference.auditing import EXPECTED
-from aucpr_dask.inference.unit_influence import (
+from aucpr_dask.inference.auditing import (
+    EXPECTED,
     agreement_of_halves,
     expected_ranks,
     leave_out_each,

@@ -16,11 +16,11 @@ from scipy import stats
 
 import aucpr_dask as ap
 from aucpr_dask.errors import AlignmentError, FewPositivesWarning, FewUnitsWarning, InvalidInputError, StoreError
-from aucpr_dask.inference.common_items import on_common_items
 from aucpr_dask.inference.covarying import moderated_covariance, standard_errors_of_differences
 from aucpr_dask.inference.designs import CONDITIONS, WITH_MACHINE
 from aucpr_dask.inference.designs import METHODS as COMPARED_BY
-from aucpr_dask.inference.samples import means_under, multiplicities
+from aucpr_dask.inference.questions import on_common_items
+from aucpr_dask.inference.units import means_under, multiplicities
 
 pytestmark = pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # over few queries, as many here
 

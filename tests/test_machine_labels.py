@@ -18,8 +18,8 @@ from scipy.special import stdtrit
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, FewUnitsWarning, InvalidInputError
-from aucpr_dask.inference.families import holm
-from aucpr_dask.inference.prediction_powered import powered_means
+from aucpr_dask.inference.machine_labels import powered_means
+from aucpr_dask.inference.pairs import holm
 
 pytestmark = pytest.mark.filterwarnings("ignore:people labelled")
 

@@ -179,7 +179,7 @@ def _answer(
 
     Data sets that cannot be compared are left out, unless all are; returns why, too.
     """
-    from aucpr_dask.inference.stored import open_comparison, save_comparison
+    from aucpr_dask.inference.comparing import open_comparison, save_comparison
 
     data = open_any(store, data_sets)
     answer, left_out = _ask_each(lambda part: ask(part, **opt.given(options)), data, together=options["over"] != QUERY)

@@ -35,7 +35,7 @@ def info(output: Output, store: str, data_sets: tuple[str, ...], positive_from: 
     compare or rank: sizes, variables, and what was resampled.
     """
     from aucpr_dask.evaluation import results
-    from aucpr_dask.inference import stored
+    from aucpr_dask.inference import comparing
     from aucpr_dask.schema.trees import select_data_sets
     from aucpr_dask.scores.store import open_scores
     from aucpr_dask.storage.stores import read_root_attrs
@@ -47,8 +47,8 @@ def info(output: Output, store: str, data_sets: tuple[str, ...], positive_from: 
     if kind == results.KIND:
         summary = stores.summarize_result(select_data_sets(results.open_result(store), data_sets), store)
         output.show(stores.result_view(summary, output.width, ascii_only=output.ascii_only))
-    elif kind == stored.KIND:
-        answers = stores.summarize_answers(select_data_sets(stored.open_comparison(store), data_sets))
+    elif kind == comparing.KIND:
+        answers = stores.summarize_answers(select_data_sets(comparing.open_comparison(store), data_sets))
         output.show(stores.answers_view(answers, store))
         output.data({"store": store, "kind": kind, "data_sets": answers})
         return

@@ -1,73 +1,36 @@
-"""Means of estimates over queries or data sets, with intervals that record what was sampled."""
+"""Means of estimates over queries, data sets or classes, with intervals that record what was sampled."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import InvalidInputError, clash
 from aucpr_dask.evaluation.api import evaluate, interval
 from aucpr_dask.evaluation.results import provenance
-from aucpr_dask.inference.classes import (
-    N_CLASSES,
-    evaluate_means,
-    evaluate_pairs,
-    items_as_queries,
-    mean_over_classes,
-    means_over_classes,
-    pooled_items,
-    refuse_classes_as_units,
-    refuse_classes_for_queries,
-    refuse_unknown_average,
-    require_errors,
-    require_scores,
-)
-from aucpr_dask.inference.designs import (
-    BOTH,
-    ITEM_RESAMPLES,
-    ITEMS,
-    POWERED,
-    UNIT_RESAMPLES,
-    UNITS,
-    WITH_MACHINE,
-    Design,
-    describe,
-    refuse_dependent_queries,
-    refuse_unknown_options,
-    require_replicates,
-    settle,
-)
-from aucpr_dask.inference.families import Floats
-from aucpr_dask.inference.machine_labels import (
-    machine_nodes,
-    of_machine,
-    refuse_other_samples,
-    summarize_with_machine,
-)
+from aucpr_dask.inference import classes, designs, machine_labels, requirements, units
+from aucpr_dask.inference.classes import N_CLASSES
+from aucpr_dask.inference.designs import BOTH, ITEM_RESAMPLES, ITEMS, POWERED, UNITS, Sampling
 from aucpr_dask.inference.measures import unit_names
-from aucpr_dask.inference.questions import are_scores, refuse_what_values_lack, require_results
 from aucpr_dask.inference.samples import (
     DATASET,
     REPLICATE,
     complete_units,
-    draw_units_and_items,
     error_of_mean,
     labels_of,
-    means_of_replicates,
-    means_under,
-    multiplicities,
     stack_data_sets,
     summarize,
 )
+from aucpr_dask.inference.units import Floats
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import AggregationOptions, EvaluationOptions
+from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions
 from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import BOUND, BOUNDS, CLASS, ESTIMATOR, ITEM, METHOD, MODEL, QUANTITY, QUERY, RESAMPLE
 
@@ -195,8 +158,8 @@ def aggregate(
     >>> mean["interval"].values.round(3), mean["width_ratio"].values.round(2)
     (array([[[0.408, 0.459]]]), array([[0.44]]))
     """
-    refuse_unknown_options(options, AggregationOptions)
-    ask = AggregationOptions(
+    requirements.refuse_unknown_options(options, AggregationOptions)
+    question = AggregationOptions(
         over=over,
         how=how,
         average=average,
@@ -207,223 +170,173 @@ def aggregate(
         seed=seed,
         incomplete=incomplete,
     ).checked()
-    refuse_unknown_average(ask)
-    refuse_classes_as_units(data, ask)
-    refuse_what_values_lack(data, ask)
-    if machine is not None:
-        refuse_other_samples(ask)
-    if how == "micro" and machine is not None:
-        raise InvalidInputError(
-            "machine labels help in means over queries, and how='micro' pools all queries into one ranking",
-            where="argument 'machine'",
-            received="machine=..., how='micro'",
-            allowed="how='macro'",
-            remedy="give how='macro', or leave out machine",
-        )
-    if over == CLASS and machine is not None:
-        raise InvalidInputError(
-            "machine labels help in means over queries or data sets, not over classes",
-            where="argument 'machine'",
-            received="machine=..., over='class'",
-            allowed="over='query' or 'dataset'",
-            remedy="leave it out",
-        )
-    if over == CLASS:
-        return _over_classes(data, ask, options)
+    _refuse_clashes(question, has_machine=machine is not None)
     if how == "micro":
-        return _micro(data, over, level, {"n_resamples": n_resamples or ITEM_RESAMPLES, "seed": seed} | options)
-    averaged = _with_units(data, ask, options)
-    machines = {}
+        return _one_ranking_of_queries(data, question, options)
+    if over == CLASS:
+        return _over_classes(data, question, options)
+    results = _with_units(data, question, options)
+    machines: dict[str, xr.Dataset] = {}
     if machine is not None:
-        with of_machine():
-            machines = machine_nodes(averaged, _with_units(machine, ask, options), over)
+        with machine_labels.of_machine():
+            machines = machine_labels.machine_nodes(results, _with_units(machine, question, options), over)
     if over == DATASET:
-        return _mean(averaged, DATASET, ask, machines.get(""))
+        return _mean(results, DATASET, question, machines.get(""))
 
     def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
-        refuse_classes_for_queries(node, path)
+        requirements.refuse_classes_for_queries(path, node)
         if QUERY not in node["estimate"].dims:
-            return _as_it_is(node, ask) if sample is None else _mean(node, None, ask)
-        return _mean(node, QUERY, ask, machines.get(path))
+            return _as_it_is(node, question) if sample is None else _mean(node, None, question)
+        return _mean(node, QUERY, question, machines.get(path))
 
-    return map_nodes(averaged, mean_of_node)
+    return map_nodes(results, mean_of_node)
 
 
-def _with_units(data: Scores, ask: AggregationOptions, options: dict[str, Any]) -> Any:
+def _refuse_clashes(question: AggregationOptions, *, has_machine: bool) -> None:
+    """Raise if options have no meaning together."""
+    over, how, average = question.over, question.how, question.average
+    if average is not None and over != CLASS:
+        remedy = "for queries, how='micro' pools the items of all queries"
+        raise clash("average is a choice for classes", remedy, "over='class'", average=average, over=over)
+    if over == CLASS and how != "macro":
+        remedy = "average='micro' ranks all pairs of an item and a class together"
+        allowed = "average=" + ", ".join(map(repr, AVERAGES))
+        raise clash("how is a choice for queries", remedy, allowed, how=how, over=over)
+    if how == "micro" and over != QUERY:
+        remedy = "pool the queries of each data set (over='query'), or average over the data sets (how='macro')"
+        what = "scores of different data sets cannot share one ranking"
+        raise clash(what, remedy, "over='query'", how=how, over=over)
+    if has_machine:
+        machine_labels.refuse_other_samples(question)
+        where, received = "argument 'machine'", f"machine=..., how={how!r}, over={over!r}"
+        if how == "micro":
+            what = "machine labels help in means over queries, and how='micro' pools all queries into one ranking"
+            raise InvalidInputError(what, where, received, "how='macro'", "give how='macro', or leave out machine")
+        if over == CLASS:
+            what = "machine labels help in means over queries or data sets, not over classes"
+            raise InvalidInputError(what, where, received, "over='query' or 'dataset'", "leave it out")
+
+
+def _with_units(data: Scores, question: AggregationOptions, options: dict[str, Any]) -> Any:
     """Return results with the units to average over: scores evaluated, data sets stacked, incomplete units hidden."""
-    if are_scores(data, options):
-        data = _evaluated(data, ask.over, ask, options)
-    require_results(data)
-    incomplete = ask.incomplete or "raise"
-    if ask.over == DATASET:
-        stacked = stack_data_sets(means_over_classes(data, incomplete), incomplete)
+    if requirements.check(data, question, options):
+        data = evaluate(data, **(_needs(question, options) | options))
+    incomplete = question.incomplete or "raise"
+    if question.over == DATASET:
+        stacked = stack_data_sets(classes.means_over_classes(data, incomplete), incomplete)
         return complete_units(stacked, DATASET, incomplete)
 
     def complete(path: str, node: xr.Dataset) -> xr.Dataset:
         return complete_units(node, QUERY, incomplete, path) if QUERY in node["estimate"].dims else node
 
-    return data if ask.incomplete is None else map_nodes(data, complete)
+    return data if question.incomplete is None else map_nodes(data, complete)
 
 
-def _over_classes(data: Scores, ask: AggregationOptions, options: dict[str, Any]) -> Scores:
-    """Average over classes: their estimates and replicates; or rank all together, or the classes of each item."""
-    average = ask.average or "macro"
-    is_scores = are_scores(data, options)
-    if average in ("micro", "samples"):
-        require_scores(data, average)
-    if average == "micro":
-        resampling = {"n_resamples": ask.n_resamples or ITEM_RESAMPLES, "seed": ask.seed}
-        return evaluate_pairs(data, ask.level, resampling | options)
-    if average == "samples":
-        return _mean_over_items(data, ask, options)
-    if is_scores:
-        means = evaluate_means(data, ask, options)
-    else:
-        require_results(data)
-        incomplete = ask.incomplete or "raise"
-        means = map_nodes(data, lambda path, node: mean_over_classes(node, average, incomplete, path))
-
-    def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
-        require_errors(node, path)
-        facts = {"over": CLASS, "average": average, N_CLASSES: node.attrs[N_CLASSES]}
-        mean = _mean(node, None, replace(ask, sample=ITEMS, method=ask.method or "logit"))
-        return mean.assign({N_CLASSES: node[N_CLASSES]}).assign_attrs(facts)
-
-    return map_nodes(means, mean_of_node)
+def _needs(question: AggregationOptions, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of an evaluation: with replicates of the items if the mean needs them."""
+    names = estimator_names(options.get("estimators", "average_precision"))
+    by_replicates = question.method == "bootstrap" or not set(names) <= set(WITH_INFLUENCE)
+    if question.sample == BOTH or (question.sample == ITEMS and by_replicates):
+        return {"level": question.level, "keep_replicates": True} | _resampling(question)
+    return {"level": question.level}
 
 
-def _mean_over_items(scores: Scores, ask: AggregationOptions, options: dict[str, Any]) -> Scores:
-    """Return the mean over the items of the area of the classes that each ranks: the items are the units."""
-    n_classes = {path: node.sizes[CLASS] for path, node in nodes_of(scores)}
-    evaluated = evaluate(items_as_queries(scores, options), **({"intervals": ()} | options))
-
-    def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
-        mean = _mean(node, QUERY, replace(ask, sample=None)).rename({COUNTS[QUERY]: "n_items"})
-        kind, design = (text.replace("queries", "items") for text in (mean["interval"].ci_kind, mean.design))
-        mean["interval"].attrs["ci_kind"] = kind
-        design = (
-            f"{design.replace(', each with its items', '')}, the {n_classes[path]:,} classes, which each item ranks"
-        )
-        facts = {"over": CLASS, "average": "samples", N_CLASSES: n_classes[path], "sample": ITEMS}
-        return mean.assign_attrs(facts | {"design": design})
-
-    return map_nodes(evaluated, mean_of_node)
+def _resampling(question: AggregationOptions) -> dict[str, Any]:
+    return {"n_resamples": question.n_resamples or ITEM_RESAMPLES, "seed": question.seed}
 
 
-def _evaluated(scores: Scores, over: str, ask: AggregationOptions, options: dict[str, Any]) -> Scores:
-    """Evaluate scores, with replicates of the items if the mean needs them."""
-    needs: dict[str, Any] = {"level": ask.level}
-    if ask.sample in (ITEMS, BOTH):
-        names = estimator_names(options.get("estimators", "average_precision"))
-        if ask.sample == BOTH or ask.method == "bootstrap" or not set(names) <= set(WITH_INFLUENCE):
-            n_resamples = ask.n_resamples or ITEM_RESAMPLES
-            needs |= {"keep_replicates": True, "n_resamples": n_resamples, "seed": ask.seed}
-    if over == QUERY and ask.sample != ITEMS:
-        for path, node in nodes_of(scores):
-            refuse_dependent_queries(node, path)
-    return evaluate(scores, **(needs | options))
+# --- the mean of one sample ----------------------------------------------------------------------------------------
 
 
-def _as_it_is(result: xr.Dataset, ask: AggregationOptions) -> xr.Dataset:
-    """Return the estimates of a data set without queries, with its first interval."""
-    estimates = result.drop_vars("level", errors="ignore")  # that of the result's interval
-    kept = {"estimate": estimates["estimate"], "n_queries": estimates["estimate"].notnull().astype("int64")}
-    if "standard_error" in estimates:
-        kept["standard_error"] = estimates["standard_error"]
-    name = str(result[METHOD].values[0]) if METHOD in result.coords and result.sizes[METHOD] else None
-    how = "no interval"
-    if name is not None:
-        bounds, how = _interval_at(result, name, ask.level)
-        kept["interval"] = bounds.assign_coords({"level": ask.level})
-        kept["interval"].attrs = result["interval"].attrs | {"ci_prob": ask.level}
-    n_models = result.sizes.get(MODEL, 1)
-    models = f"the {n_models:,} models" if n_models != 1 else "the model"
-    aggregated = xr.Dataset(kept).drop_vars(METHOD, errors="ignore")
-    sentence = f"sample: the items of one ranking, no queries to average over; {how}; fixed: {models}"
-    return aggregated.assign_attrs(_attributes(result, sentence, ask, {"sample": ITEMS, "method": name}))
+class _Mean(NamedTuple):
+    """A mean of each model and estimator, and what goes with it."""
 
-
-def _interval_at(result: xr.Dataset, name: str, level: float) -> tuple[xr.DataArray, str]:
-    """Return a result's first interval at a level, and how: unchanged, recomputed by its formula, or NaN."""
-    first = result["interval"].isel({METHOD: 0}, drop=True)
-    has = float(first["level"]) if "level" in first.coords else result.attrs.get("level")
-    if has == level:
-        return first, f"interval of the result: {name}"
-    if name in INTERVALS and INTERVALS[name].is_formula and "n_positive" in result:
-        bounds: xr.DataArray = interval(result["estimate"], result["n_positive"], name, level)
-        return bounds.drop_vars(METHOD, errors="ignore"), f"interval by its formula: {name}"
-    return first.where(False), f"no interval at level {level:g}: {name} of the result has level {has}, evaluate again"
-
-
-def _attributes(result: xr.Dataset, sentence: str, ask: AggregationOptions, facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes that record how a mean was computed."""
-    estimators = [str(name) for name in result[ESTIMATOR].values] if ESTIMATOR in result.dims else None
-    return {"design": sentence} | provenance(result, {"estimators": estimators}, facts, {"level": ask.level})
+    estimate: xr.DataArray
+    error: xr.DataArray
+    bounds: xr.DataArray
+    counts: dict[str, xr.DataArray]
+    n_resamples: int = 0
 
 
 def _mean(
-    result: xr.Dataset, dim: str | None, ask: AggregationOptions, machine: xr.Dataset | None = None
+    result: xr.Dataset, dim: str | None, question: AggregationOptions, machine: xr.Dataset | None = None
 ) -> xr.Dataset:
-    method = ask.method
-    if ask.sample == ITEMS and method is None:
+    """Return the mean over the units of one result, or without units its estimates, with the interval asked for."""
+    method = question.method
+    if question.sample == ITEMS and method is None:
         method = "normal" if "standard_error" in result else "bootstrap"
-    design = settle(dim, ask.sample, method, methods=METHODS if machine is None else WITH_MACHINE)
-    estimate = result["estimate"].drop_vars("level", errors="ignore")  # that of the intervals of single rankings
-    known = estimate.notnull()
-    mean, n_units = estimate, known.astype("int64")
-    with_machine: dict[str, xr.DataArray] = {}
+    methods = METHODS if machine is None else designs.WITH_MACHINE
+    sampling = designs.settle(dim, question.sample, method, methods=methods)
     if machine is not None and dim is not None:
-        powered = summarize_with_machine(result, machine, dim, ask.level, ask.incomplete)
-        mean, error, n_units = powered["mean"], powered["error"], powered["n_people"]
-        with_machine = {COUNTS_BY_MACHINE[dim]: powered["n_machine"]}
-        with_machine |= {name: powered[name] for name in ("tuning", "width_ratio")}
-    elif dim is not None:
-        summary = summarize(estimate, dim, tuple(str(label) for label in labels_of(estimate, dim)))
-        mean, error, n_units = (summary.isel(quantity=i) for i in range(3))
-        n_units = n_units.astype("int64")
-    n_resamples = 0
-    if with_machine:
-        bounds = _bounds(mean - powered["reach"], mean + powered["reach"])
-    elif design.method == "t":
-        degrees = (n_units - 1).where(n_units > 1)
-        quantile = xr.apply_ufunc(
-            stdtrit, degrees, 0.5 + ask.level / 2, dask="parallelized", output_dtypes=[np.float64]
-        )
-        bounds = _bounds(mean - quantile * error, mean + quantile * error)
-    elif design.method in ("normal", "logit"):
-        error = _error_of_items(result, known, dim)
-        reach = ndtri(0.5 + ask.level / 2) * error
-        bounds = _bounds(mean - reach, mean + reach)
-        if design.method == "logit":
-            bounds = on_logit_scale(bounds, mean)
+        mean = _powered(result, machine, dim, question)
+    elif sampling.method == "bootstrap":
+        mean = _by_resamples(result, dim, sampling, question)
+    elif sampling.method == "t":
+        mean = _by_spread(result, str(dim), question.level)
     else:
-        n_resamples = ask.n_resamples or UNIT_RESAMPLES
-        if design.sample != UNITS:
-            require_replicates(result, f"sample={design.sample!r}")
-            n_resamples = result.sizes[RESAMPLE]
-        error, bounds = _bootstrap(result, dim, design, ask, n_resamples)
-    bounds = bounds.assign_coords({BOUND: np.array(BOUNDS, dtype=object), "level": ask.level})
-    bounds.attrs = {"ci_kind": _kind(design, result.attrs), "ci_prob": ask.level}
-    aggregated = xr.Dataset({"estimate": mean, "standard_error": error, "interval": bounds})
-    if dim is not None:
-        aggregated[COUNTS[dim]] = n_units
-        aggregated = aggregated.assign(with_machine)
-    n_models = result.sizes.get(MODEL, 1)
-    n_largest = 1 if dim is None else result.sizes[dim]
+        mean = _by_errors(result, dim, sampling.method, question.level)
+    bounds = mean.bounds.assign_coords({BOUND: np.array(BOUNDS, dtype=object), "level": question.level})
+    bounds.attrs = {"ci_kind": _kind(sampling, result.attrs), "ci_prob": question.level}
+    variables = {"estimate": mean.estimate, "standard_error": mean.error, "interval": bounds} | mean.counts
+    n_models, n_largest = result.sizes.get(MODEL, 1), 1 if dim is None else result.sizes[dim]
     n_machine = 0 if machine is None else machine.sizes[dim]
-    sentence = describe(
-        design, n_models, n_largest, n_resamples, result.attrs, has_gaps=dim is not None, n_machine=n_machine
-    )
-    if design.sample != UNITS:
-        unknown = "a resample has no estimate" if n_resamples else "a standard error is not known"
+    sizes = n_models, n_largest, mean.n_resamples
+    sentence = designs.describe(sampling, *sizes, result.attrs, has_gaps=dim is not None, n_machine=n_machine)
+    if sampling.sample != UNITS:
+        unknown = "a resample has no estimate" if mean.n_resamples else "a standard error is not known"
         sentence += f"; NaN where {unknown}"
-    facts: dict[str, Any] = {"over": dim, "sample": design.sample, "method": design.method}
-    if n_resamples:
-        facts |= {"n_resamples": n_resamples, "seed": result.attrs.get("seed") if design.sample == ITEMS else ask.seed}
-    return aggregated.assign_attrs(_attributes(result, sentence, ask, facts))
+    facts: dict[str, Any] = {"over": dim, "sample": sampling.sample, "method": sampling.method}
+    if mean.n_resamples:
+        seed = result.attrs.get("seed") if sampling.sample == ITEMS else question.seed
+        facts |= {"n_resamples": mean.n_resamples, "seed": seed}
+    return xr.Dataset(variables).assign_attrs(_attributes(result, sentence, question, facts))
 
 
-def on_logit_scale(bounds: xr.DataArray, mean: xr.DataArray) -> xr.DataArray:
+def _known_mean(result: xr.Dataset, dim: str | None) -> tuple[xr.DataArray, xr.DataArray, dict[str, xr.DataArray]]:
+    """Return the mean over the units with an estimate, its standard error by their spread, and their number."""
+    estimate = result["estimate"].drop_vars("level", errors="ignore")  # that of the intervals of single rankings
+    if dim is None:
+        return estimate, estimate.where(False), {}
+    summary = summarize(estimate, dim)
+    mean, error, n_units = (summary.isel({QUANTITY: place}) for place in range(3))
+    return mean, error, {COUNTS[dim]: n_units.astype("int64")}
+
+
+def _by_spread(result: xr.Dataset, dim: str, level: float) -> _Mean:
+    """Return the mean with Student's t."""
+    mean, error, counts = _known_mean(result, dim)
+    degrees = (counts[COUNTS[dim]] - 1).where(counts[COUNTS[dim]] > 1)
+    quantile = xr.apply_ufunc(stdtrit, degrees, 0.5 + level / 2, dask="parallelized", output_dtypes=[np.float64])
+    return _Mean(mean, error, _bounds(mean, quantile * error), counts)
+
+
+def _powered(result: xr.Dataset, machine: xr.Dataset, dim: str, question: AggregationOptions) -> _Mean:
+    """Return the mean with Student's t and the help of machine labels."""
+    found = machine_labels.summarize_with_machine(result, machine, dim, question.level, question.incomplete)
+    counts = {COUNTS[dim]: found["n_people"], COUNTS_BY_MACHINE[dim]: found["n_machine"]}
+    counts |= {name: found[name] for name in ("tuning", "width_ratio")}
+    return _Mean(found["mean"], found["error"], _bounds(found["mean"], found["reach"]), counts)
+
+
+def _by_errors(result: xr.Dataset, dim: str | None, method: str, level: float) -> _Mean:
+    """Return the mean with a normal interval, on the scale of areas or of logits, from the items' standard errors."""
+    mean, _, counts = _known_mean(result, dim)
+    if "standard_error" not in result:
+        what = "method='normal' and method='logit' need the standard errors of the items"
+        received, allowed = "a result without the variable 'standard_error'", "a result with standard errors, or scores"
+        remedy = "evaluate(scores, ..., intervals='influence'), or another interval that has them"
+        raise InvalidInputError(what, "argument 'method'", received, allowed, remedy)
+    error = result["standard_error"].drop_vars("level", errors="ignore")
+    error = error if dim is None else error_of_mean(error, result["estimate"].notnull(), dim)
+    bounds = _bounds(mean, ndtri(0.5 + level / 2) * error)
+    return _Mean(mean, error, _on_logit_scale(bounds, mean) if method == "logit" else bounds, counts)
+
+
+def _bounds(mean: xr.DataArray, reach: xr.DataArray) -> xr.DataArray:
+    return xr.concat([mean - reach, mean + reach], dim=BOUND).transpose(..., BOUND)
+
+
+def _on_logit_scale(bounds: xr.DataArray, mean: xr.DataArray) -> xr.DataArray:
     """Return bounds that lie as many standard errors from the mean, by the delta method, in the logit; 0 and 1 stay."""
     is_inside = (mean > 0) & (mean < 1)
     inside = mean.where(is_inside, 0.5)
@@ -432,68 +345,37 @@ def on_logit_scale(bounds: xr.DataArray, mean: xr.DataArray) -> xr.DataArray:
     return moved
 
 
-def _bounds(lower: xr.DataArray, upper: xr.DataArray) -> xr.DataArray:
-    return xr.concat([lower, upper], dim=BOUND).transpose(..., BOUND)
-
-
-def _kind(design: Design, attrs: dict[Any, Any]) -> str:
-    """Name the interval of a mean."""
-    sampled = {ITEMS: "items", BOTH: "units and items"}.get(design.sample) or unit_names(str(design.dim), attrs)[1]
-    how = {
-        "t": "Student t",
-        POWERED: "Student t, prediction-powered,",
-        "normal": "normal",
-        "logit": "logit",
-        "bootstrap": "percentile bootstrap",
-    }[design.method]
-    return f"{how} over {sampled}"
-
-
-def _error_of_items(result: xr.Dataset, known: xr.DataArray, dim: str | None) -> xr.DataArray:
-    if "standard_error" not in result:
-        raise InvalidInputError(
-            "method='normal' and method='logit' need the standard errors of the items",
-            where="argument 'method'",
-            received="a result without the variable 'standard_error'",
-            allowed="a result with standard errors, or scores",
-            remedy="evaluate(scores, ..., intervals='influence'), or another interval that has them",
-        )
-    error = result["standard_error"].drop_vars("level", errors="ignore")
-    return error if dim is None else error_of_mean(error, known, dim)
-
-
-def _bootstrap(
-    result: xr.Dataset, dim: str | None, design: Design, ask: AggregationOptions, n_resamples: int
-) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return the standard deviation and the percentiles of the mean's replicates."""
-    variable = result["estimate"] if design.sample == UNITS else result[REPLICATE]
-    variable = variable.drop_vars("level", errors="ignore")
-    core = [RESAMPLE] if design.sample != UNITS else []
-    core = core if dim is None else [dim, *core]
-    names = () if dim is None else tuple(str(label) for label in labels_of(variable, dim))
+def _by_resamples(result: xr.Dataset, dim: str | None, sampling: Sampling, question: AggregationOptions) -> _Mean:
+    """Return the mean with the standard deviation and the percentiles of its replicates."""
+    mean, _, counts = _known_mean(result, dim)
+    has_replicates = sampling.sample != UNITS
+    if has_replicates:
+        requirements.require_replicates(result, f"sample={sampling.sample!r}")
+    n_resamples = result.sizes[RESAMPLE] if has_replicates else question.n_resamples or designs.UNIT_RESAMPLES
+    variable = result[REPLICATE if has_replicates else "estimate"].drop_vars("level", errors="ignore")
     quantities = xr.apply_ufunc(
-        summarize_replicates,
+        _summarize_replicates,
         variable,
-        input_core_dims=[core],
+        input_core_dims=[[*([] if dim is None else [dim]), *([RESAMPLE] if has_replicates else [])]],
         output_core_dims=[[QUANTITY]],
         kwargs={
-            "names": names,
-            "draws": design.sample != ITEMS,
-            "has_replicates": design.sample != UNITS,
+            "names": () if dim is None else tuple(str(label) for label in labels_of(variable, dim)),
+            "draws": sampling.sample != ITEMS,
+            "has_replicates": has_replicates,
             "n_resamples": n_resamples,
-            "seed": ask.seed,
-            "level": ask.level,
+            "seed": question.seed,
+            "level": question.level,
         },
         dask="parallelized",
         output_dtypes=[np.float64],
         dask_gufunc_kwargs={"output_sizes": {QUANTITY: 3}, "allow_rechunk": True},
         keep_attrs=False,
     )
-    error = quantities.isel({QUANTITY: 0})
-    return error, quantities.isel({QUANTITY: slice(1, 3)}).rename({QUANTITY: BOUND})
+    bounds = quantities.isel({QUANTITY: slice(1, 3)}).rename({QUANTITY: BOUND})
+    return _Mean(mean, quantities.isel({QUANTITY: 0}), bounds, counts, n_resamples)
 
 
-def summarize_replicates(
+def _summarize_replicates(
     values: NDArray[Any],
     *,
     names: tuple[str, ...],
@@ -516,57 +398,146 @@ def summarize_replicates(
     known = ~np.isnan(rows[..., 0] if has_replicates else rows)
     summary = np.full((len(rows), 3), np.nan)
     for pattern in np.unique(known, axis=0):
-        units = [unit for unit in order if pattern[unit]]
-        if len(units) <= draws:  # one unit says nothing about others
+        places = [unit for unit in order if pattern[unit]]
+        if len(places) <= draws:  # one unit says nothing about others
             continue
         alike = np.flatnonzero((known == pattern).all(axis=1))
-        of_units = rows[alike][:, units]
-        kept = [names[unit] for unit in units]
+        of_units = rows[alike][:, places]
+        kept = [names[unit] for unit in places]
         if has_replicates:
-            drawn = draw_units_and_items(kept, n_resamples, seed) if draws else None
-            replicates = means_of_replicates(of_units, drawn)
+            drawn = units.draw_units_and_items(kept, n_resamples, seed) if draws else None
+            replicates = units.means_of_replicates(of_units, drawn)
         else:
-            replicates = means_under(multiplicities(kept, n_resamples, seed), of_units)
+            replicates = units.means_under(units.multiplicities(kept, n_resamples, seed), of_units)
         bounds = np.quantile(replicates, [0.5 - level / 2, 0.5 + level / 2], axis=1)
         summary[alike] = np.column_stack([replicates.std(axis=1, ddof=1), *bounds])
     return summary.reshape(*shape, 3)
 
 
-def _micro(data: Scores, over: str, level: float, options: dict[str, Any]) -> Scores:
-    if over != QUERY:
-        raise InvalidInputError(
-            "scores of different data sets cannot share one ranking",
-            where="argument 'over'",
-            received=f"how='micro', over={over!r}",
-            allowed="over='query'",
-            remedy="pool the queries of each data set (over='query'), or average over the data sets (how='macro')",
-        )
-    if not all("score" in node for _, node in nodes_of(data)):
-        raise InvalidInputError(
-            "a pooled ranking of all queries needs their scores",
-            received="a result, which holds one estimate for each query",
-            remedy="aggregate(scores, how='micro', ...), with scores that can be compared between queries",
-        )
+def _kind(sampling: Sampling, attrs: dict[Any, Any]) -> str:
+    """Name the interval of a mean."""
+    sampled = {ITEMS: "items", BOTH: "units and items"}.get(sampling.sample) or unit_names(str(sampling.dim), attrs)[1]
+    kinds = {"t": "Student t", POWERED: "Student t, prediction-powered,", "bootstrap": "percentile bootstrap"}
+    return f"{kinds.get(sampling.method, sampling.method)} over {sampled}"
+
+
+def _attributes(
+    result: xr.Dataset, sentence: str, question: AggregationOptions, facts: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the attributes that record how a mean was computed."""
+    estimators = [str(name) for name in result[ESTIMATOR].values] if ESTIMATOR in result.dims else None
+    return {"design": sentence} | provenance(result, {"estimators": estimators}, facts, {"level": question.level})
+
+
+# --- a data set without queries ------------------------------------------------------------------------------------
+
+
+def _as_it_is(result: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
+    """Return the estimates of a data set without queries, with its first interval."""
+    estimates = result.drop_vars("level", errors="ignore")  # that of the result's interval
+    kept = {"estimate": estimates["estimate"], "n_queries": estimates["estimate"].notnull().astype("int64")}
+    if "standard_error" in estimates:
+        kept["standard_error"] = estimates["standard_error"]
+    name = str(result[METHOD].values[0]) if METHOD in result.coords and result.sizes[METHOD] else None
+    how = "no interval"
+    if name is not None:
+        bounds, how = _interval_at(result, name, question.level)
+        kept["interval"] = bounds.assign_coords({"level": question.level})
+        kept["interval"].attrs = result["interval"].attrs | {"ci_prob": question.level}
+    n_models = result.sizes.get(MODEL, 1)
+    models = f"the {n_models:,} models" if n_models != 1 else "the model"
+    aggregated = xr.Dataset(kept).drop_vars(METHOD, errors="ignore")
+    sentence = f"sample: the items of one ranking, no queries to average over; {how}; fixed: {models}"
+    return aggregated.assign_attrs(_attributes(result, sentence, question, {"sample": ITEMS, "method": name}))
+
+
+def _interval_at(result: xr.Dataset, name: str, level: float) -> tuple[xr.DataArray, str]:
+    """Return a result's first interval at a level, and how: unchanged, recomputed by its formula, or NaN."""
+    first = result["interval"].isel({METHOD: 0}, drop=True)
+    has = float(first["level"]) if "level" in first.coords else result.attrs.get("level")
+    if has == level:
+        return first, f"interval of the result: {name}"
+    if name in INTERVALS and INTERVALS[name].is_formula and "n_positive" in result:
+        bounds: xr.DataArray = interval(result["estimate"], result["n_positive"], name, level)
+        return bounds.drop_vars(METHOD, errors="ignore"), f"interval by its formula: {name}"
+    return first.where(False), f"no interval at level {level:g}: {name} of the result has level {has}, evaluate again"
+
+
+# --- over classes --------------------------------------------------------------------------------------------------
+
+
+def _over_classes(data: Scores, question: AggregationOptions, options: dict[str, Any]) -> Scores:
+    """Average over classes: their estimates and replicates; or rank all together, or the classes of each item."""
+    average = question.average or "macro"
+    is_scores = requirements.check(data, question, options)
+    if average in ("micro", "samples") and not is_scores:
+        what = f"average={average!r} ranks items and classes together, which needs their scores"
+        received, allowed = "a result, which holds one estimate for each class", "scores over (model, class, item)"
+        raise InvalidInputError(what, None, received, allowed, f"aggregate(scores, over='class', average={average!r})")
+    if average == "micro":
+        return classes.evaluate_pairs(data, question.level, _resampling(question) | options)
+    if average == "samples":
+        return _mean_over_items(data, question, options)
+    if is_scores:
+        means = classes.evaluate_means(data, question, options)
+    else:
+        means = classes.means_over_classes(data, question.incomplete or "raise", average)
+
+    def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
+        if "standard_error" not in node:  # those of single classes do not give it
+            what = "the interval of a mean over classes needs their shared resamples, which this result does not keep"
+            received, where = "a result without the variable 'replicate'", f"data set {path!r}" if path else None
+            remedy = "pass the scores in place of the result; or evaluate with keep_replicates=True (--keep-replicates)"
+            raise InvalidInputError(what, where, received, "a result with replicates, or scores", remedy)
+        facts = {"over": CLASS, "average": average, N_CLASSES: node.attrs[N_CLASSES]}
+        mean = _mean(node, None, replace(question, sample=ITEMS, method=question.method or "logit"))
+        return mean.assign({N_CLASSES: node[N_CLASSES]}).assign_attrs(facts)
+
+    return map_nodes(means, mean_of_node)
+
+
+def _mean_over_items(scores: Scores, question: AggregationOptions, options: dict[str, Any]) -> Scores:
+    """Return the mean over the items of the area of the classes that each ranks: the items are the units."""
+    n_classes = {path: node.sizes[CLASS] for path, node in nodes_of(scores)}
+    evaluated = evaluate(classes.items_as_queries(scores, options), **({"intervals": ()} | options))
+
+    def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
+        mean = _mean(node, QUERY, replace(question, sample=None)).rename({COUNTS[QUERY]: "n_items"})
+        kind, design = (text.replace("queries", "items") for text in (mean["interval"].ci_kind, mean.design))
+        mean["interval"].attrs["ci_kind"] = kind
+        design = design.replace(", each with its items", "")
+        design += f", the {n_classes[path]:,} classes, which each item ranks"
+        facts = {"over": CLASS, "average": "samples", N_CLASSES: n_classes[path], "sample": ITEMS}
+        return mean.assign_attrs(facts | {"design": design})
+
+    return map_nodes(evaluated, mean_of_node)
+
+
+# --- one ranking of all queries ------------------------------------------------------------------------------------
+
+
+def _one_ranking_of_queries(data: Scores, question: AggregationOptions, options: dict[str, Any]) -> Scores:
+    """Evaluate the items of all queries of a data set as one ranking."""
+    if not requirements.are_scores(data, options):
+        received = "a result, which holds one estimate for each query"
+        remedy = "aggregate(scores, how='micro', ...), with scores that can be compared between queries"
+        raise InvalidInputError("a pooled ranking of all queries needs their scores", None, received, None, remedy)
+    options = _resampling(question) | options
     if EvaluationOptions.of(**options).ties == "trec_eval":
-        raise InvalidInputError(
-            "ties='trec_eval' orders the documents of one query, and how='micro' ranks those of all queries together",
-            where="option 'ties'",
-            received="how='micro', ties='trec_eval'",
-            allowed="ties='block' or 'expectation'",
-            remedy="give ties='block', or how='macro'",
-        )
-    if options.get("unit") == "clusters":
-        for path, node in nodes_of(data):
-            refuse_dependent_queries(node, path)
+        what = "ties='trec_eval' orders the documents of one query, and how='micro' ranks those of all queries together"
+        remedy, allowed = "give ties='block', or how='macro'", "ties='block' or 'expectation'"
+        raise clash(what, remedy, allowed, how="micro", ties="trec_eval")
     for path, node in nodes_of(data):
-        refuse_classes_for_queries(node, path)
+        requirements.refuse_classes_for_queries(path, node)
+        if options.get("unit") == "clusters":
+            requirements.refuse_dependent_queries(path, node)
     n_queries = {path: node.sizes.get(QUERY) for path, node in nodes_of(data)}
-    evaluated = evaluate(map_nodes(data, lambda path, node: pool_queries(node)), level=level, **options)
+    pooled = map_nodes(data, lambda path, node: _pooled_queries(node))
 
     def describe_node(path: str, node: xr.Dataset) -> xr.Dataset:
         return node.assign_attrs({"design": _design_of_one_ranking(n_queries[path], node.attrs, options)})
 
-    return map_nodes(evaluated, describe_node)
+    return map_nodes(evaluate(pooled, level=question.level, **options), describe_node)
 
 
 def _design_of_one_ranking(n_queries: int | None, attrs: dict[Any, Any], options: dict[str, Any]) -> str:
@@ -585,11 +556,11 @@ def _design_of_one_ranking(n_queries: int | None, attrs: dict[Any, Any], options
     return f"{whole}; {how}; fixed: {', '.join(['the models', *fixed])}"
 
 
-def pool_queries(scores: xr.Dataset) -> xr.Dataset:
+def _pooled_queries(scores: xr.Dataset) -> xr.Dataset:
     """Return the items of all queries as one query, each in the cluster of its query."""
     if QUERY not in scores["score"].dims:
         return scores
-    pooled = pooled_items(scores, QUERY)
+    pooled = classes.pooled_items(scores, QUERY)
     if "n_positive" in scores:
         total = scores["n_positive"]
         pooled["n_positive"] = total.sum(QUERY) if QUERY in total.dims else total * scores.sizes[QUERY]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,16 +11,16 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.inference import families
+from aucpr_dask.inference import families, pairs
 from aucpr_dask.inference.designs import UNIT_RESAMPLES
-from aucpr_dask.inference.families import Floats
 from aucpr_dask.inference.measures import are_values, estimators_of, unit_names
 from aucpr_dask.inference.methods import Method
+from aucpr_dask.inference.paired_samples import paired_sample
 from aucpr_dask.inference.powering import POWER, Reach, least_units
-from aucpr_dask.inference.questions import ask, prepare, unit_dim
+from aucpr_dask.inference.questions import results_for, unit_dim
 from aucpr_dask.inference.ranking import ranks_of
 from aucpr_dask.inference.samples import DATASET, Estimates, chosen, labels_of, read_estimates
-from aucpr_dask.inference.unit_influence import agreement_of_halves, expected_ranks, leave_out_each, shares_of_spread
+from aucpr_dask.inference.units import Floats, Indices, generator, means_under, total_of_units
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, MEASURE, MODEL, QUERY, UNIT
@@ -28,6 +28,8 @@ from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, MEASURE, MODEL
 FEWEST_RESAMPLES, MOST_STATISTICS, MOST_STUDENTISED = 1000, 2 * 10**9, 5 * 10**7  # of pairs and resamples, by default
 UNITS_FOR_BOOTSTRAP_T = 20  # from which it keeps its level for skewed differences too, where sign flips do not
 EXPECTED = 0.8  # level of the ranks to expect on a new unit
+TOP = 10  # places whose order is watched
+N_HALVES = 200
 MODEL_LEFT_OUT = "model_left_out"
 OTHER_WAY = {"drop": "drop_models", "drop_models": "drop"}
 
@@ -82,17 +84,15 @@ def audit_findings(data: Scores, question: ComparisonOptions, incomplete: str | 
 
 def _one_table(data: Scores, question: ComparisonOptions) -> tuple[xr.Dataset, str]:
     """Return the estimates (model, unit) of one data set or of the data sets of a tree, and the units' dimension."""
-    answered = ask(data, question, {})
+    answered = results_for(data, question, {})
     nodes = [answered] if question.over == DATASET else [node for _, node in nodes_of(answered)]
     dim = DATASET if question.over == DATASET else unit_dim(nodes[0])
     if len(nodes) > 1 or dim is None:
-        raise InvalidInputError(
-            "an audit is of one table: a value of each model on each of several tasks",
-            where="argument 'values'",
-            received=f"{len(nodes)} data sets" if len(nodes) > 1 else "estimates without queries",
-            allowed="estimates over (model, query), or a tree with over='dataset'",
-            remedy="choose one data set: data['name'].to_dataset(); or over='dataset' takes the data sets as tasks",
-        )
+        what = "an audit is of one table: a value of each model on each of several tasks"
+        received = f"{len(nodes)} data sets" if len(nodes) > 1 else "estimates without queries"
+        remedy = "choose one data set: data['name'].to_dataset(); or over='dataset' takes the data sets as tasks"
+        allowed = "estimates over (model, query), or a tree with over='dataset'"
+        raise InvalidInputError(what, "argument 'values'", received, allowed, remedy)
     estimate = chosen(nodes[0]["estimate"], question.estimator).transpose(MODEL, dim).compute()
     name = MEASURE if are_values(nodes[0]) else ESTIMATOR
     table = estimate.to_dataset(name="estimate")
@@ -121,8 +121,8 @@ def _ranked(
     question = replace(question, over=QUERY, estimator=None, method=method, n_resamples=n_resamples)
     coords = {MODEL: estimates.names, QUERY: list(estimates.units)}
     table = xr.Dataset({"estimate": ((MODEL, QUERY), estimates.values)}, coords, node.attrs)
-    prepared = prepare(table, QUERY, question)
-    return estimates, prepared.method, ranks_of(prepared, table, question)
+    sample = paired_sample(table, QUERY, question)
+    return estimates, sample.method, ranks_of(sample)
 
 
 def _n_may_be_first(ranks: xr.Dataset) -> int:
@@ -148,12 +148,12 @@ def _neighbours(
     sample = method.sample
     if sample is None:
         raise TypeError("this method has no replicates")
-    first, second = families.all_pairs(len(values))
+    first, second = pairs.all_pairs(len(values))
     tests = families.pair_statistics(sample, first, second)
-    adjusted = np.maximum(families.romano_wolf(sample, first, second, statistics=tests), tests.p_value)
+    adjusted = np.maximum(families.romano_wolf(sample, first, second, tests.reach), tests.p_value)
     is_next, is_shown = second - first == 1, adjusted <= 1 - level
     reach = Reach(
-        error=families.errors_from_units(values, first, second),
+        error=pairs.errors_from_units(values, first, second),
         reach=np.array([quantile]),
         alpha=(1 - level) / first.size,
         degrees=values.shape[1] - 1,
@@ -210,3 +210,75 @@ def _models_left_out(estimate: xr.DataArray, estimates: Estimates) -> dict[str, 
         if shared.any():
             places[i] = 1 + np.sum(estimates.values[:, shared].mean(axis=1) > row[shared].mean())
     return {"n_units_lacked": np.isnan(rows).sum(axis=1), "place_on_shared": places}
+
+
+# --- what single units do to a leaderboard -------------------------------------------------------------------------
+# Values are (M, Q), models from the best to the worst mean, units in the order of their names.
+
+
+def expected_ranks(ranks: Floats, level: float) -> Floats:
+    """Bounds (..., 2) of the rank on one more unit like these: the k-th lowest and the k-th highest of Q ranks.
+
+    The rank on any of Q + 1 exchangeable units is below the k-th lowest of the others with probability k / (Q + 1) at
+    most, so the bounds hold with probability ``1 - 2 k / (Q + 1)`` at least. With too few units for the level, they
+    are infinite.
+    """
+    n_units = ranks.shape[-1]
+    k = int(np.floor(round((1 - level) / 2 * (n_units + 1), 9)))
+    if k == 0:
+        return np.broadcast_to([-np.inf, np.inf], (*ranks.shape[:-1], 2))
+    return np.sort(ranks, axis=-1)[..., [k - 1, n_units - k]]
+
+
+class LeftOut(NamedTuple):
+    """What happens if each unit is left out in turn."""
+
+    leader: Indices  # (Q,): position of the model that is then the best
+    n_swaps: Indices  # (Q,): pairs of the first places that change their order
+    rank_of_leader: Floats  # (Q,): rank on the unit of the model that leads on the others
+    coverage: float  # how often the first models on the others have a rank on the unit that the others let expect
+
+
+def leave_out_each(values: Floats, ranks: Floats, level: float) -> LeftOut:
+    """Leave out each unit in turn; the first models of the others show how well ranks on the unit are expected."""
+    n_models, n_units = values.shape
+    rest = (total_of_units(values)[:, None] - values) / (n_units - 1)
+    resolution = pairs.ROUND_OFF * np.abs(values).max()
+    first, second = pairs.all_pairs(min(TOP, n_models))
+    n_swaps = np.count_nonzero(rest[second] - rest[first] > resolution, axis=0)
+    rest[np.abs(rest - rest.max(axis=0)) <= resolution] = np.inf  # of models that tie, the first leads
+    top = np.argsort(-rest, axis=0, kind="stable")[:TOP]
+    held = np.empty(top.shape, bool)
+    for unit in range(n_units):
+        those = ranks[top[:, unit]]
+        lower, upper = expected_ranks(np.delete(those, unit, axis=1), level).T
+        held[:, unit] = (lower <= those[:, unit]) & (those[:, unit] <= upper)
+    return LeftOut(top[0], n_swaps, ranks[top[0], np.arange(n_units)], float(held.mean()))
+
+
+def shares_of_spread(values: Floats) -> Floats:
+    """Share of each unit in the variance of the means between models: ``cov(v_q, mean) / (Q var(mean))``; adds up to 1.
+
+    A unit that ranks models against the others has a negative share; all are NaN if all means are equal.
+    """
+    centred = values - values.mean(axis=0)
+    total = total_of_units(centred)
+    if np.abs(total).max(initial=0.0) <= pairs.ROUND_OFF * np.abs(values).sum(axis=1).max(initial=0.0):
+        return np.full(values.shape[1], np.nan)
+    return np.asarray((total @ centred) / (total @ total), np.float64)
+
+
+def agreement_of_halves(values: Floats, seed: int) -> tuple[float, float]:
+    """Split the units in two random halves, again and again, and compare the two leaderboards.
+
+    Returns the share of pairs of models in the same order (Kendall's tau-b on a scale from 0 to 1), and how often both
+    have the same leader.
+    """
+    from scipy.stats import kendalltau
+
+    n_units = values.shape[1]
+    places = np.tile(np.arange(n_units), (N_HALVES, 1))
+    half = generator(seed, "halves of units").permuted(places, axis=1) < n_units // 2
+    one, other = means_under(half, values).T, means_under(~half, values).T
+    tau = [kendalltau(*pair).statistic for pair in zip(one, other, strict=True)]
+    return float((1 + np.mean(tau)) / 2), float(np.mean(one.argmax(axis=1) == other.argmax(axis=1)))

@@ -14,7 +14,7 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.mapping import map_rankings
 from aucpr_dask.evaluation.random_orders import chance_of_rankings
 from aucpr_dask.evaluation.request import Prepared, prepare
-from aucpr_dask.inference.families.adjustments import benjamini_hochberg
+from aucpr_dask.inference.pairs import benjamini_hochberg
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.variables import ITEM, QUANTITY, QUERY

@@ -1,31 +1,31 @@
-"""Paired comparisons of models: against baselines or all pairs, adjusted for multiple comparisons."""
+"""Paired comparisons of models: against baselines or all pairs, adjusted for multiple comparisons; and their stores."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, brief, few
-from aucpr_dask.inference import families
+from aucpr_dask.errors import InvalidInputError, brief, clash, few
+from aucpr_dask.inference import grids
 from aucpr_dask.inference.covarying import OTHER_MODEL
-from aucpr_dask.inference.describing import annotate
-from aucpr_dask.inference.families import Indices
-from aucpr_dask.inference.grids import compare_family, lay_out, lazy_all_pairs, quantities_of
-from aucpr_dask.inference.machine_labels import machine_nodes, of_machine, refuse_other_samples
 from aucpr_dask.inference.methods import Wilcoxon
-from aucpr_dask.inference.questions import ask, naming, prepare, unit_dim
-from aucpr_dask.inference.samples import DATASET
+from aucpr_dask.inference.paired_samples import PairedSample, annotate
+from aucpr_dask.inference.pairs import against, all_pairs
+from aucpr_dask.inference.questions import answer
 from aucpr_dask.schema.checks import did_you_mean
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.trees import Scores, map_nodes
+from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import BOUND, MODEL, QUERY
 
 BASELINE = "baseline"
 Baseline = str | int | Sequence[str | int]
+KIND = "aucpr_dask.comparison"
 LAZY_FROM, LAZY_CHUNK = 500, 250  # models: from how many on the pairs are a chunked array, and in which chunks
 
 
@@ -157,61 +157,45 @@ def compare(
         baseline=baseline,  # type: ignore[arg-type]
         chunk=chunk,
     ).checked()
-    if machine is not None:
-        refuse_other_samples(question)
-    answered = ask(data, question, options)
-    machines = {}
-    if machine is not None:
-        with of_machine():
-            machines = machine_nodes(answered, ask(machine, question, options), over)
-    if over == DATASET:
-        return _compare(answered, DATASET, question, machines.get(""))
-
-    def compare_node(path: str, node: xr.Dataset) -> xr.Dataset:
-        with naming(path):
-            return _compare(node, unit_dim(node), question, machines.get(path))
-
-    return map_nodes(answered, compare_node)
+    return answer(data, question, options, _comparison, machine=machine)
 
 
-def _compare(node: xr.Dataset, dim: str | None, question: ComparisonOptions, machine: xr.Dataset | None) -> xr.Dataset:
-    baseline, chunk = question.baseline, question.chunk
-    prepared = prepare(node, dim, question, machine)
-    columns = None if baseline is None else positions(baseline, prepared.estimates.names)
-    n_models = len(prepared.estimates.models)
-    names = quantities_of(
-        has_intervals=not isinstance(prepared.method, Wilcoxon),
-        has_margin=question.equivalence is not None and not isinstance(prepared.method, Wilcoxon),
-        has_machine=machine is not None,
-    )
-    if question.equivalence is not None and isinstance(prepared.method, Wilcoxon):
-        raise InvalidInputError(
+def _comparison(sample: PairedSample) -> xr.Dataset:
+    """Return what :func:`compare` says of one sample."""
+    method, question, adjust = sample.method, sample.question, sample.sampling.adjust
+    baseline, chunk, n_models = question.baseline, question.chunk, len(sample.estimates.models)
+    has_intervals, has_margin = not isinstance(method, Wilcoxon), question.equivalence is not None
+    columns = None if baseline is None else positions(baseline, sample.estimates.names)
+    if has_margin and not has_intervals:
+        what, remedy = (
             "method='wilcoxon' does not test equivalence",
-            where="option 'equivalence'",
-            received=f"equivalence={question.equivalence!r}, method='wilcoxon'",
-            allowed="any other method, such as 'sign_flip', 't' or 'bootstrap'",
-            remedy="give one of these methods, or leave out equivalence",
+            "give one of these methods, or leave out equivalence",
         )
-    adjust = prepared.design.adjust
+        allowed = "any other method, such as 'sign_flip', 't' or 'bootstrap'"
+        raise clash(what, remedy, allowed, equivalence=question.equivalence, method="wilcoxon")
+    names = grids.quantities_of(has_intervals=has_intervals, has_margin=has_margin, has_machine=sample.n_machine > 0)
     arrays: Mapping[str, Any]
     if columns is None and (chunk is not None or n_models > LAZY_FROM):
-        arrays = lazy_all_pairs(prepared.method, n_models, adjust, names, chunk or LAZY_CHUNK)
+        arrays = grids.lazy_all_pairs(method, n_models, adjust, names, chunk or LAZY_CHUNK)
         family_size = n_models * (n_models - 1) // 2
     else:
         everyone = np.arange(n_models)
-        first, second = families.all_pairs(n_models) if columns is None else families.against(columns, n_models)
-        family, adjusted, quantile = compare_family(prepared.method, first, second, adjust)
-        across: Indices = everyone if columns is None else np.array(columns)
-        arrays = lay_out(names, family, adjusted, quantile, everyone, across)
+        first, second = all_pairs(n_models) if columns is None else against(columns, n_models)
+        family, adjusted, quantile = grids.compare_family(method, first, second, adjust)
+        across = everyone if columns is None else np.array(columns)
+        arrays = grids.lay_out(names, family, adjusted, quantile, everyone, across)
         family_size = first.size
     other = OTHER_MODEL if columns is None else BASELINE
-    labels = prepared.plain_labels
     comparison = xr.Dataset(
         {name: ((MODEL, other, BOUND)[: np.ndim(array)], array) for name, array in arrays.items()},
-        coords={MODEL: labels, other: labels if columns is None else labels[columns]},
+        coords={MODEL: sample.labels, other: sample.labels if columns is None else sample.labels[columns]},
     )
-    comparison["estimate"] = (MODEL, prepared.mean)
-    return annotate(comparison, node, prepared, question, {"family_size": family_size})
+    comparison["estimate"] = (MODEL, sample.mean)
+    comparison = annotate(comparison, sample, family_size=family_size)
+    if has_margin:
+        flags = {"flag_values": list(range(len(grids.DECISIONS))), "flag_meanings": " ".join(grids.DECISIONS)}
+        comparison["decision"].attrs |= flags
+    return comparison
 
 
 def positions(labels: Baseline, names: Sequence[str], where: str = "argument 'baseline'") -> list[int]:
@@ -220,16 +204,76 @@ def positions(labels: Baseline, names: Sequence[str], where: str = "argument 'ba
         given = [str(label) for label in np.atleast_1d(np.asarray(labels, dtype=object))]
     except (TypeError, ValueError):  # a Dataset, or an integer of thousands of digits
         given = [brief(labels)]
-    unknown = [name for name in given if name not in names]
-    if unknown or not given or len(set(given)) < len(given):
+    if unknown := [name for name in given if name not in names]:
         close = [near for name in unknown for near in difflib.get_close_matches(name, names, n=3)]
-        raise InvalidInputError(
-            "there is no such model" if unknown else "name one or more models, each once",
-            where=where,
-            received=few(map(repr, unknown or given)) or "no model",
-            allowed=few(map(repr, close or names)),
-            remedy=did_you_mean((unknown or given)[0], names, "give labels of models, or numbers if they have none")
-            if unknown
-            else "give each model once",
-        )
+        remedy = did_you_mean(unknown[0], names, "give labels of models, or numbers if they have none")
+        received, allowed = few(map(repr, unknown)), few(map(repr, close or names))
+        raise InvalidInputError("there is no such model", where, received, allowed, remedy)
+    if not given or len(set(given)) < len(given):
+        received, allowed = few(map(repr, given)) or "no model", few(map(repr, names))
+        raise InvalidInputError("name one or more models, each once", where, received, allowed, "give each model once")
     return [names.index(name) for name in given]
+
+
+def save_comparison(comparison: Scores, url: str | Path, *, overwrite: bool = False) -> None:
+    """Write the result of :func:`compare` or :func:`rank` to a Zarr store, lazy arrays chunk by chunk.
+
+    Parameters
+    ----------
+    comparison : xarray.Dataset or xarray.DataTree
+        What to write.
+    url : str or Path
+        Where to write.
+    overwrite : bool
+        Whether to replace a store at `url`.
+
+    Raises
+    ------
+    StoreError
+        If there is already something at `url`, or it cannot be written.
+    """
+    from aucpr_dask.storage.stores import create_store  # with Zarr, which comparisons in memory do without
+
+    def with_chunks(path: str, node: Any) -> Any:
+        node = node.drop_encoding()
+        for name in node.data_vars:
+            if node[name].chunks is not None:
+                node[name].encoding["chunks"] = tuple(sizes[0] for sizes in node[name].chunks)
+        return node
+
+    pending = create_store(url, map_nodes(comparison, with_chunks), KIND, overwrite=overwrite)
+    lazy = {
+        (path, str(name)): array.data
+        for path, node in nodes_of(comparison)
+        for name, array in node.data_vars.items()
+        if array.chunks is not None
+    }
+    with pending.writing():
+        if lazy:
+            targets: list[Any] = [pending.array(*place) for place in lazy]
+            da.store(list(lazy.values()), targets, lock=False)
+        pending.commit()
+
+
+def open_comparison(url: str | Path, *, chunks: Any = None) -> Scores:
+    """Open a finished store of :func:`save_comparison`.
+
+    Parameters
+    ----------
+    url : str or Path
+        Where to read.
+    chunks : None, "auto" or mapping
+        Dask chunks; None opens without Dask.
+
+    Returns
+    -------
+    xarray.Dataset or xarray.DataTree
+
+    Raises
+    ------
+    StoreError
+        If there is no finished comparison at `url`.
+    """
+    from aucpr_dask.storage.stores import open_store
+
+    return open_store(url, KIND, chunks=chunks)

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.errors import InvalidInputError, bad_argument
 from aucpr_dask.evaluation.alignment import clusters_of, score_inputs
 from aucpr_dask.evaluation.influences import COLUMNS_AFTER, influence_columns
 from aucpr_dask.evaluation.mapping import map_rankings
@@ -124,12 +124,9 @@ def influences(
     """
     names = estimator_names(estimator)
     if len(names) != 1 or names[0] not in WITH_INFLUENCE:
-        raise InvalidInputError(
-            "this estimator has no influence function here",
-            received=repr(estimator),
-            allowed=" or ".join(map(repr, WITH_INFLUENCE)),
-            remedy="compare other estimators by their bootstrap replicates",
-        )
+        what, allowed = "this estimator has no influence function here", " or ".join(map(repr, WITH_INFLUENCE))
+        remedy = "compare other estimators by their bootstrap replicates"
+        raise bad_argument(what, "estimator", estimator, allowed, remedy)
     options = EvaluationOptions.of(estimators=names, unit=unit, prevalence_design=prevalence_design, **reading)
     scores = validated_scores(scores, positive_from=options.positive_from)
 
@@ -182,15 +179,12 @@ def _diagonal(matrix: Array) -> Array:
 
 
 def _refuse_unshared_items(inputs: dict[str, xr.DataArray], path: str) -> None:
-    own = [name for name, array in inputs.items() if name != "score" and MODEL in array.dims]
-    if own:
-        raise InvalidInputError(
-            "models share no items here, so their estimates have no covariance over items",
-            where=f"data set {path!r}" if path else None,
-            received=f"{', '.join(own)} over the dimension 'model': each model has its own ranked list",
-            allowed="the pooled layout: one label for each item, the same for all models",
-            remedy="compare the models over queries",
-        )
+    if own := [name for name, array in inputs.items() if name != "score" and MODEL in array.dims]:
+        what = "models share no items here, so their estimates have no covariance over items"
+        received = f"{', '.join(own)} over the dimension 'model': each model has its own ranked list"
+        allowed = "the pooled layout: one label for each item, the same for all models"
+        where = f"data set {path!r}" if path else None
+        raise InvalidInputError(what, where, received, allowed, "compare the models over queries")
 
 
 def _influences(prepared: Prepared, clusters: NDArray[np.int64] | None, *, is_fixed: bool) -> xr.Dataset:

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, brief, few, printable
+from aucpr_dask.errors import InvalidInputError, bad_argument, few, printable
 from aucpr_dask.inference.comparing import Baseline, positions
 from aucpr_dask.inference.covarying import OTHER_MODEL
-from aucpr_dask.inference.describing import design_in_words, estimator_name
 from aucpr_dask.inference.designs import UNITS
-from aucpr_dask.inference.families import ROUND_OFF, Floats, half_widths
 from aucpr_dask.inference.methods import Pairs, adjusted_p_values
-from aucpr_dask.inference.powering import POWER, question_of, reaches
-from aucpr_dask.inference.questions import Prepared, ask, naming, prepare, unit_dim
-from aucpr_dask.inference.samples import DATASET, labels_of, mean_of_units
+from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
+from aucpr_dask.inference.pairs import ROUND_OFF, half_widths
+from aucpr_dask.inference.powering import POWER, reaches
+from aucpr_dask.inference.questions import naming, parted_options, results_for, unit_dim
+from aucpr_dask.inference.samples import DATASET, labels_of
+from aucpr_dask.inference.units import Floats, mean_of_units
 from aucpr_dask.schema.checks import fraction, tolerance
 from aucpr_dask.schema.names import in_words, p_value_in_words, percent
-from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import MODEL
 
@@ -192,33 +192,23 @@ def gate(
     >>> gate(result, "tiny", "old").verdict
     'worse'
     """
-    question, options = question_of(data, options, without=("baseline", "equivalence", "chunk"), level=level)
+    question, rest = parted_options(data, options, without=("baseline", "equivalence", "chunk"), level=level)
     allowance, wanted_power = tolerance(margin, "margin"), fraction(power, "power")
     several = isinstance(candidate, Iterable) and not isinstance(candidate, str) and getattr(candidate, "ndim", 1) > 0
     candidates = np.asarray(candidate).tolist() if hasattr(candidate, "dtype") else candidate
     given: list[Any] = [*candidates, baseline] if several else [candidate, baseline]  # type: ignore[misc]
     if len(given) < 2:
-        raise InvalidInputError(
-            "there is no candidate",
-            where="argument 'candidate'",
-            received=brief(candidate),
-            allowed="labels of models",
-            remedy="name one or more",
-        )
+        raise bad_argument("there is no candidate", "candidate", candidate, "labels of models", "name one or more")
     paths = [path for path, _ in nodes_of(data)]
     if len(paths) > 1 and question.over != DATASET:
-        raise InvalidInputError(
-            "a gate judges one data set",
-            where="the first argument",
-            received=f"{len(paths)} data sets: {few(map(repr, paths))}",
-            allowed="one data set, or several as a sample",
-            remedy="select one (--data-set NAME); or give over='dataset' (--over dataset)",
-        )
-    answered = ask(map_nodes(data, lambda path, node: _models_of(path, node, given)), question, options)
-    ((path, node),) = {"": answered}.items() if question.over == DATASET else nodes_of(answered)
+        received, allowed = f"{len(paths)} data sets: {few(map(repr, paths))}", "one data set, or several as a sample"
+        remedy = "select one (--data-set NAME); or give over='dataset' (--over dataset)"
+        raise InvalidInputError("a gate judges one data set", "the first argument", received, allowed, remedy)
+    results = results_for(map_nodes(data, lambda path, node: _models_of(path, node, given)), question, rest)
+    ((path, node),) = [("", results)] if question.over == DATASET else nodes_of(results)
     with naming(path):
         dim = DATASET if question.over == DATASET else unit_dim(node)
-        found = _gates(prepare(node, dim, question), node, given, question, allowance, wanted_power)
+        found = _gates(paired_sample(node, dim, question), given, allowance, wanted_power)
     return Gates(found) if several else found[0]
 
 
@@ -231,33 +221,22 @@ def _models_of(path: str, node: xr.Dataset, given: Sequence[str | int]) -> xr.Da
     return kept.assign_coords({MODEL: index[rows]})
 
 
-def _gates(
-    prepared: Prepared,
-    node: xr.Dataset,
-    given: Sequence[str | int],
-    question: ComparisonOptions,
-    margin: float,
-    power: float,
-) -> list[Gate]:
-    names = prepared.estimates.names
-    if without := [name for name in map(str, prepared.estimates.models_left_out) if name in map(str, given)]:
-        raise InvalidInputError(
-            "models to judge are left out, because they lack some units",
-            received=few(map(repr, without)),
-            allowed="a value of each model on every unit that counts",
-            remedy="incomplete='drop' leaves out units in place of models",
-        )
+def _gates(sample: PairedSample, given: Sequence[str | int], margin: float, power: float) -> list[Gate]:
+    names, question = sample.estimates.names, sample.question
+    if without := [name for name in map(str, sample.estimates.models_left_out) if name in map(str, given)]:
+        what, received = "models to judge are left out, because they lack some units", few(map(repr, without))
+        remedy = "incomplete='drop' leaves out units in place of models"
+        raise InvalidInputError(what, None, received, "a value of each model on every unit that counts", remedy)
     *rows, baseline = positions(given, names, "arguments 'candidate' and 'baseline'")
-    family, single, joint = reaches(prepared, node, np.array(rows), np.full(len(rows), baseline), question.level)
+    family, single, joint = reaches(sample, np.array(rows), np.full(len(rows), baseline))
     p_value, reach = family.p_value, single
     if len(rows) > 1:
-        p_value, reach = adjusted_p_values(prepared.method, family, prepared.design.adjust), joint
-    skewness = _skewness(prepared, family)
-    lower, upper = _sides(reach.reach, skewness / (3 * math.sqrt(prepared.estimates.values.shape[1])))
+        p_value, reach = adjusted_p_values(sample.method, family, sample.sampling.adjust), joint
+    skewness = _skewness(sample, family)
+    lower, upper = _sides(reach.reach, skewness / (3 * math.sqrt(sample.estimates.values.shape[1])))
     down, up = (half_widths(family.difference, family.error, side) for side in (lower, upper))
     bounds = family.difference - down, family.difference + up
-    design = design_in_words(node, prepared)
-    measure = estimator_name(node, question.estimator) or "estimate"
+    design, measure = sample.design(), sample.estimator or "estimate"
     found = []
     for place, row in enumerate(rows):
         low, high = (float(bound[place]) for bound in bounds)
@@ -273,7 +252,7 @@ def _gates(
                 detectable=own.detectable(power).item(),
                 candidate=names[row],
                 baseline=names[baseline],
-                estimates=(float(prepared.mean[row]), float(prepared.mean[baseline])),
+                estimates=(float(sample.mean[row]), float(sample.mean[baseline])),
                 margin=margin,
                 level=question.level,
                 power=power,
@@ -285,11 +264,11 @@ def _gates(
     return found
 
 
-def _skewness(prepared: Prepared, family: Pairs) -> Floats:
+def _skewness(sample: PairedSample, family: Pairs) -> Floats:
     """Return the skewness of each pair's differences over the units; 0 if the items are the sample too."""
-    values = prepared.estimates.values[family.first] - prepared.estimates.values[family.second]
+    values = sample.estimates.values[family.first] - sample.estimates.values[family.second]
     n, deviations = values.shape[1], values - mean_of_units(values)[:, None]
-    if prepared.design.sample != UNITS or n < 3:
+    if sample.sampling.sample != UNITS or n < 3:
         return np.zeros(len(values))
     with np.errstate(invalid="ignore", divide="ignore"):
         skewness = mean_of_units(deviations**3) / mean_of_units(deviations**2) ** 1.5

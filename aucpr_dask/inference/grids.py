@@ -10,11 +10,12 @@ import numpy as np
 from dask import delayed
 from numpy.typing import NDArray
 
-from aucpr_dask.inference.families import Floats, Indices, intervals
 from aucpr_dask.inference.methods import Method, Pairs, adjusted_p_values, join
+from aucpr_dask.inference.pairs import intervals
+from aucpr_dask.inference.units import Floats, Indices
 
 DECISIONS = ("undecided", "different", "equivalent")
-UNDECIDED, DIFFERENT, EQUIVALENT = range(3)
+EQUIVALENT = DECISIONS.index("equivalent")
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,10 @@ class Quantity:
     dtype: type = np.float64
     turned: bool = False  # the other direction has the other sign (and the bounds swapped)
     bounds: bool = False
+
+    def shape(self, rows: Indices, columns: Indices) -> tuple[int, ...]:
+        """Return the shape over these models."""
+        return (rows.size, columns.size, 2) if self.bounds else (rows.size, columns.size)
 
 
 QUANTITIES = {
@@ -60,37 +65,25 @@ def lay_out(
     names: list[str], family: Pairs, adjusted: Floats, quantile: float, rows: Indices, columns: Indices
 ) -> dict[str, NDArray[Any]]:
     """Return quantities over (rows, columns), positions of models, from pairs that serve both directions."""
-    return {
-        name: placed(_values(name, family, adjusted, quantile), QUANTITIES[name], family, rows, columns)
-        for name in names
-    }
-
-
-def _values(name: str, family: Pairs, adjusted: Floats, quantile: float) -> NDArray[Any]:
-    if name == "simultaneous_interval":
-        return intervals(family.difference, family.error, quantile)
-    verdict = family.equivalence
-    source: dict[str, Any] = {
+    values: dict[str, Any] = {
         "difference": family.difference,
         "standard_error": family.error,
         "interval": family.bounds,
+        "simultaneous_interval": intervals(family.difference, family.error, quantile),
         "p_value": family.p_value,
         "p_adjusted": adjusted,
         "tuning": family.tuning,
         "width_ratio": family.width_ratio,
     }
-    if verdict is not None:
-        codes = np.zeros(family.first.size, dtype=np.int8)
-        for code, decision in enumerate(DECISIONS):
-            codes[verdict.decision == decision] = code
-        source |= {"p_equivalence": verdict.p_value, "share_inside": verdict.share_inside, "decision": codes}
-    return np.asarray(source[name])
+    if (verdict := family.equivalence) is not None:
+        decision = np.select([verdict.decision == decision for decision in DECISIONS], range(len(DECISIONS)))
+        values |= {"p_equivalence": verdict.p_value, "share_inside": verdict.share_inside, "decision": decision}
+    return {name: placed(np.asarray(values[name]), QUANTITIES[name], family, rows, columns) for name in names}
 
 
 def placed(values: NDArray[Any], quantity: Quantity, family: Pairs, rows: Indices, columns: Indices) -> NDArray[Any]:
     """Return values of pairs over (rows, columns), positions of models, in both directions."""
-    shape = (rows.size, columns.size, 2) if quantity.bounds else (rows.size, columns.size)
-    grid: NDArray[Any] = np.full(shape, quantity.itself, dtype=quantity.dtype)
+    grid: NDArray[Any] = np.full(quantity.shape(rows, columns), quantity.itself, dtype=quantity.dtype)
     n_models = 1 + max(int(index.max(initial=-1)) for index in (family.first, family.second, rows, columns))
     row_of, column_of = np.full((2, n_models), -1)
     row_of[rows], column_of[columns] = np.arange(rows.size), np.arange(columns.size)
@@ -109,51 +102,46 @@ def lazy_all_pairs(method: Method, n_models: int, adjust: str, names: list[str],
     Adjusted p-values and the quantile of the simultaneous intervals, which concern the whole family, wait for all
     chunks.
     """
-    positions = [np.arange(start, min(start + chunk, n_models)) for start in range(0, n_models, chunk)]
+    blocks = [np.arange(start, min(start + chunk, n_models)) for start in range(0, n_models, chunk)]
     held = delayed(method, pure=True)
     upper = {
-        (i, j): delayed(pairs_of_block)(held, rows, columns)
-        for i, rows in enumerate(positions)
-        for j, columns in enumerate(positions)
+        (i, j): delayed(_pairs_of_block)(held, rows, columns)
+        for i, rows in enumerate(blocks)
+        for j, columns in enumerate(blocks)
         if i <= j
     }
     family = delayed(join)(list(upper.values()))
     adjusted = delayed(adjusted_p_values)(held, family, adjust)
-    quantile = delayed(simultaneous_quantile)(held, family)
-    grids: dict[str, list[list[Any]]] = {name: [] for name in names}
-    for i, rows in enumerate(positions):
-        for name in names:
-            grids[name].append([])
-        for j, columns in enumerate(positions):
-            part = upper[min(i, j), max(i, j)]
-            block = delayed(lay_out_part)(names, part, adjusted, quantile, rows, columns, n_models)
-            for name in names:
-                quantity = QUANTITIES[name]
-                shape = (rows.size, columns.size, 2) if quantity.bounds else (rows.size, columns.size)
-                grids[name][i].append(da.from_delayed(block[name], shape, dtype=quantity.dtype))
-    return {name: da.concatenate([da.concatenate(row, axis=1) for row in grid]) for name, grid in grids.items()}
+    quantile = delayed(_simultaneous_quantile)(held, family)
+
+    def block_of(i: int, j: int) -> dict[str, da.Array]:
+        rows, columns = blocks[i], blocks[j]
+        part = upper[min(i, j), max(i, j)]  # serves both directions
+        block = delayed(_lay_out_block)(names, part, adjusted, quantile, rows, columns, n_models)
+        return {
+            name: da.from_delayed(block[name], QUANTITIES[name].shape(rows, columns), dtype=QUANTITIES[name].dtype)
+            for name in names
+        }
+
+    grid = [[block_of(i, j) for j in range(len(blocks))] for i in range(len(blocks))]
+    return {
+        name: da.concatenate([da.concatenate([block[name] for block in row], axis=1) for row in grid]) for name in names
+    }
 
 
-def pairs_of_block(method: Method, rows: Indices, columns: Indices) -> Pairs:
+def _pairs_of_block(method: Method, rows: Indices, columns: Indices) -> Pairs:
     """Return the pairs of a block of the upper triangle."""
     first, second = np.repeat(rows, columns.size), np.tile(columns, rows.size)
     above = first < second
     return method.pairs(first[above], second[above])
 
 
-def simultaneous_quantile(method: Method, family: Pairs) -> float:
-    """Return the quantile of the simultaneous intervals of a family."""
+def _simultaneous_quantile(method: Method, family: Pairs) -> float:
     return method.simultaneous_quantile(family)
 
 
-def lay_out_part(
-    names: list[str],
-    part: Pairs,
-    adjusted: Floats,
-    quantile: float,
-    rows: Indices,
-    columns: Indices,
-    n_models: int,
+def _lay_out_block(
+    names: list[str], part: Pairs, adjusted: Floats, quantile: float, rows: Indices, columns: Indices, n_models: int
 ) -> dict[str, NDArray[Any]]:
     """Lay out a block from its part of the family; adjusted p-values are in the order of all pairs."""
     before = part.first * (2 * n_models - part.first - 1) // 2

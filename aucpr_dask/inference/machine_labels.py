@@ -1,11 +1,27 @@
-"""Two evaluations of the same models: by labels of people on some units, and by labels of a machine on all."""
+"""Labels by people on some of the units, and labels by a machine on all of them: prediction-powered means.
+
+Let y be the estimates by people's labels, of n units, and f those by the machine's, of N units. With b the slope of the
+regression of y on f, the mean is estimated by::
+
+    mean(y) - b (mean(f of the n) - mean(f of all N))
+
+This is prediction-powered inference (Angelopoulos et al. 2023, doi:10.1126/science.adi6000). Its tuning parameter, here
+``b (N - n) / N``, has the value of smallest variance (Angelopoulos, Duchi & Zrnic 2023, arXiv:2311.01453). For a mean
+it is also the regression estimator of double sampling (Cochran 1977, Sampling Techniques, chapter 12). With r the
+residuals and d the difference of the two means of f, its variance is::
+
+    sum(r^2) / (n - 2) [1 / n + d^2 / sum((f - mean(f of the n))^2)] + b^2 var(f) / N
+
+where the second term in brackets is due to the error of the slope. Intervals use Student's t with the n - 2 degrees of
+freedom of the residuals.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass, replace
 
 import dask
 import numpy as np
@@ -14,12 +30,12 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from aucpr_dask.errors import AlignmentError, FewUnitsWarning, InvalidInputError, few
+from aucpr_dask.inference import pairs
 from aucpr_dask.inference.designs import POWERED, UNITS
-from aucpr_dask.inference.families import Floats
 from aucpr_dask.inference.measures import unit_names
-from aucpr_dask.inference.methods import Goal
-from aucpr_dask.inference.prediction_powered import PredictionPowered, powered_means, width_ratio
+from aucpr_dask.inference.methods import Goal, Pairs, Student, student_pairs
 from aucpr_dask.inference.samples import Estimates, labels_of, read_estimates
+from aucpr_dask.inference.units import Floats, Indices, mean_of_units, total_of_units
 from aucpr_dask.schema.options import ComparisonOptions, SampleOptions
 from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import ESTIMATOR, MEASURE, MODEL
@@ -28,7 +44,87 @@ from aucpr_dask.scores.validate import check_unique
 HERE = "argument 'machine'"
 # How labels are read may differ, by `positive_from` and `unjudged`: people may give grades, a machine yes or no.
 READ_ALIKE = ("missing", "ties", "nothing_ranked", "no_positives", "prevalence", "recall_range")
+FEWEST = 3  # units that a regression with residuals needs
 ENOUGH = 20  # units that people labelled: docs/judgments.md has what intervals cover with fewer
+
+
+# --- numbers -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PoweredMeans:
+    """Means of R rows over units, with the help of machine labels."""
+
+    mean: Floats
+    error: Floats
+    degrees: Floats  # of freedom of the error
+    tuning: Floats
+    error_alone: Floats  # of the mean over the units that people labelled
+
+
+def powered_means(people: Floats, machine: Floats, labelled: NDArray[np.bool_]) -> PoweredMeans:
+    """Return the means of rows of estimates: by people (R, n) and by machine (R, N), of which n are `labelled`.
+
+    People's labels stand alone (the tuning is 0) if they are on all units or on fewer than three, or if the machine's
+    estimates do not vary.
+    """
+    n_people, n_machine = people.shape[1], machine.shape[1]
+    here = machine[:, labelled]
+    mean, mean_here, mean_everywhere = mean_of_units(people), mean_of_units(here), mean_of_units(machine)
+    deviation, predictor = people - mean[:, None], here - mean_here[:, None]
+    squares, squares_alone = total_of_units(predictor**2), total_of_units(deviation**2)
+    resolution = n_people * (pairs.ROUND_OFF * np.abs(machine).max(axis=1, initial=0.0)) ** 2
+    helps = (squares > resolution) & (n_people < n_machine) & (n_people >= FEWEST)
+    slope, lever = np.zeros((2, len(people)))
+    shift = mean_here - mean_everywhere
+    np.divide(total_of_units(predictor * deviation), squares, out=slope, where=helps)
+    np.divide(shift**2, squares, out=lever, where=helps)
+    degrees = n_people - 1.0 - helps
+    residual = total_of_units((deviation - slope[:, None] * predictor) ** 2)
+    with np.errstate(invalid="ignore", divide="ignore"):  # a single unit
+        noise = residual / degrees
+        spread = total_of_units((machine - mean_everywhere[:, None]) ** 2) / (n_machine - 1)
+        error = np.sqrt(noise / n_people + noise * lever + np.where(helps, slope**2 * spread / n_machine, 0.0))
+        error_alone = np.sqrt(squares_alone / (n_people - 1) / n_people)
+    tuning = slope * (n_machine - n_people) / n_machine
+    return PoweredMeans(mean - slope * shift, error, degrees, tuning, error_alone)
+
+
+class PredictionPowered(Student):
+    """Paired t test over units that people labelled, each difference adjusted by the machine's on all units."""
+
+    def __init__(self, people: Floats, machine: Floats, labelled: NDArray[np.bool_], goal: Goal) -> None:
+        super().__init__(people, goal)
+        self.machine, self.labelled = machine, labelled
+        self.mean = powered_means(people, machine, labelled).mean
+        n_people, n_machine = labelled.sum(), labelled.size
+        self.degrees = int(n_people - 1 - (FEWEST <= n_people < n_machine))
+
+    def pairs(self, first: Indices, second: Indices) -> Pairs:
+        """Student's t of the adjusted differences, tuned for each pair."""
+        difference, error, tuning, alone = np.empty((4, first.size))
+        for panel in pairs.slices(first.size, 8 * self.labelled.size):
+            j, k = first[panel], second[panel]
+            powered = powered_means(self.values[j] - self.values[k], self.machine[j] - self.machine[k], self.labelled)
+            difference[panel], error[panel] = powered.mean, powered.error
+            tuning[panel], alone[panel] = powered.tuning, powered.error_alone
+        reach = pairs.parametric_quantile(self.goal.level, self.degrees) * error
+        reach_alone = pairs.parametric_quantile(self.goal.level, self.values.shape[1] - 1) * alone
+        found = student_pairs(first, second, difference, error, self.degrees, self.goal)
+        return replace(found, tuning=tuning, width_ratio=_width_ratio(reach, reach_alone))
+
+
+def _width_ratio(reach: Floats, reach_alone: Floats) -> Floats:
+    """Return the width of intervals relative to that from people's labels alone; 1 if that is 0."""
+    return np.divide(reach, reach_alone, out=np.ones(reach.shape), where=reach_alone > 0)
+
+
+def _reach_of_t(level: float, degrees: Floats | float) -> Floats:
+    """Return how many errors an interval reaches; NaN without degrees of freedom."""
+    return np.asarray(stdtrit(np.where(np.asarray(degrees) > 0, degrees, np.nan), 0.5 + level / 2))
+
+
+# --- two evaluations of the same models ----------------------------------------------------------------------------
 
 
 @contextmanager
@@ -43,46 +139,37 @@ def of_machine() -> Iterator[None]:
 def refuse_other_samples(question: SampleOptions) -> None:
     """Raise unless units are the sample: those that people labelled."""
     if question.sample not in (None, UNITS) or question.method not in (None, POWERED):
-        raise InvalidInputError(
-            "with machine labels, the sample is the units that people labelled, and the method is prediction-powered",
-            where=HERE,
-            received=f"sample={question.sample!r}, method={question.method!r}",
-            allowed=f"sample={UNITS!r}, method={POWERED!r}",
-            remedy="leave out these options, or machine",
-        )
+        what = "with machine labels, the sample is the units that people labelled, and the method is prediction-powered"
+        received = f"sample={question.sample!r}, method={question.method!r}"
+        allowed, remedy = f"sample={UNITS!r}, method={POWERED!r}", "leave out these options, or machine"
+        raise InvalidInputError(what, HERE, received, allowed, remedy)
 
 
 def machine_nodes(data: Scores, machine: Scores, over: str) -> dict[str, xr.Dataset]:
     """Return the evaluations with machine labels by data set, after checking that each is as the one by people."""
     ours, theirs = dict(nodes_of(data)), dict(nodes_of(machine))
-    if single := [path for path, node in ours.items() if over not in node["estimate"].dims]:
-        raise InvalidInputError(
-            "machine labels help where people labelled a part of the queries, and here there are no queries",
-            where=f"data set {single[0]!r}" if single[0] else HERE,
-            remedy="for a DataTree, over='dataset' takes the data sets as units",
-        )
+    for path, node in ours.items():
+        if over not in node["estimate"].dims:
+            what = "machine labels help where people labelled a part of the queries, and here there are no queries"
+            remedy = "for a DataTree, over='dataset' takes the data sets as units"
+            raise InvalidInputError(what, f"data set {path!r}" if path else HERE, remedy=remedy)
     if lacking := [path for path in ours if path not in theirs]:
         received = few(repr(path) if path else "the one without a name" for path in lacking)
         raise _lacks("data sets", received, "data sets are matched by name: those that people labelled, or more")
     for path, node in ours.items():
-        _refuse_other_options(node, theirs[path], path)
+        _refuse_other_options(path, node.attrs, theirs[path].attrs)
     return theirs
 
 
-def _refuse_other_options(result: xr.Dataset, machine: xr.Dataset, path: str) -> None:
-    """Raise if two results say that they were evaluated with different options."""
-    if not all("missing" in node.attrs for node in (result, machine)):
-        return  # made by hand
-    values = {name: [np.asarray(node.attrs.get(name)) for node in (result, machine)] for name in READ_ALIKE}
-    different = [f"{name}={a.tolist()!r} and {b.tolist()!r}" for name, (a, b) in values.items() if np.any(a != b)]
-    if different:
-        raise InvalidInputError(
-            "the evaluations with people's and with machine labels have different options",
-            where=f"data set {path!r}" if path else None,
-            received="; ".join(different),
-            allowed=f"the same {', '.join(READ_ALIKE)}",
-            remedy="evaluate both with the same options",
-        )
+def _refuse_other_options(path: str, ours: dict[str, object], theirs: dict[str, object]) -> None:
+    """Raise if two results say that they were evaluated with different options; those made by hand say nothing."""
+    if "missing" in ours and "missing" in theirs:
+        values = {name: [np.asarray(attrs.get(name)) for attrs in (ours, theirs)] for name in READ_ALIKE}
+        different = [f"{name}={a.tolist()!r} and {b.tolist()!r}" for name, (a, b) in values.items() if np.any(a != b)]
+        if different:
+            what = "the evaluations with people's and with machine labels have different options"
+            where, allowed = f"data set {path!r}" if path else None, f"the same {', '.join(READ_ALIKE)}"
+            raise InvalidInputError(what, where, "; ".join(different), allowed, "evaluate both with the same options")
 
 
 def powered_method(
@@ -119,25 +206,18 @@ def summarize_with_machine(
     if incomplete == "drop_models":  # those left out of one evaluation
         gone = np.isnan(by_people).all(axis=1) | np.isnan(by_machine).all(axis=1)
         by_people[gone], by_machine[gone] = np.nan, np.nan
-    _refuse_one_sided_rows(by_people, by_machine, columns, units, dim)
+    evaluated = ~np.isnan(by_people).all(axis=1)
+    unknown_here, unknown = (np.isnan(values[evaluated][:, columns]) for values in (by_people, by_machine))
+    names = np.array(units, dtype=object)[columns]
+    alone, other = (unknown & ~unknown_here).any(axis=0), (unknown_here & ~unknown).any(axis=0)
+    _refuse_one_sided(names[alone], names[other], dim)
     _warn_of_few_units(len(columns), dim)
     template = ours.isel({dim: 0}, drop=True)
     summaries = _summaries(by_people, by_machine, level).items()
     return xr.Dataset({name: template.copy(data=column.reshape(template.shape)) for name, column in summaries})
 
 
-def _refuse_one_sided_rows(
-    by_people: Floats, by_machine: Floats, labelled: Sequence[int], units: Sequence[str], dim: str
-) -> None:
-    """Raise if a model that people evaluated has an estimate of a unit by one kind of labels only."""
-    evaluated = ~np.isnan(by_people).all(axis=1)
-    unknown_here, unknown = np.isnan(by_people[evaluated][:, labelled]), np.isnan(by_machine[evaluated][:, labelled])
-    alone, other = (unknown & ~unknown_here).any(axis=0), (unknown_here & ~unknown).any(axis=0)
-    names = np.array([units[place] for place in labelled], dtype=object)
-    _refuse_one_sided(names[alone].tolist(), names[other].tolist(), dim)
-
-
-def _summaries(by_people: Floats, by_machine: Floats, level: float) -> dict[str, NDArray[Any]]:
+def _summaries(by_people: Floats, by_machine: Floats, level: float) -> dict[str, NDArray[np.generic]]:
     """Return the summaries of rows over units; rows that know the same units are treated together."""
     known = np.stack([~np.isnan(by_people), ~np.isnan(by_machine)])
     n_people, n_machine = known.sum(axis=-1)
@@ -146,16 +226,11 @@ def _summaries(by_people: Floats, by_machine: Floats, level: float) -> dict[str,
         here, everywhere = pattern
         alike = np.flatnonzero((known == pattern[:, None]).all(axis=(0, 2)))
         powered = powered_means(by_people[alike][:, here], by_machine[alike][:, everywhere], here[everywhere])
-        reach = reach_of_t(level, powered.degrees) * powered.error
-        alone = reach_of_t(level, here.sum() - 1.0) * powered.error_alone
-        found[:, alike] = powered.mean, powered.error, reach, powered.tuning, width_ratio(reach, alone)
+        reach = _reach_of_t(level, powered.degrees) * powered.error
+        alone = _reach_of_t(level, here.sum() - 1.0) * powered.error_alone
+        found[:, alike] = powered.mean, powered.error, reach, powered.tuning, _width_ratio(reach, alone)
     names = ("mean", "error", "reach", "tuning", "width_ratio")
     return dict(zip(names, found, strict=True)) | {"n_people": n_people, "n_machine": n_machine}
-
-
-def reach_of_t(level: float, degrees: Floats | float) -> Floats:
-    """Return how many errors an interval reaches; NaN without degrees of freedom."""
-    return np.asarray(stdtrit(np.where(np.asarray(degrees) > 0, degrees, np.nan), 0.5 + level / 2))
 
 
 def _matched(ours: xr.DataArray, theirs: xr.DataArray, dim: str) -> xr.DataArray:
@@ -163,13 +238,9 @@ def _matched(ours: xr.DataArray, theirs: xr.DataArray, dim: str) -> xr.DataArray
     for name in (ESTIMATOR, MEASURE, MODEL):
         theirs = _select(ours, theirs, name)
     if set(ours.dims) != set(theirs.dims):
-        raise AlignmentError(
-            "the estimates by people's and by machine labels have different dimensions",
-            where=HERE,
-            received=f"({', '.join(map(str, theirs.dims))})",
-            allowed=f"({', '.join(map(str, ours.dims))})",
-            remedy="pass two results of aucpr_dask.evaluate",
-        )
+        what = "the estimates by people's and by machine labels have different dimensions"
+        received, allowed = (f"({', '.join(map(str, one.dims))})" for one in (theirs, ours))
+        raise AlignmentError(what, HERE, received, allowed, "pass two results of aucpr_dask.evaluate")
     singular, plural = unit_names(dim, {})
     if dim not in ours.indexes or dim not in theirs.indexes:
         raise _unlabelled(plural, dim)
@@ -191,8 +262,7 @@ def _select(ours: xr.DataArray, theirs: xr.DataArray, dim: str) -> xr.DataArray:
     if dim in theirs.indexes:
         check_unique(theirs.indexes[dim], dim, "variable 'estimate'")
     if lacking := [name for name in names if name not in available]:
-        remedy = "evaluate the same models by the same estimators"
-        raise _lacks(f"{dim}s", few(map(repr, lacking)), remedy)
+        raise _lacks(f"{dim}s", few(map(repr, lacking)), "evaluate the same models by the same estimators")
     if dim not in theirs.dims:
         return theirs.expand_dims(dim) if dim in ours.dims else theirs
     places = [available.index(name) for name in names]
@@ -200,36 +270,24 @@ def _select(ours: xr.DataArray, theirs: xr.DataArray, dim: str) -> xr.DataArray:
 
 
 def _unlabelled(plural: str, dim: str) -> AlignmentError:
-    return AlignmentError(
-        f"{plural} are matched between people's and machine labels by name, and these have no names",
-        where=HERE,
-        remedy=f"assign_coords({dim}=[...])",
-    )
+    what = f"{plural} are matched between people's and machine labels by name, and these have no names"
+    return AlignmentError(what, HERE, remedy=f"assign_coords({dim}=[...])")
 
 
 def _lacks(plural: str, received: str, remedy: str) -> AlignmentError:
-    return AlignmentError(
-        f"the evaluation with machine labels lacks {plural} of the one with people's",
-        where=HERE,
-        received=received,
-        remedy=remedy,
-    )
+    what = f"the evaluation with machine labels lacks {plural} of the one with people's"
+    return AlignmentError(what, HERE, received, None, remedy)
 
 
 def _refuse_one_sided(by_people: Collection[str], by_machine: Collection[str], dim: str) -> None:
     """Raise if some units that people labelled have an estimate by people's labels or by the machine's, not by both."""
-    sides = (("people's", by_people), ("machine", by_machine))
-    if not any(units for _, units in sides):
-        return
-    singular, plural = unit_names(dim, {})
-    raise AlignmentError(
-        f"some {plural} that people labelled have an estimate by one kind of labels only",
-        where=HERE,
-        received="; ".join(
-            f"by {side} labels alone: {few(map(repr, sorted(units)))}" for side, units in sides if units
-        ),
-        remedy=f"evaluate both with no_positives='zero' if a {singular} has no positives by one kind of labels",
-    )
+    sides = {"people's": by_people, "machine": by_machine}
+    alone = [f"by {side} labels alone: {few(map(repr, sorted(units)))}" for side, units in sides.items() if len(units)]
+    if alone:
+        singular, plural = unit_names(dim, {})
+        what = f"some {plural} that people labelled have an estimate by one kind of labels only"
+        remedy = f"evaluate both with no_positives='zero' if a {singular} has no positives by one kind of labels"
+        raise AlignmentError(what, HERE, "; ".join(alone), None, remedy)
 
 
 def _warn_of_few_units(n_units: int, dim: str) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from aucpr_dask.inference import families
-from aucpr_dask.inference.families import Equivalence, Floats, Indices, JointReplicates, PairStatistics, ResampledUnits
-from aucpr_dask.inference.samples import generator, keys_of, mean_of_units, means_under, multiplicities
+from aucpr_dask.inference import families, pairs, units
+from aucpr_dask.inference.families import JointReplicates, PairStatistics, ResampledUnits
+from aucpr_dask.inference.pairs import Equivalence
+from aucpr_dask.inference.units import Floats, Indices
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class Pairs:
     difference: Floats
     error: Floats
     p_value: Floats
-    bounds: Floats | None  # (P, 2); None where the method has p-values only
-    tests: PairStatistics | None  # adjusts the p-values for a family
-    spread: PairStatistics | None  # makes the intervals of a family simultaneous
-    equivalence: Equivalence | None
+    bounds: Floats | None = None  # (P, 2); None where the method has p-values only
+    tests: PairStatistics | None = None  # adjusts the p-values for a family
+    spread: PairStatistics | None = None  # makes the intervals of a family simultaneous
+    equivalence: Equivalence | None = None
     tuning: Floats | None = None  # with machine labels
     width_ratio: Floats | None = None  # of the intervals, to those without machine labels
 
@@ -56,7 +56,7 @@ class Resampling:
         level, margin = self.goal.level, self.goal.margin
         tests = families.pair_statistics(self.sample, first, second)
         quantile = families.marginal_quantiles(self.sample, first, second, level)
-        bounds = families.intervals(tests.difference, tests.error, quantile)
+        bounds = pairs.intervals(tests.difference, tests.error, quantile)
         verdict = None
         if margin is not None:
             verdict = families.equivalence(self.sample, first, second, margin, alpha=1 - level)
@@ -79,11 +79,11 @@ class SignFlips:
 
     def __init__(self, values: Floats, names: Sequence[str], goal: Goal, n_resamples: int, seed: int) -> None:
         self.goal, self.values = goal, values
-        self.estimate = mean_of_units(values)
-        signs, complete = families.sign_flips(len(names), n_resamples, seed=seed, keys=keys_of(names))
+        self.estimate = units.mean_of_units(values)
+        signs, complete = units.sign_flips(len(names), n_resamples, seed=seed, keys=units.keys_of(names))
         self.sample, self.residual = (
             families.joint_replicates(
-                self.estimate, means_under(signs, flipped).T, null=True, complete=complete, flipped=flipped
+                self.estimate, units.means_under(signs, flipped).T, null=True, complete=complete, flipped=flipped
             )
             for flipped in (values, values - self.estimate[:, None])
         )
@@ -94,8 +94,8 @@ class SignFlips:
         spread = families.pair_statistics(self.residual, first, second)
         error = self.errors(first, second)
         quantile = self.reach(families.marginal_quantiles(self.residual, first, second, self.goal.level))
-        bounds = families.intervals(tests.difference, error, quantile)
-        verdict = _student_equivalence(tests.difference, error, self.goal, self.values.shape[1])
+        bounds = pairs.intervals(tests.difference, error, quantile)
+        verdict = _student_equivalence(tests.difference, error, self.goal, self.values.shape[1] - 1)
         return Pairs(first, second, tests.difference, error, tests.p_value, bounds, tests, spread, verdict)
 
     def simultaneous_quantile(self, family: Pairs) -> float:
@@ -110,7 +110,7 @@ class SignFlips:
 
     def errors(self, first: Indices, second: Indices) -> Floats:
         """Return the standard errors of differences."""
-        return families.errors_from_units(self.values, first, second)
+        return pairs.errors_from_units(self.values, first, second)
 
     def reach(self, quantile: Floats) -> Floats:
         """Turn quantiles of flipped means over their root mean square into those of Student statistics."""
@@ -129,32 +129,18 @@ class Student:
 
     def __init__(self, values: Floats, goal: Goal) -> None:
         self.goal, self.values = goal, values
-        self.mean = mean_of_units(values)
+        self.mean = units.mean_of_units(values)
         self.degrees = values.shape[1] - 1
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:
         """Student's t of the units' differences."""
-        error = families.errors_from_units(self.values, first, second)
-        return self.tested(first, second, self.mean[first] - self.mean[second], error)
-
-    def tested(self, first: Indices, second: Indices, difference: Floats, error: Floats) -> Pairs:
-        """Return the tests and intervals of differences whose errors have these degrees of freedom."""
-        quantile = families.parametric_quantile(self.goal.level, self.degrees)
-        return Pairs(
-            first,
-            second,
-            difference,
-            error,
-            families.parametric_p_values(difference, error, self.degrees),
-            families.intervals(difference, error, quantile),
-            None,
-            None,
-            _student_equivalence(difference, error, self.goal, self.degrees + 1),
-        )
+        error = pairs.errors_from_units(self.values, first, second)
+        return student_pairs(first, second, self.mean[first] - self.mean[second], error, self.degrees, self.goal)
 
     def simultaneous_quantile(self, family: Pairs) -> float:
         """Bonferroni: divide the error rate by the number of pairs."""
-        return families.parametric_quantile(_bonferroni(self.goal.level, family), self.degrees)
+        level = 1 - (1 - self.goal.level) / max(1, family.first.size)
+        return pairs.parametric_quantile(level, self.degrees)
 
 
 class Wilcoxon:
@@ -164,21 +150,13 @@ class Wilcoxon:
 
     def __init__(self, values: Floats) -> None:
         self.values = values
-        self.mean = mean_of_units(values)
+        self.mean = units.mean_of_units(values)
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:
         """P-values of the signed ranks."""
-        return Pairs(
-            first,
-            second,
-            self.mean[first] - self.mean[second],
-            families.errors_from_units(self.values, first, second),
-            families.wilcoxon_p_values(self.values, first, second),
-            None,
-            None,
-            None,
-            None,
-        )
+        difference = self.mean[first] - self.mean[second]
+        error = pairs.errors_from_units(self.values, first, second)
+        return Pairs(first, second, difference, error, pairs.wilcoxon_p_values(self.values, first, second))
 
     def simultaneous_quantile(self, family: Pairs) -> float:
         """Return NaN: there are no intervals."""
@@ -199,22 +177,15 @@ class Influence:
         seed: int,
     ) -> None:
         self.goal, self.estimate, self.covariance, self.degrees = goal, estimate, covariance, degrees
-        draws = student_draws(covariance, degrees, names, n_resamples, seed)
+        draws = _student_draws(covariance, degrees, names, n_resamples, seed)
         self.sample = families.joint_replicates(estimate, estimate + draws)
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:
         """Wald intervals and tests."""
         tests = families.pair_statistics(self.sample, first, second)
-        error = self.errors(first, second)
-        difference = self.estimate[first] - self.estimate[second]
-        bounds = families.intervals(difference, error, families.parametric_quantile(self.goal.level, self.degrees))
-        verdict = None
-        if self.goal.margin is not None:
-            verdict = families.parametric_equivalence(
-                difference, error, self.goal.margin, alpha=1 - self.goal.level, degrees=self.degrees
-            )
-        p_value = families.parametric_p_values(difference, error, self.degrees)
-        return Pairs(first, second, difference, error, p_value, bounds, tests, tests, verdict)
+        difference, error = self.estimate[first] - self.estimate[second], self.errors(first, second)
+        wald = student_pairs(first, second, difference, error, self.degrees, self.goal)
+        return replace(wald, tests=tests, spread=tests)
 
     def simultaneous_quantile(self, family: Pairs) -> float:
         """Quantile of the largest statistic of the family, among the draws; never below that of one pair."""
@@ -228,7 +199,7 @@ class Influence:
 
     def errors(self, first: Indices, second: Indices) -> Floats:
         """Return the standard errors of differences."""
-        return families.errors_from_covariance(self.covariance, first, second)
+        return pairs.errors_from_covariance(self.covariance, first, second)
 
     def reach(self, quantile: Floats) -> Floats:
         """Return how many errors an interval reaches, at least that of a single pair, from quantiles of draws.
@@ -236,7 +207,7 @@ class Influence:
         Draws are divided by their standard deviation, which is that of Student's t times the error.
         """
         in_errors = quantile * math.sqrt(self.degrees / (self.degrees - 2))
-        return np.maximum(in_errors, families.parametric_quantile(self.goal.level, self.degrees))
+        return np.maximum(in_errors, pairs.parametric_quantile(self.goal.level, self.degrees))
 
 
 _Replicates = TypeVar("_Replicates", PairStatistics, JointReplicates)
@@ -244,72 +215,74 @@ _Replicates = TypeVar("_Replicates", PairStatistics, JointReplicates)
 Method = Resampling | SignFlips | Student | Wilcoxon | Influence
 
 
-def student_draws(covariance: Floats, degrees: float, names: Sequence[str], n_resamples: int, seed: int) -> Floats:
-    """Draw (R, M) from a multivariate t distribution, models in the order of names; the covariance may be singular."""
-    order = sorted(range(len(names)), key=names.__getitem__)
-    values, vectors = np.linalg.eigh(covariance[np.ix_(order, order)])
-    factor = vectors * np.sqrt(np.maximum(values, 0.0))
-    normals = generator(seed, "normal draws").standard_normal((n_resamples, len(covariance)))
-    draws: Floats = np.empty(normals.shape)
-    draws[:, order] = normals @ factor.T
-    draws /= np.sqrt(generator(seed, "chi-square draws").chisquare(degrees, (n_resamples, 1)) / degrees)
-    return draws
-
-
 def resample_units(
     values: Floats, names: Sequence[str], goal: Goal, n_resamples: int, seed: int, *, own_errors: bool = False
 ) -> Resampling:
     """Draw units with replacement; `own_errors` divides each replicate by its own standard error."""
-    weights = multiplicities(names, n_resamples, seed)
-    units = ResampledUnits(values, np.ascontiguousarray(weights.T, dtype=np.float64)) if own_errors else None
-    return Resampling(mean_of_units(values), means_under(weights, values), goal, units)
+    weights = units.multiplicities(names, n_resamples, seed)
+    resampled = ResampledUnits(values, np.ascontiguousarray(weights.T, dtype=np.float64)) if own_errors else None
+    return Resampling(units.mean_of_units(values), units.means_under(weights, values), goal, resampled)
+
+
+def student_pairs(
+    first: Indices, second: Indices, difference: Floats, error: Floats, degrees: float, goal: Goal
+) -> Pairs:
+    """Return Student's tests and intervals of differences whose errors have these degrees of freedom."""
+    p_value = pairs.parametric_p_values(difference, error, degrees)
+    bounds = pairs.intervals(difference, error, pairs.parametric_quantile(goal.level, degrees))
+    verdict = _student_equivalence(difference, error, goal, degrees)
+    return Pairs(first, second, difference, error, p_value, bounds, equivalence=verdict)
+
+
+def _student_equivalence(difference: Floats, error: Floats, goal: Goal, degrees: float) -> Equivalence | None:
+    if goal.margin is None:
+        return None
+    return pairs.parametric_equivalence(difference, error, goal.margin, alpha=1 - goal.level, degrees=degrees)
+
+
+def _student_draws(covariance: Floats, degrees: float, names: Sequence[str], n_resamples: int, seed: int) -> Floats:
+    """Draw (R, M) from a multivariate t distribution, models in the order of names; the covariance may be singular."""
+    order = sorted(range(len(names)), key=names.__getitem__)
+    values, vectors = np.linalg.eigh(covariance[np.ix_(order, order)])
+    factor = vectors * np.sqrt(np.maximum(values, 0.0))
+    normals = units.generator(seed, "normal draws").standard_normal((n_resamples, len(covariance)))
+    draws: Floats = np.empty(normals.shape)
+    draws[:, order] = normals @ factor.T
+    draws /= np.sqrt(units.generator(seed, "chi-square draws").chisquare(degrees, (n_resamples, 1)) / degrees)
+    return draws
 
 
 def adjusted_p_values(method: Method, family: Pairs, adjust: str) -> Floats:
     """Return the p-values of a family, adjusted for multiple comparisons; never smaller than unadjusted."""
     if adjust == "holm":
-        return families.holm(family.p_value)
+        return pairs.holm(family.p_value)
     if adjust == "benjamini_hochberg":
-        return families.benjamini_hochberg(family.p_value)
+        return pairs.benjamini_hochberg(family.p_value)
+    if adjust == "none":
+        return family.p_value
+    tests = _known(family.tests)
     if adjust == "max_t":
-        return np.maximum(families.single_step(_known(family.tests)), family.p_value)
-    if adjust == "romano_wolf":
-        sample = _known(method.sample)
-        stepped = families.romano_wolf(sample, family.first, family.second, statistics=_known(family.tests))
-        return np.maximum(stepped, family.p_value)
-    return family.p_value
+        return np.maximum(families.single_step(tests), family.p_value)
+    stepped = families.romano_wolf(_known(method.sample), family.first, family.second, tests.reach)
+    return np.maximum(stepped, family.p_value)
 
 
 def join(parts: Sequence[Pairs]) -> Pairs:
-    """Join parts of a family, in the order of their models."""
+    """Join parts of a family, in the order of their models, for what concerns the whole family."""
     first, second = (np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "second"))
     order = np.lexsort((second, first))
-
-    def column(name: str) -> NDArray[np.float64]:
-        return np.asarray(np.concatenate([getattr(part, name) for part in parts])[order])
-
-    return Pairs(
-        first[order],
-        second[order],
-        column("difference"),
-        column("error"),
-        column("p_value"),
-        None,  # made for each part
-        _join_statistics([part.tests for part in parts], order),
-        _join_statistics([part.spread for part in parts], order),
-        None,
-    )
+    names = ("first", "second", "difference", "error", "p_value")
+    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts])[order] for name in names}
+    tests, spread = (_joined([getattr(part, name) for part in parts], order) for name in ("tests", "spread"))
+    return Pairs(**columns, tests=tests, spread=spread)
 
 
-def _join_statistics(parts: Sequence[PairStatistics | None], order: NDArray[np.intp]) -> PairStatistics | None:
+def _joined(parts: Sequence[PairStatistics | None], order: Indices) -> PairStatistics | None:
     known = [part for part in parts if part is not None]
     if not known:
         return None
-    columns = {
-        field.name: np.concatenate([getattr(part, field.name) for part in known])[order]
-        for field in fields(PairStatistics)
-        if field.name not in ("maximum", "complete")
-    }
+    names = [field.name for field in fields(PairStatistics) if field.name not in ("maximum", "complete")]
+    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in known])[order] for name in names}
     maximum = np.max([part.maximum for part in known], axis=0)
     return PairStatistics(**columns, maximum=maximum, complete=known[0].complete)
 
@@ -318,13 +291,3 @@ def _known(value: _Replicates | None) -> _Replicates:
     if value is None:
         raise TypeError("this method has no replicates of the family")
     return value
-
-
-def _student_equivalence(difference: Floats, error: Floats, goal: Goal, n_units: int) -> Equivalence | None:
-    if goal.margin is None:
-        return None
-    return families.parametric_equivalence(difference, error, goal.margin, alpha=1 - goal.level, degrees=n_units - 1)
-
-
-def _bonferroni(level: float, family: Pairs) -> float:
-    return 1 - (1 - level) / max(1, family.first.size)

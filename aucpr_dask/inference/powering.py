@@ -11,23 +11,21 @@ import xarray as xr
 from scipy.special import nctdtr, nctdtrinc, ndtr, ndtri, stdtr, stdtrit
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.inference import families
 from aucpr_dask.inference.comparing import BASELINE, Baseline, positions
-from aucpr_dask.inference.covarying import COVARIANCE_OPTIONS, OTHER_MODEL
-from aucpr_dask.inference.describing import annotate
-from aucpr_dask.inference.designs import ITEMS, refuse_unknown_options
-from aucpr_dask.inference.families import Floats, Indices
+from aucpr_dask.inference.covarying import OTHER_MODEL
+from aucpr_dask.inference.designs import ITEMS
 from aucpr_dask.inference.grids import Quantity, placed
 from aucpr_dask.inference.measures import unit_names
 from aucpr_dask.inference.methods import Influence, Method, Pairs, SignFlips
-from aucpr_dask.inference.questions import SET_HERE, Prepared, are_scores, ask, n_positives, naming, prepare, unit_dim
-from aucpr_dask.inference.samples import DATASET
+from aucpr_dask.inference.paired_samples import PairedSample, annotate, paired_sample
+from aucpr_dask.inference.pairs import against, all_pairs
+from aucpr_dask.inference.questions import answer, parted_options
+from aucpr_dask.inference.units import Floats, Indices
 from aucpr_dask.schema.checks import fraction, margin
-from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.names import percent
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
-from aucpr_dask.schema.variables import MODEL, QUERY
+from aucpr_dask.schema.trees import Scores
+from aucpr_dask.schema.variables import MODEL
 
 POWER = 0.8  # with which differences are to be shown, unless another is asked for
 MOST_NEEDED = 2.0**31  # units or positives; more count as infinitely many
@@ -156,52 +154,47 @@ def least_units(method: Method, level: float) -> int:
     return math.ceil(1 - math.log2(1 - level)) if isinstance(method, SignFlips) else 2
 
 
-def reaches(
-    prepared: Prepared, node: xr.Dataset, first: Indices, second: Indices, level: float
-) -> tuple[Pairs, Reach, Reach]:
+def reaches(sample: PairedSample, first: Indices, second: Indices) -> tuple[Pairs, Reach, Reach]:
     """Return a family of pairs, and the reach of their intervals: each on its own, and all together."""
-    method, design = prepared.method, prepared.design
+    method, sampling, level = sample.method, sample.sampling, sample.question.level
     family = method.pairs(first, second)
     if family.bounds is None:
-        raise InvalidInputError(
-            f"method={design.method!r} has no intervals, by which differences are shown",
-            where="option 'method'",
-            received=repr(design.method),
-            allowed="a method with intervals",
-            remedy="leave method out, or give 'sign_flip', 'bootstrap_t' or 't'",
-        )
-    has_units = design.sample != ITEMS
-    n = len(prepared.estimates.units) if has_units else n_positives(node, prepared.estimates, design)
+        what = f"method={sampling.method!r} has no intervals, by which differences are shown"
+        remedy = "leave method out, or give 'sign_flip', 'bootstrap_t' or 't'"
+        raise InvalidInputError(what, "option 'method'", repr(sampling.method), "a method with intervals", remedy)
+    has_units, n_units = sampling.sample != ITEMS, len(sample.estimates.units)
+    n = n_units if has_units else sample.n_positives()
     degrees = method.degrees if isinstance(method, Influence) else math.inf
     half = (family.bounds[:, 1] - family.bounds[:, 0]) / 2
-    joint = np.full(half.shape, method.simultaneous_quantile(family))
     least = least_units(method, level)
     unknown = 0.0 if n is None or n >= least else np.inf
-    single = np.divide(half, family.error, out=np.full(half.shape, unknown), where=family.error > 0)
-    alone = Reach(
+    single = Reach(
         error=family.error,
-        reach=single,
+        reach=np.divide(half, family.error, out=np.full(half.shape, unknown), where=family.error > 0),
         alpha=1 - level,
-        degrees=len(prepared.estimates.units) - 1 if has_units else degrees,
+        degrees=n_units - 1 if has_units else degrees,
         n=math.nan if n is None else float(n),
-        noun=unit_names(str(design.dim), node.attrs) if has_units else ("positive", "positives"),
+        noun=unit_names(str(sampling.dim), sample.node.attrs) if has_units else ("positive", "positives"),
         has_units=has_units,
         least=least,
     )
-    return family, alone, replace(alone, reach=joint, alpha=(1 - level) / max(1, half.size))
+    joint = np.full(half.shape, method.simultaneous_quantile(family))
+    return family, single, replace(single, reach=joint, alpha=(1 - level) / max(1, half.size))
 
 
 def pair_reaches(
     node: xr.Dataset, dim: str | None, question: ComparisonOptions
-) -> tuple[Prepared, Pairs, Reach, Reach]:
+) -> tuple[PairedSample, Pairs, Reach, Reach]:
     """Return the same for all pairs of models, or for those with the baselines, and what was prepared for it."""
-    prepared = prepare(node, dim, question)
-    n_models = len(prepared.estimates.models)
-    if question.baseline is None:
-        first, second = families.all_pairs(n_models)
-    else:
-        first, second = families.against(positions(question.baseline, prepared.estimates.names), n_models)
-    return prepared, *reaches(prepared, node, first, second, question.level)
+    sample = paired_sample(node, dim, question)
+    return sample, *_reaches_of_family(sample)
+
+
+def _reaches_of_family(sample: PairedSample) -> tuple[Pairs, Reach, Reach]:
+    n_models, baseline = len(sample.estimates.models), sample.question.baseline
+    if baseline is None:
+        return reaches(sample, *all_pairs(n_models))
+    return reaches(sample, *against(positions(baseline, sample.estimates.names), n_models))
 
 
 def power(
@@ -274,58 +267,36 @@ def power(
     if difference is not None:
         margin(difference, "difference")
     own = {"level": level, "baseline": baseline}
-    question, options = question_of(data, options, without=("adjust", "equivalence", "chunk"), **own)
-    answered = ask(data, question, options)
+    question, rest = parted_options(data, options, without=("adjust", "equivalence", "chunk"), **own)
 
-    def power_node(path: str, node: xr.Dataset) -> xr.Dataset:
-        with naming(path):
-            return _power(node, unit_dim(node), question, power, difference)
+    def reply(sample: PairedSample) -> xr.Dataset:
+        return _power(sample, power, difference)
 
-    if question.over == DATASET:
-        return _power(answered, DATASET, question, power, difference)
-    return map_nodes(answered, power_node)
+    return answer(data, question, rest, reply)
 
 
-def question_of(
-    data: Scores, options: dict[str, Any], *, without: tuple[str, ...], **own: Any
-) -> tuple[ComparisonOptions, dict[str, Any]]:
-    """Part the options of a comparison from those of an evaluation; for scores, take influences where they can be."""
-    refuse_unknown_options(options, ComparisonOptions, without=(*SET_HERE, *without, *own))
-    rest = {name: value for name, value in options.items() if name not in ComparisonOptions.__dataclass_fields__}
-    asked = {name: value for name, value in options.items() if name not in rest} | own
-    question = ComparisonOptions(**asked).checked()
-    if question.method is not None or question.over == DATASET or not are_scores(data, rest):
-        return question, rest
-    has_queries = any(QUERY in node.dims for _, node in nodes_of(data))
-    are_items = question.sample == ITEMS or (question.sample is None and not has_queries)
-    can_be = question.estimator in (None, *WITH_INFLUENCE) and set(rest) <= set(COVARIANCE_OPTIONS)
-    return (replace(question, method="influence") if are_items and can_be else question), rest
-
-
-def _power(
-    node: xr.Dataset, dim: str | None, question: ComparisonOptions, power: float, difference: float | None
-) -> xr.Dataset:
-    prepared, family, single, joint = pair_reaches(node, dim, question)
-    across = everyone = np.arange(len(prepared.estimates.models))
-    if question.baseline is not None:
-        across = np.array(positions(question.baseline, prepared.estimates.names))
-    other = OTHER_MODEL if question.baseline is None else BASELINE
+def _power(sample: PairedSample, power: float, difference: float | None) -> xr.Dataset:
+    family, single, joint = _reaches_of_family(sample)
+    baseline = sample.question.baseline
+    across = everyone = np.arange(len(sample.estimates.models))
+    if baseline is not None:
+        across = np.array(positions(baseline, sample.estimates.names))
+    other = OTHER_MODEL if baseline is None else BASELINE
     values = {"detectable": single.detectable(power), "detectable_family": joint.detectable(power)}
     if difference is not None:
         for suffix, reach in {"": single, "_family": joint}.items():
             values[f"power{suffix}"] = reach.power(difference)
             values[f"n_needed{suffix}"] = reach.needed(difference, power)
-    labels = prepared.plain_labels
     found = xr.Dataset(
         {name: ((MODEL, other), placed(v, QUANTITIES[name], family, everyone, across)) for name, v in values.items()},
-        coords={MODEL: labels, other: labels[across]},
+        coords={MODEL: sample.labels, other: sample.labels[across]},
     )
-    if question.baseline is None:
-        order = np.argsort(-prepared.mean, kind="stable")
+    if baseline is None:
+        order = np.argsort(-sample.mean, kind="stable")
         from_next = np.full(len(everyone), math.nan)
         from_next[order[:-1]] = found["detectable_family"].values[order[:-1], order[1:]]
         found["detectable_rank"] = (MODEL, from_next)
-    found = annotate(found, node, prepared, question, {"family_size": single.error.size, "wanted_power": power})
+    found = annotate(found, sample, family_size=single.error.size, wanted_power=power)
     return found.assign_attrs(summary=_in_words(single, values, found, power, difference))
 
 

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, printable
-from aucpr_dask.inference import families
-from aucpr_dask.inference.describing import interval_kind
-from aucpr_dask.inference.designs import CONDITIONS, ITEMS, UNIT_RESAMPLES, UNITS, Design, describe, settle
+from aucpr_dask.inference import designs, families, units
+from aucpr_dask.inference.designs import ITEMS, UNIT_RESAMPLES, UNITS, Sampling, settle
 from aucpr_dask.inference.measures import unit_names
-from aucpr_dask.inference.samples import REPLICATE, Estimates, keys_of, labels_of, read_estimates, read_replicates
+from aucpr_dask.inference.samples import REPLICATE, Estimates, labels_of, read_estimates, read_replicates
 from aucpr_dask.schema.variables import ESTIMATOR, MODEL, RESAMPLE
 from aucpr_dask.view.report.pages import Payload
 from aucpr_dask.view.report.subjects import Subject
@@ -53,15 +52,15 @@ def comparisons(
 def _by_units(subject: Subject, estimates: Estimates, estimator: str, payload: Payload, seed: int) -> dict[str, Any]:
     design = settle(subject.dim, UNITS, None)
     n_units = len(estimates.units)
-    signs, complete = families.sign_flips(n_units, UNIT_RESAMPLES, seed=seed, keys=keys_of(estimates.units))
+    signs, complete = units.sign_flips(n_units, UNIT_RESAMPLES, seed=seed, keys=units.keys_of(estimates.units))
     values = subject.node["estimate"].sel({ESTIMATOR: estimator}).transpose(MODEL, subject.dim)
-    units = [str(label) for label in labels_of(values, str(subject.dim))]
+    names = [str(label) for label in labels_of(values, str(subject.dim))]
     return _record(subject, estimates, design, len(signs), complete) | {
         "values": payload.add(values),
         "signs": None if complete else payload.add(np.packbits(signs > 0, axis=1, bitorder="little"), np.uint8),
         "possible": 2.0 ** (1 - n_units) <= 1 - subject.level,  # with fewer units no difference can be significant
         "adjusted": _adjusted(subject, estimates, payload, estimator=estimator, design=design, seed=seed),
-        "units": [units.index(name) for name in estimates.units],
+        "units": [names.index(name) for name in estimates.units],
         "seed": seed,
     }
 
@@ -90,21 +89,23 @@ def _places(subject: Subject, estimates: Estimates) -> NDArray[np.intp]:
     return labels_of(subject.node["estimate"], MODEL).get_indexer(estimates.models)
 
 
-def _record(subject: Subject, estimates: Estimates, design: Design, n_resamples: int, complete: bool) -> dict[str, Any]:
+def _record(
+    subject: Subject, estimates: Estimates, design: Sampling, n_resamples: int, complete: bool
+) -> dict[str, Any]:
     """Return what every comparison needs."""
     n_models, attrs = len(estimates.models), dict(subject.node.attrs)
     return {
         "sample": design.sample,
         "method": design.method,
-        "kind": interval_kind(design),
-        "design": describe(
+        "kind": designs.INTERVAL_KINDS[design.method],
+        "design": designs.describe(
             design,
             n_models,
             len(estimates.units),
             n_resamples,
             attrs,
             complete=complete,
-            condition=CONDITIONS[design.sample, design.method],
+            condition=designs.CONDITIONS[design.sample, design.method],
         ),
         "models": _places(subject, estimates).tolist(),
         "n_resamples": n_resamples,
@@ -118,7 +119,7 @@ def _record(subject: Subject, estimates: Estimates, design: Design, n_resamples:
 
 
 def _adjusted(
-    subject: Subject, estimates: Estimates, payload: Payload, *, design: Design, **options: Any
+    subject: Subject, estimates: Estimates, payload: Payload, *, design: Sampling, **options: Any
 ) -> dict[str, Any] | None:
     """Return the p-values adjusted for all pairs, if there are not too many."""
     if len(estimates.models) > MOST_ADJUSTED:

@@ -14,10 +14,9 @@ from aucpr_dask.curves.api import arguments_of, curve
 from aucpr_dask.curves.points import PRECISION_RECALL, ROC
 from aucpr_dask.errors import AlignmentError, FewPositivesWarning, InvalidInputError, few, printable
 from aucpr_dask.inference.aggregating import aggregate
-from aucpr_dask.inference.classes import has_classes
 from aucpr_dask.inference.comparing import compare
 from aucpr_dask.inference.measures import measured, with_estimators
-from aucpr_dask.inference.questions import require_results
+from aucpr_dask.inference.requirements import has_classes, require_results
 from aucpr_dask.inference.samples import DATASET, REPLICATE, labels_of, stack_data_sets
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.trees import Scores, nodes_of

@@ -1,0 +1,337 @@
+"""Estimates of models on the same sample, and the method filled with them: what every comparison is made from."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from aucpr_dask.errors import FewPositivesWarning, FewUnitsWarning, InvalidInputError, few
+from aucpr_dask.evaluation.results import provenance
+from aucpr_dask.inference import designs, samples
+from aucpr_dask.inference.covarying import OTHER_MODEL, moderated_covariance
+from aucpr_dask.inference.designs import BOTH, ITEMS, UNITS, Sampling
+from aucpr_dask.inference.machine_labels import PredictionPowered, powered_method
+from aucpr_dask.inference.measures import are_values, estimators_of, unit_names
+from aucpr_dask.inference.methods import (
+    Goal,
+    Influence,
+    Method,
+    Resampling,
+    SignFlips,
+    Student,
+    Wilcoxon,
+    resample_units,
+)
+from aucpr_dask.inference.requirements import require_replicates
+from aucpr_dask.inference.samples import REPLICATE, Estimates
+from aucpr_dask.inference.units import Floats, mean_of_units
+from aucpr_dask.schema.options import ComparisonOptions
+from aucpr_dask.schema.variables import BOUND, BOUNDS, MEASURE, MODEL, RESAMPLE
+
+# With this many units, a bootstrap at the level 0.05 finds a false difference in 0.06 of simulated samples of 2 or 10
+# models, and in 0.08 of those of 40.
+ENOUGH_FOR_A_PAIR, ENOUGH_FOR_A_FAMILY = 30, 200
+# With this many positives, a bootstrap of the items does so in 0.05 of simulated samples of 2 models, and in 0.09 of
+# those of 8 or 40 (0.06 with 500 positives).
+POSITIVES_FOR_A_PAIR, POSITIVES_FOR_A_FAMILY = 100, 200
+POSITIVES_FOR_INFLUENCE = 10
+
+DESCRIPTIONS = {
+    "estimate": "Estimate of the model, the mean over units where there are any.",
+    "difference": "Estimate of the model minus that of the other.",
+    "standard_error": "Standard error of the difference.",
+    "interval": "Confidence interval of the difference, each at the level on its own.",
+    "simultaneous_interval": "Confidence intervals of the differences, all of the family at the level together.",
+    "p_value": "Two-sided p-value of the test that the difference is 0, each on its own.",
+    "p_adjusted": "P-value adjusted for all comparisons of the family.",
+    "p_equivalence": "P-value of the two one-sided tests that the difference is beyond the margin, of each pair on "
+    "its own: not adjusted for the family.",
+    "share_inside": "Probability that the difference is within the margin.",
+    "decision": "Whether the two are equivalent, different by more than the margin, or neither is shown, of each pair "
+    "on its own: not adjusted for the family.",
+    "rank": "Rank of the estimate: 1 is best, equal estimates share their mean rank.",
+    "rank_interval": "Lowest and highest rank the model may have, each model at the level on its own.",
+    "simultaneous_rank_interval": "Lowest and highest rank, all models at the level together.",
+    "probability_best": "Share of the resamples in which the model is the best.",
+    "expected_rank": "Mean rank over the resamples.",
+    "first_group": "First group of indistinguishable models that the model belongs to; groups count from the best.",
+    "last_group": "Last group of indistinguishable models that the model belongs to.",
+    "n_units": "Units that the estimates are means over.",
+    "n_machine_units": "Units with machine labels; people labelled n_units of them.",
+    "tuning": "How much the machine's estimates count: 0 is not at all, 1 fully.",
+    "detectable": "Smallest true difference that its own interval shows with the power wanted.",
+    "detectable_family": "Smallest true difference that its simultaneous interval shows with the power wanted.",
+    "detectable_rank": "Difference from the next model with which simultaneous rank sets tell the two apart, with the "
+    "power wanted.",
+    "power": "Probability to show the difference that matters, by the interval of each pair on its own.",
+    "power_family": "Probability to show the difference that matters, by the simultaneous interval.",
+    "n_needed": "Units, or positives if items are the sample, that show the difference that matters.",
+    "n_needed_family": "The same by the simultaneous interval.",
+    "width_ratio": "Width of the interval relative to that from people's labels alone.",
+}
+
+
+@dataclass(frozen=True)
+class PairedSample:
+    """A method filled with the estimates of one result, and what to report about it."""
+
+    node: xr.Dataset
+    question: ComparisonOptions
+    sampling: Sampling
+    estimates: Estimates
+    method: Method
+    n_machine: int = 0  # units with machine labels
+
+    @property
+    def n_resamples(self) -> int:
+        """The number of replicates; 0 of a method without any."""
+        return 0 if self.method.sample is None else int(self.method.sample.centred.shape[1])
+
+    @property
+    def mean(self) -> Floats:
+        """The mean of each model, with the help of machine labels if there are any."""
+        return self.method.mean if isinstance(self.method, PredictionPowered) else self.estimates.mean
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The models' labels; strings as objects, which every store can hold."""
+        labels = self.estimates.models
+        return np.array(labels, dtype=object if labels.dtype.kind in "OUT" else None)
+
+    @property
+    def estimator(self) -> str | None:
+        """The name of the estimator that models are compared by."""
+        return self.question.estimator or next(iter(estimators_of(self.node)), None)
+
+    def n_positives(self) -> float | None:
+        """Return the positives, those of all units together, with influence the effective ones; None if not counted."""
+        counts = self.node.get("n_effective" if self.sampling.method == "influence" else "n_positive")
+        return None if counts is None else float(_of_units(counts.min(MODEL), self.estimates).sum())
+
+    def design(self) -> str:
+        """Describe what was resampled, what is fixed, and what was left out."""
+        estimates = self.estimates
+        sentence = designs.describe(
+            self.sampling,
+            len(estimates.models),
+            len(estimates.units),
+            self.n_resamples,
+            self.node.attrs,
+            complete=self.method.sample is not None and self.method.sample.complete,
+            n_machine=self.n_machine,
+            condition=designs.CONDITIONS[self.sampling.sample, self.sampling.method],
+        )
+        if estimates.models_left_out:
+            sentence += f"; left out, without an estimate: {few(map(repr, estimates.models_left_out))}"
+        return sentence
+
+
+def paired_sample(
+    node: xr.Dataset, dim: str | None, question: ComparisonOptions, machine: xr.Dataset | None = None
+) -> PairedSample:
+    """Read what the question needs from one result, and fill the method with it."""
+    if machine is None:
+        sampling = designs.settle(dim, question.sample, question.method, question.adjust)
+    else:
+        sampling = designs.settle(dim, UNITS, question.method, question.adjust, methods=designs.WITH_MACHINE)
+    estimates = samples.read_estimates(node, dim, question.estimator, question.incomplete)
+    _refuse_too_few(node, estimates, sampling)
+    method: Method
+    n_machine = 0
+    if machine is not None:
+        estimates, method, n_machine = powered_method(node, machine, estimates, question)
+    elif sampling.method == "influence":
+        method = _by_influence(node, estimates, question)
+    elif sampling.sample != UNITS:
+        estimates, method = _by_items(node, estimates, sampling, question)
+    else:
+        method = _over_units(estimates, sampling.method, question)
+    sample = PairedSample(node, question, sampling, estimates, method, n_machine)
+    if sampling.sample == ITEMS:
+        _warn_of_few_positives(sample)
+    return sample
+
+
+def _refuse_too_few(node: xr.Dataset, estimates: Estimates, sampling: Sampling) -> None:
+    """Raise unless there are two models and, if units are sampled, two units."""
+    if len(estimates.models) < 2:
+        gone = few(map(repr, estimates.models_left_out))
+        received = few(map(repr, estimates.names)) + (f"; left out: {gone}" if gone else "")
+        remedy = "incomplete='drop' leaves out units in place of models" if gone else None
+        raise InvalidInputError("there is only one model", None, received, "two or more", remedy)
+    if sampling.sample != ITEMS and len(estimates.units) < 2:
+        one, several = unit_names(str(sampling.dim), node.attrs)
+        remedy = None if are_values(node) else "sample='items' samples the items, with the units fixed"
+        what, received = f"one {one} says nothing about others", few(map(repr, estimates.units))
+        raise InvalidInputError(what, None, received, f"two {several} or more", remedy)
+
+
+# --- the methods, filled -------------------------------------------------------------------------------------------
+
+
+def _over_units(estimates: Estimates, method: str, question: ComparisonOptions) -> Method:
+    """Return the method that takes the units as the sample."""
+    goal = Goal(question.level, question.equivalence)
+    values, units, seed = estimates.values, estimates.units, question.seed
+    n_resamples = question.n_resamples or designs.UNIT_RESAMPLES
+    if method == "sign_flip":
+        return SignFlips(values, units, goal, n_resamples, seed)
+    if method == "t":
+        return Student(values, goal)
+    if method == "wilcoxon":
+        return Wilcoxon(values)
+    if method == "bootstrap":
+        _warn_of_few_units(estimates)
+    return resample_units(values, units, goal, n_resamples, seed, own_errors=method == "bootstrap_t")
+
+
+def _by_items(
+    node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions
+) -> tuple[Estimates, Method]:
+    """Return the bootstrap of the means over units, from the replicates of the items, and the estimates with them."""
+    require_replicates(node, f"sample={sampling.sample!r}")
+    kept = node.sizes[RESAMPLE]
+    n_resamples = question.n_resamples or kept
+    if n_resamples > kept:
+        remedy = f"evaluate(scores, ..., keep_replicates=True, {n_resamples=})"
+        raise InvalidInputError("the result has fewer resamples", None, f"{n_resamples=}", f"up to {kept}", remedy)
+    node = node[[REPLICATE]].isel({RESAMPLE: slice(n_resamples)})
+    seed = question.seed if sampling.sample == BOTH else None
+    replicates = samples.read_replicates(node, estimates, question.estimator, seed)
+    defined: NDArray[np.bool_] = np.logical_not(np.isnan(replicates).any(axis=1))
+    drops_models = question.incomplete == "drop_models" or (estimates.dim is None and question.incomplete == "drop")
+    if drops_models and np.count_nonzero(defined) > 1:
+        estimates, replicates = estimates.of_models(defined), replicates[defined]
+    else:
+        _refuse_undefined_replicates(replicates, estimates)
+    return estimates, Resampling(estimates.mean, replicates, Goal(question.level, question.equivalence))
+
+
+def _refuse_undefined_replicates(replicates: Floats, estimates: Estimates) -> None:
+    """Raise if a replicate is not finite, with counts by model."""
+    undefined = np.count_nonzero(~np.isfinite(replicates), axis=1)
+    if undefined.any():
+        counts = [f"{name!r}: {number:,}" for name, number in zip(estimates.names, undefined, strict=True) if number]
+        what = "some resamples have no estimate: no positive was drawn, or scores without the spread that it needs"
+        received = f"of {replicates.shape[1]:,} resamples without an estimate {few(counts)}"
+        remedy = (
+            "leave these models out: incomplete='drop_models'; or another estimator (average_precision needs no "
+            "spread); unit='items' and prevalence_design='fixed', which draw as many positives as there are; with "
+            "rare classes, method='influence'; or data with more positives"
+        )
+        raise InvalidInputError(what, received=received, remedy=remedy)
+
+
+def _by_influence(node: xr.Dataset, estimates: Estimates, question: ComparisonOptions) -> Influence:
+    """Return the method that takes the covariance of the models from the influences of the items."""
+    goal, n_resamples = Goal(question.level, question.equivalence), question.n_resamples or designs.UNIT_RESAMPLES
+    matrix, degrees = _covariance_of_means(node, estimates), _degrees_of_means(node, estimates)
+    return Influence(estimates.mean, matrix, degrees, estimates.names, goal, n_resamples, question.seed)
+
+
+def _covariance_of_means(node: xr.Dataset, estimates: Estimates) -> Floats:
+    """Return the covariance (M, M) of the means over fixed units, each with its own items."""
+    matrix = moderated_covariance(node).transpose(..., MODEL, OTHER_MODEL)
+    rows = samples.labels_of(matrix, MODEL).get_indexer(estimates.models)
+    matrix = matrix.isel({MODEL: rows, OTHER_MODEL: rows})
+    if estimates.dim is not None:
+        matrix = xr.apply_ufunc(
+            mean_of_units,
+            matrix.isel({estimates.dim: estimates.of_units(matrix)}),
+            input_core_dims=[[estimates.dim]],
+            dask="parallelized",
+            output_dtypes=[np.float64],
+            dask_gufunc_kwargs={"allow_rechunk": True},
+        )
+    values = np.asarray(matrix.values) / len(estimates.units)
+    if np.isnan(values).any():
+        what = "the influence of items on some estimates is not defined"
+        received = "a ranking with fewer than two positives or two negatives"
+        raise InvalidInputError(what, received=received, remedy="method='bootstrap', or queries as the sample")
+    return values
+
+
+def _degrees_of_means(node: xr.Dataset, estimates: Estimates) -> float:
+    """Return the degrees of freedom of the variance of means over fixed units (Satterthwaite).
+
+    The variance of a unit is taken to be proportional to 1 over its positives, so that models do not matter.
+    """
+    from aucpr_dask.kernels.intervals import degrees_of
+
+    variance = 1 / _of_units(node["n_effective"].min(MODEL), estimates)
+    return float(variance.sum() ** 2 / (variance**2 / degrees_of(1 / variance)).sum())
+
+
+def _of_units(variable: xr.DataArray, estimates: Estimates) -> Floats:
+    """Return a variable of the units, in their order; one number without units."""
+    if estimates.dim is None:
+        return np.ravel(variable.values)
+    return np.asarray(variable.values)[estimates.of_units(variable)]
+
+
+def _warn_of_few_units(estimates: Estimates) -> None:
+    """Warn if a bootstrap over so few units finds differences too often."""
+    is_pair, n_units = len(estimates.models) == 2, len(estimates.units)
+    enough = ENOUGH_FOR_A_PAIR if is_pair else ENOUGH_FOR_A_FAMILY
+    if n_units < enough:
+        warnings.warn(
+            f"method='bootstrap' over {n_units} units finds differences where there are none: it needs {enough} or "
+            "more. method='bootstrap_t' needs fewer; 'sign_flip' and 't' need few if differences are symmetric.",
+            FewUnitsWarning,
+            stacklevel=2,
+        )
+
+
+def _warn_of_few_positives(sample: PairedSample) -> None:
+    """Warn if so few of the items that are the sample are positives that differences are found too often."""
+    n, method = sample.n_positives(), sample.sampling.method
+    enough = POSITIVES_FOR_A_PAIR if len(sample.estimates.models) == 2 else POSITIVES_FOR_A_FAMILY
+    remedy = " method='influence' needs 10 (average precision only, from the scores)."
+    if method == "influence":
+        enough, remedy = POSITIVES_FOR_INFLUENCE, ""
+    if n is not None and n < enough:
+        warnings.warn(
+            f"method={method!r} over items, {n:g} of which are positives, finds differences where there are "
+            f"none: it needs {enough} positives or more.{remedy}",
+            FewPositivesWarning,
+            stacklevel=2,
+        )
+
+
+# --- what is said about the numbers --------------------------------------------------------------------------------
+
+
+def annotate(dataset: xr.Dataset, sample: PairedSample, **more: Any) -> xr.Dataset:
+    """Add coordinates, counts, descriptions, and attributes that record how the numbers were computed."""
+    node, question, sampling, estimates = sample.node, sample.question, sample.sampling, sample.estimates
+    if BOUND in dataset.dims:
+        dataset = dataset.assign_coords({BOUND: np.array(BOUNDS, dtype=object), "level": question.level})
+    if sampling.dim is not None:
+        dataset["n_units"] = ((), np.int64(len(estimates.units)))
+    if sample.n_machine:
+        dataset["n_machine_units"] = ((), np.int64(sample.n_machine))
+    for name, variable in dataset.data_vars.items():
+        variable.attrs |= {"description": DESCRIPTIONS[str(name)], "units": "1"}
+        if "interval" in str(name):
+            variable.attrs |= {"ci_kind": designs.INTERVAL_KINDS[sampling.method], "ci_prob": question.level}
+    drawn_before = sampling.sample == ITEMS and sampling.method == "bootstrap"  # when the items were evaluated
+    seed = node.attrs.get("seed") if drawn_before else question.seed
+    facts = {
+        MEASURE if are_values(node) else "estimator": sample.estimator,
+        "over": sampling.dim or node.attrs.get("over"),
+        "sample": sampling.sample,
+        "method": sampling.method,
+        "adjust": None if "rank" in dataset else sampling.adjust,
+        "level": question.level,
+        "equivalence": question.equivalence,
+        "n_resamples": sample.n_resamples or None,
+        "seed": seed if sample.n_resamples else None,
+        "left_out": list(estimates.left_out) or None,
+        "models_left_out": list(estimates.models_left_out) or None,
+    }
+    return dataset.assign_attrs({"design": sample.design()} | provenance(node, facts, more))

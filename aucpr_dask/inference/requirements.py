@@ -1,0 +1,172 @@
+"""What data must have for a question to be answered from them: checked before the first number is computed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from aucpr_dask.errors import AlignmentError, InvalidInputError, few
+from aucpr_dask.inference.designs import BOTH, COMPARED, ITEMS, UNITS
+from aucpr_dask.inference.measures import are_values, estimators_of, unit_names
+from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.options import CONVENTION, EvaluationOptions, Options, SampleOptions
+from aucpr_dask.schema.options import option_names as names_of_options
+from aucpr_dask.schema.trees import Scores, nodes_of
+from aucpr_dask.schema.variables import CLASS, MODEL, QUERY
+
+ROUND_OFF = 1e-9  # of sums of weights
+
+
+def refuse_unknown_options(options: Iterable[str], record: type[Options], without: Collection[str] = ()) -> None:
+    """Raise, naming close matches, if an option is neither of the record nor of an evaluation, or is in `without`."""
+    known = (names_of_options(record, EvaluationOptions) | {CONVENTION}) - set(without)
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        close = [near for name in unknown for near in difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.8)]
+        received, allowed = (", ".join(map(repr, names)) for names in (unknown, close or sorted(known)))
+        where, remedy = "the arguments given by name", "choose one of these, or leave it out"
+        raise InvalidInputError("unknown option" + "s" * (len(unknown) > 1), where, received, allowed, remedy)
+
+
+def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:
+    """Return whether the data must still be evaluated; refuse options of an evaluation otherwise."""
+    if not isinstance(data, xr.Dataset | xr.DataTree) or not list(nodes_of(data)):
+        allowed, remedy = "a Dataset or DataTree with data", "pass what aucpr_dask.evaluate returns, or the scores"
+        raise InvalidInputError("there is no data", "the first argument", type(data).__name__, allowed, remedy)
+    is_scores = all("score" in node and "estimate" not in node for _, node in nodes_of(data))
+    if options and not is_scores:
+        what = "these are options of an evaluation, and this result is evaluated already"
+        remedy = "pass the scores to evaluate them with these options"
+        allowed = "options of the comparison alone"
+        raise InvalidInputError(what, "the options", ", ".join(options), allowed, remedy)
+    return is_scores
+
+
+def check(data: Scores, question: SampleOptions, options: Mapping[str, Any]) -> bool:
+    """Check every data set against the question, and return whether they are scores that must still be evaluated."""
+    is_scores = are_scores(data, options)
+    for path, node in nodes_of(data):
+        _check_classes(node, question)
+        if are_values(node):
+            _check_values(path, node, question)
+        if is_scores and question.over == QUERY and question.sample != ITEMS:
+            refuse_dependent_queries(path, node)
+    if not is_scores:
+        require_results(data)
+    return is_scores
+
+
+def require_results(data: Scores) -> None:
+    """Raise unless every data set has estimates."""
+    for path, node in nodes_of(data):
+        if "estimate" not in node:
+            what = "this is neither a result nor scores: it has no variable 'estimate'"
+            where, remedy = _data_set(path) or "the first argument", "pass what aucpr_dask.evaluate returns"
+            raise InvalidInputError(what, where, few(node.data_vars) or "no variables", "a result, or scores", remedy)
+
+
+def has_classes(node: xr.Dataset) -> bool:
+    """Return whether scores or a result have classes."""
+    return any(CLASS in node[name].dims for name in ("estimate", "score") if name in node)
+
+
+def _check_classes(node: xr.Dataset, question: SampleOptions) -> None:
+    """Raise if classes are to be a sample, or are to be averaged over where there are none."""
+    if question.over == CLASS and not has_classes(node):
+        what, received = "there are no classes to average over", "a data set without the dimension 'class'"
+        allowed, remedy = "scores over (model, class, item), or a result of these", "over='query' averages the queries"
+        raise InvalidInputError(what, "argument 'over'", received, allowed, f"{remedy} of a data set")
+    if has_classes(node) and question.over in (CLASS, QUERY) and question.sample not in (None, ITEMS):
+        what = "classes are not a sample: they are fixed, and the same items are behind all of them"
+        remedy = "leave it out: the items are resampled, the same ones for all classes"
+        received, allowed = f"sample={question.sample!r}", f"sample={ITEMS!r}"
+        raise InvalidInputError(what, "argument 'sample'", received, allowed, remedy)
+
+
+def _check_values(path: str, node: xr.Dataset, question: SampleOptions) -> None:
+    """Raise if values are asked for a measure that they are not, or for their items."""
+    if question.sample in (ITEMS, BOTH) or question.method == "influence":
+        where = f"argument 'sample', data set {path!r}" if path else "argument 'sample'"
+        received = f"sample={question.sample!r}, method={question.method!r}"
+        remedy = f"leave both out: the {unit_names(QUERY, node.attrs)[1]} are the sample"
+        what = "values of a measure have no items that could be sampled"
+        raise InvalidInputError(what, where, received, f"sample={UNITS!r}", remedy)
+    names, estimator = estimators_of(node), getattr(question, "estimator", None)
+    if names and estimator is not None:
+        choose(tuple(names), estimator, "measure")
+
+
+def refuse_classes_for_queries(path: str, node: xr.Dataset) -> None:
+    """Raise if queries are to be averaged or pooled, and there are classes."""
+    if has_classes(node):
+        what, remedy = "this data set has classes, not queries", "aggregate(..., over='class') (--over class)"
+        raise InvalidInputError(what, _data_set(path), "over='query'", "over='class'", remedy)
+
+
+def refuse_dependent_queries(path: str, node: xr.Dataset) -> None:
+    """Raise if queries that are to be sampled come in clusters."""
+    if "cluster" in node and QUERY in node["cluster"].dims:
+        what = "queries in clusters are not independent, but each would count as one unit here"
+        remedy = (
+            "evaluate the scores, average the queries of each cluster to one unit and pass that; "
+            "or scores.drop_vars('cluster') if the queries are independent"
+        )
+        raise InvalidInputError(what, _data_set(path), "'cluster' over the dimension 'query'", None, remedy)
+
+
+def refuse_different_items(path: str, result: xr.Dataset) -> None:
+    """Raise if the models of a result were evaluated on the items that each of them scored."""
+    if result.attrs.get("missing") != "drop" or COMPARED in result.attrs:
+        return
+    if "n_missing" not in result or MODEL not in result["n_missing"].dims:
+        return
+    lacking = result["n_missing"].where(result["n_positive"] + result["n_negative"] > 0, 0)
+    number = lacking.sum([dim for dim in lacking.dims if dim != MODEL])
+    if number.any():
+        labels = result[MODEL].values if MODEL in result.coords else range(result.sizes[MODEL])
+        counts = [f"{str(label)!r} lacks {n:,.0f}" for label, n in zip(labels, np.asarray(number), strict=True) if n]
+        what = "models that lack different items cannot be compared: their areas depend on which items are left"
+        received = f"a result with missing='drop', where {few(counts)} items"
+        remedy = (
+            "pass the scores in place of the result, with missing='drop': models are then compared on the items "
+            "that all of them scored; or evaluate with missing='last' or 'unretrieved'; or leave these models out"
+        )
+        raise AlignmentError(what, _data_set(path), received, "models evaluated on the same items", remedy)
+
+
+def require_replicates(result: xr.Dataset, what: str) -> None:
+    """Raise unless a result has the replicates of its items."""
+    if "replicate" in result:
+        return
+    if _has_own_lists(result):
+        impossible = f"{what} resamples items, which cannot be done here: each model has its own list of them"
+        received = "a result of a per-run layout: the models' rankings of a query differ in length"
+        remedy = "sample the queries: sample='units'; or import a pooled layout"
+        raise InvalidInputError(impossible, None, received, None, remedy)
+    remedy = (
+        "pass the scores in place of the result; or evaluate with keep_replicates=True "
+        "(--keep-replicates); models with their own ranked lists (per-run layout) are compared over queries"
+    )
+    lack = "this needs resamples of the items, which the result does not keep"
+    received, allowed = "a result without the variable 'replicate'", "a result with replicates, or scores"
+    raise InvalidInputError(lack, what, received, allowed, remedy)
+
+
+def _has_own_lists(result: xr.Dataset) -> bool:
+    """Return whether the rankings of a query differ in length, so that each model has its own ranked list.
+
+    Lists of the same length look like a pooled layout, and under other conventions lengths say nothing.
+    """
+    counts = [result[name] for name in ("n_positive", "n_negative") if name in result]
+    if len(counts) < 2 or result.attrs.get("missing") != "raise" or any(MODEL not in count.dims for count in counts):
+        return False
+    length = counts[0] + counts[1]
+    return bool((length.max(MODEL) > (1 + ROUND_OFF) * length.min(MODEL)).any())
+
+
+def _data_set(path: str) -> str | None:
+    return f"data set {path!r}" if path else None
