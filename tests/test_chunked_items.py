@@ -225,7 +225,9 @@ def test_too_many_scores_of_positives(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ChunkError, match=r"area_bounds"):
         ap.estimate(score, label).compute(scheduler="synchronous")
     assert ap.estimate(score // 5, label).compute(scheduler="synchronous") == 1.0, "ties are one score"
-    assert ap.area_bounds(score, label, 0).tolist() == [1.0, 1.0]
+    assert ap.area_bounds(score, label, 0.1).tolist() == [1.0, 1.0]
+    with pytest.raises(ChunkError, match=r"tolerance=1e-5"):
+        ap.area_bounds(score, label, 0)
 
 
 def test_the_second_pass_reads_again_instead_of_keeping_what_the_first_one_read() -> None:
@@ -282,13 +284,6 @@ OPTIONS = chunked_blocks.EvaluationOptions()
 # Bounds
 
 
-@pytest.fixture
-def small_bins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few bins and few items at a time, so that small rankings take the same paths as very large ones."""
-    for name, value in {"FIRST_BITS": 4, "LARGE_BITS": 2, "RANGE_ITEMS": 7, "MOST_PASSES": 30}.items():
-        monkeypatch.setattr(bounding, name, value)
-
-
 @few
 @given(chunked_cases(), options, st.sampled_from([0.5, 0.1, 1e-2, 1e-4]))
 def test_bounds_hold(case: Any, options: dict[str, Any], tolerance: float) -> None:
@@ -307,61 +302,53 @@ def test_bounds_hold(case: Any, options: dict[str, Any], tolerance: float) -> No
 @given(chunked_cases(), options)
 def test_bounds_without_tolerance_are_the_area(case: Any, options: dict[str, Any]) -> None:
     score, label, lazy_score, lazy_label = case
-    with pytest.MonkeyPatch.context() as patch, dask.config.set(scheduler="synchronous"):
-        for name, value in {"FIRST_BITS": 4, "LARGE_BITS": 2, "RANGE_ITEMS": 5}.items():
-            patch.setattr(bounding, name, value)
+    with dask.config.set(scheduler="synchronous"):
         bounds = ap.area_bounds(lazy_score, lazy_label, 0, **options)
     area = ap.estimate(score, label, **options)
     assert same_bits(bounds[..., 0], area) or np.array_equal(bounds[..., 0], area, equal_nan=True)
     assert np.array_equal(bounds[..., 1], area, equal_nan=True)
 
 
-@pytest.mark.parametrize(("digits", "kind"), [(2, np.float32), (9, np.float64)])
-def test_bounds_shrink_to_the_area(kind: type, digits: int, small_bins: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounding, "RANGE_ITEMS", 2_000)
+def continuous(n_items: int, n_chunks: int = 3) -> tuple[np.ndarray, np.ndarray, da.Array, da.Array]:
+    """Draw a ranking, half of it positive, and the same in chunks."""
     random = np.random.default_rng(3)
-    label = (random.random(12_000) < 0.5).astype(np.int8)
-    score = (random.standard_normal(label.size) + label).round(digits).astype(kind)
-    lazy = da.from_array(score, chunks=4_000), da.from_array(label, chunks=5_000)
+    label = (random.random(n_items) < 0.5).astype(np.int8)
+    score = random.standard_normal(n_items) + label
+    return score, label, *(da.from_array(array, chunks=n_items // n_chunks) for array in (score, label))
+
+
+def test_bounds_shrink_to_the_area() -> None:
+    """Of more scores than 1 MiB of bins holds, so that a narrow tolerance takes more of them."""
+    score, label, *lazy = continuous(60_000)
     area, before = ap.estimate(score, label), math.inf
-    for tolerance in (0.3, 0.1, 1e-2, 1e-3, 1e-4, 0):
+    for tolerance in (0.3, 1e-3, 2e-5, 0):
         lower, upper = ap.area_bounds(*lazy, tolerance)
         assert lower <= area <= upper
         assert upper - lower <= min(tolerance, before)
         before = upper - lower
     assert lower == upper == area
+    assert len({*ap.area_bounds(*lazy, 1e-3).tolist()}) == 2, "not the area itself"
 
 
 def test_bounds_that_would_need_too_many_bins_are_the_area(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounding, "MOST_BINS", 10)
-    random = np.random.default_rng(4)
-    label, score = random.integers(0, 2, 500), random.standard_normal(500)
-    lower, upper = ap.area_bounds(da.from_array(score, chunks=100), label, 1e-6)
+    for name in ("USUAL_MEMORY", "MOST_MEMORY"):
+        monkeypatch.setattr(bounding, name, bounding.LEAST_MEMORY)
+    score, label, *lazy = continuous(30_000)
+    lower, upper = ap.area_bounds(*lazy, 1e-9)
     assert lower == upper == ap.estimate(score, label)
 
 
-def test_the_worst_orders_within_bins_lie_within_the_bounds() -> None:
-    """Of one bin, by brute force: all orders of its items, and all ties."""
-    from itertools import combinations
-
-    whole = bounding.Whole(6.0, 1.0, (0.0, 0.0))
-    counts = np.array([0, 3, 3]), np.array([0, 2, 1])
-    bins = bounding.Bins(np.array([0, 8, 16], np.uint32), 23, *counts)
-    lower, upper = bounding._terms(bins, whole)
-    precisions = []
-    for places in combinations(range(5), 3):  # of the positives of the middle bin, under 3 positives and 1 negative
-        items = np.isin(np.arange(5), places)
-        for n_ties in range(16):
-            cuts = [i + 1 for i in range(4) if not n_ties >> i & 1]
-            steps = np.split(items, cuts)
-            positives, negatives, area = 3, 1, 0.0
-            for step in steps:
-                positives, negatives = positives + step.sum(), negatives + (~step).sum()
-                area += step.sum() * positives / (positives + negatives)
-            precisions.append(area)
-    assert lower[1] <= min(precisions) < max(precisions) <= upper[1] + 1e-15
-    assert upper[1] == pytest.approx(max(precisions))
-    assert lower[1] == pytest.approx(min(precisions), abs=0.01)
+@pytest.mark.parametrize(
+    "options",
+    [{"missing": "last"}, {"missing": "drop", "prevalence": 0.01}, {"missing": "unretrieved", "prevalence": 0.3}],
+)
+def test_bounds_read_scores_and_labels_as_estimates_do(options: dict[str, Any]) -> None:
+    score, label, *_ = continuous(30_000)
+    score[::7] = np.nan
+    how: dict[str, Any] = options | {"n_positive": label.sum() + 500}
+    area = ap.estimate(score, label, **how)
+    lower, upper = ap.area_bounds(da.from_array(score, chunks=9000), label, 1e-3, **how)
+    assert area - 1e-3 < lower < area < upper < area + 1e-3
 
 
 @pytest.mark.smoke

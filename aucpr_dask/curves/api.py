@@ -155,13 +155,9 @@ def _points(prepared: Prepared, kind: str) -> xr.Dataset:
     """Return the operating points of prepared rankings."""
     arrays = prepared.arrays
     if any(array.chunks is not None for array in arrays.values()):
-        raise InvalidInputError(
-            "the number of operating points is unknown before a Dask array is computed",
-            where="variable 'score'",
-            received="Dask arrays and no grid",
-            allowed="NumPy arrays, or a grid",
-            remedy="pass grid= for the curve on a grid, or compute the arrays first: .compute()",
-        )
+        what = "the number of operating points is unknown before a Dask array is computed"
+        remedy = "pass grid= for the curve on a grid, or compute the arrays first: .compute()"
+        raise InvalidInputError(what, "variable 'score'", "Dask arrays and no grid", "NumPy arrays, or a grid", remedy)
     columns = xr.apply_ufunc(
         curve_points,
         *arrays.values(),
@@ -233,12 +229,10 @@ def confusion(
     """
     places = _vector(thresholds, "thresholds")
     if np.isnan(places).any() or np.unique(places).size < places.size:
+        what = "thresholds must be distinct and not NaN"
+        remedy = "numpy.unique(thresholds) gives each once"
         raise InvalidInputError(
-            "thresholds must be distinct and not NaN",
-            where="argument 'thresholds'",
-            received=brief(thresholds),
-            allowed="distinct numbers, in any order",
-            remedy="numpy.unique(thresholds) gives each once",
+            what, "argument 'thresholds'", brief(thresholds), "distinct numbers, in any order", remedy
         )
     options = EvaluationOptions.of(**reading)
     if options.missing == "last":  # no threshold reaches an item that is tied below every score
@@ -356,20 +350,17 @@ def dominates(first: xr.Dataset, second: xr.Dataset, space: str = "precision_rec
     choose((PRECISION_RECALL, ROC), space, "space")
     for name, points in (("first", first), ("second", second)):
         if not isinstance(points, xr.Dataset) or POINT not in points.dims or not set(points.data_vars) >= _COMPARED:
-            raise InvalidInputError(
-                f"{name!r} is not a set of operating points",
-                where=f"argument {name!r}",
-                received=type(points).__name__,
-                allowed=f"a Dataset over {POINT!r} with {', '.join(sorted(_COMPARED))}",
-                remedy="compute it with curve(score, label), without grid=",
-            )
+            what = f"{name!r} is not a set of operating points"
+            allowed = f"a Dataset over {POINT!r} with {', '.join(sorted(_COMPARED))}"
+            remedy = "compute it with curve(score, label), without grid="
+            raise InvalidInputError(what, f"argument {name!r}", type(points).__name__, allowed, remedy)
     for total in ("n_positive", "n_negative"):
         check_same_labels(first[total], second[total], ("first", "second"))
         if not np.allclose(*xr.broadcast(first[total], second[total]), rtol=SAME_TOTAL, atol=0):
+            received = f"{_range(first[total])} and {_range(second[total])}"
+            allowed = "the same positives and negatives behind both curves"
             raise InvalidInputError(
-                f"curves of different {total} cannot be compared",
-                received=f"{_range(first[total])} and {_range(second[total])}",
-                allowed="the same positives and negatives behind both curves",
+                f"curves of different {total} cannot be compared", received=received, allowed=allowed
             )
     sides = first.rename_dims({POINT: "first"}), second.rename_dims({POINT: "second"})
     codes = xr.apply_ufunc(
@@ -413,13 +404,10 @@ def _name_axes(arrays: dict[str, Any], dim: str) -> dict[str, xr.DataArray]:
     for name, array in arrays.items():
         dims = (*leading, dim) if name in ITEM_ROLES else leading
         if array.ndim > len(dims):
-            raise InvalidInputError(
-                f"{name!r} has more axes than 'score'",
-                where=f"argument {name!r}",
-                received=f"{array.shape} and {arrays['score'].shape}",
-                allowed="as many axes as 'score', or fewer",
-                remedy="give each ranking its own scores: numpy.broadcast_to",
-            )
+            what = f"{name!r} has more axes than 'score'"
+            received = f"{array.shape} and {arrays['score'].shape}"
+            remedy = "give each ranking its own scores: numpy.broadcast_to"
+            raise InvalidInputError(what, f"argument {name!r}", received, "as many axes as 'score', or fewer", remedy)
         named[name] = xr.DataArray(array, dims=dims[len(dims) - array.ndim :])
     return named
 
@@ -434,13 +422,10 @@ def _described(variables: dict[str, xr.DataArray], attrs: dict[str, str]) -> xr.
 def _vector(values: Any, what: str) -> np.ndarray:
     vector = np.asarray(as_array(values, what))
     if vector.ndim != 1 or vector.size == 0 or vector.dtype.kind not in "fiu":
-        raise InvalidInputError(
-            f"{what} must be one or more numbers",
-            where=f"argument {what!r}",
-            received=f"shape {vector.shape}, dtype {vector.dtype}",
-            allowed="a sequence or array of one axis, of integers or floats",
-            remedy=f"give the numbers themselves: {what}=[0.25, 0.5]",
-        )
+        received = f"shape {vector.shape}, dtype {vector.dtype}"
+        allowed = "a sequence or array of one axis, of integers or floats"
+        remedy = f"give the numbers themselves: {what}=[0.25, 0.5]"
+        raise InvalidInputError(f"{what} must be one or more numbers", f"argument {what!r}", received, allowed, remedy)
     return vector.astype(np.float64)
 
 
@@ -448,12 +433,10 @@ def checked_grid(values: Any, of: str) -> np.ndarray:
     """Return a grid of increasing rates from 0 to 1."""
     grid = _vector(values, "grid")
     if not (np.all((grid >= 0) & (grid <= 1)) and np.all(grid[1:] > grid[:-1])):
+        what = f"grid must hold increasing values of {of} from 0 to 1"
+        remedy = "for example numpy.linspace(0, 1, 101)"
         raise InvalidInputError(
-            f"grid must hold increasing values of {of} from 0 to 1",
-            where="argument 'grid'",
-            received=np.array2string(grid, threshold=8),
-            allowed="0 <= grid[0] < grid[1] < ... <= 1",
-            remedy="for example numpy.linspace(0, 1, 101)",
+            what, "argument 'grid'", np.array2string(grid, threshold=8), "0 <= grid[0] < grid[1] < ... <= 1", remedy
         )
     return grid
 

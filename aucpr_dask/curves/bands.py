@@ -114,12 +114,10 @@ def curve_bands(
     prepared = prepare_curves(locals(), options, dim)
     arrays = prepared.arrays
     if MODEL in arrays["label"].dims:
+        what = "items cannot be resampled: each model has its own list of them"
+        remedy = "curves without bands: curve(score, label, grid=...)"
         raise InvalidInputError(
-            "items cannot be resampled: each model has its own list of them",
-            where="argument 'label'",
-            received="'label' has the dimension 'model'",
-            allowed="labels that all models share",
-            remedy="curves without bands: curve(score, label, grid=...)",
+            what, "argument 'label'", "'label' has the dimension 'model'", "labels that all models share", remedy
         )
     key = xr.DataArray(stream_keys(arrays["score"], resampling.seed, dataset))
     columns: xr.DataArray = map_rankings(

@@ -92,13 +92,11 @@ def reference_levels(
         ratio = (given["positive_weight"] / both.where(both > 0)).fillna(0.0)
         labels, options = {"label": None, **given}, {"prevalence": prevalence}
     else:
-        raise InvalidInputError(
-            "give either labels, or both positive_weight and negative_weight",
-            where="the arguments of reference_levels",
-            received=", ".join(name for name in ("label", *given) if name != "label" or label is not None) or "neither",
-            allowed="label; or positive_weight and negative_weight",
-            remedy="leave out one, or give the other weight too",
-        )
+        what = "give either labels, or both positive_weight and negative_weight"
+        received = ", ".join(name for name in ("label", *given) if name != "label" or label is not None) or "neither"
+        allowed = "label; or positive_weight and negative_weight"
+        remedy = "leave out one, or give the other weight too"
+        raise InvalidInputError(what, "the arguments of reference_levels", received, allowed, remedy)
     best = xr.apply_ufunc(
         _ranks,
         ratio,
@@ -151,13 +149,10 @@ def normalised(area: xr.DataArray, levels: xr.Dataset) -> xr.DataArray:
     for name, given, kind in (("area", area, xr.DataArray), ("levels", levels, xr.Dataset)):
         is_right = isinstance(given, kind) and (name == "area" or {"minimum", "maximum"} <= set(given.data_vars))
         if not is_right or (name == "area" and given.dtype.kind != "f"):
-            raise InvalidInputError(
-                f"{name} are the estimates" if name == "area" else f"{name} are what reference_levels returns",
-                where=f"argument {name!r}",
-                received=type(given).__name__,
-                allowed="a DataArray of floats" if name == "area" else "a Dataset with minimum and maximum",
-                remedy="area=result['estimate'], levels=reference_levels(label)",
-            )
+            what = f"{name} are the estimates" if name == "area" else f"{name} are what reference_levels returns"
+            allowed = "a DataArray of floats" if name == "area" else "a Dataset with minimum and maximum"
+            remedy = "area=result['estimate'], levels=reference_levels(label)"
+            raise InvalidInputError(what, f"argument {name!r}", type(given).__name__, allowed, remedy)
     width = levels["maximum"] - levels["minimum"]
     return (area - levels["minimum"]) / width.where(width > 0)
 
@@ -199,12 +194,11 @@ def _labelled(array: Any, name: str, dim: str) -> Any:
         (values,) = (np.asarray(values) for values in numeric(**{name: array}))
         array = xr.DataArray(values, dims=[*(f"dim_{axis}" for axis in range(values.ndim - 1)), dim][: values.ndim])
     if dim not in array.dims or array.dtype.kind not in "iufb":
+        received = f"dtype {array.dtype}, dimensions ({', '.join(map(str, array.dims))})"
+        allowed = "an array of numbers, items on its last axis; or a DataArray"
+        remedy = "give one number for each item, and the name of their dimension: dim=..."
         raise InvalidInputError(
-            f"{name!r} must hold numbers over {dim!r}",
-            where=f"argument {name!r}",
-            received=f"dtype {array.dtype}, dimensions ({', '.join(map(str, array.dims))})",
-            allowed="an array of numbers, items on its last axis; or a DataArray",
-            remedy="give one number for each item, and the name of their dimension: dim=...",
+            f"{name!r} must hold numbers over {dim!r}", f"argument {name!r}", received, allowed, remedy
         )
     return array
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,10 @@ from aucpr_dask.evaluation.rankings import Array, Evaluated, Rows, check_rows, f
 from aucpr_dask.schema.labels import check_labels
 from aucpr_dask.schema.options import EvaluationOptions
 
+if TYPE_CHECKING:
+    from aucpr_dask.kernels.chunked.bins import AdaptiveBins
+
 Counts = NDArray[Any]  # whole numbers from 0, of the narrowest type that holds the largest
-Ranges = tuple[list[Array], list[Array]]
-Steps = tuple[float, ...]  # sum of steps, its rounding error, positives and negatives above
 
 MOST_SCORES = 2**25  # distinct scores of positives in one ranking: they and their counts pass through each worker
 
@@ -86,12 +87,10 @@ def _merge_two(first: Positives, second: Positives) -> Positives:
     merged = [merge_scores(*pair) for pair in both]
     most = max((times.size for _, times in merged), default=0)
     if most > MOST_SCORES:
-        raise ChunkError(
-            "one ranking has more distinct scores of positives than a worker can hold",
-            received=f"{most} or more of them, in a ranking whose items are in several chunks",
-            allowed=f"up to {MOST_SCORES}",
-            remedy="area_bounds(score, label, tolerance=...) needs little memory; with 0, it gives the exact area",
-        )
+        what = "one ranking has more distinct scores of positives than a worker can hold"
+        received = f"{most} or more of them, in a ranking whose items are in several chunks"
+        remedy = "area_bounds(score, label, tolerance=1e-5) needs little memory"
+        raise ChunkError(what, received=received, allowed=f"up to {MOST_SCORES}", remedy=remedy)
     distinct = np.full_like(first.distinct, np.nan)
     for row, found in enumerate(np.hstack([first.distinct, second.distinct])):
         values = np.unique(found[~np.isnan(found)])[:3]
@@ -166,46 +165,32 @@ def finish_rankings(
     return finished(out, rows, options, facts)
 
 
-# Passes that bound the area of one ranking, or add it up range by range
+# The pass that bounds the area of one ranking
 
 
-def _keys_of(score: Array, label: Array, options: EvaluationOptions) -> tuple[Array, Array, Array]:
-    """Return the keys of the positives and of the negatives of a chunk, each ascending, and the counts of its items."""
-    from aucpr_dask.kernels.chunked.rows import sorted_keys
+def bin_items(
+    score: Array, label: Array, *, options: EvaluationOptions, memory: int
+) -> tuple[AdaptiveBins, NDArray[np.float64]]:
+    """Count the items of a chunk in bins of scores; return these, and the counts that `Positives` has for a row."""
+    from aucpr_dask.kernels.chunked.bins import AdaptiveBins
 
     check_labels(label, options.positive_from, "label")
     rows = Rows({"score": score, "label": label})
     ((positive, negative, classes),) = _split_rows(score, label, rows, options)
-    return sorted_keys(positive), sorted_keys(negative), classes
+    bins = AdaptiveBins(memory)
+    for scores, is_positive in ((positive, True), (negative, False)):
+        bins.count(scores, np.full(scores.size, is_positive))
+    return bins, classes
 
 
-def count_keys(score: Array, label: Array, start: Array, *, options: EvaluationOptions) -> tuple[Counts, ...]:
-    """Return how many positives and negatives of a chunk lie in each bin of keys, and the counts of all its items."""
-    from aucpr_dask.kernels.chunked.rows import count_bins
+def merge_bins(
+    parts: Any, axis: Any = None, keepdims: Any = None, *, memory: int
+) -> tuple[AdaptiveBins, NDArray[np.float64]]:
+    """Add up the counts of several chunks, which stay as they are; for the other arguments, see `merge_positives`."""
+    from aucpr_dask.kernels.chunked.bins import AdaptiveBins
 
-    positive, negative, classes = _keys_of(score, label, options)
-    return count_bins(positive, start), count_bins(negative, start), classes.astype(np.uint64)
-
-
-def items_between(score: Array, label: Array, ends: Array, *, options: EvaluationOptions) -> Ranges:
-    """Return the keys of the positives and of the negatives of a chunk from the first of two keys to the second."""
-    both = _keys_of(score, label, options)[:2]
-    places = [(np.searchsorted(keys, ends[0], "left"), np.searchsorted(keys, ends[1], "right")) for keys in both]
-    positive, negative = ([keys[first:end].copy()] for keys, (first, end) in zip(both, places, strict=True))
-    return positive, negative
-
-
-def join_items(parts: Any, axis: Any = None, keepdims: Any = None) -> Ranges:
-    """List the keys of several chunks; for the other arguments, see :func:`merge_positives`."""
-    listed = _listed(parts)
-    return [keys for part in listed for keys in part[0]], [keys for part in listed for keys in part[1]]
-
-
-def add_items(parts: Ranges, steps: Steps, scale: float) -> Steps:
-    """Continue the sum of the steps of average precision through all items of a range of keys."""
-    from aucpr_dask.kernels.chunked.rows import add_range
-
-    positive, negative = (np.concatenate(keys) for keys in parts)
-    positive.sort()
-    negative.sort()
-    return add_range(positive, negative, scale, steps)
+    total, totals = AdaptiveBins(memory), np.zeros(4)
+    for bins, classes in _listed(parts):
+        total.add(bins)
+        totals += classes
+    return total, totals

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, brief
-from aucpr_dask.metrics.targets import NUMBERS, check_lengths, column, read_array
+from aucpr_dask.metrics import targets
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.labels import are_rounded, check_labels
 from aucpr_dask.schema.variables import PADDING
 
 BINS = ("adaptive", "fixed")
-BLOCK = 1 << 14  # items, counted while they are in the cache
 SHOWN_DIGITS = 6
 
 
@@ -100,12 +99,10 @@ class Accumulator:
         from aucpr_dask.kernels.chunked.bins import LEAST_MEMORY, MOST_MEMORY, AdaptiveBins, FixedBins
 
         if not isinstance(memory, int | np.integer) or not LEAST_MEMORY <= memory <= MOST_MEMORY:
+            what = "memory must be a number of bytes from 1 MiB to 64 GiB"
+            allowed = f"integers from {LEAST_MEMORY} to {MOST_MEMORY}"
             raise InvalidInputError(
-                "memory must be a number of bytes from 1 MiB to 64 GiB",
-                where="option 'memory'",
-                received=brief(memory),
-                allowed=f"integers from {LEAST_MEMORY} to {MOST_MEMORY}",
-                remedy="give bytes, such as 2**24 for 16 MiB",
+                what, "option 'memory'", brief(memory), allowed, "give bytes, such as 2**24 for 16 MiB"
             )
         self._turn = RLock()
         self._settings = choose(BINS, bins, "bins"), int(memory)
@@ -135,22 +132,17 @@ class Accumulator:
         """
         score, is_positive = checked_items(score, label)
         with self._turn:
-            for start in range(0, score.size, BLOCK):
-                block = slice(start, start + BLOCK)
-                self._bins.count(np.ascontiguousarray(score[block], np.float64), is_positive[block])
+            self._bins.count(score, is_positive)
         return self
 
     def merge(self, other: Accumulator) -> Self:
         """Add the counts of another accumulator of the same options, which stays as it is; return this one."""
         if not isinstance(other, Accumulator) or other._settings != self._settings:
             bins, memory = self._settings
-            raise InvalidInputError(
-                "these cannot be merged",
-                where="argument 'other'",
-                received=brief(other._settings if isinstance(other, Accumulator) else other),
-                allowed=f"Accumulator(bins={bins!r}, memory={memory})",
-                remedy="make all accumulators with the same options",
-            )
+            received = brief(other._settings if isinstance(other, Accumulator) else other)
+            allowed = f"Accumulator(bins={bins!r}, memory={memory})"
+            remedy = "make all accumulators with the same options"
+            raise targets.misfit("these cannot be merged", "other", received, allowed, remedy)
         both: list[Accumulator] = [self, other]
         first, second = sorted(both, key=id)  # in one order, so that no two threads wait for each other
         with first._turn, second._turn:
@@ -159,7 +151,7 @@ class Accumulator:
 
     def compute(self) -> AreaBounds:
         """Return the bounds of average precision of all items so far."""
-        from aucpr_dask.kernels.chunked.bounds import bound_area
+        from aucpr_dask.kernels.chunked.bins import bound_area
 
         with self._turn:
             positives, negatives, is_tied = self._bins.tallies()
@@ -172,12 +164,9 @@ class Accumulator:
         from aucpr_dask.kernels.chunked.bins import FixedBins
 
         if not isinstance(self._bins, FixedBins):
+            what = "counts in adaptive bins do not add up as arrays"
             raise InvalidInputError(
-                "counts in adaptive bins do not add up as arrays",
-                where="attribute 'counts'",
-                received="bins='adaptive'",
-                allowed="bins='fixed'",
-                remedy='use Accumulator("fixed"), or merge()',
+                what, "attribute 'counts'", "bins='adaptive'", "bins='fixed'", 'use Accumulator("fixed"), or merge()'
             )
         return self._bins.counts
 
@@ -193,8 +182,10 @@ class Accumulator:
 
 def checked_items(score: Any, label: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return the scores of all items but padding, and whether they are positive."""
-    score, label = (column(read_array(array, name), name) for array, name in ((score, "score"), (label, "label")))
-    check_lengths(score=score, label=label)
+    score, label = (
+        targets.column(targets.read_array(array, name), name) for array, name in ((score, "score"), (label, "label"))
+    )
+    targets.check_lengths(score=score, label=label)
     check_labels(label, None, "argument 'label'", if_grades="compare them, such as label >= 2")
     if label.dtype.kind != "b" and (is_padding := label == PADDING).any():
         score, label = score[~is_padding], label[~is_padding]
@@ -206,19 +197,12 @@ def _check_scores(score: NDArray[Any]) -> None:
     """Raise unless float64 holds all scores, in the same order and with the same ties."""
     kind, size = score.dtype.kind, score.dtype.itemsize
     is_large = kind in "iu" and are_rounded(score)
-    if kind not in NUMBERS or (kind == "f" and size > 8) or is_large:
-        raise InvalidInputError(
-            "scores are not numbers that float64 holds",
-            where="argument 'score'",
-            received=f"dtype {score.dtype}" + (", beyond 2**53" if is_large else ""),
-            allowed="floats of up to 64 bits, integers up to 2**53, bool",
-            remedy="convert them, in a way that keeps their order",
-        )
+    if kind not in targets.NUMBERS or (kind == "f" and size > 8) or is_large:
+        received = f"dtype {score.dtype}" + (", beyond 2**53" if is_large else "")
+        allowed = "floats of up to 64 bits, integers up to 2**53, bool"
+        remedy = "convert them, in a way that keeps their order"
+        raise targets.misfit("scores are not numbers that float64 holds", "score", received, allowed, remedy)
     if kind == "f" and (is_missing := np.isnan(score)).any():
-        raise MissingScoresError(
-            "scores are missing",
-            where="argument 'score'",
-            received=f"{int(is_missing.sum())} NaN of {score.size} scores",
-            allowed="numbers",
-            remedy="leave these items out, or give them a score below all others, such as -inf",
-        )
+        received = f"{int(is_missing.sum())} NaN of {score.size} scores"
+        remedy = "leave these items out, or give them a score below all others, such as -inf"
+        raise MissingScoresError("scores are missing", "argument 'score'", received, "numbers", remedy)

@@ -9,19 +9,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.inference.comparing import compare
-from aucpr_dask.metrics.targets import (
-    check_label,
-    check_lengths,
-    column,
-    finite_numbers,
-    floats_of,
-    host_array,
-    kind_of_target,
-    weights_of,
-)
+from aucpr_dask.metrics import targets
 from aucpr_dask.schema.checks import text
 from aucpr_dask.schema.names import p_value_in_words, percent
 from aucpr_dask.schema.variables import ITEM, MODEL
@@ -193,31 +183,29 @@ def _refuse_few(label: NDArray[np.int8]) -> None:
     """Raise unless there are two samples of each kind."""
     n_positive = int(label.sum())
     if min(n_positive, label.size - n_positive) < 2:
-        raise InvalidInputError(
-            "too few positives or negatives for a difference",
-            where="argument 'y_true'",
-            received=f"{n_positive} positives and {label.size - n_positive} negatives",
-            allowed="two of each, and some ten positives for an interval to rely on",
-            remedy="judge more samples",
-        )
+        what = "too few positives or negatives for a difference"
+        received = f"{n_positive} positives and {label.size - n_positive} negatives"
+        allowed = "two of each, and some ten positives for an interval to rely on"
+        raise targets.misfit(what, "y_true", received, allowed, "judge more samples")
 
 
 def _scores(y_true: Any, models: dict[str, Any], pos_label: Any, sample_weight: Any) -> xr.Dataset:
     """Return a data set with a model for each array of scores."""
-    label = host_array(y_true, "y_true")
-    if kind_of_target(label) != "binary":
-        raise InvalidInputError(
-            "y_true has several classes",
-            where="argument 'y_true'",
-            received=f"{np.unique(label).size} labels, shape {label.shape}",
-            allowed="one of two labels for each sample",
-            remedy="compare one class with the others: y_true == label",
+    label = targets.host_array(y_true, "y_true")
+    if targets.kind_of_target(label) != "binary":
+        received = f"{np.unique(label).size} labels, shape {label.shape}"
+        remedy = "compare one class with the others: y_true == label"
+        raise targets.misfit(
+            "y_true has several classes", "y_true", received, "one of two labels for each sample", remedy
         )
-    label = column(label, "y_true")
-    check_label(label, pos_label)
-    score = {name: floats_of(column(finite_numbers(array, name), name), name) for name, array in models.items()}
-    weight = weights_of(sample_weight)
-    check_lengths(y_true=label, **score, sample_weight=weight)
+    label = targets.column(label, "y_true")
+    targets.check_label(label, pos_label)
+    score = {
+        name: targets.floats_of(targets.column(targets.finite_numbers(array, name), name), name)
+        for name, array in models.items()
+    }
+    weight = targets.weights_of(sample_weight)
+    targets.check_lengths(y_true=label, **score, sample_weight=weight)
     variables: dict[str, Any] = {
         "score": ((MODEL, ITEM), np.stack(list(score.values()))),
         "label": (ITEM, (label == pos_label).astype(np.int8)),

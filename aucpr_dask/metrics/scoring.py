@@ -8,19 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.errors import InvalidInputError, brief
+from aucpr_dask.errors import brief
 from aucpr_dask.evaluation.api import estimate
-from aucpr_dask.metrics.targets import (
-    check_label,
-    check_lengths,
-    column,
-    finite_numbers,
-    floats_of,
-    host_array,
-    kind_of_target,
-    positive_label,
-    weights_of,
-)
+from aucpr_dask.metrics import targets
 from aucpr_dask.schema.checks import choose
 
 AVERAGES = ("macro", "micro", "weighted", "samples")
@@ -74,32 +64,29 @@ def average_precision_score(
     """
     if average is not None:
         choose(AVERAGES, average, "average")
-    label, score = host_array(y_true, "y_true"), floats_of(finite_numbers(y_score, "y_score"), "y_score")
-    weight = weights_of(sample_weight)
-    check_lengths(y_true=label, y_score=score, sample_weight=weight)
-    kind = kind_of_target(label)
+    label, score = (
+        targets.host_array(y_true, "y_true"),
+        targets.floats_of(targets.finite_numbers(y_score, "y_score"), "y_score"),
+    )
+    weight = targets.weights_of(sample_weight)
+    targets.check_lengths(y_true=label, y_score=score, sample_weight=weight)
+    kind = targets.kind_of_target(label)
     if kind == "binary":
-        label = column(label, "y_true")
-        check_label(label, pos_label)
-        return float(_average_precisions((label == pos_label)[None], column(score, "y_score")[None], weight)[0])
+        label = targets.column(label, "y_true")
+        targets.check_label(label, pos_label)
+        return float(_average_precisions((label == pos_label)[None], targets.column(score, "y_score")[None], weight)[0])
     if pos_label != 1:
-        raise InvalidInputError(
-            f"pos_label is for two classes, and y_true is {kind}",
-            where="argument 'pos_label'",
-            received=brief(pos_label),
-            allowed="1",
-            remedy="leave it out: each class is the positive one in turn",
-        )
+        what = f"pos_label is for two classes, and y_true is {kind}"
+        remedy = "leave it out: each class is the positive one in turn"
+        raise targets.misfit(what, "pos_label", brief(pos_label), "1", remedy)
     is_positive = label == 1 if kind == "multilabel" else label.reshape(-1, 1) == np.unique(label)
     if score.shape != is_positive.shape:
-        raise InvalidInputError(
-            "y_true has several classes, and y_score does not have a column for each",
-            where="argument 'y_score'",
-            received=f"shape {score.shape}",
-            allowed=f"shape {is_positive.shape}",
-            remedy="give the scores of all classes, such as those of predict_proba; if y_true lacks some of them, give "
-            "a column of 0 and 1 for each: y_true[:, None] == classes",
+        what = "y_true has several classes, and y_score does not have a column for each"
+        remedy = (
+            "give the scores of all classes, such as those of predict_proba; if y_true lacks some of them, give "
+            "a column of 0 and 1 for each: y_true[:, None] == classes"
         )
+        raise targets.misfit(what, "y_score", f"shape {score.shape}", f"shape {is_positive.shape}", remedy)
     return _averaged(is_positive, score, weight, average)
 
 
@@ -174,19 +161,22 @@ def precision_recall_curve(
     >>> precision.round(2), recall, thresholds
     (array([0.5 , 0.67, 0.5 , 1.  , 1.  ]), array([1. , 1. , 0.5, 0.5, 0. ]), array([0.1 , 0.35, 0.4 , 0.8 ]))
     """
-    label, score = host_array(y_true, "y_true"), column(finite_numbers(y_score, "y_score"), "y_score")
-    weight = weights_of(sample_weight)
-    check_lengths(y_true=label, y_score=score, sample_weight=weight)
-    if kind_of_target(label) == "multilabel" or (pos_label is None and kind_of_target(label) != "binary"):
-        raise InvalidInputError(
-            "y_true has several classes",
-            where="argument 'y_true'",
-            received=f"labels {brief(np.unique(label).tolist())}, shape {label.shape}",
-            allowed="two labels, one for each sample",
-            remedy="give one curve per class, with pos_label",
+    label, score = (
+        targets.host_array(y_true, "y_true"),
+        targets.column(targets.finite_numbers(y_score, "y_score"), "y_score"),
+    )
+    weight = targets.weights_of(sample_weight)
+    targets.check_lengths(y_true=label, y_score=score, sample_weight=weight)
+    if targets.kind_of_target(label) == "multilabel" or (
+        pos_label is None and targets.kind_of_target(label) != "binary"
+    ):
+        received = f"labels {brief(np.unique(label).tolist())}, shape {label.shape}"
+        remedy = "give one curve per class, with pos_label"
+        raise targets.misfit(
+            "y_true has several classes", "y_true", received, "two labels, one for each sample", remedy
         )
-    label = column(label, "y_true")
-    is_positive = label == positive_label(label, pos_label)
+    label = targets.column(label, "y_true")
+    is_positive = label == targets.positive_label(label, pos_label)
     true_positives, predicted, thresholds = _cumulated(is_positive, score, weight)
     if drop_intermediate and thresholds.size > 2:
         steps = np.diff(true_positives) != 0

@@ -15,6 +15,11 @@ NUMBERS = "biuf"
 USUAL_LABELS = ({0, 1}, {-1, 1}, {0}, {-1}, {1})  # of which the positive one is 1
 
 
+def misfit(what: str, name: str, received: str, allowed: str, remedy: str) -> InvalidInputError:
+    """Return the error for an argument that is not what a metric takes."""
+    return InvalidInputError(what, f"argument {name!r}", received, allowed, remedy)
+
+
 def host_array(value: Any, name: str) -> NDArray[Any]:
     """Return a list, a frame, or an array or tensor of any library as a NumPy array of one or two dimensions.
 
@@ -25,26 +30,18 @@ def host_array(value: Any, name: str) -> NDArray[Any]:
     """
     array = read_array(value, name)
     if array.ndim not in (1, 2) or array.size == 0:
-        raise InvalidInputError(
-            f"{name} has no items" if array.size == 0 else f"{name} has {array.ndim} dimensions",
-            where=f"argument {name!r}",
-            received=f"shape {array.shape}",
-            allowed="(n_samples,) or (n_samples, n_classes), at least one of each",
-            remedy="give one row for each sample",
-        )
+        what = f"{name} has no items" if array.size == 0 else f"{name} has {array.ndim} dimensions"
+        allowed = "(n_samples,) or (n_samples, n_classes), at least one of each"
+        raise misfit(what, name, f"shape {array.shape}", allowed, "give one row for each sample")
     return array
 
 
 def read_array(value: Any, name: str) -> NDArray[Any]:
     """Return a list, a frame, or an array or tensor of any library as a NumPy array, or raise InvalidInputError."""
     if np.ma.is_masked(value):
-        raise InvalidInputError(
-            f"{name} is a masked array, whose mask would be lost",
-            where=f"argument {name!r}",
-            received=f"{int(np.ma.getmaskarray(value).sum())} masked values",
-            allowed="an array without a mask",
-            remedy="leave out these samples",
-        )
+        what = f"{name} is a masked array, whose mask would be lost"
+        received = f"{int(np.ma.getmaskarray(value).sum())} masked values"
+        raise misfit(what, name, received, "an array without a mask", "leave out these samples")
     if hasattr(value, "toarray"):  # a sparse matrix
         value = value.toarray()
     if hasattr(value, "detach"):  # a tensor that remembers its gradient
@@ -59,14 +56,12 @@ def read_array(value: Any, name: str) -> NDArray[Any]:
     except InvalidInputError:
         raise
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"{name} cannot be read as an array",
-            where=f"argument {name!r}",
-            received=f"{brief(value)}: {error}",
-            allowed="lists, frames, sparse matrices, and arrays or tensors in the memory of this machine",
-            remedy="convert a tensor to a type of NumPy on this machine, as by tensor.float().cpu(); "
-            "give all rows the same length",
-        ) from error
+        allowed = "lists, frames, sparse matrices, and arrays or tensors in the memory of this machine"
+        remedy = (
+            "convert a tensor to a type of NumPy on this machine, as by tensor.float().cpu(); "
+            "give all rows the same length"
+        )
+        raise misfit(f"{name} cannot be read as an array", name, f"{brief(value)}: {error}", allowed, remedy) from error
     return array
 
 
@@ -74,22 +69,14 @@ def _refuse_missing(objects: NDArray[np.object_], name: str) -> None:
     """Raise if objects are missing, or are partly text: as text, None would be a label of its own."""
     is_missing = pd.isnull(objects)
     if is_missing.any():
-        raise InvalidInputError(
-            f"{name} has missing values",
-            where=f"argument {name!r}",
-            received=f"{int(is_missing.sum())} of {objects.size} are None or NaN",
-            allowed="a value for each sample",
-            remedy="leave out these samples",
-        )
+        what = f"{name} has missing values"
+        received = f"{int(is_missing.sum())} of {objects.size} are None or NaN"
+        raise misfit(what, name, received, "a value for each sample", "leave out these samples")
     is_text = [isinstance(one, str | bytes) for one in objects.flat]
     if any(is_text) and not all(is_text):
-        raise InvalidInputError(
-            f"{name} has text and other values",
-            where=f"argument {name!r}",
-            received=brief(objects.tolist()),
-            allowed="values of one type",
-            remedy="convert all of them to text, or to numbers",
-        )
+        what = f"{name} has text and other values"
+        remedy = "convert all of them to text, or to numbers"
+        raise misfit(what, name, brief(objects.tolist()), "values of one type", remedy)
 
 
 def weights_of(value: Any) -> NDArray[np.float64] | None:
@@ -98,13 +85,9 @@ def weights_of(value: Any) -> NDArray[np.float64] | None:
         return None
     weight = column(finite_numbers(value, "sample_weight"), "sample_weight").astype(np.float64)
     if not weight.any():
-        raise InvalidInputError(
-            "all weights are 0",
-            where="argument 'sample_weight'",
-            received=f"{weight.size} zeros",
-            allowed="at least one weight above 0",
-            remedy="leave sample_weight out for equal weights",
-        )
+        allowed = "at least one weight above 0"
+        remedy = "leave sample_weight out for equal weights"
+        raise misfit("all weights are 0", "sample_weight", f"{weight.size} zeros", allowed, remedy)
     return weight
 
 
@@ -113,13 +96,10 @@ def floats_of(array: NDArray[Any], name: str) -> NDArray[Any]:
     if array.dtype.kind == "f":
         return array
     if are_rounded(array):
-        raise InvalidInputError(
-            "integers beyond 2**53, which float64 would round",
-            where=f"argument {name!r}",
-            received=f"dtype {array.dtype}, up to {np.abs(array.astype(object)).max()}",
-            allowed=f"whole numbers from -{EXACT_INTEGERS} to {EXACT_INTEGERS}",
-            remedy="rank them: scipy.stats.rankdata(score)",
-        )
+        what = "integers beyond 2**53, which float64 would round"
+        received = f"dtype {array.dtype}, up to {np.abs(array.astype(object)).max()}"
+        allowed = f"whole numbers from -{EXACT_INTEGERS} to {EXACT_INTEGERS}"
+        raise misfit(what, name, received, allowed, "rank them: scipy.stats.rankdata(score)")
     return array.astype(np.float64)
 
 
@@ -127,29 +107,24 @@ def finite_numbers(value: Any, name: str) -> NDArray[Any]:
     """Return an array of finite numbers, float32 and float64 as they are."""
     array = host_array(value, name)
     if array.dtype.kind not in NUMBERS or not np.isfinite(array).all():
-        raise InvalidInputError(
-            f"{name} must hold finite numbers",
-            where=f"argument {name!r}",
-            received="NaN or infinity" if array.dtype.kind in NUMBERS else f"dtype {array.dtype}",
-            allowed="integers or floats, without NaN and infinity",
-            remedy="leave out these samples; models that lack scores are for ap.evaluate(missing=...)"
+        received = "NaN or infinity" if array.dtype.kind in NUMBERS else f"dtype {array.dtype}"
+        allowed = "integers or floats, without NaN and infinity"
+        remedy = (
+            "leave out these samples; models that lack scores are for ap.evaluate(missing=...)"
             if array.dtype.kind in NUMBERS
-            else "convert them to floats",
+            else "convert them to floats"
         )
+        raise misfit(f"{name} must hold finite numbers", name, received, allowed, remedy)
     return array.astype(np.int8) if array.dtype == bool else array
 
 
 def column(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Return an array of one dimension, or of one column, with one dimension."""
     if array.ndim != 1 and array.shape[1:] != (1,):
-        raise InvalidInputError(
-            f"{name} is not one column",
-            where=f"argument {name!r}",
-            received=f"shape {array.shape}",
-            allowed="(n_samples,)",
-            remedy="give one number for each sample"
-            + ("; several classes need several labels, or several columns, in y_true" if name == "y_score" else ""),
+        remedy = "give one number for each sample" + (
+            "; several classes need several labels, or several columns, in y_true" if name == "y_score" else ""
         )
+        raise misfit(f"{name} is not one column", name, f"shape {array.shape}", "(n_samples,)", remedy)
     return array.ravel()
 
 
@@ -157,12 +132,11 @@ def check_lengths(**arrays: NDArray[Any] | None) -> None:
     """Raise unless all arrays have the same number of samples."""
     lengths = {name: len(array) for name, array in arrays.items() if array is not None}
     if len(set(lengths.values())) > 1:
+        what = "arrays with inconsistent numbers of samples"
+        where = f"arguments {', '.join(map(repr, lengths))}"
+        received = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise AlignmentError(
-            "arrays with inconsistent numbers of samples",
-            where=f"arguments {', '.join(map(repr, lengths))}",
-            received=", ".join(f"{name} {length}" for name, length in lengths.items()),
-            allowed="the same number of samples",
-            remedy="give one row of each array for each sample",
+            what, where, received, "the same number of samples", "give one row of each array for each sample"
         )
 
 
@@ -185,13 +159,10 @@ def positive_label(y_true: NDArray[Any], pos_label: Any) -> Any:
         return pos_label
     labels = set(np.unique(y_true).tolist())
     if labels not in USUAL_LABELS:
-        raise InvalidInputError(
-            "the labels do not say which of them is positive",
-            where="argument 'pos_label'",
-            received=f"labels {brief(sorted(labels))}",
-            allowed="labels {0, 1} or {-1, 1}, or one of the labels as pos_label",
-            remedy="name the positive label, such as pos_label='spam'",
-        )
+        what = "the labels do not say which of them is positive"
+        allowed = "labels {0, 1} or {-1, 1}, or one of the labels as pos_label"
+        remedy = "name the positive label, such as pos_label='spam'"
+        raise misfit(what, "pos_label", f"labels {brief(sorted(labels))}", allowed, remedy)
     return 1
 
 
@@ -199,20 +170,12 @@ def check_label(y_true: NDArray[Any], pos_label: Any) -> None:
     """Raise if two labels are there, and the positive one is neither."""
     labels = np.unique(y_true).tolist()
     if len(labels) == 2 and pos_label not in labels:
-        raise InvalidInputError(
-            f"pos_label={brief(pos_label)} is not in y_true",
-            where="argument 'pos_label'",
-            received=brief(pos_label),
-            allowed=", ".join(map(repr, labels)),
-            remedy="name the positive label, such as pos_label='spam'",
-        )
+        what = f"pos_label={brief(pos_label)} is not in y_true"
+        remedy = "name the positive label, such as pos_label='spam'"
+        raise misfit(what, "pos_label", brief(pos_label), ", ".join(map(repr, labels)), remedy)
 
 
 def _unsupported(y_true: NDArray[Any], what: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"y_true has {what}",
-        where="argument 'y_true'",
-        received=f"shape {y_true.shape}, dtype {y_true.dtype}",
-        allowed="one label for each sample, or a column of 0 and 1 for each class",
-        remedy="give class labels; soft labels are for ap.estimate(positive_weight=..., negative_weight=...)",
-    )
+    allowed = "one label for each sample, or a column of 0 and 1 for each class"
+    remedy = "give class labels; soft labels are for ap.estimate(positive_weight=..., negative_weight=...)"
+    return misfit(f"y_true has {what}", "y_true", f"shape {y_true.shape}, dtype {y_true.dtype}", allowed, remedy)

@@ -1,4 +1,4 @@
-"""Counts of items in bins of scores that do not depend on the order of items, and that of different items add up."""
+"""Items counted in bins of scores, in any order and in parts that add up; bounds of the area from the counts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ Tallies = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 ROW_BYTES = 32  # of the table of `histograms`
 FEW_ROWS = 1 << 12
 GROWTH = 4
+BLOCK = 1 << 14  # items, counted while they are in the cache
 LEAST_MEMORY = 1 << 20  # for which the level stays so low that no bin holds both -inf and the key 0 of an empty row
 MOST_MEMORY = 1 << 36  # so that 32 bits number all rows
 
@@ -19,6 +20,11 @@ LARGEST = 2**63 - 1  # the bits of a float64 without its sign
 MANTISSA_BITS = 52
 BINADES = 64  # of magnitudes, from 2**-40 to 2**24
 SMALLEST_MAGNITUDE, LARGEST_MAGNITUDE = (int(np.float64(2.0**power).view(np.int64)) for power in (-40, 24))
+
+
+# Every term of a bound and of the area itself is rounded fewer than 8 times, and NumPy's sum of 2**25 terms adds less
+# than 40 roundings of 2**-53 each.
+ROUNDING = 2.0**-46
 
 
 class AdaptiveBins:
@@ -35,20 +41,25 @@ class AdaptiveBins:
         self.level = 0
         self._clear(min(FEW_ROWS, self.most_rows))
 
-    def count(self, score: NDArray[np.float64], is_positive: NDArray[np.bool_]) -> None:
-        """Count items."""
+    def count(self, score: NDArray[Any], is_positive: NDArray[np.bool_]) -> None:
+        """Count items, whose scores float64 holds."""
         from aucpr_dask.kernels.chunked.histograms import count_items
         from aucpr_dask.kernels.chunked.passes import write_keys
 
-        keys = np.empty(score.size, np.uint64)
-        write_keys(score, score.view(np.uint64), keys)
-        self._add(count_items, keys, is_positive.view(np.uint8))
+        for start in range(0, score.size, BLOCK):
+            block = slice(start, start + BLOCK)
+            values = np.ascontiguousarray(score[block], np.float64)
+            keys = np.empty(values.size, np.uint64)
+            write_keys(values, values.view(np.uint64), keys)
+            self._add(count_items, keys, np.ascontiguousarray(is_positive[block]).view(np.uint8))
 
     def add(self, other: Self) -> None:
         """Add the counts of other items."""
         bins = other._in_use()
-        if other.level > self.level:
-            self._rebuild(other.level, self._n_rows)
+        # Bins come in the order of the other table. In a smaller one, these would crowd in ever longer stretches.
+        n_rows = max(self._n_rows, min(other._n_rows, self.most_rows))
+        if other.level > self.level or n_rows > self._n_rows:
+            self._rebuild(max(self.level, other.level), n_rows)
         self._add_bins(bins)
 
     def tallies(self) -> Tallies:
@@ -64,6 +75,10 @@ class AdaptiveBins:
     def _ascending(self) -> NDArray[np.uint64]:
         bins = self._in_use()
         return bins.take(np.argsort(bins[:, 0]), axis=0)
+
+    def __sizeof__(self) -> int:
+        """Return the bytes of the table, from which a scheduler estimates the cost of moving it."""
+        return self._table.nbytes
 
     def _clear(self, n_rows: int) -> None:
         self._table = np.zeros(4 * n_rows, np.uint64)
@@ -133,16 +148,30 @@ class FixedBins:
     """
 
     def __init__(self, memory: int) -> None:
-        self.precision = precision_of(memory)
+        # the largest for which three arrays of counts fit, with two more bins of each sign
+        self.precision = (memory // (3 * 8 * 2 * (BINADES + 1))).bit_length() - 1
         self.n_bins = 2 * ((BINADES << self.precision) + 2)
-        self.counts = np.zeros(
-            3 * self.n_bins, np.int64
-        )  # negatives, positives, and those not at the edge of their bin
+        # negatives, positives, and items not at the edge of their bin
+        self.counts = np.zeros(3 * self.n_bins, np.int64)
 
-    def count(self, score: NDArray[np.float64], is_positive: NDArray[np.bool_]) -> None:
-        """Count items."""
-        for place in places_in_counts(score, is_positive, self.precision):
-            np.add.at(self.counts, place, 1)
+    def count(self, score: NDArray[Any], is_positive: NDArray[np.bool_]) -> None:
+        """Count items, whose scores float64 holds."""
+        for start in range(0, score.size, BLOCK):
+            block = slice(start, start + BLOCK)
+            its_bin, is_inside = self._places(np.ascontiguousarray(score[block], np.float64))
+            np.add.at(self.counts, its_bin + is_positive[block] * self.n_bins, 1)
+            np.add.at(self.counts, 2 * self.n_bins + its_bin[is_inside], 1)
+
+    def _places(self, score: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the bin of every score, and whether the score is not at the edge of it."""
+        bits = score.view(np.int64)
+        shift = MANTISSA_BITS - self.precision
+        magnitude = bits & LARGEST
+        within = magnitude.clip(SMALLEST_MAGNITUDE - 1, LARGEST_MAGNITUDE) >> shift
+        from_zero = within - ((SMALLEST_MAGNITUDE - 1) >> shift)
+        is_negative = (bits < 0) & (magnitude > 0)
+        its_bin = self.n_bins // 2 + from_zero - is_negative * (2 * from_zero + 1)
+        return its_bin, magnitude != (within << shift) * (from_zero > 0)
 
     def add(self, other: Self) -> None:
         """Add the counts of other items."""
@@ -154,22 +183,46 @@ class FixedBins:
         return positives, negatives, (inside == 0) | (positives + negatives == 1)
 
 
-def precision_of(memory: int) -> int:
-    """Return the largest precision for which three arrays of counts, with two more bins of each sign, fit."""
-    return (memory // (3 * 8 * 2 * (BINADES + 1))).bit_length() - 1
+def bound_area(
+    positives: NDArray[np.int64],
+    negatives: NDArray[np.int64],
+    is_tied: NDArray[np.bool_],
+    scale: float = 1.0,
+    total: float | None = None,
+) -> tuple[float, float]:
+    """Return bounds of average precision from the counts of bins in ascending order; twice the area if all are tied.
+
+    Counts of negatives are multiplied by `scale`; the area is a mean over `total` positives, by default those counted.
+    """
+    from aucpr_dask.kernels.chunked.histograms import area_of_tie_groups
+
+    total = float(positives.sum()) if total is None else total
+    if not total > 0:
+        return np.nan, np.nan
+    if is_tied.all():
+        area = area_of_tie_groups(positives, negatives, scale, total)
+        return area, area
+    least, most = _least_and_most(positives, negatives, is_tied, scale)
+    lower, upper = float(least.sum()) / total, float(most.sum()) / total
+    return max(0.0, lower * (1.0 - ROUNDING)), min(1.0, upper * (1.0 + ROUNDING))
 
 
-def places_in_counts(
-    score: NDArray[np.float64], is_positive: NDArray[np.bool_], precision: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where `FixedBins` counts items by their class, and those that are not at the edge of their bin."""
-    bits = score.view(np.int64)
-    shift = MANTISSA_BITS - precision
-    n_half = (BINADES << precision) + 2  # bins of each sign
-    magnitude = bits & LARGEST
-    within = magnitude.clip(SMALLEST_MAGNITUDE - 1, LARGEST_MAGNITUDE) >> shift
-    from_zero = within - ((SMALLEST_MAGNITUDE - 1) >> shift)
-    is_negative = (bits < 0) & (magnitude > 0)
-    its_bin = n_half + from_zero - is_negative * (2 * from_zero + 1)
-    is_inside = magnitude != (within << shift) * (from_zero > 0)
-    return its_bin + is_positive * (2 * n_half), 4 * n_half + its_bin[is_inside]
+def _least_and_most(
+    positives: NDArray[np.int64], negatives: NDArray[np.int64], is_tied: NDArray[np.bool_], scale: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the least and the most that each bin, in ascending order, can add to the area, in units of positives.
+
+    With TP and FP above a bin of p positives and m negatives, each positive has at most the precision of all positives
+    tied above all negatives, (TP + p)/(TP + p + FP). At least, the i-th has x/(x + FP + m) at x = TP + i; that is
+    concave in x, so their sum is at least p times the mean of the first and the last. A bin whose items are all tied
+    is known exactly. Counts of negatives are multiplied by `scale`.
+    """
+    p, m = positives.astype(np.float64), negatives.astype(np.float64)
+    end = np.cumsum(p[::-1])[::-1]
+    below = scale * np.cumsum(m[::-1])[::-1]
+    above = scale * (np.cumsum(m[::-1])[::-1] - m)
+    first = end - p + 1.0
+    known = p * (end / np.maximum(end + below, 1.0))
+    upper = p * (end / np.maximum(end + above, 1.0))
+    lower = p * (0.5 * (first / (first + below)) + 0.5 * (end / np.maximum(end + below, 1.0)))
+    return np.where(is_tied, known, lower), np.where(is_tied, known, upper)

@@ -70,13 +70,18 @@ def add_bins(bins, level, table, n_used, most):
     return len(bins), n_used
 
 
-@kernel(F8(row_of(I8), row_of(I8)))
-def area_of_tie_groups(positives, negatives):
-    """Return average precision from the counts of each tie group, in ascending order of scores."""
-    area = error = at_or_above = predicted = 0.0
+@kernel(F8(row_of(I8), row_of(I8), F8, F8))
+def area_of_tie_groups(positives, negatives, scale, total):
+    """Return average precision from the counts of each tie group, in ascending order of scores.
+
+    Counts of negatives are multiplied by `scale`, and the area is a mean over `total` positives. Terms are added in the
+    order of the kernels for rankings in memory, so the bits are theirs.
+    """
+    area = error = at_or_above = negatives_above = 0.0
     for i in range(positives.size - 1, -1, -1):
         at_or_above += positives[i]
-        predicted += positives[i] + negatives[i]
+        negatives_above += negatives[i]
         if positives[i] > 0:
-            area, error = two_sum(area, error, positives[i] * (at_or_above / predicted))
-    return min((area + error) / at_or_above, 1.0)
+            precision = at_or_above / (at_or_above + scale * negatives_above)
+            area, error = two_sum(area, error, positives[i] * precision)
+    return min((area + error) / total, 1.0)

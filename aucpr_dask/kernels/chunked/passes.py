@@ -17,7 +17,6 @@ from aucpr_dask.kernels.points import Curve, finish_curve
 from aucpr_dask.kernels.sorting import ascending_bits, sign_and_all_bits
 
 COUNTS = (U4, U8)
-KEYS = (U4, U8)
 
 
 @kernel(*(types.int64(row_of(x), x[::1], U4[::1]) for x in FLOATS))
@@ -138,43 +137,3 @@ def write_keys(score, bits, keys):
     sign, all_bits = sign_and_all_bits(keys)
     for i in range(score.size):
         keys[i] = ascending_bits(bits[i], score[i], sign, all_bits)
-
-
-@kernel(*(types.void(row_of(k), row_of(k), U4[::1]) for k in KEYS))
-def count_in_bins(ascending, edges, counts):
-    """Count sorted keys from each edge to before the next one, and from the last edge on."""
-    i = 0
-    while i < ascending.size and ascending[i] < edges[0]:
-        i += 1
-    for b in range(edges.size):
-        start = i
-        if b == edges.size - 1:
-            i = ascending.size
-        else:
-            while i < ascending.size and ascending[i] < edges[b + 1]:
-                i += 1
-        counts[b] = i - start
-
-
-@kernel(*(types.void(row_of(k), row_of(k), F8, F8[::1]) for k in KEYS))
-def add_steps(positive, negative, scale, state):
-    """Continue the sum of the steps of average precision through a range of keys, each class in ascending order.
-
-    `state` holds the sum, its rounding error, and the positives and negatives above the range. Terms are added in the
-    order of `areas.average_precision`.
-    """
-    area, error, before, above = state[0], state[1], state[2], state[3]
-    positives, negatives = before, above
-    i, j = positive.size, negative.size
-    while i > 0:
-        x = positive[i - 1]
-        while j > 0 and negative[j - 1] >= x:
-            j -= 1
-        while i > 0 and positive[i - 1] == x:
-            i -= 1
-        positives = state[2] + (positive.size - i)
-        negatives = above + (negative.size - j)
-        precision = positives / (positives + scale * negatives)
-        area, error = g.two_sum(area, error, (positives - before) * precision)
-        before = positives
-    state[0], state[1], state[2], state[3] = area, error, before, above + negative.size

@@ -13,7 +13,6 @@ from aucpr_dask.kernels.options import N_COLUMNS, Options, Targets
 from aucpr_dask.kernels.sorting import Floats
 
 Counts = NDArray[Any]  # whole numbers from 0, of any unsigned type
-Keys = NDArray[np.uint32] | NDArray[np.uint64]
 
 FEW_SCORES = 1 << 17  # distinct scores of positives up to which negatives are counted without being sorted
 
@@ -102,48 +101,3 @@ def finish_tally(
     counts = times.astype(kind, copy=False), tally.astype(kind, copy=False)
     tallied_row(*counts, classes, n_given, n_distinct, options, targets, out)
     return out
-
-
-def key_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of the whole numbers that ascend as scores of a float type do."""
-    return np.dtype(np.uint32 if dtype == np.float32 else np.uint64)
-
-
-def sorted_keys(score: Floats) -> Keys:
-    """Return scores as whole numbers that ascend as they do, sorted."""
-    from aucpr_dask.kernels.chunked.passes import write_keys
-
-    keys = np.empty(score.size, key_type(score.dtype))
-    write_keys(score, score.view(keys.dtype), keys)
-    keys.sort()
-    return keys
-
-
-def count_bins(ascending: Keys, start: Keys) -> Counts:
-    """Count sorted keys from each start to before the next one, and from the last one on."""
-    from aucpr_dask.kernels.chunked.passes import count_in_bins
-
-    counts = np.empty(start.size, np.uint32)
-    count_in_bins(ascending, start, counts)
-    return narrow(counts)
-
-
-def add_range(positive: Keys, negative: Keys, scale: float, state: tuple[float, ...]) -> tuple[float, ...]:
-    """Continue the sum of the steps of average precision through a range of ascending keys; see `add_steps`."""
-    from aucpr_dask.kernels.chunked.passes import add_steps
-
-    after = np.array(state)
-    add_steps(positive, negative, scale, after)
-    return tuple(after.tolist())
-
-
-def add_tied(positives: float, negatives: float, scale: float, state: tuple[float, ...]) -> tuple[float, ...]:
-    """Continue the sum past items of one score, or past negatives alone."""
-    area, error, before, above = state
-    after, at = before + positives, above + negatives
-    if positives == 0:
-        return area, error, after, at
-    term = positives * (after / (after + scale * at))
-    new = area + term
-    back = new - area
-    return new, error + ((area - (new - back)) + (term - back)), after, at
