@@ -137,7 +137,7 @@ def _bound(
     score: da.Array, label: da.Array, n_given: float, options: EvaluationOptions, tolerance: float
 ) -> tuple[float, float]:
     """Bound one ranking, in ever more bins."""
-    memory = round(min(max(MEMORY_FOR_1 / tolerance, LEAST_MEMORY), USUAL_MEMORY)) if tolerance > 0 else np.inf
+    memory = round(min(max(MEMORY_FOR_1 / tolerance, LEAST_MEMORY), USUAL_MEMORY)) if tolerance > 0 else 2 * MOST_MEMORY
     while memory <= MOST_MEMORY:
         lower, upper = _bound_by_bins(score, label, n_given, options, memory)
         if not upper - lower > tolerance:  # or both are NaN
