@@ -19,8 +19,8 @@ class ItemsInChunks(OneRanking):
     explanation = (
         "The same ranking in memory: in one piece, and as a Dask array in ten chunks, on the synchronous scheduler. "
         "'In chunks' takes two passes: the first collects the positives, the second counts the negatives between them. "
-        "'Bounds' counts items in bins of scores, refined until upper - lower is at most 1e-3; with 0, it adds up one "
-        "range of scores after another."
+        "'Bounds' counts items in bins of scores, in more of them until upper - lower is at most 1e-3; with 0, both "
+        "bounds are the area in chunks."
     )
     params = (0.01, 0.5)
     n_items = 10_000_000
