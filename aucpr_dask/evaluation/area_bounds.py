@@ -89,11 +89,7 @@ def area_bounds(
         remedy = "give 0 for the exact area"
         allowed = "one number from 0, such as 1e-6"
         raise bad_argument("tolerance must be a number from 0", "tolerance", tolerance, allowed, remedy)
-    options = EvaluationOptions.of(
-        prevalence=prevalence, missing=missing, unjudged=unjudged, positive_from=positive_from
-    )
-    given = {"score": score, "label": label, "n_positive": n_positive}
-    return _bounds_of(prepare(given, options, dim), real(tolerance))
+    return _bounds_of(prepare(locals(), EvaluationOptions.among(locals()), dim), real(tolerance))
 
 
 def _bounds_of(prepared: Prepared, tolerance: float) -> Any:
