@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, TypeVar
 
 import dask.array as da
@@ -46,15 +45,10 @@ def chunked_alike(inputs: dict[str, Labelled], like: str = "score") -> dict[str,
     if all(array.chunks is None for array in inputs.values()):
         return inputs
     lengths = inputs[like].chunksizes
-    lazy = {
+    return {
         name: array if array.chunks is not None else array.chunk({dim: lengths.get(dim, -1) for dim in array.dims})
         for name, array in inputs.items()
     }
-    chunks = [dict(array.chunksizes) for array in lazy.values()]
-    if all(one[dim] == other[dim] for one, other in itertools.combinations(chunks, 2) for dim in one.keys() & other):
-        return lazy
-    _, unified = da.core.unify_chunks(*itertools.chain(*((array.data, array.dims) for array in lazy.values())))
-    return {name: array.copy(data=data) for (name, array), data in zip(lazy.items(), unified, strict=True)}
 
 
 def _tie_order_of(score: xr.DataArray, dim: str) -> xr.DataArray:

@@ -126,8 +126,6 @@ FLAG_BITS = {flag.name: flag.bit for flag in FLAGS}
 
 QUANTITY = "quantity"
 
-COLUMNS = ("n_positive", "n_negative", "n_missing", "prevalence", "flags")
-
 ITEM_ROLES = frozenset(
     {"score", "label", "tie_order", "weight", "positive_weight", "negative_weight", "cluster", "fold"}
 )
