@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.special import betainc, betaincc, betaincinv, betaln, expit, logit, ndtr, ndtri
 
-from aucpr_dask.errors import ChunkError, InvalidInputError, brief
+from aucpr_dask.errors import ChunkError, bad_argument, clash
 from aucpr_dask.evaluation.alignment import numeric
 from aucpr_dask.schema.checks import choose, fraction, real, refuse_outside, whole_number
 from aucpr_dask.schema.variables import ITEM, MODEL, SCORE_VARIABLES
@@ -467,13 +467,10 @@ def _exact_labels(n_items: int, prevalence: float, seed: int) -> NDArray[np.int8
     """Return ``round(n_items * prevalence)`` positives in random places, so that every fold has some."""
     n_positive = round(n_items * prevalence)
     if not 0 < n_positive < n_items:
-        raise InvalidInputError(
-            f"an exact sample would have no {'negatives' if n_positive else 'positives'}",
-            where="the arguments n_items and prevalence",
-            received=f"n_items={n_items}, prevalence={prevalence}",
-            allowed="both round(n_items * prevalence) and the rest at least 1",
-            remedy="more items, another prevalence, or n_positive='binomial'",
-        )
+        what = f"an exact sample would have no {'negatives' if n_positive else 'positives'}"
+        remedy = "more items, another prevalence, or n_positive='binomial'"
+        allowed = "both round(n_items * prevalence) and the rest at least 1"
+        raise clash(what, remedy, allowed, n_items=n_items, prevalence=prevalence)
     label = (np.arange(n_items) < n_positive).astype(np.int8)
     np.random.Generator(np.random.Philox(np.random.SeedSequence(seed))).shuffle(label)
     return label
@@ -505,13 +502,9 @@ def _check_parameters(scenario: Any, positive: tuple[str, ...] = ()) -> None:
         value, least = getattr(scenario, field.name), 0.0 if field.name in positive else -math.inf
         number = real(value)
         if not least < number < math.inf:
-            raise InvalidInputError(
-                f"{field.name} of {type(scenario).__name__} is not allowed",
-                where=f"argument {field.name!r}",
-                received=brief(value),
-                allowed="a finite number" + (" above 0" if field.name in positive else ""),
-                remedy="give one such number",
-            )
+            what = f"{field.name} of {type(scenario).__name__} is not allowed"
+            allowed = "a finite number" + (" above 0" if field.name in positive else "")
+            raise bad_argument(what, field.name, value, allowed, "give one such number")
         object.__setattr__(scenario, field.name, number)
 
 

@@ -188,39 +188,38 @@ def _estimator(
     subject: Subject, i: int, name: str, payload: Payload, options: ReportOptions, share: float
 ) -> dict[str, Any]:
     means = subject.means.isel({ESTIMATOR: i})
-    mean: dict[str, Any] = {"estimate": payload.add(means["estimate"].transpose(MODEL).values)}
-    if "interval" in means:
-        mean |= _bounds(means["interval"].transpose(MODEL, BOUND).values, payload, np.float64)
+    mean = _numbers(means, (MODEL,), payload, np.float64)
+    single = None
     if subject.dim is None:
         mean["others"] = _others(subject, i, payload, np.float64)
-    if subject.dim is not None:
+    else:
         counts = means[COUNTS[subject.dim]].transpose(MODEL).values
         if np.unique(counts).size > 1:
             mean["count"] = payload.add(counts, np.int32)
+        node = subject.node.isel({ESTIMATOR: i})
+        node = node.isel({METHOD: 0}) if subject.method is not None else node.drop_vars("interval", errors="ignore")
+        # Single precision is enough for the bounds of single rankings, which are most of a page.
+        single = _numbers(node, (MODEL, subject.dim), payload, np.float32)
+        single["others"] = _others(subject, i, payload, np.float32)
     pairs, why = comparisons(subject, name, payload, options.seed, share)
+    title = subject.measured[i]
     return {
         "name": printable(name),
-        "words": subject.measured[i],
-        "title": subject.measured[i] if are_values(subject.node) else _capital(subject.measured[i]),
+        "words": title,
+        "title": title if are_values(subject.node) else title[:1].upper() + title[1:],
         "mean": mean,
-        "single": None if subject.dim is None else _single(subject, i, payload),
+        "single": single,
         "comparisons": pairs,
         "why": why,
     }
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _single(subject: Subject, i: int, payload: Payload) -> dict[str, Any]:
-    """Return the estimates of single rankings, and their intervals in single precision."""
-    node = subject.node.isel({ESTIMATOR: i})
-    single = {"estimate": payload.add(node["estimate"].transpose(MODEL, subject.dim).values)}
-    if "interval" in node and subject.method is not None:
-        bounds = node["interval"].isel({METHOD: 0}).transpose(MODEL, subject.dim, BOUND).values
-        single |= _bounds(bounds, payload, np.float32)
-    return single | {"others": _others(subject, i, payload, np.float32)}
+def _numbers(node: xr.Dataset, dims: tuple[str, ...], payload: Payload, dtype: Any) -> dict[str, Any]:
+    """Return the estimates of a table, and its bounds in the given precision, if it has any."""
+    found = {"estimate": payload.add(node["estimate"].transpose(*dims).values)}
+    if "interval" in node:
+        found |= _bounds(node["interval"].transpose(*dims, BOUND).values, payload, dtype)
+    return found
 
 
 def _others(subject: Subject, i: int, payload: Payload, dtype: Any) -> list[dict[str, Any]]:
