@@ -2,9 +2,8 @@
 
 import csv
 import gzip
-import importlib.util
+import importlib
 import json
-import math
 import os
 import pickle
 import re
@@ -32,8 +31,10 @@ import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, ClassifierWarning, InvalidInputError, RunError, StoreError
 from aucpr_dask.interplay import trec_files
-from aucpr_dask.interplay.naming import cell, distinct, file_name, metric_name
+from aucpr_dask.interplay.exporting import cell
 from aucpr_dask.interplay.scikit import area
+from aucpr_dask.interplay.tracking import metric_name
+from aucpr_dask.interplay.trec_files import distinct, file_name
 from aucpr_dask.progress import showing
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
@@ -339,71 +340,29 @@ def test_changed_names_stay_different() -> None:
     assert distinct(["a/b"], file_name, 50) == {"a/b": "a_b"}
 
 
-# MLflow
+# MLflow, as version 0.1 offered it
 
 
-def test_metrics_are_means_over_queries_or_of_every_query(result: xr.DataTree) -> None:
-    metrics = result.aucpr.to_metrics()
+def test_metrics_and_parameters_of_version_0_1_are_deprecated(
+    result: xr.DataTree, hostile: xr.Dataset, tmp_path: Path
+) -> None:
+    with pytest.warns(DeprecationWarning, match="to_dataframe"):
+        metrics = result.aucpr.to_metrics()
     assert metrics["topics/m1/average_precision"] == pytest.approx(
         float(result["topics/estimate"].sel(model="m1", estimator="average_precision").mean()), abs=1e-15
     )
     assert metrics["small/m1/continuous"] == float(result["small/estimate"].sel(model="m1", estimator="continuous"))
     assert "topics/m1/average_precision.interval_lower" in metrics
-    each = result.aucpr.to_metrics(per_query=True)
-    assert each["topics/m1/q2/continuous.logit_upper"] == float(
-        result["topics/interval"].sel(model="m1", query="q2", estimator="continuous").values[0, 1]
-    )
-    assert all(isinstance(value, float) and math.isfinite(value) for value in (metrics | each).values())
-
-
-def test_undefined_metrics_are_left_out() -> None:
-    nothing = pooled(1, 10)
-    nothing["label"][:] = 0
-    assert not any(name.split("/")[-1] == "average_precision" for name in ap.evaluate(nothing).aucpr.to_metrics())
-
-
-def test_metric_names_keep_the_rules_of_mlflow(hostile: xr.Dataset, tmp_path: Path) -> None:
     long = hostile.assign_coords(model=[*HOSTILE[:-2], "x" * 300, "x" * 301])
     tree = xr.DataTree.from_dict({"d (1)": hostile, "e:2": long})
-    metrics = ap.evaluate(tree).aucpr.to_metrics()
-    assert len([name for name in metrics if re.search(r"average_precision(_\w{8})?$", name)]) == 2 * len(HOSTILE)
-    for name in metrics:
-        assert re.fullmatch(r"[/\w.\- ]{1,250}", name), name
-        assert os.path.normpath(name) == name
-        assert not name.startswith(("..", "/"))
-    ap.export(ap.evaluate(tree), tmp_path / "m.json", format="mlflow")
+    with pytest.warns(DeprecationWarning, match="deprecated"):
+        ap.export(ap.evaluate(tree), tmp_path / "m.json", format="mlflow")
     document = json.loads((tmp_path / "m.json").read_text())
-    assert document["metrics"] == metrics
+    names = list(document["metrics"])
+    assert len([name for name in names if re.search(r"average_precision(_\w{8})?$", name)]) == 2 * len(HOSTILE)
+    assert all(re.fullmatch(r"[/\w.\- ]{1,250}", name) and os.path.normpath(name) == name for name in names)
     assert document["params"]["missing"] == "raise"
     assert all(isinstance(text, str) and len(text) <= 500 for text in document["params"].values())
-
-
-def test_mlflow_takes_the_metrics(hostile: xr.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if importlib.util.find_spec("mlflow") is None:
-        pytest.skip("MLflow is not installed")
-    result = ap.evaluate(xr.DataTree.from_dict({"d (1)": hostile, "topics": queried()}))
-    ap.export(result, tmp_path / "m.json", format="mlflow")
-    code = (
-        "import json, mlflow, sys, warnings\n"
-        "given = json.load(open('m.json'))\n"
-        "mlflow.set_tracking_uri('file:' + sys.argv[1])\n"
-        "with mlflow.start_run() as run:\n"
-        "    mlflow.log_metrics(given['metrics']); mlflow.log_params(given['params'])\n"
-        "kept = mlflow.get_run(run.info.run_id).data\n"
-        "assert kept.metrics == given['metrics'] and kept.params == given['params']\n"
-        "print(len(kept.metrics))\n"
-    )
-    environment = os.environ | {"MLFLOW_ALLOW_FILE_STORE": "true"}
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "mlruns")],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env=environment,
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split()[-1]) == len(result.aucpr.to_metrics())
 
 
 # TREC
@@ -790,7 +749,9 @@ def test_export_command(forest: xr.DataTree, tmp_path: Path) -> None:
     assert set(pd.read_csv(tmp_path / "t.csv")["dataset"]) == {"large"}
     call("export", tmp_path / "r.zarr", tmp_path / "w.parquet", "--wide")
     assert len(pd.read_parquet(tmp_path / "w.parquet")) == 5
-    call("export", tmp_path / "r.zarr", tmp_path / "m.json", "--format", "mlflow", "--per-query")
+    with pytest.warns(DeprecationWarning, match="deprecated"):
+        done = call("export", tmp_path / "r.zarr", tmp_path / "m.json", "--format", "mlflow", "--per-query")
+    assert "warning: --format mlflow is deprecated" in done.stderr
     assert "topics/m0/q1/average_precision" in json.loads((tmp_path / "m.json").read_text())["metrics"]
     done = call("export", tmp_path / "s.zarr", tmp_path / "runs", "--format", "trec_run", "--json")
     assert json.loads(done.stdout)["path"] == str(tmp_path / "runs")
@@ -937,49 +898,3 @@ def test_comparisons_and_ranks_show_tables_and_their_parts_a_line() -> None:
         for part in (answer.isel(model=0), answer.isel(model=slice(0)), answer[[next(iter(answer.data_vars))]]):
             assert repr(part.aucpr)
             assert part.aucpr._repr_html_()
-
-
-# Tables for a paper
-
-ODD = ["[a_b] 50% & more", "*x|y", "bm25 #1 ~^\\{}$<>"]
-
-
-@pytest.fixture
-def means() -> xr.Dataset:
-    """Estimates of three models with difficult names; the last is better than the others on every query."""
-    base = np.linspace(0.2, 0.6, 12)
-    estimates = np.stack([base, base + 0.01 * (-1) ** np.arange(12), base + 0.2 + 0.01 * np.arange(12)])
-    dims = ("model", "query", "estimator")
-    return xr.Dataset(
-        {"estimate": (dims, estimates[..., None])},
-        coords={"model": ODD, "query": [f"q{i}" for i in range(12)], "estimator": ["average_precision"]},
-    )
-
-
-def test_a_table_for_a_paper_in_latex(means: xr.Dataset, tmp_path: Path) -> None:
-    ap.export(means, tmp_path / "t.tex", baseline=ODD[0])
-    lines = (tmp_path / "t.tex").read_text().splitlines()
-    rows = [line.removesuffix(r" \\").split(" & ") for line in lines if line.endswith(r"] \\")]
-    best = r"bm25 \#1 \textasciitilde{}\textasciicircum{}\textbackslash{}\{\}\$\textless{}\textgreater{}"
-    assert [row[0] for row in rows[:1]] == [best]
-    assert rows[0][1] == "0.6550$^{***}$"  # 2 of 2**12 sign flips are as extreme
-    assert any(line.startswith(r"{[}a\_b] 50\% \& more & 0.4000 & [") for line in lines)
-    assert any(line.startswith(r"{*}x\textbar{}y & 0.4000 & [") for line in lines)
-    assert sum(line.count(r"\begin") for line in lines) == sum(line.count(r"\end") for line in lines) == 2
-    mean = ap.aggregate(means)["interval"].sel(model=ODD[2]).values.ravel()
-    assert rows[0][2] == f"[{mean[0]:.4f}, {mean[1]:.4f}]"
-
-
-def test_a_table_for_a_paper_in_markdown(means: xr.Dataset, tmp_path: Path) -> None:
-    ap.export(xr.DataTree.from_dict({"robust_04": means}), tmp_path / "t.md", baseline=ODD[0])
-    lines = (tmp_path / "t.md").read_text().splitlines()
-    assert lines[0] == r"**robust\_04**"
-    assert lines[2] == "| model | average precision | 95 % interval |"
-    assert lines[4].startswith(r"| bm25 \#1 \~^\\\{\}$\<\> | 0.6550\*\*\* |")
-    assert {line.count(" | ") for line in lines if line.startswith("|")} == {2}
-    assert r"differs from \[a\_b\] 50% & more at 5 %, 1 %, 0.1 % (sign flip, Romano-Wolf adjusted" in lines[-1]
-
-
-def test_a_baseline_needs_a_table_for_a_paper(means: xr.Dataset, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="no marks of significance"):
-        ap.export(means, tmp_path / "t.json", baseline=ODD[0])

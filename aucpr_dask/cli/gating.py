@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,11 @@ import click
 from aucpr_dask.cli import options as opt
 from aucpr_dask.cli.common import CANNOT_TELL, FAILED, Output, open_any, output_option
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.schema.names import in_words, percent
 from aucpr_dask.schema.options import ComparisonOptions
 
 if TYPE_CHECKING:
+    from aucpr_dask.inference.gating import Gates
     from aucpr_dask.schema.trees import Scores
 
 _table_options = opt.with_options(
@@ -28,7 +31,7 @@ _table_options = opt.with_options(
 
 @click.command(
     short_help="Exit with 0 only if a candidate is not worse than a baseline.",
-    epilog=opt.example("aucpr-dask gate new.csv main.csv --item id --margin 0.01 --junit gate.xml"),
+    epilog=opt.example("aucpr-dask gate new.csv main.csv --item id --margin 0.01"),
 )
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option("--candidate", "candidates", multiple=True, metavar="NAME", help="Judge this model (repeat).")
@@ -52,7 +55,6 @@ _table_options = opt.with_options(
 @opt.data_sets_option
 @_table_options
 @opt.with_options(*opt.reading_options(note="scores only"))
-@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Also write the verdicts as JUnit XML.")
 @click.option("--markdown", is_flag=True, help="Print a table in Markdown, for the summary of a job.")
 @output_option
 def gate(
@@ -62,7 +64,6 @@ def gate(
     baseline: str | None,
     margin: float,
     data_sets: tuple[str, ...],
-    junit: Path | None,
     markdown: bool,
     **options: Any,
 ) -> None:
@@ -76,22 +77,41 @@ def gate(
     """
     from aucpr_dask.inference.gating import WORSE, Gates
     from aucpr_dask.inference.gating import gate as judge
-    from aucpr_dask.interplay.exporting import refuse_folder
-    from aucpr_dask.interplay.verdicts import as_markdown, write_junit
 
-    if junit is not None:
-        refuse_folder(junit)
     of_table = {name: options.pop(name) for name in ("label", "positive", "item", "query", "score")}
     data, candidates, baseline = _models(sources, candidates, baseline, data_sets, of_table)
     gates = judge(data, candidates, baseline, margin, **opt.given(options))
     if not isinstance(gates, Gates):
         raise TypeError("a list of candidates has a list of gates")
-    if junit is not None:
-        write_junit(gates, junit)
-    output.show(*([as_markdown(gates).rstrip()] if markdown else [*map(repr, gates), gates[0].design]), fold=False)
+    output.show(*([_markdown(gates)] if markdown else [*map(repr, gates), gates[0].design]), fold=False)
     output.data({"sources": sources, "passed": gates.passed, "verdict": gates.verdict, "gates": list(gates)})
     if not gates.passed:
         click.get_current_context().exit(FAILED if gates.verdict == WORSE else CANNOT_TELL)
+
+
+def _markdown(gates: Gates) -> str:
+    """Return a table with a row for each candidate, as summaries of jobs show it; no text in it is read as markup."""
+    first = gates[0]
+    level = f"{percent(first.level)} interval"
+    header = ["candidate", "verdict", in_words(first.measure), first.baseline, "difference", level, "detectable"]
+    rows = [
+        [
+            gate.candidate,
+            gate.verdict,
+            *(f"{estimate:.4f}" for estimate in gate.estimates),
+            f"{gate.difference:+.4f}",
+            f"{gate.interval[0]:+.4f} to {gate.interval[1]:+.4f}",
+            f"{gate.detectable:.2g}",
+        ]
+        for gate in gates
+    ]
+
+    def escaped(text: str) -> str:
+        return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", " ".join(text.split()))
+
+    cells = [["---", *["---:"] * (len(header) - 1)], *([escaped(cell) for cell in row] for row in (header, *rows))]
+    ruler, head, *lines = (f"| {' | '.join(row)} |" for row in cells)
+    return "\n".join([head, ruler, *lines, "", escaped(f"Margin {first.margin:g}. Design: {first.design}.")])
 
 
 def _models(

@@ -115,7 +115,7 @@ def _reporting_tasks(report: Report) -> AbstractContextManager[Any]:
 
 
 # Repeated here, so that --help does not import the writers.
-FORMATS = ("parquet", "csv", "json", "latex", "markdown", "mlflow", "trec_eval", "trec_run")
+FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
 
 
 @click.command(
@@ -128,23 +128,24 @@ FORMATS = ("parquet", "csv", "json", "latex", "markdown", "mlflow", "trec_eval",
     "--format",
     "format",
     type=opt.Choice(FORMATS),
-    help="latex, markdown: tables for a paper; mlflow: metrics and params as JSON; trec_eval: a file for each model; "
-    "trec_run: runs and qrels of a score store [default: from the suffix of PATH].",
+    help="trec_eval: a file for each model; trec_run: runs and qrels of a score store; mlflow: deprecated "
+    "[default: from the suffix of PATH].",
 )
 @click.option("--wide", is_flag=True, help="For tables: a column for each model [default: a row for each estimate].")
-@click.option("--baseline", metavar="NAME", help="For latex and markdown: mark models that differ from this one.")
-@click.option("--per-query", is_flag=True, help="For mlflow: every query [default: their means].")
+@click.option("--per-query", is_flag=True, hidden=True)  # of mlflow
 @opt.data_sets_option
 @opt.overwrite_option
 @output_option
 def export(output: Output, store: str, path: str, data_sets: tuple[str, ...], wide: bool, **options: Any) -> None:
     """Write the store STORE to PATH: a table (.parquet, .csv or .json), or what --format names.
 
-    A table for a paper (.tex or .md) shows the means of all models, with intervals. Any other
-    table has one row per data set, model, query and estimator, with both bounds of every interval.
+    A table has one row per data set, model, query and estimator, with both bounds of every interval.
     """
     from aucpr_dask.interplay.exporting import export as write
 
+    if options["format"] == "mlflow":
+        message = "--format mlflow is deprecated and will be removed in version 0.3; log columns of a table"
+        click.echo(f"warning: {message}", err=True)
     write(open_any(store, data_sets), path, tidy=not wide, **options)
     output.show(f"{path}: {output.seconds:.1f} s", fold=False)
     output.data({"store": store, "path": path, "seconds": output.seconds})

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import tempfile
+import unicodedata
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,10 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from aucpr_dask.errors import InvalidInputError, StoreError
+from aucpr_dask.errors import InvalidInputError, StoreError, lacks
 from aucpr_dask.interplay.columns import tidy_table, wide_table
-from aucpr_dask.interplay.naming import cell
-from aucpr_dask.interplay.paper import paper_tables
 from aucpr_dask.interplay.tracking import to_metrics, to_params
 from aucpr_dask.interplay.trec_files import write_evaluations, write_runs
 from aucpr_dask.schema.checks import choose, require
@@ -26,17 +25,10 @@ from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.scores.importing.files import FilePath
 from aucpr_dask.storage.urls import concealed, is_remote
 
-FORMATS = ("parquet", "csv", "json", "latex", "markdown", "mlflow", "trec_eval", "trec_run")
-FOR_PAPERS = ("latex", "markdown")
+FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
 FOLDERS = ("trec_eval", "trec_run")
-_BY_SUFFIX = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".json": "json",
-    ".tex": "latex",
-    ".md": "markdown",
-}
+_BY_SUFFIX = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".json": "json"}
+_STARTS_OF_FORMULAS = tuple("=+-@|")
 _MARK = ".aucpr-dask-export"  # in the folders that were written here, and may be replaced
 
 
@@ -47,7 +39,6 @@ def export(
     format: str | None = None,
     tidy: bool = True,
     per_query: bool = False,
-    baseline: str | None = None,
     overwrite: bool = False,
 ) -> None:
     """Write a result, or scores as TREC runs, for other programs.
@@ -58,18 +49,15 @@ def export(
         A result; for ``"trec_run"`` score data sets.
     path : path
         The file to write, or for the formats of TREC the folder.
-    format : {"parquet", "csv", "json", "latex", "markdown", "mlflow", "trec_eval", "trec_run"}, optional
+    format : {"parquet", "csv", "json", "mlflow", "trec_eval", "trec_run"}, optional
         By default, by the suffix of `path`. ``"parquet"``, ``"csv"`` and ``"json"`` (an array of records,
         undefined numbers as null) are tables as from :func:`to_dataframe`; in CSV, text that a spreadsheet would run as
-        a formula is preceded by an apostrophe. ``"latex"`` and ``"markdown"`` are tables for a paper: the means of all
-        models with their intervals, best first. ``"mlflow"`` is JSON of ``metrics`` and ``params``, flat.
-        ``"trec_eval"`` is a file for each model, as ``trec_eval -q`` prints it; ``"trec_run"`` are runs and judgments.
+        a formula is preceded by an apostrophe. ``"trec_eval"`` is a file for each model, as ``trec_eval -q`` prints it;
+        ``"trec_run"`` are runs and judgments. ``"mlflow"``, JSON of ``metrics`` and ``params``, is deprecated.
     tidy : bool
         Of tables: one row for each estimate; or, if False, a column of estimates for each model.
     per_query : bool
         Of ``"mlflow"``: the numbers of every query; by default their means.
-    baseline : str, optional
-        Of tables for a paper: mark the models that differ from this one, as :func:`compare` finds.
     overwrite : bool
         Whether to replace a file, or a folder that was written by this function.
 
@@ -93,19 +81,10 @@ def export(
     """
     place = local_place(path)
     kind = _format_of(place, format)
-    if baseline is not None and kind not in FOR_PAPERS:
-        raise InvalidInputError(
-            "this format has no marks of significance",
-            received=f"baseline={baseline!r}, format={kind!r}",
-            allowed=f"a baseline with the formats {', '.join(FOR_PAPERS)}",
-            remedy="leave out the baseline; compare(result, baseline) returns the comparison",
-        )
     write = {
         "parquet": lambda file: _write_parquet(_table(data, tidy), file),
         "csv": lambda file: _write_csv(_table(data, tidy), file),
         "json": lambda file: _write_json(_records(_table(data, tidy)), file),
-        "latex": lambda file: file.write_text(paper_tables(data, "latex", baseline), encoding="utf-8"),
-        "markdown": lambda file: file.write_text(paper_tables(data, "markdown", baseline), encoding="utf-8"),
         "mlflow": lambda file: _write_json(
             {"metrics": to_metrics(data, per_query=per_query), "params": to_params(data)}, file
         ),
@@ -120,11 +99,8 @@ def export(
 def local_place(path: FilePath) -> Path:
     """Return the path of an output on this machine, or raise."""
     if is_remote(os.fspath(path)):
-        raise InvalidInputError(
-            "exports are written to this machine",
-            received=concealed(os.fspath(path)),
-            remedy="name a local path, and copy the output",
-        )
+        remedy = "name a local path, and copy the output"
+        raise InvalidInputError("exports are written to this machine", None, concealed(os.fspath(path)), remedy=remedy)
     return Path(path)
 
 
@@ -132,25 +108,17 @@ def _format_of(path: Path, format: str | None) -> str:
     if format is not None:
         return choose(FORMATS, format, "format")
     if path.suffix.lower() not in _BY_SUFFIX:
-        raise InvalidInputError(
-            "the format is not clear from the suffix",
-            where=path,
-            received=repr(path.suffix),
-            allowed=", ".join(_BY_SUFFIX),
-            remedy=f"name the format: format=... (--format), one of {', '.join(FORMATS)}",
-        )
+        allowed, remedy = ", ".join(_BY_SUFFIX), f"name the format: format=... (--format), one of {', '.join(FORMATS)}"
+        raise InvalidInputError("the format is not clear from the suffix", path, repr(path.suffix), allowed, remedy)
     return _BY_SUFFIX[path.suffix.lower()]
 
 
 def _refuse_wrong_kind(data: Scores, kind: str) -> None:
-    needed = "score" if kind == "trec_run" else "estimate"
+    needs_scores = kind == "trec_run"
+    needed, noun = ("score", "scores") if needs_scores else ("estimate", "a result")
     if not all(needed in node for _, node in nodes_of(data)):
-        raise InvalidInputError(
-            f"the format {kind} needs {'scores' if needed == 'score' else 'a result'}",
-            where="the first argument",
-            received=f"no variable {needed!r}",
-            remedy="name a score store" if needed == "score" else "evaluate the scores first",
-        )
+        remedy = "name a score store" if needs_scores else "evaluate the scores first"
+        raise lacks(f"the format {kind} needs {noun}", "the first argument", [f"no variable {needed!r}"], remedy)
 
 
 def _refuse_existing(place: Path, *, overwrite: bool) -> None:
@@ -173,13 +141,8 @@ def _is_stream(place: Path) -> bool:
 def refuse_folder(place: Path) -> None:
     """Raise if a file is to be written where a folder is."""
     if place.is_dir():
-        raise StoreError(
-            "there is a folder at this place",
-            where=place,
-            received="a folder",
-            allowed="a file, new or to be replaced",
-            remedy="name a file in it",
-        )
+        allowed = "a file, new or to be replaced"
+        raise StoreError("there is a folder at this place", place, "a folder", allowed, "name a file in it")
 
 
 def written_whole(write: Callable[[Path], object], place: Path, *, is_folder: bool = False) -> None:
@@ -207,9 +170,8 @@ def written_whole(write: Callable[[Path], object], place: Path, *, is_folder: bo
         else:
             partial.replace(place)
     except OSError as error:
-        raise StoreError(
-            "the file cannot be written", where=place, received=error.strerror or error, remedy="check the path"
-        ) from error
+        received = error.strerror or error
+        raise StoreError("the file cannot be written", place, received, remedy="check the path") from error
     finally:
         with suppress(OSError):
             shutil.rmtree(partial) if partial.is_dir() else partial.unlink(missing_ok=True)
@@ -225,6 +187,16 @@ def _write_csv(table: pd.DataFrame, file: Path) -> None:
         for name, values in table.select_dtypes(exclude="number").items()
     }
     table.assign(**text).rename(columns=cell).to_csv(file, index=False, lineterminator="\r\n")
+
+
+def cell(text: str) -> str:
+    """Return text that a spreadsheet does not run as a formula (OWASP, CSV Injection): an apostrophe precedes it.
+
+    Invisible characters at the start do not count, and full-width signs are taken for the plain ones.
+    """
+    first = next((char for char in text if char.isprintable() and char != " "), "")
+    is_formula = unicodedata.normalize("NFKC", first).startswith(_STARTS_OF_FORMULAS)
+    return f"'{text}" if is_formula or text.lstrip(" ").startswith(("\t", "\r", "\n")) else text
 
 
 def _write_parquet(table: pd.DataFrame, file: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterable, Iterator
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,6 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.interplay.columns import DATASET, tidy_table
-from aucpr_dask.interplay.naming import distinct, file_name, word
 from aucpr_dask.schema.names import LONGEST_NAME
 from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import ESTIMATOR, GRADE, ITEM, MEASURE, MODEL, PADDING, QUERY, UNJUDGED
@@ -22,6 +24,7 @@ MEASURES = {"average_precision": "map"}
 ALL = "all"
 ONLY_QUERY = "1"  # of a data set without queries
 MISSED = "not-retrieved"
+SHORTEST_DIGEST = 8
 _LONGEST_WORD = 10_000
 _LONGEST_STEM = LONGEST_NAME - len(".qrels")
 
@@ -182,3 +185,45 @@ def _write(path: Path, lines: Iterator[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(lines)
+
+
+# --- names of models, queries and data sets where fewer characters are allowed -----------------------------------
+
+
+def distinct(
+    names: Iterable[str], changed: Callable[[str], str], longest: int, key: Callable[[str], str] = str.casefold
+) -> dict[str, str]:
+    """Return a new name for each of `names`: `changed`, shortened, and still distinct.
+
+    Two names are the same if their `key` is, because some file systems ignore case. Names that would become the same
+    get a digest, except one that was not changed.
+    """
+    result = {name: _shortened(changed(name), longest) for name in names}
+    often = Counter(key(new) for new in result.values())
+    unchanged = Counter(key(new) for name, new in result.items() if new == name)
+
+    def is_its_own(name: str, new: str) -> bool:
+        return often[key(new)] == 1 or (new == name and unchanged[key(new)] == 1)
+
+    return {name: new if is_its_own(name, new) else _with_digest(new, name, longest) for name, new in result.items()}
+
+
+def _shortened(name: str, longest: int) -> str:
+    return name if len(name.encode()) <= longest else _with_digest(name, name, longest)
+
+
+def _with_digest(new: str, name: str, longest: int) -> str:
+    digest = hashlib.sha256(name.encode()).hexdigest()[:SHORTEST_DIGEST]
+    kept = new.encode()[: longest - len(digest) - 1].decode(errors="ignore")
+    return f"{kept}_{digest}"
+
+
+def file_name(name: str) -> str:
+    """Return a name for one file or folder that is allowed on every system and stays inside its parent."""
+    name = re.sub(r'[<>:"/\\|?*\x00-\x1f\x7f]', "_", name).strip()
+    return re.sub(r"^\.+|[. ]+$", "_", name) or "_"
+
+
+def word(name: str) -> str:
+    """Return a name without blanks, for lines of columns separated by blanks."""
+    return re.sub(r"[\s\x00-\x1f\x7f]+", "_", name) or "_"
