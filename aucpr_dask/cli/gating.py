@@ -123,8 +123,7 @@ def _models(
 ) -> tuple[Scores, tuple[str, ...], str]:
     """Return the data, and the names of the candidates and of the baseline."""
     from aucpr_dask.schema.trees import nodes_of
-    from aucpr_dask.scores.importing.joining import scores_of_files
-    from aucpr_dask.scores.importing.tables import TableOptions
+    from aucpr_dask.scores.importing.tables import TableOptions, scores_of_files
 
     if len(sources) == 1 and not (candidates and baseline):
         where, remedy = "options '--candidate' and '--baseline'", "add --candidate NAME and --baseline NAME"

@@ -28,7 +28,7 @@ from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.trees import Scores, gathered
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, RESAMPLE, RESULT_VARIABLES
 from aucpr_dask.scores.chunks import empty_variable, item_chunk
-from aucpr_dask.scores.classes import validated_nodes
+from aucpr_dask.scores.validate import validated_nodes
 
 
 def estimate(

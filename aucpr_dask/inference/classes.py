@@ -21,7 +21,7 @@ from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import AggregationOptions
 from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import CLASS, ESTIMATOR, ITEM, QUERY, RESAMPLE
-from aucpr_dask.scores.classes import validated_scores
+from aucpr_dask.scores.validate import validated_scores
 
 N_CLASSES = "n_classes"
 ITEM_VARIABLES = ("score", "label", "weight", "positive_weight", "negative_weight")

@@ -20,7 +20,7 @@ from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
 from aucpr_dask.schema.trees import Scores, map_nodes
 from aucpr_dask.schema.variables import CLASS, ITEM, MODEL, QUERY
-from aucpr_dask.scores.classes import validated_scores
+from aucpr_dask.scores.validate import validated_scores
 
 OTHER_MODEL = "other_model"
 

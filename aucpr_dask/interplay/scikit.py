@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from pickle import PicklingError
 from typing import Any
@@ -16,7 +16,15 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, AucprError, ClassifierWarning, InvalidInputError, RunError, brief, few
+from aucpr_dask.errors import (
+    AlignmentError,
+    AucprError,
+    ClassifierWarning,
+    InvalidInputError,
+    RunError,
+    bad_argument,
+    few,
+)
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.progress.showing import reporting_if
 from aucpr_dask.schema.checks import choose, require
@@ -25,15 +33,16 @@ from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import CLASS, ITEM, MODEL
 from aucpr_dask.scores.chunks import Region
-from aucpr_dask.scores.classes import with_label_of_each_class
 from aucpr_dask.scores.importing.files import OnProgress, report, write_blocks
 from aucpr_dask.scores.store import open_scores
+from aucpr_dask.scores.validate import with_label_of_each_class
 from aucpr_dask.storage.stores import refuse_finished
 from aucpr_dask.storage.urls import is_remote, revealed
 
 RESPONSES = ("predict_proba", "decision_function")
 ON_ERROR = ("raise", "nan")
 _PLAIN_CLASSES = ({0, 1}, {-1, 1})
+_TWO_CLASSES = "make it two classes: y == positive"
 
 
 def scorer(estimator: str = "average_precision", *, positive: Any = None, **options: Any) -> Any:
@@ -88,11 +97,9 @@ def area(
     """Return an area as functions of ``sklearn.metrics`` do; NaN if no item is positive."""
     scores = np.asarray(y_score)
     if scores.ndim != 1:
-        raise InvalidInputError(
-            "scores of several classes have no single precision-recall curve",
-            received=f"scores of shape {scores.shape}",
-            remedy="make it two classes: y == positive",
-        )
+        what = "scores of several classes have no single precision-recall curve"
+        received = f"scores of shape {scores.shape}"
+        raise InvalidInputError(what, received=received, remedy=_TWO_CLASSES)
     classes = np.asarray(y_true)
     label = (classes == _positive_class(np.unique(classes), pos_label, "the labels")).astype(np.int8)
     weight = None if sample_weight is None else np.asarray(sample_weight)
@@ -189,95 +196,146 @@ def from_sklearn(
         refuse_finished(url, overwrite=overwrite)
     if y is not None:
         if isinstance(data, Mapping):
+            received, remedy = "y next to several data sets", 'give {"name": (X, y), ...}'
             raise InvalidInputError(
-                "y belongs to one data set",
-                where="argument 'y'",
-                received="y next to several data sets",
-                allowed="(X, y) in each of them",
-                remedy='give {"name": (X, y), ...}',
+                "y belongs to one data set", "argument 'y'", received, "(X, y) in each of them", remedy
             )
         data = (data, y)
     is_one = not isinstance(data, Mapping)
     named: Mapping[str, Sequence[Any]] = {"": data} if not isinstance(data, Mapping) else data
-    responses = (response,) if response else RESPONSES
+    models = _named(classifiers)
+    responses = _responses(models, (response,) if response else RESPONSES, fitted=cv is None)
+    kept = _folder_beside(url)
+    asked = _Classifiers(models, responses, n_jobs, on_error, kept)
     with reporting_if(False if progress is None and on_progress is not None else progress) as shown:
-        asked = _Asked(_named(classifiers), positive, responses, n_jobs, on_error, _Kept.beside(url))
-        _check_classifiers(asked, fitted=cv is None)
-        watched = _Watched(on_progress or shown, len(asked.classifiers) * len(named))
+        tell = on_progress or shown
         sources = {
-            name if is_one else check_node_name(str(name), "data"): _DataSet(
-                _where(name), _Table.of(part, _where(name)), _of_data_set(groups, name), cv, asked, watched
+            name if is_one else check_node_name(str(name), "data"): _DataSet.of(
+                part, _where(name), groups.get(name) if isinstance(groups, Mapping) else groups, cv, positive
             )
             for name, part in named.items()
         }
-        templates = {name: source.template() for name, source in sources.items()}
-        template: Scores = templates[""] if is_one else xr.DataTree.from_dict(templates)
+        templates = {name: source.template(list(models)) for name, source in sources.items()}
+        done, total = itertools.count(1), len(models) * len(named)
+
+        def block(source: _DataSet, region: Region) -> dict[str, np.ndarray]:
+            parts = []
+            for name in list(models)[region[0]]:
+                parts.append(asked.scores(name, source))
+                report(tell, "scoring classifiers", next(done), total)
+            return {"score": np.stack(parts)[(slice(None), *region[1:])]}
+
         if url is not None:
+            template: Scores = templates[""] if is_one else xr.DataTree.from_dict(templates)
             write_blocks(
-                url, template, lambda name: sources[name].block, overwrite=overwrite, on_progress=on_progress or shown
+                url, template, lambda name: partial(block, sources[name]), overwrite=overwrite, on_progress=tell
             )
-            asked.kept.clear()
+            if kept is not None:
+                shutil.rmtree(kept, ignore_errors=True)
             return open_scores(url)
-        scored = {name: sources[name].scored(described) for name, described in templates.items()}
+        scored = {
+            name: one.assign(score=(one["score"].dims, block(sources[name], (slice(None),))["score"]))
+            for name, one in templates.items()
+        }
         return scored[""] if is_one else xr.DataTree.from_dict(scored)
+
+
+# --- classifiers ------------------------------------------------------------------------------------------------
 
 
 def _named(classifiers: Any) -> dict[str, Any]:
     """Return classifiers by name: by the given ones, or by those of their classes."""
     if isinstance(classifiers, Mapping):
-        return {str(name): classifier for name, classifier in classifiers.items()}
-    listed = list(classifiers) if isinstance(classifiers, list | tuple) else [classifiers]
-    named: dict[str, Any] = {}
-    for classifier in listed:
-        if isinstance(classifier, type) or not hasattr(classifier, "fit"):
-            raise InvalidInputError(
-                "this is not a classifier",
-                where="argument 'classifiers'",
-                received=brief(classifier),
-                allowed="a mapping of names to classifiers, a list of classifiers, or one",
-                remedy="make one: LogisticRegression()",
-            )
-        kind = type(classifier).__name__
-        number = sum(type(other).__name__ == kind for other in named.values())
-        named[f"{kind} {number + 1}" if number else kind] = classifier
+        named = {str(name): classifier for name, classifier in classifiers.items()}
+    else:
+        named = {}
+        for classifier in list(classifiers) if isinstance(classifiers, list | tuple) else [classifiers]:
+            if isinstance(classifier, type) or not hasattr(classifier, "fit"):
+                allowed = "a mapping of names to classifiers, a list of classifiers, or one"
+                remedy = "make one: LogisticRegression()"
+                raise bad_argument("this is not a classifier", "classifiers", classifier, allowed, remedy)
+            kind = type(classifier).__name__
+            number = sum(type(other).__name__ == kind for other in named.values())
+            named[f"{kind} {number + 1}" if number else kind] = classifier
+    if not named:
+        raise InvalidInputError("there is no classifier", allowed="a mapping of names to classifiers")
     return named
 
 
-class _Kept:
-    """Scores of classifiers on disk, so that they need not be fitted again."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
-
-    @classmethod
-    def beside(cls, url: str | Path | None) -> _Kept:
-        """Return what is kept next to a store, if that is on this machine."""
-        if url is None or is_remote(url):
-            return cls(None)
-        place = Path(revealed(url))
-        return cls(place.with_name(f".{place.name}.classifiers"))
-
-    def scores(
-        self, classifier: Any, features: Any, classes: np.ndarray, splits: Any, response: str, n_jobs: int | None
-    ) -> np.ndarray:
-        """Return what a classifier responds, from disk if it is there."""
-        score: Callable[..., Any] = _fit_and_score
-        if self._folder is not None and _can_be_named(classifier):
-            score = require("joblib", "sklearn").Memory(self._folder, verbose=0).cache(score, ignore=["n_jobs"])
-        return np.asarray(score(classifier, features, classes, splits, response, n_jobs), np.float64)
-
-    def clear(self) -> None:
-        """Remove what is kept."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+def _responses(models: Mapping[str, Any], responses: Sequence[str], *, fitted: bool) -> dict[str, str]:
+    """Return the method to call of each classifier; raise before anything is fitted if one cannot score."""
+    check_is_fitted, not_fitted = _sklearn("utils.validation").check_is_fitted, _sklearn("exceptions").NotFittedError
+    found = {}
+    for name, classifier in models.items():
+        where, kind = f"classifier {name!r}", type(classifier).__name__
+        has = [one for one in RESPONSES if hasattr(classifier, one)]
+        if not has:
+            what = "this classifier gives labels only, no scores to rank by"
+            allowed = f"one that has {' or '.join(responses)}"
+            remedy = "calibrate it: sklearn.calibration.CalibratedClassifierCV"
+            raise InvalidInputError(what, where, kind, allowed, remedy)
+        if not set(has) & set(responses):
+            received, allowed = f"response={responses[0]!r} of {kind}", f"response={has[0]!r}"
+            remedy = "leave out response, which takes what each classifier has"
+            raise InvalidInputError(f"this classifier has no {responses[0]}", where, received, allowed, remedy)
+        found[name] = next(one for one in responses if one in has)
+        try:
+            if fitted:
+                check_is_fitted(classifier)
+        except not_fitted as error:
+            remedy = "fit it to other data, or cross-validate on these: cv=5"
+            raise InvalidInputError("the classifier is not fitted", where, kind, remedy=remedy) from error
+    return found
 
 
-def _can_be_named(classifier: Any) -> bool:
-    """Whether a classifier has a digest: one with a lambda has none."""
-    try:
-        return bool(require("joblib", "sklearn").hash(classifier))
-    except (AttributeError, PicklingError, TypeError):
-        return False
+def _folder_beside(url: str | Path | None) -> Path | None:
+    """Return where scores are kept until a store is finished: next to it, if that is on this machine."""
+    if url is None or is_remote(url):
+        return None
+    place = Path(revealed(url))
+    return place.with_name(f".{place.name}.classifiers")
+
+
+@dataclass(frozen=True)
+class _Classifiers:
+    """Classifiers by name, the methods that score, and the folder in which their scores are kept, if any."""
+
+    named: dict[str, Any]
+    responses: dict[str, str]
+    n_jobs: int | None
+    on_error: str
+    kept: Path | None
+
+    def scores(self, name: str, data: _DataSet) -> np.ndarray:
+        """Return the scores of one classifier: of the items, or of each class and item."""
+        classifier, where = self.named[name], f"classifier {name!r}, {data.where}"
+        arguments = classifier, data.features, data.classes, data.splits, self.responses[name], self.n_jobs
+        try:
+            values = np.asarray(self._cached(classifier)(*arguments), np.float64)
+            known = np.asarray(classifier.classes_ if data.splits is None else np.unique(data.classes))
+            scores = [_of_class(values, known, one, where) for one in data.wanted]
+        except AucprError:
+            raise
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            if self.on_error != "nan":
+                remedy = "fix it, or leave it out, and call again: with a url on this machine, the scores of the "
+                remedy += "others are kept; or on_error='nan' leaves its scores missing"
+                raise RunError("a classifier failed", where, text, remedy=remedy) from error
+            warnings.warn(f"{where} failed, and its scores are missing: {text}", ClassifierWarning, stacklevel=2)
+            scores = [np.full(len(data.classes), np.nan) for _ in data.wanted]
+        return scores[0] if data.positive is not None else np.stack(scores)
+
+    def _cached(self, classifier: Any) -> Callable[..., Any]:
+        """Return the function that fits and scores; it reads what it returned before for an equal classifier."""
+        if self.kept is None:
+            return _fit_and_score
+        joblib = require("joblib", "sklearn")
+        try:
+            joblib.hash(classifier)
+        except (AttributeError, PicklingError, TypeError):  # one with a lambda has no digest to find it by
+            return _fit_and_score
+        return joblib.Memory(self.kept, verbose=0).cache(_fit_and_score, ignore=["n_jobs"])  # type: ignore[no-any-return]
 
 
 def _fit_and_score(
@@ -290,199 +348,85 @@ def _fit_and_score(
     return predict(classifier, features, classes, cv=splits, method=response, n_jobs=n_jobs)
 
 
-@dataclass
-class _Watched:
-    """How many classifiers have scored how many data sets."""
-
-    on_progress: OnProgress | None
-    total: int
-    done: int = field(default=0)
-
-    def finished(self) -> None:
-        """Count one more, and say so."""
-        self.done += 1
-        report(self.on_progress, "scoring classifiers", self.done, self.total)
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """The arguments that all data sets share."""
-
-    classifiers: dict[str, Any]
-    positive: Any
-    responses: tuple[str, ...]
-    n_jobs: int | None
-    on_error: str
-    kept: _Kept
-
-
-@dataclass(frozen=True)
-class _Table:
-    """The items of one data set."""
-
-    features: Any
-    classes: np.ndarray
-    weight: np.ndarray | None
-
-    @classmethod
-    def of(cls, part: Sequence[Any], where: str) -> _Table:
-        if not isinstance(part, Sequence) or isinstance(part, str) or len(part) not in (2, 3):
-            raise InvalidInputError(
-                "this is not a data set", where=where, received=type(part).__name__, allowed="(X, y)"
-            )
-        features, classes, *rest = part
-        for name, values in zip(("y", "weight"), (classes, *rest), strict=False):
-            _refuse_other_index(features, values, name, where)
-        weight = np.asarray(rest[0], np.float64) if rest and rest[0] is not None else None
-        table = cls(features, np.asarray(classes), weight)
-        table._check_lengths(where)
-        return table
-
-    def _check_lengths(self, where: str) -> None:
-        shape = getattr(self.features, "shape", None)
-        lengths = {"X": shape[0] if shape else len(self.features), "y": len(self.classes)}
-        if self.weight is not None:
-            lengths["weight"] = len(self.weight)
-        if self.classes.ndim != 1 or len(set(lengths.values())) > 1:
-            raise AlignmentError(
-                "X and y have rows for different items" if self.classes.ndim == 1 else "y has several columns",
-                where=where,
-                received=", ".join(f"{name}: {length}" for name, length in lengths.items()),
-            )
-
-
-@dataclass(frozen=True)
-class _DataSet:
-    """One data set, its folds, and the scores of the classifiers, made when they are written."""
-
-    where: str
-    table: _Table
-    groups: Any
-    cv: Any
-    asked: _Asked
-    watched: _Watched
-
-    def template(self) -> xr.Dataset:
-        """Return the data set, its scores described but not yet computed."""
-        n_items, names = len(self.table.classes), list(self.asked.classifiers)
-        lead = {MODEL: len(names)} | ({} if self.classes is None else {CLASS: len(self.classes)})
-        score = da.zeros((*lead.values(), n_items), dtype=np.float64, chunks=-1)
-        variables: dict[str, Any] = {"score": ((*lead, ITEM), score), "label": (ITEM, self.table.classes)}
-        if self.classes is None:
-            variables["label"] = (ITEM, (self.table.classes == self.positive).astype(np.int8))
-        if self.table.weight is not None:
-            variables["weight"] = (ITEM, self.table.weight)
-        if self.groups is not None:
-            variables["cluster"] = (ITEM, self._checked_groups())
-        if self.splits is not None:
-            variables["fold"] = (ITEM, _folds(self.splits, n_items, self.where))
-        index = getattr(self.table.features, "index", None)
-        names_of_items = list(index) if index is not None and not callable(index) else list(range(n_items))
-        is_named = names_of_items != list(range(n_items))
-        coords: dict[str, Any] = {ITEM: [str(name) for name in names_of_items]} if is_named else {}
-        coords |= {MODEL: [str(name) for name in names]} | ({} if self.classes is None else {CLASS: self.classes})
-        return with_label_of_each_class(xr.Dataset(variables, coords=coords))  # type: ignore[return-value]
-
-    @cached_property
-    def classes(self) -> np.ndarray | None:
-        """The classes, if there are more than two and none of them is named as positive."""
-        classes = np.unique(self.table.classes)
-        return classes if self.asked.positive is None and classes.size > 2 else None
-
-    @cached_property
-    def positive(self) -> Any:
-        """The positive class."""
-        return _positive_class(np.unique(self.table.classes), self.asked.positive, self.where)
-
-    @cached_property
-    def splits(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
-        """The folds that all classifiers share, as (rows to fit to, rows to score); None without cross-validation."""
-        if self.cv is None:
-            return None
-        splitter = _sklearn("model_selection").check_cv(self.cv, self.table.classes, classifier=True)
-        return list(splitter.split(self.table.features, self.table.classes, self.groups))
-
-    def block(self, region: Region) -> dict[str, np.ndarray]:
-        """Return the scores of some models."""
-        chosen = list(self.asked.classifiers.items())[region[0]]
-        scores = np.stack([self._scores(name, classifier) for name, classifier in chosen])
-        return {"score": scores[(slice(None), *region[1:])]}
-
-    def scored(self, described: xr.Dataset) -> xr.Dataset:
-        """Return the data set with its scores, in memory."""
-        return described.assign(score=(described["score"].dims, self.block((slice(None),))["score"]))
-
-    def _scores(self, name: str, classifier: Any) -> np.ndarray:
-        where = f"classifier {name!r}, {self.where}"
-        response = _response_of(classifier, name, self.asked.responses)
-        with self._naming(where) as failed:
-            values = self.asked.kept.scores(
-                classifier, self.table.features, self.table.classes, self.splits, response, self.asked.n_jobs
-            )
-            classes = classifier.classes_ if self.splits is None else np.unique(self.table.classes)
-            known = np.asarray(classes)
-            if self.classes is None:
-                scores = _of_positive(values, known, self.positive, where)
-            else:
-                scores = np.stack([_of_positive(values, known, one, where) for one in self.classes])
-        self.watched.finished()
-        n_classes = () if self.classes is None else (len(self.classes),)
-        return np.full((*n_classes, len(self.table.classes)), np.nan) if failed else scores
-
-    @contextmanager
-    def _naming(self, where: str) -> Iterator[list[Exception]]:
-        """Name the classifier in errors; with ``on_error="nan"``, warn and collect them."""
-        failed: list[Exception] = []
-        try:
-            yield failed
-        except AucprError:
-            raise
-        except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            if self.asked.on_error == "nan":
-                failed.append(error)
-                warnings.warn(f"{where} failed, and its scores are missing: {text}", ClassifierWarning, stacklevel=2)
-                return
-            raise RunError(
-                "a classifier failed",
-                where=where,
-                received=text,
-                remedy="fix it, or leave it out, and call again: with a url on this machine, the scores of the others "
-                "are kept; or on_error='nan' leaves its scores missing",
-            ) from error
-
-    def _checked_groups(self) -> np.ndarray:
-        _refuse_other_index(self.table.features, self.groups, "groups", self.where)
-        groups = np.asarray(self.groups)
-        if groups.shape != self.table.classes.shape:
-            raise AlignmentError(
-                "groups and y have different lengths",
-                where=self.where,
-                received=f"shapes {groups.shape} and {self.table.classes.shape}",
-            )
-        return groups
-
-
-def _of_positive(values: np.ndarray, classes: np.ndarray, positive: Any, where: str) -> np.ndarray:
-    """Return the scores of the positive class from what a classifier responded."""
+def _of_class(values: np.ndarray, classes: np.ndarray, positive: Any, where: str) -> np.ndarray:
+    """Return the scores of one class from what a classifier responded."""
     column = np.flatnonzero(classes == positive)
     if column.size == 0:
-        raise InvalidInputError(
-            "the classifier does not know the positive class",
-            where=where,
-            received=f"positive class {positive!r}",
-            allowed=few(map(repr, classes.tolist())),
-        )
+        what, received = "the classifier does not know the positive class", f"positive class {positive!r}"
+        raise InvalidInputError(what, where, received, few(map(repr, classes.tolist())))
     if values.ndim == 1 and classes.size == 2:  # decision values: large means the second class
         return values if column[0] == 1 else 0 - values
     if values.ndim == 2 and values.shape[1] == classes.size:
         return values[:, column[0]]
-    raise InvalidInputError(
-        "the classifier does not give one score for each class",
-        where=where,
-        received=f"shape {values.shape} for {classes.size} classes",
-        remedy="make it two classes: y == positive",
-    )
+    what = "the classifier does not give one score for each class"
+    received = f"shape {values.shape} for {classes.size} classes"
+    raise InvalidInputError(what, where, received, remedy=_TWO_CLASSES)
+
+
+# --- data sets --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _DataSet:
+    """The items of one data set.
+
+    `splits` are the folds that all classifiers share, as (rows to fit to, rows to score), or None without
+    cross-validation; `positive` is None if each class is scored against the rest.
+    """
+
+    where: str
+    features: Any
+    classes: np.ndarray
+    weight: np.ndarray | None
+    groups: Any
+    splits: list[tuple[np.ndarray, np.ndarray]] | None
+    positive: Any
+
+    @classmethod
+    def of(cls, part: Sequence[Any], where: str, groups: Any, cv: Any, positive: Any) -> _DataSet:
+        if not isinstance(part, Sequence) or isinstance(part, str) or len(part) not in (2, 3):
+            raise InvalidInputError("this is not a data set", where, type(part).__name__, "(X, y)")
+        features, y, weight = (*part, None)[:3]
+        for name, values in (("y", y), ("weight", weight), ("groups", groups)):
+            _refuse_other_index(features, values, name, where)
+        classes = np.asarray(y)
+        given = {"y": classes, "weight": weight, "groups": groups}
+        arrays = {name: np.asarray(one) for name, one in given.items() if one is not None}
+        shape = getattr(features, "shape", None)
+        lengths = {"X": shape[0] if shape else len(features)} | {name: len(one) for name, one in arrays.items()}
+        if any(one.ndim != 1 for one in arrays.values()) or len(set(lengths.values())) > 1:
+            what = "X and y have rows for different items" if classes.ndim == 1 else "y has several columns"
+            raise AlignmentError(what, where, ", ".join(f"{name}: {length}" for name, length in lengths.items()))
+        several = np.unique(classes)
+        if positive is not None or several.size <= 2:
+            positive = _positive_class(several, positive, where)
+        splits = None
+        if cv is not None:
+            splitter = _sklearn("model_selection").check_cv(cv, classes, classifier=True)
+            splits = list(splitter.split(features, classes, groups))
+        weight = None if weight is None else np.asarray(weight, np.float64)
+        return cls(where, features, classes, weight, groups, splits, positive)
+
+    @property
+    def wanted(self) -> Any:
+        """The classes that are scored."""
+        return np.unique(self.classes) if self.positive is None else [self.positive]
+
+    def template(self, models: list[str]) -> xr.Dataset:
+        """Return the data set, its scores described but not yet computed."""
+        n_items = len(self.classes)
+        lead = {MODEL: models} | ({} if self.positive is not None else {CLASS: self.wanted})
+        score = da.zeros((*map(len, lead.values()), n_items), dtype=np.float64, chunks=-1)
+        label = self.classes if self.positive is None else (self.classes == self.positive).astype(np.int8)
+        fold = None if self.splits is None else _folds(self.splits, n_items, self.where)
+        groups = None if self.groups is None else np.asarray(self.groups)
+        along_items = {"label": label, "weight": self.weight, "cluster": groups, "fold": fold}
+        variables: dict[str, Any] = {"score": ((*lead, ITEM), score)}
+        variables |= {name: (ITEM, values) for name, values in along_items.items() if values is not None}
+        index = getattr(self.features, "index", None)
+        names = list(index) if index is not None and not callable(index) else list(range(n_items))
+        items = {} if names == list(range(n_items)) else {ITEM: [str(name) for name in names]}
+        return with_label_of_each_class(xr.Dataset(variables, coords=items | lead))  # type: ignore[return-value]
 
 
 def _positive_class(classes: np.ndarray, positive: Any, where: str) -> Any:
@@ -491,56 +435,8 @@ def _positive_class(classes: np.ndarray, positive: Any, where: str) -> Any:
         return positive
     if classes.dtype.kind in "biuf" and any(set(classes.tolist()) <= plain for plain in _PLAIN_CLASSES):
         return 1
-    raise InvalidInputError(
-        "the positive class is not given",
-        where=where,
-        received=f"classes {few(map(repr, classes.tolist()))}",
-        allowed="0 and 1, -1 and 1, or False and True",
-        remedy="name it: positive=...",
-    )
-
-
-def _check_classifiers(asked: _Asked, *, fitted: bool) -> None:
-    """Raise before anything is fitted if a classifier cannot score, or is not fitted and should be."""
-    if not asked.classifiers:
-        raise InvalidInputError("there is no classifier", allowed="a mapping of names to classifiers")
-    validation = _sklearn("utils.validation")
-    not_fitted = _sklearn("exceptions").NotFittedError
-    for name, classifier in asked.classifiers.items():
-        _response_of(classifier, name, asked.responses)
-        try:
-            if fitted:
-                validation.check_is_fitted(classifier)
-        except not_fitted as error:
-            raise InvalidInputError(
-                "the classifier is not fitted",
-                where=f"classifier {name!r}",
-                received=type(classifier).__name__,
-                remedy="fit it to other data, or cross-validate on these: cv=5",
-            ) from error
-
-
-def _response_of(classifier: Any, name: str, responses: Iterable[str]) -> str:
-    responses = tuple(responses)
-    found = next((response for response in responses if hasattr(classifier, response)), None)
-    others = [response for response in RESPONSES if hasattr(classifier, response)]
-    if found is None and others:
-        raise InvalidInputError(
-            f"this classifier has no {responses[0]}",
-            where=f"classifier {name!r}",
-            received=f"response={responses[0]!r} of {type(classifier).__name__}",
-            allowed=f"response={others[0]!r}",
-            remedy="leave out response, which takes what each classifier has",
-        )
-    if found is None:
-        raise InvalidInputError(
-            "this classifier gives labels only, no scores to rank by",
-            where=f"classifier {name!r}",
-            received=type(classifier).__name__,
-            allowed=f"one that has {' or '.join(responses)}",
-            remedy="calibrate it: sklearn.calibration.CalibratedClassifierCV",
-        )
-    return found
+    received, allowed = f"classes {few(map(repr, classes.tolist()))}", "0 and 1, -1 and 1, or False and True"
+    raise InvalidInputError("the positive class is not given", where, received, allowed, "name it: positive=...")
 
 
 def _folds(splits: Sequence[tuple[np.ndarray, np.ndarray]], n_items: int, where: str) -> np.ndarray:
@@ -551,12 +447,9 @@ def _folds(splits: Sequence[tuple[np.ndarray, np.ndarray]], n_items: int, where:
         times[scored] += 1
         fold[scored] = number
     if (times != 1).any():
-        raise InvalidInputError(
-            "folds must hold every item once",
-            where=where,
-            received=f"{int((times == 0).sum())} items in no fold, {int((times > 1).sum())} in several",
-            remedy="use a splitter without repetition: StratifiedKFold, GroupKFold",
-        )
+        received = f"{int((times == 0).sum())} items in no fold, {int((times > 1).sum())} in several"
+        remedy = "use a splitter without repetition: StratifiedKFold, GroupKFold"
+        raise InvalidInputError("folds must hold every item once", where, received, remedy=remedy)
     return fold
 
 
@@ -565,17 +458,10 @@ def _refuse_other_index(features: Any, values: Any, name: str, where: str) -> No
     first, second = (getattr(one, "index", None) for one in (features, values))
     if first is None or second is None or callable(first) or callable(second) or first.equals(second):
         return
-    raise AlignmentError(
-        f"X and {name} carry different labels of items",
-        where=where,
-        received=f"X labelled {few(map(repr, first))}; {name} labelled {few(map(repr, second))}",
-        allowed="the same index, in the same order",
-        remedy=f"align them: {name}.loc[X.index]; or pass {name}.to_numpy() to match by position",
-    )
-
-
-def _of_data_set(groups: Any, name: Hashable) -> Any:
-    return groups.get(name) if isinstance(groups, Mapping) else groups
+    what, allowed = f"X and {name} carry different labels of items", "the same index, in the same order"
+    received = f"X labelled {few(map(repr, first))}; {name} labelled {few(map(repr, second))}"
+    remedy = f"align them: {name}.loc[X.index]; or pass {name}.to_numpy() to match by position"
+    raise AlignmentError(what, where, received, allowed, remedy)
 
 
 def _where(name: str) -> str:

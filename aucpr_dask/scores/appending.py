@@ -15,7 +15,7 @@ import xarray as xr
 from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, StoreError, few
 from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING
-from aucpr_dask.scores.digests import DERIVED
+from aucpr_dask.scores.chunks import DERIVED
 from aucpr_dask.scores.store import open_scores, save_scores
 from aucpr_dask.storage.stores import read_root_document, refuse_finished
 from aucpr_dask.storage.urls import concealed, is_remote, public
@@ -40,20 +40,15 @@ def place_for(url: str | Path, *, overwrite: bool, append: bool) -> Iterator[str
         If there is something that may not be replaced; if a store to append to is not on this machine.
     """
     if append and overwrite:
-        raise InvalidInputError(
-            "a store is either replaced or appended to",
-            received="overwrite=True and append=True (--overwrite --append)",
-            allowed="one of the two",
-        )
+        what = "a store is either replaced or appended to"
+        received = "overwrite=True and append=True (--overwrite --append)"
+        raise InvalidInputError(what, None, received, "one of the two")
     place = Path(url).resolve() if append and not is_remote(url) else None
     if place is not None and not place.name:
-        raise StoreError("the root folder cannot be a store", where=place, remedy="name a folder to write")
+        raise StoreError("the root folder cannot be a store", place, remedy="name a folder to write")
     if append and place is None and _is_finished(url):
-        raise StoreError(
-            "only a store on this machine can be appended to",
-            where=public(url),
-            remedy="import all files again, to another place",
-        )
+        remedy = "import all files again, to another place"
+        raise StoreError("only a store on this machine can be appended to", public(url), remedy=remedy)
     if place is None or not (_is_finished(place) or _workplace_of(place).exists()):
         refuse_finished(url, overwrite=overwrite)
         yield url
@@ -98,13 +93,12 @@ def _workplace(store: Path) -> Iterator[Path]:
                 shutil.rmtree(place)
             lock.release()
     except locket.LockError:
-        raise StoreError(
-            "another command is appending to this store", where=store, remedy="repeat the command when it has finished"
-        ) from None
+        remedy = "repeat the command when it has finished"
+        raise StoreError("another command is appending to this store", store, remedy=remedy) from None
     except OSError as error:
         if isinstance(error, AucprError):
             raise
-        raise StoreError("the store cannot be written", where=store, received=error) from error
+        raise StoreError("the store cannot be written", store, error) from error
 
 
 def _locked(place: Path) -> Any:
@@ -142,11 +136,10 @@ def joined(before: Scores, added: Scores) -> Scores:
         return _joined("", before, added)
     old, new = dict(nodes_of(before)), dict(nodes_of(added))
     if "" in old or "" in new:
-        raise AlignmentError(
-            "data sets without a name cannot be added to named ones",
-            received=f"{_named(old)} in the store, {_named(new)} in the files",
-            allowed="data sets with names in both, or one data set without a name in both",
-            remedy="name the data set of the files (--data-set), or import to a new store",
+        allowed = "data sets with names in both, or one data set without a name in both"
+        remedy = "name the data set of the files (--data-set), or import to a new store"
+        raise _differ(
+            "data sets without a name cannot be added to named ones", _named(old), _named(new), allowed, remedy
         )
     both = {path: _joined(path, node, new[path]) if path in new else node for path, node in old.items()}
     return xr.DataTree.from_dict(both | {path: node for path, node in new.items() if path not in old})
@@ -162,16 +155,11 @@ def _joined(path: str, before: xr.Dataset, added: xr.Dataset) -> xr.Dataset:
     before, added = before.drop_vars(DERIVED, errors="ignore"), added.drop_vars(DERIVED, errors="ignore")
     for scores, whose in ((before, "the store"), (added, "the files")):
         if MODEL not in scores.coords:
-            raise AlignmentError(
-                "the models have no names, so none can be added", where=f"{where} of {whose}", remedy="name the models"
-            )
+            what = "the models have no names, so none can be added"
+            raise AlignmentError(what, f"{where} of {whose}", remedy="name the models")
     if again := [name for name in added[MODEL].values.tolist() if name in set(before[MODEL].values.tolist())]:
-        raise AlignmentError(
-            "models of these names are in the store already",
-            where=where,
-            received=few(map(repr, again)),
-            remedy="leave these out, or give them other names",
-        )
+        what, remedy = "models of these names are in the store already", "leave these out, or give them other names"
+        raise AlignmentError(what, where, few(map(repr, again)), remedy=remedy)
     _check_same(where, "variables", sorted(map(str, before.data_vars)), sorted(map(str, added.data_vars)))
     if MODEL in before["label"].dims and MODEL in added["label"].dims:  # each model has its own list
         longest = max(before.sizes[ITEM], added.sizes[ITEM])
@@ -179,36 +167,30 @@ def _joined(path: str, before: xr.Dataset, added: xr.Dataset) -> xr.Dataset:
     for name, variable in before.variables.items():
         other = added.variables.get(name)
         if other is None or (MODEL not in variable.dims and not variable.equals(other)):
-            raise AlignmentError(
-                f"{name!r} differs between the store and the files",
-                where=where,
-                received=f"{_shape(variable)} in the store, {'none' if other is None else _shape(other)} in the files",
-                allowed="the same items and queries in the same order, with the same labels and weights",
-                remedy="import the files to a new store",
-            )
+            what = f"{name!r} differs between the store and the files"
+            theirs = "none" if other is None else _shape(other)
+            allowed = "the same items and queries in the same order, with the same labels and weights"
+            raise _differ(what, _shape(variable), theirs, allowed, "import the files to a new store", where)
         _check_same(where, f"dimensions of {name!r}", variable.dims, other.dims)
         if variable.dtype.kind not in "OUT":
             _check_same(where, f"type of {name!r}", variable.dtype, other.dtype)
-    return xr.concat(
-        [before, added],
-        MODEL,
-        data_vars="minimal",
-        coords="minimal",
-        compat="override",
-        join="override",
-        combine_attrs="override",
-    )
+    # All that models share is known to be equal, so nothing is compared or aligned again.
+    how: Any = {"compat": "override", "join": "override", "combine_attrs": "override"}
+    return xr.concat([before, added], MODEL, data_vars="minimal", coords="minimal", **how)
 
 
 def _check_same(where: str, what: str, before: object, added: object) -> None:
     if before != added:
-        raise AlignmentError(
-            f"the {what} differ between the store and the files",
-            where=where,
-            received=f"{before} in the store, {added} in the files",
-            allowed="the same in both",
-            remedy="import the files with the options of the first import, or to a new store",
+        remedy = "import the files with the options of the first import, or to a new store"
+        raise _differ(
+            f"the {what} differ between the store and the files", before, added, "the same in both", remedy, where
         )
+
+
+def _differ(
+    what: str, before: object, added: object, allowed: str, remedy: str, where: str | None = None
+) -> AlignmentError:
+    return AlignmentError(what, where, f"{before} in the store, {added} in the files", allowed, remedy)
 
 
 def _shape(variable: xr.Variable) -> str:
@@ -221,10 +203,7 @@ def _padded(scores: xr.Dataset, length: int) -> xr.Dataset:
         return scores
     unknown = [str(name) for name, variable in scores.variables.items() if ITEM in variable.dims and name not in FILL]
     if unknown:
-        raise AlignmentError(
-            "lists of other lengths cannot be added where these variables are along the items",
-            received=few(map(repr, unknown)),
-            remedy="import all files again, to a new store",
-        )
+        what = "lists of other lengths cannot be added where these variables are along the items"
+        raise AlignmentError(what, None, few(map(repr, unknown)), remedy="import all files again, to a new store")
     fill = {name: FILL[str(name)] for name in scores.data_vars if ITEM in scores[name].dims}
     return scores.pad({ITEM: (0, lacking)}, constant_values=fill)

@@ -1,17 +1,23 @@
-"""Chunks of data sets: as they are stored, or are to be."""
+"""Chunks of data sets, as they are stored or are to be, and digests of the rankings in them."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
-from aucpr_dask.schema.variables import ITEM
+from aucpr_dask.schema.variables import CLASS, ITEM, MODEL, PADDING, QUERY, RANKING_DIMS
 
 Region = tuple[slice, ...]  # of scores
+
+DERIVED = ("n_missing", "digest")  # from the other variables
 
 
 def empty_variable(sizes: Mapping[Any, int], dtype: Any, lengths: Mapping[str, int] | None = None) -> xr.Variable:
@@ -34,3 +40,69 @@ def item_chunk(dataset: xr.Dataset) -> int | None:
     chunks = dataset["score"].encoding.get("preferred_chunks", {}) if "score" in dataset else {}
     length: int | None = chunks.get(ITEM)
     return length if length and length < dataset.sizes[ITEM] else None
+
+
+@dataclass(frozen=True)
+class _Values:
+    """The values of a variable: model and query or class, if present, are the first axes, and items the last."""
+
+    lead: tuple[str, ...]
+    is_along_items: bool
+    array: NDArray[Any]
+
+    @classmethod
+    def of(cls, variable: xr.DataArray) -> _Values:
+        lead = tuple(dim for dim in RANKING_DIMS if dim in variable.dims)
+        values = variable.transpose(*lead, ...).values
+        if values.dtype.kind not in "biuf":  # text, whose width is that of the longest
+            values = pd.util.hash_array(values.astype(str).astype(object).ravel()).reshape(values.shape)
+        return cls(lead, ITEM in variable.dims, values)
+
+    def at(self, index: Mapping[str, int | None]) -> NDArray[Any]:
+        """Return the values of one model and query or class."""
+        values: NDArray[Any] = np.asarray(self.array[tuple(index[dim] for dim in self.lead)])
+        return values
+
+
+def ranking_digests(part: xr.Dataset) -> NDArray[np.uint64]:
+    """Digest every ranking of a part of a data set that is in memory, with all variables and the labels of items.
+
+    A digest is the first eight bytes of a SHA-256 of the names, types and values of a ranking, without the padding at
+    its end, which grows when a longer ranking is added.
+    """
+    lead = [dim for dim in RANKING_DIMS if dim in part["score"].dims]
+    unit = CLASS if CLASS in lead else QUERY
+    names = sorted({str(name) for name in part.data_vars if name not in DERIVED} | ({ITEM} & set(part.coords)))
+    lengths = _Values.of(_lengths(part))
+    is_ragged = MODEL in lengths.lead  # then nothing along the items is shared
+    own = {name for name in names if MODEL in part[name].dims or (is_ragged and ITEM in part[name].dims)}
+    values = {name: _Values.of(part[name]) for name in names}
+    out = np.empty([part.sizes[dim] for dim in lead], dtype=np.uint64)
+    for place in range(part.sizes[unit]) if unit in lead else (None,):
+        length = None if is_ragged else int(lengths.at({unit: place}))
+        shared = {name: values[name] for name in names if name not in own}
+        begun = _updated(hashlib.sha256(), shared, {unit: place}, length)
+        for model in range(part.sizes[MODEL]):
+            index = {MODEL: model, unit: place}
+            length = int(lengths.at(index)) if is_ragged else length
+            digest = _updated(begun.copy(), {name: values[name] for name in sorted(own)}, index, length).digest()
+            out[model if place is None else (model, place)] = int.from_bytes(digest[:8], "little")
+    return out
+
+
+def _lengths(part: xr.Dataset) -> xr.DataArray:
+    """Return the number of places of each ranking up to the padding at its end."""
+    if "label" not in part:
+        return xr.DataArray(part.sizes[ITEM])
+    is_there = part["label"].variable != PADDING
+    ends = xr.Variable(ITEM, np.arange(1, part.sizes[ITEM] + 1))
+    return xr.DataArray((is_there * ends).max(ITEM) if part.sizes[ITEM] else is_there.sum(ITEM))
+
+
+def _updated(digest: Any, variables: Mapping[str, _Values], index: Mapping[str, int | None], length: int | None) -> Any:
+    for name, variable in variables.items():
+        values = variable.at(index)
+        values = np.ascontiguousarray(values[:length] if variable.is_along_items else values)
+        digest.update(f"{name} {values.dtype.str} {values.shape};".encode())
+        digest.update(values.data)
+    return digest

@@ -19,10 +19,8 @@ from aucpr_dask.schema.labels import check_labels
 from aucpr_dask.schema.names import check_names
 from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, RANKING_DIMS, SCORE_VARIABLES
-from aucpr_dask.scores.chunks import Region, empty_variable, item_chunk
-from aucpr_dask.scores.classes import validated_scores
-from aucpr_dask.scores.digests import ranking_digests
-from aucpr_dask.scores.validate import validate_scores
+from aucpr_dask.scores.chunks import Region, empty_variable, item_chunk, ranking_digests
+from aucpr_dask.scores.validate import validate_scores, validated_scores
 from aucpr_dask.storage.stores import CHUNK_BYTES, chunk_shape, create_store, open_store, read_root_document
 from aucpr_dask.storage.urls import absolute, concealed, is_remote, public
 
@@ -189,11 +187,9 @@ def _refuse_own_source(scores: Scores, url: str | Path) -> None:
         source = dataset.encoding.get("source")
         lazy = any(dataset[name].chunks is not None for name in _large(dataset))
         if lazy and source is not None and _same_place(source, url):
-            raise StoreError(
-                "a store cannot be replaced by scores that are still read from it",
-                where=concealed(url),
-                remedy="write to another place, or load the scores first: scores.load()",
-            )
+            what = "a store cannot be replaced by scores that are still read from it"
+            remedy = "write to another place, or load the scores first: scores.load()"
+            raise StoreError(what, concealed(url), remedy=remedy)
 
 
 def _same_place(source: str, url: str | Path) -> bool:

@@ -1,18 +1,20 @@
-"""Check a score data set against the variable records, before anything is computed."""
+"""Check score data sets against the variable records, before anything is computed; make labels of classes binary."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
 from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, brief, few
 from aucpr_dask.schema.labels import check_labels, check_weights
 from aucpr_dask.schema.names import check_names, check_node_name
-from aucpr_dask.schema.trees import Scores, nodes_of
-from aucpr_dask.schema.variables import CLASS, ITEM, RANKING_DIMS, SCORE_VARIABLES, VariableSpec
+from aucpr_dask.schema.trees import Scores, gathered, map_nodes, nodes_of
+from aucpr_dask.schema.variables import CLASS, ITEM, PADDING, RANKING_DIMS, SCORE_VARIABLES, UNJUDGED, VariableSpec
 
 KINDS = {
     "f": "floats of up to 64 bits",
@@ -24,6 +26,25 @@ KINDS = {
     "U": "strings of a fixed length",
 }
 """What kinds of dtypes are called."""
+
+
+def validated_scores(scores: Scores, *, positive_from: int | None = None) -> Scores:
+    """Return valid score data sets: dimensions in the usual order, a label for each class where classes label items.
+
+    Raises
+    ------
+    InvalidInputError, AlignmentError
+        See :func:`validate_scores` and :func:`with_label_of_each_class`.
+    """
+    return gathered(scores, dict(validated_nodes(scores, positive_from=positive_from)))
+
+
+def validated_nodes(scores: Scores, *, positive_from: int | None = None) -> Iterator[tuple[str, xr.Dataset]]:
+    """Yield (path, data set) for each data set, as :func:`validated_scores` returns it."""
+    for path, given in checked_nodes(scores):
+        dataset = _with_label_of_each_class(path, in_usual_order(given))
+        validate_dataset(dataset, path, positive_from)
+        yield path, dataset
 
 
 def validate_scores(scores: Scores, *, positive_from: int | None = None) -> None:
@@ -73,20 +94,15 @@ def validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None) 
         if spec.name in dataset:
             _validate_variable(dataset[spec.name], spec, path)
         elif spec.required:
-            raise InvalidInputError(
-                f"the variable {spec.name!r} is absent",
-                where=where_of(path),
-                received=", ".join(map(str, dataset.data_vars)) or "no variables",
-                allowed=f"a variable {spec.name!r} over {_layouts(spec)}",
-                remedy="name the variables and dimensions as they are called here, or pass a data set of scores",
-            )
+            what = f"the variable {spec.name!r} is absent"
+            received = ", ".join(map(str, dataset.data_vars)) or "no variables"
+            allowed = f"a variable {spec.name!r} over {_layouts(spec)}"
+            remedy = "name the variables and dimensions as they are called here, or pass a data set of scores"
+            raise InvalidInputError(what, where_of(path), received, allowed, remedy)
     soft = {"positive_weight", "negative_weight"} & set(dataset.data_vars)
     if len(soft) == 1 or ("label" in dataset) == bool(soft):
-        raise InvalidInputError(
-            "a data set needs 'label', or else both 'positive_weight' and 'negative_weight'",
-            where=where_of(path),
-            received=", ".join(map(str, dataset.data_vars)),
-        )
+        what = "a data set needs 'label', or else both 'positive_weight' and 'negative_weight'"
+        raise InvalidInputError(what, where_of(path), ", ".join(map(str, dataset.data_vars)))
     _validate_classes(dataset, path)
     for dim in (*RANKING_DIMS, ITEM):
         if dim in dataset.indexes:
@@ -107,66 +123,45 @@ def _validate_classes(dataset: xr.Dataset, path: str) -> None:
     named = [name for name in ("score", "label", "positive_weight", "negative_weight") if name in dataset]
     without = [name for name in named if CLASS not in dataset[name].dims]
     if without and len(without) < len(named):
-        raise InvalidInputError(
-            "scores and labels have classes both, or neither",
-            where=where_of(path),
-            received=f"{', '.join(map(repr, without))} without the dimension {CLASS!r}",
-            allowed="score over (model, class, item); label over (class, item), or over (item) with the item's class",
-            remedy="give both the dimension 'class', or select one class: .sel({'class': ...})",
-        )
+        received = f"{', '.join(map(repr, without))} without the dimension {CLASS!r}"
+        allowed = "score over (model, class, item); label over (class, item), or over (item) with the item's class"
+        remedy = "give both the dimension 'class', or select one class: .sel({'class': ...})"
+        what = "scores and labels have classes both, or neither"
+        raise InvalidInputError(what, where_of(path), received, allowed, remedy)
     if not without and "n_positive" in dataset:
-        raise InvalidInputError(
-            "with classes, all positives must be items: the classes share the resamples of items",
-            where=where_of(path, "n_positive"),
-            received=f"'n_positive' next to the dimension {CLASS!r}",
-            allowed="no variable 'n_positive'",
-            remedy="drop_vars('n_positive'), or select one class: .sel({'class': ...})",
-        )
+        what = "with classes, all positives must be items: the classes share the resamples of items"
+        received, allowed = f"'n_positive' next to the dimension {CLASS!r}", "no variable 'n_positive'"
+        remedy = "drop_vars('n_positive'), or select one class: .sel({'class': ...})"
+        raise InvalidInputError(what, where_of(path, "n_positive"), received, allowed, remedy)
 
 
 def _validate_variable(variable: xr.DataArray, spec: VariableSpec, path: str) -> None:
     where = where_of(path, spec.name)
     if variable.dtype.kind not in spec.kinds or (variable.dtype.kind == "f" and variable.dtype.itemsize > 8):
-        raise InvalidInputError(
-            f"{spec.name!r} has an unsupported type",
-            where=where,
-            received=f"dtype {variable.dtype}",
-            allowed=f"{' or '.join(KINDS[kind] for kind in spec.kinds)} ({spec.description})",
-            remedy=f"convert it, for example dataset[{spec.name!r}].astype(...)",
-        )
+        allowed = f"{' or '.join(KINDS[kind] for kind in spec.kinds)} ({spec.description})"
+        what = f"{spec.name!r} has an unsupported type"
+        remedy = f"convert it, for example dataset[{spec.name!r}].astype(...)"
+        raise InvalidInputError(what, where, f"dtype {variable.dtype}", allowed, remedy)
     if tuple(variable.dims) not in spec.dims:
         usual = _usual_dims(variable, spec)
-        raise InvalidInputError(
-            f"{spec.name!r} has unsupported dimensions",
-            where=where,
-            received=f"({', '.join(map(str, variable.dims))})",
-            allowed=_layouts(spec),
-            remedy=f"dataset.transpose{usual}" if usual else None,
-        )
+        received, how = f"({', '.join(map(str, variable.dims))})", f"dataset.transpose{usual}" if usual else None
+        raise InvalidInputError(f"{spec.name!r} has unsupported dimensions", where, received, _layouts(spec), how)
 
 
 def check_one_chunk(chunks: tuple[int, ...], dim: object, where: str) -> None:
     """Raise unless the item dimension is in one chunk: a ranking must not be split."""
     if len(chunks) > 1:
-        raise ChunkError(
-            f"the dimension {dim!r} is in several chunks, so no block holds a whole ranking",
-            where=where,
-            received=f"{len(chunks)} chunks of {few(chunks)}",
-            allowed="one chunk",
-            remedy=f"rechunk: .chunk({{{dim!r}: -1}})",
-        )
+        what = f"the dimension {dim!r} is in several chunks, so no block holds a whole ranking"
+        received, remedy = f"{len(chunks)} chunks of {few(chunks)}", f"rechunk: .chunk({{{dim!r}: -1}})"
+        raise ChunkError(what, where, received, "one chunk", remedy)
 
 
 def check_unique(index: pd.Index, dim: str, where: str) -> None:
     """Raise if a label occurs twice in `index`."""
     if not index.is_unique:
         twice = list(dict.fromkeys(index[index.duplicated()]))
-        raise AlignmentError(
-            f"labels of {dim!r} must be unique",
-            where=where,
-            received=f"{len(twice)} duplicated: {few(map(repr, twice))}",
-            remedy="rename or drop the duplicates",
-        )
+        received, remedy = f"{len(twice)} duplicated: {few(map(repr, twice))}", "rename or drop the duplicates"
+        raise AlignmentError(f"labels of {dim!r} must be unique", where, received, remedy=remedy)
 
 
 def where_of(path: str, variable: str | None = None) -> str:
@@ -181,22 +176,88 @@ def _layouts(spec: VariableSpec) -> str:
 
 def check_same_labels(first: xr.DataArray, second: xr.DataArray, names: tuple[str, str]) -> None:
     """Raise unless two arrays carry the same labels, in the same order, on every dimension they share."""
+    both, where = f"{names[0]!r} and {names[1]!r}", f"variables {names[0]!r} and {names[1]!r}"
     for dim in (str(dim) for dim in first.dims if dim in second.dims):
         if first.sizes[dim] != second.sizes[dim]:
-            raise AlignmentError(
-                f"{names[0]!r} and {names[1]!r} differ in length along {dim!r}",
-                where=f"variables {names[0]!r} and {names[1]!r}",
-                received=f"{first.sizes[dim]} and {second.sizes[dim]}",
-                allowed="the same length",
-                remedy=f"give both one value for each {dim}",
-            )
+            received, remedy = f"{first.sizes[dim]} and {second.sizes[dim]}", f"give both one value for each {dim}"
+            what = f"{both} differ in length along {dim!r}"
+            raise AlignmentError(what, where, received, "the same length", remedy)
         if dim in first.indexes and dim in second.indexes:
             left, right = first.indexes[dim], second.indexes[dim]
             if not left.equals(right):
                 odd = left.symmetric_difference(right)
-                raise AlignmentError(
-                    f"{names[0]!r} and {names[1]!r} carry different labels along {dim!r}",
-                    received=few(map(repr, odd)) if len(odd) else "the same labels in another order",
-                    allowed="the same labels, in the same order",
-                    remedy=f"select the labels they share, or reindex one by the other's {dim!r}",
-                )
+                received = few(map(repr, odd)) if len(odd) else "the same labels in another order"
+                what, allowed = f"{both} carry different labels along {dim!r}", "the same labels, in the same order"
+                remedy = f"select the labels they share, or reindex one by the other's {dim!r}"
+                raise AlignmentError(what, None, received, allowed, remedy)
+
+
+# --- classes ----------------------------------------------------------------------------------------------------
+
+
+def with_label_of_each_class(scores: Scores) -> Scores:
+    """Return scores in which labels say whether items belong to a class, not to which class they belong.
+
+    Raises
+    ------
+    InvalidInputError
+        If a label is neither a class nor, where these are no classes, -1 (unjudged) or -2 (padding); or it is not clear
+        what the labels of one selected class mean.
+    """
+    return map_nodes(scores, _with_label_of_each_class)
+
+
+def _may_have_classes_as_labels(dataset: xr.Dataset) -> bool:
+    if "score" not in dataset or "label" not in dataset or CLASS not in (*dataset["score"].dims, *dataset.coords):
+        return False
+    return dataset["label"].dims == (ITEM,) and dataset["label"].dtype.kind in "iubOTU"
+
+
+def _with_label_of_each_class(path: str, dataset: xr.Dataset) -> xr.Dataset:
+    if not _may_have_classes_as_labels(dataset):
+        return dataset
+    if CLASS not in dataset["score"].dims:
+        return _with_label_of_selected_class(path, dataset)
+    classes = dataset.get_index(CLASS)
+    check_unique(classes, CLASS, where_of(path))
+    labels = xr.apply_ufunc(
+        one_against_rest,
+        dataset["label"].variable,
+        output_core_dims=[[CLASS]],
+        kwargs={"classes": classes, "where": where_of(path, "label")},
+        dask="parallelized",
+        output_dtypes=[np.int8],
+        dask_gufunc_kwargs={"output_sizes": {CLASS: len(classes)}},
+    )
+    return dataset.assign(label=labels.transpose(CLASS, ITEM))
+
+
+def _with_label_of_selected_class(path: str, dataset: xr.Dataset) -> xr.Dataset:
+    """Return scores of one class, selected from several; its labels may have been of each class, or of the items."""
+    selected, label = dataset[CLASS], dataset["label"]
+    if selected.ndim == 0 and label.dtype.kind in "OTU":
+        return dataset.assign(label=(label.variable == selected.item()).astype(np.int8))
+    if selected.ndim == 0 and selected.dtype.kind in "iub" and selected.item() in (0, 1):
+        what = "labels 0 and 1 may be classes here, or say whether items belong to the selected class"
+        received = f"labels over the items, and the selected class {selected.item()!r}"
+        allowed = "labels of the selected class, without a coordinate 'class'"
+        remedy = ".drop_vars('class') if 1 says that an item belongs to it; or select from the result instead"
+        raise InvalidInputError(what, where_of(path, "label"), received, allowed, remedy)
+    return dataset
+
+
+def one_against_rest(label: NDArray[Any], *, classes: pd.Index, where: str) -> NDArray[np.int8]:
+    """Return whether each item belongs to each class, as labels: ``(item) -> (item, class)``."""
+    place = classes.get_indexer(pd.Index(label))
+    of_classes: NDArray[np.int8] = (place[:, None] == np.arange(len(classes))).astype(np.int8)
+    unknown = place < 0
+    if label.dtype.kind in "iu":
+        is_sentinel = unknown & ((label == UNJUDGED) | (label == PADDING))
+        of_classes[is_sentinel] = label[is_sentinel, None]
+        unknown &= ~is_sentinel
+    if unknown.any():
+        received = f"{int(unknown.sum())} labels: {few(map(repr, dict.fromkeys(label[unknown].tolist())))}"
+        allowed = f"classes {few(map(repr, classes.tolist()))}; -1 unjudged and -2 padding, if these are no classes"
+        remedy = "name all classes in the coordinate 'class', in the type of the labels"
+        raise InvalidInputError("labels that are no class", where, received, allowed, remedy)
+    return of_classes

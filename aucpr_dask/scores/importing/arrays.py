@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,27 +15,15 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few
-from aucpr_dask.schema.labels import HIGHEST_GRADE
+from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few, lacks
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
-from aucpr_dask.scores.appending import place_for
+from aucpr_dask.scores.appending import FILL, place_for
 from aucpr_dask.scores.chunks import Region
-from aucpr_dask.scores.importing.files import (
-    FilePath,
-    ImportSummary,
-    OnProgress,
-    closest,
-    count_items,
-    find_files,
-    local_copy,
-    named_files,
-    report,
-    summarize,
-    write_blocks,
-)
-from aucpr_dask.scores.importing.foreign import check_source, engine_of
+from aucpr_dask.scores.importing import array_files, files
+from aucpr_dask.scores.importing.array_files import Arrays, Npy, as_labels, as_scores, float_type
+from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress
 from aucpr_dask.scores.store import save_scores
 from aucpr_dask.storage.stores import open_backend
 from aucpr_dask.storage.urls import concealed, is_remote
@@ -46,10 +31,7 @@ from aucpr_dask.storage.urls import concealed, is_remote
 DEFAULT_DIMS = {1: (ITEM,), 2: (MODEL, ITEM), 3: (MODEL, QUERY, ITEM)}
 DEFAULT_MODELS = "models"
 
-_NPY_MAGIC = b"\x93NUMPY"
-_NPZ_MAGIC = b"PK\x03\x04"
 _SAMPLE_DIMENSION = "sample_dimension"
-_FILL = {"score": np.nan, "label": PADDING, "tie_order": -1}
 
 
 def import_arrays(
@@ -128,151 +110,27 @@ def import_arrays(
     10 models, 9 items, 1 data set
     """
     with place_for(url, overwrite=overwrite, append=append) as place:
-        files = named_files(find_files(paths, "array file"), (".npz", ".npy"), "data set")
+        listed = files.named_files(files.find_files(paths, "array file"), (".npz", ".npy"), "data set")
         label = _on_this_machine(label)
-        cluster, fold = (name and _on_this_machine(name) for name in (cluster, fold))
+        groups = {"cluster": cluster and _on_this_machine(cluster), "fold": fold and _on_this_machine(fold)}
         sources = {}
-        for done, (name, file) in enumerate(files.items(), start=1):
-            sources[check_node_name(name, file)] = _describe(file, score, label, models, dims, cluster, fold)
-            report(on_progress, "reading labels", done, len(files))
+        for done, (name, file) in enumerate(listed.items(), start=1):
+            sources[check_node_name(name, file)] = _describe(file, score, label, models, dims, groups)
+            files.report(on_progress, "reading labels", done, len(listed))
         templates = {name: source.template for name, source in sources.items()}
-        template: Scores = xr.DataTree.from_dict(templates) if len(files) > 1 else next(iter(templates.values()))
+        template: Scores = xr.DataTree.from_dict(templates) if len(listed) > 1 else next(iter(templates.values()))
         only = next(iter(sources))
-        write_blocks(
-            place,
-            template,
-            lambda path: sources[path or only].open(negate=negate),
-            overwrite=overwrite,
-            on_progress=on_progress,
-        )
-    return summarize(template, sum(source.n_items for source in sources.values()))
+
+        def open_node(path: str) -> Callable[[Region], dict[str, np.ndarray]]:
+            return sources[path or only].open(negate=negate)
+
+        files.write_blocks(place, template, open_node, overwrite=overwrite, on_progress=on_progress)
+    return files.summarize(template, sum(source.n_items for source in sources.values()))
 
 
 def _on_this_machine(name: FilePath) -> FilePath:
     """Return the name of an array, or the path of its file on this machine."""
-    return local_copy(name) if is_remote(os.fspath(name)) else name
-
-
-# --- files of arrays --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Npz:
-    """The named arrays of one file."""
-
-    path: Path
-
-    def names(self) -> list[str]:
-        with _zip_errors(self.path), zipfile.ZipFile(self.path) as archive:
-            return [name.removesuffix(".npy") for name in archive.namelist()]
-
-    def header(self, name: FilePath) -> tuple[tuple[int, ...], np.dtype]:
-        member = f"{self._check(name)}.npy"
-        with _zip_errors(self.path), zipfile.ZipFile(self.path) as archive, archive.open(member) as stream:
-            version = np.lib.format.read_magic(stream)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, _, dtype = read(stream)
-            promised = math.prod(shape) * _check_plain(dtype, self.path, name).itemsize
-            if (held := archive.getinfo(member).file_size - stream.tell()) < promised:
-                raise ValueError(f"array {str(name)!r} should have {promised:,} bytes, but has {max(0, held):,}")
-        return shape, dtype
-
-    def load(self, name: FilePath) -> np.ndarray:
-        self.header(name)
-        with _zip_errors(self.path), np.load(self.path, allow_pickle=False) as arrays:
-            array: np.ndarray = arrays[str(name)]
-            return array
-
-    def _check(self, name: FilePath) -> str:
-        if str(name) not in (names := self.names()):
-            raise FileFormatError(
-                "there is no such array in the file", where=self.path, received=repr(name), allowed=few(names)
-            )
-        return str(name)
-
-
-@contextmanager
-def _zip_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (zipfile.BadZipFile, EOFError, zlib.error, ValueError) as error:
-        raise FileFormatError(
-            "the file is corrupt or truncated", where=path, received=error, remedy="copy or download it again"
-        ) from error
-
-
-@dataclass(frozen=True)
-class _Npy:
-    """One file holds the scores; any other array is named by the path of its file."""
-
-    path: Path
-
-    def names(self) -> list[str]:
-        return []
-
-    def header(self, name: FilePath) -> tuple[tuple[int, ...], np.dtype]:
-        array = self.load(name)
-        return array.shape, array.dtype
-
-    def load(self, name: FilePath) -> np.ndarray:
-        path = Path(name)
-        try:
-            with path.open("rb") as stream:
-                is_npy = stream.read(len(_NPY_MAGIC)) == _NPY_MAGIC
-        except OSError as error:
-            raise InvalidInputError(
-                "the file cannot be read",
-                where=path,
-                received=error.strerror,
-                remedy="the labels of a .npy file are another .npy file: label=PATH (--label)",
-            ) from error
-        if not is_npy:
-            raise _not_arrays(path)
-        try:
-            array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-        except ValueError as error:
-            if "Python objects" in str(error):
-                raise _pickled(path, "the array") from error
-            raise FileFormatError(
-                "the file is corrupt or truncated", where=path, received=error, remedy="copy it again"
-            ) from error
-        _check_plain(array.dtype, path, "the array")
-        return array
-
-
-_Arrays = _Npz | _Npy
-
-
-def _open_arrays(path: Path) -> _Arrays:
-    with path.open("rb") as stream:
-        head = stream.read(len(_NPY_MAGIC))
-    if head.startswith(_NPZ_MAGIC):
-        return _Npz(path)
-    if head == _NPY_MAGIC:
-        return _Npy(path)
-    raise _not_arrays(path)
-
-
-def _not_arrays(path: Path) -> FileFormatError:
-    return FileFormatError(
-        "this is not a file of NumPy arrays", where=path, allowed="what np.savez or np.save wrote: .npz or .npy"
-    )
-
-
-def _check_plain(dtype: np.dtype, path: Path, name: object) -> np.dtype:
-    if dtype.hasobject:
-        raise _pickled(path, name)
-    return dtype
-
-
-def _pickled(path: Path, name: object) -> FileFormatError:
-    return FileFormatError(
-        "the array holds Python objects, which are never unpickled",
-        where=f"{path}, array {str(name)!r}",
-        received="dtype object",
-        allowed="numbers, or strings of a fixed width",
-        remedy="save it as such an array: np.asarray(names, dtype=str)",
-    )
+    return files.local_copy(name) if is_remote(os.fspath(name)) else name
 
 
 # --- data sets --------------------------------------------------------------------------------------------------
@@ -334,7 +192,7 @@ class _Axes:
 class _Source:
     """One file: its data set, and how its blocks are read."""
 
-    arrays: _Arrays
+    arrays: Arrays
     score: FilePath
     label: FilePath
     axes: _Axes
@@ -364,19 +222,18 @@ def _describe(
     label: FilePath,
     models: str | Sequence[str] | None,
     dims: str | Sequence[str] | None,
-    cluster: FilePath | None,
-    fold: FilePath | None,
+    groups: Mapping[str, FilePath | None],
 ) -> _Source:
-    arrays = _open_arrays(path)
-    scores: FilePath = path if isinstance(arrays, _Npy) else score
+    arrays = array_files.open_arrays(path)
+    scores: FilePath = path if isinstance(arrays, Npy) else score
     shape, dtype = arrays.header(scores)
     axes = _Axes(_check_dims(dims, shape, path), shape)
-    score_type = _float_type(dtype, f"{path}, array {score!r}")
+    score_type = float_type(dtype, f"{path}, array {score!r}")
     if dtype.kind in "iu" and dtype.itemsize == 8:
         as_scores(arrays.load(scores), f"{path}, array {score!r}")
     names = _model_names(arrays, models, axes.sizes.get(MODEL, 0))
     ranked_shape = tuple(axes.sizes[dim] for dim in axes.ranked)
-    coords = {MODEL: axes.model_names(names, path.stem if isinstance(arrays, _Npy) else score)}
+    coords = {MODEL: axes.model_names(names, path.stem if isinstance(arrays, Npy) else score)}
     all_dims = (MODEL, *axes.ranked)
     full_shape = (len(coords[MODEL]), *ranked_shape)
     variables: dict[str, Any] = {"score": (all_dims, da.zeros(full_shape, dtype=score_type, chunks=-1))}
@@ -389,14 +246,12 @@ def _describe(
     elif labels.shape == axes.shape:
         variables["label"] = (all_dims, da.zeros(full_shape, dtype=np.int8, chunks=-1))
     else:
-        raise AlignmentError(
-            "the labels do not fit the scores",
-            where=f"{path}, array {str(label)!r}",
-            received=f"labels of shape {labels.shape}, scores ({', '.join(axes.dims)}) of shape {axes.shape}",
-            allowed=f"labels of shape {shared_shape} ({', '.join(axes.kept)})",
-            remedy="name the axes of the scores in their order: dims=(...) (--dims)",
-        )
-    for job, name in (("cluster", cluster), ("fold", fold)):
+        received = f"labels of shape {labels.shape}, scores ({', '.join(axes.dims)}) of shape {axes.shape}"
+        allowed = f"labels of shape {shared_shape} ({', '.join(axes.kept)})"
+        remedy = "name the axes of the scores in their order: dims=(...) (--dims)"
+        where = f"{path}, array {str(label)!r}"
+        raise AlignmentError("the labels do not fit the scores", where, received, allowed, remedy)
+    for job, name in groups.items():
         if name is not None:
             variables[job] = _groups(arrays, name, job, axes)
     template = xr.Dataset(variables, coords=coords, attrs={"source": path.name})
@@ -410,29 +265,24 @@ def _check_dims(dims: str | Sequence[str] | None, shape: tuple[int, ...], path: 
         named = tuple(name.strip() for name in (dims.split(",") if isinstance(dims, str) else dims))
     if len(named) == len(shape) and ITEM in named and len(set(named)) == len(named) and all(named):
         return named
-    raise InvalidInputError(
-        "these are not names for the axes of the scores",
-        where=path,
-        received=f"dims ({', '.join(named)}) for an array of shape {shape}",
-        allowed=f"{len(shape)} different names, one of them {ITEM!r}; {MODEL!r} and {QUERY!r} have their meaning, "
-        "others are stacked into the models",
-        remedy="pass dims=(...) (--dims), for example model,repeat,item",
-    )
+    what = "these are not names for the axes of the scores"
+    received = f"dims ({', '.join(named)}) for an array of shape {shape}"
+    allowed = f"{len(shape)} different names, one of them {ITEM!r}; {MODEL!r} and {QUERY!r} have their meaning, "
+    allowed += "others are stacked into the models"
+    remedy = "pass dims=(...) (--dims), for example model,repeat,item"
+    raise InvalidInputError(what, path, received, allowed, remedy)
 
 
-def _model_names(arrays: _Arrays, models: str | Sequence[str] | None, n_models: int) -> list[str]:
+def _model_names(arrays: Arrays, models: str | Sequence[str] | None, n_models: int) -> list[str]:
     if models is None and DEFAULT_MODELS in arrays.names():
         models = DEFAULT_MODELS
     if models is None or not n_models:
         return [str(number) for number in range(n_models)]
     names = _strings(arrays.load(models)) if isinstance(models, str) else [str(name) for name in models]
     if len(names) != n_models:
-        raise AlignmentError(
-            "the number of model names does not match the scores",
-            where=arrays.path,
-            received=f"{len(names)} names",
-            allowed=f"{n_models} names, one for each place on the axis {MODEL!r}",
-        )
+        what = "the number of model names does not match the scores"
+        allowed = f"{n_models} names, one for each place on the axis {MODEL!r}"
+        raise AlignmentError(what, arrays.path, f"{len(names)} names", allowed)
     return names
 
 
@@ -440,69 +290,15 @@ def _strings(array: np.ndarray) -> list[str]:
     return [name.decode("utf-8") if isinstance(name, bytes) else str(name) for name in array.ravel().tolist()]
 
 
-def _groups(arrays: _Arrays, name: FilePath, job: str, axes: _Axes) -> tuple[tuple[str], np.ndarray]:
+def _groups(arrays: Arrays, name: FilePath, job: str, axes: _Axes) -> tuple[tuple[str], np.ndarray]:
     """Return the dimension and values of ``cluster`` or ``fold``."""
     values = np.asarray(arrays.load(name))
     for dim in axes.ranked:
         if values.shape == (axes.sizes[dim],):
             return (dim,), np.array(_strings(values), object) if values.dtype.kind in "US" else values
     allowed = " or ".join(f"({axes.sizes[dim]},) for each {dim}" for dim in axes.ranked)
-    raise AlignmentError(
-        f"{job!r} does not fit the scores",
-        where=f"{arrays.path}, array {str(name)!r}",
-        received=f"an array of shape {values.shape}",
-        allowed=f"shape {allowed}",
-    )
-
-
-# --- types ------------------------------------------------------------------------------------------------------
-
-
-def _float_type(dtype: np.dtype, where: object = None) -> np.dtype:
-    """Return the type in which scores of `dtype` are stored."""
-    if dtype.kind == "f" and dtype.itemsize <= 8:
-        return np.dtype(f"f{max(4, dtype.itemsize)}")
-    if dtype.kind in "iub":
-        return np.dtype("f4" if dtype.itemsize <= 2 else "f8")
-    raise FileFormatError(
-        "scores have an unsupported type",
-        where=where,
-        received=f"dtype {dtype}",
-        allowed="real numbers of up to 64 bits",
-    )
-
-
-def as_scores(array: np.ndarray, where: object = None) -> np.ndarray:
-    """Return scores as float32 or float64 without rounding, or raise."""
-    scores = array.astype(_float_type(array.dtype, where), copy=False)
-    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
-        # Python compares an integer with a float exactly; few are too large for float64.
-        large = array[np.abs(scores) >= 2**53]
-        if bad := next((number for number in large.tolist() if number != float(number)), None):
-            raise FileFormatError(
-                "an integer score cannot be a float64 without rounding",
-                where=where,
-                received=bad,
-                remedy="subtract a constant, or store ranks: only the order of the scores matters",
-            )
-    return scores
-
-
-def as_labels(array: np.ndarray, where: object = None) -> np.ndarray:
-    """Return labels as int8; raise if one is not a whole number from -2 to 127."""
-    if array.dtype.kind in "iubf":
-        good = (array >= PADDING) & (array <= HIGHEST_GRADE) & (array == np.rint(array))
-        if good.all():
-            return array.astype(np.int8)
-        received = f"{int((~good).sum())} others, first {array[~good].flat[0]}"
-    else:
-        received = f"dtype {array.dtype}"
-    raise FileFormatError(
-        "labels outside their domain",
-        where=where,
-        received=received,
-        allowed="1 positive, 0 negative, -1 unjudged, -2 padding; higher whole numbers are grades",
-    )
+    where, received = f"{arrays.path}, array {str(name)!r}", f"an array of shape {values.shape}"
+    raise AlignmentError(f"{job!r} does not fit the scores", where, received, f"shape {allowed}")
 
 
 # --- xarray -----------------------------------------------------------------------------------------------------
@@ -571,20 +367,17 @@ def import_xarray(
         renamed = {name: _rename(dataset, rename or {}) for name, dataset in groups.items()}
         nodes = {name: _tidy(dataset, path) for name, dataset in renamed.items() if "score" in dataset}
         if not nodes:
-            raise InvalidInputError(
-                "no variable is called 'score'",
-                where=path,
-                received=f"variables {few(name for dataset in groups.values() for name in dataset.data_vars)}",
-                remedy="say which one holds the scores: rename={'NAME': 'score'}",
-            )
+            has = (name for dataset in groups.values() for name in dataset.data_vars)
+            remedy = "say which one holds the scores: rename={'NAME': 'score'}"
+            raise lacks("no variable is called 'score'", path, has, remedy)
         scores: Scores = nodes[""] if set(nodes) == {""} else xr.DataTree.from_dict(nodes)
-        progress = partial(report, on_progress, "writing blocks")
+        progress = partial(files.report, on_progress, "writing blocks")
         save_scores(scores, place, overwrite=overwrite, on_progress=progress)
         unknown = {str(name) for dataset in renamed.values() for name in dataset.data_vars} - set(SCORE_VARIABLES)
         notes = [f"variables left out: {few(sorted(unknown))}"] if unknown else []
         if left_out := [name or "/" for name in groups if name not in nodes]:
             notes.append(f"groups without scores, left out: {few(left_out)}")
-        return summarize(scores, sum(count_items(node) for node in nodes.values()), notes)
+        return files.summarize(scores, sum(files.count_items(node) for node in nodes.values()), notes)
 
 
 @contextmanager
@@ -593,19 +386,16 @@ def _opened(path: FilePath, engine: str | None) -> Iterator[xr.DataTree]:
         # Other people's Zarr stores may lack consolidated metadata, which only makes opening slower.
         warnings.filterwarnings("ignore", message="Failed to open Zarr store with consolidated")
         try:
-            engine = engine or engine_of(path)
-            check_source(path, engine)
+            engine = engine or array_files.engine_of(path)
+            array_files.check_source(path, engine)
             tree = _open_tree(concealed(os.fspath(path)), engine)
         except AucprError:
             raise
         except (OSError, ValueError, ImportError) as error:
-            raise FileFormatError(
-                "xarray cannot open this",
-                where=path,
-                received=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
-                remedy="check the path, name the engine, or install what it needs, for example "
-                'pip install "aucpr-dask[netcdf]"',
-            ) from error
+            received = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            remedy = "check the path, name the engine, or install what it needs, for example "
+            remedy += 'pip install "aucpr-dask[netcdf]"'
+            raise FileFormatError("xarray cannot open this", path, received, remedy=remedy) from error
     with tree:
         yield tree
 
@@ -624,12 +414,8 @@ def _check_renamed(rename: Mapping[str, str], groups: Mapping[str, xr.Dataset], 
     known = {str(name) for dataset in groups.values() for name in (*dataset.variables, *dataset.dims)}
     for name in rename:
         if name not in known:
-            raise InvalidInputError(
-                "there is no variable or dimension of this name",
-                where=path,
-                received=repr(name),
-                allowed=closest(name, sorted(known)),
-            )
+            what, allowed = "there is no variable or dimension of this name", files.closest(name, sorted(known))
+            raise InvalidInputError(what, path, repr(name), allowed)
 
 
 def _rename(dataset: xr.Dataset, rename: Mapping[str, str]) -> xr.Dataset:
@@ -646,7 +432,7 @@ def _tidy(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
         dataset = dataset.chunk({ITEM: -1}) if any(v.chunks for v in dataset.values()) else dataset
     dataset = dataset.transpose(*(dim for dim in (MODEL, QUERY, ITEM) if dim in dataset.dims), ...)
     for name, convert, dtype in (
-        ("score", as_scores, _float_type(dataset["score"].dtype, path)),
+        ("score", as_scores, float_type(dataset["score"].dtype, path)),
         ("label", as_labels, np.dtype(np.int8)),
     ):
         if name in dataset and dataset[name].dtype != dtype:
@@ -666,13 +452,11 @@ def _from_ragged(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
     sample = counter.attrs[_SAMPLE_DIMENSION]
     counts = np.asarray(counter.values)
     if len(counters) > 1 or counter.ndim != 1 or sample not in dataset.dims or counts.sum() != dataset.sizes[sample]:
-        raise FileFormatError(
-            "this is not a CF contiguous ragged array",
-            where=f"{path}, variables {few(counters)} with the attribute {_SAMPLE_DIMENSION!r}",
-            received=f"counts of dimensions ({', '.join(map(str, counter.dims))}) that sum to {counts.sum()}",
-            allowed=f"one such variable along the queries, that sums to the length of {sample!r}: "
-            f"{dataset.sizes.get(sample, 'there is no such dimension')}",
-        )
+        where = f"{path}, variables {few(counters)} with the attribute {_SAMPLE_DIMENSION!r}"
+        received = f"counts of dimensions ({', '.join(map(str, counter.dims))}) that sum to {counts.sum()}"
+        length = dataset.sizes.get(sample, "there is no such dimension")
+        allowed = f"one such variable along the queries, that sums to the length of {sample!r}: {length}"
+        raise FileFormatError("this is not a CF contiguous ragged array", where, received, allowed)
     dataset = dataset.drop_vars(counters).rename({counter.dims[0]: QUERY} if counter.dims[0] in dataset.dims else {})
     if QUERY not in dataset.coords and counter.dims[0] in counter.coords:
         dataset = dataset.assign_coords({QUERY: counter[counter.dims[0]].values})
@@ -684,7 +468,7 @@ def _from_ragged(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
             dataset[name] = xr.apply_ufunc(
                 pad_queries,
                 variable.chunk({sample: -1}) if variable.chunks else variable,
-                kwargs={"counts": counts, "fill": _FILL.get(str(name), 0)},
+                kwargs={"counts": counts, "fill": FILL.get(str(name), 0)},
                 input_core_dims=[[sample]],
                 output_core_dims=[[QUERY, ITEM]],
                 dask="parallelized",

@@ -41,6 +41,8 @@ LONGEST_LINE = 2**26  # characters
 BLOCK = 2**13  # characters read at a time, as many as TextIOWrapper decodes at once
 MOST_SUGGESTIONS = 3
 
+# --- what an import says ----------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
 class ImportSummary:
@@ -67,13 +69,8 @@ def summarize(scores: Scores, items: int, notes: Sequence[str] = ()) -> ImportSu
     """Return the summary of the data sets that `scores` describes, of `items` items in total."""
     nodes = [dataset for _, dataset in nodes_of(scores)]
     models = {str(name) for dataset in nodes for name in dataset[MODEL].values}
-    return ImportSummary(
-        models=len(models),
-        queries=sum(dataset.sizes.get(QUERY, 0) for dataset in nodes),
-        items=items,
-        datasets=len(nodes),
-        notes=tuple(notes),
-    )
+    n_queries = sum(dataset.sizes.get(QUERY, 0) for dataset in nodes)
+    return ImportSummary(len(models), n_queries, items, len(nodes), tuple(notes))
 
 
 def count_items(dataset: xr.Dataset) -> int:
@@ -96,13 +93,15 @@ def closest(name: str, names: Iterable[str]) -> str:
 
 def unknown_column(name: str, columns: Sequence[str], where: object) -> InvalidInputError:
     """Return the error for a column that a table does not have."""
-    return InvalidInputError(
-        "there is no such column",
-        where=where,
-        received=brief(name),
-        allowed=closest(str(name), columns),
-        remedy="check the name, or the separator" if len(columns) == 1 else "give one of these names",
-    )
+    remedy = "check the name, or the separator" if len(columns) == 1 else "give one of these names"
+    return InvalidInputError("there is no such column", where, brief(name), closest(str(name), columns), remedy)
+
+
+def bad_line(
+    what: str, path: object, line: int, received: object, allowed: str | None = None, remedy: str | None = None
+) -> FileFormatError:
+    """Return the error for a line of a file that is not as it should be."""
+    return FileFormatError(what, f"{path}, line {line}", received, allowed, remedy)
 
 
 def report(on_progress: OnProgress | None, what: str, done: int, total: int) -> None:
@@ -135,19 +134,17 @@ def write_blocks(
     writer.commit()
 
 
+# --- finding files ----------------------------------------------------------------------------------------------
+
+
 def find_files(paths: FilePath | Sequence[FilePath], what: str) -> list[Path]:
     """Return the files that `paths` name: files, all files in folders, and glob patterns."""
     listed = [paths] if isinstance(paths, str | PathLike) else list(paths)
     listed = [path for path in listed if path != ""]  # which would be the folder that one is in
     found = [file for path in listed for file in _files_at(path, what)]
     if not found:
-        raise InvalidInputError(
-            f"no {what} was named",
-            where="the files to read",
-            received=repr(listed),
-            allowed="one or more paths",
-            remedy="name the files",
-        )
+        where, allowed = "the files to read", "one or more paths"
+        raise InvalidInputError(f"no {what} was named", where, repr(listed), allowed, "name the files")
     return found
 
 
@@ -169,65 +166,42 @@ def _fetched_files() -> tempfile.TemporaryDirectory[str]:
 def _files_at(path: FilePath, what: str) -> list[Path]:
     place = local_copy(path)
     if (place / "zarr.json").exists():
-        raise InvalidInputError(
-            "this is a store, not a file to import",
-            where=path,
-            received="a Zarr store",
-            allowed=what,
-            remedy="open it: aucpr_dask.open_result or aucpr_dask.open_scores",
-        )
+        remedy = "open it: aucpr_dask.open_result or aucpr_dask.open_scores"
+        raise InvalidInputError("this is a store, not a file to import", path, "a Zarr store", what, remedy)
     if place.is_dir():
         found = sorted(_files_in(place))
-        _refuse_links_out(found, place)
-    elif place.exists():
-        found = [place]
     else:
-        found = sorted(Path(match) for match in glob.glob(str(path), recursive=True))
+        found = [place] if place.exists() else sorted(Path(match) for match in glob.glob(str(path), recursive=True))
     if not found:
-        raise InvalidInputError(
-            f"no {what} here",
-            where=path,
-            received="a path or pattern that matches no file",
-            allowed="files, folders, or patterns that some files match",
-            remedy="check the path",
-        )
+        received = "a path or pattern that matches no file"
+        allowed = "files, folders, or patterns that some files match"
+        raise InvalidInputError(f"no {what} here", path, received, allowed, "check the path")
     return found
 
 
-def _refuse_links_out(files: Iterable[Path], folder: Path) -> None:
-    """Raise if a file in an unpacked folder is a link to one outside it."""
-    for file in files:
-        if not (target := file.resolve()).is_relative_to(folder.resolve()):
-            raise InvalidInputError(
-                "a link in this folder leads out of it",
-                where=file,
-                received=f"a link to {target}",
-                remedy=f"remove it, or name the files if this is meant: {folder / '*'}",
-            )
-
-
 def _files_in(folder: Path) -> Iterator[Path]:
-    """Yield the files in a folder and its subfolders, except hidden ones."""
+    """Yield the files in a folder and its subfolders, except hidden ones; refuse what cannot be read, or leads out."""
 
     def refuse(error: OSError) -> NoReturn:
-        raise InvalidInputError(
-            "this folder cannot be read as a whole",
-            where=error.filename,
-            received=error.strerror,
-            allowed="files and folders that may be read",
-            remedy="name the files, or make all of them readable",
-        ) from error
+        what, allowed = "this folder cannot be read as a whole", "files and folders that may be read"
+        remedy = "name the files, or make all of them readable"
+        raise InvalidInputError(what, error.filename, error.strerror, allowed, remedy) from error
 
     for place, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for file in (Path(place, name) for name in names if not name.startswith(".")):
             try:
-                if stat.S_ISREG(file.stat().st_mode):
-                    yield file
+                is_file = stat.S_ISREG(file.stat().st_mode)
             except FileNotFoundError:  # a link to nothing
                 continue
             except OSError as error:
                 refuse(error)
+            # In a folder that somebody else packed, a link may point to any file of the user.
+            if is_file and not (target := file.resolve()).is_relative_to(folder.resolve()):
+                what, remedy = "a link in this folder leads out of it", "remove it, or name the files if this is meant"
+                raise InvalidInputError(what, file, f"a link to {target}", remedy=f"{remedy}: {folder / '*'}")
+            if is_file:
+                yield file
 
 
 def bare_name(path: Path, suffixes: Sequence[str]) -> str:
@@ -252,11 +226,8 @@ def named_files(
         if with_folders:
             name = "/".join([*_distinct_folders(file, alike[name]), name])
         if name in named:
-            raise AlignmentError(
-                f"two files would both be the {what} {name!r}",
-                received=f"{named[name]} and {file}",
-                remedy="rename one of them, or leave it out",
-            )
+            received, remedy = f"{named[name]} and {file}", "rename one of them, or leave it out"
+            raise AlignmentError(f"two files would both be the {what} {name!r}", None, received, remedy=remedy)
         named[name] = file
     return named
 
@@ -269,6 +240,9 @@ def _distinct_folders(file: Path, alike: Sequence[Path]) -> tuple[str, ...]:
     return next((own[-n:] for n in depths if all(other[-n:] != own[-n:] for other in others)), ())
 
 
+# --- reading files ----------------------------------------------------------------------------------------------
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[IO[bytes]]:
     """Open a file, decompressed according to its first bytes; raise a clear error if it is broken."""
@@ -279,15 +253,12 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
         raise
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise InvalidInputError(
-                "the file cannot be read", where=path, received=error.strerror, remedy="check the path"
-            ) from error
+            received, remedy = error.strerror, "check the path"
+            raise InvalidInputError("the file cannot be read", path, received, remedy=remedy) from error
         is_truncated = isinstance(error, EOFError) or "truncated" in str(error).lower()
+        what = f"the compressed file is {'truncated' if is_truncated else 'corrupt'}"
         raise FileFormatError(
-            f"the compressed file is {'truncated' if is_truncated else 'corrupt'}",
-            where=path,
-            received=None if is_truncated else error,
-            remedy="copy or download it again",
+            what, path, None if is_truncated else error, remedy="copy or download it again"
         ) from error
 
 
@@ -318,12 +289,9 @@ def _lines_at_once(stream: IO[AnyStr], path: Path) -> Iterator[list[AnyStr]]:
 
 def line_too_long(where: str) -> FileFormatError:
     """Return the error for a line that is too long: compressed, it may be a small file."""
-    return FileFormatError(
-        "the line is too long",
-        where=where,
-        received=f"more than {LONGEST_LINE:,} characters without an end of line",
-        remedy="check that this is a text file of lines",
-    )
+    received = f"more than {LONGEST_LINE:,} characters without an end of line"
+    remedy = "check that this is a text file of lines"
+    return FileFormatError("the line is too long", where, received, remedy=remedy)
 
 
 def _open_zstd(path: Path) -> IO[bytes]:
@@ -343,7 +311,7 @@ _OPENERS: dict[str | None, Callable[[Path], Any]] = {
 def compression_of(path: Path) -> str | None:
     """Return how a file is compressed, by its first bytes; refuse a suffix that promises a compression it lacks."""
     if path.exists() and not path.is_file():  # reading it may never end, and a pipe can be read only once
-        raise InvalidInputError("this is not a file", where=path, remedy="write it to a file first")
+        raise InvalidInputError("this is not a file", path, remedy="write it to a file first")
     with path.open("rb") as stream:
         head = stream.read(8)
     found = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
@@ -351,12 +319,9 @@ def compression_of(path: Path) -> str | None:
         found = None
     promised = COMPRESSION_SUFFIXES.get(path.suffix.lower())
     if promised and not found:
-        raise FileFormatError(
-            f"the file is named {path.suffix} but is not {promised}",
-            where=path,
-            received=f"first bytes {head!r}" if head else "an empty file",
-            remedy="copy it again, or drop the suffix if it is plain text",
-        )
+        received = f"first bytes {head!r}" if head else "an empty file"
+        remedy = "copy it again, or drop the suffix if it is plain text"
+        raise FileFormatError(f"the file is named {path.suffix} but is not {promised}", path, received, remedy=remedy)
     return found
 
 
@@ -396,5 +361,4 @@ class Spool:
         shape = (max(0, stop - start), *place.shape[1:])
         row_bytes = place.dtype.itemsize * int(np.prod(place.shape[1:], dtype=np.int64))
         self._file.seek(place.offset + start * row_bytes)
-        data = self._file.read(shape[0] * row_bytes)
-        return np.frombuffer(data, place.dtype).reshape(shape)
+        return np.frombuffer(self._file.read(shape[0] * row_bytes), place.dtype).reshape(shape)

@@ -21,9 +21,11 @@ import numpy as np
 from aucpr_dask.errors import FileFormatError, few
 from aucpr_dask.schema.checks import require
 from aucpr_dask.schema.labels import EXACT_INTEGERS
-from aucpr_dask.scores.importing.files import bare_name, lines_of, reading
+from aucpr_dask.scores.importing.files import bad_line, bare_name, lines_of, reading
 
 MISSING_CELLS = frozenset({"", "NA", "NaN", "nan"})
+ROUNDED_INTEGER = "an integer cannot be a float64 without rounding"
+EXACT_REMEDY = "subtract a constant, or give ranks: only the order of the scores matters"
 SEPARATORS = ",\t;|"
 BATCH_CELLS, ROWS_AT_ONCE = 2**18, 512
 _INTEGER = re.compile(r"[+-]?[0-9]{1,999}")
@@ -46,7 +48,7 @@ class TextTable:
         self._separator = separator or _likely_separator(path)
         first = next(self._lines(), None)
         if first is None:
-            raise FileFormatError("the file is empty", where=path, allowed="a line of column names, then rows")
+            raise FileFormatError("the file is empty", path, allowed="a line of column names, then rows")
         self._header_line, self.columns = first
         _check_columns_differ(self.columns, f"{path}, line {self._header_line}")
 
@@ -63,7 +65,10 @@ class TextTable:
                 yield TextBatch(self, places, first, cells)
                 first += len(cells[0])
         if ragged is not None:  # raised after the batch, so that errors above this line come first
-            raise self._ragged(self.line_of(first), ragged)
+            allowed = f"{len(self.columns)} cells, as in line {self._header_line}, separated by {self._separator!r}"
+            what = f"too {'few' if len(ragged) < len(self.columns) else 'many'} cells in a line"
+            received, remedy = f"{len(ragged)} cells", "fix the line, or name another separator"
+            raise bad_line(what, self.path, self.line_of(first), received, allowed, remedy)
 
     def _next_cells(self, rows: Iterator[list[str]]) -> tuple[list[list[str]], list[str] | None]:
         """Return the next cells, column by column, and the row of another length that ended them, if one did.
@@ -125,29 +130,12 @@ class TextTable:
                         yield number, row
                     number = lines.line_num + 1
             except csv.Error as error:
-                raise FileFormatError(
-                    "the line cannot be read",
-                    where=f"{self.path}, line {number}",
-                    received=error,
-                    allowed="cells with one separator between them, quoted where they contain it",
-                    remedy="check that this is a table, and the quotes on the line",
-                ) from error
+                allowed = "cells with one separator between them, quoted where they contain it"
+                remedy = "check that this is a table, and the quotes on the line"
+                raise bad_line("the line cannot be read", self.path, number, error, allowed, remedy) from error
             except UnicodeDecodeError as error:
-                raise FileFormatError(
-                    "the file is not UTF-8",
-                    where=f"{self.path}, after line {lines.line_num}",
-                    received=f"byte {error.object[error.start]:#04x}",
-                    remedy="convert it to UTF-8",
-                ) from error
-
-    def _ragged(self, number: int, row: list[str]) -> FileFormatError:
-        return FileFormatError(
-            f"too {'few' if len(row) < len(self.columns) else 'many'} cells in a line",
-            where=f"{self.path}, line {number}",
-            received=f"{len(row)} cells",
-            allowed=f"{len(self.columns)} cells, as in line {self._header_line}, separated by {self._separator!r}",
-            remedy="fix the line, or name another separator",
-        )
+                where, received = f"{self.path}, after line {lines.line_num}", f"byte {error.object[error.start]:#04x}"
+                raise FileFormatError("the file is not UTF-8", where, received, remedy="convert it to UTF-8") from error
 
 
 def _likely_separator(path: Path) -> str:
@@ -183,22 +171,13 @@ class TextBatch:
             numbers = _parse(cells)
         except ValueError:
             bad = next(row for row, cell in enumerate(cells) if not _are_numbers([cell]))
-            raise FileFormatError(
-                "the cell is not a number",
-                where=self.where(bad, column),
-                received=repr(cells[bad]),
-                allowed="a number; empty, NA or NaN for a missing one",
-                remedy=f"fix the cell, or leave the column out: exclude={column!r} (--exclude)",
-            ) from None
+            where, allowed = self.where(bad, column), "a number; empty, NA or NaN for a missing one"
+            remedy = f"fix the cell, or leave the column out: exclude={column!r} (--exclude)"
+            raise FileFormatError("the cell is not a number", where, repr(cells[bad]), allowed, remedy) from None
         for row in np.flatnonzero(np.isfinite(numbers) & (np.abs(numbers) >= EXACT_INTEGERS)).tolist():
             if _INTEGER.fullmatch(cells[row].strip()) and int(cells[row]) != int(numbers[row]):
-                raise FileFormatError(
-                    "an integer cannot be a float64 without rounding",
-                    where=self.where(row, column),
-                    received=cells[row],
-                    allowed="integers from -2**53 to 2**53, and numbers with a point",
-                    remedy="subtract a constant, or give ranks: only the order of the scores matters",
-                )
+                what, allowed = ROUNDED_INTEGER, "integers from -2**53 to 2**53, and numbers with a point"
+                raise FileFormatError(what, self.where(row, column), cells[row], allowed, EXACT_REMEDY)
         return numbers
 
     def where(self, row: int, column: str) -> str:
@@ -243,7 +222,7 @@ class ArrowTable:
         try:
             file = parquet.ParquetFile(path)
         except (arrow.ArrowInvalid, OSError) as error:
-            raise FileFormatError("the Parquet file cannot be read", where=path, received=error) from error
+            raise FileFormatError("the Parquet file cannot be read", path, error) from error
         return cls(path, file.schema_arrow, lambda columns, size: file.iter_batches(batch_size=size, columns=columns))
 
     @classmethod
@@ -307,12 +286,9 @@ class ArrowBatch:
             return cells.cast(getattr(pyarrow, kind)())
         except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
             last = self.first + self.n_rows
-            raise FileFormatError(
-                f"the column cannot be read as {kind}",
-                where=f"{self.path}, rows {self.first + 1} to {last}, column {column!r}",
-                received=error,
-                remedy=f"leave the column out: exclude={column!r} (--exclude), or convert it",
-            ) from error
+            where = f"{self.path}, rows {self.first + 1} to {last}, column {column!r}"
+            remedy = f"leave the column out: exclude={column!r} (--exclude), or convert it"
+            raise FileFormatError(f"the column cannot be read as {kind}", where, error, remedy=remedy) from error
 
 
 Table = TextTable | ArrowTable
@@ -322,9 +298,5 @@ Batch = TextBatch | ArrowBatch
 def _check_columns_differ(columns: list[str], where: object) -> None:
     twice = [name for name, times in Counter(columns).items() if name and times > 1]
     if twice:
-        raise FileFormatError(
-            "two columns have the same name",
-            where=where,
-            received=few(map(repr, twice)),
-            remedy="rename one of them",
-        )
+        received = few(map(repr, twice))
+        raise FileFormatError("two columns have the same name", where, received, remedy="rename one of them")

@@ -7,42 +7,43 @@ import re
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import dask.array as da
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import ColumnWarning, FileFormatError, InvalidInputError, brief, few
+from aucpr_dask.errors import (
+    AlignmentError,
+    ColumnWarning,
+    FileFormatError,
+    InvalidInputError,
+    bad_argument,
+    clash,
+    few,
+)
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.trees import Scores, map_nodes
 from aucpr_dask.schema.variables import ITEM, MODEL, NEGATIVE, PADDING, POSITIVE, QUERY, UNJUDGED
 from aucpr_dask.scores.chunks import Region
-from aucpr_dask.scores.importing.files import (
-    FilePath,
-    ImportSummary,
-    OnProgress,
-    Spool,
-    Spooled,
-    find_files,
-    report,
-    summarize,
-    unknown_column,
-    write_blocks,
-)
+from aucpr_dask.scores.importing import files
+from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, Spooled, unknown_column
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, Batch, Table, open_table
+from aucpr_dask.scores.validate import check_unique
 
 DTYPES = ("float64", "float32")
+SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".parquet")
 
 ID_WORDS = frozenset({"id", "ids", "idx", "index", "uuid", "fold", "row", "rownum"})
 LEAST_ROWS = 100  # fewer may be scores of a small example
 MOST_COLUMNS = 20  # listed in a note
 
 PANDAS_INDEX = "__index_level_"
+GIVE_TEXT = "give names as text"
 _TRUTH = {"true": POSITIVE, "false": NEGATIVE}
 
 
@@ -61,19 +62,25 @@ class TableOptions:
     positive: object = None
     dtype: str = "float64"
 
+    @classmethod
+    def among(cls, arguments: dict[str, Any]) -> Self:
+        """Return the options among the arguments of a function, which may have more."""
+        return cls(**{one.name: arguments[one.name] for one in fields(cls)})
+
     def __post_init__(self) -> None:
         """Raise unless columns are named by text."""
         for name in ("label", "item", "query", "dataset", "weight"):
             value = getattr(self, name)
             if not (isinstance(value, str) or (value is None and name != "label")):
-                raise _not_a_column(name, value, "the name of a column")
+                raise bad_argument(f"{name} must name columns", name, value, "the name of a column", GIVE_TEXT)
         for name in ("models", "exclude", "negate"):
             value = getattr(self, name)
             if (name == "negate" and isinstance(value, bool)) or (name == "models" and value is None):
                 continue
             is_list = isinstance(value, Sequence | pd.Index) and all(isinstance(one, str) for one in value)
             if not (isinstance(value, str) or is_list):
-                raise _not_a_column(name, value, "the name of a column or a pattern, or a list of them")
+                allowed = "the name of a column or a pattern, or a list of them"
+                raise bad_argument(f"{name} must name columns", name, value, allowed, GIVE_TEXT)
 
     @property
     def columns(self) -> list[str]:
@@ -167,25 +174,16 @@ def import_table(
     >>> print(import_table(folder / "scores.csv", folder / "scores.zarr", label="y", item="name"))
     2 models, 2 items, 1 data set
     """
-    options = TableOptions(
-        label=label,
-        models=models,
-        item=item,
-        query=query,
-        dataset=dataset,
-        weight=weight,
-        exclude=exclude,
-        negate=negate,
-        positive=positive,
-        dtype=dtype,
-    )
+    options = TableOptions.among(locals())
     from aucpr_dask.scores.appending import place_for  # with Zarr, which reading tables does without
 
     with place_for(url, overwrite=overwrite, append=append) as place, Spool() as spool:
-        tables = [open_table(file, separator) for file in find_files(paths, "table")]
+        tables = [open_table(file, separator) for file in files.find_files(paths, "table")]
         template, nodes, notes = _read_tables(tables, options, spool, on_progress)
-        write_blocks(place, template, lambda path: nodes[path].block, overwrite=overwrite, on_progress=on_progress)
-    return summarize(template, sum(node.n_rows for node in nodes.values()), notes)
+        files.write_blocks(
+            place, template, lambda path: nodes[path].block, overwrite=overwrite, on_progress=on_progress
+        )
+    return files.summarize(template, sum(node.n_rows for node in nodes.values()), notes)
 
 
 def scores_of_table(table: Table, options: TableOptions) -> Scores:
@@ -193,9 +191,8 @@ def scores_of_table(table: Table, options: TableOptions) -> Scores:
     with Spool() as spool:
         template, nodes, notes = _read_tables([table], options, spool)
         for note in notes:
-            warnings.warn(
-                f"{table.path}: {note}; name the columns of scores by models=[...]", ColumnWarning, stacklevel=3
-            )
+            message = f"{table.path}: {note}; name the columns of scores by models=[...]"
+            warnings.warn(message, ColumnWarning, stacklevel=3)
 
         def with_scores(path: str, described: xr.Dataset) -> xr.Dataset:
             score = described["score"]
@@ -211,13 +208,8 @@ def _read_tables(
     """Return a template of the store, the data sets by name, whose scores are in the spool, and notes."""
     choose(DTYPES, options.dtype, "dtype")
     if options.item is not None and options.query is not None:
-        raise InvalidInputError(
-            "item names cannot be combined with queries, which have their own items",
-            where="the options 'item' and 'query'",
-            received=f"item={options.item!r} and query={options.query!r}",
-            allowed="one of them",
-            remedy="leave out item",
-        )
+        what = "item names cannot be combined with queries, which have their own items"
+        raise clash(what, "leave out item", "one of them", item=options.item, query=options.query)
     _check_same_columns(tables)
     models, notes = _choose_models(tables[0], options)
     negated = _negated(models, options.negate)
@@ -229,10 +221,10 @@ def _read_tables(
             scores = _scores_of(batch, models, negated, options.dtype)
             scored |= ~np.isnan(scores).all(axis=1)
             _share_out(batch, scores, options, labels, nodes)
-        report(on_progress, "reading tables", done, len(tables))
+        files.report(on_progress, "reading tables", done, len(tables))
     labels.check_found(tables[0].path)
     if not nodes:
-        raise FileFormatError("the table has no rows", where=few(table.path for table in tables))
+        raise FileFormatError("the table has no rows", few(table.path for table in tables))
     if not scored.all():
         notes.append(f"models without a score: {few(np.array(models, object)[~scored])}")
     source = few(table.path.name for table in tables)
@@ -247,22 +239,10 @@ def _check_same_columns(tables: Sequence[Table]) -> None:
     expected = set(tables[0].columns)
     for table in tables[1:]:
         if differing := expected ^ set(table.columns):
-            raise FileFormatError(
-                "these tables have different columns",
-                where=f"{tables[0].path} and {table.path}",
-                received=f"only in one of them: {few(map(repr, sorted(differing)))}",
-                remedy="import them separately, or give them the same columns",
-            )
-
-
-def _not_a_column(option: str, value: object, allowed: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"{option} must name columns",
-        where=f"option {option!r}",
-        received=brief(value),
-        allowed=allowed,
-        remedy="give names as text",
-    )
+            where = f"{tables[0].path} and {table.path}"
+            received = f"only in one of them: {few(map(repr, sorted(differing)))}"
+            remedy = "import them separately, or give them the same columns"
+            raise FileFormatError("these tables have different columns", where, received, remedy=remedy)
 
 
 def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list[str]]:
@@ -277,13 +257,10 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
     if options.models is not None:
         models = [name for name in _matching(options.models, table.columns, table.path) if name not in excluded]
         if both := [name for name in models if name in others]:
-            raise InvalidInputError(
-                "a column cannot be both a model and something else",
-                where=table.path,
-                received=few(map(repr, both)),
-                allowed=f"columns other than {few(map(repr, others))}",
-                remedy="leave it out of models, or exclude it: exclude=[...] (--exclude)",
-            )
+            what = "a column cannot be both a model and something else"
+            allowed = f"columns other than {few(map(repr, others))}"
+            remedy = "leave it out of models, or exclude it: exclude=[...] (--exclude)"
+            raise InvalidInputError(what, table.path, few(map(repr, both)), allowed, remedy)
     else:
         free = [name for name in table.columns if name not in excluded and name not in others]
         numeric = table.numeric([name for name in free if name and not name.startswith(PANDAS_INDEX)])
@@ -292,14 +269,11 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
         chosen = frozenset(numeric)
         left_out = [name for name in free if name not in chosen]
     if not models:
-        raise InvalidInputError(
-            "no column is a model",
-            where=table.path,
-            received=f"columns {few(map(repr, table.columns))}"
-            + (f", of which {few(map(repr, ids))} look like names or numbers of rows" if ids else ""),
-            allowed="at least one numeric column besides the label and what is excluded",
-            remedy="name the columns of scores: models=[...] (--models)",
-        )
+        received = f"columns {few(map(repr, table.columns))}"
+        received += f", of which {few(map(repr, ids))} look like names or numbers of rows" if ids else ""
+        allowed = "at least one numeric column besides the label and what is excluded"
+        remedy = "name the columns of scores: models=[...] (--models)"
+        raise InvalidInputError("no column is a model", table.path, received, allowed, remedy)
     notes = []
     if left_out:
         notes.append(f"columns that are not numeric, left out: {few(map(repr, left_out), MOST_COLUMNS)}")
@@ -379,12 +353,8 @@ class _LabelReader:
     def check_found(self, path: Path) -> None:
         """Raise if the positive value did not occur."""
         if self._positive is not None and not self._met_positive and self._negative is not None:
-            raise InvalidInputError(
-                "the positive label does not occur",
-                where=f"{path}, column {self._column!r}",
-                received=f"positive={self._positive!r}",
-                allowed=repr(self._negative),
-            )
+            where, received = f"{path}, column {self._column!r}", f"positive={self._positive!r}"
+            raise InvalidInputError("the positive label does not occur", where, received, repr(self._negative))
 
     def _label_of(self, cell: str) -> int | None:
         text = cell.strip()
@@ -412,7 +382,7 @@ class _LabelReader:
         else:
             what = "this label is a third value"
             allowed = f"{self._positive!r} (positive) and {self._negative!r} (negative)"
-        return FileFormatError(what, where=where, received=repr(cell), allowed=allowed, remedy=remedy)
+        return FileFormatError(what, where, repr(cell), allowed, remedy)
 
 
 def _number(text: str) -> float | None:
@@ -433,7 +403,7 @@ def _names(batch: Batch, column: str) -> Sequence[str]:
     names = batch.text(column)
     if "" in names:
         where = batch.where(list(names).index(""), column)
-        raise FileFormatError("the cell is empty", where=where, allowed="a name")
+        raise FileFormatError("the cell is empty", where, allowed="a name")
     return names
 
 
@@ -441,12 +411,8 @@ def _weights_of(batch: Batch, column: str) -> np.ndarray:
     weights = batch.numbers(column)
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if bad.size:
-        raise FileFormatError(
-            "this is not a weight",
-            where=batch.where(int(bad[0]), column),
-            received=weights[bad[0]],
-            allowed="a finite number, not negative",
-        )
+        where, allowed = batch.where(int(bad[0]), column), "a finite number, not negative"
+        raise FileFormatError("this is not a weight", where, weights[bad[0]], allowed)
     return weights
 
 
@@ -536,4 +502,49 @@ class _Node:
         return padded
 
 
-__all__ = ["TableOptions", "import_table", "scores_of_table"]
+# --- tables with one model each ---------------------------------------------------------------------------------
+
+
+def scores_of_files(paths: Sequence[FilePath], options: TableOptions) -> Scores:
+    """Return the models of a table; of several, the model of each, named by its file, matched by the names of items."""
+    listed = files.find_files(paths, "table")
+    if len(listed) == 1:
+        return scores_of_table(open_table(listed[0], None), options)
+    if options.item is None:
+        received, allowed = f"{len(listed)} tables without a column of item names", "the column of item names"
+        remedy = "name it: --item; or give one table with a column of scores for each model"
+        what = "items of several tables are matched by name, never by position"
+        raise InvalidInputError(what, "option 'item'", received, allowed, remedy)
+    named = files.named_files(listed, SUFFIXES, "model", with_folders=True)
+    parts = {name: _of_one_model(file, options) for name, file in named.items()}
+    (first_name, first), *others = parts.items()
+    aligned = [first, *(_aligned(part, first, f"{first_name} and {name}") for name, part in others)]
+    score = np.concatenate([part["score"].values for part in aligned])
+    return first.drop_vars(MODEL).assign(score=((MODEL, ITEM), score)).assign_coords({MODEL: list(parts)})
+
+
+def _of_one_model(file: Path, options: TableOptions) -> xr.Dataset:
+    scores: xr.Dataset = scores_of_table(open_table(file, None), replace(options, dataset=None))  # type: ignore[assignment]
+    if scores.sizes[MODEL] != 1:
+        received = f"columns {few(map(repr, scores[MODEL].values.tolist()))}"
+        what, allowed = "each of several tables has the scores of one model", "one column of scores"
+        raise InvalidInputError(what, file, received, allowed, "name it: --score")
+    check_unique(scores.indexes[ITEM], ITEM, str(file))
+    return scores
+
+
+def _aligned(part: xr.Dataset, first: xr.Dataset, where: str) -> xr.Dataset:
+    """Return a part with its items in the order of the first, or raise unless items and labels are the same."""
+    items, own = first.indexes[ITEM], part.indexes[ITEM]
+    allowed = "the same items, each with the same label, in any order"
+    if len(different := items.symmetric_difference(own)):
+        received = f"only in one of them: {few(map(repr, different))}"
+        raise AlignmentError("two tables have different items", where, received, allowed, "correct one")
+    part = part.isel({ITEM: own.get_indexer(items)})
+    if (differs := (part["label"] != first["label"]).values).any():
+        received = f"other labels of {few(map(repr, items[differs]))}"
+        raise AlignmentError("two tables have different labels", where, received, allowed, "correct one")
+    return part
+
+
+__all__ = ["TableOptions", "import_table", "scores_of_files", "scores_of_table"]

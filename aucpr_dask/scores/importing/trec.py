@@ -17,33 +17,16 @@ from aucpr_dask.schema.labels import HIGHEST_GRADE
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED
-from aucpr_dask.scores.appending import place_for
+from aucpr_dask.scores.appending import FILL, place_for
 from aucpr_dask.scores.chunks import Region
-from aucpr_dask.scores.importing.files import (
-    LONGEST_LINE,
-    FilePath,
-    ImportSummary,
-    OnProgress,
-    Spool,
-    Spooled,
-    count,
-    find_files,
-    line_too_long,
-    local_copy,
-    named_files,
-    reading,
-    report,
-    summarize,
-    write_blocks,
-)
+from aucpr_dask.scores.importing import files
+from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, Spooled, bad_line, count
 
 LAYOUTS = ("per-run", "pooled")
 DTYPES = ("float32", "float64")
 DUPLICATES = ("error", "first")
 NAMED_BY = ("file", "tag")
 RUN_SUFFIXES = (".txt", ".run", ".res", ".trec")
-
-NO_TIE_ORDER = -1
 
 _BLOCK_BYTES = 4 * 2**20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -132,35 +115,33 @@ def import_trec(
     >>> print(import_trec(folder / "bm25.run", folder / "qrels", folder / "scores.zarr"))
     1 model, 1 query, 2 items, 1 data set
     """
-    choose(LAYOUTS, layout, "layout")
-    choose(DTYPES, dtype, "dtype")
-    choose(DUPLICATES, duplicates, "duplicates")
+    _check_options(layout, dtype, duplicates)
     choose(NAMED_BY, named_by, "named_by")
     if dataset is not None:
         check_node_name(dataset, "dataset")
     with place_for(url, overwrite=overwrite, append=append) as place, Spool() as spool:
-        files = named_runs(runs)
-        judged = local_copy(qrels)
+        named = named_runs(runs)
+        judged = files.local_copy(qrels)
         judgments = _read_qrels(judged, duplicates)
         lists = []
-        for done, (name, file) in enumerate(files.items(), start=1):
+        for done, (name, file) in enumerate(named.items(), start=1):
             lists.append(_read_run(name, file, judgments, duplicates, spool, by_tag=named_by == "tag"))
-            report(on_progress, "reading runs", done, len(files))
-        _refuse_equal_tags(lists, list(files.values()))
+            files.report(on_progress, "reading runs", done, len(named))
+        _refuse_equal_tags(lists, list(named.values()))
         make = _Pooled if layout == "pooled" else _PerRun
         blocks = make(lists, judgments, spool, np.dtype(dtype))
         described = blocks.template.assign_attrs(source=f"TREC runs judged by {judged.name}")
         template: Scores = described if dataset is None else xr.DataTree.from_dict({dataset: described})
-        write_blocks(place, template, lambda _: blocks.block, overwrite=overwrite, on_progress=on_progress)
-    return summarize(template, blocks.n_items, _notes(lists, judgments))
+        files.write_blocks(place, template, lambda _: blocks.block, overwrite=overwrite, on_progress=on_progress)
+    return files.summarize(template, blocks.n_items, _notes(lists, judgments))
 
 
 def named_runs(runs: FilePath | Sequence[FilePath], named_by: str = "file") -> dict[str, Path]:
     """Return run files by the names of their models: of the files, or the tags in their first lines."""
-    files = named_files(find_files(runs, "run"), RUN_SUFFIXES, "model", with_folders=True)
+    named = files.named_files(files.find_files(runs, "run"), RUN_SUFFIXES, "model", with_folders=True)
     if named_by == "file":
-        return files
-    firsts = {path: next(_read_lines(path, _RUN_COLUMNS)).tokens[5] for path in files.values()}
+        return named
+    firsts = {path: next(_read_lines(path, _RUN_COLUMNS)).tokens[5] for path in named.values()}
     return {_decoded(tag, path): path for path, tag in firsts.items()}
 
 
@@ -168,15 +149,19 @@ def scores_of_runs(
     judged: Columns, runs: Mapping[str, Columns], *, layout: str, dtype: str, duplicates: str
 ) -> xr.Dataset:
     """Return the scores of runs in memory, as :func:`import_trec` writes them."""
-    choose(LAYOUTS, layout, "layout")
-    choose(DTYPES, dtype, "dtype")
-    choose(DUPLICATES, duplicates, "duplicates")
+    _check_options(layout, dtype, duplicates)
     judgments = _judgments(judged, duplicates)
     with Spool() as spool:
         lists = [_run(name, columns, judgments, duplicates, spool) for name, columns in runs.items()]
         blocks = (_Pooled if layout == "pooled" else _PerRun)(lists, judgments, spool, np.dtype(dtype))
         arrays = blocks.block(tuple(slice(size) for size in blocks.template["score"].shape))
     return blocks.template.assign({name: (blocks.template[name].dims, array) for name, array in arrays.items()})
+
+
+def _check_options(layout: str, dtype: str, duplicates: str) -> None:
+    choose(LAYOUTS, layout, "layout")
+    choose(DTYPES, dtype, "dtype")
+    choose(DUPLICATES, duplicates, "duplicates")
 
 
 # --- reading ----------------------------------------------------------------------------------------------------
@@ -204,14 +189,14 @@ def _read_lines(path: Path, columns: tuple[str, ...]) -> Iterator[_Lines]:
             nothing = False
             yield _Lines(numbers, (block if bad is None else b"\n".join(lines[:bad])).split())
         if bad is not None:
-            raise _malformed(lines[bad], f"{path}, line {first + bad}", columns)
+            raise _malformed(lines[bad], path, first + bad, columns)
         first += len(counts)
     if nothing:
-        raise FileFormatError("the file is empty", where=path, allowed=f"lines of {' '.join(columns)}")
+        raise FileFormatError("the file is empty", path, allowed=f"lines of {' '.join(columns)}")
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
-    with reading(path) as stream:
+    with files.reading(path) as stream:
         rest = stream.read(len(_BYTE_ORDER_MARK)).removeprefix(_BYTE_ORDER_MARK)
         while chunk := stream.read(_BLOCK_BYTES):
             lines, newline, tail = chunk.rpartition(b"\n")
@@ -220,8 +205,8 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
                 rest = tail
             else:
                 rest += tail
-                if len(rest) > LONGEST_LINE:
-                    raise line_too_long(str(path))
+                if len(rest) > files.LONGEST_LINE:
+                    raise files.line_too_long(str(path))
         if rest:
             yield rest + b"\n"
 
@@ -236,14 +221,12 @@ def _tokens_per_line(block: bytes) -> np.ndarray:
     return np.add.reduceat(starts, line_starts, dtype=np.int64)
 
 
-def _malformed(line: bytes, where: str, columns: tuple[str, ...]) -> FileFormatError:
-    is_text = b"\0" not in line
-    return FileFormatError(
-        "wrong number of columns" if is_text else "this is not a text file",
-        where=where,
-        received=f"{count(len(line.split()), 'column')}: {_shown(line)}" if is_text else f"a zero byte: {_shown(line)}",
-        allowed=f"{len(columns)} columns separated by blanks: {' '.join(columns)}",
-    )
+def _malformed(line: bytes, path: Path, number: int, columns: tuple[str, ...]) -> FileFormatError:
+    allowed = f"{len(columns)} columns separated by blanks: {' '.join(columns)}"
+    if b"\0" in line:
+        return bad_line("this is not a text file", path, number, f"a zero byte: {_shown(line)}", allowed)
+    received = f"{count(len(line.split()), 'column')}: {_shown(line)}"
+    return bad_line("wrong number of columns", path, number, received, allowed)
 
 
 def _shown(text: bytes, most: int = 80) -> str:
@@ -260,12 +243,8 @@ def _scores_of(tokens: list[bytes], numbers: np.ndarray, path: Path) -> np.ndarr
     except ValueError:
         pass
     bad = next(index for index, token in enumerate(tokens) if not _is_score(token))
-    raise FileFormatError(
-        "the score is not a number",
-        where=f"{path}, line {numbers[bad]}",
-        received=_shown(tokens[bad]),
-        allowed="a decimal number or inf in the fifth column; NaN cannot be ranked",
-    )
+    allowed = "a decimal number or inf in the fifth column; NaN cannot be ranked"
+    raise bad_line("the score is not a number", path, numbers[bad], _shown(tokens[bad]), allowed)
 
 
 def _is_score(token: bytes) -> bool:
@@ -309,12 +288,8 @@ class Columns:
 
 def _repeated(what: str, path: Path, lines: np.ndarray, received: str) -> FileFormatError:
     """Return the error for a document that is on the first two of these lines."""
-    return FileFormatError(
-        what,
-        where=f"{path}, lines {lines[0]} and {lines[1]}",
-        received=received,
-        remedy='remove one, or pass duplicates="first" (--duplicates first) to keep the first',
-    )
+    remedy = 'remove one, or pass duplicates="first" (--duplicates first) to keep the first'
+    return FileFormatError(what, f"{path}, lines {lines[0]} and {lines[1]}", received, remedy=remedy)
 
 
 def _repeats(topic: np.ndarray, document: np.ndarray) -> np.ndarray:
@@ -393,12 +368,9 @@ def _grades_of(tokens: list[bytes], numbers: np.ndarray, path: Path) -> np.ndarr
     labels = {token: _label_of(token) for token in set(tokens)}
     if None in labels.values():
         bad = next(index for index, token in enumerate(tokens) if labels[token] is None)
-        raise FileFormatError(
-            "the grade is not a whole number in range",
-            where=f"{path}, line {numbers[bad]}",
-            received=_shown(tokens[bad]),
-            allowed=f"an integer up to {HIGHEST_GRADE} in the fourth column",
-        )
+        what = "the grade is not a whole number in range"
+        allowed = f"an integer up to {HIGHEST_GRADE} in the fourth column"
+        raise bad_line(what, path, numbers[bad], _shown(tokens[bad]), allowed)
     return np.array([labels[token] for token in tokens], np.int8)
 
 
@@ -414,9 +386,8 @@ def _decoded(name: bytes, path: Path) -> str:
     try:
         return name.decode("utf-8")
     except UnicodeDecodeError:
-        raise FileFormatError(
-            "a name is not UTF-8", where=path, received=repr(name), remedy="convert the file to UTF-8"
-        ) from None
+        remedy = "convert the file to UTF-8"
+        raise FileFormatError("a name is not UTF-8", path, repr(name), remedy=remedy) from None
 
 
 # --- runs -------------------------------------------------------------------------------------------------------
@@ -455,13 +426,9 @@ def _read_run(
         scores = _scores_of(tokens[4::6], numbers, path)
         parts.append((codes.of(tokens[0::6]), np.array(tokens[2::6]), scores, numbers))
     if len(tags) > 1:
-        raise AlignmentError(
-            "a run has several tags, so they cannot name it",
-            where=path,
-            received=few(map(_shown, sorted(tags))),
-            allowed="the same tag in all lines",
-            remedy='split the file, or name models by their files: named_by="file" (--name file)',
-        )
+        received, allowed = few(map(_shown, sorted(tags))), "the same tag in all lines"
+        remedy = 'split the file, or name models by their files: named_by="file" (--name file)'
+        raise AlignmentError("a run has several tags, so they cannot name it", path, received, allowed, remedy)
     name = _decoded(tags.pop(), path) if tags else name
     columns = Columns(path, codes, *map(np.concatenate, zip(*parts, strict=True)))
     return _run(name, columns, judgments, duplicates, spool)
@@ -490,29 +457,23 @@ def _run(name: str, columns: Columns, judgments: _Judgments, duplicates: str, sp
     )
 
 
-def _refuse_equal_tags(runs: Sequence[_Run], files: Sequence[Path]) -> None:
+def _refuse_equal_tags(runs: Sequence[_Run], paths: Sequence[Path]) -> None:
     """Raise if two runs have the same name, as runs with the same tag have."""
     first: dict[str, Path] = {}
-    for run, file in zip(runs, files, strict=True):
-        if first.setdefault(run.name, file) != file:
-            raise AlignmentError(
-                f"two runs have the tag {run.name!r}",
-                received=f"{first[run.name]} and {file}",
-                remedy='name models by their files: named_by="file" (--name file)',
-            )
+    for run, path in zip(runs, paths, strict=True):
+        if first.setdefault(run.name, path) != path:
+            received = f"{first[run.name]} and {path}"
+            remedy = 'name models by their files: named_by="file" (--name file)'
+            raise AlignmentError(f"two runs have the tag {run.name!r}", None, received, remedy=remedy)
 
 
 def _positions(codes: dict[bytes, int], judgments: _Judgments, path: Path) -> np.ndarray:
     """Return the place of each of the run's topics in the qrels, -1 if it is not there."""
     positions = np.array([judgments.codes.get(topic, -1) for topic in codes])
     if (positions < 0).all():
-        raise AlignmentError(
-            "the run has no topic of the qrels",
-            where=path,
-            received=f"topics {few(map(_shown, codes))}",
-            allowed=f"topics {few(map(repr, judgments.topics))}",
-            remedy="give the qrels of these topics",
-        )
+        received, allowed = f"topics {few(map(_shown, codes))}", f"topics {few(map(repr, judgments.topics))}"
+        remedy = "give the qrels of these topics"
+        raise AlignmentError("the run has no topic of the qrels", path, received, allowed, remedy)
     return positions
 
 
@@ -554,18 +515,15 @@ class _PerRun:
         shape = (len(runs), len(topics), self._longest)
         score = np.full(shape, np.nan, self._dtype)
         label = np.full(shape, PADDING, np.int8)
-        tie_order = np.full(shape, NO_TIE_ORDER, np.int32)
+        tie_order = np.full(shape, FILL["tie_order"], np.int32)
         for model, run in enumerate(runs):
             for query, (documents, scores) in enumerate(_lists(run, topics, self._spool, self._dtype)):
                 labels = self._judgments.labels_of(topics[query], documents)
                 ties = np.arange(len(documents), dtype=np.int32)[::-1]
                 best_first = np.lexsort((ties, -scores))
                 place = (model, query, slice(0, len(documents)))
-                score[place], label[place], tie_order[place] = (
-                    scores[best_first],
-                    labels[best_first],
-                    ties[best_first],
-                )
+                score[place], label[place] = scores[best_first], labels[best_first]
+                tie_order[place] = ties[best_first]
         return {"score": score, "label": label, "tie_order": tie_order}
 
 
@@ -579,7 +537,7 @@ class _Pooled:
         self.n_items = sum(lengths)
         shape = (len(lengths), max(lengths))
         label = np.full(shape, PADDING, np.int8)
-        tie_order = np.full(shape, NO_TIE_ORDER, np.int32)
+        tie_order = np.full(shape, FILL["tie_order"], np.int32)
         for topic, pool in enumerate(self._pools):
             label[topic, : len(pool)] = judgments.labels_of(topic, pool)[::-1]
             tie_order[topic, : len(pool)] = np.arange(len(pool))

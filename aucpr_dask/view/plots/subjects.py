@@ -13,7 +13,7 @@ from aucpr_dask.inference.measures import values_as_areas
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import CLASS, ESTIMATOR, MODEL, QUERY
-from aucpr_dask.scores.classes import with_label_of_each_class
+from aucpr_dask.scores.validate import with_label_of_each_class
 
 SCORES, RESULT, COMPARISON, RANKS, STUDY = "scores", "a result", "a comparison", "ranks", "a study"
 _SIGNS = (

@@ -1,0 +1,272 @@
+"""Files that hold arrays: NumPy's .npz and .npy; and checks of foreign netCDF, HDF5 and Zarr.
+
+Nothing is unpickled, run, or read from other files.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aucpr_dask.errors import FileFormatError, InvalidInputError, few
+from aucpr_dask.schema.labels import HIGHEST_GRADE
+from aucpr_dask.schema.variables import PADDING
+from aucpr_dask.scores.importing.files import FilePath, reading
+from aucpr_dask.scores.importing.table_files import EXACT_REMEDY
+from aucpr_dask.storage.backends import open_backend
+from aucpr_dask.storage.codecs import check_plain_arrays
+from aucpr_dask.storage.urls import is_remote
+
+MORE_THAN_NUMBERS = "the file holds more than its own numbers and text"
+
+_NPY_MAGIC = b"\x93NUMPY"
+_NPZ_MAGIC = b"PK\x03\x04"
+_ENGINES = {b"CDF": "scipy", b"\x89HDF": "h5netcdf"}
+_ZARR_DOCUMENTS = ("zarr.json", ".zgroup", ".zmetadata")
+
+# --- NumPy ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Npz:
+    """The named arrays of one file."""
+
+    path: Path
+
+    def names(self) -> list[str]:
+        """Return the names of the arrays."""
+        with _zip_errors(self.path), zipfile.ZipFile(self.path) as archive:
+            return [name.removesuffix(".npy") for name in archive.namelist()]
+
+    def header(self, name: FilePath) -> tuple[tuple[int, ...], np.dtype]:
+        """Return the shape and the type of an array."""
+        member = f"{self._check(name)}.npy"
+        with _zip_errors(self.path), zipfile.ZipFile(self.path) as archive, archive.open(member) as stream:
+            version = np.lib.format.read_magic(stream)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = read(stream)
+            promised = math.prod(shape) * _check_plain(dtype, self.path, name).itemsize
+            if (held := archive.getinfo(member).file_size - stream.tell()) < promised:
+                raise ValueError(f"array {str(name)!r} should have {promised:,} bytes, but has {max(0, held):,}")
+        return shape, dtype
+
+    def load(self, name: FilePath) -> np.ndarray:
+        """Return an array."""
+        self.header(name)
+        with _zip_errors(self.path), np.load(self.path, allow_pickle=False) as arrays:
+            array: np.ndarray = arrays[str(name)]
+            return array
+
+    def _check(self, name: FilePath) -> str:
+        if str(name) not in (names := self.names()):
+            raise FileFormatError("there is no such array in the file", self.path, repr(name), few(names))
+        return str(name)
+
+
+@contextmanager
+def _zip_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, EOFError, zlib.error, ValueError) as error:
+        raise _corrupt(path, error) from error
+
+
+def _corrupt(path: Path, error: Exception) -> FileFormatError:
+    return FileFormatError("the file is corrupt or truncated", path, error, remedy="copy or download it again")
+
+
+@dataclass(frozen=True)
+class Npy:
+    """One file holds the scores; any other array is named by the path of its file."""
+
+    path: Path
+
+    def names(self) -> list[str]:
+        """Return no names."""
+        return []
+
+    def header(self, name: FilePath) -> tuple[tuple[int, ...], np.dtype]:
+        """Return the shape and the type of an array."""
+        array = self.load(name)
+        return array.shape, array.dtype
+
+    def load(self, name: FilePath) -> np.ndarray:
+        """Return an array, mapped to memory."""
+        path = Path(name)
+        try:
+            with path.open("rb") as stream:
+                is_npy = stream.read(len(_NPY_MAGIC)) == _NPY_MAGIC
+        except OSError as error:
+            remedy = "the labels of a .npy file are another .npy file: label=PATH (--label)"
+            raise InvalidInputError("the file cannot be read", path, error.strerror, remedy=remedy) from error
+        if not is_npy:
+            raise _not_arrays(path)
+        try:
+            array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+        except ValueError as error:
+            if "Python objects" in str(error):
+                raise _pickled(path, "the array") from error
+            raise _corrupt(path, error) from error
+        _check_plain(array.dtype, path, "the array")
+        return array
+
+
+Arrays = Npz | Npy
+
+
+def open_arrays(path: Path) -> Arrays:
+    """Open a file of NumPy's, by its first bytes."""
+    with path.open("rb") as stream:
+        head = stream.read(len(_NPY_MAGIC))
+    if head.startswith(_NPZ_MAGIC):
+        return Npz(path)
+    if head == _NPY_MAGIC:
+        return Npy(path)
+    raise _not_arrays(path)
+
+
+def _not_arrays(path: Path) -> FileFormatError:
+    allowed = "what np.savez or np.save wrote: .npz or .npy"
+    return FileFormatError("this is not a file of NumPy arrays", path, allowed=allowed)
+
+
+def _check_plain(dtype: np.dtype, path: Path, name: object) -> np.dtype:
+    if dtype.hasobject:
+        raise _pickled(path, name)
+    return dtype
+
+
+def _pickled(path: Path, name: object) -> FileFormatError:
+    what, where = "the array holds Python objects, which are never unpickled", f"{path}, array {str(name)!r}"
+    allowed, remedy = "numbers, or strings of a fixed width", "save it as such an array: np.asarray(names, dtype=str)"
+    return FileFormatError(what, where, "dtype object", allowed, remedy)
+
+
+# --- types ------------------------------------------------------------------------------------------------------
+
+
+def float_type(dtype: np.dtype, where: object = None) -> np.dtype:
+    """Return the type in which scores of `dtype` are stored."""
+    if dtype.kind == "f" and dtype.itemsize <= 8:
+        return np.dtype(f"f{max(4, dtype.itemsize)}")
+    if dtype.kind in "iub":
+        return np.dtype("f4" if dtype.itemsize <= 2 else "f8")
+    allowed = "real numbers of up to 64 bits"
+    raise FileFormatError("scores have an unsupported type", where, f"dtype {dtype}", allowed)
+
+
+def as_scores(array: np.ndarray, where: object = None) -> np.ndarray:
+    """Return scores as float32 or float64 without rounding, or raise."""
+    scores = array.astype(float_type(array.dtype, where), copy=False)
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+        # Python compares an integer with a float exactly; few are too large for float64.
+        large = array[np.abs(scores) >= 2**53]
+        if bad := next((number for number in large.tolist() if number != float(number)), None):
+            what = "an integer score cannot be a float64 without rounding"
+            raise FileFormatError(what, where, bad, remedy=EXACT_REMEDY)
+    return scores
+
+
+def as_labels(array: np.ndarray, where: object = None) -> np.ndarray:
+    """Return labels as int8; raise if one is not a whole number from -2 to 127."""
+    if array.dtype.kind in "iubf":
+        good = (array >= PADDING) & (array <= HIGHEST_GRADE) & (array == np.rint(array))
+        if good.all():
+            return array.astype(np.int8)
+        received = f"{int((~good).sum())} others, first {array[~good].flat[0]}"
+    else:
+        received = f"dtype {array.dtype}"
+    allowed = "1 positive, 0 negative, -1 unjudged, -2 padding; higher whole numbers are grades"
+    raise FileFormatError("labels outside their domain", where, received, allowed)
+
+
+# --- netCDF, HDF5 and Zarr --------------------------------------------------------------------------------------
+
+
+def engine_of(path: FilePath) -> str:
+    """Return the engine with which xarray is to open `path`, by its content: xarray would try any that is installed."""
+    url = os.fspath(path)
+    if is_remote(url) or any((Path(url) / name).is_file() for name in _ZARR_DOCUMENTS):
+        return "zarr"
+    if Path(url).is_file():
+        with reading(Path(url)) as stream:
+            head = stream.read(4)
+        for magic, engine in _ENGINES.items():
+            if head.startswith(magic):
+                return engine
+        received = f"a file that begins with {head!r}"
+    else:
+        received = "a folder without metadata of Zarr" if Path(url).is_dir() else "nothing"
+    remedy = "check the path, or name the engine of xarray that opens it: engine=... (--engine)"
+    raise FileFormatError("xarray cannot open this", path, received, "Zarr, netCDF or HDF5", remedy)
+
+
+def check_source(path: FilePath, engine: str) -> None:
+    """Raise if reading `path` could run code or lead to other files."""
+    if engine == "zarr":
+        check_plain_arrays(dict(_zarr_documents(path)), path)
+    elif engine in ("h5netcdf", "netcdf4") and not is_remote(os.fspath(path)):
+        _check_hdf5(path)
+
+
+def _zarr_documents(path: FilePath) -> Iterator[tuple[str, dict[str, Any]]]:
+    import zarr
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of types that Zarr may change; nothing is written here
+        root = zarr.open(open_backend(os.fspath(path), read_only=True), mode="r")
+        if isinstance(root, zarr.Group):
+            for name, node in root.members(max_depth=None):
+                yield name, node.metadata.to_dict()
+
+
+def _check_hdf5(path: FilePath) -> None:
+    try:
+        import h5py
+    except ImportError:
+        return  # then only an engine that was named can open it
+    if not h5py.is_hdf5(path):
+        return
+    with h5py.File(path, "r") as file:
+        groups, seen = [file["/"]], {file["/"].id}
+        while groups:
+            group = groups.pop()
+            for name in group:
+                if found := _problem(h5py, group, name, seen):
+                    where = f"{os.fspath(path)}, {group.name.rstrip('/')}/{name}"
+                    allowed = "groups, and data sets of numbers and text"
+                    remedy = "write it again without these, with the program that made it"
+                    raise FileFormatError(MORE_THAN_NUMBERS, where, found, allowed, remedy)
+                node = group.get(name)
+                if isinstance(node, h5py.Group):
+                    seen.add(node.id)
+                    groups.append(node)
+
+
+def _problem(h5py: Any, group: Any, name: str, seen: set[Any]) -> str | None:
+    """Return what is wrong with a member of a group, if anything is."""
+    if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
+        return "a link to another file"
+    node = group.get(name)
+    if isinstance(node, h5py.Group) and node.id in seen:  # readers would walk in circles
+        return "a group that occurs in two places"
+    if not isinstance(node, h5py.Dataset):
+        return None
+    if node.external or node.is_virtual:
+        return "data in another file"
+    return "references to objects" if any(map(h5py.check_ref_dtype, _types_in(node.dtype))) else None
+
+
+def _types_in(dtype: Any) -> list[Any]:
+    """Return a type and those of its fields."""
+    return [dtype, *(field[0] for field in (dtype.fields or {}).values())]
