@@ -714,7 +714,7 @@ def test_a_header_of_many_columns_is_checked_in_seconds(tmp_path: Path, options:
 
     names = [f"m{number}" for number in range(30_000)]
     (tmp_path / "a.csv").write_text(",".join(["y", *names]) + "\n" + ",".join(["1"] * 30_001) + "\n")
-    started = time.monotonic()
+    started = time.process_time()
     table = open_table(tmp_path / "a.csv", None)
     chosen: dict[str, Any] = dict.fromkeys(options, names[1:])
     models, _ = _choose_models(table, TableOptions(label="y", **chosen))
@@ -723,7 +723,7 @@ def test_a_header_of_many_columns_is_checked_in_seconds(tmp_path: Path, options:
     (tmp_path / "b.csv").write_text(",".join([*names, "m7"]) + "\n")
     with pytest.raises(FileFormatError, match="two columns have the same name"):
         open_table(tmp_path / "b.csv", None)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_small_files_do_not_grow_into_endless_lines(

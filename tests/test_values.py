@@ -21,7 +21,7 @@ import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.demo import data_folder
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError
-from aucpr_dask.interplay.measures import evaluator_of
+from aucpr_dask.interplay.retrieval import evaluator_of
 from aucpr_dask.interplay.values import save_values
 
 TOPICS = [str(number) for number in range(301, 355)]

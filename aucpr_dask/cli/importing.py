@@ -129,7 +129,7 @@ def trec(
     if measures is None or values is None:
         _import(output, store, read)
         return
-    from aucpr_dask.interplay.measures import evaluator_of, import_measures
+    from aucpr_dask.interplay.retrieval import evaluator_of, import_measures
 
     evaluator_of(measures, qrels)  # refused before anything is written
     document = _imported(output, store, read)

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from aucpr_dask.errors import InvalidInputError, StoreError, lacks
-from aucpr_dask.interplay.columns import tidy_table, wide_table
+from aucpr_dask.interplay.frames import tidy_table, wide_table
 from aucpr_dask.interplay.tracking import to_metrics, to_params
 from aucpr_dask.interplay.trec_files import write_evaluations, write_runs
 from aucpr_dask.schema.checks import choose, require

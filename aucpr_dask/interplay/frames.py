@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, few
-from aucpr_dask.interplay.columns import tidy_table, wide_table
+from aucpr_dask.evaluation.results import not_a_result
+from aucpr_dask.inference.measures import are_values, with_estimators
 from aucpr_dask.schema.checks import require
-from aucpr_dask.schema.trees import Scores
-from aucpr_dask.schema.variables import MODEL
+from aucpr_dask.schema.trees import Scores, nodes_of
+from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, MEASURE, METHOD, MODEL, RANKING_DIMS
 from aucpr_dask.scores.importing.files import unknown_column
 
 if TYPE_CHECKING:
     import polars as pl
 
 FRAME = "the data frame"
+ARROW_FRAMES = "pandas, polars, pyarrow, or another with the Arrow interface"
+DATASET = "dataset"
+KEYS = (DATASET, *RANKING_DIMS, ESTIMATOR, MEASURE)
+COUNTS = ("n_positive", "n_negative", "n_missing", "n_queries", "n_datasets", "n_classes", "n_items", "prevalence")
+NUMBERS = ("estimate", "standard_error", *COUNTS, "flags")
+
+
+# --- results out ------------------------------------------------------------------------------------------------
 
 
 def to_dataframe(result: Scores, *, tidy: bool = True) -> pd.DataFrame:
@@ -78,6 +90,102 @@ def to_polars(result: Scores, *, tidy: bool = True) -> pl.DataFrame:
     return pl.DataFrame(  # type: ignore[no-any-return]
         {name: pl.Series(names[name], dtype=pl.String) if name in names else table[name].to_numpy() for name in table}
     )
+
+
+def tidy_table(result: Scores) -> pd.DataFrame:
+    """Return one row per data set, model, query or class, and estimator; values that one lacks are None or NaN."""
+    nodes = _nodes_of_result(result)
+    names = {str(name) for _, node in nodes for name in node.data_vars}
+    methods = dict.fromkeys(method for _, node in nodes for method in _methods(node))
+    bounds = [f"{method}_{bound}" for method, bound in product(methods, BOUNDS)]
+    known = [name for name in (*COUNTS, "flags") if name in names]
+    columns = [*_keys(result, nodes), "estimate", "standard_error", *bounds, *(["level"] if methods else []), *known]
+    return pd.concat([_tidy(path, node) for path, node in nodes], ignore_index=True).reindex(columns=columns)
+
+
+def wide_table(result: Scores) -> tuple[list[str], pd.DataFrame]:
+    """Return the key columns, and a table: rows by data set, query or class, and estimator; a column per model."""
+    nodes = _nodes_of_result(result)
+    keys = [key for key in _keys(result, nodes) if key != MODEL]
+    tables = [_tidy(path, node[["estimate"]]) for path, node in nodes]
+    models = dict.fromkeys(name for table in tables for name in _models(table))
+    if both := [name for name in models if name in keys]:
+        remedy = "rename it, or use the tidy table: tidy=True"
+        raise AlignmentError("a model has the name of a key column", None, few(map(repr, both)), remedy=remedy)
+    wide = pd.concat([_wide(table, keys) for table in tables], ignore_index=True)
+    return keys, wide.reindex(columns=[*keys, *models])
+
+
+def _nodes_of_result(result: Scores) -> list[tuple[str, xr.Dataset]]:
+    nodes = list(nodes_of(result))
+    if not nodes or not all("estimate" in node for _, node in nodes):
+        raise not_a_result("no variable 'estimate'")
+    if any({"difference", "rank"} & set(node) for _, node in nodes):
+        remedy = "xarray's own to_dataframe() makes a table of each of its variables"
+        raise InvalidInputError("this is not a result", None, "a comparison or ranks", remedy=remedy)
+    for path, node in nodes:
+        if odd := [str(dim) for dim in node["estimate"].dims if dim not in KEYS]:
+            what = "only estimates by model, query or class, and estimator make such a table"
+            where, received = f"data set {path!r}" if path else None, f"the dimension {', '.join(map(repr, odd))}"
+            raise InvalidInputError(what, where, received, remedy="select from it first: result.sel(...)")
+    return [
+        (path, with_estimators(node).rename({ESTIMATOR: MEASURE}) if are_values(node) else node) for path, node in nodes
+    ]
+
+
+def _keys(result: Scores, nodes: Sequence[tuple[str, xr.Dataset]]) -> list[str]:
+    present = {str(name) for _, node in nodes for name in (*node.dims, *node.coords)}
+    return [key for key in KEYS if key in present or (key == DATASET and isinstance(result, xr.DataTree))]
+
+
+def _methods(node: xr.Dataset) -> list[str]:
+    """Return the names of the intervals; an unnamed one, as of a mean, is called interval."""
+    if "interval" not in node:
+        return []
+    return [str(name) for name in np.atleast_1d(node[METHOD].values)] if METHOD in node.coords else ["interval"]
+
+
+def _tidy(path: str, node: xr.Dataset) -> pd.DataFrame:
+    numbers = node[[name for name in NUMBERS if name in node]].assign_coords(_labels(node))
+    for method, bound in product(_methods(node), BOUNDS):
+        at = {BOUND: bound} | ({METHOD: method} if METHOD in node["interval"].dims else {})
+        numbers[f"{method}_{bound}"] = node["interval"].sel(at).reset_coords(drop=True)
+    dims = [dim for dim in KEYS if dim in node["estimate"].dims]
+    table = numbers.expand_dims({DATASET: [path]}).compute().to_dataframe([DATASET, *dims]).reset_index()
+    if "flags" in table:
+        table["flags"] = table["flags"].map(_flag_names)
+    return table
+
+
+def _labels(node: xr.Dataset) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Return the labels of the rows as text: numbers for a dimension without labels."""
+    labels = {}
+    for dim in KEYS[1:]:
+        if dim in node.coords:
+            text = np.array([str(name) for name in np.atleast_1d(node[dim].values)], object)
+            labels[dim] = (tuple(map(str, node[dim].dims)), text.reshape(node[dim].shape))
+        elif dim in node.sizes:
+            labels[dim] = ((dim,), np.array([f"{dim} {number}" for number in range(node.sizes[dim])], object))
+    return labels
+
+
+def _flag_names(flags: int) -> str:
+    return " ".join(flag.name for flag in FLAGS if flags & flag.bit)
+
+
+def _models(tidy: pd.DataFrame) -> list[str]:
+    return list(tidy[MODEL].unique()) if MODEL in tidy else ["estimate"]
+
+
+def _wide(tidy: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Return a column of estimates for each model; their rows follow one another, in the same order."""
+    models = _models(tidy)
+    by_model = tidy["estimate"].to_numpy().reshape(len(models), -1)
+    rows = tidy[[key for key in keys if key in tidy]].iloc[: by_model.shape[1]]
+    return pd.concat([rows, pd.DataFrame(by_model.T, columns=models)], axis=1)
+
+
+# --- scores in --------------------------------------------------------------------------------------------------
 
 
 def from_dataframe(
@@ -155,13 +263,9 @@ def from_dataframe(
     table = _arrow_table(frame)
     if model is not None:
         if item is None:
-            raise InvalidInputError(
-                "a tidy frame needs item names, by which models are matched",
-                where="option 'item'",
-                received=f"model={model!r} without item",
-                allowed="the column of item names",
-                remedy="name it: item=...",
-            )
+            what = "a tidy frame needs item names, by which models are matched"
+            received = f"model={model!r} without item"
+            raise InvalidInputError(what, "argument 'item'", received, "the column of item names", "name it: item=...")
         keys = [column for column in (dataset, query, item) if column is not None]
         values = [column for column in (label, weight) if column is not None]
         wide = _pivoted(_chosen_columns(table, [*keys, *values, model, score]), keys, values, model, score)
@@ -169,42 +273,22 @@ def from_dataframe(
             models = [str(name) for name in wide if name not in {*keys, *values}]
         table = _arrow_table(wide)
         item = None if query is not None else item
-    options = TableOptions(
-        label=label,
-        models=models,
-        item=item,
-        query=query,
-        dataset=dataset,
-        weight=weight,
-        exclude=exclude,
-        negate=negate,
-        positive=positive,
-        dtype=dtype,
-    )
-    return scores_of_table(ArrowTable.of_table(table, FRAME), options)
+    return scores_of_table(ArrowTable.of_table(table, FRAME), TableOptions.among(locals()))
 
 
 def _arrow_table(frame: Any) -> Any:
     pyarrow = require("pyarrow", "parquet", FRAME)
     if not isinstance(frame, pyarrow.Table) and not hasattr(frame, "__arrow_c_stream__"):
         lazy = hasattr(frame, "collect")
-        raise InvalidInputError(
-            "this is not a data frame" if not lazy else "this data frame is lazy",
-            where=FRAME,
-            received=type(frame).__name__,
-            allowed="pandas, polars, pyarrow, or another with the Arrow interface",
-            remedy="collect it first: frame.collect()" if lazy else "make one of your data: pandas.DataFrame(data)",
-        )
+        what = "this data frame is lazy" if lazy else "this is not a data frame"
+        remedy = "collect it first: frame.collect()" if lazy else "make one of your data: pandas.DataFrame(data)"
+        raise InvalidInputError(what, FRAME, type(frame).__name__, ARROW_FRAMES, remedy)
     try:
         return pyarrow.table(frame)
     except (pyarrow.ArrowException, TypeError, ValueError) as error:
-        raise FileFormatError(
-            "the columns cannot be read",
-            where=FRAME,
-            received="; ".join(map(str, error.args)),
-            allowed="columns of numbers, text and truth values",
-            remedy="convert the others, or leave them out",
-        ) from error
+        received, allowed = "; ".join(map(str, error.args)), "columns of numbers, text and truth values"
+        remedy = "convert the others, or leave them out"
+        raise FileFormatError("the columns cannot be read", FRAME, received, allowed, remedy) from error
 
 
 def _chosen_columns(table: Any, columns: Sequence[str]) -> pd.DataFrame:
@@ -219,26 +303,19 @@ def _pivoted(frame: pd.DataFrame, keys: list[str], values: list[str], model: str
     """Return a wide frame: a row for each item with its label and weight, a column for each model."""
     for column in (*keys, model):
         if frame[column].isna().any():
-            raise InvalidInputError("a name is missing", where=f"{FRAME}, column {column!r}")
+            raise InvalidInputError("a name is missing", f"{FRAME}, column {column!r}")
     frame[model] = frame[model].astype(str)
     if both := [name for name in frame[model].unique() if name in {*keys, *values}]:
-        raise AlignmentError("a model is named like a column", received=few(map(repr, both)), remedy="rename it")
+        raise AlignmentError("a model is named like a column", None, few(map(repr, both)), remedy="rename it")
     if (twice := frame.duplicated([*keys, model])).any():
-        raise AlignmentError(
-            "a model scores an item twice",
-            where=FRAME,
-            received=_first_of(frame, twice, [*keys, model]),
-            allowed="one row for each model and item",
-            remedy="keep one of the rows",
-        )
+        received, allowed = _first_of(frame, twice, [*keys, model]), "one row for each model and item"
+        raise AlignmentError("a model scores an item twice", FRAME, received, allowed, "keep one of the rows")
     items = frame.drop_duplicates([*keys, *values])
     if (differing := items.duplicated(keys)).any():
-        raise AlignmentError(
-            f"models differ in the {' or '.join(map(repr, values))} of an item",
-            where=FRAME,
-            received=_first_of(items, differing, [*keys, *values]),
-            allowed="one value for each item, the same with every model",
-        )
+        what = f"models differ in the {' or '.join(map(repr, values))} of an item"
+        received = _first_of(items, differing, [*keys, *values])
+        allowed = "one value for each item, the same with every model"
+        raise AlignmentError(what, FRAME, received, allowed)
     items = items[[*keys, *values]].set_index(keys)
     scores = frame.pivot(index=keys, columns=model, values=score)[frame[model].unique()]
     return pd.concat([items, scores.reindex(items.index)], axis=1).reset_index()

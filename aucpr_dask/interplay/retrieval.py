@@ -1,4 +1,4 @@
-"""Judgments and runs of a retrieval experiment, as dictionaries, data frames or files, in one call."""
+"""Judgments and runs of a retrieval experiment: as dictionaries or data frames in one call; other measures of files."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, few
 from aucpr_dask.evaluation.api import evaluate
+from aucpr_dask.interplay.value_tables import MODELS, TOPICS, frame_of
+from aucpr_dask.interplay.values import ValuesSummary, from_values, save_values
 from aucpr_dask.schema.checks import real, require
 from aucpr_dask.schema.labels import HIGHEST_GRADE
-from aucpr_dask.schema.variables import UNJUDGED
-from aucpr_dask.scores.importing.files import closest
-from aucpr_dask.scores.importing.trec import Codes, Columns, scores_of_runs
+from aucpr_dask.schema.trees import nodes_of
+from aucpr_dask.schema.variables import MEASURE, MODEL, QUERY, UNJUDGED
+from aucpr_dask.scores.importing import files
+from aucpr_dask.scores.importing.files import FilePath, OnProgress
+from aucpr_dask.scores.importing.trec import Codes, Columns, named_runs, scores_of_runs
+from aucpr_dask.scores.store import open_scores
 
-TOPIC = ("query_id", "qid", "topic", "query", "q_id", "topic_id")
 DOCUMENT = ("doc_id", "docno", "docid", "document", "doc")
 GRADE = ("relevance", "label", "grade", "rel", "judgment")
 SCORE = ("score", "sim")
-MODEL = ("run_id", "model", "run", "tag", "name", "system", "method", "agent")
+AGREEMENT = 1e-6  # of average precision by ir_measures
 
 
 def evaluate_runs(
@@ -123,15 +127,13 @@ def _runs(runs: Any) -> dict[str, Columns]:
     """Return the columns of every run, by name."""
     if not isinstance(runs, Mapping):
         frame = frame_of(runs, "runs")
-        column = _column(frame, MODEL, "runs")
+        column = _column(frame, MODELS, "runs")
         runs = {str(name): part for name, part in frame.groupby(column, sort=False)}
     if not runs:
-        raise InvalidInputError("there is no run", where="runs", received=brief(runs), allowed="at least one run")
+        raise InvalidInputError("there is no run", "runs", brief(runs), "at least one run")
     names = [str(name) for name in runs]
     if len(set(names)) < len(names):
-        raise AlignmentError(
-            "two runs have the same name", where="runs", received=few(map(repr, names)), remedy="rename one"
-        )
+        raise AlignmentError("two runs have the same name", "runs", few(map(repr, names)), remedy="rename one")
     return {str(name): _columns(run, f"run {str(name)!r}", SCORE, _scores) for name, run in runs.items()}
 
 
@@ -142,10 +144,10 @@ def _columns(table: Any, what: str, values: Sequence[str], checked: Any) -> Colu
     else:
         frame = frame_of(table, what)
         topics, documents, numbers = (
-            frame[_column(frame, names, what)].tolist() for names in (TOPIC, DOCUMENT, values)
+            frame[_column(frame, names, what)].tolist() for names in (TOPICS, DOCUMENT, values)
         )
     if not topics:
-        raise InvalidInputError("there is no line", where=what, allowed="at least one topic with a document")
+        raise InvalidInputError("there is no line", what, allowed="at least one topic with a document")
     codes = Codes()
     topic = codes.of([_name(one, what) for one in topics])
     document = np.array([_name(one, what) for one in documents])
@@ -156,62 +158,30 @@ def _flat(table: Mapping[Any, Any], what: str) -> tuple[list[Any], list[Any], li
     topics, documents, numbers = list[Any](), list[Any](), list[Any]()
     for topic, listed in table.items():
         if not isinstance(listed, Mapping):
-            raise InvalidInputError(
-                "a list is not a mapping",
-                where=f"{what}, topic {topic!r}",
-                received=brief(listed),
-                allowed="{document: number}",
-            )
+            where = f"{what}, topic {topic!r}"
+            raise InvalidInputError("a list is not a mapping", where, brief(listed), "{document: number}")
         topics += [topic] * len(listed)
         documents += listed.keys()
         numbers += listed.values()
     return topics, documents, numbers
 
 
-def frame_of(
-    table: Any,
-    what: str,
-    remedy: str = "`aucpr-dask import trec` reads files",
-    allowed: str = "a mapping of topics to mappings of documents to numbers, or a data frame",
-) -> pd.DataFrame:
-    """Return a data frame of any kind, or rows that are named tuples, as one of pandas."""
-    if isinstance(table, pd.DataFrame):
-        return table
-    if hasattr(table, "__arrow_c_stream__"):
-        frame: pd.DataFrame = require("pyarrow", "parquet", what).table(table).to_pandas()
-        return frame
-    rows = list(table) if isinstance(table, Iterable) and not isinstance(table, str | bytes) else []
-    if rows and all(isinstance(row, tuple) and hasattr(row, "_fields") for row in rows):
-        return pd.DataFrame(rows)
-    raise InvalidInputError(
-        "these are neither mappings nor a data frame",
-        where=what,
-        received=brief(table),
-        allowed=allowed,
-        remedy=remedy,
-    )
-
-
 def _column(frame: pd.DataFrame, names: Sequence[str], what: str) -> str:
     found = [name for name in names if name in frame.columns]
     if not found:
-        raise InvalidInputError(
-            f"there is no column {names[0]!r}",
-            where=what,
-            received=f"columns {few(map(repr, frame.columns))}",
-            allowed=f"one of {', '.join(map(repr, names))}",
-            remedy=closest(names[0], map(str, frame.columns)),
-        )
+        received, allowed = f"columns {few(map(repr, frame.columns))}", f"one of {', '.join(map(repr, names))}"
+        remedy = files.closest(names[0], map(str, frame.columns))
+        raise InvalidInputError(f"there is no column {names[0]!r}", what, received, allowed, remedy)
     return found[0]
 
 
 def _name(name: object, what: str) -> bytes:
     if name is None or name != name or not str(name):
-        raise InvalidInputError("a topic or a document has no name", where=what, received=brief(name))
+        raise InvalidInputError("a topic or a document has no name", what, brief(name))
     try:
         return str(name).encode()
     except UnicodeEncodeError:
-        raise InvalidInputError("a name is not Unicode", where=what, received=brief(name)) from None
+        raise InvalidInputError("a name is not Unicode", what, brief(name)) from None
 
 
 def _scores(values: Iterable[Any], what: str) -> np.ndarray:
@@ -232,6 +202,86 @@ def _grades(values: Iterable[Any], what: str) -> np.ndarray:
 def _refuse(is_wrong: np.ndarray, values: Iterable[Any], what: str, message: str, allowed: str) -> None:
     for number, value in enumerate(values):
         if is_wrong[number]:
-            raise InvalidInputError(
-                message, where=f"{what}, line {number + 1:,}", received=brief(value), allowed=allowed
-            )
+            raise InvalidInputError(message, f"{what}, line {number + 1:,}", brief(value), allowed)
+
+
+# --- other measures, by ir_measures, next to our average precision and checked against it -------------------------
+
+
+def import_measures(
+    runs: FilePath | Sequence[FilePath],
+    qrels: FilePath,
+    scores_url: str | Path,
+    url: str | Path,
+    measures: str,
+    *,
+    named_by: str = "file",
+    dataset: str | None = None,
+    overwrite: bool = False,
+    on_progress: OnProgress | None = None,
+) -> ValuesSummary:
+    """Write the values of measures for runs per topic to a result store.
+
+    Parameters
+    ----------
+    runs, qrels, named_by, dataset, overwrite, on_progress
+        As of :func:`aucpr_dask.scores.importing.trec.import_trec`.
+    scores_url : str or Path
+        The score store that it wrote. Its average precision, as trec_eval computes it, must equal that of ir_measures.
+    url : str or Path
+        Where to write the values.
+    measures : str
+        Names of ir_measures, separated by blanks, such as ``"AP nDCG@10 P@10 RR Judged@10"``.
+
+    Returns
+    -------
+    ValuesSummary
+
+    Raises
+    ------
+    InvalidInputError
+        If ir_measures doesn't know or cannot compute a measure.
+    AlignmentError
+        If average precision differs on a topic by more than 1e-6; the message names the first.
+    """
+    evaluator, names = evaluator_of(measures, qrels)
+    scores = dict(nodes_of(open_scores(scores_url)))[dataset or ""]
+    ours = evaluate(scores, intervals=(), convention="trec_eval")["estimate"].squeeze("estimator", drop=True).compute()
+    topics = [str(topic) for topic in ours[QUERY].values]
+    rows = []
+    named = named_runs(runs, named_by)
+    for done, (model, path) in enumerate(named.items(), start=1):
+        with files.reading_text(path) as text:
+            run = list(require("ir_measures", "measures").read_trec_run(text))
+        found = {(one.query_id, str(one.measure)): one.value for one in evaluator.iter_calc(run)}
+        _check_agreement(model, ours.sel({MODEL: model}), found)
+        rows += [(model, topic, name, found[topic, name]) for topic in topics for name in names]
+        files.report(on_progress, "computing measures", done, len(named))
+    values = from_values(pd.DataFrame(rows, columns=[MODEL, "topic", MEASURE, "value"]))
+    return save_values(values, url, overwrite=overwrite)
+
+
+def evaluator_of(measures: str, qrels: FilePath) -> tuple[Any, list[str]]:
+    """Return an evaluator of ir_measures for these measures and average precision, and their names."""
+    ir_measures = require("ir_measures", "measures")
+    with files.reading_text(files.local_copy(qrels)) as text:
+        judgments = list(ir_measures.read_trec_qrels(text))
+    try:
+        wanted = dict.fromkeys(map(ir_measures.parse_measure, measures.split() or [measures]))
+        evaluator = ir_measures.evaluator([*(wanted | {ir_measures.AP: None})], judgments)
+    except (NameError, TypeError, ValueError) as error:
+        what, received = "ir_measures cannot compute these measures", f"{brief(measures)}: {error}"
+        allowed = "names of ir_measures separated by blanks, such as 'AP nDCG@10 P@10 RR Judged@10'"
+        remedy = "check each name; https://ir-measur.es lists them"
+        raise InvalidInputError(what, "option 'measures'", received, allowed, remedy) from error
+    return evaluator, [str(measure) for measure in wanted]
+
+
+def _check_agreement(model: str, ours: xr.DataArray, found: dict[tuple[str, str], float]) -> None:
+    """Raise, naming the topic, if average precision by ir_measures is not ours."""
+    for topic, value in zip(map(str, ours[QUERY].values), ours.values.tolist(), strict=True):
+        if not abs(value - found[topic, "AP"]) <= AGREEMENT:
+            what, where = "average precision by ir_measures differs from ours", f"run {model!r}, topic {topic!r}"
+            received = f"{found[topic, 'AP']!r} by ir_measures, {value!r} by this package"
+            remedy = "import with dtype='float32' (--dtype float32), in which trec_eval compares scores, and check the "
+            raise AlignmentError(what, where, received, remedy=remedy + "run for repeated documents")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from aucpr_dask.interplay.columns import KEYS, tidy_table
+from aucpr_dask.interplay.frames import KEYS, tidy_table
 from aucpr_dask.interplay.trec_files import distinct
 from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import QUERY

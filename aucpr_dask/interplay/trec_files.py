@@ -15,7 +15,7 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.interplay.columns import DATASET, tidy_table
+from aucpr_dask.interplay.frames import DATASET, tidy_table
 from aucpr_dask.schema.names import LONGEST_NAME
 from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import ESTIMATOR, GRADE, ITEM, MEASURE, MODEL, PADDING, QUERY, UNJUDGED
@@ -73,11 +73,8 @@ def write_runs(scores: Scores, folder: Path) -> None:
     folders = _folders(scores, folder)
     for path, node in nodes_of(scores):
         if "score" not in node or "label" not in node:
-            raise InvalidInputError(
-                "only scores with labels make runs and judgments",
-                where=f"data set {path!r}" if path else None,
-                received=", ".join(map(str, node.data_vars)),
-            )
+            where, received = f"data set {path!r}" if path else None, ", ".join(map(str, node.data_vars))
+            raise InvalidInputError("only scores with labels make runs and judgments", where, received)
         _write_data_set(node if QUERY in node.dims else node.expand_dims({QUERY: [ONLY_QUERY]}), folders[path])
 
 

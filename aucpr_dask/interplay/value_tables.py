@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -14,13 +14,14 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, brief, few
-from aucpr_dask.interplay.retrieval import frame_of
-from aucpr_dask.schema.checks import real
+from aucpr_dask.schema.checks import real, require
 from aucpr_dask.schema.names import LONGEST_NAME
 from aucpr_dask.schema.variables import ESTIMATOR, MEASURE, MODEL
-from aucpr_dask.scores.importing.files import bare_name, find_files, lines_of, reading, reading_text
+from aucpr_dask.scores.importing.files import bad_line, bare_name, find_files, lines_of, reading, reading_text
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, TextTable, open_table
 
+TOPICS = ("query_id", "qid", "topic", "query", "q_id", "topic_id")
+MODELS = ("run_id", "model", "run", "tag", "name", "system", "method", "agent")
 VALUE = "value"
 SUFFIXES = (".txt", ".eval", ".tsv", ".csv", ".res", ".trec")
 ALL, RUN_ID, N_QUERIES = "all", "runid", "num_q"  # as trec_eval calls them
@@ -58,13 +59,8 @@ class Table:
         cells = self.frame[column]
         missing = (cells.isna() | (cells == "")).to_numpy()
         if missing.any():
-            raise InvalidInputError(
-                "a name is missing",
-                where=self.where(int(missing.argmax()), column),
-                received="an empty cell",
-                allowed="a name in every row",
-                remedy="fill it in, or leave out the row",
-            )
+            where, remedy = self.where(int(missing.argmax()), column), "fill it in, or leave out the row"
+            raise InvalidInputError("a name is missing", where, "an empty cell", "a name in every row", remedy)
         return [str(cell) for cell in cells]
 
     def numbers(self, column: str) -> np.ndarray:
@@ -74,12 +70,10 @@ class Table:
         numbers = np.array(cells if is_number else [_number(cell) for cell in cells], dtype=np.float64)
         if np.isinf(numbers).any():
             place = int(np.isinf(numbers).argmax())
+            where, allowed = self.where(place, column), "a finite number; empty, NA or NaN for a missing one"
+            remedy = f"correct it, or leave the column out: exclude={column!r} (--exclude)"
             raise InvalidInputError(
-                "the value is not a finite number",
-                where=self.where(place, column),
-                received=brief(cells.iloc[place]),
-                allowed="a finite number; empty, NA or NaN for a missing one",
-                remedy=f"correct it, or leave the column out: exclude={column!r} (--exclude)",
+                "the value is not a finite number", where, brief(cells.iloc[place]), allowed, remedy
             )
         return numbers
 
@@ -102,13 +96,8 @@ def _number(cell: Any) -> float:
 def tables_of(values: Any, separator: str | None) -> list[Table]:
     """Return what users pass as values as tables."""
     if isinstance(values, xr.DataTree):
-        raise InvalidInputError(
-            "values are of one data set",
-            where="the values",
-            received=brief(values),
-            allowed="a Dataset or a DataArray",
-            remedy="choose one: tree['name'].to_dataset()",
-        )
+        allowed, remedy = "a Dataset or a DataArray", "choose one: tree['name'].to_dataset()"
+        raise InvalidInputError("values are of one data set", "the values", brief(values), allowed, remedy)
     if isinstance(values, xr.Dataset | xr.DataArray):
         return [_of_array(values)]
     if isinstance(values, pd.Series):
@@ -121,6 +110,24 @@ def tables_of(values: Any, separator: str | None) -> list[Table]:
     return [_of_frame(frame_of(values, "the values", REMEDY, KINDS))]
 
 
+def frame_of(
+    table: Any,
+    what: str,
+    remedy: str = "`aucpr-dask import trec` reads files",
+    allowed: str = "a mapping of topics to mappings of documents to numbers, or a data frame",
+) -> pd.DataFrame:
+    """Return a data frame of any kind, or rows that are named tuples, as one of pandas."""
+    if isinstance(table, pd.DataFrame):
+        return table
+    if hasattr(table, "__arrow_c_stream__"):
+        frame: pd.DataFrame = require("pyarrow", "parquet", what).table(table).to_pandas()
+        return frame
+    rows = list(table) if isinstance(table, Iterable) and not isinstance(table, str | bytes) else []
+    if rows and all(isinstance(row, tuple) and hasattr(row, "_fields") for row in rows):
+        return pd.DataFrame(rows)
+    raise InvalidInputError("these are neither mappings nor a data frame", what, brief(table), allowed, remedy)
+
+
 def _are_paths(values: Any) -> bool:
     return isinstance(values, list | tuple) and all(isinstance(one, str | PathLike) for one in values)
 
@@ -130,7 +137,7 @@ def _of_frame(frame: pd.DataFrame) -> Table:
     frame = frame.reset_index(level=named) if named else frame
     frame = frame.set_axis(frame.columns.map(str), axis=1).set_axis(range(1, len(frame) + 1), axis=0)
     if (twice := frame.columns[frame.columns.duplicated()]).size:
-        raise AlignmentError("two columns have the same name", where="the data frame", received=few(map(repr, twice)))
+        raise AlignmentError("two columns have the same name", "the data frame", few(map(repr, twice)))
     return Table(frame, "the data frame", "row")
 
 
@@ -184,12 +191,9 @@ def _of_evaluation(path: Path) -> Table:
         rows = [line.rstrip("\r\n").split("\t") for line in lines_of(text, path)]
     for number, cells in enumerate(rows, start=1):
         if len(cells) != 3:
-            raise FileFormatError(
-                "wrong number of columns",
-                where=f"{path}, line {number}",
-                received=f"{len(cells)} columns: {brief(cells)}",
-                allowed="3 columns separated by tabs, as trec_eval -q and ir_measures -q print them",
-            )
+            allowed = "3 columns separated by tabs, as trec_eval -q and ir_measures -q print them"
+            received = f"{len(cells)} columns: {brief(cells)}"
+            raise bad_line("wrong number of columns", path, number, received, allowed)
     # trec_eval fills the names of measures with blanks.
     by_trec_eval = any(first.endswith(" ") or second == ALL for first, second, _ in rows)
     unit = "topic" if by_trec_eval else "query_id"
@@ -199,9 +203,8 @@ def _of_evaluation(path: Path) -> Table:
     of_all: dict[Any, str] = frame[frame[unit] == ALL].set_index(MEASURE)[VALUE].to_dict()
     single = frame[(frame[unit] != ALL) & ~frame[MEASURE].str.startswith(COUNTS)]
     if single.empty:
-        raise FileFormatError(
-            "there is no value of a single topic", where=path, remedy="print them: trec_eval -q, or ir_measures -q"
-        )
+        remedy = "print them: trec_eval -q, or ir_measures -q"
+        raise FileFormatError("there is no value of a single topic", path, remedy=remedy)
     single = single.assign(**{MODEL: of_all.get(RUN_ID, bare_name(path, SUFFIXES))})
     table = Table(single, str(path), "line")
     _check_means(table, of_all)
@@ -216,9 +219,8 @@ def _check_means(table: Table, of_all: Mapping[str, str]) -> None:
         # With -c, trec_eval counts topics without a line as 0.
         mean = math.fsum(own) / max(len(own), int(_number(of_all.get(N_QUERIES, "0"))))
         if abs(mean - stated) > ROUNDED and not str(measure).startswith(NO_MEANS):
-            raise FileFormatError(
-                f"the mean of the values is not the one stated for {ALL!r}",
-                where=f"{table.name}, measure {measure!r}",
-                received=f"{of_all[str(measure)]}, and values with the mean {mean:.6f}",
-                remedy="evaluate again: lines are missing or changed",
-            )
+            what = f"the mean of the values is not the one stated for {ALL!r}"
+            where = f"{table.name}, measure {measure!r}"
+            received = f"{of_all[str(measure)]}, and values with the mean {mean:.6f}"
+            remedy = "evaluate again: lines are missing or changed"
+            raise FileFormatError(what, where, received, remedy=remedy)

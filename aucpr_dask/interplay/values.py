@@ -14,11 +14,8 @@ import xarray as xr
 from aucpr_dask.errors import AlignmentError, InvalidInputError, few
 from aucpr_dask.evaluation.results import KIND, provenance
 from aucpr_dask.inference.measures import estimators_of
-from aucpr_dask.interplay.retrieval import MODEL as MODEL_COLUMNS
-from aucpr_dask.interplay.retrieval import TOPIC
-from aucpr_dask.interplay.value_tables import VALUE, Table, tables_of
-from aucpr_dask.schema.checks import choose, names_of
-from aucpr_dask.schema.checks import text as checked_text
+from aucpr_dask.interplay.value_tables import MODELS, TOPICS, VALUE, Table, tables_of
+from aucpr_dask.schema import checks
 from aucpr_dask.schema.names import in_words, plural
 from aucpr_dask.schema.variables import MEASURE, MODEL, QUERY, UNIT
 from aucpr_dask.scores.importing.files import count, unknown_column
@@ -26,7 +23,7 @@ from aucpr_dask.scores.importing.tables import PANDAS_INDEX
 from aucpr_dask.storage.stores import create_store
 
 ROLES = (MODEL, QUERY, MEASURE)
-UNITS = dict.fromkeys(TOPIC, "query") | {
+UNITS = dict.fromkeys(TOPICS, "query") | {
     "topic": "topic",
     "topic_id": "topic",
     "task": "task",
@@ -37,7 +34,7 @@ UNITS = dict.fromkeys(TOPIC, "query") | {
     "data set": "data set",
 }
 COLUMNS = {
-    MODEL: MODEL_COLUMNS,
+    MODEL: MODELS,
     QUERY: tuple(UNITS),
     MEASURE: (MEASURE, "metric", "estimator"),
     VALUE: (VALUE, "score", "estimate"),
@@ -117,18 +114,13 @@ def from_values(
     'sample: topics with a value (up to 2); fixed: the 2 models'
     """
     named = {MODEL: model, QUERY: query, MEASURE: measure, VALUE: value}
-    excluded = names_of(exclude, "exclude")
+    excluded = checks.names_of(exclude, "exclude")
     parts, words = zip(*(_cells(one, named, excluded) for one in tables_of(table, separator)), strict=True)
     if not sum(map(len, parts)):
-        raise InvalidInputError(
-            "there are no values",
-            where=f"the table of values{f', {table}' if isinstance(table, str | Path) else ''}",
-            received="no rows",
-            allowed="a row or more",
-            remedy="check what wrote the table",
-        )
+        where = f"the table of values{f', {table}' if isinstance(table, str | Path) else ''}"
+        raise InvalidInputError("there are no values", where, "no rows", "a row or more", "check what wrote the table")
     own = str(getattr(table, "attrs", {}).get(UNIT, words[0]))
-    return _result(pd.concat(parts), own if unit is None else checked_text(unit, "unit"))
+    return _result(pd.concat(parts), own if unit is None else checks.text(unit, "unit"))
 
 
 def _cells(table: Table, named: Mapping[str, str | None], exclude: Sequence[str]) -> tuple[pd.DataFrame, str]:
@@ -161,7 +153,7 @@ def _cells(table: Table, named: Mapping[str, str | None], exclude: Sequence[str]
     all_cells = pd.concat(parts)
     if named[MEASURE] in (None, of.get(MEASURE)):
         return all_cells, word
-    measure = choose(tuple(all_cells[MEASURE].unique()), named[MEASURE], MEASURE)
+    measure = checks.choose(tuple(all_cells[MEASURE].unique()), named[MEASURE], MEASURE)
     return all_cells[all_cells[MEASURE] == measure], word
 
 
@@ -189,13 +181,10 @@ def _unclear(
         roles = [MODEL, QUERY]
         remedy = "say what a row is: model=... or query=... (--model, --query); an index is a column if it has a name"
     nouns = {MODEL: "models", QUERY: "queries, topics, tasks or data sets", VALUE: "values"}
-    return InvalidInputError(
-        f"there is no column of {' or of '.join(nouns[role] for role in roles)}",
-        where=table.name,
-        received=f"columns {few(map(repr, columns))}",
-        allowed="; ".join(f"for {nouns[role]} one of {', '.join(map(repr, COLUMNS[role]))}" for role in roles),
-        remedy=remedy,
-    )
+    what = f"there is no column of {' or of '.join(nouns[role] for role in roles)}"
+    received = f"columns {few(map(repr, columns))}"
+    allowed = "; ".join(f"for {nouns[role]} one of {', '.join(map(repr, COLUMNS[role]))}" for role in roles)
+    return InvalidInputError(what, table.name, received, allowed, remedy)
 
 
 def _result(cells: pd.DataFrame, unit: str) -> xr.Dataset:
@@ -206,7 +195,7 @@ def _result(cells: pd.DataFrame, unit: str) -> xr.Dataset:
     values[tuple(index.get_indexer(cells[role]) for role, index in labels.items())] = cells[VALUE]
     result = xr.Dataset({"estimate": (ROLES, values)}, {role: index.to_numpy() for role, index in labels.items()})
     result["estimate"].attrs |= {"description": "Value of a measure.", "units": "1"}
-    facts: dict[str, Any] = {UNIT: checked_text(unit, "unit")}
+    facts: dict[str, Any] = {UNIT: checks.text(unit, "unit")}
     if len(labels[MEASURE]) == 1:
         facts = {MEASURE: labels[MEASURE][0]} | facts
         result = result.isel({MEASURE: 0}, drop=True)
@@ -221,12 +210,9 @@ def _refuse_repeated(cells: pd.DataFrame) -> None:
     second = int(twice.argmax())
     first = int((keys == keys.iloc[second]).all(axis=1).to_numpy().argmax())
     places = [f"{row} {cells.index[at]}" for at, row in ((i, cells["row"].iloc[i]) for i in (first, second))]
-    raise AlignmentError(
-        "a model has two values of a measure on the same query",
-        where=" and ".join(places),
-        received=", ".join(f"{role} {name!r}" for role, name in keys.iloc[second].items()),
-        remedy="keep one of them",
-    )
+    what = "a model has two values of a measure on the same query"
+    received = ", ".join(f"{role} {name!r}" for role, name in keys.iloc[second].items())
+    raise AlignmentError(what, " and ".join(places), received, remedy="keep one of them")
 
 
 @dataclass(frozen=True)
