@@ -15,6 +15,7 @@ import pytest
 
 from aucpr_dask import evaluate
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, StoreError
+from aucpr_dask.schema.importing import DTYPES, LAYOUTS
 from aucpr_dask.scores.importing import trec
 from aucpr_dask.scores.importing.trec import import_trec
 from aucpr_dask.scores.store import open_scores
@@ -147,7 +148,7 @@ class TestSmall:
         (tmp_path / "r").write_text("1 Q0 a 0 1.00000000001 t\n1 Q0 b 0 1.0 t\n")
         (tmp_path / "qrels").write_text("1 0 a 1\n1 0 b 0\n")
         labels = {}
-        for dtype in trec.DTYPES:
+        for dtype in DTYPES:
             import_trec(tmp_path / "r", tmp_path / "qrels", tmp_path / "s.zarr", dtype=dtype, overwrite=True)
             scores = open_scores(tmp_path / "s.zarr")
             assert scores["score"].dtype == dtype
@@ -165,7 +166,7 @@ class TestSmall:
         import_trec(small / "runs", small / "qrels", small / "t.zarr")
         assert open_scores(small / "s.zarr").identical(open_scores(small / "t.zarr"))
 
-    @pytest.mark.parametrize("layout", trec.LAYOUTS)
+    @pytest.mark.parametrize("layout", LAYOUTS)
     def test_blocks_of_any_size_give_the_same(self, small, monkeypatch, layout):
         import_trec(small / "runs", small / "qrels", small / "s.zarr", layout=layout)
         expected = open_scores(small / "s.zarr").load()

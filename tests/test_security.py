@@ -710,7 +710,8 @@ def test_names_of_cells_do_not_lead_out_of_the_store(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"models": True}, {"exclude": True}])
 def test_a_header_of_many_columns_is_checked_in_seconds(tmp_path: Path, options: dict[str, bool]) -> None:
-    from aucpr_dask.scores.importing.tables import TableOptions, _choose_models, _matching, open_table
+    from aucpr_dask.schema.importing import TableOptions
+    from aucpr_dask.scores.importing.tables import _choose_models, _matching, open_table
 
     names = [f"m{number}" for number in range(30_000)]
     (tmp_path / "a.csv").write_text(",".join(["y", *names]) + "\n" + ",".join(["1"] * 30_001) + "\n")

@@ -122,8 +122,9 @@ def _models(
     of_table: dict[str, str | None],
 ) -> tuple[Scores, tuple[str, ...], str]:
     """Return the data, and the names of the candidates and of the baseline."""
+    from aucpr_dask.schema.importing import TableOptions
     from aucpr_dask.schema.trees import nodes_of
-    from aucpr_dask.scores.importing.tables import TableOptions, scores_of_files
+    from aucpr_dask.scores.importing.tables import scores_of_files
 
     if len(sources) == 1 and not (candidates and baseline):
         where, remedy = "options '--candidate' and '--baseline'", "add --candidate NAME and --baseline NAME"
@@ -132,7 +133,7 @@ def _models(
         return open_any(sources[0], data_sets), candidates, str(baseline)
     score = of_table.pop("score")
     models = [*candidates, str(baseline)] if len(sources) == 1 else score
-    data = scores_of_files(sources, TableOptions(models=models, **of_table))  # type: ignore[arg-type]
+    data = scores_of_files(sources, TableOptions.among({"models": models} | of_table))
     if len(sources) > 1:
         ((_, node),) = nodes_of(data)
         names = [str(name) for name in node["model"].values]

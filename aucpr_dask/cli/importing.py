@@ -12,6 +12,7 @@ import click
 from aucpr_dask.cli import options as opt
 from aucpr_dask.cli.common import Output, output_option
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.schema.importing import RunOptions, TableOptions
 
 if TYPE_CHECKING:
     from aucpr_dask.interplay.values import ValuesSummary
@@ -29,73 +30,34 @@ def import_group() -> None:
 files_and_store = opt.with_options(click.argument("files", nargs=-1, required=True), click.argument("store"))
 
 
-def _dtype_option(default: str) -> opt.Option[Any]:
-    return click.option(
-        "--dtype",
-        type=opt.Choice(["float32", "float64"]),
-        default=default,
-        show_default=True,
-        help="Precision of the scores; scores that are equal at this precision are tied.",
-    )
-
-
 place_options = opt.with_options(
     opt.overwrite_option,
     click.option("--append", is_flag=True, help="Add the models and data sets to the store that is there."),
 )
 data_set_option = click.option("--data-set", "dataset", metavar="NAME", help="Name the data set.")
+
+_of_table = functools.partial(opt.option_of, TableOptions, metavar="COLUMN", show_default=False)
+_several: dict[str, Any] = {"multiple": True, "default": ()}
 table_options = opt.with_options(
-    click.option("--label", required=True, metavar="COLUMN", help="The column of labels: 1 positive, 0 negative."),
-    click.option("--positive", metavar="VALUE", help="The label that means positive, if labels are not 1 and 0."),
-    click.option(
-        "--model",
-        "models",
-        multiple=True,
-        metavar="COLUMN",
-        help="A column of scores, or a pattern (repeat) [default: all numeric columns but ids and those with a role].",
-    ),
-    click.option(
-        "--exclude", multiple=True, metavar="COLUMN", help="A column that is not a model, or a pattern (repeat)."
-    ),
-    click.option(
-        "--negate",
-        multiple=True,
-        metavar="COLUMN",
-        help="A model whose low scores mean positive, or a pattern (repeat).",
-    ),
-    click.option("--item", metavar="COLUMN", help="The column of item names."),
-    click.option("--query", metavar="COLUMN", help="The column of queries, which are ranked separately."),
-    click.option("--data-set", "dataset", metavar="COLUMN", help="The column of data sets: each becomes a node."),
-    click.option("--weight", metavar="COLUMN", help="The column of sample weights."),
-    _dtype_option("float64"),
+    _of_table("label", required=True, default=None),
+    _of_table("positive", metavar="VALUE"),
+    _of_table("models", "--model", note="repeat; default: all numeric but ids and those with a role", **_several),
+    _of_table("exclude", note="repeat", **_several),
+    _of_table("negate", note="repeat", **_several),
+    _of_table("item"),
+    _of_table("query"),
+    _of_table("dataset", "--data-set"),
+    _of_table("weight"),
+    opt.option_of(TableOptions, "dtype"),
 )
 
 
 @import_group.command(epilog=opt.example("aucpr-dask import trec runs/*.txt.gz scores.zarr --qrels qrels.txt"))
 @files_and_store
 @click.option("--qrels", required=True, metavar="FILE", help="The judgments: topic, iteration, document, grade.")
-@click.option(
-    "--layout",
-    type=opt.Choice(["per-run", "pooled"]),
-    default="per-run",
-    show_default=True,
-    help="per-run: each run keeps its own lists; pooled: all runs share the pool of documents.",
-)
-@click.option(
-    "--name",
-    "named_by",
-    type=opt.Choice(["file", "tag"]),
-    default="file",
-    show_default=True,
-    help="Name models by their file, or by the tag in its last column.",
-)
-@click.option(
-    "--duplicates",
-    type=opt.Choice(["error", "first"]),
-    default="error",
-    show_default=True,
-    help="What to do when a document appears twice in a list.",
-)
+@opt.option_of(RunOptions, "layout")
+@opt.option_of(RunOptions, "named_by", "--name")
+@opt.option_of(RunOptions, "duplicates")
 @click.option(
     "--measures",
     metavar="NAMES",
@@ -103,7 +65,7 @@ table_options = opt.with_options(
 )
 @click.option("--values", metavar="STORE", help="Where to write the values of --measures per topic: a result store.")
 @data_set_option
-@_dtype_option("float32")
+@opt.option_of(RunOptions, "dtype")
 @place_options
 @output_option
 def trec(

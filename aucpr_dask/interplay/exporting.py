@@ -79,7 +79,10 @@ def export(
     >>> file.read_text().splitlines()[1].split(",")[:3]
     ["'=a", 'average_precision', '0.8333333333333333']
     """
-    place = local_place(path)
+    if is_remote(os.fspath(path)):
+        remedy = "name a local path, and copy the output"
+        raise InvalidInputError("exports are written to this machine", None, concealed(os.fspath(path)), remedy=remedy)
+    place = Path(path)
     kind = _format_of(place, format)
     write = {
         "parquet": lambda file: _write_parquet(_table(data, tidy), file),
@@ -94,14 +97,6 @@ def export(
     _refuse_wrong_kind(data, kind)
     _refuse_existing(place, overwrite=overwrite)
     written_whole(write, place, is_folder=kind in FOLDERS)
-
-
-def local_place(path: FilePath) -> Path:
-    """Return the path of an output on this machine, or raise."""
-    if is_remote(os.fspath(path)):
-        remedy = "name a local path, and copy the output"
-        raise InvalidInputError("exports are written to this machine", None, concealed(os.fspath(path)), remedy=remedy)
-    return Path(path)
 
 
 def _format_of(path: Path, format: str | None) -> str:
@@ -138,20 +133,14 @@ def _is_stream(place: Path) -> bool:
     return place.exists() and not (place.is_file() or place.is_dir())
 
 
-def refuse_folder(place: Path) -> None:
-    """Raise if a file is to be written where a folder is."""
-    if place.is_dir():
-        allowed = "a file, new or to be replaced"
-        raise StoreError("there is a folder at this place", place, "a folder", allowed, "name a file in it")
-
-
 def written_whole(write: Callable[[Path], object], place: Path, *, is_folder: bool = False) -> None:
     """Write to a temporary name next to the place, and move it there when it is complete.
 
     A device or a pipe, such as /dev/stdout, is written to and never replaced.
     """
-    if not is_folder:
-        refuse_folder(place)
+    if not is_folder and place.is_dir():
+        allowed = "a file, new or to be replaced"
+        raise StoreError("there is a folder at this place", place, "a folder", allowed, "name a file in it")
     is_stream = _is_stream(place)
     folder = Path(tempfile.gettempdir()) if is_stream else place.parent
     partial = folder / f".{place.name}.{os.getpid()}.partial"
@@ -210,6 +199,7 @@ def _write_parquet(table: pd.DataFrame, file: Path) -> None:
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    # JSON has no infinities and no NaN; null stands for a number that is undefined.
     finite = table.replace([np.inf, -np.inf], np.nan)
     return finite.astype(object).where(finite.notna(), None).to_dict("records")  # type: ignore[return-value]
 

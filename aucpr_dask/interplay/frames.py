@@ -14,6 +14,7 @@ from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError
 from aucpr_dask.evaluation.results import not_a_result
 from aucpr_dask.inference.measures import are_values, with_estimators
 from aucpr_dask.schema.checks import require
+from aucpr_dask.schema.importing import TableOptions
 from aucpr_dask.schema.trees import Scores, nodes_of
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, MEASURE, METHOD, MODEL, RANKING_DIMS
 from aucpr_dask.scores.importing.files import unknown_column
@@ -258,7 +259,7 @@ def from_dataframe(
     True
     """
     from aucpr_dask.scores.importing.table_files import ArrowTable
-    from aucpr_dask.scores.importing.tables import TableOptions, scores_of_table
+    from aucpr_dask.scores.importing.tables import scores_of_table
 
     table = _arrow_table(frame)
     if model is not None:
@@ -317,6 +318,7 @@ def _pivoted(frame: pd.DataFrame, keys: list[str], values: list[str], model: str
         allowed = "one value for each item, the same with every model"
         raise AlignmentError(what, FRAME, received, allowed)
     items = items[[*keys, *values]].set_index(keys)
+    # A pivot sorts models and items; both come out in the order in which the frame names them first.
     scores = frame.pivot(index=keys, columns=model, values=score)[frame[model].unique()]
     return pd.concat([items, scores.reindex(items.index)], axis=1).reset_index()
 

@@ -355,7 +355,7 @@ def _of_class(values: np.ndarray, classes: np.ndarray, positive: Any, where: str
         what, received = "the classifier does not know the positive class", f"positive class {positive!r}"
         raise InvalidInputError(what, where, received, few(map(repr, classes.tolist())))
     if values.ndim == 1 and classes.size == 2:  # decision values: large means the second class
-        return values if column[0] == 1 else 0 - values
+        return values if column[0] == 1 else 0 - values  # a difference has no negative zeros
     if values.ndim == 2 and values.shape[1] == classes.size:
         return values[:, column[0]]
     what = "the classifier does not give one score for each class"
@@ -403,6 +403,7 @@ class _DataSet:
         splits = None
         if cv is not None:
             splitter = _sklearn("model_selection").check_cv(cv, classes, classifier=True)
+            # Made once: a splitter that shuffles without a seed would give every classifier other folds.
             splits = list(splitter.split(features, classes, groups))
         weight = None if weight is None else np.asarray(weight, np.float64)
         return cls(where, features, classes, weight, groups, splits, positive)

@@ -173,6 +173,7 @@ def _frame_of_model(values: Any) -> pd.DataFrame:
 def _of_file(path: Path, separator: str | None) -> Table:
     with reading(path) as stream:
         first = stream.readline(LONGEST_NAME).decode("utf-8", "replace").split("\t")
+    # The third cell of a line of an evaluation is a number, that of a header is a name.
     if len(first) == 3 and (first[0].strip() == RUN_ID or np.isfinite(_number(first[2]))):  # no header of a table
         return _of_evaluation(path)
     table = open_table(path, separator)

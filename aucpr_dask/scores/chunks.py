@@ -81,6 +81,7 @@ def ranking_digests(part: xr.Dataset) -> NDArray[np.uint64]:
     for place in range(part.sizes[unit]) if unit in lead else (None,):
         length = None if is_ragged else int(lengths.at({unit: place}))
         shared = {name: values[name] for name in names if name not in own}
+        # What the models share is hashed once, and the state copied for each.
         begun = _updated(hashlib.sha256(), shared, {unit: place}, length)
         for model in range(part.sizes[MODEL]):
             index = {MODEL: model, unit: place}

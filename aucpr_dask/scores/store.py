@@ -75,6 +75,7 @@ def changed_rankings(url: str | Path, on_progress: Callable[[int, int], None] | 
         for done, region in enumerate(regions, start=1):
             names = [str(name) for name in dataset.data_vars if str(name) not in FACTS]
             arrays = {name: dataset[name][_slices(dataset, name, region)].values for name in _large(dataset[names])}
+            # As in commit: the digest of a ranking in several chunks is a sum of odd multiples of theirs.
             weight = 2 * (region[-1].start // dataset["score"].encoding["chunks"][-1]) + 1
             found[region[:-1]] += ranking_digests(_filled(dataset, region, arrays)) * np.uint64(weight)
             if on_progress is not None:

@@ -277,7 +277,7 @@ def lines_of(stream: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
 def _lines_at_once(stream: IO[AnyStr], path: Path) -> Iterator[list[AnyStr]]:
     rest, n_lines = stream.read(0), 0
     split: Any = io.BytesIO if isinstance(rest, bytes) else partial(io.StringIO, newline="")
-    while block := stream.read(max(BLOCK, len(rest))):
+    while block := stream.read(max(BLOCK, len(rest))):  # doubled for a long line, so that its cost stays linear
         *lines, rest = split(rest + block)  # the last line may go on in the next block
         yield lines
         n_lines += len(lines)
@@ -315,7 +315,7 @@ def compression_of(path: Path) -> str | None:
     with path.open("rb") as stream:
         head = stream.read(8)
     found = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
-    if found == "bz2" and not head[3:4].isdigit():
+    if found == "bz2" and not head[3:4].isdigit():  # text may begin with these three letters
         found = None
     promised = COMPRESSION_SUFFIXES.get(path.suffix.lower())
     if promised and not found:

@@ -187,7 +187,7 @@ class TextBatch:
 
 def _parse(cells: Sequence[str]) -> np.ndarray:
     """Parse numbers, correctly rounded to float64."""
-    # Python reads "1_000" as a number, but in a table it is a mistake.
+    # Python reads "1_000" as a number, but in a table it is a mistake. One search of all cells costs less than many.
     if "_" in "".join(cells):
         raise ValueError("underscore in a number")
     try:

@@ -7,9 +7,9 @@ import re
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -21,11 +21,10 @@ from aucpr_dask.errors import (
     ColumnWarning,
     FileFormatError,
     InvalidInputError,
-    bad_argument,
     clash,
     few,
 )
-from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.importing import TableOptions
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.trees import Scores, map_nodes
 from aucpr_dask.schema.variables import ITEM, MODEL, NEGATIVE, PADDING, POSITIVE, QUERY, UNJUDGED
@@ -35,7 +34,6 @@ from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgres
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, Batch, Table, open_table
 from aucpr_dask.scores.validate import check_unique
 
-DTYPES = ("float64", "float32")
 SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".parquet")
 
 ID_WORDS = frozenset({"id", "ids", "idx", "index", "uuid", "fold", "row", "rownum"})
@@ -43,50 +41,7 @@ LEAST_ROWS = 100  # fewer may be scores of a small example
 MOST_COLUMNS = 20  # listed in a note
 
 PANDAS_INDEX = "__index_level_"
-GIVE_TEXT = "give names as text"
 _TRUTH = {"true": POSITIVE, "false": NEGATIVE}
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableOptions:
-    """Which columns of a table are what; :func:`import_table` explains each."""
-
-    label: str
-    models: str | Sequence[str] | None = None
-    item: str | None = None
-    query: str | None = None
-    dataset: str | None = None
-    weight: str | None = None
-    exclude: str | Sequence[str] = ()
-    negate: bool | str | Sequence[str] = ()
-    positive: object = None
-    dtype: str = "float64"
-
-    @classmethod
-    def among(cls, arguments: dict[str, Any]) -> Self:
-        """Return the options among the arguments of a function, which may have more."""
-        return cls(**{one.name: arguments[one.name] for one in fields(cls)})
-
-    def __post_init__(self) -> None:
-        """Raise unless columns are named by text."""
-        for name in ("label", "item", "query", "dataset", "weight"):
-            value = getattr(self, name)
-            if not (isinstance(value, str) or (value is None and name != "label")):
-                raise bad_argument(f"{name} must name columns", name, value, "the name of a column", GIVE_TEXT)
-        for name in ("models", "exclude", "negate"):
-            value = getattr(self, name)
-            if (name == "negate" and isinstance(value, bool)) or (name == "models" and value is None):
-                continue
-            is_list = isinstance(value, Sequence | pd.Index) and all(isinstance(one, str) for one in value)
-            if not (isinstance(value, str) or is_list):
-                allowed = "the name of a column or a pattern, or a list of them"
-                raise bad_argument(f"{name} must name columns", name, value, allowed, GIVE_TEXT)
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that are not models."""
-        named = (self.label, self.item, self.query, self.dataset, self.weight)
-        return list(dict.fromkeys(name for name in named if name is not None))
 
 
 def import_table(
@@ -206,7 +161,6 @@ def _read_tables(
     tables: Sequence[Table], options: TableOptions, spool: Spool, on_progress: OnProgress | None = None
 ) -> tuple[Scores, dict[str, _Node], list[str]]:
     """Return a template of the store, the data sets by name, whose scores are in the spool, and notes."""
-    choose(DTYPES, options.dtype, "dtype")
     if options.item is not None and options.query is not None:
         what = "item names cannot be combined with queries, which have their own items"
         raise clash(what, "leave out item", "one of them", item=options.item, query=options.query)
@@ -217,7 +171,7 @@ def _read_tables(
     nodes: dict[str, _Node] = defaultdict(lambda: _Node(spool))
     scored = np.zeros(len(models), bool)
     for done, table in enumerate(tables, start=1):
-        for batch in table.batches([*options.columns, *models]):
+        for batch in table.batches([*options.roles, *models]):
             scores = _scores_of(batch, models, negated, options.dtype)
             scored |= ~np.isnan(scores).all(axis=1)
             _share_out(batch, scores, options, labels, nodes)
@@ -247,7 +201,7 @@ def _check_same_columns(tables: Sequence[Table]) -> None:
 
 def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list[str]]:
     """Return the columns that are models, and notes on those that were left out."""
-    others = options.columns
+    others = options.roles
     for name in others:
         if name not in table.columns:
             raise unknown_column(name, table.columns, table.path)
@@ -300,11 +254,11 @@ def _ids(table: Table, columns: Sequence[str]) -> list[str]:
     return [column for column in columns if is_id(column)]
 
 
-def _matching(names: str | Iterable[str], columns: Sequence[str], where: object) -> list[str]:
+def _matching(names: Iterable[str], columns: Sequence[str], where: object) -> list[str]:
     """Return the columns that the names or patterns name, each once, in the order of the names."""
     found: dict[str, None] = {}
     known = frozenset(columns)
-    for name in [names] if isinstance(names, str) else names:
+    for name in names:
         matches = [name] if name in known else fnmatch.filter(columns, name)
         if not matches:
             raise unknown_column(name, columns, where)
@@ -312,7 +266,7 @@ def _matching(names: str | Iterable[str], columns: Sequence[str], where: object)
     return list(found)
 
 
-def _negated(models: Sequence[str], negate: bool | str | Sequence[str]) -> np.ndarray:
+def _negated(models: Sequence[str], negate: bool | Sequence[str]) -> np.ndarray:
     if isinstance(negate, bool):
         return np.full(len(models), negate)
     named = set(_matching(negate, models, "models to negate"))
@@ -547,4 +501,4 @@ def _aligned(part: xr.Dataset, first: xr.Dataset, where: str) -> xr.Dataset:
     return part
 
 
-__all__ = ["TableOptions", "import_table", "scores_of_files", "scores_of_table"]
+__all__ = ["import_table", "scores_of_files", "scores_of_table"]

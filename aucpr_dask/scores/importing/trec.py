@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, few
-from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.importing import RunOptions
 from aucpr_dask.schema.labels import HIGHEST_GRADE
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.trees import Scores
@@ -22,10 +22,6 @@ from aucpr_dask.scores.chunks import Region
 from aucpr_dask.scores.importing import files
 from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, Spooled, bad_line, count
 
-LAYOUTS = ("per-run", "pooled")
-DTYPES = ("float32", "float64")
-DUPLICATES = ("error", "first")
-NAMED_BY = ("file", "tag")
 RUN_SUFFIXES = (".txt", ".run", ".res", ".trec")
 
 _BLOCK_BYTES = 4 * 2**20
@@ -115,8 +111,7 @@ def import_trec(
     >>> print(import_trec(folder / "bm25.run", folder / "qrels", folder / "scores.zarr"))
     1 model, 1 query, 2 items, 1 data set
     """
-    _check_options(layout, dtype, duplicates)
-    choose(NAMED_BY, named_by, "named_by")
+    RunOptions.among(locals())
     if dataset is not None:
         check_node_name(dataset, "dataset")
     with place_for(url, overwrite=overwrite, append=append) as place, Spool() as spool:
@@ -149,19 +144,13 @@ def scores_of_runs(
     judged: Columns, runs: Mapping[str, Columns], *, layout: str, dtype: str, duplicates: str
 ) -> xr.Dataset:
     """Return the scores of runs in memory, as :func:`import_trec` writes them."""
-    _check_options(layout, dtype, duplicates)
+    RunOptions.among(locals())
     judgments = _judgments(judged, duplicates)
     with Spool() as spool:
         lists = [_run(name, columns, judgments, duplicates, spool) for name, columns in runs.items()]
         blocks = (_Pooled if layout == "pooled" else _PerRun)(lists, judgments, spool, np.dtype(dtype))
         arrays = blocks.block(tuple(slice(size) for size in blocks.template["score"].shape))
     return blocks.template.assign({name: (blocks.template[name].dims, array) for name, array in arrays.items()})
-
-
-def _check_options(layout: str, dtype: str, duplicates: str) -> None:
-    choose(LAYOUTS, layout, "layout")
-    choose(DTYPES, dtype, "dtype")
-    choose(DUPLICATES, duplicates, "duplicates")
 
 
 # --- reading ----------------------------------------------------------------------------------------------------
@@ -213,6 +202,7 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
 
 def _tokens_per_line(block: bytes) -> np.ndarray:
     """Count the tokens of every line of a block that ends with a newline."""
+    # Splitting each line by itself makes a million small lists; here the block is split once, if all lines are good.
     characters = np.frombuffer(block, np.uint8)
     is_space = _IS_SPACE[characters]
     starts = ~is_space
