@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import dask.array as da
 import numpy as np
@@ -18,7 +18,7 @@ from aucpr_dask.evaluation.mapping import core_dims
 from aucpr_dask.evaluation.rankings import Rows, check_rows, negative_scale
 from aucpr_dask.evaluation.request import Prepared, prepare
 from aucpr_dask.schema.checks import real
-from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ITEM
 
 # Bytes of the bins: what usual scores need for a tolerance, and limits. Beyond the last one, the exact area takes less.
@@ -26,17 +26,15 @@ MEMORY_FOR_1 = 1 << 10
 LEAST_MEMORY, USUAL_MEMORY, MOST_MEMORY = 1 << 20, 1 << 26, 1 << 29
 
 
+@takes("prevalence", "missing", "unjudged", "positive_from")
 def area_bounds(
     score: Any,
     label: Any,
     tolerance: float = 1e-6,
     *,
     n_positive: Any = None,
-    prevalence: float | None = None,
-    missing: str = "raise",
-    unjudged: str = "negative",
-    positive_from: int | None = None,
     dim: str = ITEM,
+    **reading: Unpack[Reading],
 ) -> Any:
     """Bound average precision to any tolerance, in memory that does not grow with the ranking unless it must.
 
@@ -89,7 +87,7 @@ def area_bounds(
         remedy = "give 0 for the exact area"
         allowed = "one number from 0, such as 1e-6"
         raise bad_argument("tolerance must be a number from 0", "tolerance", tolerance, allowed, remedy)
-    return _bounds_of(prepare(locals(), EvaluationOptions.among(locals()), dim), real(tolerance))
+    return _bounds_of(prepare(locals(), EvaluationOptions.of(**reading), dim), real(tolerance))
 
 
 def _bounds_of(prepared: Prepared, tolerance: float) -> Any:

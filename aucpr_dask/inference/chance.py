@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import dask.array as da
 import numpy as np
@@ -16,7 +16,7 @@ from aucpr_dask.evaluation.random_orders import chance_of_rankings
 from aucpr_dask.evaluation.request import Prepared, prepare
 from aucpr_dask.inference.pairs import benjamini_hochberg
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.options import CONVENTION, READINGS, EvaluationOptions, Reading, takes
 from aucpr_dask.schema.variables import ITEM, QUANTITY, QUERY
 
 COLUMNS = ("area", "p_value_lower", "p_value_upper")
@@ -42,21 +42,16 @@ class Chance:
     p_adjusted: Any
 
 
+@takes(*READINGS, CONVENTION)
 def chance(
     score: Any,
     label: Any,
     *,
     n_positive: Any = None,
     tie_order: Any = None,
-    missing: str | None = None,
-    ties: str | None = None,
-    unjudged: str | None = None,
-    positive_from: int | None = None,
-    nothing_ranked: str | None = None,
-    no_positives: str | None = None,
-    convention: str | None = None,
     over: str | None = None,
     dim: str = ITEM,
+    **reading: Unpack[Reading],
 ) -> Any:
     """Bound the p-value of average precision against a random order, with certainty.
 
@@ -105,20 +100,11 @@ def chance(
     >>> round(float(found.p_value_lower), 6), round(float(found.p_value_upper), 6)
     (0.166667, 0.166667)
     """
-    options = EvaluationOptions.of(
-        missing=missing,
-        ties=ties,
-        unjudged=unjudged,
-        positive_from=positive_from,
-        nothing_ranked=nothing_ranked,
-        no_positives=no_positives,
-        convention=convention,
-    )
+    options = EvaluationOptions.of(**reading)
     choose(("block", "trec_eval"), options.ties, "ties")
     if over is not None:
         choose((QUERY,), over, "over")
-    given = {"score": score, "label": label, "tie_order": tie_order, "n_positive": n_positive}
-    prepared = prepare(given, options, dim)
+    prepared = prepare(locals(), options, dim)
     if isinstance(score, xr.DataArray):
         return _labelled(prepared, over)
     if over is not None:
