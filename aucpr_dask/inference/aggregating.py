@@ -397,7 +397,7 @@ def _summarize_replicates(
     order = sorted(range(len(names)), key=names.__getitem__)
     known = ~np.isnan(rows[..., 0] if has_replicates else rows)
     summary = np.full((len(rows), 3), np.nan)
-    for pattern in np.unique(known, axis=0):
+    for pattern in np.unique(known, axis=0):  # rows that know the same units share their draws
         places = [unit for unit in order if pattern[unit]]
         if len(places) <= draws:  # one unit says nothing about others
             continue
@@ -518,7 +518,7 @@ def _mean_over_items(scores: Scores, question: AggregationOptions, options: dict
 
 def _one_ranking_of_queries(data: Scores, question: AggregationOptions, options: dict[str, Any]) -> Scores:
     """Evaluate the items of all queries of a data set as one ranking."""
-    if not requirements.are_scores(data, options):
+    if not requirements.are_scores(data, {}):  # options of an evaluation do not help a result: it needs its scores
         received = "a result, which holds one estimate for each query"
         remedy = "aggregate(scores, how='micro', ...), with scores that can be compared between queries"
         raise InvalidInputError("a pooled ranking of all queries needs their scores", None, received, None, remedy)

@@ -103,7 +103,7 @@ def lazy_all_pairs(method: Method, n_models: int, adjust: str, names: list[str],
     chunks.
     """
     blocks = [np.arange(start, min(start + chunk, n_models)) for start in range(0, n_models, chunk)]
-    held = delayed(method, pure=True)
+    held = delayed(method, pure=True)  # one key in the graph, not a copy of the replicates in every task
     upper = {
         (i, j): delayed(_pairs_of_block)(held, rows, columns)
         for i, rows in enumerate(blocks)

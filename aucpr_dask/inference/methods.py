@@ -243,6 +243,7 @@ def _student_equivalence(difference: Floats, error: Floats, goal: Goal, degrees:
 def _student_draws(covariance: Floats, degrees: float, names: Sequence[str], n_resamples: int, seed: int) -> Floats:
     """Draw (R, M) from a multivariate t distribution, models in the order of names; the covariance may be singular."""
     order = sorted(range(len(names)), key=names.__getitem__)
+    # By eigenvalues: where models agree, there is no Cholesky factor. Sorted, so that their order changes no bit.
     values, vectors = np.linalg.eigh(covariance[np.ix_(order, order)])
     factor = vectors * np.sqrt(np.maximum(values, 0.0))
     normals = units.generator(seed, "normal draws").standard_normal((n_resamples, len(covariance)))

@@ -117,6 +117,7 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
     scores = validated_scores(scores, positive_from=over_units.positive_from)
 
     def evaluate_node(path: str, node: xr.Dataset) -> xr.Dataset:
+        # Replicates are many times as much work as estimates, so only where the items are the sample.
         has_units = question.over == DATASET or QUERY in node["score"].dims
         items = question.sample in (ITEMS, BOTH) or (question.sample is None and not has_units)
         result = evaluate_dataset(node, path, over_items if items else over_units)

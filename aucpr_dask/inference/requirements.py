@@ -48,6 +48,7 @@ def are_scores(data: Scores, options: Mapping[str, Any]) -> bool:
 
 def check(data: Scores, question: SampleOptions, options: Mapping[str, Any]) -> bool:
     """Check every data set against the question, and return whether they are scores that must still be evaluated."""
+    # All of them before the first is evaluated, which may take hours.
     is_scores = are_scores(data, options)
     for path, node in nodes_of(data):
         _check_classes(node, question)
