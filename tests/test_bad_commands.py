@@ -97,7 +97,7 @@ def lines(n_lines: int, seed: int) -> Iterator[list[str]]:
         yield [*names, *words]
 
 
-@pytest.mark.parametrize(("n_lines", "seed"), [(60, 0), pytest.param(500, 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("n_lines", "seed"), [(20, 0), pytest.param(500, 1, marks=pytest.mark.slow)])
 def test_bad_commands_end_in_a_message(
     n_lines: int, seed: int, stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,7 +114,6 @@ def test_a_description_gives_its_reasons(path: Path) -> None:
 
 @pytest.mark.needs("dask_jobqueue")
 @pytest.mark.parametrize("kind", BATCH)
-@pytest.mark.filterwarnings("ignore:Port")
 def test_the_script_of_a_job(kind: str, filled_in: Path) -> None:
     document = yaml.safe_load((filled_in / f"{kind}.yaml").read_text())
     document["options"].pop("interface", None)  # that of the site

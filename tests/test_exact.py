@@ -78,12 +78,6 @@ def computed_areas(items: tuple[Item, ...], total: Fraction | None, prevalence: 
     return [Fraction(average), Fraction(lower), Fraction(upper)]
 
 
-def in_order(items: list[Item], order: Sequence[int], total: Fraction | None = None) -> list[Fraction]:
-    """Compute the areas with items standing in the given order, the first of them on top."""
-    strict = [(-place if items[i][0] is not None else None, *items[i][1:]) for place, i in enumerate(order)]
-    return areas(strict, total=total)
-
-
 def assert_equal(received: Any, expected: list[Fraction], message: object = "") -> None:
     if expected:
         np.testing.assert_allclose(received, [float(x) for x in expected], rtol=0, atol=TOLERANCE, err_msg=str(message))
@@ -99,135 +93,8 @@ def test_the_reference_itself() -> None:
     assert areas(tied) == [Fraction(1, 10), Fraction(11, 20), Fraction(11, 20)]
 
 
-def all_rankings(kinds: list[tuple[float, int]], size: int) -> tuple[np.ndarray, np.ndarray]:
-    drawn = np.array(list(itertools.combinations_with_replacement(kinds, size)), dtype=float)
-    return drawn[:, :, 0], drawn[:, :, 1].astype(np.int8)
-
-
-@pytest.mark.parametrize("unjudged", ["negative", "drop"])
-@pytest.mark.parametrize("missing", ["drop", "last", "unretrieved"])
-def test_every_small_ranking_with_missing_unjudged_and_padding(missing: str, unjudged: str) -> None:
-    kinds = [*itertools.product([0.0, 1.0, NAN], [1, 0, UNJUDGED]), (NAN, PADDING)]
-    for size in range(1, 5):
-        score, label = all_rankings(kinds, size)
-        received = ap.estimate(score, label, NAMES, missing=missing, unjudged=unjudged)
-        assert len(received) == math.comb(len(kinds) + size - 1, size)
-        for s, y, row in zip(score.tolist(), label.tolist(), received, strict=True):
-            assert_equal(row, areas(hard_items(s, y, missing=missing, unjudged=unjudged)), (s, y))
-
-
-def test_every_small_ranking_without_missing() -> None:
-    for size in range(1, 6):
-        score, label = all_rankings(list(itertools.product([-1.0, 0.0, 1.0], [1, 0])), size)
-        for s, y, row in zip(score.tolist(), label.tolist(), ap.estimate(score, label, NAMES), strict=True):
-            assert_equal(row, areas(hard_items(s, y)), (s, y))
-
-
-@pytest.mark.parametrize("missing", ["raise", "drop", "last", "unretrieved"])
-def test_ties_in_expectation_are_the_mean_over_all_orders(missing: str) -> None:
-    levels = [0.0, 1.0] if missing == "raise" else [0.0, 1.0, NAN]
-    score, label = all_rankings(list(itertools.product(levels, [1, 0])), 5)
-    keep = np.arange(len(score)) % (1 if missing == "raise" else 4) == 0
-    score, label = score[keep], label[keep]
-    received = ap.estimate(score, label, ties="expectation", missing=missing)
-    for s, y, area in zip(score.tolist(), label.tolist(), received, strict=True):
-        items = hard_items(s, y, missing=missing)
-        ranked = [i for i, item in enumerate(items) if item[0] is not None]
-        unseen = [i for i, item in enumerate(items) if item[0] is None]
-        sums = [Fraction(0), 0]
-        for order in itertools.permutations(ranked):
-            if all(items[a][0] >= items[b][0] for a, b in itertools.pairwise(order)):
-                one = in_order(items, [*order, *unseen])
-                sums = [sums[0] + one[0], sums[1] + 1] if one else sums
-        assert_equal(area, [sums[0] / sums[1]] if sums[1] else [], (s, y))
-
-
-@pytest.mark.parametrize("missing", ["raise", "drop", "last", "unretrieved"])
-def test_trec_order_is_that_of_tie_order(missing: str) -> None:
-    random = np.random.default_rng(5)
-    levels = [0.0, 1.0, 2.0] if missing == "raise" else [0.0, 1.0, NAN]
-    score, label = random.choice(levels, (100, 7)), random.integers(0, 2, (100, 7))
-    place = np.array([random.permutation(7) for _ in score])
-    received = ap.estimate(score, label, NAMES, tie_order=place, ties="trec_eval", missing=missing)
-    for s, y, p, row in zip(score.tolist(), label.tolist(), place.tolist(), received, strict=True):
-        items = hard_items(s, y, missing=missing)
-        order = p if missing != "drop" else [q for q, x in zip(p, s, strict=True) if not math.isnan(x)]
-        keys = [(item[0] or (-1, 0.0), -q) for item, q in zip(items, order, strict=True)]
-        assert_equal(row, in_order(items, sorted(range(len(items)), key=keys.__getitem__, reverse=True)), (s, y, p))
-
-
-@pytest.mark.parametrize("positive_from", [1, 2, 3])
-def test_graded_labels(positive_from: int) -> None:
-    score, label = all_rankings(list(itertools.product([0.0, 1.0], [0, 1, 2, 3, UNJUDGED])), 4)
-    received = ap.estimate(score, label, NAMES, positive_from=positive_from)
-    for s, y, row in zip(score.tolist(), label.tolist(), received, strict=True):
-        assert_equal(row, areas(hard_items(s, y, positive_from=positive_from)), (s, y))
-
-
-def test_n_positive_counts_what_was_never_scored() -> None:
-    score, label = all_rankings(list(itertools.product([0.0, 1.0, 2.0], [1, 0])), 5)
-    unseen = np.arange(len(score)) % 4
-    received = ap.estimate(score, label, NAMES, n_positive=label.sum(axis=1) + unseen)
-    for s, y, extra, row in zip(score.tolist(), label.tolist(), unseen.tolist(), received, strict=True):
-        assert_equal(row, areas(hard_items(s, y), total=Fraction(sum(y) + extra)), (s, y))
-
-
-@pytest.mark.parametrize("prevalence", [0.001, 0.25, 0.9])
-def test_another_prevalence(prevalence: float) -> None:
-    score, label = all_rankings(list(itertools.product([0.0, 1.0, 2.0], [1, 0])), 5)
-    received = ap.estimate(score, label, NAMES, prevalence=prevalence)
-    for s, y, row in zip(score.tolist(), label.tolist(), received, strict=True):
-        assert_equal(row, areas(hard_items(s, y), prevalence=Fraction(prevalence)), (s, y))
-
-
-def test_the_observed_prevalence_changes_nothing() -> None:
-    score, label = np.random.default_rng(3).normal(size=500).round(2), np.arange(500) % 7 == 0
-    for weight in (None, np.random.default_rng(4).random(500)):
-        mass = np.ones(500) if weight is None else weight
-        observed = float(mass[label].sum() / mass.sum())
-        again = ap.estimate(score, label, NAMES, weight=weight, prevalence=observed)
-        np.testing.assert_allclose(again, ap.estimate(score, label, NAMES, weight=weight), rtol=0, atol=1e-15)
-
-
-@pytest.mark.parametrize("missing", ["drop", "last", "unretrieved"])
-def test_soft_labels(missing: str) -> None:
-    random = np.random.default_rng(6)
-    levels = [0.0, 1.0, 2.0, NAN]
-    weights = [0.0, 0.0, 0.1, 0.5, 3.0, 1e6]
-    for _ in range(100):
-        size = int(random.integers(1, 7))
-        score = random.choice(levels, size)
-        positive, negative = random.choice(weights, size), random.choice(weights, size)
-        received = ap.estimate(score, None, NAMES, positive_weight=positive, negative_weight=negative, missing=missing)
-        items: list[Item] = []
-        for s, p, n in zip(score.tolist(), positive.tolist(), negative.tolist(), strict=True):
-            if missing == "drop" and math.isnan(s):
-                continue
-            key: Any = (1, s) if not math.isnan(s) else (0, 0.0) if missing == "last" else None
-            items.append((key, Fraction(p), Fraction(n)))
-        assert_equal(received, areas(items), (score, positive, negative))
-
-
-def test_whole_weights_are_duplicates_and_zero_weights_are_nothing() -> None:
-    random = np.random.default_rng(7)
-    for _ in range(40):
-        score, label = random.integers(0, 5, 12).astype(float), random.integers(-2, 2, 12)
-        weight = random.integers(0, 4, 12)
-        label[weight == 0] = random.integers(0, 2, int((weight == 0).sum()))
-        received = ap.estimate(score, label, NAMES, weight=weight)
-        expected = ap.estimate(np.repeat(score, weight), np.repeat(label, weight), NAMES)
-        np.testing.assert_allclose(received, expected, rtol=0, atol=TOLERANCE)
-
-
 def test_a_missing_score_of_an_item_without_weight_is_nothing() -> None:
     assert ap.estimate([NAN, 2.0, 1.0], [1, 0, 1], weight=[0, 1, 1]) == 0.5
-
-
-def test_soft_labels_of_zero_and_one_are_hard_labels() -> None:
-    score, label = all_rankings(list(itertools.product([0.0, 1.0, 2.0], [1, 0])), 5)
-    soft = ap.estimate(score, None, NAMES, positive_weight=label, negative_weight=1 - label)
-    np.testing.assert_array_equal(soft, ap.estimate(score, label, NAMES))
-    np.testing.assert_array_equal(ap.estimate(score, label, NAMES, weight=np.ones(5)), soft)
 
 
 @pytest.mark.parametrize(
