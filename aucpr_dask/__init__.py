@@ -50,7 +50,7 @@ _HOME = {
     "from_sklearn": "aucpr_dask.interplay.scikit",
     "from_values": "aucpr_dask.interplay.values",
     "gate": "aucpr_dask.inference.gating",
-    "history": "aucpr_dask.storage.icechunk",
+    "history": "aucpr_dask.storage.backends",
     "interval": "aucpr_dask.evaluation.api",
     "open_comparison": "aucpr_dask.inference.comparing",
     "open_result": "aucpr_dask.evaluation.results",
@@ -111,7 +111,7 @@ if TYPE_CHECKING:
     from aucpr_dask.runs.run import run as run
     from aucpr_dask.scores.store import open_scores as open_scores
     from aucpr_dask.scores.store import save_scores as save_scores
-    from aucpr_dask.storage.icechunk import history as history
+    from aucpr_dask.storage.backends import history as history
     from aucpr_dask.view.report import audit as audit
     from aucpr_dask.view.report import report as report
 
@@ -138,7 +138,6 @@ _MOVED = {
     "study": "simulate.studies",
     "urls": "storage.urls",
     "variables": "schema.variables",
-    "versioned": "storage.icechunk",
 }
 
 

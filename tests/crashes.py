@@ -4,7 +4,8 @@ There, a job is killed; or the power fails, so that all files that were not sync
 until the same call has ended in another process.
 
 Run as a program, which reads what to disturb and writes what it found, a line each. So one process imports the package
-and compiles, and every attempt is a fork of it, begun before Zarr or Dask start a thread.
+and compiles, and every attempt is a fork of it, begun before Zarr or Dask start a thread. Tasks run in the process of
+the attempt: to start a cluster would take most of the time.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ import numpy as np
 import xarray as xr
 
 import aucpr_dask as ap
+import aucpr_dask.runs.run
 import aucpr_dask.storage.claims
 from aucpr_dask.errors import AucprError
 from aucpr_dask.inference.comparing import save_comparison
@@ -38,6 +41,7 @@ aucpr_dask.storage.claims.SECONDS_TO_STOP = 0.0  # nothing else is writing when 
 Call = Callable[..., None]
 
 IN_THE_WAY = "something at this place already"
+IS_DONE = (IN_THE_WAY, "in the store already")
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.truncate"}
 OPTIONS: dict[str, Any] = {"intervals": ["bootstrap"], "n_resamples": 5, "keep_replicates": True, "progress": False}
 RNG = np.random.default_rng(1)
@@ -55,12 +59,38 @@ def save_again(folder: Path, *, overwrite: bool = True) -> None:
     save(folder, overwrite=True)
 
 
-def evaluate(folder: Path, *, overwrite: bool = False, source: str = "scores.zarr", **options: Any) -> None:
-    from distributed import Client, LocalCluster
+class Here:
+    """In place of a client."""
 
-    cluster = LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0")
-    with cluster, Client(cluster) as client:
-        ap.run(folder / source, folder / "result.zarr", cluster=client, overwrite=overwrite, **OPTIONS | options)
+    dashboard_link = None
+
+
+@contextlib.contextmanager
+def connect_here(*arguments: Any) -> Iterator[Here]:
+    yield Here()
+
+
+def do_here(client: Here, function: Callable[..., Any], calls: list[Any], retries: int, **_: Any) -> Iterator[Any]:
+    """Do tasks in this process, in turn, as Dask does them."""
+    for number, arguments in enumerate(calls):
+        outcome: Any = None
+        for _ in range(1 + retries):
+            try:
+                outcome = function(*arguments)
+                break
+            except Exception as error:
+                outcome = error
+        yield number, outcome
+
+
+aucpr_dask.runs.run.connect_for = connect_here  # type: ignore[assignment]
+aucpr_dask.runs.run.as_they_finish = do_here  # type: ignore[assignment]
+aucpr_dask.runs.run._memory_of_a_thread = lambda client: None
+
+
+def evaluate(folder: Path, *, overwrite: bool = False, source: str = "scores.zarr", **options: Any) -> None:
+    with warnings.catch_warnings(action="ignore"):  # that everything is evaluated anew
+        ap.run(folder / source, folder / "result.zarr", overwrite=overwrite, **OPTIONS | options)
 
 
 def evaluate_again(folder: Path, *, overwrite: bool = True) -> None:
@@ -132,6 +162,15 @@ def prepare_runs(folder: Path) -> None:
     (folder / "qrels").write_text("q0 0 d1 1\nq0 0 d2 0\nq1 0 d3 1\nq1 0 d4 0\n")
 
 
+def prepare_run(folder: Path) -> None:
+    prepare_runs(folder)
+    trec.import_trec(folder / "runs" / "a", folder / "qrels", folder / "scores.zarr")
+
+
+def append(folder: Path, *, overwrite: bool = False) -> None:
+    trec.import_trec(folder / "runs" / "b", folder / "qrels", folder / "scores.zarr", append=True)
+
+
 def prepare_table(folder: Path) -> None:
     SCORES["score"].to_pandas().T.assign(label=SCORES["label"]).to_csv(folder / "table.csv", index=False)
 
@@ -150,6 +189,7 @@ JOBS: dict[str, tuple[Callable[[Path], None], Call, Call]] = {
     "import trec": (prepare_runs, import_trec, import_trec),
     "import csv": (prepare_table, import_table, import_table),
     "import more, then extend": (prepare_more, import_more, import_more),
+    "append": (prepare_run, append, append),
     "compare": (prepare_result, compare, compare),
     "verify": (prepare_result, verify, verify),
     "run": (prepare_scores, evaluate, evaluate),
@@ -313,10 +353,11 @@ class Trial:
         shutil.rmtree(self.place, ignore_errors=True)
         shutil.copytree(self._start, self.place)
 
-    def differing(self) -> list[str]:
-        """Return the names of files that are not as an undisturbed job leaves them."""
+    def differing(self, *, but_copies: bool = False) -> list[str]:
+        """Return the names of files that are not as an undisturbed job leaves them, perhaps but for hidden copies."""
         found, expected = digest_of(self.place), self._expected
-        return sorted(key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key))
+        names = sorted(key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key))
+        return [name for name in names if not (but_copies and name.startswith("."))]
 
 
 def every_point(name: str, folder: Path, step: int = 1, how: str = "killed") -> dict[str, Any]:
@@ -331,12 +372,12 @@ def every_point(name: str, folder: Path, step: int = 1, how: str = "killed") -> 
         assert outcome == "killed", outcome
         report["points"] += 1
         way, outcome = "again", forked(lambda: trial.call_again(trial.place))
-        if IN_THE_WAY in outcome and not trial.differing():
+        if any(words in outcome for words in IS_DONE) and not trial.differing(but_copies=name == "append"):
             way, outcome = "finished", "done"  # killed when all was done
         elif "overwrite=True" in outcome:
             report["refusal"] = outcome[:600]
             way, outcome = "remedy", forked(lambda: trial.call_again(trial.place, overwrite=True))
-        if outcome == "done" and not trial.differing():
+        if outcome == "done" and not trial.differing(but_copies=way == "finished"):
             report[way] += 1
         else:
             report["wrong"].append({"point": number, "outcome": outcome[:600], "files": trial.differing()[:6]})

@@ -41,7 +41,6 @@ from aucpr_dask.clusters.descriptions import Description
 from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError, StoreError
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import plan_run
-from aucpr_dask.storage.stores import open_backend
 
 CHUNK_BYTES = 1000
 OPTIONS: dict[str, Any] = {"estimators": ["average_precision", "continuous"], "intervals": ["logit", "bootstrap"]}
@@ -130,8 +129,8 @@ class Trial:
         """Compare a finished result with what it has to be, and look for what should not be left."""
         assert_same_bits(ap.open_result(target), self.expected if expected is None else expected)
         left = {str(path.relative_to(target / "ledger")) for path in (target / "ledger").rglob("*") if path.is_file()}
-        assert "plan.json" in left
-        assert left <= {"plan.json", "digests.npy"}, left
+        assert "state.json" in left
+        assert left <= {"state.json", "digests.npy"}, left
         tally.survived += 1
         tally.blocks += self.n_blocks
 
@@ -539,7 +538,7 @@ def fill_disk(trial: Trial, client: Client) -> Tally:
                 tally.note(f"{type(error).__name__} {'named' if is_clear else 'did not name'} the disk and the place")
             wait_for(client)
             resize(1 << 18)
-            trial.run(target, client, overwrite=target.exists() and not (target / "ledger" / "plan.json").exists())
+            trial.run(target, client, overwrite=target.exists() and not (target / "ledger" / "state.json").exists())
             trial.judge(tally, target)
     return tally
 
@@ -590,7 +589,7 @@ def poison_block(trial: Trial, client: Client, illness: Callable[[], object]) ->
                 except RunError as error:
                     tally.injected += f"1 of {trial.n_blocks} tasks failed" in str(error)
                     tally.note(f"ended with RunError, of a {type(error.__cause__).__name__}")
-            failures = Ledger(open_backend(target)).failures()
+            failures = Ledger(str(target)).failures()
             assert list(failures) == [number]
             assert failures[number]["error"]
             workers(client)

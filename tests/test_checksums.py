@@ -111,7 +111,7 @@ def test_what_a_finished_task_lost_is_computed_again(
     client: Client, copied: Path, damage: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = copied / "new.zarr"
-    monkeypatch.setattr("aucpr_dask.runs.beginning.Beginning.finish", stop)
+    monkeypatch.setattr("aucpr_dask.runs.steps.Step.finish", stop)
     with pytest.raises(KeyboardInterrupt):
         ap.run(copied / "scores.zarr", target, cluster=client, **OPTIONS)
     monkeypatch.undo()

@@ -31,8 +31,7 @@ from faults import until
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
-from aucpr_dask.clusters import connecting, descriptions, workers
-from aucpr_dask.clusters.connecting import class_of
+from aucpr_dask.clusters import descriptions, workers
 from aucpr_dask.clusters.descriptions import KINDS, Description, read
 from aucpr_dask.clusters.local import start_processes
 from aucpr_dask.errors import ClusterError, InvalidInputError
@@ -97,7 +96,7 @@ def packages_of(path: Path) -> Any:
 )
 def test_a_description_names_parameters_of_the_class(path: Path, filled_in: Path) -> None:
     description = read(filled_in / path.name)
-    constructor = class_of(description)
+    constructor = description.class_of_kind()
     arguments = description.arguments()
     if description.kind != "ssh":  # its workers' options are checked by using them
         assert set(arguments) <= parameters_of(constructor)
@@ -209,7 +208,7 @@ def test_the_number_of_workers_becomes_the_argument(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind].extra])
 def test_a_missing_package_is_named(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connecting, "find_spec", lambda name: None)
+    monkeypatch.setattr(descriptions, "find_spec", lambda name: None)
     with pytest.raises(ClusterError, match=rf'pip install "aucpr-dask\[{KINDS[kind].extra}\]"'):
         Description(kind).start()
 

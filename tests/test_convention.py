@@ -22,7 +22,6 @@ from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import plan_run
 from aucpr_dask.schema.options import CONVENTIONS, EvaluationOptions, Reading, takes
 from aucpr_dask.scores.importing.trec import import_trec
-from aucpr_dask.storage.stores import open_backend
 
 # Topic q2 has no list, q3 no relevant document. Ties of q1 stand as d2, d10, d1 in descending byte order.
 RUN = "q1 Q0 d2 1 0.5 a\nq1 Q0 d10 2 0.5 a\nq1 Q0 d1 3 0.5 a\nq3 Q0 w 1 1 a\nq4 Q0 x 1 1 a\n"
@@ -126,8 +125,8 @@ def test_a_failed_run_that_computed_nothing_does_not_block_the_corrected_one(cli
     ap.save_scores(scores, tmp_path / "scores.zarr")
     with pytest.raises(MissingScoresError):  # in the tasks: counts of missing scores include unjudged items
         ap.run(tmp_path / "scores.zarr", target, cluster=client, unjudged="drop")
-    ledger = Ledger(open_backend(target))
-    assert ledger.plan() is not None
+    ledger = Ledger(str(target))
+    assert ledger.state().plan is not None
     assert not ledger.done()
     result = ap.run(tmp_path / "scores.zarr", target, cluster=client, unjudged="drop", missing="drop")
     xr.testing.assert_equal(result["estimate"], ap.evaluate(scores, missing="drop")["estimate"])

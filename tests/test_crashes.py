@@ -13,7 +13,8 @@ import pytest
 
 # Before these have claimed the place, the store that they replace is still whole: without overwrite=True, it stays.
 REPLACE = {"overwrite scores, then save", "overwrite a result, then resume"}
-REMOVE = {name for name in crashes.JOBS if name.startswith("overwrite") or name == "import more, then extend"}
+REMOVE = {name for name in crashes.JOBS if name.startswith("overwrite")}
+REMOVE |= {"import more, then extend", "add resamples", "append"}
 
 disturbances = pytest.mark.parametrize("how", crashes.DISTURBANCES)
 jobs = pytest.mark.parametrize("name", crashes.JOBS)

@@ -1,7 +1,6 @@
 """Stores whose metadata or files are not what they should be: one clear error, and soon."""
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -146,53 +145,10 @@ def test_root_documents_that_are_no_objects(store: Path, content: bytes) -> None
     assert_refused(store)
 
 
-def large_attribute(store: Path) -> None:
-    edited(store, lambda root: root["attributes"].update(x="a" * 10**8))
-
-
-def large_attribute_of_an_array(store: Path) -> None:
-    edited(store, lambda root: root["consolidated_metadata"]["metadata"]["score"]["attributes"].update(x="a" * 10**8))
-
-
-def large_document(store: Path) -> None:
+def test_a_document_that_no_memory_holds(store: Path) -> None:
     with (store / "zarr.json").open("r+b") as file:
         file.truncate(2**40)
-
-
-def replaced(name: str, make: Callable[[Path], None]) -> Callable[[Path], None]:
-    def change(store: Path) -> None:
-        for place in [path for path in store.glob(name) if path.is_file()]:
-            place.unlink()
-            make(place)
-
-    return change
-
-
-SPECIAL: dict[str, Callable[[Path], None]] = {
-    f"{what} at {name}": replaced(name, make)
-    for name in ("zarr.json", "score/c/**/*", "label/c/**/*")
-    for what, make in {
-        "a pipe": os.mkfifo,
-        "a device": lambda place: place.symlink_to("/dev/zero"),
-        "a circle": lambda place: place.symlink_to(place),
-    }.items()
-}
-
-
-@pytest.mark.parametrize(
-    "damage", [*SPECIAL.values(), large_attribute, large_attribute_of_an_array, large_document],
-    ids=[*SPECIAL, "attribute", "attribute of an array", "document"],
-)  # fmt: skip
-def test_what_never_ends_is_refused_at_once(store: Path, damage: Callable[[Path], None]) -> None:
-    damage(store)
     assert_refused(store)
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, lambda place: place.symlink_to(place)], ids=["pipe", "circle"])
-def test_a_root_that_is_no_folder(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    make(tmp_path / "scores.zarr")
-    with pytest.raises(StoreError):
-        ap.open_scores(tmp_path / "scores.zarr")
 
 
 def test_links_to_files_are_followed(store: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Add models, queries, data sets or resamples to finished results: only what is new is computed."""
+"""Add models or data sets to finished results: only what is new is computed. With anything else, everything is."""
 
 import shutil
 import warnings
@@ -36,20 +36,16 @@ def run(client: Client, scores: Any, folder: Path, on_progress: Any = None, **op
 
 
 def rankings(events: list[Any]) -> int:
-    """Return how many rankings were evaluated in all extensions."""
-    return sum(
-        a.rankings_done for a, b in zip(events, [*events[1:], None], strict=True) if b is None or b.blocks_done == 1
-    )
+    """Return how many rankings were evaluated."""
+    return events[-1].rankings_done
 
 
 @pytest.mark.parametrize(
     ("before", "n_new"),
     [
         ({"model": slice(7)}, 4 * 5),
-        ({"query": slice(2)}, 11 * 3),
-        ({"model": slice(7), "query": slice(2)}, 11 * 5 - 7 * 2),
         ({"model": slice(0, 11, 2)}, 5 * 5),
-        ({"model": [3, 1], "query": [4, 0, 2]}, 11 * 5 - 2 * 3),
+        ({"model": [3, 1], "query": [4, 0, 2, 1, 3]}, 9 * 5),
     ],
 )
 def test_only_new_rankings_are_computed(client: Client, tmp_path: Path, before: dict[str, Any], n_new: int) -> None:
@@ -85,8 +81,8 @@ def test_a_result_keeps_its_layout(client: Client, tmp_path: Path, monkeypatch: 
         before.setattr("aucpr_dask.runs.planning.FLAT", {"name": "default", "separator": "/"})
         before.setattr("aucpr_dask.runs.planning.SMALL_CHUNK", 0)
         run(client, WHOLE.isel(model=slice(6)), tmp_path)
-    result = run(client, WHOLE, tmp_path, n_resamples=230)
-    assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS | {"n_resamples": 230}))
+    result = run(client, WHOLE, tmp_path)
+    assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS))
     folder = tmp_path / "result.zarr" / "estimate"
     assert len(list(folder.glob("c/*/*/0"))) > 3
     assert not list(folder.glob("c.*"))
@@ -122,22 +118,35 @@ def test_labels_that_are_no_text(client: Client, tmp_path: Path, labels: Any) ->
     assert_same_bits(result, ap.evaluate(scores, **OPTIONS).sel(model=result["model"].values))
 
 
-def test_labels_of_another_type_are_refused(client: Client, tmp_path: Path) -> None:
-    first = run(client, WHOLE.isel(model=slice(2)).assign_coords(model=[1, 2]), tmp_path).load()
-    with pytest.raises(StoreError, match=r"(?s)of another type.*array 'model'.*float64.*int64"):
-        run(client, WHOLE.isel(model=slice(3)).assign_coords(model=[1, 2, 2.5]), tmp_path)
-    assert ap.open_result(tmp_path / "result.zarr").load().identical(first)
+ALL_ANEW = {
+    "queries": (WHOLE.isel(query=slice(2)), WHOLE, OPTIONS),
+    "models and queries": (WHOLE.isel(model=[3, 1], query=[4, 0, 2]), WHOLE, OPTIONS),
+    "resamples": (WHOLE, WHOLE, OPTIONS | {"n_resamples": 230}),
+    "everything": (WHOLE.isel(model=slice(4), query=slice(3)), WHOLE, OPTIONS | {"n_resamples": 130}),
+    "labels of another type": (
+        WHOLE.isel(model=slice(2)).assign_coords(model=[1, 2]),
+        WHOLE.isel(model=slice(3)).assign_coords(model=[1, 2, 2.5]),
+        OPTIONS,
+    ),
+    "data sets within others": (
+        xr.DataTree.from_dict({"a/b": pooled(3, 20, seed=2)}),
+        xr.DataTree.from_dict({"a": pooled(3, 20, seed=3), "a/b": pooled(3, 20, seed=2)}),
+        OPTIONS,
+    ),
+}
 
 
-@pytest.mark.slow
-def test_a_longer_query_leaves_the_others_unchanged(client: Client, tmp_path: Path) -> None:
-    run(client, WHOLE, tmp_path)
-    padded = WHOLE.pad(item=(0, 15), constant_values={"score": np.nan, "label": -2}).astype(WHOLE.dtypes)
-    longer = queried(11, 1, 55).assign_coords(query=["long"])
-    both = xr.concat([padded, longer], "query")
-    events: list[Any] = []
-    assert_same_bits(run(client, both, tmp_path, events.append), ap.evaluate(both, **OPTIONS))
-    assert rankings(events) == 11
+@pytest.mark.parametrize("name", ["queries", "resamples", *(pytest.param(n, marks=pytest.mark.slow) for n in ALL_ANEW)])
+def test_with_anything_else_everything_is_evaluated_anew(client: Client, tmp_path: Path, name: str) -> None:
+    before, after, options = ALL_ANEW[name]
+    run(client, before, tmp_path)
+    with pytest.warns(UserWarning, match="everything is evaluated anew at .*result.zarr"), pytest.raises(Stop):
+        run(client, after, tmp_path, stop_after(1), **options)
+    wait_for(client)
+    assert_does_not_open(tmp_path / "result.zarr")
+    result = run(client, after, tmp_path, **options)
+    assert_same_bits(result, ap.evaluate(after, **options))
+    assert run(client, after, tmp_path, stop_after(0), **options).identical(result)
 
 
 @pytest.mark.slow
@@ -163,34 +172,6 @@ def test_new_data_sets(client: Client, tmp_path: Path, forest: xr.DataTree) -> N
     for path in both.children:
         alone = xr.open_zarr(tmp_path / "result.zarr", group=path, chunks=None)
         assert_same_bits(alone, result[path].to_dataset())
-
-
-@pytest.mark.slow
-def test_nested_data_sets_are_refused(client: Client, tmp_path: Path) -> None:
-    inner = pooled(3, 20, seed=2)
-    run(client, xr.DataTree.from_dict({"a/b": inner}), tmp_path)
-    before = state_of(tmp_path / "result.zarr")
-    with pytest.raises(StoreError, match="within others cannot be added"):
-        run(client, xr.DataTree.from_dict({"a": pooled(3, 20, seed=3), "a/b": inner}), tmp_path)
-    assert state_of(tmp_path / "result.zarr") == before
-
-
-def test_more_resamples(client: Client, tmp_path: Path) -> None:
-    run(client, WHOLE, tmp_path)
-    before = state_of(tmp_path / "result.zarr")
-    result = run(client, WHOLE, tmp_path, n_resamples=230)
-    assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS | {"n_resamples": 230}))
-    replicates = [path for path in before if path.parent.name == "replicate" and path.name.startswith("c.")]
-    after = state_of(tmp_path / "result.zarr")
-    assert replicates
-    assert all(after[path] == before[path] for path in replicates)
-
-
-@pytest.mark.slow
-def test_more_of_everything(client: Client, tmp_path: Path) -> None:
-    run(client, WHOLE.isel(model=slice(4), query=slice(3)), tmp_path)
-    result = run(client, WHOLE, tmp_path, n_resamples=130)
-    assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS | {"n_resamples": 130}))
 
 
 def test_resamples_of_a_result_without_replicates_are_refused(client: Client, tmp_path: Path) -> None:
@@ -225,40 +206,6 @@ def test_another_extension_takes_the_place_of_an_interrupted_one(client: Client,
     fewer = WHOLE.isel(model=[0, 1, 2, 3, 9, 8])
     assert_same_bits(run(client, fewer, tmp_path), ap.evaluate(fewer, **OPTIONS))
     assert_same_bits(run(client, fewer, tmp_path), ap.evaluate(fewer, **OPTIONS))
-
-
-@pytest.mark.slow
-def test_while_resamples_are_added_the_result_does_not_open(client: Client, tmp_path: Path) -> None:
-    target = tmp_path / "result.zarr"
-    run(client, WHOLE, tmp_path)
-    with pytest.raises(Stop):
-        run(client, WHOLE, tmp_path, stop_after(3), n_resamples=230)
-    wait_for(client)
-    assert_does_not_open(target)
-    result = run(client, WHOLE, tmp_path, n_resamples=230)
-    assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS | {"n_resamples": 230}))
-
-
-@pytest.mark.slow
-def test_a_result_between_two_numbers_of_resamples_gets_the_larger_one(client: Client, tmp_path: Path) -> None:
-    """Some of its intervals rest on more resamples than others: it must not open before all do."""
-    target, some = tmp_path / "result.zarr", WHOLE.isel(model=slice(6))
-    run(client, some, tmp_path)
-    with pytest.raises(Stop):
-        run(client, some, tmp_path, stop_after(3), n_resamples=230)
-    wait_for(client)
-    for scores in (some, WHOLE):
-        with pytest.raises(StoreError, match=r"(?s)given more resamples.*n_resamples=100.*more than 100"):
-            run(client, scores, tmp_path)
-    seen: list[tuple[int, bool]] = []
-
-    def look(event: Any) -> None:
-        seen.append((event.rankings_total, (target / "zarr.json").exists()))
-
-    result = run(client, WHOLE, tmp_path, look, n_resamples=230)
-    assert {(6 * 5, False), (5 * 5, True)} == set(seen), "it opens while the other models are added"
-    assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS | {"n_resamples": 230}))
-    assert not ledger_of(target).kept_root()
 
 
 @pytest.mark.parametrize("options", [OPTIONS, OPTIONS | {"ties": "trec_eval", "estimators": ["average_precision"]}])
@@ -323,21 +270,16 @@ def test_scores_without_digests_are_evaluated_but_not_extended(client: Client, t
 def test_any_order_of_additions_ends_alike(client: Client, tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
     folder = tmp_path_factory.mktemp("any")
     models: list[int] = data.draw(st.lists(st.integers(0, 10), min_size=1, unique=True))
-    queries: list[int] = data.draw(st.lists(st.integers(0, 4), min_size=1, unique=True))
-    seen: set[tuple[int, int]] = set()
+    seen: set[int] = set()
     while True:
-        part = WHOLE.isel(model=models, query=queries)
+        part = WHOLE.isel(model=models, query=data.draw(st.permutations(range(5))))
         events: list[Any] = []
         result = run(client, part, folder, events.append, keep_replicates=False, intervals=["bootstrap"])
-        now = {(model, query) for model in models for query in queries}
-        assert (rankings(events) if events else 0) == len(now - seen)
-        seen = now
-        if len(now) == 55:
+        assert (rankings(events) if events else 0) == 5 * len(set(models) - seen)
+        seen = set(models)
+        if len(models) == 11:
             break
-        more = [sorted(set(range(n)) - set(chosen)) for n, chosen in ((11, models), (5, queries))]
-        models = data.draw(st.permutations([*models, *more[0][: data.draw(st.integers(0, 4))]]))
-        queries = data.draw(st.permutations([*queries, *more[1][: data.draw(st.integers(0, 2))]]))
-        if len(models) * len(queries) == len(now):
-            models, queries = list(range(11)), list(range(5))
+        others = sorted(set(range(11)) - seen)
+        models = data.draw(st.permutations([*models, *others[: data.draw(st.integers(1, 5))]]))
     expected = ap.evaluate(WHOLE, **OPTIONS | {"keep_replicates": False, "intervals": ["bootstrap"]})
     assert_same_bits(result, expected.sel(model=result["model"].values, query=result["query"].values))

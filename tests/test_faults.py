@@ -16,14 +16,14 @@ from conftest import pooled
 from distributed import Client
 from faults import Tally, Trial
 from test_run import assert_does_not_open, assert_same_bits
-from zarr.storage import LocalStore
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import OtherRunError, RunError, StoreError
-from aucpr_dask.runs.beginning import Beginning
 from aucpr_dask.runs.ledger import Ledger
+from aucpr_dask.runs.steps import Step
 from aucpr_dask.runs.submitting import as_they_finish
+from aucpr_dask.storage.claims import RUNNING, State
 from aucpr_dask.storage.folders import FolderStore
 
 N_TASKS = 2500  # the page of faults has ten thousand
@@ -77,7 +77,7 @@ def test_partial_files_and_half_written_chunks_are_not_results(tmp_path: Path, c
     with pytest.raises(KeyboardInterrupt):
         trial.run(target, client, on_progress=stop)
     faults.wait_for(client)
-    ledger = Ledger(LocalStore(target))
+    ledger = Ledger(str(target))
     assert len(ledger.done()) >= 3
     for record in (target / "ledger" / "done").iterdir():
         record.rename(record.with_suffix(".0123.partial"))
@@ -117,14 +117,14 @@ def test_a_place_that_another_run_takes_first_is_left_to_it(
     """Both find the place empty: only the tasks of one may be written."""
     trial = Trial(tmp_path)
     target = trial.new_target()
-    lay_out = Beginning.lay_out
+    begin = Step.begin
 
-    def lay_out_second(*arguments: Any) -> None:
-        monkeypatch.setattr(Beginning, "lay_out", lay_out)
+    def begin_second(*arguments: Any) -> None:
+        monkeypatch.setattr(Step, "begin", begin)
         ap.run(trial.source, target, estimators="lower_trapezoid", cluster=client)
-        lay_out(*arguments)
+        begin(*arguments)
 
-    monkeypatch.setattr(Beginning, "lay_out", lay_out_second)
+    monkeypatch.setattr(Step, "begin", begin_second)
     with pytest.raises(StoreError, match="something at this place"):
         trial.run(target, client)
     expected = ap.evaluate(ap.open_scores(trial.source), estimators="lower_trapezoid")
@@ -132,7 +132,7 @@ def test_a_place_that_another_run_takes_first_is_left_to_it(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("stage", "is_finished"), [("lay_out", False), ("lay_out", True), ("finish", True)])
+@pytest.mark.parametrize(("stage", "is_finished"), [("begin", False), ("begin", True), ("finish", True)])
 @pytest.mark.parametrize("is_resumed", [False, True])
 def test_runs_of_one_plan_that_lay_out_or_finish_at_once_agree(
     tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch, stage: str, is_finished: bool, is_resumed: bool
@@ -143,23 +143,23 @@ def test_runs_of_one_plan_that_lay_out_or_finish_at_once_agree(
         with pytest.raises(KeyboardInterrupt):
             trial.run(target, client, on_progress=interrupt)
         faults.wait_for(client)
-    original = getattr(Beginning, stage)
+    original = getattr(Step, stage)
 
-    def after_another(*arguments: Any) -> None:
+    def after_another(*arguments: Any) -> Any:
         """Let another run be interrupted while it lays out, or finish, first."""
-        monkeypatch.setattr(Beginning, stage, original)
+        monkeypatch.setattr(Step, stage, original)
         if is_finished:
             trial.run(target, client)
         elif not is_resumed:
             with monkeypatch.context() as patch:
-                patch.setattr(Ledger, "open", interrupt)
+                patch.setattr(Ledger, "start", interrupt)
                 with pytest.raises(KeyboardInterrupt):
                     trial.run(target, client)
-        original(*arguments)
+        return original(*arguments)
 
-    monkeypatch.setattr(Beginning, stage, after_another)
+    monkeypatch.setattr(Step, stage, after_another)
     assert_same_bits(trial.run(target, client), trial.expected)
-    assert not Ledger(LocalStore(target)).token()
+    assert not Ledger(str(target)).recorded().token
 
 
 class Notes(list[str]):
@@ -177,14 +177,14 @@ def test_runs_say_that_they_share_their_tasks(tmp_path: Path, client: Client, mo
     with pytest.raises(KeyboardInterrupt):
         trial.run(target, client, on_progress=interrupt)
     faults.wait_for(client)
-    finish = Beginning.finish
+    finish = Step.finish
 
     def finish_second(*arguments: Any) -> None:
-        monkeypatch.setattr(Beginning, "finish", finish)
+        monkeypatch.setattr(Step, "finish", finish)
         trial.run(target, client)
         finish(*arguments)
 
-    monkeypatch.setattr(Beginning, "finish", finish_second)
+    monkeypatch.setattr(Step, "finish", finish_second)
     notes = Notes()
     trial.run(target, client, progress=notes)
     begun, finished = (note for note in notes if "dashboard" not in note)
@@ -197,15 +197,15 @@ def test_a_run_that_finishes_while_another_looks_is_found(
 ) -> None:
     trial = Trial(tmp_path)
     target = trial.new_target()
-    plan = Ledger.plan
+    state = Ledger.state
 
-    def plan_before(self: Ledger) -> Any:
-        monkeypatch.setattr(Ledger, "plan", plan)
-        found = plan(self)
+    def state_before(self: Ledger) -> Any:
+        monkeypatch.setattr(Ledger, "state", state)
+        found = state(self)
         trial.run(target, client)
         return found
 
-    monkeypatch.setattr(Ledger, "plan", plan_before)
+    monkeypatch.setattr(Ledger, "state", state_before)
     assert_same_bits(trial.run(target, client), trial.expected)
 
 
@@ -225,7 +225,7 @@ def test_exit_codes_say_what_to_do(tmp_path: Path, client: Client) -> None:
     assert failed.exit_code == 1, failed.output
     assert "tasks could not be computed" in failed.stderr
     assert "the same call resumes from there" in failed.stderr
-    assert list(Ledger(LocalStore(tmp_path / "result.zarr")).failures()) == [0]
+    assert list(Ledger(str(tmp_path / "result.zarr")).failures()) == [0]
     refused = CliRunner().invoke(main, [*words, "--level", "0.5"])
     assert refused.exit_code == 2, refused.output
     chunk.write_bytes(content)
@@ -249,19 +249,18 @@ def test_calls_next_to_a_poisoned_one_are_not_blamed(client: Client) -> None:
 
 
 def test_records_count_only_in_their_own_ledger(tmp_path: Path) -> None:
-    first, other = Ledger(LocalStore(tmp_path)), Ledger(LocalStore(tmp_path))
-    first.claim("one plan")
+    first, other = Ledger(str(tmp_path)), Ledger(str(tmp_path))
+    first.claim(State(RUNNING, identity="one plan"))
     with pytest.raises(OtherRunError, match="now belongs to another run"):
-        other.claim("another plan")
+        other.claim(State(RUNNING, identity="another plan"))
     first.record_done(1, {})
-    late = Ledger(LocalStore(tmp_path), first.join())
-    Ledger(LocalStore(tmp_path)).retire()
-    second = Ledger(LocalStore(tmp_path))
-    second.claim("one plan")
+    late = Ledger(str(tmp_path), first.join())
+    second = Ledger(str(tmp_path))
+    second.take_over(State(RUNNING, identity="one plan"))
     assert second.done() == set()
-    for record in (late.record_done, late.record_failure):
+    for record, facts in ((late.record_done, {}), (late.record_failure, "why")):
         with pytest.raises(OtherRunError):
-            record(2, {})
+            record(2, facts)
     with pytest.raises(OtherRunError):
         late.check()
     second.record_done(0, {})
@@ -273,10 +272,10 @@ def test_of_plans_that_claim_a_place_at_once_one_gets_it(tmp_path: Path) -> None
     start, won = threading.Barrier(8), []
 
     def claim(plan: str) -> None:
-        ledger = Ledger(LocalStore(tmp_path))
+        ledger = Ledger(str(tmp_path))
         start.wait()
         try:
-            ledger.claim(plan)
+            ledger.claim(State(RUNNING, identity=plan))
         except OtherRunError:
             return
         won.append((plan, ledger.join()))
@@ -298,9 +297,9 @@ def test_a_place_is_claimed_although_another_call_gives_it_up(tmp_path: Path, mo
         raise FileNotFoundError
 
     monkeypatch.setattr(FolderStore, "set_sync", set_second)
-    ledger = Ledger(FolderStore(tmp_path))
-    ledger.take_over("one plan", clears=False)
-    assert ledger.is_claimed_for("one plan")
+    ledger = Ledger(str(tmp_path))
+    ledger.take_over(State(RUNNING, identity="one plan"))
+    assert ledger.recorded().identity == "one plan"
 
 
 # At random times

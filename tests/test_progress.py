@@ -16,10 +16,10 @@ from distributed import Client, LocalCluster
 from rich.console import Console
 
 import aucpr_dask as ap
+import aucpr_dask.progress as progress_module
+from aucpr_dask.progress import Progress, Tracker
 from aucpr_dask.progress import showing as view
-from aucpr_dask.progress import tracking as progress_module
 from aucpr_dask.progress.showing import RunWatcher, reporting, watching
-from aucpr_dask.progress.tracking import Progress, Tracker
 from aucpr_dask.storage import stores
 
 LINK = "http://127.0.0.1:8787/status"

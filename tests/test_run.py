@@ -15,7 +15,7 @@ from distributed import Client, LocalCluster
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, StoreError
 from aucpr_dask.evaluation.api import describe_scores, evaluate_scores
-from aucpr_dask.progress.tracking import Progress
+from aucpr_dask.progress import Progress
 from aucpr_dask.runs import submitting
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.trees import nodes_of

@@ -25,6 +25,7 @@ from aucpr_dask.errors import InvalidInputError, OtherRunError, StoreError
 from aucpr_dask.schema.trees import nodes_of
 from aucpr_dask.scores import store as store_module
 from aucpr_dask.storage import stores
+from aucpr_dask.storage.folders import FolderStore
 from aucpr_dask.storage.stores import FORMAT_VERSION, laid_out
 
 ODD_NAMES = ["", "é", "e\u0301", "日本語", "a/b", "nul\x01", "  ", "😀", "ﬁ", 'quote"', "back\\slash", "long" * 100]
@@ -400,27 +401,17 @@ def test_a_failure_while_replacing_does_not_bring_the_old_store_back(place: Path
 
 def test_a_failure_at_any_write_leaves_nothing_that_opens(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail at the n-th document or chunk, for every n, while an older store is being replaced."""
-    from zarr.storage import LocalStore
-
-    write, write_at_once = LocalStore.set, LocalStore.set_sync
+    put = FolderStore._put
     n_writes = fail_at = 0
 
-    def count() -> None:
+    def failing(*arguments: Any, **options: Any) -> None:
         nonlocal n_writes
         n_writes += 1
         if n_writes == fail_at:
             raise OSError("disk full")
+        put(*arguments, **options)
 
-    async def failing(self: Any, key: str, value: Any) -> None:
-        count()
-        await write(self, key, value)
-
-    def failing_at_once(self: Any, key: str, value: Any) -> None:
-        count()
-        write_at_once(self, key, value)
-
-    monkeypatch.setattr(LocalStore, "set", failing)
-    monkeypatch.setattr(LocalStore, "set_sync", failing_at_once)
+    monkeypatch.setattr(FolderStore, "_put", failing)
     ap.save_scores(queried(seed=3), place)
     total = n_writes
     assert total > 8
@@ -517,11 +508,9 @@ def test_a_path_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     def refuse(*arguments: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    for i, method in enumerate(("set", "set_sync")):  # of chunks, and of the layout
-        with monkeypatch.context() as patch:
-            patch.setattr(f"zarr.storage.LocalStore.{method}", refuse)
-            with pytest.raises(StoreError, match=r"cannot be written[\s\S]*Permission denied"):
-                ap.save_scores(pooled(), tmp_path / f"scores-{i}.zarr")
+    monkeypatch.setattr(FolderStore, "_put", refuse)
+    with pytest.raises(StoreError, match=r"cannot be written[\s\S]*Permission denied"):
+        ap.save_scores(pooled(), tmp_path / "scores.zarr")
 
 
 def test_bad_scores_are_refused_before_anything_is_written(place: Path) -> None:

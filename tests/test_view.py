@@ -16,8 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from aucpr_dask.progress import showing as progress_module
-from aucpr_dask.progress.console import console_for
-from aucpr_dask.progress.showing import reporting
+from aucpr_dask.progress.showing import console_for, reporting
 from aucpr_dask.schema.variables import FLAG_BITS
 from aucpr_dask.view.names import distinct, shorten
 from aucpr_dask.view.rankings import Document, ranking_view, rankings_view

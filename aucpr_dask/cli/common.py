@@ -113,7 +113,7 @@ class Output:
     """The output of a command: tables for people, or one JSON document on stdout for programs."""
 
     def __init__(self, *, as_json: bool) -> None:
-        from aucpr_dask.progress.console import console_for
+        from aucpr_dask.progress.showing import console_for
 
         for stream in (sys.stdout, sys.stderr):
             # A name that the terminal cannot encode must not end a long run with an error.

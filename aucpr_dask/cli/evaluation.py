@@ -184,8 +184,4 @@ def opening(result: Scores, url: str) -> str:
     """Return the line of Python that opens a result."""
     import xarray as xr
 
-    from aucpr_dask.storage.urls import is_versioned
-
-    if is_versioned(url):
-        return f'aucpr_dask.open_result("{url}")'
     return f'xarray.{"open_datatree" if isinstance(result, xr.DataTree) else "open_zarr"}("{url}")'

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import dask
 from dask.system import CPU_COUNT
-from distributed import Client, default_client
+from distributed import Client, LocalCluster, default_client
 
-from aucpr_dask.clusters.descriptions import KINDS, SUFFIXES, TLS_KEYS, Description, read
-from aucpr_dask.clusters.jobs import submit
-from aucpr_dask.clusters.local import start_processes
-from aucpr_dask.clusters.workers import address_of, prepare_workers
+from aucpr_dask.clusters.descriptions import SUFFIXES, TLS_KEYS, Description, read
+from aucpr_dask.clusters.workers import IN_PROCESS, address_of, prepare_workers
 from aucpr_dask.errors import ClusterError
 from aucpr_dask.schema.checks import whole_number
+from aucpr_dask.storage.objects import StoreName
 
 Cluster = None | int | str | Path | Client
 
@@ -64,6 +61,30 @@ def connect(cluster: Cluster = None) -> Iterator[Client]:
         yield client
 
 
+@contextmanager
+def connect_for(cluster: Cluster, *places: str) -> Iterator[Client]:
+    """Connect to a cluster that can read and write these places: threads, if one is an object of this process."""
+    if all(place.store.read_only for place in places if isinstance(place, StoreName)):
+        with connect(cluster) as client:
+            yield client
+        return
+    if isinstance(cluster, Client) and address_of(cluster).startswith(IN_PROCESS):
+        with connect(cluster) as client:
+            yield client
+        return
+    if not (cluster is None or isinstance(cluster, int)):
+        what = "only this process can write to a store that is an object"
+        remedy = "leave out the cluster, or give a URL"
+        raise ClusterError(what, received=str(cluster), allowed="a number of threads", remedy=remedy)
+    n_threads = _described(cluster).workers
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=n_threads, processes=False, dashboard_address=":0") as threads,
+        _new_client(threads) as given,
+        connect(given) as client,
+    ):
+        yield client
+
+
 def _described(cluster: int | str | Path | None) -> Description:
     if isinstance(cluster, Path) or (isinstance(cluster, str) and cluster.endswith(SUFFIXES)):
         return read(cluster)
@@ -74,12 +95,10 @@ def _described(cluster: int | str | Path | None) -> Description:
 
 def _refuse_unusable(client: Client) -> None:
     if client.asynchronous or client.status != "running":
-        raise ClusterError(
-            "the client cannot be used",
-            received="an asynchronous client" if client.asynchronous else f"a client that is {client.status}",
-            allowed="a client that is connected, and not asynchronous",
-            remedy="pass a new distributed.Client(...), or the address of the scheduler",
-        )
+        received = "an asynchronous client" if client.asynchronous else f"a client that is {client.status}"
+        allowed = "a client that is connected, and not asynchronous"
+        remedy = "pass a new distributed.Client(...), or the address of the scheduler"
+        raise ClusterError("the client cannot be used", None, received, allowed, remedy)
 
 
 @contextmanager
@@ -92,11 +111,9 @@ def _opened(description: Description) -> Iterator[Client]:
         try:
             client.wait_for_workers(1, timeout=description.patience)
         except TimeoutError as error:
-            raise ClusterError(
-                f"no worker started within {description.patience:.0f} s",
-                where=description.where or address_of(client),
-                remedy="look at the logs of the workers' jobs; where queues are long, raise `patience:`",
-            ) from error
+            what, where = f"no worker started within {description.patience:.0f} s", description.where
+            remedy = "look at the logs of the workers' jobs; where queues are long, raise `patience:`"
+            raise ClusterError(what, where or address_of(client), remedy=remedy) from error
         del waiting
         yield client
 
@@ -108,7 +125,7 @@ def _client(description: Description, stack: ExitStack) -> Iterator[Client]:
         return
     if description.kind == "ssh" and description.tls is not None:  # hosts take certificates from the settings only
         stack.enter_context(dask.config.set(_tls_settings(description.tls)))
-    with start(description) as cluster, _new_client(cluster) as client:
+    with description.start() as cluster, _new_client(cluster) as client:
         yield client
 
 
@@ -118,13 +135,10 @@ def _connected(description: Description) -> Client:
     try:
         return _new_client(**arguments)
     except (OSError, TimeoutError, ValueError) as error:
-        raise ClusterError(
-            "the scheduler cannot be reached",
-            where=description.where or str(arguments.get("address")),
-            received=f"{type(error).__name__}: {error}",
-            allowed="the address of a running scheduler, such as tcp://10.0.0.5:8786",
-            remedy="check the address, that the scheduler runs, and that this machine may connect to it",
-        ) from error
+        where, received = description.where or str(arguments.get("address")), f"{type(error).__name__}: {error}"
+        allowed = "the address of a running scheduler, such as tcp://10.0.0.5:8786"
+        remedy = "check the address, that the scheduler runs, and that this machine may connect to it"
+        raise ClusterError("the scheduler cannot be reached", where, received, allowed, remedy) from error
 
 
 def _new_client(*arguments: Any, **options: Any) -> Client:
@@ -150,52 +164,3 @@ def _tls_settings(tls: Mapping[str, str]) -> dict[str, Any]:
     roles = {f"{role}.{part}": tls[part] for role in ("client", "scheduler", "worker") for part in TLS_KEYS[1:]}
     settings = {f"distributed.comm.tls.{name}": value for name, value in {"ca-file": tls["ca_file"], **roles}.items()}
     return settings | {"distributed.comm.default-scheme": "tls", "distributed.comm.require-encryption": True}
-
-
-def start(description: Description) -> Any:
-    """Start a cluster, as an instance of the class of its kind; close it after use."""
-    is_batch_system = KINDS[description.kind].is_batch_system
-    build, arguments = class_of(description), description.arguments()
-    if description.kind == "local":
-        cluster = start_processes(**arguments)
-    else:
-        try:
-            cluster = _start_jobs(build, arguments, description) if is_batch_system else build(**arguments)
-        except Exception as error:  # other packages and systems may raise anything
-            raise ClusterError(
-                f"the {description.kind} cluster could not be started",
-                where=description.where,
-                received=f"{type(error).__name__}: {error}",
-            ) from error
-    if description.adapt is not None and not is_batch_system:
-        cluster.adapt(**description.adapt)
-    return cluster
-
-
-def _start_jobs(build: Callable[..., Any], arguments: dict[str, Any], description: Description) -> Any:
-    """Start a scheduler here and submit jobs for its workers; jobs that end are replaced."""
-    n_workers = arguments.pop("n_workers", 0)
-    cluster = build(**arguments)
-    try:
-        submit(cluster, **{"minimum": n_workers, "maximum": n_workers, **(description.adapt or {})})
-    except Exception:
-        cluster.close()
-        raise
-    return cluster
-
-
-def class_of(description: Description) -> Callable[..., Any]:
-    """Return the class that starts this kind of cluster."""
-    kind = KINDS[description.kind]
-    try:
-        if find_spec(kind.needs) is None:
-            raise ModuleNotFoundError(f"No module named {kind.needs!r}", name=kind.needs)
-        found: Callable[..., Any] = getattr(importlib.import_module(kind.module), kind.name)
-    except ImportError as error:
-        raise ClusterError(
-            f"a {description.kind} cluster needs a package that is not installed here",
-            where=description.where,
-            received=str(error),
-            remedy=f'pip install "aucpr-dask[{kind.extra}]"',
-        ) from error
-    return found

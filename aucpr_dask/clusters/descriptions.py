@@ -5,10 +5,12 @@ A small YAML file describes a cluster; the folder ``cluster`` of the repository 
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,9 @@ from dask.system import CPU_COUNT
 from dask.utils import parse_timedelta
 from distributed.security import Security
 
-from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.clusters.jobs import submit
+from aucpr_dask.clusters.local import start_processes
+from aucpr_dask.errors import ClusterError, InvalidInputError
 
 SUFFIXES = (".yaml", ".yml")
 PATIENCE = 600.0  # seconds to wait for the first worker, unless a file says otherwise
@@ -88,9 +92,31 @@ class Description:
         >>> with read("cluster/slurm.yaml", workers=0).start() as cluster:  # doctest: +SKIP
         ...     print(cluster.job_script())
         """
-        from aucpr_dask.clusters.connecting import start  # which needs descriptions
+        kind = KINDS[self.kind]
+        build, arguments = self.class_of_kind(), self.arguments()
+        if self.kind == "local":
+            cluster: Any = start_processes(**arguments)
+        else:
+            try:
+                cluster = _start_jobs(build, arguments, self.adapt) if kind.is_batch_system else build(**arguments)
+            except Exception as error:  # other packages and systems may raise anything
+                what, received = f"the {self.kind} cluster could not be started", f"{type(error).__name__}: {error}"
+                raise ClusterError(what, self.where, received) from error
+        if self.adapt is not None and not kind.is_batch_system:
+            cluster.adapt(**self.adapt)
+        return cluster
 
-        return start(self)
+    def class_of_kind(self) -> Callable[..., Any]:
+        """Return the class that starts this kind of cluster."""
+        kind = KINDS[self.kind]
+        try:
+            if find_spec(kind.needs) is None:
+                raise ModuleNotFoundError(f"No module named {kind.needs!r}", name=kind.needs)
+            found: Callable[..., Any] = getattr(importlib.import_module(kind.module), kind.name)
+        except ImportError as error:
+            what = f"a {self.kind} cluster needs a package that is not installed here"
+            raise ClusterError(what, self.where, error, None, f'pip install "aucpr-dask[{kind.extra}]"') from error
+        return found
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments for the class of its kind."""
@@ -112,6 +138,18 @@ class Description:
         tls = self.tls or {}
         roles = {f"tls_{role}_{part}": tls[part] for role in ("client", "scheduler", "worker") for part in TLS_KEYS[1:]}
         return Security(tls_ca_file=tls["ca_file"], require_encryption=True, **roles)
+
+
+def _start_jobs(build: Callable[..., Any], arguments: dict[str, Any], adapt: Mapping[str, Any] | None) -> Any:
+    """Start a scheduler here and submit jobs for its workers; jobs that end are replaced."""
+    n_workers = arguments.pop("n_workers", 0)
+    cluster = build(**arguments)
+    try:
+        submit(cluster, **{"minimum": n_workers, "maximum": n_workers, **(adapt or {})})
+    except Exception:
+        cluster.close()
+        raise
+    return cluster
 
 
 # Reading a description
@@ -143,9 +181,7 @@ def read(path: str | Path, *, workers: int | None = None) -> Description:
     try:
         document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InvalidInputError(
-            "the description of a cluster cannot be read", where=where, received=str(error)
-        ) from error
+        raise InvalidInputError("the description of a cluster cannot be read", where, error) from error
     allowed = ("kind", "options", "workers", "adapt", "tls", "patience")
     document = _expanded(_mapping(document, "the description of a cluster", where, allowed), where)
     kind = document.get("kind")
@@ -172,9 +208,7 @@ def _mapping(value: Any, what: str, where: str, allowed: tuple[str, ...] | None 
     unknown = [key for key in value if allowed is not None and key not in allowed]
     if unknown:
         names = ", ".join(map(repr, unknown))
-        raise InvalidInputError(
-            f"unknown keys in {what}", where=where, received=names, allowed=", ".join(allowed or ())
-        )
+        raise InvalidInputError(f"unknown keys in {what}", where, names, ", ".join(allowed or ()))
     return value
 
 
@@ -188,12 +222,9 @@ def _expanded(value: Any, where: str) -> Any:
         return value
     absent = [name for name in re.findall(r"\$\{(\w+)\}", value) if name not in os.environ]
     if absent:
-        raise InvalidInputError(
-            "the description of a cluster uses an environment variable that is not set",
-            where=where,
-            received=value,
-            remedy=f"export {absent[0]}=...; write $NAME for variables that the shell of a job replaces",
-        )
+        what = "the description of a cluster uses an environment variable that is not set"
+        remedy = f"export {absent[0]}=...; write $NAME for variables that the shell of a job replaces"
+        raise InvalidInputError(what, where, value, remedy=remedy)
     return re.sub(r"\$\{(\w+)\}", lambda match: os.environ[match[1]], value)
 
 
@@ -220,17 +251,13 @@ def _read_tls(value: Any, kind: str, where: str) -> dict[str, str]:
     """Return the paths of the certificates; raise if one is missing."""
     if not KINDS[kind].takes_tls:
         able = ", ".join(name for name, other in KINDS.items() if other.takes_tls)
-        raise InvalidInputError(
-            "this kind of cluster brings its own certificates", where=where, received="tls", allowed=able
-        )
+        raise InvalidInputError("this kind of cluster brings its own certificates", where, "tls", able)
     given = _mapping(value, "tls", where, TLS_KEYS)
     paths = {key: Path(where).parent.absolute() / Path(str(name)).expanduser() for key, name in given.items()}
     lacking = [key for key in TLS_KEYS if key not in given or not paths[key].is_file()]
     if lacking:
         received = ", ".join(f"{key}: {paths.get(key)}" for key in lacking)
-        raise InvalidInputError(
-            "certificates are missing", where=where, received=received, allowed="tls: {ca_file, cert, key}"
-        )
+        raise InvalidInputError("certificates are missing", where, received, "tls: {ca_file, cert, key}")
     return {key: str(path) for key, path in paths.items()}
 
 
@@ -238,6 +265,5 @@ def _read_patience(value: Any, where: str) -> float:
     try:
         return float(parse_timedelta(value))
     except (TypeError, ValueError, KeyError) as error:
-        raise InvalidInputError(
-            "not a length of time", where=where, received=f"patience: {value}", allowed="12 hours, 30 minutes, 90"
-        ) from error
+        allowed = "12 hours, 30 minutes, 90"
+        raise InvalidInputError("not a length of time", where, f"patience: {value}", allowed) from error

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -17,15 +17,18 @@ from aucpr_dask.schema.checks import lookup
 from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAG_BITS, FLAGS, METHOD, RESAMPLE, RESULT_VARIABLES
 
+if TYPE_CHECKING:
+    from zarr.abc.store import Store
+
 KIND = "aucpr_dask.result"
 
 
-def open_result(url: str | Path, *, chunks: Any = None) -> Scores:
+def open_result(url: str | Path | Store, *, chunks: Any = None) -> Scores:
     """Open a finished result store.
 
     Parameters
     ----------
-    url : str or Path
+    url : str, Path or zarr.abc.store.Store
         A store that :func:`aucpr_dask.run` or ``aucpr-dask evaluate`` wrote.
     chunks : None, "auto" or mapping
         Dask chunks; None opens without Dask.

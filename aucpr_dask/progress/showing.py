@@ -1,22 +1,52 @@
-"""Show progress: bars in a terminal or a notebook, a line every few seconds in a log."""
+"""The console for tables, and progress: bars in a terminal or a notebook, a line every few seconds in a log."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from html import escape
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from aucpr_dask.progress.console import console_for
-from aucpr_dask.progress.tracking import Progress
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from aucpr_dask.errors import printable
+from aucpr_dask.progress import Progress
 
 SECONDS_BETWEEN_LINES = 3.0
 SECONDS_BETWEEN_UPDATES = 0.2  # of a notebook's cell
 SILENT_SECONDS = 2.0  # shorter work shows no progress unless requested
+
+
+WIDEST = 200
+
+
+def console_for(*, stderr: bool = False, text_only: bool = False) -> Console:
+    """Return a console that prints names literally; if `text_only`, without styles and notebook output."""
+    console = _Console(
+        stderr=stderr,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        color_system=None if text_only else "auto",
+        force_jupyter=False if text_only else None,
+    )
+    if console.width > WIDEST:
+        console.width = WIDEST
+    return console
+
+
+class _Console(Console):
+    """A console on which no text can move the cursor, change colours or reverse the line."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                lines = map(printable, segment.text.split("\n"))
+                yield Segment("\n".join(lines), segment.style)
 
 
 class Report(Protocol):

@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -182,12 +181,12 @@ class Plan:
         return bisect.bisect_left(range(1, task.sizes.get(MODEL, 1) + 1), True, key=is_too_large)
 
 
-def plan_run(source_url: str | Path, *, data_sets: Sequence[str] | None = None, **options: Any) -> Plan:
+def plan_run(source_url: Any, *, data_sets: Sequence[str] | None = None, **options: Any) -> Plan:
     """Plan the evaluation of a score store; only metadata and the labels of queries and models are read.
 
     Parameters
     ----------
-    source_url : str or Path
+    source_url : str, Path or zarr.abc.store.Store
         A score store.
     data_sets : sequence of str, optional
         The data sets to evaluate; by default all.

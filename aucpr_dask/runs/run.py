@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,35 +14,37 @@ from uuid import uuid4
 
 from distributed import Client
 
-from aucpr_dask.clusters.connecting import Cluster, connect
+from aucpr_dask.clusters.connecting import Cluster, connect_for
 from aucpr_dask.errors import AucprError, DamageWarning, OtherRunError, RunError, StoreError, UnreachableError
 from aucpr_dask.evaluation.results import open_result
-from aucpr_dask.progress.tracking import Progress, Tracker
-from aucpr_dask.runs.beginning import Beginning
-from aucpr_dask.runs.growing import Extension, extensions_of, may_extend
-from aucpr_dask.runs.ledger import ROOT, Ledger, differences, differing, identity_of
+from aucpr_dask.progress import Progress, Tracker
+from aucpr_dask.runs import growing
+from aucpr_dask.runs.ledger import Ledger, differing, identity_of
 from aucpr_dask.runs.planning import Plan, plan_run
+from aucpr_dask.runs.steps import Step
 from aucpr_dask.runs.submitting import as_they_finish
-from aucpr_dask.runs.tasks import Assignment, evaluate_task, slices_of
+from aucpr_dask.runs.tasks import Assignment, evaluate_task
 from aucpr_dask.schema.trees import Scores, nodes_of
-from aucpr_dask.storage.claims import TOKEN
-from aucpr_dask.storage.stores import open_arrays, open_backend, refuse_others
+from aucpr_dask.storage.backends import open_backend
+from aucpr_dask.storage.claims import CLEARING, FINISHED, FREE, LAYING_OUT, RUNNING, State
+from aucpr_dask.storage.stores import in_the_way, open_arrays, refuse_others
 from aucpr_dask.storage.urls import absolute, overlap, public
 from aucpr_dask.storage.verifying import is_whole
 
 if TYPE_CHECKING:
+    from zarr.abc.store import Store
+
     from aucpr_dask.progress.showing import Report
 
-Stage = Beginning | Extension
-
+MAY_DIFFER = frozenset({"source", "source_digest", "blocks", "blocks_digest"})  # of a result that is extended
 TAKING_OVER = (0.0, 0.1, 0.5)  # seconds between attempts to open a result whose place another run may be taking
 RETRIES = 2  # of a task whose storage or worker fails; bad data is not tried again
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # a full disk, a quota or a limit: no other task will fare better
 
 
 def run(
-    source_url: str | Path,
-    result_url: str | Path,
+    source_url: str | Path | Store,
+    result_url: str | Path | Store,
     *,
     data_sets: Sequence[str] | None = None,
     overwrite: bool = False,
@@ -56,13 +58,14 @@ def run(
     The numbers are bit-for-bit those of :func:`aucpr_dask.evaluate`: each task evaluates an aligned part of the scores
     and writes it. The result opens only once every task is done. If a run is interrupted, run it again and it resumes:
     a ledger in the result store records which tasks are done. Once the result is finished, the same call with a source
-    that has more models, queries or data sets, or with more resamples of a result that keeps its replicates, computes
-    only what is new and appends it.
+    that has more models or data sets computes only what is new and adds it. With more queries or classes, or with more
+    resamples of a result that keeps its replicates, everything is evaluated anew, and a warning says so.
 
     Parameters
     ----------
-    source_url, result_url : str or Path
-        A score store, and where to write the result.
+    source_url, result_url : str, Path or zarr.abc.store.Store
+        A score store, and where to write the result. Into a store that is an object, as of an Icechunk session, threads
+        of this process write; it keeps no ledger, so nothing is resumed or extended there.
     data_sets : sequence of str, optional
         The data sets to evaluate; by default all. If a later call names more of them, it adds those.
     overwrite : bool
@@ -75,7 +78,7 @@ def run(
         few seconds. None: in terminals and notebooks, if the run takes more than two seconds and there is no
         `on_progress`.
     on_progress : callable, optional
-        Called with a :class:`~aucpr_dask.progress.tracking.Progress` after each task.
+        Called with a :class:`~aucpr_dask.progress.Progress` after each task.
     **options
         The options of :func:`aucpr_dask.evaluate`: estimators, intervals, level, missing, ties, ...
 
@@ -102,32 +105,27 @@ def run(
     """
     from aucpr_dask.progress.showing import watching
 
-    target = absolute(result_url)
-    _refuse_overlap(absolute(source_url), target)
-    plan = plan_run(source_url, data_sets=data_sets, **options)
-    stages = _stages(plan, target, overwrite=overwrite)
-    if not stages:
+    source, target = absolute(source_url), absolute(result_url)
+    if overlap(source, target):
+        what, received = "the result and the scores would overlap", f"scores at {source}"
+        raise StoreError(what, target, received, None, "name another place for the result")
+    plan = plan_run(source, data_sets=data_sets, **options)
+    ledger = Ledger(target)
+    step = _next_step(plan, target, ledger, overwrite=overwrite)
+    if step is None:
         return open_result(target)
-    with watching(progress, on_progress) as watcher, connect(cluster) as client:
+    with watching(progress, on_progress) as watcher, connect_for(cluster, source, target) as client:
         watcher.started(client.dashboard_link)
-        memory = _memory_of_a_thread(client)
-        plans = [plan.with_tasks(stage.tasks) for stage in stages]
-        for planned in plans:
-            planned.check_memory(memory)
-        ledger = Ledger(open_backend(target))
+        step.plan.check_memory(_memory_of_a_thread(client))
         try:
-            for stage, planned in zip(stages, plans, strict=True):
-                with _explaining_storage(target, ledger):
-                    has_begun = stage.lay_out(target, ledger)
-                if has_begun:
-                    watcher.note("a run of this call has begun here: continuing it, next to any that is under way")
-                assignment = Assignment(
-                    plan.source, target, uuid4().hex, ledger.join(), plan.options, stage.first_resample
-                )
-                _evaluate(client, planned, assignment, ledger, watcher)
-                with _explaining_storage(target, ledger):
-                    stage.finish(target, ledger)
-            _keep_plan(ledger, plan)
+            with _explaining_storage(target, ledger):
+                has_begun = step.begin(target, ledger)
+            if has_begun:
+                watcher.note("a run of this call has begun here: continuing it, next to any that is under way")
+            assignment = Assignment(plan.source, target, uuid4().hex, ledger.join(), plan.options)
+            _evaluate(client, step.plan, assignment, ledger, watcher)
+            with _explaining_storage(target, ledger):
+                step.finish(ledger)
         except StoreError:  # perhaps because another run has finished, and removed temporary files
             if not _is_finished(target, plan):
                 raise
@@ -146,80 +144,86 @@ def _open_finished(target: str, plan: Plan) -> Scores:
     try:
         return open_result(target)
     except StoreError as error:
-        raise OtherRunError(
-            "another run has taken the place of this result",
-            where=target,
-            remedy="wait for it, or run this call again with another place for its result",
-        ) from error
+        remedy = "wait for it, or run this call again with another place for its result"
+        raise OtherRunError("another run has taken the place of this result", target, remedy=remedy) from error
 
 
-def _stages(plan: Plan, target: str, *, overwrite: bool) -> Sequence[Stage]:
-    """Return what is left to do: everything, the rest of an unfinished result, or what a finished one lacks."""
+def _next_step(plan: Plan, target: str, ledger: Ledger, *, overwrite: bool) -> Step | None:
+    """Return what is left to do, by the state of the place; None if the result is finished."""
     if overwrite:
-        return [Beginning(plan, overwrite=True)]
-    ledger = Ledger(open_backend(target, read_only=True))
-    identity = identity_of(plan.parameters)
-    if ledger.is_being_cleared_for(identity):
-        return [Beginning(plan)]
-    before = ledger.plan()
-    if before is None:
-        try:
-            refuse_others(target, ledger, identity)
-        except StoreError:
-            before = ledger.plan()  # perhaps another run has finished by now
-            if before is None:
-                raise
-        else:
-            return [Beginning(plan)]
-    token = ledger.token()  # read first: a run that finishes drops it last
-    is_finished = ledger.root_document() is None
-    if not (ledger.has_result() if is_finished else token):
-        raise ledger.damaged(ROOT if is_finished else TOKEN)
-    if not is_finished and before.get("source_digest") == plan.parameters["source_digest"]:  # perhaps it was moved
-        plan = replace(plan, parameters={**plan.parameters, "source": before["source"]})
+        return Step.whole(plan, target, clears=True)
+    state = ledger.state()
+    if state.plan is None or state.word in (CLEARING, LAYING_OUT):
+        if state.word == FREE:
+            try:
+                refuse_others(target, ledger)
+            except StoreError:
+                if ledger.state().word == FREE:
+                    raise
+                return _next_step(plan, target, ledger, overwrite=False)  # another run has come, or finished, meanwhile
+        elif state.identity != identity_of(plan.parameters):
+            raise in_the_way(target)
+        return Step.whole(plan, target)
+    if state.word == RUNNING and state.plan.get("source_digest") == plan.parameters["source_digest"]:
+        plan = replace(plan, parameters={**plan.parameters, "source": state.plan["source"]})  # perhaps it was moved
     if not plan.is_random:  # so every version gives the same numbers
-        plan = replace(plan, parameters={**plan.parameters, "random_scheme": before.get("random_scheme")})
-    changed = differences(before, plan.parameters)
-    if changed and not is_finished and ledger.failures() and not ledger.done():  # it failed, and nothing is lost
-        return [Beginning(plan, overwrite=True)]
-    if changed and not (is_finished and may_extend(before, plan)):
-        if "random_scheme" in differing(before, plan.parameters):
-            raise StoreError(
-                "there is something at this place already: resamples drawn by another version",
-                where=target,
-                received="; ".join(changed),
-                remedy="continue with the version that began it, name another place, or pass overwrite=True "
-                "(--overwrite) to replace it",
-            )
-        raise StoreError(
-            "there is something at this place already: another evaluation",
-            where=target,
-            received="; ".join(changed),
-            remedy="use the same options to resume it, name another place, or pass overwrite=True (--overwrite) "
-            "to replace it",
-        )
-    if not is_finished:
-        return [Beginning(plan)]
-    ledger = Ledger(open_backend(target))
-    extensions = extensions_of(target, ledger, plan)
-    if not extensions:
-        _keep_plan(ledger, plan, token)
-        ledger.close_if_killed(token)
-    return extensions
+        plan = replace(plan, parameters={**plan.parameters, "random_scheme": state.plan.get("random_scheme")})
+    changed = differing(state.plan, plan.parameters)
+    if state.word == RUNNING:
+        if changed and ledger.failures() and not ledger.done():  # it failed, and nothing is lost
+            return Step.whole(plan, target, clears=True)
+        _refuse(changed, target)
+        return Step.whole(plan, target)
+    if not changed and state.word == FINISHED:
+        _tidy(ledger, plan)
+        return None
+    has_more_resamples = "n_resamples" in changed and _may_have_more_resamples(state.plan, plan)
+    _refuse(changed, target, MAY_DIFFER | {"n_resamples"} if has_more_resamples else MAY_DIFFER)
+    now, wanted = growing.contents_of(target, ledger), growing.wanted_contents(plan)
+    growing.refuse_changes(now, wanted, target)
+    try:
+        if has_more_resamples:
+            raise growing.NotByModels
+        step = growing.growth(plan, target, now, wanted)
+    except growing.NotByModels:
+        text = f"more than models and data sets was added, so everything is evaluated anew at {public(target)}"
+        warnings.warn(text, UserWarning, stacklevel=3)
+        return Step.whole(plan, target, clears=True)
+    if step is None and state.word == FINISHED:
+        _tidy(ledger, plan)
+    return step
 
 
-def _keep_plan(ledger: Ledger, plan: Plan, token: str = "") -> None:
-    """Record the plan of a finished result, if it has become another one and no run has taken its place since."""
-    if ledger.plan() != plan.parameters and ledger.token() in ("", token):
-        ledger.change_plan(plan.parameters)
-        ledger.sweep()
+def _refuse(changed: Mapping[str, str], target: str, may_differ: Collection[str] = ()) -> None:
+    """Raise if a plan differs from that of a result by more than it may."""
+    if changed.keys() <= set(may_differ):
+        return
+    if "random_scheme" in changed:
+        what = "there is something at this place already: resamples drawn by another version"
+        remedy = "continue with the version that began it, name another place, or pass overwrite=True (--overwrite) "
+    else:
+        what = "there is something at this place already: another evaluation"
+        remedy = "use the same options to resume it, name another place, or pass overwrite=True (--overwrite) "
+    raise StoreError(what, target, "; ".join(changed.values()), None, remedy + "to replace it")
+
+
+def _may_have_more_resamples(before: Mapping[str, Any], plan: Plan) -> bool:
+    is_kept = all("replicate" in node for _, node in nodes_of(plan.template))
+    return is_kept and before["options"]["n_resamples"] < plan.options.resampling.n_resamples
+
+
+def _tidy(ledger: Ledger, plan: Plan) -> None:
+    """Record the plan of a finished result if it has become another one, or if a run was killed before it did."""
+    recorded = ledger.recorded()
+    if recorded.word != FINISHED or recorded.plan != plan.parameters:
+        ledger.close(State(plan=plan.parameters))
 
 
 def _is_finished(target: str, plan: Plan) -> bool:
     """Return whether another run with this plan has finished the result; records written since are dropped."""
-    ledger = Ledger(open_backend(target))
-    before = ledger.plan()
-    if before is None or differences(before, plan.parameters) or ledger.root_document() is not None:
+    ledger = Ledger(target)
+    state = ledger.state()
+    if state.word != FINISHED or state.plan is None or differing(state.plan, plan.parameters):
         return False
     ledger.drop_records()
     return True
@@ -254,7 +258,7 @@ def _evaluate(
             failures[number] = outcome
             if isinstance(outcome, UnreachableError) or not isinstance(outcome, AucprError):  # else it is recorded
                 with suppress(OSError):  # the error is raised in the end, too
-                    ledger.record_failure(number, {"error": f"{type(outcome).__name__}: {outcome}"})
+                    ledger.record_failure(number, f"{type(outcome).__name__}: {outcome}")
         on_progress(tracker.finished(number, failed=number in failures))
     if failures:
         raise _explained(failures, plan, assignment.target)
@@ -268,16 +272,12 @@ def _still_done(plan: Plan, assignment: Assignment, recorded: set[int]) -> set[i
         here = [number for number in recorded if plan.tasks[number].path == path]
         arrays = open_arrays(backend, path, map(str, node.data_vars)).values() if here else ()
         for number in here:
-            region = slices_of(plan.tasks[number], assignment.first_resample)
-            if all(is_whole(array, region) for array in arrays):
+            if all(is_whole(array, plan.tasks[number].slices) for array in arrays):
                 done.add(number)
     if lost := recorded - done:
-        warnings.warn(
-            f"results of {len(lost)} of {len(recorded)} finished tasks are missing or damaged at "
-            f"{public(assignment.target)}; these tasks are computed again",
-            DamageWarning,
-            stacklevel=3,
-        )
+        text = f"results of {len(lost)} of {len(recorded)} finished tasks are missing or damaged at "
+        text += f"{public(assignment.target)}; these tasks are computed again"
+        warnings.warn(text, DamageWarning, stacklevel=3)
     return done
 
 
@@ -289,12 +289,8 @@ def _explained(failures: dict[int, BaseException], plan: Plan, target: str) -> B
     if isinstance(first, UnreachableError) or (isinstance(first, AucprError) and not isinstance(first, StoreError)):
         first.add_note(kept)
         return first
-    error = RunError(
-        "tasks could not be computed",
-        where=plan.tasks[number].describe(),
-        received=f"{type(first).__name__}: {first}",
-        remedy=kept,
-    )
+    where, received = plan.tasks[number].describe(), f"{type(first).__name__}: {first}"
+    error = RunError("tasks could not be computed", where, received, None, kept)
     error.__cause__ = first
     return error
 
@@ -312,21 +308,11 @@ def _explaining_storage(target: str, ledger: Ledger) -> Iterator[None]:
 
 
 def _without_storage(error: OSError, target: str) -> RunError:
-    return RunError(
+    is_full = error.errno in NO_ROOM
+    what = (
         "the disk is full, or a quota or a limit of file sizes is reached"
-        if error.errno in NO_ROOM
-        else "the result cannot be written",
-        where=target,
-        received=f"{type(error).__name__}: {error}",
-        remedy="make room and run the same command again: finished tasks are kept, and it resumes from there",
+        if is_full
+        else "the result cannot be written"
     )
-
-
-def _refuse_overlap(source: str, target: str) -> None:
-    if overlap(source, target):
-        raise StoreError(
-            "the result and the scores would overlap",
-            where=target,
-            received=f"scores at {source}",
-            remedy="name another place for the result",
-        )
+    remedy = "make room and run the same command again: finished tasks are kept, and it resumes from there"
+    return RunError(what, target, f"{type(error).__name__}: {error}", None, remedy)

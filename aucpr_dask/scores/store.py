@@ -12,6 +12,7 @@ import dask
 import dask.array as da
 import numpy as np
 import xarray as xr
+from zarr.abc.store import Store
 from zarr.codecs import BloscCodec
 
 from aucpr_dask.errors import InvalidInputError, StoreError
@@ -32,13 +33,13 @@ MOST_LOADED = 64 * 2**20  # bytes of counts to hold in memory; larger counts are
 COMPRESSORS = (BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle"),)
 
 
-def open_scores(url: str | Path, *, chunks: Any = "auto") -> Scores:
+def open_scores(url: str | Path | Store, *, chunks: Any = "auto") -> Scores:
     """Open a score store, lazily and validated.
 
     Parameters
     ----------
-    url : str or Path
-        A path or URL that :func:`save_scores` or ``aucpr-dask import`` wrote.
+    url : str, Path or zarr.abc.store.Store
+        A path, URL or store that :func:`save_scores` or ``aucpr-dask import`` wrote.
     chunks : "auto", None or mapping
         Dask chunks: ``"auto"`` takes the store's own, None opens without Dask.
 
@@ -55,6 +56,7 @@ def open_scores(url: str | Path, *, chunks: Any = "auto") -> Scores:
     InvalidInputError
         If its contents are not valid.
     """
+    url = concealed(url)
     scores = open_store(url, KIND, chunks={} if isinstance(chunks, str) else chunks, remedy_if_unchecked=SAVE_AGAIN)
     scores = map_nodes(scores, lambda path, dataset: _remember_source(_opened(dataset), url))
     validate_scores(scores, positive_from=0)
@@ -201,7 +203,7 @@ def _same_place(source: str, url: str | Path) -> bool:
 
 def save_scores(
     scores: Scores,
-    url: str | Path,
+    url: str | Path | Store,
     *,
     overwrite: bool = False,
     models_per_chunk: int | None = None,
@@ -218,7 +220,7 @@ def save_scores(
     ----------
     scores : xarray.Dataset or xarray.DataTree
         NumPy- or Dask-backed.
-    url : str or Path
+    url : str, Path or zarr.abc.store.Store
         Where to write.
     overwrite : bool
         Whether to replace a store at `url`.
@@ -246,6 +248,7 @@ def save_scores(
     >>> open_scores(place)["score"].values
     array([[0.9, 0.1, 0.4]])
     """
+    url = concealed(url)
     _refuse_own_source(scores, url)
     scores = validated_scores(scores, positive_from=0)
     writer = ScoreWriter(url, scores, overwrite=overwrite, models_per_chunk=models_per_chunk)

@@ -27,7 +27,7 @@ from aucpr_dask.evaluation.block_results import evidence_of, interval_bounds
 from aucpr_dask.evaluation.rankings import FACTS, evaluate_intervals, evaluate_rankings
 from aucpr_dask.evaluation.request import Sampling
 from aucpr_dask.evaluation.results import versions
-from aucpr_dask.progress.tracking import Progress, Tracker
+from aucpr_dask.progress import Progress, Tracker
 from aucpr_dask.runs.submitting import as_they_finish
 from aucpr_dask.schema.checks import choose, fraction, lookup, whole_number
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
@@ -35,8 +35,9 @@ from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
 from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL
 from aucpr_dask.simulate.scenarios import N_POSITIVE, Scenario, bibeta, binormal, offset_uniform
-from aucpr_dask.storage.stores import create_store, open_array, open_backend, read_root_attrs
-from aucpr_dask.storage.urls import concealed, is_versioned
+from aucpr_dask.storage.backends import open_backend
+from aucpr_dask.storage.stores import create_store, open_array, read_root_attrs
+from aucpr_dask.storage.urls import concealed
 
 __all__ = ["study"]
 
@@ -199,7 +200,7 @@ def study(
     cluster : None, int, str or distributed.Client
         See :func:`aucpr_dask.run`.
     on_progress : callable, optional
-        Called with a :class:`aucpr_dask.progress.tracking.Progress` after each batch.
+        Called with a :class:`aucpr_dask.progress.Progress` after each batch.
 
     Returns
     -------
@@ -371,8 +372,6 @@ def _open_records(design: Design, n_simulations: int, url: str | Path | None) ->
     if url is None:
         return {str(name): variable.values for name, variable in template.data_vars.items()}
     url = concealed(url)
-    if is_versioned(url):
-        raise StoreError("records cannot be kept in an Icechunk repository", where=url, remedy="name a folder")
     try:
         attrs = read_root_attrs(url)
     except StoreError:  # there is nothing, or something that `create_store` will not replace

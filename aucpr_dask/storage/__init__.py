@@ -1,1 +1,1 @@
-"""Storage: URLs, object stores, Icechunk, Zarr stores and their chunks."""
+"""Storage: URLs, object stores, Zarr stores and their chunks."""

@@ -1,4 +1,4 @@
-"""The Zarr store behind a path or a URL.
+"""The Zarr store behind a path, a URL or an object.
 
 Object stores (``s3://``, ``gs://``, ``az://``) and web servers (``https://``, for reading) go through obstore, which
 retries failed requests; all other schemes go through fsspec. Credentials are found as the tools of each provider do.
@@ -14,20 +14,43 @@ from zarr.abc.store import Store
 from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 
+from aucpr_dask.errors import StoreError
+from aucpr_dask.storage import remote, urls
 from aucpr_dask.storage.folders import FolderStore
-from aucpr_dask.storage.icechunk import open_versioned
-from aucpr_dask.storage.remote import open_plain
-from aucpr_dask.storage.urls import absolute, is_versioned
+from aucpr_dask.storage.objects import StoreName
+
+WITH_ICECHUNK = (
+    "open the repository with Icechunk, and pass its store: session = repository.writable_session('main'); "
+    "ap.run(scores, session.store); session.commit('result')"
+)
 
 
-def open_backend(url: str | Path, *, read_only: bool = False) -> Store:
-    """Return the Zarr store behind a path or a URL; raise :class:`StoreError` if it cannot be used."""
-    place = absolute(url)
-    return (open_versioned if is_versioned(place) else open_plain)(place, read_only=read_only)
+def open_backend(url: str | Path | Store, *, read_only: bool = False) -> Store:
+    """Return the Zarr store behind a path, a URL or an object; raise :class:`StoreError` if it cannot be used."""
+    place = urls.absolute(url)
+    if isinstance(place, StoreName):
+        return place.opened(read_only=read_only)
+    if place.startswith("icechunk+"):
+        raise StoreError("Icechunk repositories are not opened by URL any more", url, remedy=WITH_ICECHUNK)
+    if not urls.is_remote(place):
+        return FolderStore(Path(place), read_only=read_only)
+    return remote.open_remote(place, read_only=read_only)
+
+
+def notes_of(url: str | Path | Store) -> Store:
+    """Return the store of the notes that a call makes while it writes a place: there, or in memory for an object."""
+    place = urls.absolute(url)
+    return place.notes if isinstance(place, StoreName) else open_backend(place)
+
+
+def history(url: str | Path) -> None:
+    """Icechunk's own history replaces this function of version 0.1."""
+    remedy = "open the repository with Icechunk: list(repository.ancestry(branch='main'))"
+    raise StoreError("the history of a repository is read with Icechunk", url, remedy=remedy)
 
 
 def has_values_at_once(store: Store) -> bool:
-    """Return whether a store works without an event loop, as newer versions of Zarr's LocalStore do."""
+    """Return whether a store works without an event loop, as folders do."""
     return all(hasattr(store, name) for name in ("get_sync", "set_sync", "delete_sync"))
 
 

@@ -60,26 +60,36 @@ def checked(content: Buffer | None, where: str) -> NDArray[np.uint8]:
 
 
 def _broken(what: str, where: str, received: str | None = None) -> StoreError:
-    return StoreError(
-        what,
-        where=where,
-        received=received,
-        allowed="the bytes that were written",
-        remedy="fetch or write the store again; `aucpr-dask verify` lists all damage",
-    )
+    remedy = "fetch or write the store again; `aucpr-dask verify` lists all damage"
+    return StoreError(what, where, received, "the bytes that were written", remedy)
 
 
 class CheckedStore(WrapperStore[Store]):
-    """A finished store whose chunks are checked when they are read."""
+    """A finished store whose root document has been checked, and whose chunks are checked when they are read."""
+
+    def __init__(self, store: Store, root: Mapping[str, Any], *, hides: bool) -> None:
+        super().__init__(store)
+        self._hides = hides  # the codec of the checksums
+        self._root = json.dumps(_without_codecs(root) if hides else root).encode()
+
+    read_only = True
+
+    def with_read_only(self, read_only: bool = True) -> CheckedStore:
+        """Return the same store, which nobody writes."""
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the root document, which may be large: a process that gets an open array reads chunks."""
+        return self.__dict__ | {"_root": b""}
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
-        """Return a chunk without its checksum, or a document without mention of checksums."""
-        return self._read(key, prototype, await self._store.get(key, prototype, byte_range))
-
-    def _read(self, key: str, prototype: BufferPrototype, content: Buffer | None) -> Buffer | None:
-        if not key.endswith(_DOCUMENT):
-            return prototype.buffer.from_array_like(checked(content, place_of(self._store, key)))
-        return None if content is None else prototype.buffer.from_bytes(_without_codec(content.to_bytes()))
+        """Return a chunk without its checksum, or the root document without mention of checksums."""
+        if key == _DOCUMENT:
+            return prototype.buffer.from_bytes(self._root)
+        content = await self._store.get(key, prototype, byte_range)
+        if not self._hides or key.endswith(_DOCUMENT):
+            return content
+        return prototype.buffer.from_array_like(checked(content, place_of(self._store, key)))
 
 
 def place_of(store: Store, key: str) -> str:
@@ -87,9 +97,10 @@ def place_of(store: Store, key: str) -> str:
     return f"{str(store).removeprefix('file://')}/{key}"
 
 
-def _without_codec(document: bytes) -> bytes:
-    root = json.loads(document)
-    for entry in (root, *((root.get("consolidated_metadata") or {}).get("metadata", {})).values()):
-        if has_checksum(entry):
-            entry["codecs"] = entry["codecs"][:-1]
-    return json.dumps(root).encode()
+def _without_codecs(root: Mapping[str, Any]) -> dict[str, Any]:
+    consolidated = root["consolidated_metadata"]
+    entries = {
+        path: entry | {"codecs": entry["codecs"][:-1]} if has_checksum(entry) else entry
+        for path, entry in consolidated["metadata"].items()
+    }
+    return dict(root) | {"consolidated_metadata": consolidated | {"metadata": entries}}

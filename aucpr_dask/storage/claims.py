@@ -1,27 +1,61 @@
-"""Claims of places where something is being written: a random token, which tells calls apart, and what they write.
+"""Claims of places where something is being written: one document that says in one word how far it is, and whose it is.
 
-A call claims a place before it writes there, and compares the token with its own while it does. If it is killed, the
-same call finds a claim of what it wants to write, and goes on; any other call is refused.
+A call claims a place before it writes there, by a token that it compares with the recorded one while it writes. If it
+is killed, the same call finds a claim of what it wants to write, and goes on; any other call is refused.
+
+No storage that we write to can compare and replace a document in one step. So the order of writes has to do: whoever
+may be late looks once more after writing, and two calls that write the same agree on every byte.
 """
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 from uuid import uuid4
 
-from zarr.abc.store import Store
 from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 
-from aucpr_dask.errors import OtherRunError
-from aucpr_dask.storage.backends import clear_but, get_value, set_value
+from aucpr_dask.errors import OtherRunError, StoreError
+from aucpr_dask.storage.backends import clear_but, get_value, notes_of, open_backend, set_value
 
 FOLDER = "ledger"
-TOKEN = f"{FOLDER}/token"
+STATE = f"{FOLDER}/state.json"
 SECONDS_TO_STOP = 0.5  # for the run that had a place to end a write that was under way when it was taken over
-CLEARING = "clearing-"  # begins the token while what was there before is removed
+
+FREE, CLEARING, LAYING_OUT, RUNNING, GROWING, FINISHED = (
+    "free", "clearing", "laying out", "running", "growing", "finished"
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class State:
+    """How far the work at a place is.
+
+    Parameters
+    ----------
+    word : str
+        ``free``: nobody has claimed the place. ``clearing``: what was there before is being removed. ``laying out``,
+        ``running``: of a new store. ``growing``: a finished result, which stays open, gets more models or data sets.
+        ``finished``.
+    token : str
+        Of the calls that may write.
+    identity : str
+        A digest of what they write.
+    end : str
+        The digest of the root document that makes it visible.
+    plan : mapping
+        Of a run.
+    """
+
+    word: str = FREE
+    token: str = ""
+    identity: str = ""
+    end: str = ""
+    plan: Mapping[str, Any] | None = None
 
 
 class Claim:
@@ -29,94 +63,112 @@ class Claim:
 
     Parameters
     ----------
-    backend : zarr store
-        The store in this place.
+    url : str
+        The place.
     token : str, optional
         The token that a call started with.
     """
 
-    def __init__(self, backend: Store, token: str | None = None) -> None:
-        self._backend = backend
-        self._token = token
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self._url, self._token = url, token
+        self._notes = notes_of(url)
 
-    def claim(self, identity: str) -> bool:
-        """Take a place for all calls that write the same; return whether one of them had it."""
-        new = f"{uuid4().hex}-{identity}"
-        persistently(lambda: sync(self._backend.set_if_not_exists(TOKEN, as_buffer(new.encode()))))
-        token = self.token()
-        if not token.endswith(f"-{identity}"):
+    def recorded(self) -> State:
+        """Return the recorded state."""
+        document = self._read(STATE)
+        if document is None:
+            return State()
+        try:
+            return State(**json.loads(document.to_bytes()))
+        except (ValueError, TypeError):
+            raise self.damaged(STATE) from None
+
+    def claim(self, state: State) -> bool:
+        """Take an empty place for all calls that write the same; return whether one of them had it."""
+        new = replace(state, token=uuid4().hex)
+        self._persistently(lambda: sync(self._notes.set_if_not_exists(STATE, _as_buffer(new))))
+        found = self.recorded()
+        if found.identity != state.identity or found.word == FINISHED:
             raise self.other_run()
-        self._token = token
-        return token != new
+        self._token = found.token
+        return found != new
 
-    def take_over(self, identity: str, *, clears: bool) -> None:
-        """Take a place from whoever has it, perhaps to :meth:`clear` it; if that is killed, the same call goes on."""
-        had_owner = clears and bool(self.token())
-        self._keep_to(f"{CLEARING if clears else ''}{uuid4().hex}-{identity}")
+    def take_over(self, state: State) -> None:
+        """Take a place from whoever has it."""
+        had_owner = self._has_owner()
+        self.record(replace(state, token=state.token or uuid4().hex))
         if had_owner:
             time.sleep(SECONDS_TO_STOP)
 
-    def clear(self) -> None:
-        """Remove everything from a place that was taken over."""
-        clear_but(self._backend, TOKEN, self._check_while_clearing)
-        self._keep_to(str(self._token).removeprefix(CLEARING))
+    def clear(self, state: State) -> None:
+        """Take a place over and remove everything there; if that is killed, the same call goes on."""
+        clearing = replace(state, word=CLEARING)
+        self.take_over(clearing)
+        clearing = replace(clearing, token=str(self._token))
 
-    def is_claimed_for(self, identity: str) -> bool:
-        """Return whether calls that write this have the place."""
-        return self.token().endswith(f"-{identity}")
+        def check() -> None:
+            found = self.recorded()
+            if found.word in (FREE, FINISHED):  # a run that was finishing had looked before we came
+                self.record(clearing)
+            elif found.token != self._token:
+                raise self.other_run()
 
-    def is_being_cleared_for(self, identity: str) -> bool:
-        """Return whether such a call is removing what was there before, or was killed while it did."""
-        return self.token().startswith(CLEARING) and self.is_claimed_for(identity)
+        backend = open_backend(self._url)
+        clear_but(backend, STATE, check)
+        self.record(replace(state, token=clearing.token))
 
-    def token(self) -> str:
-        """Return the token in the store; empty once what was written is finished."""
-        try:
-            document = get_value(self._backend, TOKEN)
-        except FileNotFoundError:
-            return ""
-        return "" if document is None else document.to_bytes().decode(errors="replace")
+    def record(self, state: State) -> None:
+        """Record a state, and keep to its token."""
+        self._persistently(lambda: set_value(self._notes, STATE, _as_buffer(state)))
+        self._token = state.token
 
     def check(self) -> None:
         """Raise if the place no longer has the token that the call started with."""
-        if self._token is not None and self.token() != self._token:
+        if self._token is not None and self.recorded().token != self._token:
             raise self.other_run()
-
-    def other_run(self) -> OtherRunError:
-        """Return the error that the place belongs to another run."""
-        return OtherRunError(
-            "this place now belongs to another run, so this one writes nothing more",
-            where=str(self._backend),
-            remedy="let the other run finish, or stop it; then run the same command again, with overwrite=True "
-            "(--overwrite) to start over",
-        )
 
     def release(self) -> None:
         """Give up a place where everything is written."""
         self._token = None
-        sync(self._backend.delete_dir(FOLDER))
+        sync(self._notes.delete_dir(FOLDER))
 
-    def _check_while_clearing(self) -> None:
-        """Raise as :meth:`check`, but keep the place if a run that was finishing took our token for its own."""
-        token = self.token()
-        if not token:
-            self._keep_to(str(self._token))
-        elif token != self._token:
-            raise self.other_run()
+    def other_run(self) -> OtherRunError:
+        """Return the error that the place belongs to another run."""
+        remedy = "let the other run finish, or stop it; then run the same command again, with overwrite=True "
+        remedy += "(--overwrite) to start over"
+        what = "this place now belongs to another run, so this one writes nothing more"
+        return OtherRunError(what, where=self._url, remedy=remedy)
 
-    def _keep_to(self, token: str) -> None:
-        persistently(partial(set_value, self._backend, TOKEN, as_buffer(token.encode())))
-        self._token = token
+    def damaged(self, key: str) -> StoreError:
+        """Return the error that a record cannot be used."""
+        what = "the record of the run is damaged, or another run is replacing it"
+        remedy = "pass overwrite=True (--overwrite) to start over; a finished result still opens with open_result"
+        return StoreError(what, f"{self._url}, {key}", None, "the record that a run wrote", remedy)
 
+    def _has_owner(self) -> bool:
+        try:
+            return self.recorded().word not in (FREE, FINISHED)
+        except StoreError:  # damaged
+            return True
 
-def persistently(write: Callable[[], None]) -> None:
-    """Write once more if a call that has just finished has removed the folder, or the temporary file."""
-    try:
-        write()
-    except FileNotFoundError:
-        write()
+    def _read(self, key: str) -> Buffer | None:
+        try:
+            return get_value(self._notes, key)
+        except FileNotFoundError:
+            return None
+
+    def _persistently(self, write: Callable[[], None]) -> None:
+        """Write once more if a call that has just finished has removed the folder, or the temporary file."""
+        try:
+            write()
+        except FileNotFoundError:
+            write()
 
 
 def as_buffer(content: bytes) -> Buffer:
     """Return bytes as stores take them."""
     return default_buffer_prototype().buffer.from_bytes(content)
+
+
+def _as_buffer(state: State) -> Buffer:
+    return as_buffer(json.dumps(asdict(state), sort_keys=True).encode())

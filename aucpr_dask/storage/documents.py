@@ -1,20 +1,19 @@
-"""Metadata documents of stores, checked before anything relies on their form."""
+"""Metadata documents of stores, checked before anything relies on their form, and codecs, which decode data only."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from zarr.core.metadata.v3 import ArrayV3Metadata
 
-from aucpr_dask.errors import StoreError, brief
-from aucpr_dask.schema.names import is_text
+from aucpr_dask.errors import FileFormatError, StoreError, brief
+from aucpr_dask.schema.names import is_text, shortened_name
 from aucpr_dask.schema.variables import RESULT_VARIABLES, SCORE_VARIABLES
 
 LARGEST_DOCUMENT = 2**28  # bytes: the consolidated metadata of some 50,000 data sets
-LARGEST_ATTRIBUTES = 2**24  # characters of JSON
 LARGEST_LENGTH = 2**63 - 1
 LARGEST_CHUNK = 2**31  # elements, unless the array itself has more
 
@@ -23,13 +22,8 @@ _OF_ARRAYS = ("shape", "data_type", "chunk_grid", "chunk_key_encoding", "codecs"
 
 def damaged(where: object, received: object, allowed: str = "what this package writes") -> StoreError:
     """Return the error that a metadata document is not as it was written."""
-    return StoreError(
-        "the metadata of this store are damaged",
-        where=where,
-        received=received,
-        allowed=allowed,
-        remedy="fetch or write the store again",
-    )
+    remedy = "fetch or write the store again"
+    return StoreError("the metadata of this store are damaged", where, received, allowed, remedy)
 
 
 def root_of(content: bytes, where: object) -> dict[str, Any]:
@@ -39,23 +33,21 @@ def root_of(content: bytes, where: object) -> dict[str, Any]:
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise StoreError(
-            "the root document is not valid JSON",
-            where=where,
-            received=f"{type(error).__name__}: {error}",
-            allowed="a JSON object in UTF-8, not nested hundreds of times",
-            remedy="fetch or write the store again",
-        ) from error
+        received, remedy = f"{type(error).__name__}: {error}", "fetch or write the store again"
+        what, allowed = "the root document is not valid JSON", "a JSON object in UTF-8"
+        raise StoreError(what, where, received, allowed, remedy) from error
     root = _mapping(document, "the root document", where)
-    _check_attributes(root, "the root", where)
+    _mapping(root.get("attributes", {}), "attributes of the root", where)
     for path, entry in _consolidated(root, where).items():
         if not is_text(path):
             raise damaged(where, f"the name {brief(path)}", "Unicode text without control characters")
         entry = _mapping(entry, f"the entry {brief(path)}", where)
         if _consolidated(entry, where):
             raise damaged(where, f"consolidated metadata inside the entry {brief(path)}", "those of the root only")
-        _check_attributes(entry, brief(path), where)
-        _check_codecs(entry, path, where)
+        _mapping(entry.get("attributes", {}), f"attributes of {brief(path)}", where)
+        codecs = entry.get("codecs", [])
+        if not isinstance(codecs, list) or not all(isinstance(codec, dict) and "name" in codec for codec in codecs):
+            raise damaged(f"{where}, array {brief(path)}", f"codecs {brief(codecs)}", "a list of codecs with names")
     return root
 
 
@@ -71,24 +63,6 @@ def _mapping(value: Any, name: str, where: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise damaged(where, f"{name}: {brief(value)}", "a JSON object")
     return value
-
-
-def _check_attributes(document: Mapping[str, Any], name: str, where: object) -> None:
-    attributes = _mapping(document.get("attributes", {}), f"attributes of {name}", where)
-    try:
-        size = len(json.dumps(attributes)) if attributes else 0
-    except RecursionError:
-        raise damaged(where, f"attributes of {name}, nested too deeply", "nested less than hundreds of times") from None
-    if size > LARGEST_ATTRIBUTES:
-        raise damaged(where, f"attributes of {name}: {size:,} characters", f"up to {LARGEST_ATTRIBUTES:,} characters")
-
-
-def _check_codecs(document: Mapping[str, Any], path: str, where: object) -> None:
-    codecs = document.get("codecs", [])
-    if not isinstance(codecs, list) or not all(
-        isinstance(codec, dict) and isinstance(codec.get("name"), str) for codec in codecs
-    ):
-        raise damaged(f"{where}, array {brief(path)}", f"codecs {brief(codecs)}", "a list of codecs with names")
 
 
 _CHANGING = ("scale_factor", "add_offset", "missing_value", "_FillValue", "dtype", "_Unsigned", "_Encoding")
@@ -156,3 +130,41 @@ def check_same_array(own: Any, consolidated: Mapping[str, Any] | None, path: str
             f"in its own document {', '.join(f'{name} {brief(found.get(name))}' for name in differing)}",
             f"as in the consolidated metadata: {', '.join(brief(expected.get(name)) for name in differing)}",
         )
+
+
+# Pickle, which can run code, is not included; unknown codecs are refused.
+_LAYOUTS = ("bytes", "vlen-bytes", "vlen-utf8", "transpose", "sharding_indexed")
+
+_COMPRESSIONS = ("blosc", "bz2", "gzip", "lz4", "lzma", "pcodec", "zfpy", "zlib", "zstd")
+
+_CHECKSUMS = ("adler32", "crc32", "crc32c", "fletcher32", "jenkins_lookup3")
+
+_FILTERS = ("astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize", "shuffle")
+
+PLAIN_CODECS = frozenset((*_LAYOUTS, *_COMPRESSIONS, *_CHECKSUMS, *_FILTERS))
+
+
+def check_plain_arrays(documents: Mapping[str, Mapping[str, Any]], where: object) -> None:
+    """Raise unless the metadata documents, by path, describe arrays of numbers and text inside their store."""
+    for path, document in documents.items():
+        if any(part in ("", ".", "..") for part in path.replace("\\", "/").split("/")):
+            raise FileFormatError("a path in the metadata leads out of the store", where, shortened_name(path))
+        unknown = [name for name in _codecs_of(document) if name not in PLAIN_CODECS]
+        if unknown:
+            what = "an array holds Python objects, which are never unpickled, or is encoded in an unknown way"
+            place, received = f"{where}, array {path!r}", f"codec {', '.join(map(repr, unknown))}"
+            allowed = "numbers and text, compressed by Zarr's codecs"
+            remedy = "write it again as such an array, with the program that wrote it"
+            raise FileFormatError(what, place, received, allowed, remedy)
+
+
+def _codecs_of(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the codecs of an array's metadata, of Zarr 2 or 3, those inside shards included."""
+    for role in ("codecs", "index_codecs", "filters", "compressor"):
+        found = document.get(role) or ()
+        for codec in [found] if isinstance(found, Mapping) else found:
+            if isinstance(codec, Mapping):
+                yield str(codec.get("name", codec.get("id"))).removeprefix("numcodecs.")
+                yield from _codecs_of(codec.get("configuration", {}))
+            else:
+                yield str(codec).removeprefix("numcodecs.")

@@ -6,84 +6,93 @@ import asyncio
 import os
 import re
 import shutil
-import stat
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from zarr.abc.store import ByteRequest
-from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.storage import LocalStore
 
-from aucpr_dask.errors import StoreError
 from aucpr_dask.storage.documents import LARGEST_DOCUMENT, damaged
 
 # Documents, which are synced together once all are written; and records of tasks, of which only the names matter.
 _UNSYNCED = ("/zarr.json", "ledger/done/", "ledger/failed/")
 SYNCS_AT_ONCE = 16
-_DOCUMENTS = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
+_ROOT = "zarr.json"
 
 
 class FolderStore(LocalStore):
-    """A local folder whose values are files: a pipe would block, and a device never ends.
+    """A local folder whose values are on the disk once they are set.
 
-    Values are on the disk once they are set. A file is synced after it has its name: file systems with a journal, as
-    ext4 and XFS, then keep the name, too.
+    A file is synced before it gets its name, so that after a power cut it holds the old value or the new one. File
+    systems with a journal, as ext4 and XFS, keep changes of names in order, so the names of earlier values are there if
+    those of later ones are.
     """
 
-    async def get(
-        self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
-    ) -> Buffer | None:
-        """Return the value of a key; None if there is none."""
-        self._check(key)
-        return await super().get(key, prototype, byte_range)
-
-    async def get_partial_values(self, prototype: BufferPrototype, key_ranges: Any) -> list[Buffer | None]:
-        """Return parts of values."""
-        key_ranges = list(key_ranges)
-        for key, _ in key_ranges:
-            self._check(key)
-        return await super().get_partial_values(prototype, key_ranges)
+    def get_sync(self, key: str, **options: Any) -> Buffer | None:
+        """Return a whole value without an event loop."""
+        place = self.root / key
+        try:
+            if key.endswith(_ROOT) and (size := place.stat().st_size) > LARGEST_DOCUMENT:
+                raise damaged(place, f"a document of {size:,} bytes", f"up to {LARGEST_DOCUMENT:,} bytes")
+            return default_buffer_prototype().buffer.from_bytes(place.read_bytes())
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
 
     async def set(self, key: str, value: Buffer) -> None:
         """Store a value."""
-        await super().set(key, value)
-        if not _is_expendable(key):
-            await asyncio.to_thread(self._sync, key)
-
-    if hasattr(LocalStore, "get_sync"):  # newer versions of Zarr
-
-        def get_sync(self, key: str, **options: Any) -> Buffer | None:
-            """Return the value of a key without an event loop."""
-            self._check(key)
-            return super().get_sync(key, **options)
-
-        def set_sync(self, key: str, value: Buffer) -> None:
-            """Store a value without an event loop."""
-            super().set_sync(key, value)
-            if not _is_expendable(key):
-                self._sync(key)
+        await asyncio.to_thread(self._put, key, value)
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         """Store a value, unless there is one."""
-        await super().set_if_not_exists(key, value)
-        await asyncio.to_thread(self._sync, key)
+        await asyncio.to_thread(self._put, key, value, keep=True)
+
+    def set_sync(self, key: str, value: Buffer) -> None:
+        """Store a value without an event loop."""
+        self._put(key, value)
+
+    def delete_sync(self, key: str) -> None:
+        """Remove a value without an event loop."""
+        self._check_writable()
+        (self.root / key).unlink(missing_ok=True)
+
+    def _put(self, key: str, value: Buffer, *, keep: bool = False) -> None:
+        self._check_writable()
+        place = self.root / key
+        place.parent.mkdir(parents=True, exist_ok=True)
+        partial = place.with_name(f"{place.name}.{uuid4().hex}.partial")
+        try:
+            with open(partial, "wb") as file:
+                file.write(value.as_buffer_like())
+                if not _is_synced_later(key):
+                    file.flush()
+                    os.fsync(file.fileno())
+            if keep:
+                os.link(partial, place)
+                partial.unlink()
+            else:
+                partial.replace(place)
+        except BaseException as error:
+            partial.unlink(missing_ok=True)
+            if not (keep and isinstance(error, FileExistsError)):
+                raise
+
+    def persist(self, keys: Iterable[str]) -> None:
+        """Sync documents that were not synced one by one: in threads, so that the disk can take several at once."""
+        with ThreadPoolExecutor(SYNCS_AT_ONCE) as pool:
+            list(pool.map(self._sync, keys))
 
     def _sync(self, key: str) -> None:
         with open(self.root / key, "rb") as file:
             os.fsync(file.fileno())
 
-    def persist(self, keys: Iterable[str]) -> None:
-        """Sync values that were not synced one by one: in threads, so that the disk can take several at once."""
-        with ThreadPoolExecutor(SYNCS_AT_ONCE) as pool:
-            list(pool.map(self._sync, filter(_is_expendable, keys)))
-
     def clear_but(self, key: str, check: Callable[[], None]) -> None:
         """Remove everything but the value at a key: first the document that makes a store open; `check` may end it."""
         kept = self.root / key
-        (self.root / _DOCUMENTS[0]).unlink(missing_ok=True)
+        (self.root / _ROOT).unlink(missing_ok=True)
         for folder in (self.root, kept.parent):
             for path in folder.iterdir():
                 if path not in (kept, kept.parent):
@@ -100,28 +109,6 @@ class FolderStore(LocalStore):
         files = (file for file in (self.root / prefix).rglob("*") if not file.is_dir())
         return await super().is_empty(prefix) or all(_is_leftover(file.name) for file in files)
 
-    def _check(self, key: str) -> None:
-        """Raise unless there is nothing or a file, and a document has a bearable size."""
-        place = f"{self.root}/{key}"
-        try:
-            facts = os.stat(place)
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except (OSError, ValueError) as error:  # links in a circle, a name with a zero
-            raise damaged(place, getattr(error, "strerror", None) or error, "a file") from error
-        if stat.S_ISDIR(facts.st_mode):
-            return
-        if not stat.S_ISREG(facts.st_mode):
-            raise StoreError(
-                "this part of a store is not a file",
-                where=place,
-                received="a pipe, a socket or a device",
-                allowed="a file, or a link to one",
-                remedy="fetch or write the store again",
-            )
-        if facts.st_size > LARGEST_DOCUMENT and key.endswith(_DOCUMENTS):
-            raise damaged(place, f"a document of {facts.st_size:,} bytes", f"up to {LARGEST_DOCUMENT:,} bytes")
-
 
 def _remove(path: Path, check: Callable[[], None]) -> None:
     """Remove a file or a folder; a run that is stopping may still be writing its last chunk there."""
@@ -136,9 +123,9 @@ def _remove(path: Path, check: Callable[[], None]) -> None:
 
 
 def _is_leftover(name: str) -> bool:
-    """Whether a file has the name under which Zarr begins to write."""
+    """Whether a file has the name under which we, or Zarr, begin to write."""
     return re.fullmatch(r".*\.[0-9a-f]{32}\.partial", name) is not None
 
 
-def _is_expendable(key: str) -> bool:
+def _is_synced_later(key: str) -> bool:
     return any(part in key for part in _UNSYNCED)

@@ -15,7 +15,6 @@ from typing import Any
 from zarr.abc.store import Store
 
 from aucpr_dask.errors import StoreError, UnreachableError
-from aucpr_dask.storage.folders import FolderStore
 from aucpr_dask.storage.urls import (
     WEB,
     absolute,
@@ -278,10 +277,8 @@ class RemoteStore(Store):
     list_dir = _explaining_list("list_dir")
 
 
-def open_plain(url: str, *, read_only: bool = False) -> Store:
-    """Return the Zarr store behind an absolute path or a URL that is not Icechunk's."""
-    if not is_remote(url):
-        return FolderStore(Path(url), read_only=read_only)
+def open_remote(url: str, *, read_only: bool = False) -> Store:
+    """Return the Zarr store behind a URL."""
     scheme = scheme_of(url)
     if scheme not in WEB:
         refuse_secret(url)
@@ -303,7 +300,7 @@ def _reopened(url: str, read_only: bool) -> Store:
 @lru_cache(maxsize=32)
 def _opened_once(whole_url: str, read_only: bool) -> Store:
     """Open a store that came from another process, once in this one."""
-    return open_plain(concealed(whole_url), read_only=read_only)
+    return open_remote(concealed(whole_url), read_only=read_only)
 
 
 @contextmanager

@@ -31,12 +31,12 @@ from zarr.storage import MemoryStore, StorePath
 
 from aucpr_dask.errors import AucprError, DamageWarning, InvalidInputError, StoreError, brief
 from aucpr_dask.schema.trees import Scores
-from aucpr_dask.storage.backends import get_value, has_values_at_once, persist, set_value, sweep
-from aucpr_dask.storage.backends import open_backend as open_backend
+from aucpr_dask.storage import documents as metadata_documents
+from aucpr_dask.storage.backends import get_value, has_values_at_once, open_backend, persist, set_value, sweep
 from aucpr_dask.storage.checksums import CheckedStore, have_checksums, with_checksum
-from aucpr_dask.storage.claims import Claim
-from aucpr_dask.storage.codecs import check_plain_arrays
-from aucpr_dask.storage.documents import changing_attributes, check_sizes, check_values_are_plain, damaged, root_of
+from aucpr_dask.storage.claims import CLEARING, LAYING_OUT, Claim, State
+from aucpr_dask.storage.documents import check_plain_arrays, damaged
+from aucpr_dask.storage.objects import StoreName
 from aucpr_dask.storage.remote import check_writable
 from aucpr_dask.storage.urls import concealed, is_remote, public
 
@@ -73,8 +73,14 @@ class PendingStore:
         """Write the root document: from now on the store opens."""
         self.claim.check()
         sweep(self.backend)
-        set_value(self.backend, ROOT_DOCUMENT, self.root_document)
+        publish(self.backend, self.root_document)
         self.claim.release()
+
+
+def publish(backend: Store, root_document: Buffer) -> None:
+    """Write the document that makes a store open."""
+    set_value(backend, ROOT_DOCUMENT, root_document)
+    persist(backend, [ROOT_DOCUMENT])  # its name, too
 
 
 def open_array(backend: Store, path: str, name: str) -> zarr.Array[Any]:
@@ -111,7 +117,7 @@ def described_array(backend: Store, path: str, document: Mapping[str, Any]) -> z
     return zarr.Array(zarr.AsyncArray(metadata, StorePath(backend, path)))
 
 
-def consolidated_metadata(url: str) -> dict[str, Any]:
+def consolidated_metadata(url: Any) -> dict[str, Any]:
     """Return the metadata documents below the root of a finished store, by path."""
     return dict((_read_root(url).get("consolidated_metadata") or {}).get("metadata", {}))
 
@@ -133,10 +139,9 @@ def create_store(
     identity = hashlib.sha256()
     for content in (*(documents[key] for key in sorted(documents)), root_document):
         identity.update(content.to_bytes())
-    backend = open_backend(url)
-    claim = Claim(backend)
+    backend, claim = open_backend(url), Claim(url)
     with explaining_writes(url, claim):
-        make_room(url, claim, identity.hexdigest(), overwrite=overwrite)
+        make_room(url, claim, State(LAYING_OUT, identity=identity.hexdigest()), overwrite=overwrite)
         write_documents(backend, documents)
     return PendingStore(url, backend, root_document, claim)
 
@@ -150,47 +155,44 @@ def explaining_writes(url: str, claim: Claim) -> Iterator[None]:
         if isinstance(error, StoreError):
             raise
         claim.check()
-        raise StoreError(
-            "the store cannot be written",
-            where=url,
-            received=f"{type(error).__name__}: {error}",
-            remedy="name a folder that exists and that you may write to, on a disk with room left",
-        ) from error
+        received = f"{type(error).__name__}: {error}"
+        remedy = "name a folder that exists and that you may write to, on a disk with room left"
+        raise StoreError("the store cannot be written", url, received, None, remedy) from error
 
 
-def make_room(url: str, claim: Claim, identity: str, *, overwrite: bool) -> None:
+def make_room(url: str, claim: Claim, state: State, *, overwrite: bool) -> None:
     """Claim a place for what is to be written, and remove what is there; raise if that must not be replaced."""
     if not overwrite:
-        refuse_others(url, claim, identity)
+        refuse_others(url, claim, state.identity)
     check_writable(url)
     backend = open_backend(url)
     is_empty = sync(backend.is_empty(""))
     if not is_empty and not _is_store(url, backend):
-        raise StoreError(
-            "refusing to overwrite what is not a Zarr store",
-            where=url,
-            remedy="remove it yourself if you do not need it, or name another place",
-        )
-    claim.take_over(identity, clears=not is_empty)
-    if not overwrite and get_value(backend, ROOT_DOCUMENT) is not None:  # finished a moment ago
-        claim.release()
+        remedy = "remove it yourself if you do not need it, or name another place"
+        raise StoreError("refusing to overwrite what is not a Zarr store", url, remedy=remedy)
+    if is_empty:
+        claim.take_over(state)
+    elif overwrite or get_value(backend, ROOT_DOCUMENT) is None:
+        claim.clear(state)
+    else:  # finished a moment ago
         raise in_the_way(url)
-    if not is_empty:
-        claim.clear()
 
 
 def write_documents(backend: Store, documents: Mapping[str, Buffer]) -> None:
     """Write the documents that :func:`laid_out` returns: on a local disk in turn, because threads cost more."""
+    of_metadata = [key for key in documents if key.endswith(ROOT_DOCUMENT)]
+    chunks = [key for key in documents if not key.endswith(ROOT_DOCUMENT)]
     if has_values_at_once(backend):
         for key, value in documents.items():
             set_value(backend, key, value)
     else:
 
         async def write_all() -> None:
-            await asyncio.gather(*(backend.set(key, value) for key, value in documents.items()))
+            for keys in of_metadata, chunks:  # Icechunk takes chunks of arrays that it knows
+                await asyncio.gather(*(backend.set(key, documents[key]) for key in keys))
 
         sync(write_all())
-    persist(backend, documents)
+    persist(backend, of_metadata)
 
 
 def laid_out(template: Scores, kind: str, url: str, *, has_checksums: bool = True) -> tuple[dict[str, Buffer], Buffer]:
@@ -205,14 +207,12 @@ def laid_out(template: Scores, kind: str, url: str, *, has_checksums: bool = Tru
         try:
             tree.to_zarr(memory, compute=False, consolidated=False, zarr_format=3, encoding=encoding)
         except UnicodeEncodeError as error:
-            raise InvalidInputError(
-                "a name is not Unicode", where=url, received=repr(error.object), remedy="rename it"
-            ) from error
+            raise InvalidInputError("a name is not Unicode", url, repr(error.object), None, "rename it") from error
         sync(_describe_all(documents, described, has_folders=not is_remote(url), has_checksums=has_checksums))
-    return documents, _consolidated(documents.pop(ROOT_DOCUMENT), documents)
+    return documents, consolidated(documents.pop(ROOT_DOCUMENT), documents)
 
 
-def _consolidated(root_document: Buffer, documents: Mapping[str, Buffer]) -> Buffer:
+def consolidated(root_document: Buffer, documents: Mapping[str, Buffer]) -> Buffer:
     """Return the root document with all others in it, which spares readers a request for each array.
 
     The same as Zarr's, whose time grows with the square of the number of groups.
@@ -224,6 +224,7 @@ def _consolidated(root_document: Buffer, documents: Mapping[str, Buffer]) -> Buf
         if node["node_type"] == "group":
             node |= {"consolidated_metadata": _inline({}), "node_type": node.pop("node_type")}
     root = json.loads(root_document.to_bytes())
+    root.pop("consolidated_metadata", None)
     root |= {"consolidated_metadata": _inline(nodes), "node_type": root.pop("node_type")}
     return type(root_document).from_bytes(json.dumps(root, indent=2).encode())
 
@@ -239,7 +240,8 @@ def _inline(nodes: dict[str, Any]) -> dict[str, Any]:
 def _with_plain_attributes(dataset: xr.Dataset) -> xr.Dataset:
     """Return a data set without attributes by which readers would change its values, which are what they are."""
     changing = {
-        name: changing_attributes(variable.attrs) + ["units", "calendar"] * (variable.dtype.kind in "mM")
+        name: metadata_documents.changing_attributes(variable.attrs)
+        + ["units", "calendar"] * (variable.dtype.kind in "mM")
         for name, variable in dataset.variables.items()
     }
     if not any(changing.values()):
@@ -312,24 +314,22 @@ def _plain(value: Any) -> Any:
 def refuse_others(url: str, claim: Claim, identity: str = "") -> None:
     """Raise if there is something in a place, unless calls that write this, or any, have claimed it."""
     check_writable(url)
-    is_claimed = claim.is_claimed_for(identity) if identity else bool(claim.token())
+    state = claim.recorded()
+    is_claimed = state.identity == identity if identity else state.word in (CLEARING, LAYING_OUT)
     if not is_claimed and not sync(open_backend(url, read_only=True).is_empty("")):
         raise in_the_way(url)
 
 
 def in_the_way(url: str | Path) -> StoreError:
     """Return the error that a place is taken."""
-    return StoreError(
-        "there is something at this place already",
-        where=concealed(url),
-        remedy="name another place, or pass overwrite=True (--overwrite) to replace it",
-    )
+    remedy = "name another place, or pass overwrite=True (--overwrite) to replace it"
+    return StoreError("there is something at this place already", concealed(url), remedy=remedy)
 
 
 def refuse_finished(url: str | Path, *, overwrite: bool) -> None:
     """Raise if there is something in a place that no call can go on with, before anything is read for it."""
     if not overwrite:
-        refuse_others(concealed(url), Claim(open_backend(url, read_only=True)))
+        refuse_others(concealed(url), Claim(concealed(url)))
 
 
 def _is_store(url: str, backend: Store) -> bool:
@@ -370,46 +370,25 @@ def _identity(kind: str) -> dict[str, Any]:
     return {"kind": kind, "format_version": FORMAT_VERSION, "aucpr_dask_version": __version__}
 
 
-def open_store(url: str | Path, kind: str, *, chunks: Any = None, remedy_if_unchecked: str | None = None) -> Scores:
+def open_store(url: Any, kind: str, *, chunks: Any = None, remedy_if_unchecked: str | None = None) -> Scores:
     """Open a finished store of the given kind as a Dataset (one data set) or a DataTree (many).
 
     With a remedy, warn of a store without checksums.
     """
     url = concealed(url)
     document = _read_root(url)
-    attrs = dict(document.get("attributes", {}))
-    if attrs.get("kind") != kind:
-        raise StoreError(
-            "this is a Zarr store of another kind",
-            where=url,
-            received=f"kind {brief(attrs.get('kind'))}",
-            allowed=f"kind {kind!r}",
-            remedy="name the right store; `aucpr-dask info` says what a store holds",
-        )
-    version = attrs.get("format_version", 0)
-    if type(version) is not int or version < 0:
-        raise damaged(url, f"format_version {brief(version)}", "a whole number from 0")
-    if version > FORMAT_VERSION:
-        raise StoreError(
-            "this store was written by a newer version of the package",
-            where=url,
-            received=f"format version {brief(version)}, written by {brief(attrs.get('aucpr_dask_version'))}",
-            allowed=f"format versions up to {FORMAT_VERSION}",
-            remedy="upgrade aucpr-dask",
-        )
+    _check_kind(dict(document.get("attributes", {})), kind, url)
     metadata = (document.get("consolidated_metadata") or {}).get("metadata", {})
     if not metadata:  # otherwise Zarr would read documents that nobody has checked
         raise damaged(url, "no consolidated metadata")
     check_plain_arrays(metadata, url)
     for path, entry in metadata.items():
-        check_sizes(entry, path, url)
-        check_values_are_plain(entry, path, url)
+        metadata_documents.check_sizes(entry, path, url)
+        metadata_documents.check_values_are_plain(entry, path, url)
     is_tree = any(entry.get("node_type") == "group" for entry in metadata.values())
     opened = xr.open_datatree if is_tree else xr.open_dataset
-    backend: Any = open_backend(url, read_only=True)
     is_checked = have_checksums(metadata)
-    if is_checked:
-        backend = CheckedStore(backend)
+    backend: Any = CheckedStore(open_backend(url, read_only=True), document, hides=is_checked)
     try:
         store: Scores = opened(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)
     except (AucprError, PermissionError, MemoryError):
@@ -417,25 +396,50 @@ def open_store(url: str | Path, kind: str, *, chunks: Any = None, remedy_if_unch
     except Exception as error:  # Zarr and xarray expect sound metadata, and raise anything
         raise damaged(url, f"{type(error).__name__}: {error}"[:1000]) from error
     if not is_checked and remedy_if_unchecked is not None:
-        warnings.warn(
-            f"{public(url)} has no checksums, like all stores of version 0.1: damage to it would not be noticed; "
-            f"{remedy_if_unchecked}",
-            DamageWarning,
-            stacklevel=3,
-        )
+        text = f"{public(url)} has no checksums, like all stores of version 0.1: damage to it would not be noticed; "
+        warnings.warn(text + remedy_if_unchecked, DamageWarning, stacklevel=3)
     return store
 
 
-def read_root_attrs(url: str) -> dict[str, Any]:
+def _check_kind(attrs: Mapping[str, Any], kind: str, url: str) -> None:
+    """Raise unless a store is of this kind, and of a version that this package reads."""
+    if attrs.get("kind") != kind:
+        what, remedy = (
+            "this is a Zarr store of another kind",
+            "name the right store; `aucpr-dask info` says what it holds",
+        )
+        raise StoreError(what, url, f"kind {brief(attrs.get('kind'))}", f"kind {kind!r}", remedy)
+    version = attrs.get("format_version", 0)
+    if type(version) is not int or version < 0:
+        raise damaged(url, f"format_version {brief(version)}", "a whole number from 0")
+    if version > FORMAT_VERSION:
+        what, allowed = "this store was written by a newer version", f"format versions up to {FORMAT_VERSION}"
+        received = f"format version {brief(version)}, written by {brief(attrs.get('aucpr_dask_version'))}"
+        raise StoreError(what, url, received, allowed, "upgrade aucpr-dask")
+
+
+def read_root_attrs(url: Any) -> dict[str, Any]:
     """Return the root attributes of a finished store; raises :class:`StoreError` as :func:`read_root_document`."""
     return dict(_read_root(url).get("attributes", {}))
 
 
-def _read_root(url: str) -> dict[str, Any]:
-    return root_of(read_root_document(url), url)
+def _read_root(url: Any) -> dict[str, Any]:
+    root = metadata_documents.root_of(read_root_document(url), url)
+    if isinstance(url, StoreName) and not root.get("consolidated_metadata"):  # Icechunk drops them when it commits
+        root["consolidated_metadata"] = {"metadata": sync(_documents_below(open_backend(url, read_only=True)))}
+        return metadata_documents.root_of(json.dumps(root).encode(), url)
+    return root
 
 
-def read_root_document(url: str) -> bytes:
+async def _documents_below(backend: Store) -> dict[str, Any]:
+    """Read the metadata documents of all arrays and groups below the root, by path."""
+    suffix, prototype = f"/{ROOT_DOCUMENT}", default_buffer_prototype()
+    keys = sorted([key async for key in backend.list_prefix("") if key.endswith(suffix)])
+    found = await asyncio.gather(*(backend.get(key, prototype) for key in keys))
+    return {key.removesuffix(suffix): json.loads(one.to_bytes()) for key, one in zip(keys, found, strict=True) if one}
+
+
+def read_root_document(url: Any) -> bytes:
     """Return the root metadata document of a finished store; raise :class:`StoreError` if there is none."""
     backend = open_backend(url, read_only=True)
     try:
@@ -446,15 +450,11 @@ def read_root_document(url: str) -> bytes:
         document, unfinished = None, False
     if document is not None:
         return document.to_bytes()
-    raise StoreError(
-        "this store was never finished" if unfinished else "there is no store at this place",
-        where=url,
-        received="an unfinished store" if unfinished else "nothing",
-        allowed="a finished store",
-        remedy="run the same command again; it resumes or starts over; add --overwrite if it is refused"
-        if unfinished
-        else "check the path; `aucpr-dask import` makes a score store",
-    )
+    if unfinished:
+        remedy = "run the same command again; it resumes or starts over; add --overwrite if it is refused"
+        raise StoreError("this store was never finished", url, "an unfinished store", "a finished store", remedy)
+    remedy = "check the path; `aucpr-dask import` makes a score store"
+    raise StoreError("there is no store at this place", url, "nothing", "a finished store", remedy)
 
 
 def chunk_shape(shape: tuple[int, ...], itemsize: int, whole: int) -> tuple[int, ...]:

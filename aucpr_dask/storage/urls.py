@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path, PurePath
-from typing import Self
+from typing import Any, Self
 from urllib.parse import unquote
 
 from aucpr_dask.errors import InvalidInputError, brief
+from aucpr_dask.storage.objects import StoreName, is_store
 
-ICECHUNK = "icechunk+"
 WEB = ("http", "https")  # read only
 
 _CHAINED = r"::(?=[A-Za-z][\w+.-]*://)"  # between the URLs of a chain of fsspec
-_SNAPSHOT = r"#[\w./-]*"
 _HIDDEN = "***"
 
 
@@ -34,25 +33,18 @@ def is_remote(url: str | Path) -> bool:
     return "://" in str(url)
 
 
-def is_versioned(url: str | Path) -> bool:
-    """Whether `url` names an Icechunk repository."""
-    return str(url).startswith(ICECHUNK)
-
-
 def scheme_of(url: str) -> str:
     """Return the scheme of a URL, in lower case."""
     return url.partition("://")[0].lower()
 
 
-def absolute(url: str | Path) -> str:
-    """Return a path or URL in a form that means the same in every process."""
+def absolute(url: Any) -> str:
+    """Return a path, a URL or a store in a form that means the same in every process."""
+    if is_store(url) or isinstance(url, StoreName):
+        return concealed(url)
     text = revealed(url)
     if not is_remote(text):
         return str(Path(text).absolute())
-    if is_versioned(text):
-        repository, hash_sign, snapshot = text.removeprefix(ICECHUNK).partition("#")
-        inner = revealed(absolute(repository))
-        return concealed(f"{ICECHUNK}{inner if is_remote(inner) else f'file://{inner}'}{hash_sign}{snapshot}")
     scheme, rest = scheme_of(text), text.partition("://")[2]
     if scheme == "file":
         return str(Path("/" + unquote(rest).partition("/")[2]).absolute())
@@ -65,6 +57,8 @@ def public(url: str | Path) -> str:
 
     Where it is not clear which part is secret, as in a password with a slash, more is left out.
     """
+    if isinstance(url, StoreName):
+        return url
     links = re.split(_CHAINED, str(url))
     shown = []
     for link in links[:-1]:
@@ -79,22 +73,21 @@ def _public_link(link: str, *, has_more: bool = False) -> str:
     scheme, separator, rest = link.partition("://")
     if not separator:
         return link
-    kind = scheme.lower().removeprefix(ICECHUNK)
+    kind = scheme.lower().removeprefix("icechunk+")  # of version 0.1
     head = re.split("[?;#]", rest, maxsplit=1)[0]
     tail = rest[len(head) :]
     authority, slash, path = head.partition("/")
     if "@" in tail or (has_more and re.search(r"^[^@]*:(?!\d*$)", authority)):
         return f"{scheme}://{_HIDDEN}"
-    snapshot = tail if is_versioned(link) and re.fullmatch(_SNAPSHOT, tail) else ""
     user, _, host = authority.rpartition("@")
     if user:
         is_secret = ":" in user or kind in WEB
         if "@" in path and (is_secret or ":" in host + path.rpartition("@")[0]):  # of a password or of the path
             return f"{scheme}://{_HIDDEN}"
-        return f"{scheme}://{host if is_secret else authority}{slash}{path}{snapshot}"
+        return f"{scheme}://{host if is_secret else authority}{slash}{path}"
     before, at, after = head.rpartition("@")
     is_secret = bool(at) and (":" in before or (kind in WEB and "." not in authority and authority != "localhost"))
-    return f"{scheme}://{after if is_secret else head}{snapshot}"
+    return f"{scheme}://{after if is_secret else head}"
 
 
 def user_of(url: str) -> tuple[str, str]:
@@ -115,11 +108,13 @@ def has_credentials(url: str | Path) -> bool:
     scheme, _, rest = revealed(url).partition("://")
     place, question, _ = rest.partition("?")
     user = place.partition("/")[0].rpartition("@")[0]
-    return bool(question or ":" in user or (user and scheme.lower().removeprefix(ICECHUNK) in WEB))
+    return bool(question or ":" in user or (user and scheme.lower() in WEB))
 
 
-def concealed(url: str | Path) -> str:
-    """Return a path or URL as text that shows no secret."""
+def concealed(url: Any) -> str:
+    """Return a path, a URL or a store as text that shows no secret."""
+    if isinstance(url, StoreName) or is_store(url):
+        return url if isinstance(url, StoreName) else StoreName.of(url)
     return SecretUrl(revealed(url)) if has_secret(url) else str(url)
 
 
@@ -130,7 +125,7 @@ def revealed(url: str | Path) -> str:
             "this is not a path or URL",
             where="the place of a store or a file",
             received=brief(url),
-            allowed="text or a pathlib.Path",
+            allowed="text, a pathlib.Path, or a Zarr store",
             remedy="give a path such as 'scores.zarr', or a URL such as 's3://bucket/scores.zarr'",
         )
     return url.whole if isinstance(url, SecretUrl) else str(url)
@@ -138,11 +133,7 @@ def revealed(url: str | Path) -> str:
 
 def overlap(first: str, second: str) -> bool:
     """Whether one of two absolute places is the other, or lies inside it."""
-    one, other = _place(first), _place(second)
+    if isinstance(first, StoreName) or isinstance(second, StoreName):
+        return first == second
+    one, other = (public(url).removeprefix("file://").rstrip("/") + "/" for url in (first, second))
     return one.startswith(other) or other.startswith(one)
-
-
-def _place(url: str) -> str:
-    """Return where the bytes are, without credentials."""
-    inner = str(url).removeprefix(ICECHUNK).partition("#")[0] if is_versioned(url) else public(url)
-    return inner.removeprefix("file://").rstrip("/") + "/"

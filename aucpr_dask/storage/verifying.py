@@ -84,4 +84,4 @@ def _opened(backend: Store, path: str) -> zarr.AsyncArray[Any]:
 def _as_error(error: Exception, where: str) -> StoreError:
     if isinstance(error, StoreError):
         return error
-    return StoreError("this cannot be read", where=where, received=f"{type(error).__name__}: {error}"[:300])
+    return StoreError("this cannot be read", where, f"{type(error).__name__}: {error}"[:300])

@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.text import Text
 
 from aucpr_dask.inference.measures import are_values, unit_names, with_estimators
-from aucpr_dask.progress.console import console_for
+from aucpr_dask.progress.showing import console_for
 from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
 from aucpr_dask.schema.variables import FOLD, ITEM, MODEL, RANKING_DIMS
 from aucpr_dask.scores.importing.files import count

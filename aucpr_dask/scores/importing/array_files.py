@@ -24,7 +24,7 @@ from aucpr_dask.schema.variables import PADDING
 from aucpr_dask.scores.importing.files import FilePath, reading
 from aucpr_dask.scores.importing.table_files import EXACT_REMEDY
 from aucpr_dask.storage.backends import open_backend
-from aucpr_dask.storage.codecs import check_plain_arrays
+from aucpr_dask.storage.documents import check_plain_arrays
 from aucpr_dask.storage.urls import is_remote
 
 MORE_THAN_NUMBERS = "the file holds more than its own numbers and text"

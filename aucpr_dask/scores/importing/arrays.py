@@ -25,7 +25,7 @@ from aucpr_dask.scores.importing import array_files, files
 from aucpr_dask.scores.importing.array_files import Arrays, Npy, as_labels, as_scores, float_type
 from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress
 from aucpr_dask.scores.store import save_scores
-from aucpr_dask.storage.stores import open_backend
+from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.urls import concealed, is_remote
 
 DEFAULT_DIMS = {1: (ITEM,), 2: (MODEL, ITEM), 3: (MODEL, QUERY, ITEM)}
