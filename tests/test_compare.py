@@ -690,6 +690,15 @@ def test_means_of_fixed_queries() -> None:
     xr.testing.assert_identical(ap.aggregate(result.chunk({"model": 1}), sample="both").compute(), both)
 
 
+@pytest.mark.parametrize("method", ["normal", "logit"])
+def test_means_of_fixed_queries_at_another_level_than_the_result(method: str) -> None:
+    result = ap.evaluate(queried())
+    ours = ap.aggregate(result, sample="items", method=method, level=0.8)
+    assert ours["level"] == 0.8
+    usual = ap.aggregate(result, sample="items", method=method)
+    assert (ours["interval"].isel(ci_bound=0) > usual["interval"].isel(ci_bound=0)).all()
+
+
 def test_a_mean_of_one_data_set_by_its_items(kept: xr.Dataset) -> None:
     mean = ap.aggregate(kept, sample="items", method="bootstrap")
     bounds = np.quantile(kept["replicate"].transpose("model", "estimator", "resample").values, [0.025, 0.975], axis=-1)

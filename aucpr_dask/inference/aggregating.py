@@ -327,7 +327,8 @@ def _by_errors(result: xr.Dataset, dim: str | None, method: str, level: float) -
         remedy = "evaluate(scores, ..., intervals='influence'), or another interval that has them"
         raise InvalidInputError(what, "argument 'method'", received, allowed, remedy)
     error = result["standard_error"].drop_vars("level", errors="ignore")
-    error = error if dim is None else error_of_mean(error, result["estimate"].notnull(), dim)
+    if dim is not None:
+        error = error_of_mean(error, result["estimate"].drop_vars("level", errors="ignore").notnull(), dim)
     bounds = _bounds(mean, ndtri(0.5 + level / 2) * error)
     return _Mean(mean, error, _on_logit_scale(bounds, mean) if method == "logit" else bounds, counts)
 
