@@ -1276,7 +1276,7 @@ def test_replicates_are_drawn_once_for_all_intervals(monkeypatch: pytest.MonkeyP
 
     calls = []
     kernel = kernels.replicate_rows
-    monkeypatch.setattr(kernels, "replicate_rows", lambda *arguments: calls.append(1) or kernel(*arguments))
+    monkeypatch.setattr(kernels, "replicate_rows", lambda *given, **named: calls.append(1) or kernel(*given, **named))
     ap.evaluate(pooled().chunk({"model": 2}), **EVERY).compute(scheduler="sync")
     assert len(calls) == 6  # three blocks: counts, and Dirichlet weights
 

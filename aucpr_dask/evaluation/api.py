@@ -350,14 +350,12 @@ def _describe_variables(prepared: PreparedDataset) -> dict[str, xr.Variable]:
     return {name: empty_variable({**lead, **sizes}, dtype) for name, (sizes, dtype) in outputs_of(prepared).items()}
 
 
-def evaluate_part(
-    dataset: xr.Dataset, path: str, options: EvaluationOptions, first_resample: int = 0
-) -> dict[str, xr.Variable]:
+def evaluate_part(dataset: xr.Dataset, path: str, options: EvaluationOptions) -> dict[str, xr.Variable]:
     """Read and evaluate a part of an open store, chunk by chunk if its items are stored in several chunks."""
     chunk = item_chunk(dataset)
     if chunk is None:
-        return evaluate_variables(prepare_dataset(dataset.load(), path, options, first_resample))
-    variables = evaluate_variables(prepare_dataset(dataset.chunk({ITEM: chunk}), path, options, first_resample))
+        return evaluate_variables(prepare_dataset(dataset.load(), path, options))
+    variables = evaluate_variables(prepare_dataset(dataset.chunk({ITEM: chunk}), path, options))
     return dask.compute(variables, scheduler="synchronous")[0]  # type: ignore[no-any-return]
 
 

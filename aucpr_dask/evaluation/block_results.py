@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aucpr_dask.kernels.intervals import Evidence
 
 Floats = NDArray[np.float64]
-OF_RESAMPLING = ("key", "cluster", "fold", "replicate")  # roles of arrays that no estimate needs
+OF_RESAMPLING = ("key", "cluster", "fold")  # roles of arrays that no estimate needs
 
 
 def evaluate_block(
@@ -68,8 +68,6 @@ def evidence_of(
     from aucpr_dask.kernels.intervals import Evidence
 
     resampling = options.resampling
-    known = named.get("replicate")
-    named = {role: array for role, array in named.items() if role != "replicate"}
     items = {role: array for role, array in named.items() if role not in OF_RESAMPLING}
     units = {role: array for role, array in named.items() if role not in ("key", "fold")}
     n_positive = n_effective = evaluated.n_positive
@@ -89,7 +87,6 @@ def evidence_of(
         replicates, errors = replicate_rankings(
             drawn, options, sampling, with_errors="bootstrap_t" in resampling.intervals
         )
-        replicates = replicates if known is None else np.concatenate([known, replicates], axis=-1)
         evidence = replace(evidence, replicates=replicates, replicate_errors=errors)
     if "bayesian" in resampling.intervals:
         replicates, _ = replicate_rankings(drawn, options, sampling, bayesian=True)

@@ -10,7 +10,7 @@ import xarray as xr
 from aucpr_dask.evaluation.alignment import Labelled
 from aucpr_dask.evaluation.block_results import evaluate_block
 from aucpr_dask.evaluation.in_chunks import Output, evaluate_in_chunks, has_chunked_items, needs_whole_rankings
-from aucpr_dask.schema.variables import ESTIMATOR, ITEM, ITEM_ROLES, RESAMPLE
+from aucpr_dask.schema.variables import ITEM, ITEM_ROLES
 
 
 def map_rankings(
@@ -79,6 +79,6 @@ def core_dims(arrays: Mapping[str, Labelled], dim: str, over: str | None = None)
     """Return which arrays have an item axis, and an axis `over`, as `xarray.apply_ufunc` takes it."""
     axes: list[list[str]] = []
     for role, array in arrays.items():
-        own: list[str] = [dim] if role in ITEM_ROLES else [ESTIMATOR, RESAMPLE] if role == "replicate" else []
+        own: list[str] = [dim] if role in ITEM_ROLES else []
         axes.append([over, *own] if over is not None and over in array.dims else own)
     return axes

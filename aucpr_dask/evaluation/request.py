@@ -45,12 +45,11 @@ class Sampling:
     is_stratified: bool = True  # whether the numbers of positives and negatives are held fixed
     has_classes: bool = False  # which share the resamples of the items
     n_folds: int = 0
-    first_resample: int = 0  # replicates of those before it are known
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PreparedDataset(Prepared):
-    """One data set. Roles of its arrays are also those that resampling needs: key, cluster, fold, replicate."""
+    """One data set. Roles of its arrays are also those that resampling needs: key, cluster, fold."""
 
     arrays: dict[str, xr.Variable]
     sampling: Sampling
@@ -85,13 +84,8 @@ def prepare_labelled(inputs: dict[str, xr.DataArray], options: EvaluationOptions
     return Prepared(alignment.chunked_alike(alignment.aligned(inputs, options, dim)), options, dim)
 
 
-def prepare_dataset(
-    dataset: xr.Dataset, path: str, options: EvaluationOptions, first_resample: int = 0
-) -> PreparedDataset:
-    """Prepare one validated data set; `path` is the name by which its resamples are drawn.
-
-    If earlier resamples are known, the data set holds them in ``replicate``.
-    """
+def prepare_dataset(dataset: xr.Dataset, path: str, options: EvaluationOptions) -> PreparedDataset:
+    """Prepare one validated data set; `path` is the name by which its resamples are drawn."""
     resampling = options.resampling
     inputs = alignment.score_inputs(dataset, options.positive_from, path)
     _refuse_known_grades(dataset, options, path)
@@ -109,14 +103,12 @@ def prepare_dataset(
         _refuse_more_folds_than_items(dataset.sizes[ITEM], n_folds, path)
     if resampling.draws or (resampling.uses_folds and not has_own_folds):
         arrays["key"] = stream_keys(dataset["score"], resampling.seed, path)
-    if first_resample:
-        arrays["replicate"] = dataset["replicate"].variable
     # If clusters, items that are positive and negative, or items of several classes are drawn, the numbers of positives
     # and negatives cannot be fixed.
     has_classes = CLASS in inputs["score"].dims
     is_together = resampling.unit == "clusters" or "positive_weight" in inputs or has_classes
     is_stratified = resampling.prevalence_design == "fixed" and not is_together
-    sampling = Sampling(is_stratified, has_classes, n_folds if resampling.uses_folds else 0, first_resample)
+    sampling = Sampling(is_stratified, has_classes, n_folds if resampling.uses_folds else 0)
     return PreparedDataset(arrays=alignment.chunked_alike(arrays), options=options, sampling=sampling)
 
 

@@ -36,7 +36,7 @@ def replicate_rankings(
     bayesian: bool = False,
     with_errors: bool = False,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-    """Evaluate resamples of every ranking of a block, from the first that is not known on.
+    """Evaluate resamples of every ranking of a block.
 
     Return replicates (..., estimator, resample) and, if asked for, their standard errors, which are NaN of estimators
     without an influence function. In addition to those of :func:`evaluate_rankings`, roles are ``key`` (uint64: of the
@@ -60,8 +60,7 @@ def replicate_rankings(
         options.resampling.n_resamples,
         bayesian,
         sampling.is_stratified,
-        0 if bayesian else sampling.first_resample,
-        sampling.has_classes,
+        draws_all=sampling.has_classes,
     )
     _count_as_estimates(replicates, rows, named, items, options)
     shaped: NDArray[np.float64] = replicates.reshape(*rows.lead, targets.codes.size, replicates.shape[-1])

@@ -51,10 +51,9 @@ def replicate_rows(
     n_resamples: int,
     bayesian: bool = False,
     is_stratified: bool = True,
-    first_resample: int = 0,
     draws_all: bool = False,
 ) -> NDArray[np.float64]:
-    """Evaluate resamples of rankings; the result has the shape (rows, estimators, n_resamples - first_resample).
+    """Evaluate resamples of rankings; the result has the shape (rows, estimators, n_resamples).
 
     Resample r of a ranking depends on its key and r alone. Rankings of equal key, classes and clusters share it. With
     `is_stratified`, positives and negatives are drawn separately, in fixed numbers; clusters, and items of both
@@ -62,11 +61,11 @@ def replicate_rows(
 
     Row i of `score` has the class weights in row ``class_row[i]`` of `positive` and `negative`. `cluster` (items,)
     numbers the clusters to draw in place of items. `n_unseen` counts positives that are not items. `bayesian` draws
-    Dirichlet weights in place of multiplicities. Resamples before `first_resample` are skipped. With
+    Dirichlet weights in place of multiplicities. With
     `draws_all`, places that hold no item of a ranking are drawn too, so that rankings of equal key share multiplicities
     whatever their classes.
     """
-    out = np.empty((len(score), targets.codes.size, n_resamples - first_resample))
+    out = np.empty((len(score), targets.codes.size, n_resamples))
     n_items = score.shape[1]
     panel = _rankings_at_once(n_items)
     for group in rows_sharing_draws(class_row, key, n_unseen):
@@ -77,7 +76,7 @@ def replicate_rows(
             continue
         for start in range(0, group.size, panel):
             rows = group[start : start + panel]
-            drawn = units, key[rows[0]], range(first_resample, n_resamples), bayesian
+            drawn = units, key[rows[0]], range(n_resamples), bayesian
             out[rows] = _replicate_group(score[rows], *classes, drawn, options, targets)
     return out
 
