@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-import sys
 import threading
 from pathlib import Path
-from subprocess import PIPE
 from typing import Any
 
-import appending
 import numpy as np
 import pandas as pd
 import pytest
@@ -133,39 +127,6 @@ def test_nothing_is_added_to_remote_stores(folder: Path) -> None:
     import_trec(folder / "a.run", folder / "qrels", url)
     with pytest.raises(StoreError, match="on this machine"):
         import_trec(folder / "b.run", folder / "qrels", url, append=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.nightly)])
-def test_killed_anywhere_the_same_command_ends_in_the_same_store(folder: Path, step: int) -> None:
-    add(folder, "a")
-    shutil.copytree(folder / "s.zarr", folder / "kept")
-    with subprocess.Popen([sys.executable, appending.__file__], stdin=PIPE, stdout=PIPE, text=True) as program:
-        assert program.stdin is not None
-        assert program.stdout is not None
-
-        def attempt(last: int) -> tuple[str, int]:
-            program.stdin.write(json.dumps([str(folder), last]) + "\n")
-            program.stdin.flush()
-            outcome, n_changes = json.loads(program.stdout.readline())
-            return outcome, n_changes
-
-        outcome, n_changes = attempt(-1)
-        assert outcome == "done"
-        expected = ap.open_scores(folder / "s.zarr").load()
-        assert n_changes > 10
-        for last in range(1, n_changes + 1, step):
-            shutil.rmtree(folder / "s.zarr")
-            shutil.copytree(folder / "kept", folder / "s.zarr")
-            assert attempt(last)[0] == "killed"
-            outcome, _ = attempt(-1)
-            assert outcome == "done" or "in the store already" in outcome, (last, outcome)
-            xr.testing.assert_identical(ap.open_scores(folder / "s.zarr").load(), expected)
-            if outcome == "done":
-                assert left_over(folder) == []
-            for name in left_over(folder):
-                shutil.rmtree(folder / name)
-        program.stdin.close()
 
 
 def test_two_calls_at_once_both_add(folder: Path) -> None:

@@ -4,7 +4,9 @@ import json
 import resource
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -305,36 +307,43 @@ def test_a_place_is_claimed_although_another_call_gives_it_up(tmp_path: Path, mo
 # At random times
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["exit", "SIGKILL", "segfault"])
-def test_killed_workers(trial: Trial, client: Client, how: str) -> None:
-    assert_nothing_lost(faults.kill_workers(several(trial, 7), client, how), 7)
+@dataclass
+class Fault:
+    """How often a fault is put into a run, and what must then be true besides that nothing is lost."""
+
+    inject: Callable[[Trial, Client], Tally]
+    times: int
+    remarks: Callable[[dict[str, int]], bool] = bool
+
+
+TWICE = "first finished, second finished"
+REFUSED = "first finished, second ended with StoreError"
+FAULTS = {
+    **{f"worker: {how}": Fault(partial(faults.kill_workers, how=how), 7, lambda _: True) for how in faults.SIGNALS},
+    "scheduler": Fault(
+        lambda trial, _: faults.kill_scheduler(trial), 10, lambda said: "ended with ClusterError" in said
+    ),
+    "client": Fault(lambda trial, _: faults.kill_client(trial), 10),
+    "machine": Fault(partial(faults.stop_machine, within_a_write=False), 10),
+    "machine within a write": Fault(
+        partial(faults.stop_machine, within_a_write=True), 10, lambda said: said == {"some temporary files left": 10}
+    ),
+    "pause": Fault(lambda trial, _: faults.pause_machine(trial), 5, lambda _: True),
+    "the same call": Fault(faults.run_twice, 10, lambda said: said == {TWICE: 10}),
+    "other options": Fault(partial(faults.run_twice, seed=5), 5, lambda said: said == {REFUSED: 5}),
+    "overwrite": Fault(
+        partial(faults.run_twice, overwrite=True, seed=5), 10, lambda said: all(r.endswith("d finished") for r in said)
+    ),
+}
 
 
 @pytest.mark.slow
-def test_killed_schedulers(trial: Trial) -> None:
-    tally = faults.kill_scheduler(several(trial, 10))
-    assert_nothing_lost(tally, 10)
-    assert tally.remarks["ended with ClusterError"] > 0
-
-
-@pytest.mark.slow
-def test_killed_clients(trial: Trial) -> None:
-    assert_nothing_lost(faults.kill_client(several(trial, 10)), 10)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("within_a_write", [False, True])
-def test_stopped_machines(trial: Trial, client: Client, within_a_write: bool) -> None:
-    tally = faults.stop_machine(several(trial, 10), client, within_a_write=within_a_write)
-    assert_nothing_lost(tally, 10)
-    if within_a_write:
-        assert tally.remarks["some temporary files left"] == 10
-
-
-@pytest.mark.slow
-def test_paused_machines(trial: Trial) -> None:
-    assert_nothing_lost(faults.pause_machine(several(trial, 5)), 5)
+@pytest.mark.parametrize("name", FAULTS)
+def test_nothing_is_lost(trial: Trial, client: Client, name: str) -> None:
+    fault = FAULTS[name]
+    tally = fault.inject(several(trial, fault.times), client)
+    assert_nothing_lost(tally, fault.times)
+    assert fault.remarks(tally.remarks), tally
 
 
 @pytest.mark.slow
@@ -364,27 +373,6 @@ def test_tasks_that_outgrow_their_worker(folder: Path) -> None:
     trial = Trial(folder / "greedy", times=1)
     with faults.local_cluster(folder, memory_limit=faults.memory_of_a_worker() + (1 << 28)) as client:
         assert_nothing_lost(faults.poison_block(trial, client, faults.eat_memory), 1)
-
-
-@pytest.mark.slow
-def test_two_runs_of_one_plan(trial: Trial, client: Client) -> None:
-    tally = faults.run_twice(several(trial, 10), client)
-    assert_nothing_lost(tally, 10)
-    assert tally.remarks == {"first finished, second finished": 10}
-
-
-@pytest.mark.slow
-def test_a_run_that_takes_the_place_of_another(trial: Trial, client: Client) -> None:
-    tally = faults.run_twice(several(trial, 10), client, overwrite=True, seed=5)
-    assert_nothing_lost(tally, 10)
-    assert all(remark.endswith("second finished") for remark in tally.remarks)
-
-
-@pytest.mark.slow
-def test_a_run_with_other_options_during_another(trial: Trial, client: Client) -> None:
-    tally = faults.run_twice(several(trial, 5), client, seed=5)
-    assert_nothing_lost(tally, 5)
-    assert tally.remarks == {"first finished, second ended with StoreError": 5}
 
 
 @pytest.mark.slow

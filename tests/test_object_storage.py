@@ -492,7 +492,7 @@ def _kind_of_request(method: str, path: str, variables: set[Any]) -> str:
     if name == "score":
         return "read a chunk" if "c" in rest else "else"
     if name == "ledger":
-        return {"token": "look whose result it is", "done": "record a block"}.get(rest[0], "else")
+        return {"state.json": "look whose result it is", "done": "record a block"}.get(rest[0], "else")
     if name in variables and "c" in rest and method == "PUT":
         return "write a chunk"
     return "delete" if method == "POST" else "else"

@@ -15,7 +15,7 @@ import pytest
 import xarray as xr
 from conftest import pooled, queried
 from distributed import Client, LocalCluster
-from faults import until
+from faults import until, wait_for
 from test_run import assert_does_not_open, assert_same_bits
 
 import aucpr_dask as ap
@@ -53,12 +53,6 @@ def stop_after(n: int) -> Any:
 def state_of(target: Path) -> dict[Path, tuple[int, int]]:
     files = [path for path in target.rglob("*") if path.is_file() and "ledger" not in path.parts]
     return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in files}
-
-
-def wait_for(client: Client) -> None:
-    """Wait for the tasks that were under way when a run stopped: they may still write their results."""
-    workers = client.scheduler_info()["workers"]
-    client.gather([client.submit(abs, -1, workers=[address], pure=False) for address in workers])  # one thread each
 
 
 def ledger_of(target: Path) -> Ledger:
@@ -281,30 +275,6 @@ def test_a_finished_store_of_another_kind_stays(client: Client, source: Path, tm
     assert ap.open_scores(target).sizes["model"] == 5
 
 
-CLIENT = """
-import sys
-import aucpr_dask as ap
-import aucpr_dask.storage.stores
-if __name__ == "__main__":
-    aucpr_dask.storage.stores.CHUNK_BYTES = 1000
-    ap.run(sys.argv[1], sys.argv[2], cluster=2, on_progress=lambda event: print(event.blocks_done, flush=True),
-           estimators=["average_precision", "continuous"], intervals=["logit", "bootstrap"], n_resamples=100,
-           keep_replicates=True)
-"""
-
-
-def kill_client_after(n_tasks: int, seconds: float, source: Path, target: Path) -> None:
-    """Run in a new process group, and kill all of it, workers included, in the middle."""
-    command = [sys.executable, "-c", CLIENT, str(source), str(target)]
-    options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-    with subprocess.Popen(command, start_new_session=True, **options) as process:
-        for line in process.stdout or ():
-            if int(line) >= n_tasks:
-                break
-        time.sleep(seconds)
-        os.killpg(process.pid, signal.SIGKILL)
-
-
 @pytest.mark.slow
 def test_ctrl_c_in_the_middle_of_long_tasks_prints_one_line_and_leaves_no_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -340,14 +310,3 @@ def has_members(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-@pytest.mark.slow
-def test_a_killed_client_leaves_what_was_done(client: Client, source: Path, tmp_path: Path) -> None:
-    target = tmp_path / "result.zarr"
-    kill_client_after(2, 0.0, source, target)
-    assert_does_not_open(target)
-    n_done = len(ledger_of(target).done())
-    assert n_done >= 2
-    result = ap.run(source, target, cluster=client, **OPTIONS)
-    assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))

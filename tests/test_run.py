@@ -132,18 +132,6 @@ def test_a_replaced_store_is_read_again(client: Client, tmp_path: Path) -> None:
         assert_same_bits(result, ap.evaluate(pooled(seed=seed)))
 
 
-def test_an_existing_result_is_refused(client: Client, tmp_path: Path) -> None:
-    source, target = tmp_path / "scores.zarr", tmp_path / "result.zarr"
-    ap.save_scores(pooled(), source)
-    ap.run(source, target, cluster=client)
-    before = {path: path.stat().st_mtime_ns for path in target.rglob("*") if path.is_file()}
-    with pytest.raises(StoreError, match=r"something at this place[\s\S]*--overwrite"):
-        ap.run(source, target, cluster=client, estimators="lower_trapezoid")
-    assert before == {path: path.stat().st_mtime_ns for path in target.rglob("*") if path.is_file()}
-    result = ap.run(source, target, cluster=client, estimators="lower_trapezoid", overwrite=True)
-    assert list(result["estimator"].values) == ["lower_trapezoid"]
-
-
 def assert_does_not_open(target: Path) -> None:
     with pytest.raises(StoreError):
         ap.open_result(target)

@@ -1,8 +1,6 @@
 """Stores: what goes in comes out, what is not finished does not open, what is in the way stays."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -420,41 +418,6 @@ def test_a_failure_at_any_write_leaves_nothing_that_opens(place: Path, monkeypat
         with pytest.raises(StoreError, match="disk full"):
             ap.save_scores(queried(seed=4), place, overwrite=True)
         assert_does_not_open(place)
-
-
-WRITER = """
-import sys, time
-sys.path.insert(0, sys.argv[2])
-from conftest import pooled, queried
-import xarray as xr
-import aucpr_dask as ap
-import aucpr_dask.storage.stores
-aucpr_dask.storage.stores.CHUNK_BYTES = 1
-def pause(done, total):
-    print(done, total, flush=True)
-    time.sleep(0.02)
-tree = xr.DataTree.from_dict({"a": pooled(20, 60, seed=5), "b": queried(seed=6)})
-ap.save_scores(tree, sys.argv[1], overwrite=True, on_progress=pause)
-print("done", flush=True)
-"""
-
-
-@pytest.mark.parametrize("kill_after", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 31)), 19])
-def test_a_killed_process_leaves_nothing_that_opens(place: Path, kill_after: int) -> None:
-    ap.save_scores(pooled(), place)  # it opens before
-    writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(place), str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True
-    )
-    assert writer.stdout is not None
-    for line in writer.stdout:
-        if line.startswith(f"{kill_after} "):
-            os.kill(writer.pid, signal.SIGKILL)
-            break
-    rest = writer.stdout.read()
-    writer.stdout.close()
-    assert writer.wait() == -signal.SIGKILL
-    assert "done" not in rest
-    assert_does_not_open(place)
 
 
 # What is in the way stays

@@ -62,18 +62,13 @@ def _started(options: Mapping[str, Any]) -> LocalCluster:
         except (RuntimeError, TimeoutError) as error:
             cause = error
         if not exit_codes or exit_codes[0] >= 0:  # not killed by a signal
-            raise ClusterError(
-                "worker processes could not be started",
-                received=f"exit code {exit_codes[0]}" if exit_codes else str(cause),
-                remedy='put the call under `if __name__ == "__main__":` in a script file, because every worker imports '
-                "that file; or pass a running client: cluster=...",
-            ) from cause
-    raise ClusterError(
-        f"a worker process was killed while it started, in {MOST_STARTS} attempts",
-        received=f"exit code {exit_codes[0]}",
-        remedy="find out what kills it, such as a limit of memory, and run the same command again; or pass a running "
-        "client: cluster=...",
-    ) from cause
+            received = f"exit code {exit_codes[0]}" if exit_codes else str(cause)
+            remedy = 'put the call under `if __name__ == "__main__":` in a script file, because every worker imports '
+            remedy += "that file; or pass a running client: cluster=..."
+            raise ClusterError("worker processes could not be started", None, received, None, remedy) from cause
+    what = f"a worker process was killed while it started, in {MOST_STARTS} attempts"
+    remedy = "find out what kills it, such as a limit of memory, and run the same command again; or pass a running "
+    raise ClusterError(what, None, f"exit code {exit_codes[0]}", None, remedy + "client: cluster=...") from cause
 
 
 class LocalProcesses(LocalCluster):

@@ -61,12 +61,8 @@ def prepare_workers(client: Client) -> None:
     try:
         client.register_plugin(Preparation(), name=PLUGIN)
     except ImportError as error:
-        raise ClusterError(
-            "the workers cannot import this package",
-            where=address_of(client),
-            received=str(error),
-            remedy="install the same version of aucpr-dask where the workers run",
-        ) from error
+        what, remedy = "the workers cannot import this package", "install the same version where they run"
+        raise ClusterError(what, address_of(client), error, None, remedy) from error
 
 
 def address_of(client: Client) -> str:

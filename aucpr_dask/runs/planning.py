@@ -160,16 +160,13 @@ class Plan:
             return
         worst = self.tasks[int(np.argmax(self.task_bytes))]
         fitting = self._models_that_fit(worst.parts()[0], SHARE_OF_MEMORY * limit)
-        raise ChunkError(
-            "a task would not fit the memory of a worker",
-            where=worst.describe(),
-            received=f"{_size(self.largest)} for a task, {_size(limit)} of memory for each thread",
-            allowed=f"tasks up to {percent(SHARE_OF_MEMORY)} of it",
-            remedy=f"write the scores in chunks of {fitting} models: "
-            f"save_scores(scores, ..., models_per_chunk={fitting})"
-            if fitting
-            else "give workers more memory, or fewer threads; a single ranking is too large",
-        )
+        what, received = "a task would not fit the memory of a worker", f"{_size(self.largest)} for a task, "
+        received += f"{_size(limit)} of memory for each thread"
+        remedy = "give workers more memory, or fewer threads; a single ranking is too large"
+        if fitting:
+            remedy = f"write the scores in chunks of {fitting} models: "
+            remedy += f"save_scores(scores, ..., models_per_chunk={fitting})"
+        raise ChunkError(what, worst.describe(), received, f"tasks up to {percent(SHARE_OF_MEMORY)} of it", remedy)
 
     def _models_that_fit(self, task: Task, n_bytes: float) -> int:
         """Return how many models a task like this one may have."""

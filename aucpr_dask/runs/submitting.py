@@ -144,9 +144,6 @@ def explaining_losses(client: Client) -> Iterator[None]:
 
 
 def _lost(client: Client, received: str, *, is_scheduler: bool = True) -> ClusterError:
-    return ClusterError(
-        "the connection to the scheduler was lost" if is_scheduler else "no worker is left",
-        where=getattr(client.scheduler, "address", None),
-        received=received,
-        remedy="finished tasks are kept: start a cluster and run the same command again",
-    )
+    what = "the connection to the scheduler was lost" if is_scheduler else "no worker is left"
+    where, remedy = getattr(client.scheduler, "address", None), "start a cluster and run the same command again"
+    return ClusterError(what, where, received, None, f"finished tasks are kept: {remedy}")

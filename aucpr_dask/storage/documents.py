@@ -81,11 +81,9 @@ def check_sizes(document: Mapping[str, Any], path: str, where: object) -> None:
     chunk: Any = settings.get("chunk_shape") if isinstance(settings, dict) else None
     fits = _are_lengths(chunk, least=1) and math.prod(chunk) <= max(LARGEST_CHUNK, math.prod(shape))
     if not fits or len(chunk) != len(shape):
-        raise damaged(
-            place,
-            f"chunk_shape {brief(chunk)} of shape {brief(shape)}",
-            f"a whole number from 1 for each dimension, in all up to {LARGEST_CHUNK:,} elements or those of the array",
-        )
+        most = f"in all up to {LARGEST_CHUNK:,} elements or those of the array"
+        allowed = f"a whole number from 1 for each dimension, {most}"
+        raise damaged(place, f"chunk_shape {brief(chunk)} of shape {brief(shape)}", allowed)
 
 
 def _are_lengths(lengths: Any, least: int) -> bool:
@@ -110,11 +108,9 @@ def check_values_are_plain(document: Mapping[str, Any], path: str, where: object
     elif attributes.get("_FillValue") == _NAN:
         changing -= {"_FillValue"}
     if changing:
-        raise damaged(
-            f"{where}, array {brief(path)}",
-            ", ".join(f"{name} {brief(attributes[name])}" for name in sorted(changing)),
-            "no attributes by which readers would change the values",
-        )
+        received = ", ".join(f"{name} {brief(attributes[name])}" for name in sorted(changing))
+        allowed = "no attributes by which readers would change the values"
+        raise damaged(f"{where}, array {brief(path)}", received, allowed)
 
 
 def check_same_array(own: Any, consolidated: Mapping[str, Any] | None, path: str, where: object) -> None:
@@ -125,11 +121,9 @@ def check_same_array(own: Any, consolidated: Mapping[str, Any] | None, path: str
         raise damaged(f"{where}, array {brief(path)}", f"{type(error).__name__}: {error}") from error
     found = own.to_dict()
     if differing := [name for name in _OF_ARRAYS if found.get(name) != expected.get(name)]:
-        raise damaged(
-            f"{where}, array {brief(path)}",
-            f"in its own document {', '.join(f'{name} {brief(found.get(name))}' for name in differing)}",
-            f"as in the consolidated metadata: {', '.join(brief(expected.get(name)) for name in differing)}",
-        )
+        received = f"in its own document {', '.join(f'{name} {brief(found.get(name))}' for name in differing)}"
+        allowed = f"as in the consolidated metadata: {', '.join(brief(expected.get(name)) for name in differing)}"
+        raise damaged(f"{where}, array {brief(path)}", received, allowed)
 
 
 # Pickle, which can run code, is not included; unknown codecs are refused.

@@ -15,18 +15,8 @@ from typing import Any
 from zarr.abc.store import Store
 
 from aucpr_dask.errors import StoreError, UnreachableError
-from aucpr_dask.storage.urls import (
-    WEB,
-    absolute,
-    concealed,
-    has_credentials,
-    has_secret,
-    is_remote,
-    public,
-    revealed,
-    scheme_of,
-    user_of,
-)
+from aucpr_dask.storage import urls
+from aucpr_dask.storage.urls import WEB, concealed, has_secret, is_remote, public, revealed, scheme_of
 
 REQUEST_TIMEOUT = "2m"  # enough for a chunk of 32 MiB on a slow line; a server that hangs is given up
 
@@ -34,22 +24,18 @@ REQUEST_TIMEOUT = "2m"  # enough for a chunk of 32 MiB on a slow line; a server 
 def check_writable(url: str | Path) -> None:
     """Raise if nobody can write there."""
     if is_remote(url) and scheme_of(str(url)) in WEB:
-        raise StoreError(
-            "a web server can only be read from",
-            where=concealed(url),
-            remedy="write to a folder or an object store (s3://, gs://, az://)",
-        )
+        remedy = "write to a folder or an object store (s3://, gs://, az://)"
+        raise StoreError("a web server can only be read from", concealed(url), remedy=remedy)
 
 
 def refuse_secret(url: str) -> None:
     """Raise if a URL has a secret, for schemes that take credentials from elsewhere."""
-    if has_credentials(url):
-        raise StoreError(
-            "a URL of this kind cannot carry a password, a key or a query string",
-            where=url,
-            remedy="leave it out: credentials are taken from the environment and the configuration files of the "
-            "provider, for other schemes from fsspec's",
+    if urls.has_credentials(url):
+        remedy = (
+            "leave it out: credentials are taken from the environment and the configuration files of the provider, "
         )
+        remedy += "for other schemes from fsspec's"
+        raise StoreError("a URL of this kind cannot carry a password, a key or a query string", url, remedy=remedy)
 
 
 @contextmanager
@@ -58,21 +44,13 @@ def _needing(url: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise StoreError(
-            "this URL needs a package that is not installed",
-            where=url,
-            received=str(error),
-            remedy='pip install "aucpr-dask[remote]"',
-        ) from error
+        remedy = 'pip install "aucpr-dask[remote]"'
+        raise StoreError("this URL needs a package that is not installed", url, error, None, remedy) from error
     except StoreError:
         raise
     except Exception as error:
-        raise StoreError(
-            "the URL is of no use",
-            where=url,
-            received=_reason(error, is_secret=has_secret(url)),
-            remedy="check the address, and the settings of the provider in the environment",
-        ) from None
+        received, remedy = _reason(error, url), "check the address, and the settings of the provider in the environment"
+        raise StoreError("the URL is of no use", url, received, None, remedy) from None
 
 
 def _object_store(client: Any, *, read_only: bool) -> Store:
@@ -107,7 +85,7 @@ def _client_of(url: str) -> Any:
     import obstore.store
 
     if scheme in WEB:
-        place, user = user_of(url)
+        place, user = urls.user_of(url)
         login = {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"} if user else {}
         return obstore.store.HTTPStore.from_url(revealed(place), client_options=_CLIENT | {"default_headers": login})
     bucket, _, path = revealed(url).partition("://")[2].partition("/")
@@ -143,7 +121,7 @@ def s3_options() -> dict[str, Any]:
 
 def fetch(url: str | Path, folder: Path) -> Path:
     """Copy a remote file into a folder, under its own name; a local file stays in its place."""
-    place = absolute(url)
+    place = urls.absolute(url)
     if not is_remote(place):
         return Path(place)
     path, question, query = revealed(place).partition("?")
@@ -313,16 +291,13 @@ def explained(what: str, url: str) -> Iterator[None]:
     except FileNotFoundError:
         raise FileNotFoundError(public(url)) from None
     except Exception as error:
-        raise UnreachableError(  # not from the error itself, whose text may hold the URL, secrets and all
-            what,
-            where=url,
-            received=_reason(error, is_secret=has_secret(url)),
-            remedy="check the address, the credentials and the network, then give the same command again: an "
-            "evaluation resumes where it stopped",
-        ) from None
+        remedy = "check the address, the credentials and the network, then give the same command again: an evaluation "
+        remedy += "resumes where it stopped"
+        # Not from the error itself, whose text may hold the URL, secrets and all.
+        raise UnreachableError(what, url, _reason(error, url), None, remedy) from None
 
 
-def _reason(error: Exception, *, is_secret: bool) -> str:
+def _reason(error: Exception, url: str) -> str:
     """Return the reason in one line, never a server's whole answer."""
     text = str(error)
     status = re.search(r"status code: (\d{3}[ \w]*)", text)
@@ -330,7 +305,7 @@ def _reason(error: Exception, *, is_secret: bool) -> str:
     if status:
         code = re.search(r"<Code>(\w{1,60})</Code>", text)  # ExpiredToken, for example
         return f"{name}: the server answered {status[1].strip()}" + (f", {code[1]}" if code else "")
-    if is_secret:
+    if has_secret(url):
         return name
     first_line = next((line.strip(" x|`->") for line in text.splitlines() if line.strip(" x|`->")), "")
     return f"{name}: {first_line.partition(': <')[0][:300]}" if first_line else name

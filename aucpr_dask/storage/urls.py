@@ -121,13 +121,9 @@ def concealed(url: Any) -> str:
 def revealed(url: str | Path) -> str:
     """Return the whole URL, including secrets, for connecting."""
     if not isinstance(url, str | PurePath) or "\0" in str(url) or not str(url):
-        raise InvalidInputError(
-            "this is not a path or URL",
-            where="the place of a store or a file",
-            received=brief(url),
-            allowed="text, a pathlib.Path, or a Zarr store",
-            remedy="give a path such as 'scores.zarr', or a URL such as 's3://bucket/scores.zarr'",
-        )
+        where, allowed = "the place of a store or a file", "text, a pathlib.Path, or a Zarr store"
+        remedy = "give a path such as 'scores.zarr', or a URL such as 's3://bucket/scores.zarr'"
+        raise InvalidInputError("this is not a path or URL", where, brief(url), allowed, remedy)
     return url.whole if isinstance(url, SecretUrl) else str(url)
 
 
