@@ -52,8 +52,7 @@ def check(name: str, how: str, step: int, report: dict[str, Any]) -> None:
     assert report["points"] == sum(ways.values()) >= 40 // step
     assert not ways["refused"] or name in {"save", "import trec", "import csv", "compare"}
     assert ways["finished"] <= 1, "only at the last point"
-    # A power cut may leave the first claim empty.
-    assert ways["remedy"] <= (6 if name in REPLACE else int(how == "cut off" and name == "run"))
+    assert ways["remedy"] <= (6 if name in REPLACE else 0)
 
 
 @pytest.mark.parametrize(("name", "how", "step"), [("import csv", "killed", 17), ("run", "cut off", 101)])
