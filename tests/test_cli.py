@@ -386,6 +386,7 @@ def test_unexpected_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch)
     assert isinstance(call("show", "x").exception, RuntimeError)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 def test_interruption_is_one_line_and_130(tmp_path: Path) -> None:
     code = (
@@ -409,6 +410,7 @@ def test_interruption_is_one_line_and_130(tmp_path: Path) -> None:
     assert errors.strip().startswith("interrupted")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 @pytest.mark.parametrize("words", [["--help"], ["info", "scores.zarr"], ["info", "scores.zarr", "--json"]])
 def test_a_full_output_is_one_line_of_error(tmp_path: Path, words: list[str]) -> None:

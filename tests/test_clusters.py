@@ -272,6 +272,7 @@ def test_a_worker_that_is_lost_before_it_is_known_does_not_stop_the_cluster() ->
         cluster._update_worker_status("remove", "tcp://127.0.0.1:1")
 
 
+@pytest.mark.slow
 def test_a_worker_that_leaves_does_not_complain_about_its_heartbeat(running: LocalCluster) -> None:
     """What Dask's worker logs if its scheduler is gone first; while it works, that is worth knowing."""
     (worker,) = running.workers.values()
@@ -391,6 +392,7 @@ def test_a_worker_loads_what_was_compiled_and_compiles_nothing(tmp_path: Path, m
         assert client.run(workers.load_kernels) == dict.fromkeys(client.nthreads(), needed)
 
 
+@pytest.mark.slow
 def test_a_worker_imports_the_package_early_in_the_thread_that_unpickles_tasks() -> None:
     def watch() -> int:
         class Watch:

@@ -373,6 +373,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_local_workers_leave_the_warning_to_the_client(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(0o777)

@@ -57,6 +57,7 @@ def result(folder: Path, first: object) -> xr.DataTree:
     return xr.open_datatree(folder / "aucpr-demo" / "result.zarr", chunks=None).load()
 
 
+@pytest.mark.slow
 def test_the_line_it_prints_opens_the_result(folder: Path, first: subprocess.CompletedProcess[str]) -> None:
     line = first.stdout.splitlines()[-2]
     code = line[line.index("xarray.open_datatree") :]

@@ -402,6 +402,7 @@ def test_gate(aucpr_gate, candidate):
 """
 
 
+@pytest.mark.slow
 def test_the_fixture_fails_a_test_with_the_sentence(tmp_path: Path) -> None:
     (tmp_path / "test_release.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")

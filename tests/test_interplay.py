@@ -742,6 +742,7 @@ def call(*words: object) -> Any:
     return done
 
 
+@pytest.mark.slow
 def test_export_command(forest: xr.DataTree, tmp_path: Path) -> None:
     ap.save_scores(forest, tmp_path / "s.zarr")
     ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", cluster=1, missing="drop")

@@ -456,6 +456,7 @@ def test_the_life_of_a_result_in_azure(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "c3dvcmRmaXNo" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_an_expired_token_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
