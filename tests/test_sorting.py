@@ -70,9 +70,11 @@ def test_areas_do_not_depend_on_the_way(
     np.testing.assert_array_equal(areas[1], areas[0])
 
 
-def test_places_ascend(by_digits: bool) -> None:
+@pytest.mark.parametrize("n_items", [100, N_ITEMS])
+def test_places_ascend(n_items: int, by_digits: bool) -> None:
     random = np.random.default_rng(5)
-    scores = np.concatenate([random.normal(size=N_ITEMS), random.choice(SPECIAL, N_ITEMS)])
+    close = 1 + random.random(n_items) * 2.0**-40  # which differ in the lower halves of their bits only
+    scores = np.concatenate([random.normal(size=n_items), close, random.choice(SPECIAL, n_items)])
     scores = random.permutation(scores)
     places = sorting.ascending_places(scores)
     np.testing.assert_array_equal(scores[places], np.sort(scores))

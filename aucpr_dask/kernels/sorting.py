@@ -54,7 +54,7 @@ def sorted_keys(keys: NDArray[Any], first_bit: int = 0) -> NDArray[Any]:
 
 def ascending_places(scores: NDArray[Any]) -> NDArray[np.int64]:
     """Return the places of scores from the lowest to the highest, with those of NaN anywhere."""
-    if not numpy_sorts_slowly():
+    if scores.size < WORTH_COUNTING or not numpy_sorts_slowly():
         return np.argsort(scores)
     low, width = np.uint64(2**32 - 1), np.uint64(32)
     keys = _to_keys(scores.copy())
