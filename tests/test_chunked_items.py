@@ -37,6 +37,7 @@ def two_passes() -> Any:
     """Evaluate small rankings as large ones, unless a test says otherwise."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(in_chunks, "WORTH_TWO_PASSES", 0)
+        patch.setattr(bounding, "BYTES_OF_POSITIVE", math.inf)
         yield
 
 
@@ -336,6 +337,25 @@ def test_bounds_that_would_need_too_many_bins_are_the_area(monkeypatch: pytest.M
     score, label, *lazy = continuous(30_000)
     lower, upper = ap.area_bounds(*lazy, 1e-9)
     assert lower == upper == ap.estimate(score, label)
+
+
+LIMITS = [(1 << 24, 40, 0.1, 0), (0, 40, 1e-6, 0), (0, 1e4, 1e-6, 1), (0, 40, 0.1, 1)]
+
+
+def test_items_are_counted_only_where_that_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not those of a ranking that is gathered, nor in more bins than 200,000 scores of 8 bytes take."""
+    counted: list[int] = []
+    count = bounding.bin_items
+    monkeypatch.setattr(bounding, "bin_items", lambda *given, **how: counted.append(1) or count(*given, **how))
+    score, label, *lazy = continuous(200_000, 1)
+    for worth, n_bytes, tolerance, n_passes in LIMITS:
+        monkeypatch.setattr(in_chunks, "WORTH_TWO_PASSES", worth)
+        monkeypatch.setattr(bounding, "BYTES_OF_POSITIVE", n_bytes)
+        counted.clear()
+        with dask.config.set(scheduler="synchronous"):
+            lower, upper = ap.area_bounds(*lazy, tolerance)
+        assert lower <= ap.estimate(score, label) <= upper
+        assert len(counted) == n_passes
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def evaluate_in_chunks(
     used = [(role, array) for role, array in zip(roles, arrays, strict=True) if role != "tie_order"]
     named = {role: _lazy(array) for role, array in used}
     n_lead = max(array.ndim - (role in ITEM_ROLES) for role, array in named.items())
-    if _bytes_of_block(named) < WORTH_TWO_PASSES:
+    if fits_in_one_place(named["score"]):
         found = _map(evaluate_block, named, n_lead, roles=tuple(named), options=options, **kwargs)
         return _unpacked(found, n_lead, outputs)
     items = {role: named.pop(role) for role in ("score", "label")}
@@ -133,10 +133,10 @@ def _lazy(array: Any) -> da.Array:
     return array if isinstance(array, da.Array) else da.from_array(np.asarray(array), chunks=-1)
 
 
-def _bytes_of_block(named: dict[str, da.Array]) -> int:
-    """Return the most bytes that the scores of a chunk of rankings have, with all their items."""
-    score = named["score"]
-    return int(math.prod(max(along) for along in score.chunks[:-1]) * score.shape[-1] * score.dtype.itemsize)
+def fits_in_one_place(score: da.Array) -> bool:
+    """Return whether a chunk of rankings is so small, with all its items, that these are gathered."""
+    n_bytes = math.prod(max(along) for along in score.chunks[:-1]) * score.shape[-1] * score.dtype.itemsize
+    return bool(n_bytes < WORTH_TWO_PASSES)
 
 
 def _indexed(named: dict[str, da.Array], n_lead: int) -> tuple[list[Any], tuple[int, ...]]:
