@@ -3,6 +3,7 @@
 import csv
 import gzip
 import importlib
+import itertools
 import json
 import os
 import pickle
@@ -13,6 +14,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -592,6 +594,16 @@ def test_a_classifier_that_fails_is_named_and_the_others_are_kept(tmp_path: Path
         ap.from_sklearn(piped, X, y, cv=3, url=tmp_path / "t.zarr")["score"].compute().drop_vars("model"),
         ap.from_sklearn(GaussianNB(), X, y, cv=3)["score"].drop_vars("model"),
     )
+
+
+def test_a_slow_disk_is_no_failure_of_a_classifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = table()
+    ticks = itertools.count()
+    slow = SimpleNamespace(time=lambda: float(next(ticks)))  # each look at it takes a second, so joblib warns
+    monkeypatch.setattr("joblib.memory.time", slow)
+    scores = ap.from_sklearn(GaussianNB(), X, y, cv=3, url=tmp_path / "s.zarr")
+    assert next(ticks) > 1
+    np.testing.assert_array_equal(scores["score"], ap.from_sklearn(GaussianNB(), X, y, cv=3)["score"])
 
 
 def test_classifiers_show_progress(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

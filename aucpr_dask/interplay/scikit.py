@@ -311,7 +311,10 @@ class _Classifiers:
         classifier, where = self.named[name], f"classifier {name!r}, {data.where}"
         arguments = classifier, data.features, data.classes, data.splits, self.responses[name], self.n_jobs
         try:
-            values = np.asarray(self._cached(classifier)(*arguments), np.float64)
+            with warnings.catch_warnings():
+                # Joblib says so where writing the few arguments took long, as on a busy disk: no classifier failed.
+                warnings.filterwarnings("ignore", "Persisting input arguments took", UserWarning)
+                values = np.asarray(self._cached(classifier)(*arguments), np.float64)
             known = np.asarray(classifier.classes_ if data.splits is None else np.unique(data.classes))
             scores = [_of_class(values, known, one, where) for one in data.wanted]
         except AucprError:
