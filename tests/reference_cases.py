@@ -37,3 +37,9 @@ def data(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return scores and labels of one of the hard-label data sets."""
     dataset = oracle("datasets")[name]
     return numbers(dataset["scores"]), np.array(dataset["labels"], dtype=np.int8)
+
+
+def of_blocks(groups: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores and labels of tie groups, given as pairs of numbers of positives and negatives from the top."""
+    label = np.concatenate([np.repeat([1, 0], group) for group in groups])
+    return -np.repeat(np.arange(len(groups)), [sum(group) for group in groups]).astype(float), label
