@@ -249,14 +249,12 @@ def import_measures(
     ours = evaluate(scores, intervals=(), convention="trec_eval")["estimate"].squeeze("estimator", drop=True).compute()
     topics = [str(topic) for topic in ours[QUERY].values]
     rows = []
-    named = named_runs(runs, named_by)
-    for done, (model, path) in enumerate(named.items(), start=1):
+    for model, path in files.reported(named_runs(runs, named_by).items(), on_progress, "computing measures"):
         with files.reading_text(path) as text:
             run = list(require("ir_measures", "measures").read_trec_run(text))
         found = {(one.query_id, str(one.measure)): one.value for one in evaluator.iter_calc(run)}
         _check_agreement(model, ours.sel({MODEL: model}), found)
         rows += [(model, topic, name, found[topic, name]) for topic in topics for name in names]
-        files.report(on_progress, "computing measures", done, len(named))
     values = from_values(pd.DataFrame(rows, columns=[MODEL, "topic", MEASURE, "value"]))
     return save_values(values, url, overwrite=overwrite)
 

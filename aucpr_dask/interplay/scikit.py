@@ -33,7 +33,7 @@ from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.trees import Scores
 from aucpr_dask.schema.variables import CLASS, ITEM, MODEL
 from aucpr_dask.scores.chunks import Region
-from aucpr_dask.scores.importing.files import OnProgress, report, write_blocks
+from aucpr_dask.scores.importing.files import OnProgress, write_blocks
 from aucpr_dask.scores.store import open_scores
 from aucpr_dask.scores.validate import with_label_of_each_class
 from aucpr_dask.storage.stores import refuse_finished
@@ -222,7 +222,8 @@ def from_sklearn(
             parts = []
             for name in list(models)[region[0]]:
                 parts.append(asked.scores(name, source))
-                report(tell, "scoring classifiers", next(done), total)
+                if tell is not None:
+                    tell("scoring classifiers", next(done), total)
             return {"score": np.stack(parts)[(slice(None), *region[1:])]}
 
         if url is not None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -114,15 +115,14 @@ def import_arrays(
         label = _on_this_machine(label)
         groups = {"cluster": cluster and _on_this_machine(cluster), "fold": fold and _on_this_machine(fold)}
         sources = {}
-        for done, (name, file) in enumerate(listed.items(), start=1):
+        for name, file in files.reported(listed.items(), on_progress, "reading labels"):
             sources[check_node_name(name, file)] = _describe(file, score, label, models, dims, groups)
-            files.report(on_progress, "reading labels", done, len(listed))
         templates = {name: source.template for name, source in sources.items()}
         template: Scores = xr.DataTree.from_dict(templates) if len(listed) > 1 else next(iter(templates.values()))
-        only = next(iter(sources))
+        by_path = sources if len(listed) > 1 else {"": next(iter(sources.values()))}
 
         def open_node(path: str) -> Callable[[Region], dict[str, np.ndarray]]:
-            return sources[path or only].open(negate=negate)
+            return by_path[path].open(negate=negate)
 
         files.write_blocks(place, template, open_node, overwrite=overwrite, on_progress=on_progress)
     return files.summarize(template, sum(source.n_items for source in sources.values()))
@@ -138,54 +138,39 @@ def _on_this_machine(name: FilePath) -> FilePath:
 
 @dataclass(frozen=True)
 class _Axes:
-    """The axes of the score array, in the order of the file."""
+    """The axes of the score array and their lengths, in the order of the file."""
 
-    dims: tuple[str, ...]
-    shape: tuple[int, ...]
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        return dict(zip(self.dims, self.shape, strict=True))
+    sizes: dict[str, int]
 
     @property
-    def stacked(self) -> tuple[str, ...]:
+    def stacked(self) -> list[str]:
         """The axes that become the models, ``model`` first."""
-        others = tuple(dim for dim in self.dims if dim not in (MODEL, QUERY, ITEM))
-        return ((MODEL,) if MODEL in self.dims else ()) + others
+        return sorted((dim for dim in self.sizes if dim not in (QUERY, ITEM)), key=lambda dim: dim != MODEL)
 
     @property
-    def kept(self) -> tuple[str, ...]:
+    def kept(self) -> dict[str, int]:
         """The other axes, in the order of the file."""
-        return tuple(dim for dim in self.dims if dim in (QUERY, ITEM))
+        return {dim: size for dim, size in self.sizes.items() if dim in (QUERY, ITEM)}
 
     @property
-    def ranked(self) -> tuple[str, ...]:
+    def ranked(self) -> dict[str, int]:
         """The other axes, in the order of the store."""
-        return tuple(dim for dim in (QUERY, ITEM) if dim in self.dims)
-
-    def arrange(self, array: np.ndarray) -> np.ndarray:
-        """Return a view of an array of these axes, those to be stacked first."""
-        order = [self.dims.index(dim) for dim in (*self.stacked, *self.ranked)]
-        arranged = array.transpose(order)
-        return arranged if self.stacked else arranged[np.newaxis]
+        return {dim: self.sizes[dim] for dim in (QUERY, ITEM) if dim in self.sizes}
 
     def take(self, array: np.ndarray, region: Region) -> np.ndarray:
-        """Return a region of (model, query, item) of an array of these axes."""
-        arranged = self.arrange(array)
-        leading = arranged.shape[: arranged.ndim - len(self.ranked)]
+        """Return a region of (model, query, item) of an array of these axes, reading no more than that."""
+        order = [*self.sizes]
+        arranged = array.transpose([order.index(dim) for dim in (*self.stacked, *self.ranked)])
+        if not self.stacked:
+            return arranged[(np.newaxis, *region[1:])]
+        leading = arranged.shape[: len(self.stacked)]
         place: tuple[Any, ...] = np.unravel_index(np.arange(region[0].start, region[0].stop), leading)
-        taken: np.ndarray = arranged[(*place, *region[1:])]
-        return taken
+        return arranged[(*place, *region[1:])]
 
     def model_names(self, names: Sequence[str], score: str) -> list[str]:
         """Return the names of the stacked models, such as ``rf_100 repeat=0``."""
-        parts = [
-            list(names) if dim == MODEL else [f"{dim}={index}" for index in range(self.sizes[dim])]
-            for dim in self.stacked
-        ]
-        shape = [len(part) for part in parts]
-        combined = (" ".join(part[i] for part, i in zip(parts, at, strict=True)) for at in np.ndindex(*shape))
-        return list(combined) if parts else [score]
+        parts = [names if dim == MODEL else [f"{dim}={i}" for i in range(self.sizes[dim])] for dim in self.stacked]
+        return [" ".join(one) for one in product(*parts)] if parts else [score]
 
 
 @dataclass(frozen=True)
@@ -203,17 +188,14 @@ class _Source:
         """Read the file; return the function that makes its blocks."""
         scores = self.arrays.load(self.score)
         labels = self.arrays.load(self.label) if MODEL in self.template["label"].dims else None
-        return partial(self._block, scores=scores, labels=labels, negate=negate)
 
-    def _block(
-        self, region: Region, scores: np.ndarray, labels: np.ndarray | None, negate: bool
-    ) -> dict[str, np.ndarray]:
-        block = as_scores(self.axes.take(scores, region))
-        # Unlike a change of sign, a difference has no negative zeros.
-        blocks = {"score": 0 - block if negate else block}
-        if labels is not None:
-            blocks["label"] = as_labels(self.axes.take(labels, region))
-        return blocks
+        def block(region: Region) -> dict[str, np.ndarray]:
+            score = as_scores(self.axes.take(scores, region))
+            # Unlike a change of sign, a difference has no negative zeros.
+            made = {"score": 0 - score if negate else score}
+            return made if labels is None else made | {"label": as_labels(self.axes.take(labels, region))}
+
+        return block
 
 
 def _describe(
@@ -227,29 +209,26 @@ def _describe(
     arrays = array_files.open_arrays(path)
     scores: FilePath = path if isinstance(arrays, Npy) else score
     shape, dtype = arrays.header(scores)
-    axes = _Axes(_check_dims(dims, shape, path), shape)
-    score_type = float_type(dtype, f"{path}, array {score!r}")
+    axes = _Axes(dict(zip(_check_dims(dims, shape, path), shape, strict=True)))
+    where = f"{path}, array {score!r}"
+    score_type = float_type(dtype, where)
     if dtype.kind in "iu" and dtype.itemsize == 8:
-        as_scores(arrays.load(scores), f"{path}, array {score!r}")
+        as_scores(arrays.load(scores), where)
     names = _model_names(arrays, models, axes.sizes.get(MODEL, 0))
-    ranked_shape = tuple(axes.sizes[dim] for dim in axes.ranked)
     coords = {MODEL: axes.model_names(names, path.stem if isinstance(arrays, Npy) else score)}
-    all_dims = (MODEL, *axes.ranked)
-    full_shape = (len(coords[MODEL]), *ranked_shape)
-    variables: dict[str, Any] = {"score": (all_dims, da.zeros(full_shape, dtype=score_type, chunks=-1))}
-    labels = as_labels(arrays.load(label), f"{path}, array {str(label)!r}")
+    full = {MODEL: len(coords[MODEL])} | axes.ranked
+    variables: dict[str, Any] = {"score": (tuple(full), da.zeros(tuple(full.values()), dtype=score_type, chunks=-1))}
+    where = f"{path}, array {str(label)!r}"
+    labels = as_labels(arrays.load(label), where)
     n_items = int((labels != PADDING).sum())
-    shared_shape = tuple(axes.sizes[dim] for dim in axes.kept)
-    if labels.shape == shared_shape:
-        order = [axes.kept.index(dim) for dim in axes.ranked]
-        variables["label"] = (axes.ranked, np.ascontiguousarray(labels.transpose(order)))
-    elif labels.shape == axes.shape:
-        variables["label"] = (all_dims, da.zeros(full_shape, dtype=np.int8, chunks=-1))
+    if labels.shape == tuple(axes.kept.values()):
+        variables["label"] = xr.Variable(tuple(axes.kept), labels).transpose(*axes.ranked)
+    elif labels.shape == shape:
+        variables["label"] = (tuple(full), da.zeros(tuple(full.values()), dtype=np.int8, chunks=-1))
     else:
-        received = f"labels of shape {labels.shape}, scores ({', '.join(axes.dims)}) of shape {axes.shape}"
-        allowed = f"labels of shape {shared_shape} ({', '.join(axes.kept)})"
+        received = f"labels of shape {labels.shape}, scores ({', '.join(axes.sizes)}) of shape {shape}"
+        allowed = f"labels of shape {tuple(axes.kept.values())} ({', '.join(axes.kept)})"
         remedy = "name the axes of the scores in their order: dims=(...) (--dims)"
-        where = f"{path}, array {str(label)!r}"
         raise AlignmentError("the labels do not fit the scores", where, received, allowed, remedy)
     for job, name in groups.items():
         if name is not None:
@@ -293,10 +272,10 @@ def _strings(array: np.ndarray) -> list[str]:
 def _groups(arrays: Arrays, name: FilePath, job: str, axes: _Axes) -> tuple[tuple[str], np.ndarray]:
     """Return the dimension and values of ``cluster`` or ``fold``."""
     values = np.asarray(arrays.load(name))
-    for dim in axes.ranked:
-        if values.shape == (axes.sizes[dim],):
+    for dim, size in axes.ranked.items():
+        if values.shape == (size,):
             return (dim,), np.array(_strings(values), object) if values.dtype.kind in "US" else values
-    allowed = " or ".join(f"({axes.sizes[dim]},) for each {dim}" for dim in axes.ranked)
+    allowed = " or ".join(f"({size},) for each {dim}" for dim, size in axes.ranked.items())
     where, received = f"{arrays.path}, array {str(name)!r}", f"an array of shape {values.shape}"
     raise AlignmentError(f"{job!r} does not fit the scores", where, received, f"shape {allowed}")
 
@@ -371,7 +350,7 @@ def import_xarray(
             remedy = "say which one holds the scores: rename={'NAME': 'score'}"
             raise lacks("no variable is called 'score'", path, has, remedy)
         scores: Scores = nodes[""] if set(nodes) == {""} else xr.DataTree.from_dict(nodes)
-        progress = partial(files.report, on_progress, "writing blocks")
+        progress = on_progress and partial(on_progress, "writing blocks")
         save_scores(scores, place, overwrite=overwrite, on_progress=progress)
         unknown = {str(name) for dataset in renamed.values() for name in dataset.data_vars} - set(SCORE_VARIABLES)
         notes = [f"variables left out: {few(sorted(unknown))}"] if unknown else []
@@ -428,8 +407,8 @@ def _tidy(dataset: xr.Dataset, path: FilePath) -> xr.Dataset:
     dataset = _from_ragged(dataset, path)
     known = [name for name in dataset.data_vars if name in SCORE_VARIABLES]
     dataset = dataset[known].drop_vars([name for name in dataset.coords if name not in dataset.dims], errors="ignore")
-    if ITEM in dataset.dims:
-        dataset = dataset.chunk({ITEM: -1}) if any(v.chunks for v in dataset.values()) else dataset
+    if ITEM in dataset.dims and any(variable.chunks for variable in dataset.values()):
+        dataset = dataset.chunk({ITEM: -1})
     dataset = dataset.transpose(*(dim for dim in (MODEL, QUERY, ITEM) if dim in dataset.dims), ...)
     for name, convert, dtype in (
         ("score", as_scores, float_type(dataset["score"].dtype, path)),
@@ -484,6 +463,3 @@ def pad_queries(samples: np.ndarray, counts: np.ndarray, fill: float) -> np.ndar
     padded = np.full((*samples.shape[:-1], *present.shape), fill, samples.dtype)
     padded[..., present] = samples
     return padded
-
-
-__all__ = ["as_labels", "as_scores", "import_arrays", "import_xarray"]

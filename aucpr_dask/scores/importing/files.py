@@ -12,14 +12,14 @@ import os
 import stat
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, AnyStr, NoReturn
+from typing import IO, Any, AnyStr, NoReturn, TypeVar
 
 import numpy as np
 import xarray as xr
@@ -33,6 +33,7 @@ from aucpr_dask.storage.urls import concealed, is_remote
 
 FilePath = str | PathLike[str]
 OnProgress = Callable[[str, int, int], None]
+_Item = TypeVar("_Item")
 
 COMPRESSION_SUFFIXES = {".gz": "gzip", ".xz": "xz", ".bz2": "bz2", ".zst": "zstd"}
 _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -104,10 +105,12 @@ def bad_line(
     return FileFormatError(what, f"{path}, line {line}", received, allowed, remedy)
 
 
-def report(on_progress: OnProgress | None, what: str, done: int, total: int) -> None:
-    """Call `on_progress`, if there is one."""
-    if on_progress is not None:
-        on_progress(what, done, total)
+def reported(items: Collection[_Item], on_progress: OnProgress | None, what: str) -> Iterator[_Item]:
+    """Yield items; call `on_progress`, if there is one, after the work on each."""
+    for done, item in enumerate(items, start=1):
+        yield item
+        if on_progress is not None:
+            on_progress(what, done, len(items))
 
 
 def write_blocks(
@@ -122,15 +125,12 @@ def write_blocks(
     from aucpr_dask.scores.store import ScoreWriter  # with Zarr, which reading tables does without
 
     writer = ScoreWriter(url, template, overwrite=overwrite)
-    paths = [path for path, _ in nodes_of(template)]
-    total = sum(len(writer.regions(path)) for path in paths)
-    done = 0
-    for path in paths:
-        block_of = open_node(path)
-        for region in writer.regions(path):
-            writer.write(path, region, **block_of(region))
-            done += 1
-            report(on_progress, "writing blocks", done, total)
+    parts = [(path, region) for path, _ in nodes_of(template) for region in writer.regions(path)]
+    opened = None
+    for path, region in reported(parts, on_progress, "writing blocks"):
+        if path != opened:  # one node at a time is open
+            opened, block_of = path, open_node(path)
+        writer.write(path, region, **block_of(region))
     writer.commit()
 
 

@@ -16,14 +16,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import (
-    AlignmentError,
-    ColumnWarning,
-    FileFormatError,
-    InvalidInputError,
-    clash,
-    few,
-)
+from aucpr_dask.errors import AlignmentError, ColumnWarning, FileFormatError, InvalidInputError, clash, few
 from aucpr_dask.schema.importing import TableOptions
 from aucpr_dask.schema.names import check_node_name
 from aucpr_dask.schema.trees import Scores, map_nodes
@@ -170,12 +163,11 @@ def _read_tables(
     labels = _LabelReader(options.label, options.positive)
     nodes: dict[str, _Node] = defaultdict(lambda: _Node(spool))
     scored = np.zeros(len(models), bool)
-    for done, table in enumerate(tables, start=1):
+    for table in files.reported(tables, on_progress, "reading tables"):
         for batch in table.batches([*options.roles, *models]):
             scores = _scores_of(batch, models, negated, options.dtype)
             scored |= ~np.isnan(scores).all(axis=1)
             _share_out(batch, scores, options, labels, nodes)
-        files.report(on_progress, "reading tables", done, len(tables))
     labels.check_found(tables[0].path)
     if not nodes:
         raise FileFormatError("the table has no rows", few(table.path for table in tables))
@@ -499,6 +491,3 @@ def _aligned(part: xr.Dataset, first: xr.Dataset, where: str) -> xr.Dataset:
         received = f"other labels of {few(map(repr, items[differs]))}"
         raise AlignmentError("two tables have different labels", where, received, allowed, "correct one")
     return part
-
-
-__all__ = ["import_table", "scores_of_files", "scores_of_table"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
@@ -27,6 +27,7 @@ RUN_SUFFIXES = (".txt", ".run", ".res", ".trec")
 _BLOCK_BYTES = 4 * 2**20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NEWLINE = 10
+DIMS = (MODEL, QUERY, ITEM)
 _IS_SPACE = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
 
 
@@ -118,17 +119,16 @@ def import_trec(
         named = named_runs(runs)
         judged = files.local_copy(qrels)
         judgments = _read_qrels(judged, duplicates)
-        lists = []
-        for done, (name, file) in enumerate(named.items(), start=1):
-            lists.append(_read_run(name, file, judgments, duplicates, spool, by_tag=named_by == "tag"))
-            files.report(on_progress, "reading runs", done, len(named))
+        lists = [
+            _read_run(name, file, judgments, duplicates, spool, by_tag=named_by == "tag")
+            for name, file in files.reported(named.items(), on_progress, "reading runs")
+        ]
         _refuse_equal_tags(lists, list(named.values()))
-        make = _Pooled if layout == "pooled" else _PerRun
-        blocks = make(lists, judgments, spool, np.dtype(dtype))
-        described = blocks.template.assign_attrs(source=f"TREC runs judged by {judged.name}")
+        laid_out = _MAKE[layout](lists, judgments, spool, np.dtype(dtype))
+        described = laid_out.template.assign_attrs(source=f"TREC runs judged by {judged.name}")
         template: Scores = described if dataset is None else xr.DataTree.from_dict({dataset: described})
-        files.write_blocks(place, template, lambda _: blocks.block, overwrite=overwrite, on_progress=on_progress)
-    return files.summarize(template, blocks.n_items, _notes(lists, judgments))
+        files.write_blocks(place, template, lambda _: laid_out.block, overwrite=overwrite, on_progress=on_progress)
+    return files.summarize(template, laid_out.n_items, _notes(lists, judgments))
 
 
 def named_runs(runs: FilePath | Sequence[FilePath], named_by: str = "file") -> dict[str, Path]:
@@ -136,8 +136,7 @@ def named_runs(runs: FilePath | Sequence[FilePath], named_by: str = "file") -> d
     named = files.named_files(files.find_files(runs, "run"), RUN_SUFFIXES, "model", with_folders=True)
     if named_by == "file":
         return named
-    firsts = {path: next(_read_lines(path, _RUN_COLUMNS)).tokens[5] for path in named.values()}
-    return {_decoded(tag, path): path for path, tag in firsts.items()}
+    return {_decoded(next(_read_lines(path, _RUN_COLUMNS))[1][5], path): path for path in named.values()}
 
 
 def scores_of_runs(
@@ -148,23 +147,19 @@ def scores_of_runs(
     judgments = _judgments(judged, duplicates)
     with Spool() as spool:
         lists = [_run(name, columns, judgments, duplicates, spool) for name, columns in runs.items()]
-        blocks = (_Pooled if layout == "pooled" else _PerRun)(lists, judgments, spool, np.dtype(dtype))
-        arrays = blocks.block(tuple(slice(size) for size in blocks.template["score"].shape))
-    return blocks.template.assign({name: (blocks.template[name].dims, array) for name, array in arrays.items()})
+        template, block, _ = _MAKE[layout](lists, judgments, spool, np.dtype(dtype))
+        arrays = block(tuple(slice(size) for size in template["score"].shape))
+    return template.assign({name: (template[name].dims, array) for name, array in arrays.items()})
 
 
 # --- reading ----------------------------------------------------------------------------------------------------
 
 
-class _Lines(NamedTuple):
-    """Lines with the same number of columns: their numbers in the file, and their tokens in one list."""
+def _read_lines(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[np.ndarray, list[bytes]]]:
+    """Yield the numbers of lines, some MiB at a time, and all their tokens in one list.
 
-    numbers: np.ndarray
-    tokens: list[bytes]
-
-
-def _read_lines(path: Path, columns: tuple[str, ...]) -> Iterator[_Lines]:
-    """Yield the lines of a file, some MiB at a time; raise if one has another number of columns."""
+    Raise if a line has another number of columns.
+    """
     first = 1
     nothing = True
     for block in _whole_lines(path):
@@ -176,7 +171,7 @@ def _read_lines(path: Path, columns: tuple[str, ...]) -> Iterator[_Lines]:
         numbers = np.flatnonzero(counts[:bad]) + first
         if numbers.size:
             nothing = False
-            yield _Lines(numbers, (block if bad is None else b"\n".join(lines[:bad])).split())
+            yield numbers, (block if bad is None else b"\n".join(lines[:bad])).split()
         if bad is not None:
             raise _malformed(lines[bad], path, first + bad, columns)
         first += len(counts)
@@ -225,23 +220,21 @@ def _shown(text: bytes, most: int = 80) -> str:
 
 def _scores_of(tokens: list[bytes], numbers: np.ndarray, path: Path) -> np.ndarray:
     """Parse scores, correctly rounded to float64."""
-    try:
-        scores = np.fromiter(map(float, tokens), np.float64, len(tokens))
-        # Python reads "1_000" as a number, but in a run it is a mistake.
-        if not np.isnan(scores).any() and not any(b"_" in token for token in tokens):
-            return scores
-    except ValueError:
-        pass
-    bad = next(index for index, token in enumerate(tokens) if not _is_score(token))
+    scores = np.fromiter(map(_score_of, tokens), np.float64, len(tokens))
+    if not (is_bad := np.isnan(scores)).any():
+        return scores
+    bad = int(is_bad.argmax())
     allowed = "a decimal number or inf in the fifth column; NaN cannot be ranked"
     raise bad_line("the score is not a number", path, numbers[bad], _shown(tokens[bad]), allowed)
 
 
-def _is_score(token: bytes) -> bool:
+def _score_of(token: bytes) -> float:
+    """Return a score, NaN if it is none."""
     try:
-        return float(token) == float(token) and b"_" not in token
+        # Python reads "1_000" as a number, but in a run it is a mistake.
+        return np.nan if b"_" in token else float(token)
     except ValueError:
-        return False
+        return np.nan
 
 
 class Codes(dict[bytes, int]):
@@ -308,15 +301,6 @@ class _Judgments:
         place = np.minimum(np.searchsorted(judged, documents), len(judged) - 1)
         return np.where(judged[place] == documents, self.labels[topic][place], np.int8(UNJUDGED))
 
-    def n_positive(self) -> tuple[tuple[str, ...], np.ndarray, dict[str, np.ndarray]]:
-        """Return dimensions, values and coordinates of ``n_positive``; along grade if there are several."""
-        highest = max(int(labels.max()) for labels in self.labels)
-        grades = np.arange(1, max(highest, 1) + 1)
-        counts = np.array([(labels[:, None] >= grades).sum(axis=0) for labels in self.labels], np.int64)
-        if highest > 1:
-            return (QUERY, GRADE), counts, {GRADE: grades}
-        return (QUERY,), counts[:, 0], {}
-
 
 _QRELS_COLUMNS = ("topic", "iteration", "document", "grade")
 
@@ -342,15 +326,10 @@ def _judgments(columns: Columns, duplicates: str) -> _Judgments:
         raise _repeated("a document is judged twice, with different grades", path, line[second - 1 :], received)
     topic, document, label = topic[~repeated], document[~repeated], grade[~repeated]
     bounds = np.searchsorted(topic, np.arange(1, len(codes)))
-    return _Judgments(
-        topics=tuple(_decoded(code, path) for code in codes),
-        codes=dict(codes),
-        documents=tuple(np.split(document, bounds)),
-        labels=tuple(np.split(label, bounds)),
-        notes=(f"qrels: {count(differing.size, 'document')} judged differently again, first grade kept",)
-        if differing.size
-        else (),
-    )
+    topics = tuple(_decoded(code, path) for code in codes)
+    note = f"qrels: {count(differing.size, 'document')} judged differently again, first grade kept"
+    notes = (note,) if differing.size else ()
+    return _Judgments(topics, dict(codes), tuple(np.split(document, bounds)), tuple(np.split(label, bounds)), notes)
 
 
 def _grades_of(tokens: list[bytes], numbers: np.ndarray, path: Path) -> np.ndarray:
@@ -484,74 +463,72 @@ def _notes(runs: Sequence[_Run], judgments: _Judgments) -> list[str]:
 # --- layouts ----------------------------------------------------------------------------------------------------
 
 
-class _PerRun:
-    """Every model has its own lists, best score first."""
+class _Layout(NamedTuple):
+    """A data set without its scores, what makes the arrays of a region of it, and the number of its items."""
 
-    def __init__(self, runs: Sequence[_Run], judgments: _Judgments, spool: Spool, dtype: np.dtype) -> None:
-        self._runs, self._judgments, self._spool, self._dtype = runs, judgments, spool, dtype
-        self._longest = max(int(run.lengths.max()) for run in runs)
-        self.n_items = sum(int(run.bounds[-1]) for run in runs)
-        shape = (len(runs), len(judgments.topics), self._longest)
-        self.template = _template(runs, judgments).assign(
-            score=((MODEL, QUERY, ITEM), da.zeros(shape, dtype=dtype, chunks=-1)),
-            label=((MODEL, QUERY, ITEM), da.zeros(shape, dtype=np.int8, chunks=-1)),
-            tie_order=((MODEL, QUERY, ITEM), da.zeros(shape, dtype=np.int32, chunks=-1)),
-        )
+    template: xr.Dataset
+    block: Callable[[Region], dict[str, np.ndarray]]
+    n_items: int
 
-    def block(self, region: Region) -> dict[str, np.ndarray]:
-        """Return the arrays of one region of the store."""
-        runs = self._runs[region[0]]
-        topics = range(len(self._judgments.topics))[region[1]]
-        shape = (len(runs), len(topics), self._longest)
-        score = np.full(shape, np.nan, self._dtype)
-        label = np.full(shape, PADDING, np.int8)
-        tie_order = np.full(shape, FILL["tie_order"], np.int32)
-        for model, run in enumerate(runs):
-            for query, (documents, scores) in enumerate(_lists(run, topics, self._spool, self._dtype)):
-                labels = self._judgments.labels_of(topics[query], documents)
+
+def _per_run(runs: Sequence[_Run], judgments: _Judgments, spool: Spool, dtype: np.dtype) -> _Layout:
+    """Give every model its own lists, best score first."""
+    dtypes = {"score": dtype, "label": np.dtype(np.int8), "tie_order": np.dtype(np.int32)}
+    longest = max(int(run.lengths.max()) for run in runs)
+
+    def block(region: Region) -> dict[str, np.ndarray]:
+        topics = range(len(judgments.topics))[region[1]]
+        shape = (len(runs[region[0]]), len(topics), longest)
+        arrays = {name: np.full(shape, FILL[name], one) for name, one in dtypes.items()}
+        for model, run in enumerate(runs[region[0]]):
+            for query, (documents, scores) in enumerate(_lists(run, topics, spool, dtype)):
+                labels = judgments.labels_of(topics[query], documents)
                 ties = np.arange(len(documents), dtype=np.int32)[::-1]
                 best_first = np.lexsort((ties, -scores))
-                place = (model, query, slice(0, len(documents)))
-                score[place], label[place] = scores[best_first], labels[best_first]
-                tie_order[place] = ties[best_first]
-        return {"score": score, "label": label, "tie_order": tie_order}
+                for name, values in {"score": scores, "label": labels, "tie_order": ties}.items():
+                    arrays[name][model, query, : len(documents)] = values[best_first]
+        return arrays
+
+    shape = (len(runs), len(judgments.topics), longest)
+    described = {name: (DIMS, da.zeros(shape, dtype=one, chunks=-1)) for name, one in dtypes.items()}
+    return _Layout(_template(runs, judgments).assign(described), block, sum(int(run.bounds[-1]) for run in runs))
 
 
-class _Pooled:
-    """The models share the items of a query: all judged or retrieved documents, in trec_eval's order of ties."""
+def _pooled(runs: Sequence[_Run], judgments: _Judgments, spool: Spool, dtype: np.dtype) -> _Layout:
+    """Let models share the items of a query: all judged or retrieved documents, in trec_eval's order of ties."""
+    pools = _pools(runs, judgments, spool)
+    lengths = [len(pool) for pool in pools]
+    shape = (len(pools), max(lengths))
+    label, tie_order = np.full(shape, PADDING, np.int8), np.full(shape, FILL["tie_order"], np.int32)
+    for topic, pool in enumerate(pools):
+        label[topic, : len(pool)] = judgments.labels_of(topic, pool)[::-1]
+        tie_order[topic, : len(pool)] = np.arange(len(pool))
 
-    def __init__(self, runs: Sequence[_Run], judgments: _Judgments, spool: Spool, dtype: np.dtype) -> None:
-        self._runs, self._spool, self._dtype = runs, spool, dtype
-        self._pools = _pools(runs, judgments, spool)
-        lengths = [len(pool) for pool in self._pools]
-        self.n_items = sum(lengths)
-        shape = (len(lengths), max(lengths))
-        label = np.full(shape, PADDING, np.int8)
-        tie_order = np.full(shape, FILL["tie_order"], np.int32)
-        for topic, pool in enumerate(self._pools):
-            label[topic, : len(pool)] = judgments.labels_of(topic, pool)[::-1]
-            tie_order[topic, : len(pool)] = np.arange(len(pool))
-        scores = da.zeros((len(runs), *shape), dtype=dtype, chunks=-1)
-        self.template = _template(runs, judgments).assign(
-            score=((MODEL, QUERY, ITEM), scores), label=((QUERY, ITEM), label), tie_order=((QUERY, ITEM), tie_order)
-        )
-
-    def block(self, region: Region) -> dict[str, np.ndarray]:
-        """Return the arrays of one region of the store."""
-        runs = self._runs[region[0]]
-        topics = range(len(self._pools))[region[1]]
-        score = np.full((len(runs), len(topics), max(map(len, self._pools))), np.nan, self._dtype)
-        for model, run in enumerate(runs):
-            for query, (documents, scores) in enumerate(_lists(run, topics, self._spool, self._dtype)):
-                pool = self._pools[topics[query]]
+    def block(region: Region) -> dict[str, np.ndarray]:
+        topics = range(len(pools))[region[1]]
+        score = np.full((len(runs[region[0]]), len(topics), max(lengths)), np.nan, dtype)
+        for model, run in enumerate(runs[region[0]]):
+            for query, (documents, scores) in enumerate(_lists(run, topics, spool, dtype)):
+                pool = pools[topics[query]]
                 score[model, query, len(pool) - 1 - np.searchsorted(pool, documents)] = scores
         return {"score": score}
 
+    scores = da.zeros((len(runs), *shape), dtype=dtype, chunks=-1)
+    described = {"score": (DIMS, scores), "label": (DIMS[1:], label), "tie_order": (DIMS[1:], tie_order)}
+    return _Layout(_template(runs, judgments).assign(described), block, sum(lengths))
+
+
+_MAKE = {"per-run": _per_run, "pooled": _pooled}
+
 
 def _template(runs: Sequence[_Run], judgments: _Judgments) -> xr.Dataset:
-    dims, n_positive, grades = judgments.n_positive()
-    names = {MODEL: [run.name for run in runs], QUERY: list(judgments.topics)}
-    return xr.Dataset({"n_positive": (dims, n_positive)}, coords=names | grades)
+    """Return the names of a data set and ``n_positive``, which is along grade if there are several."""
+    coords: dict[str, Any] = {MODEL: [run.name for run in runs], QUERY: list(judgments.topics)}
+    grades = np.arange(1, max(1, *(int(labels.max()) for labels in judgments.labels)) + 1)
+    n_positive = np.array([(labels[:, None] >= grades).sum(axis=0) for labels in judgments.labels], np.int64)
+    if len(grades) == 1:
+        return xr.Dataset({"n_positive": (QUERY, n_positive[:, 0])}, coords)
+    return xr.Dataset({"n_positive": ((QUERY, GRADE), n_positive)}, coords | {GRADE: grades})
 
 
 def _pools(runs: Sequence[_Run], judgments: _Judgments, spool: Spool) -> list[np.ndarray]:
@@ -574,6 +551,3 @@ def _lists(run: _Run, topics: range, spool: Spool, dtype: np.dtype) -> Iterator[
         scores = spool.read(run.scores, rows).astype(dtype)
     inner = bounds[1:-1] - bounds[0]
     yield from zip(np.split(documents, inner), np.split(scores, inner), strict=True)
-
-
-__all__ = ["Codes", "Columns", "import_trec", "named_runs", "scores_of_runs"]
