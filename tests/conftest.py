@@ -3,6 +3,7 @@
 import importlib
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,28 @@ def client() -> Iterator[Client]:
         Client(cluster) as client,
     ):
         yield client
+
+
+@contextmanager
+def raise_if_dask_computes() -> Iterator[None]:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise AssertionError("Dask computed")
+
+    with dask.config.set(scheduler=refuse):
+        yield
+
+
+class Exported:
+    """An array that only the DLPack protocol can read."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
 
 
 def pooled(n_models: int = 5, n_items: int = 60, seed: int = 0, share: float = 0.4) -> xr.Dataset:

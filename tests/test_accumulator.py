@@ -1,18 +1,18 @@
 """Average precision in one pass: the same bits in any order, exact or certified, in bounded memory."""
 
-import functools
 import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import few
+from conftest import Exported, few
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Case, cases
@@ -185,19 +185,6 @@ def test_small_data_take_little_memory() -> None:
 # What is given
 
 
-class Exported:
-    """An array that only the DLPack protocol can read."""
-
-    def __init__(self, array: np.ndarray) -> None:
-        self.array = array
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.array.__dlpack_device__()
-
-
 @pytest.mark.parametrize(
     "read", [list, np.array, pd.Series, Exported, da.from_array, memoryview, lambda array: array[:, None]]
 )
@@ -249,17 +236,19 @@ def test_bad_items_are_refused_and_nothing_is_counted(score: Any, label: Any, wh
 
 
 def test_bad_options_are_refused() -> None:
-    for memory in (1000, 1e8, "64 MiB", True, 2**50):
-        with pytest.raises(InvalidInputError, match="memory"):
-            ap.Accumulator(memory=memory)
-    with pytest.raises(InvalidInputError, match="did you mean 'adaptive'"):
-        ap.Accumulator("adaptiv")
-    with pytest.raises(InvalidInputError, match="same options"):
-        ap.Accumulator().merge(ap.Accumulator(memory=SMALL))
-    with pytest.raises(InvalidInputError, match="cannot be merged"):
-        ap.Accumulator().merge(3)
-    with pytest.raises(InvalidInputError, match="do not add up"):
-        ap.Accumulator().counts  # noqa: B018
+    small = ap.Accumulator(memory=SMALL)
+    for call, message in (
+        *(
+            (lambda memory=memory: ap.Accumulator(memory=memory), "memory")
+            for memory in (1000, 1e8, "64 MiB", True, 2**50)
+        ),
+        (lambda: ap.Accumulator("adaptiv"), "did you mean 'adaptive'"),
+        (lambda: ap.Accumulator().merge(small), "same options"),
+        (lambda: ap.Accumulator().merge(3), "cannot be merged"),
+        (lambda: small.counts, "do not add up"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            call()
 
 
 # Several processes
@@ -269,7 +258,7 @@ def test_counts_in_fixed_bins_add_up() -> None:
     parts = [counted("fixed", drawn(seed)) for seed in range(3)]
     total = ap.Accumulator("fixed", memory=SMALL)
     total.counts[:] = sum(part.counts for part in parts)
-    assert pickle.dumps(total) == pickle.dumps(functools.reduce(ap.Accumulator.merge, parts))
+    assert pickle.dumps(total) == pickle.dumps(reduce(ap.Accumulator.merge, parts))
 
 
 TWO_PROCESSES = """

@@ -222,28 +222,22 @@ def test_the_design_says_what_is_fixed() -> None:
 
 
 def test_classes_are_never_a_sample() -> None:
-    result = ap.evaluate(DATA)
-    for call in (
-        lambda: ap.compare(DATA, sample="units"),
-        lambda: ap.rank(DATA, sample="both"),
-        lambda: ap.aggregate(DATA, over="class", sample="units"),
+    result, not_a_sample = ap.evaluate(DATA), "classes are not a sample"
+    over = {"over": "class"}
+    for call, message in (
+        (lambda: ap.compare(DATA, sample="units"), not_a_sample),
+        (lambda: ap.rank(DATA, sample="both"), not_a_sample),
+        (lambda: ap.aggregate(DATA, **over, sample="units"), not_a_sample),
+        (lambda: ap.aggregate(result, **over), r"shared resamples.*\n.*\n.*\n.*keep_replicates=True"),
+        (lambda: ap.aggregate(result), "over='class'"),
+        (lambda: ap.aggregate(DATA, how="micro"), "has classes, not queries"),
+        (lambda: ap.aggregate(result, **over, average="micro"), "needs their scores"),
+        (lambda: ap.aggregate(DATA, **over, how="micro"), "average='micro' ranks"),
+        (lambda: ap.aggregate(DATA, average="macro"), "average is a choice for classes"),
+        (lambda: ap.compare(DATA.isel({"class": 0}), **over), "no classes to average over"),
     ):
-        with pytest.raises(InvalidInputError, match="classes are not a sample"):
+        with pytest.raises(InvalidInputError, match=message):
             call()
-    with pytest.raises(InvalidInputError, match=r"shared resamples.*\n.*\n.*\n.*keep_replicates=True"):
-        ap.aggregate(result, over="class")
-    with pytest.raises(InvalidInputError, match="over='class'"):
-        ap.aggregate(result)
-    with pytest.raises(InvalidInputError, match="has classes, not queries"):
-        ap.aggregate(DATA, how="micro")
-    with pytest.raises(InvalidInputError, match="needs their scores"):
-        ap.aggregate(result, over="class", average="micro")
-    with pytest.raises(InvalidInputError, match="average='micro' ranks"):
-        ap.aggregate(DATA, over="class", how="micro")
-    with pytest.raises(InvalidInputError, match="average is a choice for classes"):
-        ap.aggregate(DATA, average="macro")
-    with pytest.raises(InvalidInputError, match="no classes to average over"):
-        ap.compare(DATA.isel({"class": 0}), over="class")
 
 
 def test_models_are_compared_by_their_means_on_shared_resamples() -> None:

@@ -2,17 +2,15 @@
 
 import inspect
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
 import xarray as xr
-from conftest import pooled, queried
+from conftest import pooled, queried, raise_if_dask_computes
 from scipy import stats
 
 import aucpr_dask as ap
@@ -25,15 +23,6 @@ from aucpr_dask.schema.variables import FLAG_BITS, RESULT_VARIABLES
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 FORMULAS = [spec.name for spec in INTERVALS.values() if spec.is_formula]
-
-
-@contextmanager
-def raise_if_dask_computes() -> Iterator[None]:
-    def refuse(*arguments: object, **options: object) -> None:
-        raise AssertionError("Dask computed")
-
-    with dask.config.set(scheduler=refuse):
-        yield
 
 
 # Options

@@ -84,12 +84,16 @@ def absolute_statistics(estimate, replicates, first, second):
 # --- one pass over the pairs ---------------------------------------------------------------------------------------
 
 
-def test_all_pairs_and_baselines():
-    first, second = all_pairs(4)
-    assert list(zip(first, second, strict=True)) == list(itertools.combinations(range(4), 2))
-    first, second = against([2, 0], 4)
-    assert list(zip(first, second, strict=True)) == [(0, 2), (1, 2), (3, 2), (1, 0), (3, 0)]
-    assert [index.size for index in against([], 4)] == [0, 0]
+def test_all_pairs_and_baselines(sample):
+    def listed(pairs):
+        return list(zip(*pairs, strict=True))
+
+    assert listed(all_pairs(4)) == list(itertools.combinations(range(4), 2))
+    assert listed(against([2, 0], 4)) == [(0, 2), (1, 2), (3, 2), (1, 0), (3, 0)]
+    nothing = against([], N_MODELS)
+    assert listed(nothing) == []
+    assert families.single_step(families.pair_statistics(sample, *nothing)).size == 0
+    assert romano_wolf(sample, *nothing).size == 0
 
 
 def test_statistics_by_the_definition(sample):
@@ -171,13 +175,19 @@ def test_equivalence_with_errors_of_replicates():
 
 
 def test_identical_models_do_not_differ(sample):
-    statistics = families.pair_statistics(sample, np.array([1, 5]), np.array([5, 1]))
-    for values, expected in ((statistics.difference, 0), (statistics.error, 0), (statistics.statistic, 0)):
-        np.testing.assert_array_equal(values, expected)
-    np.testing.assert_array_equal(statistics.p_value, 1)
-    np.testing.assert_array_equal(statistics.maximum, 0)
-    np.testing.assert_array_equal(families.single_step(statistics), 1)
-    np.testing.assert_array_equal(romano_wolf(sample, np.array([1, 5]), np.array([5, 1])), 1)
+    pairs = np.array([1, 5]), np.array([5, 1])
+    statistics = families.pair_statistics(sample, *pairs)
+    for name in ("difference", "error", "statistic", "maximum"):
+        np.testing.assert_array_equal(getattr(statistics, name), 0)
+    for p_value in (statistics.p_value, families.single_step(statistics), romano_wolf(sample, *pairs)):
+        np.testing.assert_array_equal(p_value, 1)
+    assert (families.equivalence(sample, *pairs, 1e-6).decision == "equivalent").all()
+    decisions = parametric_equivalence(np.array([0.0, 1.0]), np.zeros(2), 1e-6).decision
+    assert decisions.tolist() == ["equivalent", "different"]
+    values = unit_values()
+    values[4] = values[2]
+    pair = np.array([2]), np.array([4])
+    assert errors_from_units(values, *pair) == errors_from_covariance(np.cov(values), *pair) == 0
 
 
 def test_identical_models_but_for_round_off_do_not_differ():
@@ -200,18 +210,6 @@ def test_constant_difference_is_finite_and_certain():
     assert statistics.error[0] == 0
     assert 1e6 < statistics.statistic[0] < np.inf
     assert statistics.p_value[0] == families.single_step(statistics)[0] == 1 / 200
-
-
-def test_nothing_but_zeros():
-    sample = families.joint_replicates(np.zeros(3), np.zeros((20, 3)))
-    statistics = families.pair_statistics(sample, *all_pairs(3))
-    np.testing.assert_array_equal(statistics.statistic, 0)
-    np.testing.assert_array_equal(statistics.p_value, 1)
-
-
-def test_an_empty_family(sample):
-    statistics = families.pair_statistics(sample, *against([], N_MODELS))
-    assert families.single_step(statistics).size == romano_wolf(sample, *against([], 6)).size == 0
 
 
 # --- panels, order of models, order of pairs -----------------------------------------------------------------------
@@ -270,17 +268,18 @@ def test_permuting_models_and_pairs_permutes_the_answer(made):
         np.testing.assert_array_equal(values, expected[name][pairs], err_msg=name)
 
 
-def test_swapping_a_pair_turns_the_sign(sample):
+def test_a_pair_is_alone(sample):
+    """Turned round it has the other sign; other models change nothing, and no adjustment is needed without any."""
     forth, back = families.pair_statistics(sample, *PAIRS), families.pair_statistics(sample, *PAIRS[::-1])
     np.testing.assert_array_equal(forth.difference, -back.difference)
     np.testing.assert_array_equal(forth.statistic, -back.statistic)
     np.testing.assert_array_equal(forth.p_value, back.p_value)
-
-
-def test_another_model_changes_no_other_pair(sample):
     fewer = families.joint_replicates(sample.estimate[:4], correlated_replicates()[1][:, :4])
     few, many = (families.pair_statistics(each, *all_pairs(4)) for each in (fewer, sample))
     np.testing.assert_array_equal(few.statistic, many.statistic)
+    pair = np.array([0]), np.array([3])
+    alone = families.pair_statistics(sample, *pair)
+    assert alone.p_value == families.single_step(alone) == romano_wolf(sample, *pair)
 
 
 # --- adjustments ---------------------------------------------------------------------------------------------------
@@ -328,11 +327,6 @@ def test_max_t_quantile_is_the_studentized_range():
     sample = families.joint_replicates(np.zeros(5), random.normal(size=(40_000, 5)))
     quantile = families.max_t_quantile(families.pair_statistics(sample, *all_pairs(5)), 0.95)
     assert quantile == pytest.approx(stats.studentized_range.ppf(0.95, 5, np.inf) / np.sqrt(2), rel=0.01)
-
-
-def test_one_pair_needs_no_adjustment(sample):
-    statistics = families.pair_statistics(sample, np.array([0]), np.array([3]))
-    assert statistics.p_value == families.single_step(statistics) == romano_wolf(sample, np.array([0]), np.array([3]))
 
 
 # --- intervals -----------------------------------------------------------------------------------------------------
@@ -428,14 +422,6 @@ def test_normal_p_values():
     np.testing.assert_allclose(p_value, [0.0499957902964, 0.0499957902964, 1, 1, 0], rtol=1e-10)
 
 
-def test_errors_of_identical_models_are_zero():
-    values = unit_values()
-    values[4] = values[2]
-    assert errors_from_units(values, np.array([2]), np.array([4])) == 0
-    covariance = np.cov(values)
-    assert errors_from_covariance(covariance, np.array([2]), np.array([4])) == 0
-
-
 def test_errors_from_covariance():
     values = unit_values()
     from_covariance = errors_from_covariance(np.cov(values) / values.shape[1], *PAIRS)
@@ -509,12 +495,6 @@ def test_equivalence_of_normal_replicates():
     normal = parametric_equivalence(np.array([0.01]), np.array([0.01 * np.sqrt(2)]), 0.03)
     assert drawn.p_value == pytest.approx(normal.p_value, abs=0.005)
     assert drawn.share_inside == pytest.approx(normal.share_inside, abs=0.01)
-
-
-def test_identical_models_are_equivalent(sample):
-    assert families.equivalence(sample, np.array([1]), np.array([5]), 1e-6).decision == "equivalent"
-    assert parametric_equivalence(np.zeros(1), np.zeros(1), 1e-6).decision == "equivalent"
-    assert parametric_equivalence(np.ones(1), np.zeros(1), 1e-6).decision == "different"
 
 
 # --- what is refused -----------------------------------------------------------------------------------------------

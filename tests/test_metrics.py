@@ -11,6 +11,7 @@ import pyarrow
 import pytest
 import sklearn.metrics
 import xarray as xr
+from conftest import Exported
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -136,19 +137,6 @@ def test_there_are_such_tests() -> None:
 
 
 # What is given
-
-
-class Exported:
-    """An array that only the DLPack protocol can read."""
-
-    def __init__(self, array: np.ndarray) -> None:
-        self._array = array
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self._array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> Any:
-        return self._array.__dlpack_device__()
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from reference_cases import data, oracle_cases
 from scipy import stats
 from scipy.special import expit, logit
+from test_resampling import accelerations_by_refitting
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
@@ -70,18 +70,6 @@ def average_precision(positive: np.ndarray, negative: np.ndarray, axis: int = -1
     return ap.estimate(score, np.repeat([1, 0], [positive.shape[-1], negative.shape[-1]]))
 
 
-def jackknife_acceleration(positive: np.ndarray, negative: np.ndarray) -> float:
-    cubes, squares = 0.0, 0.0
-    for sample, areas in (
-        (positive, [average_precision(np.delete(positive, i), negative) for i in range(positive.size)]),
-        (negative, [average_precision(positive, np.delete(negative, i)) for i in range(negative.size)]),
-    ):
-        n = sample.size
-        influence = (n - 1) * (np.mean(areas) - np.array(areas))
-        cubes, squares = cubes + (influence**3).sum() / n**3, squares + (influence**2).sum() / n**2
-    return cubes / 6 / squares**1.5
-
-
 @pytest.mark.smoke
 @pytest.mark.parametrize("seed", range(4))
 def test_scipy_on_the_same_replicates(seed: int) -> None:
@@ -90,18 +78,13 @@ def test_scipy_on_the_same_replicates(seed: int) -> None:
     area = average_precision(positive, negative)
     replicates = average_precision(random.choice(positive, (999, 6)), random.choice(negative, (999, 20)))
     replicates[:60] = area  # ties
-    acceleration = jackknife_acceleration(positive, negative)
+    score, label = np.concatenate([positive, negative]), np.repeat([1, 0], [6, 20])
+    (acceleration,) = accelerations_by_refitting(score, label, ["average_precision"], np.arange(26))
     known = Evidence(np.array(area), acceleration=np.array(acceleration), replicates=replicates)
     done = SimpleNamespace(bootstrap_distribution=replicates)
     for ours, theirs in (("bootstrap", "percentile"), ("basic", "basic"), ("bca", "BCa")):
-        expected = stats.bootstrap(
-            (positive, negative),
-            average_precision,
-            n_resamples=0,
-            bootstrap_result=done,
-            method=theirs,
-            confidence_level=LEVEL,
-        ).confidence_interval
+        how = {"n_resamples": 0, "bootstrap_result": done, "method": theirs, "confidence_level": LEVEL}
+        expected = stats.bootstrap((positive, negative), average_precision, **how).confidence_interval
         np.testing.assert_allclose(bounds_of(known, ours, LEVEL), expected, rtol=0, atol=1e-12, err_msg=ours)
 
 
@@ -223,12 +206,14 @@ def test_influence_beta_at_the_ends() -> None:
     assert ap.evaluate(none, no_positives="zero")["interval"].isnull().all()
 
 
-def test_influence_beta_counts_weights_and_clusters() -> None:
+def test_intervals_count_weights_and_clusters() -> None:
     data = ap.simulate.binormal().sample(400, 0.1, n_simulations=3, seed=2).compute()
-    plain = ap.evaluate(data)["interval"].values
-    for weight in (1.0, 1e-3, 7.0):
-        weighted = ap.evaluate(data.assign(weight=("item", np.full(400, weight))))["interval"].values
-        np.testing.assert_allclose(weighted, plain, rtol=1e-10)
+    methods = ["influence_beta", "logit", "wilson", "influence_logit_t"]  # equal weights count each item once
+    plain = ap.evaluate(data, intervals=methods)
+    for weight in (1.0, 1e-3, 7.0, 10.0):
+        weighted = ap.evaluate(data.assign(weight=("item", np.full(400, weight))), intervals=methods)
+        np.testing.assert_allclose(weighted["interval"], plain["interval"], rtol=1e-10)
+        np.testing.assert_array_equal(weighted["flags"], plain["flags"])
     twice = xr.concat([data, data], "item", data_vars="minimal").assign(cluster=("item", np.tile(np.arange(400), 2)))
     clustered = ap.evaluate(twice, unit="clusters")["interval"].values
     random = ap.evaluate(data, prevalence_design="random")["interval"].values
@@ -257,35 +242,6 @@ def test_influence_beta_covers(scenario: Any, prevalence: float, n: int) -> None
 
 
 # Cross-validation
-
-
-FOLDS = oracle_cases("raucpr_cv")
-
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("case", FOLDS)
-def test_raucpr_on_folds(case: Any) -> None:
-    score, label = data(case["dataset"])
-    label_of_fold = np.where(np.array(case["fold_of_item"]) == np.arange(case["folds"])[:, None], label, -2)
-    has_empty_fold = not (label_of_fold == 1).any(axis=-1).all()
-    for theirs, ours in {"ap": "average_precision", "lowertrap": "lower_trapezoid"}.items():
-        expected = case["estimators"][theirs]
-        folds = ap.estimate(score, label_of_fold, ours)
-        known = Evidence(np.array(ap.estimate(score, label, ours)), folds=folds)
-        for level in (0.95, 0.9):
-            for method, field in (("cross_validation", "normal_ci"), ("cross_validation_t", "t_ci")):
-                bounds = bounds_of(known, method, level)
-                if has_empty_fold:  # an error there, no number here
-                    assert "error" in expected
-                    assert np.isnan(bounds).all()
-                elif "error" not in expected:
-                    target = np.array(expected[f"{field}_{level}"], float)
-                    np.testing.assert_allclose(bounds, target, rtol=0, atol=1e-12)
-
-
-def test_every_case_of_raucpr_is_here() -> None:
-    errors = ["error" in case.values[0]["estimators"]["ap"] for case in FOLDS]
-    assert (len(errors), sum(errors)) == (60, 18)
 
 
 def test_one_fold_has_no_spread() -> None:
@@ -453,9 +409,3 @@ def test_the_records_say_what_the_kernels_read() -> None:
 def test_interval_refuses_methods_that_are_no_formula(method: str) -> None:
     with pytest.raises(InvalidInputError, match=rf"(?s){method}.*binomial, logit, wilson, clopper_pearson.*evaluate"):
         ap.interval(0.8, 50, ["logit", method])
-
-
-def test_more_folds_than_items_are_refused() -> None:
-    few = xr.Dataset({"score": (("model", "item"), np.arange(9.0)[None]), "label": ("item", [0, 1, 1] * 3)})
-    with pytest.raises(InvalidInputError, match=r"fewer items than folds\n.*\n.*10 folds of 9 items"):
-        ap.evaluate(few, intervals=["cross_validation"])

@@ -4,8 +4,6 @@ import itertools
 import math
 import tracemalloc
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -15,7 +13,7 @@ import dask
 import numpy as np
 import pytest
 import xarray as xr
-from conftest import pooled, queried
+from conftest import pooled, queried, raise_if_dask_computes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -166,14 +164,11 @@ def test_known_answers() -> None:
     from aucpr_dask.kernels.draws import fill_words
 
     compiled = numba.njit(lambda key, x, y, first, out: fill_words(key, x, y, first, out.size // 4, out))
+    digits_of_pi = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0)
     for counter, key, expected in (
         ((0, 0, 0, 0), (0, 0), "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
         ((2**32 - 1,) * 4, (2**32 - 1,) * 2, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
-        (
-            (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
-            (0xA4093822, 0x299F31D0),
-            "d16cfe09 94fdcceb 5001e420 24126ea1",
-        ),
+        (*digits_of_pi, "d16cfe09 94fdcceb 5001e420 24126ea1"),
     ):
         assert " ".join(f"{int(word):08x}" for word in philox(counter, key)) == expected
         out = np.empty(4, np.uint32)
@@ -453,9 +448,8 @@ def test_the_fast_path_of_average_precision_is_bit_identical(case: dict[str, Any
     for other in ("continuous", "interpolated_mean", "binormal"):
         np.testing.assert_array_equal(replicates(estimators=["average_precision", other], **given)[:, :1], short)
     ones = np.ones(case["label"].size)
-    np.testing.assert_array_equal(replicates(estimators=["average_precision"], weight=ones, **case), short[:, :1]) if (
-        n_unseen == 0
-    ) else None
+    if n_unseen == 0:
+        np.testing.assert_array_equal(replicates(estimators=["average_precision"], weight=ones, **case), short[:, :1])
 
 
 def test_replicates_under_a_strict_order_of_ties() -> None:
@@ -520,13 +514,8 @@ def test_chunks_change_nothing(models: tuple[int, ...], queries: tuple[int, ...]
 def test_other_models_and_queries_and_more_resamples_change_nothing() -> None:
     scores = queried(5, 4, 30)
     whole = ap.evaluate(scores, **EVERY)
-    for part in (
-        {"model": [3, 0]},
-        {"model": [4, 3, 2, 1, 0]},
-        {"query": [2]},
-        {"query": [3, 0, 1]},
-        {"model": [1], "query": [2, 1]},
-    ):
+    models, queries = [{"model": [3, 0]}, {"model": [4, 3, 2, 1, 0]}], [{"query": [2]}, {"query": [3, 0, 1]}]
+    for part in (*models, *queries, {"model": [1], "query": [2, 1]}):
         assert_same(ap.evaluate(scores.isel(part), **EVERY), whole.isel(part))
     more = ap.evaluate(scores, **EVERY | {"n_resamples": 200})
     np.testing.assert_array_equal(more["replicate"].values[..., :70], whole["replicate"].values)
@@ -594,14 +583,9 @@ def test_the_scheme_is_this_one() -> None:
         },
         coords={"model": ["m"], "query": ["q", "ü"]},
     )
-    result = ap.evaluate(
-        xr.DataTree.from_dict({"data": scores}),
-        intervals=["bootstrap", "bayesian", "cross_validation"],
-        n_resamples=6,
-        seed=5,
-        n_folds=3,
-        keep_replicates=True,
-    )["data"]
+    methods = ["bootstrap", "bayesian", "cross_validation"]
+    design: dict[str, Any] = {"n_resamples": 6, "seed": 5, "n_folds": 3, "keep_replicates": True}
+    result = ap.evaluate(xr.DataTree.from_dict({"data": scores}), intervals=methods, **design)["data"]
     assert result.attrs["random_scheme"] == "philox4x32-10 2"
     for (seed, dataset, query), key in GOLDEN_KEYS.items():
         assert stream_key(seed, dataset, query) == key
@@ -612,7 +596,12 @@ def test_the_scheme_is_this_one() -> None:
     np.testing.assert_allclose(interval[2], GOLDEN["cross_validation"], rtol=1e-14)
 
 
-def check_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **cluster: Any) -> None:
+TWO_THREADS = {"n_workers": 1, "threads_per_worker": 2, "processes": False}
+TWO_PROCESSES = pytest.param({"n_workers": 2, "threads_per_worker": 1, "processes": True}, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("cluster", [TWO_THREADS, TWO_PROCESSES])
+def test_a_run_is_bit_identical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: dict[str, Any]) -> None:
     from distributed import Client, LocalCluster
 
     monkeypatch.setattr("aucpr_dask.storage.stores.CHUNK_BYTES", 1000)
@@ -640,15 +629,6 @@ def check_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **cluster: Any) -
             assert_same(ours, ap.evaluate(scores, **options))
 
 
-def test_a_run_is_bit_identical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_run(tmp_path, monkeypatch, n_workers=1, threads_per_worker=2, processes=False)
-
-
-@pytest.mark.slow
-def test_a_run_on_two_processes_is_bit_identical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_run(tmp_path, monkeypatch, n_workers=2, threads_per_worker=1, processes=True)
-
-
 # What others computed
 
 BOOTSTRAP = sorted({case["dataset"] for case in oracle("raucpr_bootstrap")})
@@ -664,7 +644,9 @@ def resampled(name: str, n_resamples: int) -> xr.Dataset:
     return ap.evaluate(scores, list(THEIRS.values()), "bootstrap", **options).isel(model=0)
 
 
-def check_bootstrap(name: str, n_resamples: int) -> None:
+@pytest.mark.parametrize("n_resamples", [2000, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", BOOTSTRAP)
+def test_raucpr_bootstrap(name: str, n_resamples: int) -> None:
     result = resampled(name, n_resamples)
     cases = [case for case in oracle("raucpr_bootstrap") if case["dataset"] == name]
     assert len(cases) == len(THEIRS)
@@ -686,17 +668,6 @@ def check_bootstrap(name: str, n_resamples: int) -> None:
                 assert theirs[0] <= high + 1e-12
         bounds = result["interval"].sel(estimator=THEIRS[case["estimator"]]).values[0]
         np.testing.assert_allclose(bounds, np.quantile(areas, [0.025, 0.975]), rtol=1e-14)
-
-
-@pytest.mark.parametrize("name", BOOTSTRAP)
-def test_raucpr_bootstrap(name: str) -> None:
-    check_bootstrap(name, 2000)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", BOOTSTRAP)
-def test_raucpr_bootstrap_of_as_many_replicates(name: str) -> None:
-    check_bootstrap(name, 20_000)
 
 
 @pytest.mark.smoke
@@ -722,24 +693,20 @@ def test_every_case_is_here() -> None:
     assert (len(BOOTSTRAP), len(EXACT), len(FOLDS)) == (18, 4, 42)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("case", FOLDS)
 def test_raucpr_cross_validation(case: Any) -> None:
     score, label = data(case["dataset"])
-    scores = xr.Dataset(
-        {
-            "score": (("model", "item"), score[None]),
-            "label": ("item", label),
-            "fold": ("item", 10 + 3 * np.array(case["fold_of_item"])),
-        }
-    )
+    fold = 10 + 3 * np.array(case["fold_of_item"])
+    variables = {"score": (("model", "item"), score[None]), "label": ("item", label), "fold": ("item", fold)}
     names = list(case["estimators"])
     for level in (0.95, 0.9):
         methods = ["cross_validation", "cross_validation_t"]
-        result = ap.evaluate(scores, [THEIRS[name] for name in names], methods, level)
+        result = ap.evaluate(xr.Dataset(variables), [THEIRS[name] for name in names], methods, level)
         for ours, name in zip(result["interval"].values[0], names, strict=True):
             expected = case["estimators"][name]
-            np.testing.assert_allclose(ours[0], expected[f"normal_ci_{level}"], rtol=0, atol=1e-12)
-            np.testing.assert_allclose(ours[1], expected[f"t_ci_{level}"], rtol=0, atol=1e-12)
+            for bounds, theirs in zip(ours, ("normal_ci", "t_ci"), strict=True):
+                np.testing.assert_allclose(bounds, np.array(expected[f"{theirs}_{level}"], float), rtol=0, atol=1e-12)
 
 
 # Intervals by hand
@@ -756,9 +723,8 @@ def test_the_spread_of_replicates_is_the_influence_standard_error() -> None:
     result = ap.evaluate(normal_scores(200, 800, 3), n_resamples=1000, keep_replicates=True)
     error = result["standard_error"].values[:, 0]
     np.testing.assert_allclose(result["replicate"].values[:, 0].std(axis=-1, ddof=1), error, rtol=0.1)
-    others = ap.evaluate(
-        normal_scores(200, 800, 3), ["average_precision", "continuous"], "bootstrap", keep_replicates=True
-    )
+    names = ["average_precision", "continuous"]
+    others = ap.evaluate(normal_scores(200, 800, 3), names, "bootstrap", keep_replicates=True)
     np.testing.assert_array_equal(others["standard_error"].values[:, 0], error)
     spread = others["replicate"].values[:, 1].std(axis=-1, ddof=1)
     np.testing.assert_allclose(others["standard_error"].values[:, 1], spread, rtol=1e-13)
@@ -786,14 +752,7 @@ def test_intervals_by_hand() -> None:
     np.testing.assert_allclose(bounds["basic"], [2 * area - high, 2 * area - low], rtol=1e-14)
 
     bias = stats.norm.ppf((np.sum(areas < area) + np.sum(areas <= area)) / (2 * n_resamples))
-    cubes = squares = 0.0
-    for side in (1, 0):
-        items = np.flatnonzero(label == side)
-        without = np.array([ap.estimate(np.delete(score, i), np.delete(label, i)) for i in items])
-        influence = (items.size - 1) * (without.mean() - without)
-        cubes += (influence**3).sum() / items.size**3
-        squares += (influence**2).sum() / items.size**2
-    acceleration = cubes / (6 * squares**1.5)
+    (acceleration,) = accelerations_by_refitting(score[0], label, ["average_precision"], np.arange(label.size))
     z = bias + stats.norm.ppf([0.05, 0.95])
     share = stats.norm.cdf(bias + z / (1 - acceleration * z))
     np.testing.assert_allclose(bounds["bca"], np.quantile(areas, share), rtol=1e-10)
@@ -816,7 +775,7 @@ def test_the_bayesian_interval_is_close_to_the_bootstrap_one() -> None:
     assert (bayesian != bootstrap).all()
 
 
-def test_a_query_without_positives_has_no_replicates() -> None:
+def test_nothing_to_resample_and_nothing_uncertain() -> None:
     scores = queried(2, 3, 30)
     scores["label"][1] = scores["label"][1].where(scores["label"][1] != 1, 0)
     result = ap.evaluate(scores, **EVERY)
@@ -824,20 +783,16 @@ def test_a_query_without_positives_has_no_replicates() -> None:
         assert np.isnan(result[name].values[:, 1]).all()
     assert np.isfinite(result["replicate"].values[:, [0, 2]]).all()
 
-
-def test_no_models_and_no_items() -> None:
     scores = pooled(3, 20)
     assert ap.evaluate(scores.isel(model=[]), **EVERY)["replicate"].shape == (0, 3, 70)
     empty = ap.evaluate(scores.isel(item=[]), **EVERY)
-    assert np.isnan(empty["replicate"].values).all()
-    assert np.isnan(empty["interval"].values).all()
+    assert empty["replicate"].isnull().all()
+    assert empty["interval"].isnull().all()
 
-
-def test_perfect_rankings_and_single_items() -> None:
-    scores = pooled(1, 20)
+    scores = scores.isel(model=[0])
     perfect = ap.evaluate(scores.assign(score=scores["label"].astype(float).expand_dims(model=1)), **EVERY)
     assert (perfect["replicate"].values[:, :2] == 1).all()
-    np.testing.assert_array_equal(perfect["interval"].sel({"method": "bootstrap"}).values[:, :2], 1)
+    assert (perfect["interval"].sel({"method": "bootstrap"}).values[:, :2] == 1).all()
     only = ap.evaluate(scores.isel(item=scores["label"].values == 1), **EVERY)
     assert (only["replicate"].values == 1).all()
 
@@ -865,22 +820,25 @@ def test_stratified_folds_are_balanced_and_shuffled() -> None:
     np.testing.assert_array_equal(same[1], same[2])
 
 
+def areas_of_folds(scores: xr.Dataset, fold: np.ndarray, n_folds: int, weight: np.ndarray | None = None) -> np.ndarray:
+    """Areas of the models of a data set in each fold, evaluated alone."""
+    parts = [(fold == f, None if weight is None else weight[fold == f]) for f in range(n_folds)]
+    score, label = scores["score"].values, scores["label"].values
+    return np.stack([ap.estimate(score[:, chosen], label[chosen], weight=part) for chosen, part in parts])
+
+
 def test_folds_are_dealt_by_name() -> None:
     scores = queried(2, 3, 40)
     methods = ["cross_validation", "cross_validation_t"]
     result = ap.evaluate(scores, intervals=methods, n_folds=4, seed=9)
     for query in scores["query"].values:
-        part = scores.sel(query=query)
-        options = EvaluationOptions()
-        fold = stratified_folds({"label": part["label"].values}, np.uint64(stream_key(9, "", query)), options, 4)
-        for model in range(2):
-            areas = np.array(
-                [ap.estimate(part["score"].values[model][fold == f], part["label"].values[fold == f]) for f in range(4)]
-            )
-            error = stats.sem(areas)
-            ours = result["interval"].sel(query=query).values[model, 0]
-            np.testing.assert_allclose(ours[0], stats.norm.interval(0.95, areas.mean(), error), rtol=1e-12)
-            np.testing.assert_allclose(ours[1], stats.t.interval(0.95, 3, areas.mean(), error), rtol=1e-12)
+        part, key = scores.sel(query=query), np.uint64(stream_key(9, "", query))
+        fold = stratified_folds({"label": part["label"].values}, key, EvaluationOptions(), 4)
+        areas = areas_of_folds(part, fold, 4)
+        mean, error = areas.mean(axis=0), stats.sem(areas)
+        normal, student = np.moveaxis(result["interval"].sel(query=query).values[:, 0], 1, 0)
+        np.testing.assert_allclose(normal.T, stats.norm.interval(0.95, mean, error), rtol=1e-12)
+        np.testing.assert_allclose(student.T, stats.t.interval(0.95, 3, mean, error), rtol=1e-12)
     other = ap.evaluate(scores, intervals=methods, n_folds=4, seed=8)
     assert (other["interval"] != result["interval"]).any()
 
@@ -904,27 +862,14 @@ def test_positives_that_are_no_item_are_shared_out_to_folds() -> None:
 
 
 def test_weights_in_folds() -> None:
-    scores = pooled(2, 60)
-    fold = np.arange(60) % 3
-    weight = np.random.default_rng(0).random(60)
-    weighted = scores.assign(weight=("item", weight), fold=("item", fold))
-    soft = scores.drop_vars("label").assign(
-        positive_weight=("item", weight * scores["label"].values),
-        negative_weight=("item", weight * (1 - scores["label"].values)),
-        fold=("item", fold),
-    )
-    areas = np.stack(
-        [
-            ap.estimate(
-                scores["score"].values[:, fold == f], scores["label"].values[fold == f], weight=weight[fold == f]
-            )
-            for f in range(3)
-        ]
-    )
-    for data_set in (weighted, soft):
-        bounds = ap.evaluate(data_set, intervals="cross_validation")["interval"].values[:, 0, 0]
-        expected = stats.norm.interval(0.95, areas.mean(axis=0), stats.sem(areas))
-        np.testing.assert_allclose(bounds, np.stack(expected, axis=-1), rtol=1e-12)
+    scores, fold, weight = pooled(2, 60), np.arange(60) % 3, np.random.default_rng(0).random(60)
+    is_positive = scores["label"].values
+    soft = {"positive_weight": ("item", weight * is_positive), "negative_weight": ("item", weight * (1 - is_positive))}
+    areas = areas_of_folds(scores, fold, 3, weight)
+    expected = stats.norm.interval(0.95, areas.mean(axis=0), stats.sem(areas))
+    for weighted in (scores.assign(weight=("item", weight)), scores.drop_vars("label").assign(soft)):
+        bounds = ap.evaluate(weighted.assign(fold=("item", fold)), intervals="cross_validation")["interval"]
+        np.testing.assert_allclose(bounds.values[:, 0, 0].T, expected, rtol=1e-12)
 
 
 # Memory
@@ -1032,15 +977,6 @@ def test_other_threads_run_during_a_kernel(kind: str) -> None:
 # What is refused
 
 
-@contextmanager
-def raise_if_dask_computes() -> Iterator[None]:
-    def refuse(*arguments: object, **options: object) -> None:
-        raise AssertionError("Dask computed")
-
-    with dask.config.set(scheduler=refuse):
-        yield
-
-
 def per_run() -> xr.Dataset:
     scores = pooled()
     return scores.assign(label=scores["label"].broadcast_like(scores["score"]))
@@ -1050,9 +986,8 @@ ONES = ("item", np.ones(60))
 REPLICATED = [name for name, spec in INTERVALS.items() if "replicates" in spec.needs]
 LAYOUT = r"items cannot be resampled: each model has its own list of them[\s\S]*a per-run layout"
 CLUSTERS = r"unit='clusters' needs to know the cluster of every item[\s\S]*"
-INFLUENCE = (
-    r"these intervals need the influence function, known for average_precision and haldane over all recalls[\s\S]*"
-)
+KNOWN_FOR = "known for average_precision and haldane over all recalls"
+INFLUENCE = rf"these intervals need the influence function, {KNOWN_FOR}[\s\S]*"
 UNWEIGHTED = r"known for unweighted items drawn one by one[\s\S]*"
 
 
@@ -1086,6 +1021,7 @@ UNWEIGHTED = r"known for unweighted items drawn one by one[\s\S]*"
             {"intervals": "bayesian", "estimators": "discrete"},
             r"discrete: no meaning with the weights of the Bayesian bootstrap[\s\S]*'bootstrap'",
         ),
+        (pooled(2, 9), {"intervals": "cross_validation"}, r"fewer items than folds\n.*\n.*10 folds of 9 items"),
         (
             queried().assign(fold=("query", [0, 1, 1])),
             {"intervals": "cross_validation"},
@@ -1093,7 +1029,6 @@ UNWEIGHTED = r"known for unweighted items drawn one by one[\s\S]*"
         ),
         (pooled(), {"n_resamples": 1}, r"n_resamples must be a whole number from 2[\s\S]*1"),
         (pooled(), {"n_resamples": 100.0}, r"n_resamples must be a whole number from 2[\s\S]*100\.0"),
-        (pooled(), {"n_resamples": True}, "n_resamples must be a whole number"),
         (pooled(), {"seed": -1}, r"seed must be a whole number from 0[\s\S]*-1"),
         (pooled(), {"seed": None}, r"seed must be a whole number from 0[\s\S]*None"),
         (pooled(), {"n_folds": 1}, r"n_folds must be a whole number from 2[\s\S]*1"),
@@ -1112,12 +1047,6 @@ def test_refusals(scores: xr.Dataset, options: dict[str, Any], message: str) -> 
             ap.evaluate(xr.DataTree.from_dict({"odd": scores}), **options)
 
 
-@pytest.mark.parametrize("method", [name for name, spec in INTERVALS.items() if not spec.is_formula])
-def test_intervals_that_are_no_formula_are_refused_without_scores(method: str) -> None:
-    with pytest.raises(InvalidInputError, match=rf"does not follow from the estimate[\s\S]*evaluate\(.*'{method}'"):
-        ap.interval(0.5, 10, method)
-
-
 def test_per_run_layouts_have_intervals_that_do_not_resample() -> None:
     methods = ["logit", "influence", "influence_logit", "influence_logit_t"]
     ours = ap.evaluate(per_run(), intervals=methods)
@@ -1132,17 +1061,6 @@ def test_estimators_without_influence_have_no_interval_of_it() -> None:
     assert np.isnan(result["interval"].sel({"estimator": "continuous", "method": methods[2:]}).values).all()
 
 
-JACKKNIFED = [
-    "average_precision",
-    "haldane",
-    "lower_trapezoid",
-    "interpolated_mean",
-    "interpolated_median",
-    "continuous",
-    "discrete",
-]
-
-
 def accelerations_by_refitting(score: np.ndarray, label: np.ndarray, names: list[str], unit: np.ndarray) -> np.ndarray:
     """The definition: every unit left out, one at a time; units are items of a class, or clusters of both."""
     strata = [np.unique(unit[label == 1]), np.unique(unit[label == 0])]
@@ -1154,6 +1072,10 @@ def accelerations_by_refitting(score: np.ndarray, label: np.ndarray, names: list
         squares = squares + (deviation**2).sum(axis=0) / members.size**2
         cubes = cubes + (deviation**3).sum(axis=0) / members.size**3
     return cubes / (6 * squares**1.5)
+
+
+TRAPEZOIDS = ["average_precision", "haldane", "lower_trapezoid"]
+JACKKNIFED = [*TRAPEZOIDS, "interpolated_mean", "interpolated_median", "continuous", "discrete"]
 
 
 @pytest.mark.parametrize("kind", ["ties", "distinct", "clusters"])
@@ -1171,24 +1093,6 @@ def test_the_acceleration_of_every_estimator_is_that_of_the_jackknife(kind: str)
     np.testing.assert_allclose(ours[0], accelerations_by_refitting(score, label, JACKKNIFED, unit), rtol=1e-8)
 
 
-def test_one_estimator_has_the_same_acceleration_in_closed_form_and_by_leaving_out() -> None:
-    options: dict[str, Any] = {"intervals": "bca", "n_resamples": 200}
-    alone = ap.evaluate(pooled(), "average_precision", **options)["interval"]
-    together = ap.evaluate(pooled(), ["average_precision", "continuous"], **options)["interval"]
-    np.testing.assert_allclose(alone, together.sel(estimator=["average_precision"]), rtol=1e-9)
-
-
-def test_weights_of_any_size_have_the_intervals_of_their_items() -> None:
-    """Formula intervals count positives as Kish does: equal weights count each item once."""
-    scores = pooled(3, 60)
-    expected = ap.evaluate(scores, intervals=["logit", "wilson", "influence_logit_t"])
-    weighted = ap.evaluate(
-        scores.assign(weight=("item", np.full(60, 10.0))), intervals=["logit", "wilson", "influence_logit_t"]
-    )
-    np.testing.assert_allclose(weighted["interval"], expected["interval"], rtol=1e-9)
-    np.testing.assert_array_equal(weighted["flags"], expected["flags"])
-
-
 def test_formulas_are_for_areas_over_all_recalls() -> None:
     names = ["average_precision", "roc_area", "gain_area", "precision_at_recall(0.5)"]
     interval = ap.evaluate(pooled(), names, ["logit", "binomial"])["interval"]
@@ -1197,26 +1101,28 @@ def test_formulas_are_for_areas_over_all_recalls() -> None:
     assert ap.evaluate(pooled(), recall_range=(0, 0.2))["interval"].isnull().all()
 
 
-def test_random_prevalence_draws_both_classes_together() -> None:
-    options: dict[str, Any] = {"n_resamples": 3000, "keep_replicates": True, "intervals": "influence"}
-    found = ap.evaluate(pooled(2, 400), prevalence_design="random", **options)
-    assert found.attrs["resampled"] == "items, positives and negatives together"
+PAIRS = np.random.default_rng(3).random((2, 150))
+SOFT = {"positive_weight": ("item", PAIRS[0]), "negative_weight": ("item", PAIRS[1])}
+
+
+@pytest.mark.parametrize(
+    ("scores", "options"),
+    [
+        (pooled(2, 400), {"prevalence_design": "random"}),
+        (pooled(2, 150).drop_vars("label").assign(SOFT), {}),
+        (pooled(2, 400).assign(cluster=("item", np.arange(400) // 2)), {"unit": "clusters"}),
+    ],
+)
+def test_random_prevalence_draws_both_classes_together(scores: xr.Dataset, options: dict[str, Any]) -> None:
+    options |= {"n_resamples": 3000, "keep_replicates": True, "intervals": "influence"}
+    found = ap.evaluate(scores, **options)
     deviation = found["replicate"].std("resample", ddof=1)
     np.testing.assert_allclose(deviation, found["standard_error"], rtol=0.1)
-    fixed = ap.evaluate(pooled(2, 400), **options)
-    assert (deviation > fixed["replicate"].std("resample", ddof=1)).all()
-
-
-def test_soft_labels_and_clusters_have_a_random_prevalence() -> None:
-    random = np.random.default_rng(3)
-    soft = pooled(2, 150).drop_vars("label")
-    soft = soft.assign(positive_weight=("item", random.random(150)), negative_weight=("item", random.random(150)))
-    clustered = pooled(2, 400).assign(cluster=("item", np.arange(400) // 2))
-    for scores, unit in ((soft, "items"), (clustered, "clusters")):
-        found = ap.evaluate(scores, intervals="influence", keep_replicates=True, unit=unit, n_resamples=3000)
-        assert found.attrs["prevalence_design"] == "random"
-        deviation = found["replicate"].std("resample", ddof=1)
-        np.testing.assert_allclose(deviation, found["standard_error"], rtol=0.1)
+    assert found.attrs["prevalence_design"] == "random"
+    if "prevalence_design" in options:
+        assert found.attrs["resampled"] == "items, positives and negatives together"
+        fixed = ap.evaluate(scores, **options | {"prevalence_design": "fixed"})
+        assert (deviation > fixed["replicate"].std("resample", ddof=1)).all()
 
 
 def test_resamples_without_an_estimate_are_flagged_and_one_cluster_has_no_interval() -> None:
@@ -1228,24 +1134,6 @@ def test_resamples_without_an_estimate_are_flagged_and_one_cluster_has_no_interv
     assert not ap.evaluate(scores, intervals="bootstrap").aucpr.flagged("undefined_resamples").to_array().any()
     one = pooled(2, 40).assign(cluster=("item", np.zeros(40, int)))
     assert ap.evaluate(one, intervals="bootstrap", unit="clusters")["interval"].isnull().all()
-
-
-def test_own_folds_are_recorded() -> None:
-    own = ap.evaluate(pooled(2, 60).assign(fold=("item", np.arange(60) % 5)), intervals="cross_validation").attrs
-    assert (own["n_folds"], own["folds"]) == (5, "of the data set")
-    assert "seed" not in own
-
-
-def test_logit_intervals_at_their_limits() -> None:
-    scores = pooled(2, 30)
-    scores["label"][:] = 1
-    intervals = ["logit", "influence_logit", "influence_logit_t"]
-    found = ap.evaluate(scores, intervals=intervals)["interval"]
-    np.testing.assert_array_equal(found, np.broadcast_to([0.0, 1.0], found.shape))
-    scores["label"][1:] = 0
-    np.testing.assert_array_equal(
-        ap.evaluate(scores, intervals="influence_logit_t")["interval"][:, 0, 0], [[0.0, 1.0]] * 2
-    )
 
 
 def test_replicates_of_missing_scores_are_refused_too() -> None:
@@ -1288,6 +1176,8 @@ def test_the_attributes_say_how_the_data_were_resampled() -> None:
     assert attrs["prevalence_design"] == "fixed"
     plain = ap.evaluate(pooled(), seed=4).attrs
     assert {"seed", "n_resamples", "resampled", "random_scheme", "n_folds"}.isdisjoint(plain)
+    own = ap.evaluate(pooled(2, 60).assign(fold=("item", np.arange(60) % 5)), intervals="cross_validation").attrs
+    assert (own["n_folds"], own["folds"], "seed" in own) == (5, "of the data set", False)
     clustered = pooled().assign(cluster=("item", np.arange(60) // 4))
     assert ap.evaluate(clustered, intervals="bootstrap", unit="clusters").attrs["resampled"] == "clusters"
 

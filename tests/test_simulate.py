@@ -8,18 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import dask
 import numpy as np
 import pytest
 import scipy.stats
 import xarray as xr
+from conftest import raise_if_dask_computes
 from hypothesis import given
 from hypothesis import strategies as st
 from reference_cases import oracle
 from strategies import chunkings
 
 import aucpr_dask as ap
-from aucpr_dask.errors import AucprError, ChunkError, InvalidInputError
+from aucpr_dask.errors import ChunkError, InvalidInputError
 from aucpr_dask.scores.validate import validate_scores
 from aucpr_dask.simulate import scenarios as simulate
 from aucpr_dask.simulate.scenarios import Scenario, bibeta, binormal, offset_uniform
@@ -100,21 +100,12 @@ def test_the_ends_of_the_scale(prevalence: float) -> None:
         assert scenario.area(prevalence) == pytest.approx(lowest, rel=1e-7, abs=1e-11)
 
 
-@pytest.mark.parametrize(
-    ("scenario", "prevalence"),
-    [
-        (binormal(), 0.01),
-        (binormal(), 1e-4),
-        (binormal(2.5, 0.2), 0.01),
-        (binormal(-0.5, 3.0), 1e-4),
-        (bibeta(), 1e-4),
-        (bibeta(0.3, 0.4, 0.2, 0.9), 0.05),
-        (bibeta(0.1, 2.0, 0.15, 1.5), 0.2),
-        (offset_uniform(-0.4), 1e-4),
-        (offset_uniform(0.7), 1e-3),
-    ],
-    ids=repr,
-)
+NORMALS = [(binormal(), 0.01), (binormal(), 1e-4), (binormal(2.5, 0.2), 0.01), (binormal(-0.5, 3.0), 1e-4)]
+BETAS = [(bibeta(), 1e-4), (bibeta(0.3, 0.4, 0.2, 0.9), 0.05), (bibeta(0.1, 2.0, 0.15, 1.5), 0.2)]
+UNIFORMS = [(offset_uniform(-0.4), 1e-4), (offset_uniform(0.7), 1e-3)]
+
+
+@pytest.mark.parametrize(("scenario", "prevalence"), [*NORMALS, *BETAS, *UNIFORMS], ids=repr)
 def test_areas_against_30_digits(scenario: Scenario, prevalence: float) -> None:
     """Integrate over the threshold, where the package integrates over recall."""
     from mpmath import mp
@@ -381,13 +372,9 @@ def test_average_precision_of_large_samples_approaches_the_true_area(scenario: S
 # Laziness
 
 
-def refuse(*arguments: Any, **options: Any) -> None:
-    raise AssertionError("Dask computed")
-
-
 @pytest.mark.parametrize("n_positive", ["exact", "binomial"])
 def test_nothing_is_drawn_early(n_positive: str) -> None:
-    with dask.config.set(scheduler=refuse):
+    with raise_if_dask_computes():
         # The whole would be 80 TB.
         scores = binormal().sample(10**6, 0.01, n_simulations=10**4, n_positive=n_positive, chunks=100)
         result = ap.evaluate(scores)
@@ -435,42 +422,34 @@ def test_scenarios_are_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "kind", "message"),
+    ("call", "message"),
     [
-        (
-            lambda: binormal(sigma=0),
-            InvalidInputError,
-            "sigma of binormal is not allowed\n  where: argument 'sigma'\n  received: 0\n",
-        ),
-        (lambda: binormal(mu=math.inf), InvalidInputError, "received: inf\n  allowed: a finite number"),
-        (lambda: binormal(mu="1"), InvalidInputError, "received: '1'"),
-        (lambda: bibeta(negative_b=-1), InvalidInputError, "negative_b of bibeta"),
-        (lambda: offset_uniform(math.nan), InvalidInputError, "gamma of offset_uniform"),
-        (
-            lambda: binormal().area(0),
-            InvalidInputError,
-            "prevalence must lie between 0 and 1\n  where: option 'prevalence'\n  received: 0",
-        ),
-        (lambda: binormal().area(math.nan), InvalidInputError, "prevalence must lie between 0 and 1"),
-        (lambda: binormal().curve([0.1, -0.1, 2], 0.1), InvalidInputError, "received: 2 values, first -0.1"),
-        (lambda: binormal().curve(0.1, [0.1, 1.0]), InvalidInputError, "'prevalence'\n  received: 1 values, first 1.0"),
-        (lambda: binormal().curve(1.5, 0.1), InvalidInputError, "recall is outside its range"),
-        (lambda: binormal().roc(1.5), InvalidInputError, "false_positive_rate is outside its range"),
-        (lambda: binormal().sample(0, 0.1), InvalidInputError, "n_items must be a whole number from 1"),
-        (lambda: binormal().sample(10.0, 0.1), InvalidInputError, "received: 10.0"),
-        (lambda: binormal().sample(10, 1.0), InvalidInputError, "prevalence must lie between 0 and 1"),
-        (lambda: binormal().sample(10, 0.01), InvalidInputError, "an exact sample would have no positives"),
-        (lambda: binormal().sample(10, 0.99), InvalidInputError, "an exact sample would have no negatives"),
-        (lambda: binormal().sample(10, 0.5, n_simulations=0), InvalidInputError, "n_simulations must be"),
-        (lambda: binormal().sample(10, 0.5, n_positive="poisson"), InvalidInputError, "'exact', 'binomial'"),
-        (lambda: binormal().sample(10, 0.5, seed=-1), InvalidInputError, "seed must be a whole number from 0"),
-        (lambda: binormal().sample(10, 0.5, dtype="int64"), InvalidInputError, "'float32', 'float64'"),
-        (lambda: binormal().sample(10, 0.5, n_simulations=5, chunks=(2, 2)), ChunkError, "chunks do not fit"),
-        (lambda: binormal().sample(10, 0.5, n_simulations=5, chunks="some"), ChunkError, "chunks='some'"),
-        (lambda: binormal().sample(10, 0.5, n_simulations=5, chunks=0), ChunkError, "chunks=0"),
+        (lambda: binormal(sigma=0), "sigma of binormal is not allowed\n  where: argument 'sigma'\n  received: 0\n"),
+        (lambda: binormal(mu=math.inf), "received: inf\n  allowed: a finite number"),
+        (lambda: binormal(mu="1"), "received: '1'"),
+        (lambda: bibeta(negative_b=-1), "negative_b of bibeta"),
+        (lambda: offset_uniform(math.nan), "gamma of offset_uniform"),
+        (lambda: binormal().area(0), "between 0 and 1\n  where: option 'prevalence'\n  received: 0"),
+        (lambda: binormal().area(math.nan), "prevalence must lie between 0 and 1"),
+        (lambda: binormal().curve([0.1, -0.1, 2], 0.1), "received: 2 values, first -0.1"),
+        (lambda: binormal().curve(0.1, [0.1, 1.0]), "'prevalence'\n  received: 1 values, first 1.0"),
+        (lambda: binormal().curve(1.5, 0.1), "recall is outside its range"),
+        (lambda: binormal().roc(1.5), "false_positive_rate is outside its range"),
+        (lambda: binormal().sample(0, 0.1), "n_items must be a whole number from 1"),
+        (lambda: binormal().sample(10.0, 0.1), "received: 10.0"),
+        (lambda: binormal().sample(10, 1.0), "prevalence must lie between 0 and 1"),
+        (lambda: binormal().sample(10, 0.01), "an exact sample would have no positives"),
+        (lambda: binormal().sample(10, 0.99), "an exact sample would have no negatives"),
+        (lambda: binormal().sample(10, 0.5, n_simulations=0), "n_simulations must be"),
+        (lambda: binormal().sample(10, 0.5, n_positive="poisson"), "'exact', 'binomial'"),
+        (lambda: binormal().sample(10, 0.5, seed=-1), "seed must be a whole number from 0"),
+        (lambda: binormal().sample(10, 0.5, dtype="int64"), "'float32', 'float64'"),
+        (lambda: binormal().sample(10, 0.5, n_simulations=5, chunks=(2, 2)), "chunks do not fit"),
+        (lambda: binormal().sample(10, 0.5, n_simulations=5, chunks="some"), "chunks='some'"),
+        (lambda: binormal().sample(10, 0.5, n_simulations=5, chunks=0), "chunks=0"),
     ],
 )
-def test_refusals_name_the_argument(call: Callable[[], Any], kind: type[AucprError], message: str) -> None:
-    with pytest.raises(kind) as caught:
+def test_refusals_name_the_argument(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ChunkError if "chunks" in message else InvalidInputError) as caught:
         call()
     assert message in str(caught.value)
