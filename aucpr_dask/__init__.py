@@ -137,7 +137,7 @@ _MOVED = {
     "stores": "storage.stores",
     "study": "simulate.studies",
     "urls": "storage.urls",
-    "variables": "schema.variables",
+    "variables": "schema.terms",
 }
 
 

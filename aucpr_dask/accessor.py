@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import xarray as xr
 
 if TYPE_CHECKING:
-    from aucpr_dask.schema.trees import Scores
+    from aucpr_dask.schema.terms import Scores
 
 
 class _Public:
@@ -91,7 +91,7 @@ class _Accessor:
     def flagged(self, flag: str) -> Scores:
         """Return where a result raises the warning called `flag`, as a boolean variable of that name."""
         from aucpr_dask.evaluation.results import flagged
-        from aucpr_dask.schema.trees import map_nodes
+        from aucpr_dask.schema.terms import map_nodes
 
         return map_nodes(self._data, lambda path, node: flagged(node, flag))
 

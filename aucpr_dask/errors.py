@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from typing import Any, Self, TypeVar
 
@@ -198,3 +199,25 @@ def brief(value: object, most: int = 200) -> str:
         shown = f"a value of type {type(value).__name__}"
     shown = " ".join(shown.split()) if "\n" in shown else shown
     return shown if len(shown) <= most else f"{shown[:most]}... ({type(value).__name__})"
+
+
+ABBREVIATIONS = {"map": "average_precision"} | dict.fromkeys(("auc", "auroc", "roc_auc", "auc_roc"), "roc_area")
+
+
+def nearest(value: object, names: Iterable[str]) -> str | None:
+    """Return the name that was probably meant: spelled alike, or abbreviated to its initials."""
+    if not isinstance(value, str):
+        return None
+    plain = {name.lower().replace("-", "_").replace(" ", "_"): name for name in names}
+    given = value.lower().replace("-", "_").replace(" ", "_")
+    initials = ["".join(word[:1] for word in name.split("_")) for name in plain]
+    if len(given) > 1 and given in initials:
+        return list(plain.values())[initials.index(given)]
+    close = difflib.get_close_matches(ABBREVIATIONS.get(given, given), plain, n=1, cutoff=0.6)
+    return plain[close[0]] if close else None
+
+
+def did_you_mean(value: object, names: Iterable[str], otherwise: str) -> str:
+    """Return a remedy that names what was probably meant."""
+    near = nearest(value, names)
+    return otherwise if near is None else f"did you mean {near!r}?"

@@ -19,7 +19,7 @@ from aucpr_dask.schema.options import (
     Options,
     ReportOptions,
 )
-from aucpr_dask.schema.variables import FLAGS
+from aucpr_dask.schema.terms import FLAGS
 
 PAGE = pages.HERE / "estimators.md"
 

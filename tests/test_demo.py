@@ -16,7 +16,7 @@ from rich.cells import cell_len
 
 from aucpr_dask import open_scores
 from aucpr_dask.demo import CLEF, data_folder
-from aucpr_dask.schema.trees import nodes_of
+from aucpr_dask.schema.terms import nodes_of
 
 ORACLES = Path(__file__).parent / "oracles"
 TABLES = ["15_Hepatitis", "29_Pima", "37_Stamps", "39_vertebral", "46_WPBC", "4_breastw"]

@@ -13,10 +13,10 @@ from code_blocks import PAGES, ROOT
 
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.variables import FLAGS
+from aucpr_dask.schema.terms import FLAGS
 
 DOCS = ROOT / "docs"
-RECORDS = ("estimators", "intervals", "options", "variables")
+RECORDS = ("estimators", "intervals", "options", "terms")
 MOST_LINES = 2200
 PEER_MODULES = {
     "scikit-learn": "sklearn",

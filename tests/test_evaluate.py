@@ -19,7 +19,7 @@ from aucpr_dask.kernels import CODES
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import READINGS, EvaluationOptions
-from aucpr_dask.schema.variables import FLAG_BITS, RESULT_VARIABLES
+from aucpr_dask.schema.terms import FLAG_BITS, RESULT_VARIABLES
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 FORMULAS = [spec.name for spec in INTERVALS.values() if spec.is_formula]
@@ -174,7 +174,7 @@ def test_nothing_is_computed_early(query_scores: xr.Dataset, forest: xr.DataTree
 
 
 def _nodes(scores: Any) -> Any:
-    from aucpr_dask.schema.trees import nodes_of
+    from aucpr_dask.schema.terms import nodes_of
 
     return list(nodes_of(scores))
 

@@ -438,7 +438,7 @@ def test_gates_err_as_rarely_as_the_pages_say_and_show_what_they_state() -> None
 
 
 def test_items_of_several_tables_must_agree(tables: Path) -> None:
-    from aucpr_dask.schema.importing import TableOptions
+    from aucpr_dask.schema.options import TableOptions
     from aucpr_dask.scores.importing.tables import scores_of_files
 
     pd.read_csv("old.csv").replace({"id": {"i3": "j3"}}).to_csv("other.csv", index=False)

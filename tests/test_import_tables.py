@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, StoreError
-from aucpr_dask.schema.trees import nodes_of
+from aucpr_dask.schema.terms import nodes_of
 from aucpr_dask.scores.importing import table_files
 from aucpr_dask.scores.importing.tables import import_table
 from aucpr_dask.scores.store import open_scores

@@ -15,7 +15,7 @@ import pytest
 
 from aucpr_dask import evaluate
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, StoreError
-from aucpr_dask.schema.importing import DTYPES, LAYOUTS
+from aucpr_dask.schema.options import DTYPES, LAYOUTS
 from aucpr_dask.scores.importing import trec
 from aucpr_dask.scores.importing.trec import import_trec
 from aucpr_dask.scores.store import open_scores

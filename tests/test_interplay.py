@@ -40,7 +40,7 @@ from aucpr_dask.interplay.trec_files import distinct, file_name
 from aucpr_dask.progress import showing
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.trees import nodes_of
+from aucpr_dask.schema.terms import nodes_of
 from aucpr_dask.scores.importing.trec import import_trec
 
 HOSTILE = ["=1+1", "<script>alert(1)</script>", "a/b", "a_b", "../up", "[bold]x", "\x1b[31mred", "naïve", "@x"]

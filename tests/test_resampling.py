@@ -30,7 +30,7 @@ from aucpr_dask.evaluation.resampled_rankings import replicate_rankings, stratif
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
-from aucpr_dask.schema.trees import nodes_of
+from aucpr_dask.schema.terms import nodes_of
 
 NEGATIVES, POSITIVES, UNITS = 0, 1, 2
 LANES = 64

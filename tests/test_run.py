@@ -18,7 +18,7 @@ from aucpr_dask.evaluation.api import describe_scores, evaluate_scores
 from aucpr_dask.progress import Progress
 from aucpr_dask.runs import submitting
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.trees import nodes_of
+from aucpr_dask.schema.terms import nodes_of
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 METHODS = ["logit", "wilson", "clopper_pearson", "binomial"]

@@ -26,7 +26,7 @@ from aucpr_dask.errors import MissingScoresError
 from aucpr_dask.runs import planning, tasks
 from aucpr_dask.runs.planning import MOST_TASKS, Task, describe, plan_run
 from aucpr_dask.runs.submitting import CALLS_PER_THREAD, LEAST_IN_FLIGHT, as_they_finish
-from aucpr_dask.schema.trees import nodes_of
+from aucpr_dask.schema.terms import nodes_of
 from aucpr_dask.scores.store import ScoreWriter
 
 OPTIONS: dict[str, Any] = {"intervals": ["logit", "bootstrap"], "n_resamples": 20, "keep_replicates": True}

@@ -26,7 +26,7 @@ import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AucprError, FileFormatError, InvalidInputError
 from aucpr_dask.progress.showing import console_for
-from aucpr_dask.schema.trees import nodes_of
+from aucpr_dask.schema.terms import nodes_of
 from aucpr_dask.scores.importing import files
 from aucpr_dask.scores.importing.arrays import import_arrays, import_xarray
 from aucpr_dask.scores.importing.tables import import_table
@@ -709,7 +709,7 @@ def test_names_of_cells_do_not_lead_out_of_the_store(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"models": True}, {"exclude": True}])
 def test_a_header_of_many_columns_is_checked_in_seconds(tmp_path: Path, options: dict[str, bool]) -> None:
-    from aucpr_dask.schema.importing import TableOptions
+    from aucpr_dask.schema.options import TableOptions
     from aucpr_dask.scores.importing.tables import _choose_models, _matching, open_table
 
     names = [f"m{number}" for number in range(30_000)]

@@ -20,7 +20,7 @@ from zarr.storage import MemoryStore
 
 import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError, OtherRunError, StoreError
-from aucpr_dask.schema.trees import nodes_of
+from aucpr_dask.schema.terms import nodes_of
 from aucpr_dask.scores import store as store_module
 from aucpr_dask.storage import stores
 from aucpr_dask.storage.folders import FolderStore

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from aucpr_dask.progress import showing as progress_module
 from aucpr_dask.progress.showing import console_for, reporting
-from aucpr_dask.schema.variables import FLAG_BITS
+from aucpr_dask.schema.terms import FLAG_BITS
 from aucpr_dask.view.names import distinct, shorten
 from aucpr_dask.view.rankings import Document, ranking_view, rankings_view
 from aucpr_dask.view.stores import result_view, scores_view, summarize_flags

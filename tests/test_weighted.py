@@ -14,7 +14,7 @@ from aucpr_dask import kernels
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
 from aucpr_dask.kernels import rankings
 from aucpr_dask.kernels import weighted as of_weights
-from aucpr_dask.schema.variables import FLAG_BITS
+from aucpr_dask.schema.terms import FLAG_BITS
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 TOLERANCE = 4e-15

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from aucpr_dask.progress.showing import Report
-    from aucpr_dask.schema.trees import Scores
+    from aucpr_dask.schema.terms import Scores
 
 # Exit codes: tasks, the cluster or the disk failed, and the same command resumes; invalid input; interrupted.
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -187,7 +187,7 @@ def _concealed(value: Any) -> Any:
 def open_any(store: str, data_sets: tuple[str, ...] = ()) -> Scores:
     """Open a store of scores or of results, or only the named data sets of it."""
     from aucpr_dask.evaluation.results import open_result
-    from aucpr_dask.schema.trees import select_data_sets
+    from aucpr_dask.schema.terms import select_data_sets
     from aucpr_dask.scores.store import open_scores
 
     data = open_result(store) if is_result(store) else open_scores(store)

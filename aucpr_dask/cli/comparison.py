@@ -11,13 +11,13 @@ from aucpr_dask.cli import options as opt
 from aucpr_dask.cli.common import Output, is_result, open_any, output_option
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.options import AggregationOptions, ComparisonOptions
-from aucpr_dask.schema.variables import QUERY
+from aucpr_dask.schema.terms import QUERY
 
 if TYPE_CHECKING:
     import xarray as xr
     from rich.console import Group
 
-    from aucpr_dask.schema.trees import Scores
+    from aucpr_dask.schema.terms import Scores
 
 
 @click.command(
@@ -60,7 +60,7 @@ def aggregate(
     evaluated first. Over classes, the items are the sample, and the mean has an interval on the scale of the logit.
     """
     from aucpr_dask.inference.aggregating import aggregate
-    from aucpr_dask.schema.trees import nodes_of
+    from aucpr_dask.schema.terms import nodes_of
     from aucpr_dask.view.comparisons import widths
     from aucpr_dask.view.rankings import best, rank_means, rank_models, rankings_view
 
@@ -193,7 +193,7 @@ def _ask_each(ask: Callable[[Scores], Scores], data: Scores, *, together: bool) 
     """Ask about each data set on its own; return the answers, and the errors of the data sets that have none."""
     import xarray as xr
 
-    from aucpr_dask.schema.trees import nodes_of
+    from aucpr_dask.schema.terms import nodes_of
 
     if together or isinstance(data, xr.Dataset):
         return ask(data), {}

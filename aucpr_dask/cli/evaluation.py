@@ -13,7 +13,7 @@ from aucpr_dask.schema.intervals import INTERVALS, interval_names
 from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
 
 if TYPE_CHECKING:
-    from aucpr_dask.schema.trees import Scores
+    from aucpr_dask.schema.terms import Scores
     from aucpr_dask.view.rankings import Document
 
 
@@ -21,7 +21,7 @@ def _expand(estimators: tuple[str, ...], source: str) -> tuple[str, ...]:
     """Replace ``all`` by every estimator that takes no parameter and supports the weights of this store."""
     if "all" not in estimators:
         return tuple(dict.fromkeys(estimators))
-    from aucpr_dask.schema.trees import nodes_of
+    from aucpr_dask.schema.terms import nodes_of
     from aucpr_dask.scores.store import open_scores
 
     weights = {"weight", "positive_weight", "negative_weight"}
@@ -147,7 +147,7 @@ def show(output: Output, result: str, estimator: str | None, data_sets: tuple[st
     Where a data set has queries, a model's area is the mean over them and its interval is Student's t.
     """
     from aucpr_dask.evaluation.results import open_result
-    from aucpr_dask.schema.trees import select_data_sets
+    from aucpr_dask.schema.terms import select_data_sets
 
     evaluated = select_data_sets(open_result(result), data_sets)
     rankings = _show_rankings(output, evaluated, estimator, top)
@@ -156,7 +156,7 @@ def show(output: Output, result: str, estimator: str | None, data_sets: tuple[st
 
 def _can_be_compared(result: Scores) -> bool:
     """Whether some data set has queries, or resamples, to compare models by."""
-    from aucpr_dask.schema.trees import nodes_of
+    from aucpr_dask.schema.terms import nodes_of
 
     return any("query" in node["estimate"].dims or "replicate" in node for _, node in nodes_of(result))
 

@@ -11,12 +11,12 @@ import click
 from aucpr_dask.cli import options as opt
 from aucpr_dask.cli.common import CANNOT_TELL, FAILED, Output, open_any, output_option
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.names import in_words, percent
 from aucpr_dask.schema.options import ComparisonOptions
+from aucpr_dask.schema.terms import in_words, percent
 
 if TYPE_CHECKING:
     from aucpr_dask.inference.gating import Gates
-    from aucpr_dask.schema.trees import Scores
+    from aucpr_dask.schema.terms import Scores
 
 _table_options = opt.with_options(
     click.option("--label", default="label", show_default=True, metavar="COLUMN", help="Of a table: its labels."),
@@ -122,8 +122,8 @@ def _models(
     of_table: dict[str, str | None],
 ) -> tuple[Scores, tuple[str, ...], str]:
     """Return the data, and the names of the candidates and of the baseline."""
-    from aucpr_dask.schema.importing import TableOptions
-    from aucpr_dask.schema.trees import nodes_of
+    from aucpr_dask.schema.options import TableOptions
+    from aucpr_dask.schema.terms import nodes_of
     from aucpr_dask.scores.importing.tables import scores_of_files
 
     if len(sources) == 1 and not (candidates and baseline):

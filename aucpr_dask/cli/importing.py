@@ -12,7 +12,7 @@ import click
 from aucpr_dask.cli import options as opt
 from aucpr_dask.cli.common import Output, output_option
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.schema.importing import RunOptions, TableOptions
+from aucpr_dask.schema.options import RunOptions, TableOptions
 
 if TYPE_CHECKING:
     from aucpr_dask.interplay.values import ValuesSummary

@@ -36,7 +36,7 @@ def info(output: Output, store: str, data_sets: tuple[str, ...], positive_from: 
     """
     from aucpr_dask.evaluation import results
     from aucpr_dask.inference import comparing
-    from aucpr_dask.schema.trees import select_data_sets
+    from aucpr_dask.schema.terms import select_data_sets
     from aucpr_dask.scores.store import open_scores
     from aucpr_dask.storage.stores import read_root_attrs
     from aucpr_dask.view import stores
@@ -174,7 +174,7 @@ def report(
     keeps its replicates (evaluate --keep-replicates).
     """
     from aucpr_dask.evaluation.results import open_result
-    from aucpr_dask.schema.trees import select_data_sets
+    from aucpr_dask.schema.terms import select_data_sets
     from aucpr_dask.scores.store import open_scores
     from aucpr_dask.view.report import report
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from aucpr_dask.schema.checks import nearest
+from aucpr_dask.errors import nearest
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import CONVENTION, CONVENTIONS, READINGS, EvaluationOptions, Options, ResamplingOptions

@@ -31,7 +31,7 @@ from aucpr_dask.evaluation.rankings import is_weighted
 from aucpr_dask.evaluation.request import ROLES, Prepared, prepare
 from aucpr_dask.schema.checks import choose, refuse_outside, text
 from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
-from aucpr_dask.schema.variables import ITEM, ITEM_ROLES, MODEL, QUERY
+from aucpr_dask.schema.terms import ITEM, ITEM_ROLES, MODEL, QUERY
 from aucpr_dask.scores.validate import check_one_chunk, check_same_labels
 
 POINT, THRESHOLD, _CELL = "point", "threshold", "cell"

@@ -13,7 +13,7 @@ from scipy.special import betaincinv, expit, ndtr, stdtrit
 from aucpr_dask.curves.points import ROC, Floats, Points, operating_points, precision_on, recall_on
 from aucpr_dask.evaluation.rankings import Array
 from aucpr_dask.evaluation.resampled_rankings import Items, checked_items
-from aucpr_dask.schema.labels import check_labels
+from aucpr_dask.schema.checks import check_labels
 from aucpr_dask.schema.options import EvaluationOptions
 
 TOP_OR_BOTTOM = 5  # items of a class: with fewer above or below a place, resamples carry no information about it

@@ -16,7 +16,7 @@ from aucpr_dask.evaluation.mapping import map_rankings
 from aucpr_dask.evaluation.request import SCHEME, stream_keys
 from aucpr_dask.schema.checks import choose, text
 from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
-from aucpr_dask.schema.variables import BOUND, BOUNDS, ITEM, MODEL
+from aucpr_dask.schema.terms import BOUND, BOUNDS, ITEM, MODEL
 
 KINDS = (PRECISION_RECALL, ROC)
 METHOD = "studentised bootstrap of log odds, simultaneous by the largest deviation"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.evaluation.rankings import Rows, check_rows, class_weights, negative_scale
-from aucpr_dask.schema.labels import check_labels
+from aucpr_dask.schema.checks import check_labels
 from aucpr_dask.schema.options import EvaluationOptions
 
 Array = NDArray[Any]

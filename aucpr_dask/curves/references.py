@@ -15,7 +15,7 @@ from aucpr_dask.evaluation.rankings import negative_scale
 from aucpr_dask.schema.checks import fraction, refuse_outside, text
 from aucpr_dask.schema.estimators import estimator_names, parse_estimator
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.variables import ESTIMATOR, ITEM
+from aucpr_dask.schema.terms import ESTIMATOR, ITEM
 
 
 def reference_levels(

@@ -14,7 +14,7 @@ from pathlib import Path
 import xarray as xr
 
 from aucpr_dask.errors import StoreError
-from aucpr_dask.schema.trees import Scores, nodes_of
+from aucpr_dask.schema.terms import Scores, nodes_of
 from aucpr_dask.scores.importing.arrays import import_arrays
 from aucpr_dask.scores.importing.trec import import_trec
 from aucpr_dask.scores.store import open_scores, open_unread, save_scores, stored_digests

@@ -11,10 +11,9 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, few
 from aucpr_dask.evaluation.rankings import lead_of
-from aucpr_dask.schema.checks import REAL
-from aucpr_dask.schema.labels import are_rounded, check_counts
+from aucpr_dask.schema.checks import REAL, are_rounded, check_counts
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.variables import GRADE, ITEM, ITEM_ROLES, RANKING_DIMS
+from aucpr_dask.schema.terms import GRADE, ITEM, ITEM_ROLES, RANKING_DIMS
 from aucpr_dask.scores.validate import check_same_labels, check_unique
 
 Labelled = TypeVar("Labelled", xr.DataArray, xr.Variable)

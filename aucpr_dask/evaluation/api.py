@@ -25,8 +25,7 @@ from aucpr_dask.evaluation.results import annotate, interval_labels
 from aucpr_dask.schema.checks import fraction
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.trees import Scores, gathered
-from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, RESAMPLE, RESULT_VARIABLES
+from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, RESAMPLE, RESULT_VARIABLES, Scores, gathered
 from aucpr_dask.scores.chunks import empty_variable, item_chunk
 from aucpr_dask.scores.validate import validated_nodes
 

@@ -19,7 +19,7 @@ from aucpr_dask.evaluation.rankings import Rows, check_rows, negative_scale
 from aucpr_dask.evaluation.request import Prepared, prepare
 from aucpr_dask.schema.checks import real
 from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
-from aucpr_dask.schema.variables import BOUND, BOUNDS, ITEM
+from aucpr_dask.schema.terms import BOUND, BOUNDS, ITEM
 
 # Bytes of the bins: what usual scores need for a tolerance, and limits. Beyond the last one, the exact area takes less.
 MEMORY_FOR_1 = 1 << 10

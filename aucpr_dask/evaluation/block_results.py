@@ -18,7 +18,7 @@ from aucpr_dask.evaluation.request import Sampling
 from aucpr_dask.evaluation.resampled_rankings import estimate_accelerations, evaluate_folds, replicate_rankings
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import ALL_RECALLS, EvaluationOptions
-from aucpr_dask.schema.variables import FLAG_BITS, RESULT_VARIABLES
+from aucpr_dask.schema.terms import FLAG_BITS, RESULT_VARIABLES
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels.intervals import Evidence

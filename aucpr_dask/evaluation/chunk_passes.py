@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation.rankings import Array, Evaluated, Rows, check_rows, finished, reading_of, targets_of
-from aucpr_dask.schema.labels import check_labels
+from aucpr_dask.schema.checks import check_labels
 from aucpr_dask.schema.options import EvaluationOptions
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from aucpr_dask.evaluation.chunk_passes import (
 from aucpr_dask.evaluation.rankings import is_weighted
 from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.variables import ITEM, ITEM_ROLES
+from aucpr_dask.schema.terms import ITEM, ITEM_ROLES
 
 WHOLE_ONLY = ("binormal", "interpolated_mean", "interpolated_median")  # they need more than counts between positives
 MERGED_AT_ONCE = 4

@@ -10,7 +10,7 @@ import xarray as xr
 from aucpr_dask.evaluation.alignment import Labelled
 from aucpr_dask.evaluation.block_results import evaluate_block
 from aucpr_dask.evaluation.in_chunks import Output, evaluate_in_chunks, has_chunked_items, needs_whole_rankings
-from aucpr_dask.schema.variables import ITEM, ITEM_ROLES
+from aucpr_dask.schema.terms import ITEM, ITEM_ROLES
 
 
 def map_rankings(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import InvalidInputError, WideBoundsWarning
 from aucpr_dask.evaluation.rankings import Rows, evaluate_rankings, memberships
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.variables import ITEM_ROLES
+from aucpr_dask.schema.terms import ITEM_ROLES
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels.chance_bounds import Orders

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, InvalidInputError, MissingScoresError
 from aucpr_dask.evaluation.tied_items import untied
-from aucpr_dask.schema.checks import LEAST_PREVALENCE, refuse_outside
+from aucpr_dask.schema import checks
 from aucpr_dask.schema.estimators import parse_estimator
-from aucpr_dask.schema.labels import check_counts, check_labels, check_tie_order, check_weights, refuse_other_lengths
 from aucpr_dask.schema.options import MISSING, EvaluationOptions
-from aucpr_dask.schema.variables import FLAG_BITS, ITEM_ROLES, RANKING_DIMS
+from aucpr_dask.schema.terms import FLAG_BITS, ITEM_ROLES, RANKING_DIMS
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels import Options, Targets
@@ -72,7 +71,7 @@ def evaluate_rankings(
     reading = reading_of(options)
     score = rows.full(named["score"])
     if "label" in named:
-        check_labels(named["label"], options.positive_from, "label")
+        checks.check_labels(named["label"], options.positive_from, "label")
     if is_weighted(named):
         out, unit = _evaluate_weighted(rows, named, options, reading, targets)
         evaluated, unit = finished(out, rows, options, facts), unit.reshape(rows.lead)
@@ -81,7 +80,7 @@ def evaluate_rankings(
     n_given = rows.scalar(named.get("n_positive", np.array(np.nan)))
     out = _evaluate_hard(score, label, label_row, n_given, reading, targets)
     if options.ties == "trec_eval":
-        check_tie_order(named["tie_order"])
+        checks.check_tie_order(named["tie_order"])
         tie_order, tie_row = rows.distinct(named["tie_order"])
         classes = np.add(*memberships(label, options), dtype=np.int8)  # 0 left out, 1 negative, 2 positive
         tied = np.flatnonzero(_order_matters(out, targets, options.missing))
@@ -227,7 +226,7 @@ class Rows:
     def __init__(self, named: dict[str, Array]) -> None:
         item_arrays = {name: array for name, array in named.items() if name in ITEM_ROLES}
         sizes = {name: array.shape[-1] for name, array in item_arrays.items()}
-        refuse_other_lengths(sizes)
+        checks.refuse_other_lengths(sizes)
         self.lead = lead_of(named)
         self.names = {name: named[name] for name in RANKING_DIMS if name in named}
 
@@ -326,10 +325,10 @@ def _in_safe_units(
     """Return class weights and, for each row, their unit: 1, or the power of 2 that brings the largest into range."""
     of_positives, of_negatives = positive.max(axis=-1, initial=0.0), negative.max(axis=-1, initial=0.0)
     largest, smaller = np.maximum(of_positives, of_negatives), np.minimum(of_positives, of_negatives)
-    if np.any((smaller > 0) & (smaller < largest * LEAST_PREVALENCE)):
+    if np.any((smaller > 0) & (smaller < largest * checks.LEAST_PREVALENCE)):
         what = "the weights of positives and negatives are too far apart for floating-point numbers"
         received = f"up to {of_positives.max():.3g} for positives, {of_negatives.max():.3g} for negatives"
-        allowed = f"largest weights of both classes within a factor of {1 / LEAST_PREVALENCE:.3g}"
+        allowed = f"largest weights of both classes within a factor of {1 / checks.LEAST_PREVALENCE:.3g}"
         raise InvalidInputError(what, "the weights", received, allowed, "prevalence= gives the classes other weights")
     exponent = np.frexp(largest)[1] - 1
     limit = int(np.log2(LARGEST_WEIGHT))
@@ -344,7 +343,7 @@ def check_all_weights(named: dict[str, Array]) -> None:
     """Raise if a weight is outside its domain."""
     for name in ("weight", "positive_weight", "negative_weight"):
         if name in named:
-            check_weights(named[name], name)
+            checks.check_weights(named[name], name)
 
 
 def _order_matters(out: NDArray[np.float64], targets: Targets, missing: str) -> NDArray[np.bool_]:
@@ -414,8 +413,8 @@ def evaluate_intervals(
         raise InvalidInputError(
             "estimates must be numbers", "argument 'estimate'", received, allowed, "give the estimates"
         )
-    refuse_outside("estimate", estimate, (estimate < 0) | (estimate > 1), "areas from 0 to 1, or NaN")
-    check_counts(n_positive, "n_positive", of_rankings=False)
+    checks.refuse_outside("estimate", estimate, (estimate < 0) | (estimate > 1), "areas from 0 to 1, or NaN")
+    checks.check_counts(n_positive, "n_positive", of_rankings=False)
     shape = lead_of({"estimate": estimate, "n_positive": n_positive})
     if not methods:
         return np.empty((*shape, 0, 2))

@@ -14,12 +14,11 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation import alignment
 from aucpr_dask.evaluation.rankings import facts_known, is_weighted, missing_scores
-from aucpr_dask.schema.checks import text
+from aucpr_dask.schema.checks import NAME_A_GRADE, refuse_other_lengths, text
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.labels import NAME_A_GRADE, refuse_other_lengths
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.variables import CLASS, GRADE, ITEM, ITEM_ROLES, MODEL, QUERY
+from aucpr_dask.schema.terms import CLASS, GRADE, ITEM, ITEM_ROLES, MODEL, QUERY
 
 ROLES = ("score", "label", "tie_order", "weight", "positive_weight", "negative_weight", "n_positive")  # of arguments
 

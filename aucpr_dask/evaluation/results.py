@@ -13,9 +13,7 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.request import SCHEME, PreparedDataset
-from aucpr_dask.schema.checks import lookup
-from aucpr_dask.schema.trees import Scores
-from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAG_BITS, FLAGS, METHOD, RESAMPLE, RESULT_VARIABLES
+from aucpr_dask.schema import checks, terms
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 KIND = "aucpr_dask.result"
 
 
-def open_result(url: str | Path | Store, *, chunks: Any = None) -> Scores:
+def open_result(url: str | Path | Store, *, chunks: Any = None) -> terms.Scores:
     """Open a finished result store.
 
     Parameters
@@ -51,9 +49,13 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
     """Label and describe the variables of a result, and record in the attributes how they were computed."""
     kept = {str(dim) for variable in variables.values() for dim in variable.dims}
     options, resampling = prepared.options, prepared.options.resampling
-    axes: dict[str, Sequence[Any]] = {METHOD: resampling.intervals, BOUND: BOUNDS, ESTIMATOR: options.estimators}
+    axes: dict[str, Sequence[Any]] = {
+        terms.METHOD: resampling.intervals,
+        terms.BOUND: terms.BOUNDS,
+        terms.ESTIMATOR: options.estimators,
+    }
     if resampling.keep_replicates:
-        axes |= {RESAMPLE: range(resampling.n_resamples)}
+        axes |= {terms.RESAMPLE: range(resampling.n_resamples)}
     of_source = [name for name in map(str, source.indexes) if name in kept]
     labelled = {name: (source[name].variable, source.xindexes[name]) for name in of_source}
     labelled |= {name: _labelled_axis(name, along) for name, along in axes.items()}
@@ -61,11 +63,11 @@ def annotate(variables: Mapping[str, xr.Variable], prepared: PreparedDataset, so
     indexes = {name: index for name, (_, index) in labelled.items()}
     coordinates = xr.Coordinates(labels | {"level": xr.Variable((), resampling.level)}, indexes)
     for name, variable in variables.items():
-        variable.attrs |= {"description": RESULT_VARIABLES[name].description, "units": "1"}
+        variable.attrs |= {"description": terms.RESULT_VARIABLES[name].description, "units": "1"}
     variables["interval"].attrs |= {"ci_kind": "confidence interval", "ci_prob": resampling.level}
     variables["flags"].attrs |= {
-        "flag_masks": np.array([flag.bit for flag in FLAGS], dtype=np.int32).tolist(),
-        "flag_meanings": " ".join(flag.name for flag in FLAGS),
+        "flag_masks": np.array([flag.bit for flag in terms.FLAGS], dtype=np.int32).tolist(),
+        "flag_meanings": " ".join(flag.name for flag in terms.FLAGS),
     }
     given = {one.name: getattr(options, one.name) for one in fields(options) if one.name != "resampling"}
     given |= {"estimators": list(options.estimators), "level": resampling.level}
@@ -90,7 +92,11 @@ def provenance(source: xr.Dataset, *facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def interval_labels(methods: tuple[str, ...], level: float) -> dict[str, Any]:
     """Return the coordinates of intervals."""
-    return {METHOD: np.array(methods, dtype=object), BOUND: np.array(BOUNDS, dtype=object), "level": level}
+    return {
+        terms.METHOD: np.array(methods, dtype=object),
+        terms.BOUND: np.array(terms.BOUNDS, dtype=object),
+        "level": level,
+    }
 
 
 def _sampling(prepared: PreparedDataset) -> dict[str, Any]:
@@ -128,7 +134,7 @@ def not_a_result(received: str) -> InvalidInputError:
 
 def flagged(result: xr.Dataset, flag: str) -> xr.Dataset:
     """Return where the warning called `flag` is raised, as a boolean variable of that name."""
-    lookup(FLAG_BITS, flag, "flag")
+    checks.lookup(terms.FLAG_BITS, flag, "flag")
     if "flags" not in result:
         raise not_a_result("no variable 'flags'")
-    return xr.Dataset({flag: (result["flags"] & FLAG_BITS[flag]) > 0})
+    return xr.Dataset({flag: (result["flags"] & terms.FLAG_BITS[flag]) > 0})

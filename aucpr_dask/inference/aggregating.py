@@ -28,21 +28,20 @@ from aucpr_dask.inference.samples import (
     summarize,
 )
 from aucpr_dask.inference.units import Floats
+from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions
-from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
-from aucpr_dask.schema.variables import BOUND, BOUNDS, CLASS, ESTIMATOR, ITEM, METHOD, MODEL, QUANTITY, QUERY, RESAMPLE
 
 METHODS = {UNITS: ("t", "bootstrap"), ITEMS: ("normal", "bootstrap", "logit"), BOTH: ("bootstrap",)}
-COUNTS = {QUERY: "n_queries", DATASET: "n_datasets"}
-COUNTS_BY_MACHINE = {QUERY: "n_machine_queries", DATASET: "n_machine_datasets"}
+COUNTS = {terms.QUERY: "n_queries", DATASET: "n_datasets"}
+COUNTS_BY_MACHINE = {terms.QUERY: "n_machine_queries", DATASET: "n_machine_datasets"}
 
 
 def aggregate(
-    data: Scores,
+    data: terms.Scores,
     *,
-    over: str = QUERY,
+    over: str = terms.QUERY,
     how: str = "macro",
     average: str | None = None,
     sample: str | None = None,
@@ -51,9 +50,9 @@ def aggregate(
     n_resamples: int | None = None,
     seed: int = 0,
     incomplete: str | None = None,
-    machine: Scores | None = None,
+    machine: terms.Scores | None = None,
     **options: Any,
-) -> Scores:
+) -> terms.Scores:
     """Average the estimates of each model over its queries, over data sets or over classes, with an interval.
 
     By default queries are the sample and the interval is ``mean -+ t sd / sqrt(q)`` with Student's t of q - 1 degrees
@@ -173,7 +172,7 @@ def aggregate(
     _refuse_clashes(question, has_machine=machine is not None)
     if how == "micro":
         return _one_ranking_of_queries(data, question, options)
-    if over == CLASS:
+    if over == terms.CLASS:
         return _over_classes(data, question, options)
     results = _with_units(data, question, options)
     machines: dict[str, xr.Dataset] = {}
@@ -185,24 +184,24 @@ def aggregate(
 
     def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
         requirements.refuse_classes_for_queries(path, node)
-        if QUERY not in node["estimate"].dims:
+        if terms.QUERY not in node["estimate"].dims:
             return _as_it_is(node, question) if sample is None else _mean(node, None, question)
-        return _mean(node, QUERY, question, machines.get(path))
+        return _mean(node, terms.QUERY, question, machines.get(path))
 
-    return map_nodes(results, mean_of_node)
+    return terms.map_nodes(results, mean_of_node)
 
 
 def _refuse_clashes(question: AggregationOptions, *, has_machine: bool) -> None:
     """Raise if options have no meaning together."""
     over, how, average = question.over, question.how, question.average
-    if average is not None and over != CLASS:
+    if average is not None and over != terms.CLASS:
         remedy = "for queries, how='micro' pools the items of all queries"
         raise clash("average is a choice for classes", remedy, "over='class'", average=average, over=over)
-    if over == CLASS and how != "macro":
+    if over == terms.CLASS and how != "macro":
         remedy = "average='micro' ranks all pairs of an item and a class together"
         allowed = "average=" + ", ".join(map(repr, AVERAGES))
         raise clash("how is a choice for queries", remedy, allowed, how=how, over=over)
-    if how == "micro" and over != QUERY:
+    if how == "micro" and over != terms.QUERY:
         remedy = "pool the queries of each data set (over='query'), or average over the data sets (how='macro')"
         what = "scores of different data sets cannot share one ranking"
         raise clash(what, remedy, "over='query'", how=how, over=over)
@@ -212,12 +211,12 @@ def _refuse_clashes(question: AggregationOptions, *, has_machine: bool) -> None:
         if how == "micro":
             what = "machine labels help in means over queries, and how='micro' pools all queries into one ranking"
             raise InvalidInputError(what, where, received, "how='macro'", "give how='macro', or leave out machine")
-        if over == CLASS:
+        if over == terms.CLASS:
             what = "machine labels help in means over queries or data sets, not over classes"
             raise InvalidInputError(what, where, received, "over='query' or 'dataset'", "leave it out")
 
 
-def _with_units(data: Scores, question: AggregationOptions, options: dict[str, Any]) -> Any:
+def _with_units(data: terms.Scores, question: AggregationOptions, options: dict[str, Any]) -> Any:
     """Return results with the units to average over: scores evaluated, data sets stacked, incomplete units hidden."""
     if requirements.check(data, question, options):
         data = evaluate(data, **(_needs(question, options) | options))
@@ -227,9 +226,9 @@ def _with_units(data: Scores, question: AggregationOptions, options: dict[str, A
         return complete_units(stacked, DATASET, incomplete)
 
     def complete(path: str, node: xr.Dataset) -> xr.Dataset:
-        return complete_units(node, QUERY, incomplete, path) if QUERY in node["estimate"].dims else node
+        return complete_units(node, terms.QUERY, incomplete, path) if terms.QUERY in node["estimate"].dims else node
 
-    return data if question.incomplete is None else map_nodes(data, complete)
+    return data if question.incomplete is None else terms.map_nodes(data, complete)
 
 
 def _needs(question: AggregationOptions, options: dict[str, Any]) -> dict[str, Any]:
@@ -275,10 +274,10 @@ def _mean(
         mean = _by_spread(result, str(dim), question.level)
     else:
         mean = _by_errors(result, dim, sampling.method, question.level)
-    bounds = mean.bounds.assign_coords({BOUND: np.array(BOUNDS, dtype=object), "level": question.level})
+    bounds = mean.bounds.assign_coords({terms.BOUND: np.array(terms.BOUNDS, dtype=object), "level": question.level})
     bounds.attrs = {"ci_kind": _kind(sampling, result.attrs), "ci_prob": question.level}
     variables = {"estimate": mean.estimate, "standard_error": mean.error, "interval": bounds} | mean.counts
-    n_models, n_largest = result.sizes.get(MODEL, 1), 1 if dim is None else result.sizes[dim]
+    n_models, n_largest = result.sizes.get(terms.MODEL, 1), 1 if dim is None else result.sizes[dim]
     n_machine = 0 if machine is None else machine.sizes[dim]
     sizes = n_models, n_largest, mean.n_resamples
     sentence = designs.describe(sampling, *sizes, result.attrs, has_gaps=dim is not None, n_machine=n_machine)
@@ -298,7 +297,7 @@ def _known_mean(result: xr.Dataset, dim: str | None) -> tuple[xr.DataArray, xr.D
     if dim is None:
         return estimate, estimate.where(False), {}
     summary = summarize(estimate, dim)
-    mean, error, n_units = (summary.isel({QUANTITY: place}) for place in range(3))
+    mean, error, n_units = (summary.isel({terms.QUANTITY: place}) for place in range(3))
     return mean, error, {COUNTS[dim]: n_units.astype("int64")}
 
 
@@ -334,7 +333,7 @@ def _by_errors(result: xr.Dataset, dim: str | None, method: str, level: float) -
 
 
 def _bounds(mean: xr.DataArray, reach: xr.DataArray) -> xr.DataArray:
-    return xr.concat([mean - reach, mean + reach], dim=BOUND).transpose(..., BOUND)
+    return xr.concat([mean - reach, mean + reach], dim=terms.BOUND).transpose(..., terms.BOUND)
 
 
 def _on_logit_scale(bounds: xr.DataArray, mean: xr.DataArray) -> xr.DataArray:
@@ -352,13 +351,13 @@ def _by_resamples(result: xr.Dataset, dim: str | None, sampling: Sampling, quest
     has_replicates = sampling.sample != UNITS
     if has_replicates:
         requirements.require_replicates(result, f"sample={sampling.sample!r}")
-    n_resamples = result.sizes[RESAMPLE] if has_replicates else question.n_resamples or designs.UNIT_RESAMPLES
+    n_resamples = result.sizes[terms.RESAMPLE] if has_replicates else question.n_resamples or designs.UNIT_RESAMPLES
     variable = result[REPLICATE if has_replicates else "estimate"].drop_vars("level", errors="ignore")
     quantities = xr.apply_ufunc(
         _summarize_replicates,
         variable,
-        input_core_dims=[[*([] if dim is None else [dim]), *([RESAMPLE] if has_replicates else [])]],
-        output_core_dims=[[QUANTITY]],
+        input_core_dims=[[*([] if dim is None else [dim]), *([terms.RESAMPLE] if has_replicates else [])]],
+        output_core_dims=[[terms.QUANTITY]],
         kwargs={
             "names": () if dim is None else tuple(str(label) for label in labels_of(variable, dim)),
             "draws": sampling.sample != ITEMS,
@@ -369,11 +368,11 @@ def _by_resamples(result: xr.Dataset, dim: str | None, sampling: Sampling, quest
         },
         dask="parallelized",
         output_dtypes=[np.float64],
-        dask_gufunc_kwargs={"output_sizes": {QUANTITY: 3}, "allow_rechunk": True},
+        dask_gufunc_kwargs={"output_sizes": {terms.QUANTITY: 3}, "allow_rechunk": True},
         keep_attrs=False,
     )
-    bounds = quantities.isel({QUANTITY: slice(1, 3)}).rename({QUANTITY: BOUND})
-    return _Mean(mean, quantities.isel({QUANTITY: 0}), bounds, counts, n_resamples)
+    bounds = quantities.isel({terms.QUANTITY: slice(1, 3)}).rename({terms.QUANTITY: terms.BOUND})
+    return _Mean(mean, quantities.isel({terms.QUANTITY: 0}), bounds, counts, n_resamples)
 
 
 def _summarize_replicates(
@@ -426,7 +425,7 @@ def _attributes(
     result: xr.Dataset, sentence: str, question: AggregationOptions, facts: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the attributes that record how a mean was computed."""
-    estimators = [str(name) for name in result[ESTIMATOR].values] if ESTIMATOR in result.dims else None
+    estimators = [str(name) for name in result[terms.ESTIMATOR].values] if terms.ESTIMATOR in result.dims else None
     return {"design": sentence} | provenance(result, {"estimators": estimators}, facts, {"level": question.level})
 
 
@@ -439,35 +438,35 @@ def _as_it_is(result: xr.Dataset, question: AggregationOptions) -> xr.Dataset:
     kept = {"estimate": estimates["estimate"], "n_queries": estimates["estimate"].notnull().astype("int64")}
     if "standard_error" in estimates:
         kept["standard_error"] = estimates["standard_error"]
-    name = str(result[METHOD].values[0]) if METHOD in result.coords and result.sizes[METHOD] else None
+    name = str(result[terms.METHOD].values[0]) if terms.METHOD in result.coords and result.sizes[terms.METHOD] else None
     how = "no interval"
     if name is not None:
         bounds, how = _interval_at(result, name, question.level)
         kept["interval"] = bounds.assign_coords({"level": question.level})
         kept["interval"].attrs = result["interval"].attrs | {"ci_prob": question.level}
-    n_models = result.sizes.get(MODEL, 1)
+    n_models = result.sizes.get(terms.MODEL, 1)
     models = f"the {n_models:,} models" if n_models != 1 else "the model"
-    aggregated = xr.Dataset(kept).drop_vars(METHOD, errors="ignore")
+    aggregated = xr.Dataset(kept).drop_vars(terms.METHOD, errors="ignore")
     sentence = f"sample: the items of one ranking, no queries to average over; {how}; fixed: {models}"
     return aggregated.assign_attrs(_attributes(result, sentence, question, {"sample": ITEMS, "method": name}))
 
 
 def _interval_at(result: xr.Dataset, name: str, level: float) -> tuple[xr.DataArray, str]:
     """Return a result's first interval at a level, and how: unchanged, recomputed by its formula, or NaN."""
-    first = result["interval"].isel({METHOD: 0}, drop=True)
+    first = result["interval"].isel({terms.METHOD: 0}, drop=True)
     has = float(first["level"]) if "level" in first.coords else result.attrs.get("level")
     if has == level:
         return first, f"interval of the result: {name}"
     if name in INTERVALS and INTERVALS[name].is_formula and "n_positive" in result:
         bounds: xr.DataArray = interval(result["estimate"], result["n_positive"], name, level)
-        return bounds.drop_vars(METHOD, errors="ignore"), f"interval by its formula: {name}"
+        return bounds.drop_vars(terms.METHOD, errors="ignore"), f"interval by its formula: {name}"
     return first.where(False), f"no interval at level {level:g}: {name} of the result has level {has}, evaluate again"
 
 
 # --- over classes --------------------------------------------------------------------------------------------------
 
 
-def _over_classes(data: Scores, question: AggregationOptions, options: dict[str, Any]) -> Scores:
+def _over_classes(data: terms.Scores, question: AggregationOptions, options: dict[str, Any]) -> terms.Scores:
     """Average over classes: their estimates and replicates; or rank all together, or the classes of each item."""
     average = question.average or "macro"
     is_scores = requirements.check(data, question, options)
@@ -490,34 +489,34 @@ def _over_classes(data: Scores, question: AggregationOptions, options: dict[str,
             received, where = "a result without the variable 'replicate'", f"data set {path!r}" if path else None
             remedy = "pass the scores in place of the result; or evaluate with keep_replicates=True (--keep-replicates)"
             raise InvalidInputError(what, where, received, "a result with replicates, or scores", remedy)
-        facts = {"over": CLASS, "average": average, N_CLASSES: node.attrs[N_CLASSES]}
+        facts = {"over": terms.CLASS, "average": average, N_CLASSES: node.attrs[N_CLASSES]}
         mean = _mean(node, None, replace(question, sample=ITEMS, method=question.method or "logit"))
         return mean.assign({N_CLASSES: node[N_CLASSES]}).assign_attrs(facts)
 
-    return map_nodes(means, mean_of_node)
+    return terms.map_nodes(means, mean_of_node)
 
 
-def _mean_over_items(scores: Scores, question: AggregationOptions, options: dict[str, Any]) -> Scores:
+def _mean_over_items(scores: terms.Scores, question: AggregationOptions, options: dict[str, Any]) -> terms.Scores:
     """Return the mean over the items of the area of the classes that each ranks: the items are the units."""
-    n_classes = {path: node.sizes[CLASS] for path, node in nodes_of(scores)}
+    n_classes = {path: node.sizes[terms.CLASS] for path, node in terms.nodes_of(scores)}
     evaluated = evaluate(classes.items_as_queries(scores, options), **({"intervals": ()} | options))
 
     def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
-        mean = _mean(node, QUERY, replace(question, sample=None)).rename({COUNTS[QUERY]: "n_items"})
+        mean = _mean(node, terms.QUERY, replace(question, sample=None)).rename({COUNTS[terms.QUERY]: "n_items"})
         kind, design = (text.replace("queries", "items") for text in (mean["interval"].ci_kind, mean.design))
         mean["interval"].attrs["ci_kind"] = kind
         design = design.replace(", each with its items", "")
         design += f", the {n_classes[path]:,} classes, which each item ranks"
-        facts = {"over": CLASS, "average": "samples", N_CLASSES: n_classes[path], "sample": ITEMS}
+        facts = {"over": terms.CLASS, "average": "samples", N_CLASSES: n_classes[path], "sample": ITEMS}
         return mean.assign_attrs(facts | {"design": design})
 
-    return map_nodes(evaluated, mean_of_node)
+    return terms.map_nodes(evaluated, mean_of_node)
 
 
 # --- one ranking of all queries ------------------------------------------------------------------------------------
 
 
-def _one_ranking_of_queries(data: Scores, question: AggregationOptions, options: dict[str, Any]) -> Scores:
+def _one_ranking_of_queries(data: terms.Scores, question: AggregationOptions, options: dict[str, Any]) -> terms.Scores:
     """Evaluate the items of all queries of a data set as one ranking."""
     if not requirements.are_scores(data, {}):  # options of an evaluation do not help a result: it needs its scores
         received = "a result, which holds one estimate for each query"
@@ -528,17 +527,17 @@ def _one_ranking_of_queries(data: Scores, question: AggregationOptions, options:
         what = "ties='trec_eval' orders the documents of one query, and how='micro' ranks those of all queries together"
         remedy, allowed = "give ties='block', or how='macro'", "ties='block' or 'expectation'"
         raise clash(what, remedy, allowed, how="micro", ties="trec_eval")
-    for path, node in nodes_of(data):
+    for path, node in terms.nodes_of(data):
         requirements.refuse_classes_for_queries(path, node)
         if options.get("unit") == "clusters":
             requirements.refuse_dependent_queries(path, node)
-    n_queries = {path: node.sizes.get(QUERY) for path, node in nodes_of(data)}
-    pooled = map_nodes(data, lambda path, node: _pooled_queries(node))
+    n_queries = {path: node.sizes.get(terms.QUERY) for path, node in terms.nodes_of(data)}
+    pooled = terms.map_nodes(data, lambda path, node: _pooled_queries(node))
 
     def describe_node(path: str, node: xr.Dataset) -> xr.Dataset:
         return node.assign_attrs({"design": _design_of_one_ranking(n_queries[path], node.attrs, options)})
 
-    return map_nodes(evaluate(pooled, level=question.level, **options), describe_node)
+    return terms.map_nodes(evaluate(pooled, level=question.level, **options), describe_node)
 
 
 def _design_of_one_ranking(n_queries: int | None, attrs: dict[Any, Any], options: dict[str, Any]) -> str:
@@ -559,11 +558,15 @@ def _design_of_one_ranking(n_queries: int | None, attrs: dict[Any, Any], options
 
 def _pooled_queries(scores: xr.Dataset) -> xr.Dataset:
     """Return the items of all queries as one query, each in the cluster of its query."""
-    if QUERY not in scores["score"].dims:
+    if terms.QUERY not in scores["score"].dims:
         return scores
-    pooled = classes.pooled_items(scores, QUERY)
+    pooled = classes.pooled_items(scores, terms.QUERY)
     if "n_positive" in scores:
         total = scores["n_positive"]
-        pooled["n_positive"] = total.sum(QUERY) if QUERY in total.dims else total * scores.sizes[QUERY]
-    of_query = np.repeat(np.array([str(query) for query in labels_of(scores["score"], QUERY)]), scores.sizes[ITEM])
-    return pooled.assign(cluster=(ITEM, of_query))
+        pooled["n_positive"] = (
+            total.sum(terms.QUERY) if terms.QUERY in total.dims else total * scores.sizes[terms.QUERY]
+        )
+    of_query = np.repeat(
+        np.array([str(query) for query in labels_of(scores["score"], terms.QUERY)]), scores.sizes[terms.ITEM]
+    )
+    return pooled.assign(cluster=(terms.ITEM, of_query))

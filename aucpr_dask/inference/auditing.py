@@ -22,8 +22,7 @@ from aucpr_dask.inference.ranking import ranks_of
 from aucpr_dask.inference.samples import DATASET, Estimates, chosen, labels_of, read_estimates
 from aucpr_dask.inference.units import Floats, Indices, generator, means_under, total_of_units
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.trees import Scores, nodes_of
-from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, MEASURE, MODEL, QUERY, UNIT
+from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, MEASURE, MODEL, QUERY, UNIT, Scores, nodes_of
 
 FEWEST_RESAMPLES, MOST_STATISTICS, MOST_STUDENTISED = 1000, 2 * 10**9, 5 * 10**7  # of pairs and resamples, by default
 UNITS_FOR_BOOTSTRAP_T = 20  # from which it keeps its level for skewed differences too, where sign flips do not

@@ -17,7 +17,7 @@ from aucpr_dask.evaluation.request import Prepared, prepare
 from aucpr_dask.inference.pairs import benjamini_hochberg
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import CONVENTION, READINGS, EvaluationOptions, Reading, takes
-from aucpr_dask.schema.variables import ITEM, QUANTITY, QUERY
+from aucpr_dask.schema.terms import ITEM, QUANTITY, QUERY
 
 COLUMNS = ("area", "p_value_lower", "p_value_upper")
 

@@ -19,8 +19,7 @@ from aucpr_dask.inference.requirements import has_classes
 from aucpr_dask.inference.samples import REPLICATE, complete_units, labels_of, mean_of_known, mean_where_known
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import AggregationOptions
-from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
-from aucpr_dask.schema.variables import CLASS, ESTIMATOR, ITEM, QUERY, RESAMPLE
+from aucpr_dask.schema.terms import CLASS, ESTIMATOR, ITEM, QUERY, RESAMPLE, Scores, map_nodes, nodes_of
 from aucpr_dask.scores.validate import validated_scores
 
 N_CLASSES = "n_classes"

@@ -11,17 +11,15 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import InvalidInputError, brief, clash, few
+from aucpr_dask.errors import InvalidInputError, brief, clash, did_you_mean, few
 from aucpr_dask.inference import grids
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.methods import Wilcoxon
 from aucpr_dask.inference.paired_samples import PairedSample, annotate
 from aucpr_dask.inference.pairs import against, all_pairs
 from aucpr_dask.inference.questions import answer
-from aucpr_dask.schema.checks import did_you_mean
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
-from aucpr_dask.schema.variables import BOUND, MODEL, QUERY
+from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, Scores, map_nodes, nodes_of
 
 BASELINE = "baseline"
 Baseline = str | int | Sequence[str | int]

@@ -18,8 +18,7 @@ from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference.samples import mean_where_known
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.options import EvaluationOptions, Reading, takes
-from aucpr_dask.schema.trees import Scores, map_nodes
-from aucpr_dask.schema.variables import CLASS, ITEM, MODEL, QUERY
+from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, QUERY, Scores, map_nodes
 from aucpr_dask.scores.validate import validated_scores
 
 OTHER_MODEL = "other_model"

@@ -9,7 +9,7 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.measures import unit_names
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import ADJUSTMENTS, SAMPLES
-from aucpr_dask.schema.variables import UNIT
+from aucpr_dask.schema.terms import UNIT
 
 UNITS, ITEMS, BOTH = SAMPLES
 BY_P_VALUE = ("holm", "benjamini_hochberg", "none")  # adjustments without joint replicates

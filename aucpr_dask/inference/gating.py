@@ -22,9 +22,7 @@ from aucpr_dask.inference.questions import naming, parted_options, results_for, 
 from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.inference.units import Floats, mean_of_units
 from aucpr_dask.schema.checks import fraction, tolerance
-from aucpr_dask.schema.names import in_words, p_value_in_words, percent
-from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
-from aucpr_dask.schema.variables import MODEL
+from aucpr_dask.schema.terms import MODEL, Scores, in_words, map_nodes, nodes_of, p_value_in_words, percent
 
 BETTER, NOT_WORSE, WORSE, CANNOT_TELL = "better", "not worse", "worse", "cannot tell"
 

@@ -37,8 +37,7 @@ from aucpr_dask.inference.methods import Goal, Pairs, Student, student_pairs
 from aucpr_dask.inference.samples import Estimates, labels_of, read_estimates
 from aucpr_dask.inference.units import Floats, Indices, mean_of_units, total_of_units
 from aucpr_dask.schema.options import ComparisonOptions, SampleOptions
-from aucpr_dask.schema.trees import Scores, nodes_of
-from aucpr_dask.schema.variables import ESTIMATOR, MEASURE, MODEL
+from aucpr_dask.schema.terms import ESTIMATOR, MEASURE, MODEL, Scores, nodes_of
 from aucpr_dask.scores.validate import check_unique
 
 HERE = "argument 'machine'"

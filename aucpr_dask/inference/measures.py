@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.schema.names import in_words, plural
-from aucpr_dask.schema.variables import BOUND, ESTIMATOR, MEASURE, METHOD, QUERY, UNIT
+from aucpr_dask.schema.terms import BOUND, ESTIMATOR, MEASURE, METHOD, QUERY, UNIT, in_words, plural
 
 
 def unit_names(dim: str, attrs: Mapping[Any, Any]) -> tuple[str, str]:

@@ -31,7 +31,7 @@ from aucpr_dask.inference.requirements import require_replicates
 from aucpr_dask.inference.samples import REPLICATE, Estimates
 from aucpr_dask.inference.units import Floats, mean_of_units
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.variables import BOUND, BOUNDS, MEASURE, MODEL, RESAMPLE
+from aucpr_dask.schema.terms import BOUND, BOUNDS, MEASURE, MODEL, RESAMPLE
 
 # With this many units, a bootstrap at the level 0.05 finds a false difference in 0.06 of simulated samples of 2 or 10
 # models, and in 0.08 of those of 40.

@@ -22,10 +22,8 @@ from aucpr_dask.inference.pairs import against, all_pairs
 from aucpr_dask.inference.questions import answer, parted_options
 from aucpr_dask.inference.units import Floats, Indices
 from aucpr_dask.schema.checks import fraction, margin
-from aucpr_dask.schema.names import percent
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.trees import Scores
-from aucpr_dask.schema.variables import MODEL
+from aucpr_dask.schema.terms import MODEL, Scores, percent
 
 POWER = 0.8  # with which differences are to be shown, unless another is asked for
 MOST_NEEDED = 2.0**31  # units or positives; more count as infinitely many

@@ -22,8 +22,7 @@ from aucpr_dask.inference.samples import DATASET, stack_data_sets
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.options import MISSING, ComparisonOptions, EvaluationOptions
-from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
-from aucpr_dask.schema.variables import ITEM, MODEL, QUERY
+from aucpr_dask.schema.terms import ITEM, MODEL, QUERY, Scores, map_nodes, nodes_of
 from aucpr_dask.scores.validate import validated_scores
 
 SET_HERE = ("estimators", "intervals", "keep_replicates")  # options of an evaluation that a comparison sets

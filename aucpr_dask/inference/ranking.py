@@ -21,8 +21,7 @@ from aucpr_dask.inference.paired_samples import PairedSample, annotate
 from aucpr_dask.inference.questions import answer
 from aucpr_dask.inference.units import Floats, Indices
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.trees import Scores
-from aucpr_dask.schema.variables import BOUND, MODEL, QUERY
+from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, Scores
 
 ONLY_OF_COMPARISONS = ("adjust", "equivalence", "baseline", "chunk")
 RANKING_METHODS = ("sign_flip", "bootstrap_t", "bootstrap", "influence")

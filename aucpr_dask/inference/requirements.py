@@ -15,8 +15,7 @@ from aucpr_dask.inference.measures import are_values, estimators_of, unit_names
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import CONVENTION, EvaluationOptions, Options, SampleOptions
 from aucpr_dask.schema.options import option_names as names_of_options
-from aucpr_dask.schema.trees import Scores, nodes_of
-from aucpr_dask.schema.variables import CLASS, MODEL, QUERY
+from aucpr_dask.schema.terms import CLASS, MODEL, QUERY, Scores, nodes_of
 
 ROUND_OFF = 1e-9  # of sums of weights
 

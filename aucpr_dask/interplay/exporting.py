@@ -21,7 +21,7 @@ from aucpr_dask.interplay.frames import tidy_table, wide_table
 from aucpr_dask.interplay.tracking import to_metrics, to_params
 from aucpr_dask.interplay.trec_files import write_evaluations, write_runs
 from aucpr_dask.schema.checks import choose, require
-from aucpr_dask.schema.trees import Scores, nodes_of
+from aucpr_dask.schema.terms import Scores, nodes_of
 from aucpr_dask.scores.importing.files import FilePath
 from aucpr_dask.storage.urls import concealed, is_remote
 

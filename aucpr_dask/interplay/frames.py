@@ -13,10 +13,8 @@ import xarray as xr
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, few
 from aucpr_dask.evaluation.results import not_a_result
 from aucpr_dask.inference.measures import are_values, with_estimators
-from aucpr_dask.schema.checks import require
-from aucpr_dask.schema.importing import TableOptions
-from aucpr_dask.schema.trees import Scores, nodes_of
-from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, MEASURE, METHOD, MODEL, RANKING_DIMS
+from aucpr_dask.schema import checks, terms
+from aucpr_dask.schema.options import TableOptions
 from aucpr_dask.scores.importing.files import unknown_column
 
 if TYPE_CHECKING:
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 FRAME = "the data frame"
 ARROW_FRAMES = "pandas, polars, pyarrow, or another with the Arrow interface"
 DATASET = "dataset"
-KEYS = (DATASET, *RANKING_DIMS, ESTIMATOR, MEASURE)
+KEYS = (DATASET, *terms.RANKING_DIMS, terms.ESTIMATOR, terms.MEASURE)
 COUNTS = ("n_positive", "n_negative", "n_missing", "n_queries", "n_datasets", "n_classes", "n_items", "prevalence")
 NUMBERS = ("estimate", "standard_error", *COUNTS, "flags")
 
@@ -33,7 +31,7 @@ NUMBERS = ("estimate", "standard_error", *COUNTS, "flags")
 # --- results out ------------------------------------------------------------------------------------------------
 
 
-def to_dataframe(result: Scores, *, tidy: bool = True) -> pd.DataFrame:
+def to_dataframe(result: terms.Scores, *, tidy: bool = True) -> pd.DataFrame:
     """Return a result as a pandas data frame.
 
     Parameters
@@ -71,10 +69,10 @@ def to_dataframe(result: Scores, *, tidy: bool = True) -> pd.DataFrame:
     if tidy:
         return tidy_table(result)
     keys, table = wide_table(result)
-    return table.set_index(keys).rename_axis(columns=MODEL) if keys else table
+    return table.set_index(keys).rename_axis(columns=terms.MODEL) if keys else table
 
 
-def to_polars(result: Scores, *, tidy: bool = True) -> pl.DataFrame:
+def to_polars(result: terms.Scores, *, tidy: bool = True) -> pl.DataFrame:
     """Return a result as a polars data frame, with the columns of :func:`to_dataframe`.
 
     An undefined number is NaN; an absent name is null.
@@ -84,7 +82,7 @@ def to_polars(result: Scores, *, tidy: bool = True) -> pl.DataFrame:
     InvalidInputError
         If this is not a result, or polars is not installed.
     """
-    pl = require("polars", "polars")
+    pl = checks.require("polars", "polars")
     table = tidy_table(result) if tidy else wide_table(result)[1]
     text = table.select_dtypes(exclude="number")
     names = {name: text[name].astype(object).where(text[name].notna(), None).tolist() for name in text}
@@ -93,21 +91,21 @@ def to_polars(result: Scores, *, tidy: bool = True) -> pl.DataFrame:
     )
 
 
-def tidy_table(result: Scores) -> pd.DataFrame:
+def tidy_table(result: terms.Scores) -> pd.DataFrame:
     """Return one row per data set, model, query or class, and estimator; values that one lacks are None or NaN."""
     nodes = _nodes_of_result(result)
     names = {str(name) for _, node in nodes for name in node.data_vars}
     methods = dict.fromkeys(method for _, node in nodes for method in _methods(node))
-    bounds = [f"{method}_{bound}" for method, bound in product(methods, BOUNDS)]
+    bounds = [f"{method}_{bound}" for method, bound in product(methods, terms.BOUNDS)]
     known = [name for name in (*COUNTS, "flags") if name in names]
     columns = [*_keys(result, nodes), "estimate", "standard_error", *bounds, *(["level"] if methods else []), *known]
     return pd.concat([_tidy(path, node) for path, node in nodes], ignore_index=True).reindex(columns=columns)
 
 
-def wide_table(result: Scores) -> tuple[list[str], pd.DataFrame]:
+def wide_table(result: terms.Scores) -> tuple[list[str], pd.DataFrame]:
     """Return the key columns, and a table: rows by data set, query or class, and estimator; a column per model."""
     nodes = _nodes_of_result(result)
-    keys = [key for key in _keys(result, nodes) if key != MODEL]
+    keys = [key for key in _keys(result, nodes) if key != terms.MODEL]
     tables = [_tidy(path, node[["estimate"]]) for path, node in nodes]
     models = dict.fromkeys(name for table in tables for name in _models(table))
     if both := [name for name in models if name in keys]:
@@ -117,8 +115,8 @@ def wide_table(result: Scores) -> tuple[list[str], pd.DataFrame]:
     return keys, wide.reindex(columns=[*keys, *models])
 
 
-def _nodes_of_result(result: Scores) -> list[tuple[str, xr.Dataset]]:
-    nodes = list(nodes_of(result))
+def _nodes_of_result(result: terms.Scores) -> list[tuple[str, xr.Dataset]]:
+    nodes = list(terms.nodes_of(result))
     if not nodes or not all("estimate" in node for _, node in nodes):
         raise not_a_result("no variable 'estimate'")
     if any({"difference", "rank"} & set(node) for _, node in nodes):
@@ -130,11 +128,12 @@ def _nodes_of_result(result: Scores) -> list[tuple[str, xr.Dataset]]:
             where, received = f"data set {path!r}" if path else None, f"the dimension {', '.join(map(repr, odd))}"
             raise InvalidInputError(what, where, received, remedy="select from it first: result.sel(...)")
     return [
-        (path, with_estimators(node).rename({ESTIMATOR: MEASURE}) if are_values(node) else node) for path, node in nodes
+        (path, with_estimators(node).rename({terms.ESTIMATOR: terms.MEASURE}) if are_values(node) else node)
+        for path, node in nodes
     ]
 
 
-def _keys(result: Scores, nodes: Sequence[tuple[str, xr.Dataset]]) -> list[str]:
+def _keys(result: terms.Scores, nodes: Sequence[tuple[str, xr.Dataset]]) -> list[str]:
     present = {str(name) for _, node in nodes for name in (*node.dims, *node.coords)}
     return [key for key in KEYS if key in present or (key == DATASET and isinstance(result, xr.DataTree))]
 
@@ -143,13 +142,17 @@ def _methods(node: xr.Dataset) -> list[str]:
     """Return the names of the intervals; an unnamed one, as of a mean, is called interval."""
     if "interval" not in node:
         return []
-    return [str(name) for name in np.atleast_1d(node[METHOD].values)] if METHOD in node.coords else ["interval"]
+    return (
+        [str(name) for name in np.atleast_1d(node[terms.METHOD].values)]
+        if terms.METHOD in node.coords
+        else ["interval"]
+    )
 
 
 def _tidy(path: str, node: xr.Dataset) -> pd.DataFrame:
     numbers = node[[name for name in NUMBERS if name in node]].assign_coords(_labels(node))
-    for method, bound in product(_methods(node), BOUNDS):
-        at = {BOUND: bound} | ({METHOD: method} if METHOD in node["interval"].dims else {})
+    for method, bound in product(_methods(node), terms.BOUNDS):
+        at = {terms.BOUND: bound} | ({terms.METHOD: method} if terms.METHOD in node["interval"].dims else {})
         numbers[f"{method}_{bound}"] = node["interval"].sel(at).reset_coords(drop=True)
     dims = [dim for dim in KEYS if dim in node["estimate"].dims]
     table = numbers.expand_dims({DATASET: [path]}).compute().to_dataframe([DATASET, *dims]).reset_index()
@@ -171,11 +174,11 @@ def _labels(node: xr.Dataset) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def _flag_names(flags: int) -> str:
-    return " ".join(flag.name for flag in FLAGS if flags & flag.bit)
+    return " ".join(flag.name for flag in terms.FLAGS if flags & flag.bit)
 
 
 def _models(tidy: pd.DataFrame) -> list[str]:
-    return list(tidy[MODEL].unique()) if MODEL in tidy else ["estimate"]
+    return list(tidy[terms.MODEL].unique()) if terms.MODEL in tidy else ["estimate"]
 
 
 def _wide(tidy: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
@@ -204,7 +207,7 @@ def from_dataframe(
     negate: bool | str | Sequence[str] = (),
     positive: object = None,
     dtype: str = "float64",
-) -> Scores:
+) -> terms.Scores:
     """Return the score data sets of a data frame of pandas, polars, or another with the Arrow interface.
 
     A *wide* frame has a row for each item and a column of scores for each model. A *tidy* frame has a row for each
@@ -278,7 +281,7 @@ def from_dataframe(
 
 
 def _arrow_table(frame: Any) -> Any:
-    pyarrow = require("pyarrow", "parquet", FRAME)
+    pyarrow = checks.require("pyarrow", "parquet", FRAME)
     if not isinstance(frame, pyarrow.Table) and not hasattr(frame, "__arrow_c_stream__"):
         lazy = hasattr(frame, "collect")
         what = "this data frame is lazy" if lazy else "this is not a data frame"

@@ -14,10 +14,8 @@ from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, few
 from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.interplay.value_tables import MODELS, TOPICS, frame_of
 from aucpr_dask.interplay.values import ValuesSummary, from_values, save_values
-from aucpr_dask.schema.checks import real, require
-from aucpr_dask.schema.labels import HIGHEST_GRADE
-from aucpr_dask.schema.trees import nodes_of
-from aucpr_dask.schema.variables import MEASURE, MODEL, QUERY, UNJUDGED
+from aucpr_dask.schema.checks import HIGHEST_GRADE, real, require
+from aucpr_dask.schema.terms import MEASURE, MODEL, QUERY, UNJUDGED, nodes_of
 from aucpr_dask.scores.importing import files
 from aucpr_dask.scores.importing.files import FilePath, OnProgress
 from aucpr_dask.scores.importing.trec import Codes, Columns, named_runs, scores_of_runs

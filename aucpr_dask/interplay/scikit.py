@@ -29,9 +29,7 @@ from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.progress.showing import reporting_if
 from aucpr_dask.schema.checks import choose, require
 from aucpr_dask.schema.estimators import estimator_names
-from aucpr_dask.schema.names import check_node_name
-from aucpr_dask.schema.trees import Scores
-from aucpr_dask.schema.variables import CLASS, ITEM, MODEL
+from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, Scores, check_node_name
 from aucpr_dask.scores.chunks import Region
 from aucpr_dask.scores.importing.files import OnProgress, write_blocks
 from aucpr_dask.scores.store import open_scores

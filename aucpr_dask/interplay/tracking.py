@@ -15,8 +15,7 @@ import numpy as np
 
 from aucpr_dask.interplay.frames import KEYS, tidy_table
 from aucpr_dask.interplay.trec_files import distinct
-from aucpr_dask.schema.trees import Scores, nodes_of
-from aucpr_dask.schema.variables import QUERY
+from aucpr_dask.schema.terms import QUERY, Scores, nodes_of
 
 LONGEST_METRIC = 250  # MLflow
 LONGEST_PART = 60  # of a metric's name, so that the quantity is never cut off

@@ -16,9 +16,7 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.interplay.frames import DATASET, tidy_table
-from aucpr_dask.schema.names import LONGEST_NAME
-from aucpr_dask.schema.trees import Scores, nodes_of
-from aucpr_dask.schema.variables import ESTIMATOR, GRADE, ITEM, MEASURE, MODEL, PADDING, QUERY, UNJUDGED
+from aucpr_dask.schema import terms
 
 MEASURES = {"average_precision": "map"}
 ALL = "all"
@@ -26,10 +24,10 @@ ONLY_QUERY = "1"  # of a data set without queries
 MISSED = "not-retrieved"
 SHORTEST_DIGEST = 8
 _LONGEST_WORD = 10_000
-_LONGEST_STEM = LONGEST_NAME - len(".qrels")
+_LONGEST_STEM = terms.LONGEST_NAME - len(".qrels")
 
 
-def write_evaluations(result: Scores, folder: Path) -> None:
+def write_evaluations(result: terms.Scores, folder: Path) -> None:
     """Write a result as ``trec_eval -q`` prints it: a file for each model, in a folder for each data set.
 
     The lines of ``all`` at the end are the number of queries and the means over those whose estimate is defined.
@@ -37,21 +35,23 @@ def write_evaluations(result: Scores, folder: Path) -> None:
     folders = _folders(result, folder)
     table = tidy_table(result)
     for path, rows in table.groupby(table.get(DATASET, pd.Series("", table.index)), sort=False):
-        models = rows.get(MODEL, pd.Series("model", rows.index))
+        models = rows.get(terms.MODEL, pd.Series("model", rows.index))
         stems = distinct(models.unique(), file_name, _LONGEST_STEM)
         for model, own in rows.groupby(models, sort=False):
             _write(folders[str(path)] / f"{stems[str(model)]}.eval", _evaluation_lines(own))
 
 
 def _evaluation_lines(rows: pd.DataFrame) -> Iterator[str]:
-    measures = rows[MEASURE] if MEASURE in rows else rows[ESTIMATOR].replace(MEASURES)
+    measures = rows[terms.MEASURE] if terms.MEASURE in rows else rows[terms.ESTIMATOR].replace(MEASURES)
     by_measure: dict[str, list[float]] = {measure: [] for measure in measures}
-    for measure, query, value in zip(measures, rows.get(QUERY, [None] * len(rows)), rows["estimate"], strict=True):
+    for measure, query, value in zip(
+        measures, rows.get(terms.QUERY, [None] * len(rows)), rows["estimate"], strict=True
+    ):
         if math.isfinite(value):
             by_measure[measure].append(value)
             if isinstance(query, str):
                 yield _line(measure, word(query), f"{value:.4f}")
-    if QUERY in rows:
+    if terms.QUERY in rows:
         yield _line("num_q", ALL, str(max(map(len, by_measure.values()))))
     for measure, values in by_measure.items():
         if values:
@@ -62,7 +62,7 @@ def _line(measure: str, query: str, value: str) -> str:
     return f"{word(measure):<22}\t{query}\t{value}\n"
 
 
-def write_runs(scores: Scores, folder: Path) -> None:
+def write_runs(scores: terms.Scores, folder: Path) -> None:
     """Write scores as TREC runs and judgments, from which trec_eval computes the same values.
 
     Each data set gets ``runs/`` with a file for each model, and ``qrels.txt``, or ``qrels/`` with a file for each model
@@ -71,31 +71,37 @@ def write_runs(scores: Scores, folder: Path) -> None:
     scored are in them as ``not-retrieved``.
     """
     folders = _folders(scores, folder)
-    for path, node in nodes_of(scores):
+    for path, node in terms.nodes_of(scores):
         if "score" not in node or "label" not in node:
             where, received = f"data set {path!r}" if path else None, ", ".join(map(str, node.data_vars))
             raise InvalidInputError("only scores with labels make runs and judgments", where, received)
-        _write_data_set(node if QUERY in node.dims else node.expand_dims({QUERY: [ONLY_QUERY]}), folders[path])
+        _write_data_set(
+            node if terms.QUERY in node.dims else node.expand_dims({terms.QUERY: [ONLY_QUERY]}), folders[path]
+        )
 
 
-def _folders(data: Scores, folder: Path) -> dict[str, Path]:
+def _folders(data: terms.Scores, folder: Path) -> dict[str, Path]:
     """Return a folder for each data set: `folder` itself if there is only one."""
     if isinstance(data, xr.Dataset):
         return {"": folder}
-    names = distinct((path for path, _ in nodes_of(data)), file_name, LONGEST_NAME)
+    names = distinct((path for path, _ in terms.nodes_of(data)), file_name, terms.LONGEST_NAME)
     return {path: folder / name for path, name in names.items()}
 
 
 def _write_data_set(node: xr.Dataset, place: Path) -> None:
-    names = [str(name) for name in node[MODEL].values] if MODEL in node.coords else _numbered(node.sizes[MODEL])
+    names = (
+        [str(name) for name in node[terms.MODEL].values]
+        if terms.MODEL in node.coords
+        else _numbered(node.sizes[terms.MODEL])
+    )
     stems = distinct(names, file_name, _LONGEST_STEM)
-    own_lists = MODEL in node["label"].dims
+    own_lists = terms.MODEL in node["label"].dims
     if not own_lists:
         _write(place / "qrels.txt", _judgment_lines(node, _documents(node)))
     for first, block in _blocks_of_models(node):
-        for offset in range(block.sizes[MODEL]):
+        for offset in range(block.sizes[terms.MODEL]):
             name = names[first + offset]
-            run = block.isel({MODEL: offset})
+            run = block.isel({terms.MODEL: offset})
             documents = _documents(run)
             _write(place / "runs" / f"{stems[name]}.run", _run_lines(run, documents, word(name)))
             if own_lists:
@@ -105,16 +111,16 @@ def _write_data_set(node: xr.Dataset, place: Path) -> None:
 def _blocks_of_models(node: xr.Dataset) -> Iterator[tuple[int, xr.Dataset]]:
     """Yield the models of one chunk at a time, in memory."""
     first = 0
-    for length in node["score"].chunksizes.get(MODEL, (node.sizes[MODEL],)):
-        yield first, node.isel({MODEL: slice(first, first + length)}).compute()
+    for length in node["score"].chunksizes.get(terms.MODEL, (node.sizes[terms.MODEL],)):
+        yield first, node.isel({terms.MODEL: slice(first, first + length)}).compute()
         first += length
 
 
 def _documents(node: xr.Dataset) -> np.ndarray:
     """Return the names of the documents of each query; among equal scores, higher names come first."""
-    shape = (node.sizes[QUERY], node.sizes[ITEM])
-    if ITEM in node.coords:
-        return np.broadcast_to(np.array(_words(node[ITEM].values), object), shape)
+    shape = (node.sizes[terms.QUERY], node.sizes[terms.ITEM])
+    if terms.ITEM in node.coords:
+        return np.broadcast_to(np.array(_words(node[terms.ITEM].values), object), shape)
     order = node["tie_order"].values if "tie_order" in node else np.arange(shape[1])
     width = len(str(max(shape[1], int(order.max(initial=0)) + 1)))
     last = int(order.max(initial=0))
@@ -125,7 +131,7 @@ def _documents(node: xr.Dataset) -> np.ndarray:
 def _run_lines(run: xr.Dataset, documents: np.ndarray, tag: str) -> Iterator[str]:
     scores, labels = _by_query(run["score"]), _by_query(run["label"])
     for query, score, label, names in zip(_queries(run), scores, labels, documents, strict=True):
-        retrieved = np.flatnonzero((label != PADDING) & ~np.isnan(score))
+        retrieved = np.flatnonzero((label != terms.PADDING) & ~np.isnan(score))
         by_name = retrieved[np.argsort(names[retrieved].astype(str), kind="stable")[::-1]]
         order = by_name[np.argsort(-score[by_name], kind="stable")]
         # As text, a float32 has just enough digits to differ from every other float32.
@@ -137,7 +143,7 @@ def _judgment_lines(node: xr.Dataset, documents: np.ndarray) -> Iterator[str]:
     labels = _by_query(node["label"])
     missed = _never_scored(node, labels)
     for query, label, names, lacking in zip(_queries(node), labels, documents, missed, strict=True):
-        for item in np.flatnonzero(label > UNJUDGED):
+        for item in np.flatnonzero(label > terms.UNJUDGED):
             yield f"{query} 0 {names[item]} {int(label[item])}\n"
         for grade, count in lacking.items():
             for number in range(count):
@@ -149,9 +155,9 @@ def _never_scored(node: xr.Dataset, labels: np.ndarray) -> list[dict[int, int]]:
     if "n_positive" not in node:
         return [{} for _ in labels]
     counts = node["n_positive"]
-    counts = counts if GRADE in counts.dims else counts.expand_dims({GRADE: [1]})
-    grades = [int(grade) for grade in counts[GRADE].values]
-    at_least = counts.transpose(QUERY, GRADE).values
+    counts = counts if terms.GRADE in counts.dims else counts.expand_dims({terms.GRADE: [1]})
+    grades = [int(grade) for grade in counts[terms.GRADE].values]
+    at_least = counts.transpose(terms.QUERY, terms.GRADE).values
     lacking = []
     for query, label in enumerate(labels):
         # Those of at least a grade, less those of at least the next, are of this grade.
@@ -162,12 +168,12 @@ def _never_scored(node: xr.Dataset, labels: np.ndarray) -> list[dict[int, int]]:
 
 
 def _by_query(variable: xr.DataArray) -> np.ndarray:
-    values: np.ndarray = variable.transpose(QUERY, ITEM).values
+    values: np.ndarray = variable.transpose(terms.QUERY, terms.ITEM).values
     return values
 
 
 def _queries(node: xr.Dataset) -> list[str]:
-    return _words(node[QUERY].values if QUERY in node.coords else _numbered(node.sizes[QUERY]))
+    return _words(node[terms.QUERY].values if terms.QUERY in node.coords else _numbered(node.sizes[terms.QUERY]))
 
 
 def _words(names: Iterable[Any]) -> list[str]:

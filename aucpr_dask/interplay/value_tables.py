@@ -15,8 +15,7 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, brief, few
 from aucpr_dask.schema.checks import real, require
-from aucpr_dask.schema.names import LONGEST_NAME
-from aucpr_dask.schema.variables import ESTIMATOR, MEASURE, MODEL
+from aucpr_dask.schema.terms import ESTIMATOR, LONGEST_NAME, MEASURE, MODEL
 from aucpr_dask.scores.importing.files import bad_line, bare_name, find_files, lines_of, reading, reading_text
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, TextTable, open_table
 

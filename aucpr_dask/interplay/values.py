@@ -16,8 +16,7 @@ from aucpr_dask.evaluation.results import KIND, provenance
 from aucpr_dask.inference.measures import estimators_of
 from aucpr_dask.interplay.value_tables import MODELS, TOPICS, VALUE, Table, tables_of
 from aucpr_dask.schema import checks
-from aucpr_dask.schema.names import in_words, plural
-from aucpr_dask.schema.variables import MEASURE, MODEL, QUERY, UNIT
+from aucpr_dask.schema.terms import MEASURE, MODEL, QUERY, UNIT, in_words, plural
 from aucpr_dask.scores.importing.files import count, unknown_column
 from aucpr_dask.scores.importing.tables import PANDAS_INDEX
 from aucpr_dask.storage.stores import create_store

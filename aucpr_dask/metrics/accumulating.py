@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError, MissingScoresError, brief
 from aucpr_dask.metrics import targets
-from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.labels import are_rounded, check_labels
-from aucpr_dask.schema.variables import PADDING
+from aucpr_dask.schema.checks import are_rounded, check_labels, choose
+from aucpr_dask.schema.terms import PADDING
 
 BINS = ("adaptive", "fixed")
 SHOWN_DIGITS = 6

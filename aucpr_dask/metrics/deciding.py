@@ -13,8 +13,7 @@ from aucpr_dask.evaluation.api import evaluate
 from aucpr_dask.inference.comparing import compare
 from aucpr_dask.metrics import targets
 from aucpr_dask.schema.checks import text
-from aucpr_dask.schema.names import p_value_in_words, percent
-from aucpr_dask.schema.variables import ITEM, MODEL
+from aucpr_dask.schema.terms import ITEM, MODEL, p_value_in_words, percent
 
 
 def average_precision_interval(

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, brief
-from aucpr_dask.schema.labels import EXACT_INTEGERS, are_rounded
+from aucpr_dask.schema.checks import EXACT_INTEGERS, are_rounded
 
 NUMBERS = "biuf"
 USUAL_LABELS = ({0, 1}, {-1, 1}, {0}, {-1}, {1})  # of which the positive one is 1

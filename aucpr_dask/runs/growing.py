@@ -22,8 +22,7 @@ from aucpr_dask.evaluation.results import KIND
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import Plan, Region, Task
 from aucpr_dask.runs.steps import Label, Step
-from aucpr_dask.schema.trees import nodes_of
-from aucpr_dask.schema.variables import MODEL
+from aucpr_dask.schema.terms import MODEL, nodes_of
 from aucpr_dask.scores.store import stored_digests
 from aucpr_dask.storage import stores
 from aucpr_dask.storage.backends import open_backend

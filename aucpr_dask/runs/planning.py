@@ -18,11 +18,8 @@ import xarray as xr
 from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation.api import describe_scores, evaluate_part
 from aucpr_dask.evaluation.request import SCHEME
-from aucpr_dask.schema.labels import check_labels
-from aucpr_dask.schema.names import percent
+from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of, select_data_sets
-from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY, RANKING_DIMS
 from aucpr_dask.scores.chunks import chunks_of, item_chunk
 from aucpr_dask.scores.store import described, open_scores, open_unread, source_digest
 from aucpr_dask.storage.urls import absolute, public
@@ -129,9 +126,9 @@ class Plan:
     source_bytes: int
     result_bytes: int
     parameters: Mapping[str, Any]
-    unread: Scores = field(repr=False, compare=False)
-    scores: Scores = field(repr=False, compare=False)
-    template: Scores = field(repr=False, compare=False)
+    unread: terms.Scores = field(repr=False, compare=False)
+    scores: terms.Scores = field(repr=False, compare=False)
+    template: terms.Scores = field(repr=False, compare=False)
 
     def with_tasks(self, tasks: Sequence[Task]) -> Plan:
         """Return the plan to evaluate these parts of the same data sets."""
@@ -142,7 +139,7 @@ class Plan:
     @property
     def is_random(self) -> bool:
         """Whether random numbers decide resamples or folds."""
-        return any("random_scheme" in node.attrs for _, node in nodes_of(self.template))
+        return any("random_scheme" in node.attrs for _, node in terms.nodes_of(self.template))
 
     @cached_property
     def n_rankings(self) -> int:
@@ -166,16 +163,18 @@ class Plan:
         if fitting:
             remedy = f"write the scores in chunks of {fitting} models: "
             remedy += f"save_scores(scores, ..., models_per_chunk={fitting})"
-        raise ChunkError(what, worst.describe(), received, f"tasks up to {percent(SHARE_OF_MEMORY)} of it", remedy)
+        raise ChunkError(
+            what, worst.describe(), received, f"tasks up to {terms.percent(SHARE_OF_MEMORY)} of it", remedy
+        )
 
     def _models_that_fit(self, task: Task, n_bytes: float) -> int:
         """Return how many models a task like this one may have."""
 
         def is_too_large(n_models: int) -> bool:
-            region = tuple((dim, a, a + n_models if dim == MODEL else b) for dim, a, b in task.region)
+            region = tuple((dim, a, a + n_models if dim == terms.MODEL else b) for dim, a, b in task.region)
             return self.with_tasks([Task(task.path, region)]).largest > n_bytes
 
-        return bisect.bisect_left(range(1, task.sizes.get(MODEL, 1) + 1), True, key=is_too_large)
+        return bisect.bisect_left(range(1, task.sizes.get(terms.MODEL, 1) + 1), True, key=is_too_large)
 
 
 def plan_run(source_url: Any, *, data_sets: Sequence[str] | None = None, **options: Any) -> Plan:
@@ -203,14 +202,14 @@ def plan_run(source_url: Any, *, data_sets: Sequence[str] | None = None, **optio
     """
     asked = EvaluationOptions.of(**options)
     source = absolute(source_url)
-    unread = select_data_sets(open_unread(source, warns=True), data_sets)
+    unread = terms.select_data_sets(open_unread(source, warns=True), data_sets)
     scores = described(unread)
     digest = source_digest(source, unread)
     result = describe_scores(scores, asked)
-    sources, results = dict(nodes_of(scores)), dict(nodes_of(result))
+    sources, results = dict(terms.nodes_of(scores)), dict(terms.nodes_of(result))
     steps = {path: _chunk_lengths(dataset) for path, dataset in sources.items()}
     if asked.positive_from is None:
-        for path, stored in nodes_of(unread):
+        for path, stored in terms.nodes_of(unread):
             _refuse_grades(stored, steps[path])
     lengths = _task_lengths(sources, steps)
     tasks = [task for path, node in sources.items() for task in _tasks(path, node, lengths[path], steps[path])]
@@ -231,7 +230,7 @@ def plan_run(source_url: Any, *, data_sets: Sequence[str] | None = None, **optio
         },
         unread,
         scores,
-        map_nodes(result, lambda path, node: _template(node, lengths[path], source, digest)),
+        terms.map_nodes(result, lambda path, node: _template(node, lengths[path], source, digest)),
     )
 
 
@@ -239,7 +238,7 @@ def _refuse_grades(dataset: xr.Dataset, lengths: Mapping[str, int]) -> None:
     """Raise if labels next to the first chunk of scores are graded: better now than after workers have started."""
     if "label" in dataset:
         first = dataset["label"].isel({dim: slice(lengths[dim]) for dim in lengths if dim in dataset["label"].dims})
-        check_labels(first.isel({ITEM: slice(MOST_LABELS)}).values, None, "variable 'label'")
+        checks.check_labels(first.isel({terms.ITEM: slice(MOST_LABELS)}).values, None, "variable 'label'")
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -249,7 +248,7 @@ def describe(plan: Plan) -> dict[str, Any]:
     """
     scores = open_scores(plan.source, chunks=None)
     if isinstance(scores, xr.DataTree):
-        scores = select_data_sets(scores, [path for path, _ in nodes_of(plan.scores)])
+        scores = terms.select_data_sets(scores, [path for path, _ in terms.nodes_of(plan.scores)])
     seconds = _seconds_on_one_core(plan, scores) if plan.tasks else 0.0
     return {
         "blocks": f"{len(plan.tasks):,}, one task each",
@@ -258,18 +257,18 @@ def describe(plan: Plan) -> dict[str, Any]:
         "result": _size(plan.result_bytes),
         "memory_per_block": f"up to {_size(plan.largest)}",
         "memory_per_thread": f"from {_size(plan.largest / SHARE_OF_MEMORY)}",
-        "padding": f"{percent(padding_share(scores), '.1f')} of the places of items",
+        "padding": f"{terms.percent(padding_share(scores), '.1f')} of the places of items",
         "time": f"about {seconds:.3g} s on one core, by some rankings; starting workers takes seconds more",
     }
 
 
-def _seconds_on_one_core(plan: Plan, scores: Scores) -> float:
+def _seconds_on_one_core(plan: Plan, scores: terms.Scores) -> float:
     """Estimate the time of all tasks by evaluating some rankings of the largest, and one of the smallest.
 
     A task takes a time of its own, which grows with what it reads, and a time for each ranking in proportion to its
     items. The latter follows from as many rankings as a moment allows.
     """
-    n_items = {path: node.sizes[ITEM] for path, node in nodes_of(plan.scores)}
+    n_items = {path: node.sizes[terms.ITEM] for path, node in terms.nodes_of(plan.scores)}
     work = np.array([task.n_rankings * n_items[task.path] for task in plan.tasks], np.float64)
     largest, smallest = plan.tasks[int(work.argmax())], plan.tasks[int(work.argmin())]
     task = largest.parts()[0]
@@ -300,18 +299,20 @@ def _seconds_on_one_core(plan: Plan, scores: Scores) -> float:
     return float(of_tasks.sum() * len(largest.parts()) + of_item * work.sum())
 
 
-def padding_share(scores: Scores) -> float:
+def padding_share(scores: terms.Scores) -> float:
     """Return the share of padding among the places of items: the cost of queries of different lengths. Reads labels."""
-    labels = [node["label"] for _, node in nodes_of(scores) if "label" in node and QUERY in node["label"].dims]
+    labels = [
+        node["label"] for _, node in terms.nodes_of(scores) if "label" in node and terms.QUERY in node["label"].dims
+    ]
     places = sum(label.size for label in labels)
-    empty = sum(int((label == PADDING).sum()) for label in labels)
+    empty = sum(int((label == terms.PADDING).sum()) for label in labels)
     return empty / places if places else 0.0
 
 
 def _chunk_lengths(dataset: xr.Dataset) -> dict[str, int]:
     """Return the lengths of the chunks of the scores, by leading dimension."""
     chunks = dataset["score"].encoding["preferred_chunks"]
-    return {dim: max(1, chunks[dim]) for dim in RANKING_DIMS if dim in chunks}
+    return {dim: max(1, chunks[dim]) for dim in terms.RANKING_DIMS if dim in chunks}
 
 
 def _task_lengths(
@@ -350,9 +351,9 @@ def _tasks(path: str, dataset: xr.Dataset, lengths: Mapping[str, int], steps: Ma
     return [Task(path, region, whole) for region in itertools.product(*ranges)]
 
 
-def _bytes_of_all(tasks: Sequence[Task], scores: Scores, results: Scores) -> tuple[int, ...]:
+def _bytes_of_all(tasks: Sequence[Task], scores: terms.Scores, results: terms.Scores) -> tuple[int, ...]:
     """Return the memory that each task takes at most, computed once for all tasks of the same shape."""
-    sources, nodes = dict(nodes_of(scores)), dict(nodes_of(results))
+    sources, nodes = dict(terms.nodes_of(scores)), dict(terms.nodes_of(results))
     shapes = [(task.path, *task.sizes.values()) for task in tasks]
     examples = dict(zip(shapes, tasks, strict=True))
     bytes_of = {shape: _bytes_of(one, sources[one.path], nodes[one.path]) for shape, one in examples.items()}
@@ -362,7 +363,7 @@ def _bytes_of_all(tasks: Sequence[Task], scores: Scores, results: Scores) -> tup
 def _bytes_of(task: Task, scores: xr.Dataset, result: xr.Dataset) -> int:
     """Return the memory of one task: scores as read and as ranked, work space, replicates, results."""
     score = scores["score"]
-    n_items = item_chunk(scores) or score.sizes[ITEM]  # at a time; items in chunks add the positives
+    n_items = item_chunk(scores) or score.sizes[terms.ITEM]  # at a time; items in chunks add the positives
     part = task.parts()[0]
     n_estimators = result["estimate"].sizes["estimator"]
     replicates = 0
@@ -373,7 +374,7 @@ def _bytes_of(task: Task, scores: xr.Dataset, result: xr.Dataset) -> int:
     columns = 8 * part.n_rankings * (n_estimators + 16)
     workspace = 64 * n_items + (1 << 22)
     results = _bytes_within(result, task.sizes)
-    at_hand = _bytes_within(scores, {**part.sizes, ITEM: n_items})
+    at_hand = _bytes_within(scores, {**part.sizes, terms.ITEM: n_items})
     return 2 * at_hand + workspace + replicates + columns + results
 
 

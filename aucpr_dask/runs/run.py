@@ -24,7 +24,7 @@ from aucpr_dask.runs.planning import Plan, plan_run
 from aucpr_dask.runs.steps import Step
 from aucpr_dask.runs.submitting import as_they_finish
 from aucpr_dask.runs.tasks import Assignment, evaluate_task
-from aucpr_dask.schema.trees import Scores, nodes_of
+from aucpr_dask.schema.terms import Scores, nodes_of
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.claims import CLEARING, FINISHED, FREE, LAYING_OUT, RUNNING, State
 from aucpr_dask.storage.stores import in_the_way, open_arrays, refuse_others

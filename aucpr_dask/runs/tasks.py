@@ -20,8 +20,7 @@ from aucpr_dask.evaluation.api import evaluate_part
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import Task
 from aucpr_dask.schema.options import EvaluationOptions
-from aucpr_dask.schema.trees import Scores
-from aucpr_dask.schema.variables import QUERY
+from aucpr_dask.schema.terms import QUERY, Scores
 from aucpr_dask.scores.store import open_unread, opened_node
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.stores import open_arrays

@@ -1,1 +1,1 @@
-"""The words: variables, estimators, intervals, options, labels and names, as frozen records."""
+"""The vocabulary: terms of data sets, estimators, intervals and options as frozen records; checks of values."""

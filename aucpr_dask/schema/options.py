@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, Self, TypedDict, TypeVar, cast
 
-from aucpr_dask.errors import clash
+from aucpr_dask.errors import bad_argument, clash
 from aucpr_dask.schema import checks
-from aucpr_dask.schema.checks import choose, fraction, text, truth, whole_number
 from aucpr_dask.schema.estimators import TIES, WITH_INFLUENCE, EstimatorSpec, estimator_names, parse_estimator
 from aucpr_dask.schema.intervals import DEFAULT_INTERVALS, INTERVALS, default_intervals, interval_names
-from aucpr_dask.schema.labels import HIGHEST_GRADE
-from aucpr_dask.schema.variables import CLASS, QUERY
+from aucpr_dask.schema.terms import CLASS, QUERY
 
 MISSING = ("raise", "drop", "last", "unretrieved")
 UNJUDGED = ("negative", "drop")
@@ -63,9 +61,9 @@ def checked_value(one: Field[Any], value: Any) -> Any:
     if value is None and one.default is None:
         return None
     if allowed is not None:
-        return choose(allowed, value, one.name)
+        return checks.choose(allowed, value, one.name)
     if least is not None:
-        return whole_number(value, one.name, least, most)
+        return checks.whole_number(value, one.name, least, most)
     return value if check is None else check(value, one.name)
 
 
@@ -88,11 +86,13 @@ class ResamplingOptions(Options):
         "Intervals around each estimate; by default influence_beta of average_precision and haldane, logit of others.",
         check=interval_names,
     )
-    level: float = option(0.95, "Confidence level of the intervals.", check=fraction)
+    level: float = option(0.95, "Confidence level of the intervals.", check=checks.fraction)
     n_resamples: int = option(1000, "Resamples of bootstrap intervals.", least=2, most=MOST_RESAMPLES)
     seed: int = option(0, "Seed of resamples and folds.", least=0, most=LARGEST_SEED)
     unit: str = option("items", "What a resample draws: items, or whole clusters of items.", allowed=UNITS)
-    keep_replicates: bool = option(False, "Keep the estimate of every resample, which compare needs.", check=truth)
+    keep_replicates: bool = option(
+        False, "Keep the estimate of every resample, which compare needs.", check=checks.truth
+    )
     prevalence_design: str = option(
         "fixed",
         "Whether standard errors treat the numbers of positives and negatives as fixed.",
@@ -126,7 +126,7 @@ class EvaluationOptions(Options):
     ties: str = option("block", "How equal scores count.", allowed=TIES)
     unjudged: str = option("negative", "What an unjudged item counts as.", allowed=UNJUDGED)
     positive_from: int | None = option(
-        None, "Lowest grade that counts as positive, for graded labels.", least=1, most=HIGHEST_GRADE
+        None, "Lowest grade that counts as positive, for graded labels.", least=1, most=checks.HIGHEST_GRADE
     )
     nothing_ranked: str = option(
         "count",
@@ -157,7 +157,7 @@ class EvaluationOptions(Options):
         A reading of labels, missing scores and ties that is None follows the convention; intervals that are None, or
         not given, follow the estimators.
         """
-        known = {} if convention is None else CONVENTIONS[choose(tuple(CONVENTIONS), convention, CONVENTION)]
+        known = {} if convention is None else CONVENTIONS[checks.choose(tuple(CONVENTIONS), convention, CONVENTION)]
         chosen = (*READINGS, "intervals")
         given = {name: value for name, value in options.items() if value is not None or name not in chosen}
         has_intervals = "intervals" in given
@@ -182,7 +182,7 @@ class EvaluationOptions(Options):
         options = super().checked()
         specs = [parse_estimator(name)[0] for name in options.estimators]
         for spec in specs:
-            choose(spec.ties, options.ties, f"ties for {spec.name!r}")
+            checks.choose(spec.ties, options.ties, f"ties for {spec.name!r}")
         what = options._clash(specs)
         if what is not None:
             given = {"ties": options.ties, "prevalence": options.prevalence, "recall_range": options.recall_range}
@@ -266,8 +266,8 @@ class SampleOptions(Options):
         "What the sample is: queries or data sets (units), their items, or both; by default units where there are any.",
         allowed=SAMPLES,
     )
-    method: str | None = option(None, "How intervals and p-values are found.", check=text)
-    level: float = option(0.95, "Confidence level of the intervals.", check=fraction)
+    method: str | None = option(None, "How intervals and p-values are found.", check=checks.text)
+    level: float = option(0.95, "Confidence level of the intervals.", check=checks.fraction)
     n_resamples: int | None = option(
         None,
         "Resamples; by default 10,000 of units, 1,000 of items, or as many as the result keeps.",
@@ -281,7 +281,9 @@ class SampleOptions(Options):
 class ComparisonOptions(SampleOptions):
     """Options of comparisons and ranks."""
 
-    estimator: str | None = option(None, "Compare by this estimator; by default the first of the result.", check=text)
+    estimator: str | None = option(
+        None, "Compare by this estimator; by default the first of the result.", check=checks.text
+    )
     adjust: str | None = option(
         None,
         "How p-values are adjusted for all comparisons; by default romano_wolf, or holm with t and wilcoxon.",
@@ -323,11 +325,11 @@ class AggregationOptions(SampleOptions):
 class ReportOptions(Options):
     """What a report shows of a result."""
 
-    title: str = option("Ranking report", "Heading of the page.", check=text)
+    title: str = option("Ranking report", "Heading of the page.", check=checks.text)
     interval: str | None = option(
-        None, "Which interval to show; by default the first that every estimator has.", check=text
+        None, "Which interval to show; by default the first that every estimator has.", check=checks.text
     )
-    baseline: str | None = option(None, "Say how many models beat this one.", check=text)
+    baseline: str | None = option(None, "Say how many models beat this one.", check=checks.text)
     top: int = option(10, "How many models of each data set get a curve.", least=0)
     seed: int = option(0, "Seed of the sign flips that compare two models.", least=0, most=LARGEST_SEED)
 
@@ -340,3 +342,81 @@ def option_names(*records: type[Options]) -> set[str]:
             nested = type(one.default)
             names |= option_names(nested) if issubclass(nested, Options) else {one.name}
     return names
+
+
+DTYPES = ("float32", "float64")
+LAYOUTS = ("per-run", "pooled")
+NAMED_BY = ("file", "tag")
+DUPLICATES = ("error", "first")
+PRECISION = "Precision of the scores; scores that are equal at this precision are tied."
+
+
+def column(value: Any, name: str) -> str:
+    """Return the name of a column."""
+    if isinstance(value, str):
+        return value
+    raise bad_argument(f"{name} must name columns", name, value, "the name of a column", "give names as text")
+
+
+def columns(value: Any, name: str) -> tuple[str, ...]:
+    """Return names or patterns of columns: one of them, or several in an order."""
+    if isinstance(value, str):
+        return (value,)
+    listed = tuple(value) if isinstance(value, Iterable) and not isinstance(value, Mapping | Set | bytes) else (None,)
+    if all(isinstance(one, str) for one in listed):
+        return listed
+    allowed = "the name of a column or a pattern, or a list of them"
+    raise bad_argument(f"{name} must name columns", name, value, allowed, "give names as text")
+
+
+def columns_or_truth(value: Any, name: str) -> bool | tuple[str, ...]:
+    """Return names or patterns of columns, or whether all are meant."""
+    return value if isinstance(value, bool) else columns(value, name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions(Options):
+    """A record of options that a function takes next to other arguments."""
+
+    @classmethod
+    def among(cls, arguments: Mapping[str, Any]) -> Self:
+        """Check the options among the arguments of a function, as `locals()` gives them."""
+        return cls(**{one.name: arguments[one.name] for one in fields(cls) if one.name in arguments}).checked()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(ImportOptions):
+    """Which columns of a table are what."""
+
+    label: str = option("label", "The column of labels: 1 positive, 0 negative.", check=column)
+    positive: object = option(None, "The label that means positive, if labels are not 1 and 0.")
+    models: tuple[str, ...] | None = option(None, "A column of scores, or a pattern.", check=columns)
+    exclude: tuple[str, ...] = option((), "A column that is not a model, or a pattern.", check=columns)
+    negate: bool | tuple[str, ...] = option(
+        (), "A model whose low scores mean positive, or a pattern.", check=columns_or_truth
+    )
+    item: str | None = option(None, "The column of item names.", check=column)
+    query: str | None = option(None, "The column of queries, which are ranked separately.", check=column)
+    dataset: str | None = option(None, "The column of data sets: each becomes a node.", check=column)
+    weight: str | None = option(None, "The column of sample weights.", check=column)
+    dtype: str = option("float64", PRECISION, allowed=DTYPES)
+
+    @property
+    def roles(self) -> list[str]:
+        """The columns that are not models."""
+        named = (self.label, self.item, self.query, self.dataset, self.weight)
+        return list(dict.fromkeys(name for name in named if name is not None))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(ImportOptions):
+    """How TREC runs and judgments are read."""
+
+    layout: str = option(
+        "per-run",
+        "per-run: each run keeps its own lists; pooled: all runs share the pool of documents.",
+        allowed=LAYOUTS,
+    )
+    named_by: str = option("file", "Name models by their file, or by the tag in its last column.", allowed=NAMED_BY)
+    duplicates: str = option("error", "What to do when a document appears twice in a list.", allowed=DUPLICATES)
+    dtype: str = option("float32", PRECISION, allowed=DTYPES)

@@ -13,8 +13,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, StoreError, few
-from aucpr_dask.schema.trees import Scores, nodes_of
-from aucpr_dask.schema.variables import ITEM, MODEL, PADDING
+from aucpr_dask.schema.terms import ITEM, MODEL, PADDING, Scores, nodes_of
 from aucpr_dask.scores.chunks import DERIVED
 from aucpr_dask.scores.store import open_scores, save_scores
 from aucpr_dask.storage.stores import read_root_document, refuse_finished

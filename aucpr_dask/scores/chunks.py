@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from aucpr_dask.schema.variables import CLASS, ITEM, MODEL, PADDING, QUERY, RANKING_DIMS
+from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, PADDING, QUERY, RANKING_DIMS
 
 Region = tuple[slice, ...]  # of scores
 

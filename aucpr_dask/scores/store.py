@@ -16,10 +16,7 @@ from zarr.abc.store import Store
 from zarr.codecs import BloscCodec
 
 from aucpr_dask.errors import InvalidInputError, StoreError
-from aucpr_dask.schema.labels import check_labels
-from aucpr_dask.schema.names import check_names
-from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
-from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, RANKING_DIMS, SCORE_VARIABLES
+from aucpr_dask.schema import checks, terms
 from aucpr_dask.scores.chunks import Region, empty_variable, item_chunk, ranking_digests
 from aucpr_dask.scores.validate import validate_scores, validated_scores
 from aucpr_dask.storage.stores import CHUNK_BYTES, chunk_shape, create_store, open_store, read_root_document
@@ -33,7 +30,7 @@ MOST_LOADED = 64 * 2**20  # bytes of counts to hold in memory; larger counts are
 COMPRESSORS = (BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle"),)
 
 
-def open_scores(url: str | Path | Store, *, chunks: Any = "auto") -> Scores:
+def open_scores(url: str | Path | Store, *, chunks: Any = "auto") -> terms.Scores:
     """Open a score store, lazily and validated.
 
     Parameters
@@ -58,7 +55,7 @@ def open_scores(url: str | Path | Store, *, chunks: Any = "auto") -> Scores:
     """
     url = concealed(url)
     scores = open_store(url, KIND, chunks={} if isinstance(chunks, str) else chunks, remedy_if_unchecked=SAVE_AGAIN)
-    scores = map_nodes(scores, lambda path, dataset: _remember_source(_opened(dataset), url))
+    scores = terms.map_nodes(scores, lambda path, dataset: _remember_source(_opened(dataset), url))
     validate_scores(scores, positive_from=0)
     return scores
 
@@ -67,9 +64,9 @@ def changed_rankings(url: str | Path, on_progress: Callable[[int, int], None] | 
     """Return the number of rankings with stored digests, and the names of those that have other digests now."""
     changed: list[str] = []
     n_rankings = 0
-    for path, dataset in nodes_of(open_unread(url)):
+    for path, dataset in terms.nodes_of(open_unread(url)):
         # Digests of dates depend on their unit, which xarray chooses when it opens a store.
-        if "digest" not in dataset or (ITEM in dataset.coords and dataset[ITEM].dtype.kind == "M"):
+        if "digest" not in dataset or (terms.ITEM in dataset.coords and dataset[terms.ITEM].dtype.kind == "M"):
             continue
         lead = dataset["digest"].dims
         found = np.zeros(dataset["digest"].shape, np.uint64)
@@ -91,12 +88,12 @@ def changed_rankings(url: str | Path, on_progress: Callable[[int, int], None] | 
     return n_rankings, changed
 
 
-def open_unread(url: str | Path, *, warns: bool = False) -> Scores:
+def open_unread(url: str | Path, *, warns: bool = False) -> terms.Scores:
     """Open a score store without reading or checking anything."""
     return open_store(url, KIND, chunks=None, remedy_if_unchecked=SAVE_AGAIN if warns else None)
 
 
-def opened_node(unread: Scores, path: str) -> xr.Dataset:
+def opened_node(unread: terms.Scores, path: str) -> xr.Dataset:
     """Return one data set of :func:`open_unread`, validated, with small variables in memory."""
     dataset = unread if isinstance(unread, xr.Dataset) else unread[path].to_dataset()
     dataset = _opened(dataset.drop_vars("n_missing", errors="ignore"))  # tasks count their own
@@ -104,26 +101,26 @@ def opened_node(unread: Scores, path: str) -> xr.Dataset:
     return dataset
 
 
-def described(unread: Scores) -> Scores:
+def described(unread: terms.Scores) -> terms.Scores:
     """Return the data sets of :func:`open_unread`, validated, with small variables in memory.
 
     Large variables become Dask arrays without values, in one piece except along the items, so a million chunks cost no
     more than one.
     """
-    scores = map_nodes(unread, lambda path, dataset: _described(_opened(dataset)))
+    scores = terms.map_nodes(unread, lambda path, dataset: _described(_opened(dataset)))
     validate_scores(scores, positive_from=0)
     return scores
 
 
 def _described(dataset: xr.Dataset) -> xr.Dataset:
-    length = item_chunk(dataset) or dataset.sizes[ITEM]
+    length = item_chunk(dataset) or dataset.sizes[terms.ITEM]
     unloaded = _unloaded(dataset)
     if "n_missing" in unloaded and any(bool((part > 0).any()) for part in _parts(dataset["n_missing"])):
         unloaded.remove("n_missing")
         dataset = dataset.assign(n_missing=dataset["n_missing"].load())
     names = [name for name, array in dataset.data_vars.items() if name in unloaded or array.chunks is not None]
     given = {name: dataset[name].variable for name in names}
-    empty = {name: empty_variable(one.sizes, one.dtype, {ITEM: length}) for name, one in given.items()}
+    empty = {name: empty_variable(one.sizes, one.dtype, {terms.ITEM: length}) for name, one in given.items()}
     for name, variable in empty.items():
         variable.attrs, variable.encoding = given[name].attrs, given[name].encoding
     return dataset.assign(empty)
@@ -146,23 +143,23 @@ def _opened(dataset: xr.Dataset) -> xr.Dataset:
     """Load small variables; labels that are stored in chunks along the items stay chunked, like the scores."""
     chunk = item_chunk(dataset)
     if chunk is not None:
-        small = [name for name, array in dataset.data_vars.items() if ITEM not in array.dims]
-        lazy = dataset.drop_vars(small).chunk({ITEM: chunk})
-        of_items = {name: lazy[name] for name in lazy.data_vars if MODEL not in lazy[name].dims}
+        small = [name for name, array in dataset.data_vars.items() if terms.ITEM not in array.dims]
+        lazy = dataset.drop_vars(small).chunk({terms.ITEM: chunk})
+        of_items = {name: lazy[name] for name in lazy.data_vars if terms.MODEL not in lazy[name].dims}
         return _load_small(dataset.drop_vars(list(of_items))).assign(of_items)
     return _load_small(dataset)
 
 
-def stored_digests(unread: Scores) -> dict[str, np.ndarray]:
+def stored_digests(unread: terms.Scores) -> dict[str, np.ndarray]:
     """Return the digests of the rankings of every data set that is stored with digests."""
-    return {path: dataset["digest"].values for path, dataset in nodes_of(unread) if "digest" in dataset}
+    return {path: dataset["digest"].values for path, dataset in terms.nodes_of(unread) if "digest" in dataset}
 
 
-def source_digest(url: str | Path, unread: Scores) -> str:
+def source_digest(url: str | Path, unread: terms.Scores) -> str:
     """Return the digest of a score store: of its metadata, its names and the digests of its rankings, if stored."""
     digest = hashlib.sha256(read_root_document(concealed(url)))
-    for path, dataset in nodes_of(unread):
-        for dim in RANKING_DIMS:
+    for path, dataset in terms.nodes_of(unread):
+        for dim in terms.RANKING_DIMS:
             if dim in dataset.indexes:
                 digest.update(json.dumps([path, dim, *map(str, dataset.indexes[dim])]).encode())
         if "digest" in dataset:
@@ -184,9 +181,9 @@ def _remember_source(dataset: xr.Dataset, url: str | Path) -> xr.Dataset:
     return dataset
 
 
-def _refuse_own_source(scores: Scores, url: str | Path) -> None:
+def _refuse_own_source(scores: terms.Scores, url: str | Path) -> None:
     """Raise if `scores` are lazy and come from the store that is to be replaced."""
-    for _, dataset in nodes_of(scores):
+    for _, dataset in terms.nodes_of(scores):
         source = dataset.encoding.get("source")
         lazy = any(dataset[name].chunks is not None for name in _large(dataset))
         if lazy and source is not None and _same_place(source, url):
@@ -202,7 +199,7 @@ def _same_place(source: str, url: str | Path) -> bool:
 
 
 def save_scores(
-    scores: Scores,
+    scores: terms.Scores,
     url: str | Path | Store,
     *,
     overwrite: bool = False,
@@ -252,7 +249,7 @@ def save_scores(
     _refuse_own_source(scores, url)
     scores = validated_scores(scores, positive_from=0)
     writer = ScoreWriter(url, scores, overwrite=overwrite, models_per_chunk=models_per_chunk)
-    parts = [(path, dataset, region) for path, dataset in nodes_of(scores) for region in writer.regions(path)]
+    parts = [(path, dataset, region) for path, dataset in terms.nodes_of(scores) for region in writer.regions(path)]
     for done, (path, dataset, region) in enumerate(parts, start=1):
         names = _large(dataset)
         arrays = dask.compute(*(_part(dataset, name, region) for name in names))
@@ -269,14 +266,14 @@ class ScoreWriter:
     """
 
     def __init__(
-        self, url: str | Path, template: Scores, *, overwrite: bool = False, models_per_chunk: int | None = None
+        self, url: str | Path, template: terms.Scores, *, overwrite: bool = False, models_per_chunk: int | None = None
     ) -> None:
         if models_per_chunk is not None and not (type(models_per_chunk) is int and models_per_chunk > 0):
             raise InvalidInputError("models_per_chunk must be a whole number from 1", received=repr(models_per_chunk))
-        template = map_nodes(template, lambda path, dataset: _load_small(dataset))
+        template = terms.map_nodes(template, lambda path, dataset: _load_small(dataset))
         validate_scores(template, positive_from=0)
-        prepared = map_nodes(template, lambda path, dataset: _prepare(dataset, models_per_chunk))
-        self._nodes = dict(nodes_of(prepared))
+        prepared = terms.map_nodes(template, lambda path, dataset: _prepare(dataset, models_per_chunk))
+        self._nodes = dict(terms.nodes_of(prepared))
         self._facts = {
             path: {name: np.zeros((*dataset[name].shape, _n_item_chunks(dataset)), FACTS[name]) for name in FACTS}
             for path, dataset in self._nodes.items()
@@ -293,13 +290,13 @@ class ScoreWriter:
         dataset = self._nodes[path]
         label = arrays.get("label")
         if label is not None:
-            check_labels(label, 0, "variable 'label'")
+            checks.check_labels(label, 0, "variable 'label'")
         elif "label" in dataset:
             label = _part(dataset, "label", region)
         missing = np.isnan(arrays["score"])
         if label is not None:
             absent = [axis for axis, dim in enumerate(dataset["score"].dims) if dim not in dataset["label"].dims]
-            missing &= np.expand_dims(label, absent) != PADDING
+            missing &= np.expand_dims(label, absent) != terms.PADDING
         facts = self._facts[path]
         place = (*region[:-1], region[-1].start // dataset["score"].encoding["chunks"][-1])
         facts["n_missing"][place] = missing.sum(axis=-1)
@@ -322,13 +319,13 @@ class ScoreWriter:
 def _n_item_chunks(dataset: xr.Dataset) -> int:
     score = dataset["score"]
     length: int = score.encoding["chunks"][-1]
-    return max(1, -(-score.sizes[ITEM] // length))
+    return max(1, -(-score.sizes[terms.ITEM] // length))
 
 
 def _filled(dataset: xr.Dataset, region: Region, arrays: dict[str, np.ndarray]) -> xr.Dataset:
     """Return a region of a data set with the arrays that are written to it."""
     by_dim = dict(zip(dataset["score"].dims, region, strict=True))
-    part = dataset.drop_vars(FACTS).drop_vars([name for name in dataset.coords if name != ITEM]).isel(by_dim)
+    part = dataset.drop_vars(FACTS).drop_vars([name for name in dataset.coords if name != terms.ITEM]).isel(by_dim)
     return part.assign({name: (part[name].dims, values.astype(part[name].dtype)) for name, values in arrays.items()})
 
 
@@ -343,19 +340,23 @@ def _part(dataset: xr.Dataset, name: str, region: Region) -> Any:
 
 
 def _large(dataset: xr.Dataset) -> list[str]:
-    return [str(name) for name in dataset.data_vars if MODEL in dataset[name].dims and ITEM in dataset[name].dims]
+    return [
+        str(name)
+        for name in dataset.data_vars
+        if terms.MODEL in dataset[name].dims and terms.ITEM in dataset[name].dims
+    ]
 
 
 def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
     """Return known variables in portable types; large ones, which are written later, as lazy zeros."""
-    dataset = dataset[[name for name in dataset.data_vars if name in SCORE_VARIABLES]].drop_encoding()
+    dataset = dataset[[name for name in dataset.data_vars if name in terms.SCORE_VARIABLES]].drop_encoding()
     for dim, index in dataset.indexes.items():
         if index.dtype.kind not in "iufbM":
-            check_names(index, f"labels of {dim!r}")
+            terms.check_names(index, f"labels of {dim!r}")
             dataset = dataset.assign_coords({dim: (dim, np.array([str(x) for x in index], dtype=object))})
     if "label" in dataset:
         dataset["label"] = dataset["label"].astype("int8")
-    dims = [dim for dim in RANKING_DIMS if dim in dataset["score"].dims]
+    dims = [dim for dim in terms.RANKING_DIMS if dim in dataset["score"].dims]
     for name, dtype in FACTS.items():
         facts = da.zeros([dataset.sizes[dim] for dim in dims], dtype=dtype, chunks=-1)
         dataset[name] = (dims, facts)
@@ -368,21 +369,21 @@ def _prepare(dataset: xr.Dataset, models_per_chunk: int | None) -> xr.Dataset:
         described = da.zeros(variable.shape, dtype=variable.dtype, chunks=-1)  # not a list of a million chunks
         dataset[name] = (variable.dims, described, variable.attrs)
         dataset[name].encoding = {"chunks": chunks} | ({"compressors": COMPRESSORS} if name == "score" else {})
-    if length < dataset.sizes[ITEM]:
+    if length < dataset.sizes[terms.ITEM]:
         for key, variable in dataset.data_vars.items():
-            if ITEM in variable.dims and "chunks" not in variable.encoding:
-                lengths = {dim: max(1, size) for dim, size in variable.sizes.items()} | {ITEM: length}
+            if terms.ITEM in variable.dims and "chunks" not in variable.encoding:
+                lengths = {dim: max(1, size) for dim, size in variable.sizes.items()} | {terms.ITEM: length}
                 dataset[key].encoding = {"chunks": tuple(lengths.values())}
     for key, variable in dataset.data_vars.items():
-        variable.attrs.setdefault("description", SCORE_VARIABLES[str(key)].description)
+        variable.attrs.setdefault("description", terms.SCORE_VARIABLES[str(key)].description)
     return dataset
 
 
 def _item_chunk_to_write(score: xr.DataArray) -> int:
     """Return the number of items in a chunk: all, unless a ranking is large and comes in several chunks."""
-    chunks = score.chunksizes.get(ITEM, ()) if score.chunks is not None else ()
-    is_large = score.sizes[ITEM] * score.dtype.itemsize > CHUNK_BYTES
-    return int(chunks[0]) if is_large and len(chunks) > 1 else score.sizes[ITEM]
+    chunks = score.chunksizes.get(terms.ITEM, ()) if score.chunks is not None else ()
+    is_large = score.sizes[terms.ITEM] * score.dtype.itemsize > CHUNK_BYTES
+    return int(chunks[0]) if is_large and len(chunks) > 1 else score.sizes[terms.ITEM]
 
 
 def _regions(shape: tuple[int, ...], chunks: tuple[int, ...]) -> list[Region]:

@@ -11,10 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import AlignmentError, ChunkError, InvalidInputError, brief, few
-from aucpr_dask.schema.labels import check_labels, check_weights
-from aucpr_dask.schema.names import check_names, check_node_name
-from aucpr_dask.schema.trees import Scores, gathered, map_nodes, nodes_of
-from aucpr_dask.schema.variables import CLASS, ITEM, PADDING, RANKING_DIMS, SCORE_VARIABLES, UNJUDGED, VariableSpec
+from aucpr_dask.schema import checks, terms
 
 KINDS = {
     "f": "floats of up to 64 bits",
@@ -28,7 +25,7 @@ KINDS = {
 """What kinds of dtypes are called."""
 
 
-def validated_scores(scores: Scores, *, positive_from: int | None = None) -> Scores:
+def validated_scores(scores: terms.Scores, *, positive_from: int | None = None) -> terms.Scores:
     """Return valid score data sets: dimensions in the usual order, a label for each class where classes label items.
 
     Raises
@@ -36,10 +33,10 @@ def validated_scores(scores: Scores, *, positive_from: int | None = None) -> Sco
     InvalidInputError, AlignmentError
         See :func:`validate_scores` and :func:`with_label_of_each_class`.
     """
-    return gathered(scores, dict(validated_nodes(scores, positive_from=positive_from)))
+    return terms.gathered(scores, dict(validated_nodes(scores, positive_from=positive_from)))
 
 
-def validated_nodes(scores: Scores, *, positive_from: int | None = None) -> Iterator[tuple[str, xr.Dataset]]:
+def validated_nodes(scores: terms.Scores, *, positive_from: int | None = None) -> Iterator[tuple[str, xr.Dataset]]:
     """Yield (path, data set) for each data set, as :func:`validated_scores` returns it."""
     for path, given in checked_nodes(scores):
         dataset = _with_label_of_each_class(path, in_usual_order(given))
@@ -47,7 +44,7 @@ def validated_nodes(scores: Scores, *, positive_from: int | None = None) -> Iter
         yield path, dataset
 
 
-def validate_scores(scores: Scores, *, positive_from: int | None = None) -> None:
+def validate_scores(scores: terms.Scores, *, positive_from: int | None = None) -> None:
     """Raise a clear error unless `scores` holds valid score data sets; Dask arrays are not computed."""
     for path, dataset in checked_nodes(scores):
         validate_dataset(dataset, path, positive_from)
@@ -60,10 +57,10 @@ def checked_nodes(scores: object) -> Iterator[tuple[str, xr.Dataset]]:
         remedy = "for arrays use aucpr_dask.estimate(score, label)"
         raise InvalidInputError(what, "the scores", received, "Dataset, DataTree", remedy)
     is_empty = True
-    for path, dataset in nodes_of(scores):
+    for path, dataset in terms.nodes_of(scores):
         is_empty = False
         for name in filter(None, path.split("/")):
-            check_node_name(name, "the names of data sets")
+            terms.check_node_name(name, "the names of data sets")
         yield path, dataset
     if is_empty:
         what, allowed = "there is no data set in this DataTree", "a tree with one or more data sets"
@@ -78,19 +75,19 @@ def in_usual_order(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def _reordered(dataset: xr.Dataset) -> dict[str, xr.DataArray]:
-    given = {name: dataset[name] for name in SCORE_VARIABLES if name in dataset}
-    usual = {name: _usual_dims(array, SCORE_VARIABLES[name]) for name, array in given.items()}
+    given = {name: dataset[name] for name in terms.SCORE_VARIABLES if name in dataset}
+    usual = {name: _usual_dims(array, terms.SCORE_VARIABLES[name]) for name, array in given.items()}
     return {name: given[name].transpose(*dims) for name, dims in usual.items() if dims not in (None, given[name].dims)}
 
 
-def _usual_dims(variable: xr.DataArray, spec: VariableSpec) -> tuple[str, ...] | None:
+def _usual_dims(variable: xr.DataArray, spec: terms.VariableSpec) -> tuple[str, ...] | None:
     """Return the dimensions of a variable in the order of its record; None if the record does not have them."""
     return next((dims for dims in spec.dims if set(dims) == set(variable.dims)), None)
 
 
 def validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None) -> None:
     """Raise a clear error unless this is a valid score data set."""
-    for spec in SCORE_VARIABLES.values():
+    for spec in terms.SCORE_VARIABLES.values():
         if spec.name in dataset:
             _validate_variable(dataset[spec.name], spec, path)
         elif spec.required:
@@ -104,38 +101,38 @@ def validate_dataset(dataset: xr.Dataset, path: str, positive_from: int | None) 
         what = "a data set needs 'label', or else both 'positive_weight' and 'negative_weight'"
         raise InvalidInputError(what, where_of(path), ", ".join(map(str, dataset.data_vars)))
     _validate_classes(dataset, path)
-    for dim in (*RANKING_DIMS, ITEM):
+    for dim in (*terms.RANKING_DIMS, terms.ITEM):
         if dim in dataset.indexes:
             check_unique(dataset.indexes[dim], dim, where_of(path))
-            if dim != ITEM:  # these seed the resamples; items are checked when they are stored
-                check_names(dataset.indexes[dim], f"{where_of(path)}, labels of {dim!r}")
+            if dim != terms.ITEM:  # these seed the resamples; items are checked when they are stored
+                terms.check_names(dataset.indexes[dim], f"{where_of(path)}, labels of {dim!r}")
     for name in dataset.coords:
-        check_node_name(str(name), f"{where_of(path)}, coordinate")
+        terms.check_node_name(str(name), f"{where_of(path)}, coordinate")
     if "label" in dataset and isinstance(dataset["label"].data, np.ndarray):
-        check_labels(dataset["label"].data, positive_from, where_of(path, "label"))
+        checks.check_labels(dataset["label"].data, positive_from, where_of(path, "label"))
     for name in ("weight", "positive_weight", "negative_weight"):
         if name in dataset and isinstance(dataset[name].data, np.ndarray):
-            check_weights(dataset[name].data, where_of(path, name))
+            checks.check_weights(dataset[name].data, where_of(path, name))
 
 
 def _validate_classes(dataset: xr.Dataset, path: str) -> None:
     """Raise unless scores and labels have classes both, or neither; all positives of a class are items."""
     named = [name for name in ("score", "label", "positive_weight", "negative_weight") if name in dataset]
-    without = [name for name in named if CLASS not in dataset[name].dims]
+    without = [name for name in named if terms.CLASS not in dataset[name].dims]
     if without and len(without) < len(named):
-        received = f"{', '.join(map(repr, without))} without the dimension {CLASS!r}"
+        received = f"{', '.join(map(repr, without))} without the dimension {terms.CLASS!r}"
         allowed = "score over (model, class, item); label over (class, item), or over (item) with the item's class"
         remedy = "give both the dimension 'class', or select one class: .sel({'class': ...})"
         what = "scores and labels have classes both, or neither"
         raise InvalidInputError(what, where_of(path), received, allowed, remedy)
     if not without and "n_positive" in dataset:
         what = "with classes, all positives must be items: the classes share the resamples of items"
-        received, allowed = f"'n_positive' next to the dimension {CLASS!r}", "no variable 'n_positive'"
+        received, allowed = f"'n_positive' next to the dimension {terms.CLASS!r}", "no variable 'n_positive'"
         remedy = "drop_vars('n_positive'), or select one class: .sel({'class': ...})"
         raise InvalidInputError(what, where_of(path, "n_positive"), received, allowed, remedy)
 
 
-def _validate_variable(variable: xr.DataArray, spec: VariableSpec, path: str) -> None:
+def _validate_variable(variable: xr.DataArray, spec: terms.VariableSpec, path: str) -> None:
     where = where_of(path, spec.name)
     if variable.dtype.kind not in spec.kinds or (variable.dtype.kind == "f" and variable.dtype.itemsize > 8):
         allowed = f"{' or '.join(KINDS[kind] for kind in spec.kinds)} ({spec.description})"
@@ -170,7 +167,7 @@ def where_of(path: str, variable: str | None = None) -> str:
     return ", ".join(filter(None, parts)) or "the data set"
 
 
-def _layouts(spec: VariableSpec) -> str:
+def _layouts(spec: terms.VariableSpec) -> str:
     return " or ".join(f"({', '.join(dims)})" for dims in spec.dims)
 
 
@@ -195,7 +192,7 @@ def check_same_labels(first: xr.DataArray, second: xr.DataArray, names: tuple[st
 # --- classes ----------------------------------------------------------------------------------------------------
 
 
-def with_label_of_each_class(scores: Scores) -> Scores:
+def with_label_of_each_class(scores: terms.Scores) -> terms.Scores:
     """Return scores in which labels say whether items belong to a class, not to which class they belong.
 
     Raises
@@ -204,37 +201,37 @@ def with_label_of_each_class(scores: Scores) -> Scores:
         If a label is neither a class nor, where these are no classes, -1 (unjudged) or -2 (padding); or it is not clear
         what the labels of one selected class mean.
     """
-    return map_nodes(scores, _with_label_of_each_class)
+    return terms.map_nodes(scores, _with_label_of_each_class)
 
 
 def _may_have_classes_as_labels(dataset: xr.Dataset) -> bool:
-    if "score" not in dataset or "label" not in dataset or CLASS not in (*dataset["score"].dims, *dataset.coords):
+    if "score" not in dataset or "label" not in dataset or terms.CLASS not in (*dataset["score"].dims, *dataset.coords):
         return False
-    return dataset["label"].dims == (ITEM,) and dataset["label"].dtype.kind in "iubOTU"
+    return dataset["label"].dims == (terms.ITEM,) and dataset["label"].dtype.kind in "iubOTU"
 
 
 def _with_label_of_each_class(path: str, dataset: xr.Dataset) -> xr.Dataset:
     if not _may_have_classes_as_labels(dataset):
         return dataset
-    if CLASS not in dataset["score"].dims:
+    if terms.CLASS not in dataset["score"].dims:
         return _with_label_of_selected_class(path, dataset)
-    classes = dataset.get_index(CLASS)
-    check_unique(classes, CLASS, where_of(path))
+    classes = dataset.get_index(terms.CLASS)
+    check_unique(classes, terms.CLASS, where_of(path))
     labels = xr.apply_ufunc(
         one_against_rest,
         dataset["label"].variable,
-        output_core_dims=[[CLASS]],
+        output_core_dims=[[terms.CLASS]],
         kwargs={"classes": classes, "where": where_of(path, "label")},
         dask="parallelized",
         output_dtypes=[np.int8],
-        dask_gufunc_kwargs={"output_sizes": {CLASS: len(classes)}},
+        dask_gufunc_kwargs={"output_sizes": {terms.CLASS: len(classes)}},
     )
-    return dataset.assign(label=labels.transpose(CLASS, ITEM))
+    return dataset.assign(label=labels.transpose(terms.CLASS, terms.ITEM))
 
 
 def _with_label_of_selected_class(path: str, dataset: xr.Dataset) -> xr.Dataset:
     """Return scores of one class, selected from several; its labels may have been of each class, or of the items."""
-    selected, label = dataset[CLASS], dataset["label"]
+    selected, label = dataset[terms.CLASS], dataset["label"]
     if selected.ndim == 0 and label.dtype.kind in "OTU":
         return dataset.assign(label=(label.variable == selected.item()).astype(np.int8))
     if selected.ndim == 0 and selected.dtype.kind in "iub" and selected.item() in (0, 1):
@@ -252,7 +249,7 @@ def one_against_rest(label: NDArray[Any], *, classes: pd.Index, where: str) -> N
     of_classes: NDArray[np.int8] = (place[:, None] == np.arange(len(classes))).astype(np.int8)
     unknown = place < 0
     if label.dtype.kind in "iu":
-        is_sentinel = unknown & ((label == UNJUDGED) | (label == PADDING))
+        is_sentinel = unknown & ((label == terms.UNJUDGED) | (label == terms.PADDING))
         of_classes[is_sentinel] = label[is_sentinel, None]
         unknown &= ~is_sentinel
     if unknown.any():

@@ -27,7 +27,7 @@ from scipy.special import betainc, betaincc, betaincinv, betaln, expit, logit, n
 from aucpr_dask.errors import ChunkError, bad_argument, clash
 from aucpr_dask.evaluation.alignment import numeric
 from aucpr_dask.schema.checks import choose, fraction, real, refuse_outside, whole_number
-from aucpr_dask.schema.variables import ITEM, MODEL, SCORE_VARIABLES
+from aucpr_dask.schema.terms import ITEM, MODEL, SCORE_VARIABLES
 from aucpr_dask.storage.stores import chunk_shape
 
 __all__ = ["Scenario", "bibeta", "binormal", "offset_uniform"]

@@ -33,7 +33,7 @@ from aucpr_dask.schema.checks import choose, fraction, lookup, whole_number
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
-from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL
+from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL
 from aucpr_dask.simulate.scenarios import N_POSITIVE, Scenario, bibeta, binormal, offset_uniform
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.stores import create_store, open_array, read_root_attrs

@@ -10,8 +10,7 @@ from typing import Any
 from zarr.core.metadata.v3 import ArrayV3Metadata
 
 from aucpr_dask.errors import FileFormatError, StoreError, brief
-from aucpr_dask.schema.names import is_text, shortened_name
-from aucpr_dask.schema.variables import RESULT_VARIABLES, SCORE_VARIABLES
+from aucpr_dask.schema.terms import RESULT_VARIABLES, SCORE_VARIABLES, is_text, shortened_name
 
 LARGEST_DOCUMENT = 2**28  # bytes: the consolidated metadata of some 50,000 data sets
 LARGEST_LENGTH = 2**63 - 1

@@ -30,7 +30,7 @@ from zarr.core.sync import sync
 from zarr.storage import MemoryStore, StorePath
 
 from aucpr_dask.errors import AucprError, DamageWarning, InvalidInputError, StoreError, brief
-from aucpr_dask.schema.trees import Scores
+from aucpr_dask.schema.terms import Scores
 from aucpr_dask.storage import documents as metadata_documents
 from aucpr_dask.storage.backends import get_value, has_values_at_once, open_backend, persist, set_value, sweep
 from aucpr_dask.storage.checksums import CheckedStore, have_checksums, with_checksum

@@ -15,9 +15,7 @@ from rich.text import Text
 
 from aucpr_dask.errors import printable
 from aucpr_dask.inference.measures import measured, noun, unit_names
-from aucpr_dask.schema.names import in_words, percent
-from aucpr_dask.schema.trees import Scores, nodes_of
-from aucpr_dask.schema.variables import MEASURE, MODEL
+from aucpr_dask.schema.terms import MEASURE, MODEL, Scores, in_words, nodes_of, percent
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.names import shorten
 from aucpr_dask.view.rankings import Document

@@ -15,10 +15,8 @@ from rich.text import Text
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.measures import are_values, measured, noun, unit_names, with_estimators
 from aucpr_dask.inference.samples import REPLICATE
+from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import ESTIMATORS
-from aucpr_dask.schema.names import percent, plural
-from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
-from aucpr_dask.schema.variables import CLASS, ESTIMATOR, MEASURE, METHOD, MODEL, QUERY, UNIT
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.names import shorten
 from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, more, number
@@ -35,27 +33,31 @@ AVERAGES = {
 Document = dict[str, Any]  # what `tables.plain` turns into JSON; its tables are data frames
 
 
-def rank_models(result: Scores, estimator: str | None = None) -> list[Document]:
+def rank_models(result: terms.Scores, estimator: str | None = None) -> list[Document]:
     """Rank the models of each data set by the named estimator or the first, with means over any queries or classes."""
     from aucpr_dask.inference.aggregating import aggregate
 
     level, method = _level_and_method(result)
 
     def mean(path: str, node: xr.Dataset) -> xr.Dataset:
-        return mean_of_classes(node, level) if CLASS in node.dims else cast("xr.Dataset", aggregate(node, level=level))
+        return (
+            mean_of_classes(node, level)
+            if terms.CLASS in node.dims
+            else cast("xr.Dataset", aggregate(node, level=level))
+        )
 
-    has_queries = {path: QUERY in node.dims for path, node in nodes_of(result)}
+    has_queries = {path: terms.QUERY in node.dims for path, node in terms.nodes_of(result)}
     return [
         _rank(path, node, estimator, "t" if has_queries[path] else node.attrs.get("method", method), has_queries[path])
-        for path, node in nodes_of(map_nodes(result, mean))
+        for path, node in terms.nodes_of(terms.map_nodes(result, mean))
     ]
 
 
-def rank_means(means: Scores, estimator: str | None = None) -> list[Document]:
+def rank_means(means: terms.Scores, estimator: str | None = None) -> list[Document]:
     """Rank the models of each data set, or of all together, by what :func:`aucpr_dask.aggregate` returns."""
     return [
-        _rank(path, node, estimator, node.attrs.get("method"), node.attrs.get("over") == QUERY)
-        for path, node in nodes_of(means)
+        _rank(path, node, estimator, node.attrs.get("method"), node.attrs.get("over") == terms.QUERY)
+        for path, node in terms.nodes_of(means)
     ]
 
 
@@ -66,7 +68,7 @@ def mean_of_classes(result: xr.Dataset, level: float) -> xr.Dataset:
 
     if REPLICATE not in result:
         return mean_over_classes(result)
-    return cast("xr.Dataset", aggregate(result, over=CLASS, level=level))
+    return cast("xr.Dataset", aggregate(result, over=terms.CLASS, level=level))
 
 
 def level_of(node: xr.Dataset) -> float:
@@ -74,24 +76,24 @@ def level_of(node: xr.Dataset) -> float:
     return float(node.coords.get("level", node.attrs.get("level", 0.95)))
 
 
-def _level_and_method(result: Scores) -> tuple[float, str | None]:
+def _level_and_method(result: terms.Scores) -> tuple[float, str | None]:
     """Return the level and the first method of the intervals of a result."""
-    for _, dataset in nodes_of(result):
-        if "interval" in dataset and dataset.sizes[METHOD]:
-            return float(dataset["level"]), str(dataset[METHOD].values[0])
+    for _, dataset in terms.nodes_of(result):
+        if "interval" in dataset and dataset.sizes[terms.METHOD]:
+            return float(dataset["level"]), str(dataset[terms.METHOD].values[0])
     return 0.95, None
 
 
 def method_with_bounds(interval: xr.DataArray) -> str | None:
     """Return the first method that has some interval for every estimator, if any."""
-    known = interval.notnull().any([dim for dim in interval.dims if dim not in (METHOD, ESTIMATOR)])
-    known = known.all([dim for dim in known.dims if dim != METHOD])
+    known = interval.notnull().any([dim for dim in interval.dims if dim not in (terms.METHOD, terms.ESTIMATOR)])
+    known = known.all([dim for dim in known.dims if dim != terms.METHOD])
     return next(
-        (str(name) for name, is_known in zip(known[METHOD].values, known.values, strict=True) if is_known), None
+        (str(name) for name, is_known in zip(known[terms.METHOD].values, known.values, strict=True) if is_known), None
     )
 
 
-def labels_as_text(dataset: xr.Dataset, dim: str = MODEL) -> list[str]:
+def labels_as_text(dataset: xr.Dataset, dim: str = terms.MODEL) -> list[str]:
     """Return the labels along a dimension; numbers where there are none."""
     if dim in dataset.indexes:
         return [str(name) for name in dataset.indexes[dim]]
@@ -100,13 +102,13 @@ def labels_as_text(dataset: xr.Dataset, dim: str = MODEL) -> list[str]:
 
 def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | None, has_queries: bool) -> Document:
     means = with_estimators(means)
-    names = [str(name) for name in means[ESTIMATOR].values]
+    names = [str(name) for name in means[terms.ESTIMATOR].values]
     name = names[0] if estimator is None else estimator
     if name not in names:
-        what = f"this {MEASURE if are_values(means) else ESTIMATOR} is not in the result"
+        what = f"this {terms.MEASURE if are_values(means) else terms.ESTIMATOR} is not in the result"
         remedy = f"evaluate again with --estimator {name}" if name in ESTIMATORS else None
         raise InvalidInputError(what, path or None, repr(name), ", ".join(names), remedy)
-    means = means.sel({ESTIMATOR: name})
+    means = means.sel({terms.ESTIMATOR: name})
     estimate = np.atleast_1d(means["estimate"].values)
     ends = np.atleast_2d(means["interval"].values) if "interval" in means else np.full((estimate.size, 2), np.nan)
     order = np.argsort(-np.where(np.isfinite(estimate), estimate, -np.inf), kind="stable")
@@ -130,7 +132,7 @@ def _rank(path: str, means: xr.Dataset, estimator: str | None, method: str | Non
         "models": pd.DataFrame(models).astype({"rank": object}),
         "n_classes": means.attrs.get("n_classes"),
         "average": means.attrs.get("average"),
-        "unit": means.attrs.get(UNIT),  # what a query of values of a measure is called
+        "unit": means.attrs.get(terms.UNIT),  # what a query of values of a measure is called
     }
 
 
@@ -144,7 +146,7 @@ def best(ranking: Document, top: int | None) -> Document:
 
 def _attrs_of(ranking: Document) -> dict[str, str]:
     """Return what a result says of its units, as the names of measures are chosen by."""
-    return {} if ranking["unit"] is None else {UNIT: ranking["unit"]}
+    return {} if ranking["unit"] is None else {terms.UNIT: ranking["unit"]}
 
 
 def about(ranking: Document) -> str:
@@ -152,7 +154,7 @@ def about(ranking: Document) -> str:
     attrs = _attrs_of(ranking)
     parts = [measured(attrs, ranking["estimator"])]
     if ranking["n_queries"] is not None:
-        parts.append(f"mean of {count(ranking['n_queries'], *unit_names(QUERY, attrs))}")
+        parts.append(f"mean of {count(ranking['n_queries'], *unit_names(terms.QUERY, attrs))}")
     if ranking["n_classes"] is not None:
         parts.append(f"{AVERAGES[ranking['average']]} of {count(ranking['n_classes'], 'class', 'classes')}")
     if ranking["interval"] is not None:
@@ -176,11 +178,13 @@ def ranking_sheet(rankings: Sequence[Document], top: int | None = None) -> Sheet
         names = [one["data_set"] if i == 0 else "" for one in rankings for i in range(len(one["models"][:top]))]
         columns.insert(0, Column("data set", names, name=True))
     if len({n for ranking in rankings for n in ranking["models"]["n_queries"]}) > 1:
-        columns.append(Column(plural(first["unit"] or QUERY), [f"{n:,}" for n in shown["n_queries"]], right=True))
+        columns.append(
+            Column(terms.plural(first["unit"] or terms.QUERY), [f"{n:,}" for n in shown["n_queries"]], right=True)
+        )
     columns.append(Column(noun(_attrs_of(first)), list(map(number, shown["estimate"])), right=True))
     bars = list(zip(shown["lower"], shown["estimate"], shown["upper"], strict=True))
     if first["interval"] is not None:
-        header = f"{percent(first['level'])} interval" if first["level"] else "interval"
+        header = f"{terms.percent(first['level'])} interval" if first["level"] else "interval"
         columns.append(Column(header, [bounds((lower, upper)) for lower, _, upper in bars]))
     n_more = len(first["models"]) - len(shown) if len(rankings) == 1 else 0
     return Sheet(title, columns, bars if first["interval"] is not None else (), _scale_of(bars), n_more)

@@ -12,8 +12,7 @@ from rich.text import Text
 
 from aucpr_dask.inference.measures import are_values, unit_names, with_estimators
 from aucpr_dask.progress.showing import console_for
-from aucpr_dask.schema.trees import Scores, map_nodes, nodes_of
-from aucpr_dask.schema.variables import FOLD, ITEM, MODEL, RANKING_DIMS
+from aucpr_dask.schema.terms import FOLD, ITEM, MODEL, RANKING_DIMS, Scores, map_nodes, nodes_of
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.comparisons import Answer, answer_of, summarize_comparison, summarize_ranks
 from aucpr_dask.view.rankings import Document, rank_models, rankings_in_html, rankings_view

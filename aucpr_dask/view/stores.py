@@ -14,9 +14,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from aucpr_dask.inference.measures import are_values
-from aucpr_dask.schema.names import percent, plural
-from aucpr_dask.schema.trees import Scores, nodes_of
-from aucpr_dask.schema.variables import BOUND, CLASS, FLAGS, ITEM, MODEL, PADDING, QUERY, UNIT, UNJUDGED
+from aucpr_dask.schema import terms
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.names import shorten
 from aucpr_dask.view.rankings import MOST_DATA_SETS, Document, labels_as_text, rank_models, rankings_view
@@ -27,21 +25,24 @@ NAMES_KEPT = 5
 WIDEST_PLACE = 60
 
 
-def summarize_scores(scores: Scores, url: str, *, positive_from: int | None = None) -> Document:
+def summarize_scores(scores: terms.Scores, url: str, *, positive_from: int | None = None) -> Document:
     """Evaluate every ranking once without missing scores, to learn sizes and oddities before a run."""
     import dask.base
 
     from aucpr_dask.evaluation.api import evaluate
 
     lowest = 1 if positive_from is None else positive_from
-    nodes = dict(nodes_of(scores))
+    nodes = dict(terms.nodes_of(scores))
     evaluated = evaluate(scores, intervals=(), missing="drop", positive_from=lowest)
     counts, grades = dask.base.compute(
-        {path: dataset[["n_positive", "n_negative", "n_missing", "flags"]] for path, dataset in nodes_of(evaluated)},
+        {
+            path: dataset[["n_positive", "n_negative", "n_missing", "flags"]]
+            for path, dataset in terms.nodes_of(evaluated)
+        },
         [dataset["label"].max() for dataset in nodes.values() if "label" in dataset and dataset["label"].size],
     )
     sizes = [
-        _size(path, counts[path], *_positives(dataset, counts[path], lowest), dataset.sizes[ITEM])
+        _size(path, counts[path], *_positives(dataset, counts[path], lowest), dataset.sizes[terms.ITEM])
         for path, dataset in nodes.items()
     ]
     return {
@@ -56,11 +57,11 @@ def summarize_scores(scores: Scores, url: str, *, positive_from: int | None = No
     }
 
 
-def summarize_result(result: Scores, url: str) -> Document:
+def summarize_result(result: terms.Scores, url: str) -> Document:
     """Gather sizes, options, flags and rankings of a result."""
-    nodes = {path: _with_counts(node) if are_values(node) else node for path, node in nodes_of(result)}
+    nodes = {path: _with_counts(node) if are_values(node) else node for path, node in terms.nodes_of(result)}
     sizes = [
-        _size(path, dataset, dataset["n_positive"].max(MODEL), dataset["n_negative"].max(MODEL), None)
+        _size(path, dataset, dataset["n_positive"].max(terms.MODEL), dataset["n_negative"].max(terms.MODEL), None)
         for path, dataset in nodes.items()
     ]
     return {
@@ -74,17 +75,17 @@ def summarize_result(result: Scores, url: str) -> Document:
     }
 
 
-def summarize_answers(answers: Scores) -> list[Document]:
+def summarize_answers(answers: terms.Scores) -> list[Document]:
     """Describe a store of comparisons or ranks without reading its arrays."""
     return [
         {
             "data_set": path,
             "kind": "ranks" if "rank" in node else "comparison",
-            "sizes": {str(dim): size for dim, size in node.sizes.items() if dim != BOUND},
+            "sizes": {str(dim): size for dim, size in node.sizes.items() if dim != terms.BOUND},
             "facts": dict(node.attrs),
             "variables": {str(name): str(one.attrs.get("description", "")) for name, one in node.data_vars.items()},
         }
-        for path, node in nodes_of(answers)
+        for path, node in terms.nodes_of(answers)
     ]
 
 
@@ -99,10 +100,10 @@ def _with_counts(values: xr.Dataset) -> xr.Dataset:
 def _positives(dataset: xr.Dataset, counts: xr.Dataset, positive_from: int) -> tuple[xr.DataArray, xr.DataArray]:
     """Return positives and negatives of each query or class: from shared labels, else from the fullest ranking."""
     label = dataset.get("label")
-    if label is None or MODEL in label.dims or "weight" in dataset or "n_positive" in dataset:
-        return counts["n_positive"].max(MODEL), counts["n_negative"].max(MODEL)
+    if label is None or terms.MODEL in label.dims or "weight" in dataset or "n_positive" in dataset:
+        return counts["n_positive"].max(terms.MODEL), counts["n_negative"].max(terms.MODEL)
     positive = label >= positive_from
-    return positive.sum(ITEM), (~positive & (label >= UNJUDGED)).sum(ITEM)
+    return positive.sum(terms.ITEM), (~positive & (label >= terms.UNJUDGED)).sum(terms.ITEM)
 
 
 def _size(
@@ -115,8 +116,8 @@ def _size(
     low, median, high = (float(f(known)) for f in (np.min, np.median, np.max)) if known.size else (math.nan,) * 3
     return {
         "data_set": path,
-        "n_models": counts.sizes[MODEL],
-        "n_queries": counts.sizes.get(QUERY),
+        "n_models": counts.sizes[terms.MODEL],
+        "n_queries": counts.sizes.get(terms.QUERY),
         "n_items": n_items,
         "n_positive": float(positive.sum(skipna=False)),
         "n_negative": float(negative.sum(skipna=False)),
@@ -124,7 +125,7 @@ def _size(
         "prevalence_median": median,
         "prevalence_max": high,
         "n_missing": int(counts["n_missing"].sum()),
-        "n_classes": counts.sizes.get(CLASS),
+        "n_classes": counts.sizes.get(terms.CLASS),
     }
 
 
@@ -133,9 +134,9 @@ def _missing(nodes: dict[str, xr.Dataset], counts: dict[str, xr.Dataset]) -> pd.
     found: list[Document] = []
     for path, dataset in nodes.items():
         per_model = counts[path]["n_missing"]
-        per_model = per_model.sum([dim for dim in per_model.dims if dim != MODEL])
+        per_model = per_model.sum([dim for dim in per_model.dims if dim != terms.MODEL])
         label = dataset.get("label")
-        n_items = int((label != PADDING).sum()) if label is not None and MODEL not in label.dims else None
+        n_items = int((label != terms.PADDING).sum()) if label is not None and terms.MODEL not in label.dims else None
         found += [
             {"data_set": path, "model": name, "n_missing": int(n), "share": int(n) / n_items if n_items else None}
             for name, n in zip(labels_as_text(dataset), per_model.values, strict=True)
@@ -145,7 +146,7 @@ def _missing(nodes: dict[str, xr.Dataset], counts: dict[str, xr.Dataset]) -> pd.
     return pd.DataFrame(found, dtype=object)
 
 
-def _common_attrs(result: Scores, nodes: dict[str, xr.Dataset]) -> dict[str, Any]:
+def _common_attrs(result: terms.Scores, nodes: dict[str, xr.Dataset]) -> dict[str, Any]:
     """Return the attributes of a result and those that all its data sets share."""
     first, *others = (dataset.attrs for dataset in nodes.values())
     shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
@@ -158,11 +159,11 @@ def _common_attrs(result: Scores, nodes: dict[str, xr.Dataset]) -> dict[str, Any
 def summarize_flags(nodes: Iterable[tuple[str, xr.Dataset]]) -> pd.DataFrame:
     """Count each flag over all rankings and name the first places; a whole query, class or model is one place."""
     tables = [
-        (path, dataset["flags"].transpose(MODEL, ...).values.reshape(dataset.sizes[MODEL], -1), dataset)
+        (path, dataset["flags"].transpose(terms.MODEL, ...).values.reshape(dataset.sizes[terms.MODEL], -1), dataset)
         for path, dataset in nodes
     ]
     found: list[Document] = []
-    for flag in FLAGS:
+    for flag in terms.FLAGS:
         raised = [(path, (table & flag.bit) != 0, dataset) for path, table, dataset in tables]
         n_raised = sum(int(mask.sum()) for _, mask, _ in raised)
         if n_raised:
@@ -174,9 +175,9 @@ def summarize_flags(nodes: Iterable[tuple[str, xr.Dataset]]) -> pd.DataFrame:
     return pd.DataFrame(found, dtype=object)
 
 
-def flags_in_words(result: Scores) -> str:
+def flags_in_words(result: terms.Scores) -> str:
     """Return in one line how often each flag was raised; nothing if none was."""
-    flags = summarize_flags(nodes_of(result)).to_dict("records")
+    flags = summarize_flags(terms.nodes_of(result)).to_dict("records")
     counts = ", ".join(f"{flag['flag'].replace('_', ' ')} {flag['count']:,}" for flag in flags)
     return f"flagged rankings: {counts}" if flags else ""
 
@@ -184,7 +185,7 @@ def flags_in_words(result: Scores) -> str:
 def _places(path: str, mask: np.ndarray, dataset: xr.Dataset) -> list[tuple[int, str]]:
     """Return (rankings, name) of each place where `mask` (model, query or class) is true."""
     models = labels_as_text(dataset)
-    unit = CLASS if CLASS in dataset.sizes else QUERY
+    unit = terms.CLASS if terms.CLASS in dataset.sizes else terms.QUERY
     units = labels_as_text(dataset, unit) if unit in dataset.sizes else None
     start = f"{path}: " if path else ""
     if mask.all() and mask.size > 1:
@@ -224,7 +225,7 @@ def result_view(summary: Document, width: int, *, top: int | None = None, ascii_
         _headline("result store", summary),
         attributes_view(summary["attrs"]),
         Text(""),
-        *_sizes(summary["data_sets"], width, plural(str(summary["attrs"].get(UNIT, QUERY)))),
+        *_sizes(summary["data_sets"], width, terms.plural(str(summary["attrs"].get(terms.UNIT, terms.QUERY)))),
         Text(""),
         *_warnings(summary["flags"], width),
         Text(""),
@@ -283,7 +284,7 @@ def _prevalence(size: Mapping[Any, Any]) -> str:
 def _share(share: float) -> str:
     """Return a share with two significant digits, without an exponent."""
     digits = 0 if share >= 0.1 or share == 0 else min(4, -math.floor(math.log10(share)) - 1)
-    return percent(share, f".{digits}f")
+    return terms.percent(share, f".{digits}f")
 
 
 def _missing_scores(missing: pd.DataFrame, width: int) -> list[RenderableType]:

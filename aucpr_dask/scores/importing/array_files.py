@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from aucpr_dask.errors import FileFormatError, InvalidInputError, few
-from aucpr_dask.schema.labels import HIGHEST_GRADE
-from aucpr_dask.schema.variables import PADDING
+from aucpr_dask.schema.checks import HIGHEST_GRADE
+from aucpr_dask.schema.terms import PADDING
 from aucpr_dask.scores.importing.files import FilePath, reading
 from aucpr_dask.scores.importing.table_files import EXACT_REMEDY
 from aucpr_dask.storage.backends import open_backend

@@ -17,9 +17,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, few, lacks
-from aucpr_dask.schema.names import check_node_name
-from aucpr_dask.schema.trees import Scores
-from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES
+from aucpr_dask.schema.terms import ITEM, MODEL, PADDING, QUERY, SCORE_VARIABLES, Scores, check_node_name
 from aucpr_dask.scores.appending import FILL, place_for
 from aucpr_dask.scores.chunks import Region
 from aucpr_dask.scores.importing import array_files, files

@@ -26,8 +26,7 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, brief, few, printable
 from aucpr_dask.schema.checks import require
-from aucpr_dask.schema.trees import Scores, nodes_of
-from aucpr_dask.schema.variables import ITEM, MODEL, PADDING, QUERY
+from aucpr_dask.schema.terms import ITEM, MODEL, PADDING, QUERY, Scores, nodes_of
 from aucpr_dask.scores.chunks import Region
 from aucpr_dask.storage.urls import concealed, is_remote
 

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from aucpr_dask.errors import FileFormatError, few
-from aucpr_dask.schema.checks import require
-from aucpr_dask.schema.labels import EXACT_INTEGERS
+from aucpr_dask.schema.checks import EXACT_INTEGERS, require
 from aucpr_dask.scores.importing.files import bad_line, bare_name, lines_of, reading
 
 MISSING_CELLS = frozenset({"", "NA", "NaN", "nan"})

@@ -17,10 +17,8 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, ColumnWarning, FileFormatError, InvalidInputError, clash, few
-from aucpr_dask.schema.importing import TableOptions
-from aucpr_dask.schema.names import check_node_name
-from aucpr_dask.schema.trees import Scores, map_nodes
-from aucpr_dask.schema.variables import ITEM, MODEL, NEGATIVE, PADDING, POSITIVE, QUERY, UNJUDGED
+from aucpr_dask.schema import terms
+from aucpr_dask.schema.options import TableOptions
 from aucpr_dask.scores.chunks import Region
 from aucpr_dask.scores.importing import files
 from aucpr_dask.scores.importing.files import FilePath, ImportSummary, OnProgress, Spool, Spooled, unknown_column
@@ -34,7 +32,7 @@ LEAST_ROWS = 100  # fewer may be scores of a small example
 MOST_COLUMNS = 20  # listed in a note
 
 PANDAS_INDEX = "__index_level_"
-_TRUTH = {"true": POSITIVE, "false": NEGATIVE}
+_TRUTH = {"true": terms.POSITIVE, "false": terms.NEGATIVE}
 
 
 def import_table(
@@ -134,7 +132,7 @@ def import_table(
     return files.summarize(template, sum(node.n_rows for node in nodes.values()), notes)
 
 
-def scores_of_table(table: Table, options: TableOptions) -> Scores:
+def scores_of_table(table: Table, options: TableOptions) -> terms.Scores:
     """Return the score data sets of a wide table, in memory."""
     with Spool() as spool:
         template, nodes, notes = _read_tables([table], options, spool)
@@ -147,12 +145,12 @@ def scores_of_table(table: Table, options: TableOptions) -> Scores:
             block = nodes[path].block(tuple(slice(0, size) for size in score.shape))
             return described.assign(score=(score.dims, block["score"].copy())).drop_attrs()
 
-        return map_nodes(template, with_scores)
+        return terms.map_nodes(template, with_scores)
 
 
 def _read_tables(
     tables: Sequence[Table], options: TableOptions, spool: Spool, on_progress: OnProgress | None = None
-) -> tuple[Scores, dict[str, _Node], list[str]]:
+) -> tuple[terms.Scores, dict[str, _Node], list[str]]:
     """Return a template of the store, the data sets by name, whose scores are in the spool, and notes."""
     if options.item is not None and options.query is not None:
         what = "item names cannot be combined with queries, which have their own items"
@@ -308,13 +306,15 @@ class _LabelReader:
             return None
         if self._positive is None:
             number = _number(text)
-            return int(number) if number in (POSITIVE, NEGATIVE, UNJUDGED) else _TRUTH.get(text.lower())
+            return (
+                int(number) if number in (terms.POSITIVE, terms.NEGATIVE, terms.UNJUDGED) else _TRUTH.get(text.lower())
+            )
         if _same(text, self._positive):
             self._met_positive = True
-            return POSITIVE
+            return terms.POSITIVE
         if self._negative is None or _same(text, self._negative):
             self._negative = text
-            return NEGATIVE
+            return terms.NEGATIVE
         return None
 
     def _error(self, cell: str, where: str) -> FileFormatError:
@@ -382,7 +382,7 @@ def _share_out(
     for key, group in pd.Series(range(batch.n_rows)).groupby(names, sort=False):
         name, rows = str(key), group.to_numpy()
         if name not in nodes:
-            check_node_name(name, batch.where(rows[0], options.dataset))
+            terms.check_node_name(name, batch.where(rows[0], options.dataset))
         nodes[name].add(scores[:, rows], {role: values[rows] for role, values in cells.items()})
 
 
@@ -410,18 +410,21 @@ class _Node:
         cells = {role: np.concatenate([part[role] for part in self._cells]) for role in self._cells[0]}
         self._place: np.ndarray = np.arange(self.n_rows)
         self._shape: tuple[int, ...] = (self.n_rows,)
-        dims: tuple[str, ...] = (ITEM,)
-        coords: dict[str, Any] = {MODEL: list(models)}
+        dims: tuple[str, ...] = (terms.ITEM,)
+        coords: dict[str, Any] = {terms.MODEL: list(models)}
         if "query" in cells:
-            dims = (QUERY, ITEM)
-            coords[QUERY] = list(self._queries)
+            dims = (terms.QUERY, terms.ITEM)
+            coords[terms.QUERY] = list(self._queries)
             place_in_query = pd.Series(cells["query"]).groupby(cells["query"]).cumcount().to_numpy()
             self._shape = (len(self._queries), int(place_in_query.max()) + 1)
             self._place = cells["query"] * self._shape[1] + place_in_query
         elif "item" in cells:
-            coords[ITEM] = cells["item"]
+            coords[terms.ITEM] = cells["item"]
         scores = da.zeros((len(models), *self._shape), dtype=dtype, chunks=-1)
-        variables = {"score": ((MODEL, *dims), scores), "label": (dims, self._padded(cells["label"], PADDING))}
+        variables = {
+            "score": ((terms.MODEL, *dims), scores),
+            "label": (dims, self._padded(cells["label"], terms.PADDING)),
+        }
         if "weight" in cells:
             variables["weight"] = (dims, self._padded(cells["weight"], 0))
         return xr.Dataset(variables, coords=coords, attrs={"source": source})
@@ -451,7 +454,7 @@ class _Node:
 # --- tables with one model each ---------------------------------------------------------------------------------
 
 
-def scores_of_files(paths: Sequence[FilePath], options: TableOptions) -> Scores:
+def scores_of_files(paths: Sequence[FilePath], options: TableOptions) -> terms.Scores:
     """Return the models of a table; of several, the model of each, named by its file, matched by the names of items."""
     listed = files.find_files(paths, "table")
     if len(listed) == 1:
@@ -466,27 +469,31 @@ def scores_of_files(paths: Sequence[FilePath], options: TableOptions) -> Scores:
     (first_name, first), *others = parts.items()
     aligned = [first, *(_aligned(part, first, f"{first_name} and {name}") for name, part in others)]
     score = np.concatenate([part["score"].values for part in aligned])
-    return first.drop_vars(MODEL).assign(score=((MODEL, ITEM), score)).assign_coords({MODEL: list(parts)})
+    return (
+        first.drop_vars(terms.MODEL)
+        .assign(score=((terms.MODEL, terms.ITEM), score))
+        .assign_coords({terms.MODEL: list(parts)})
+    )
 
 
 def _of_one_model(file: Path, options: TableOptions) -> xr.Dataset:
     scores: xr.Dataset = scores_of_table(open_table(file, None), replace(options, dataset=None))  # type: ignore[assignment]
-    if scores.sizes[MODEL] != 1:
-        received = f"columns {few(map(repr, scores[MODEL].values.tolist()))}"
+    if scores.sizes[terms.MODEL] != 1:
+        received = f"columns {few(map(repr, scores[terms.MODEL].values.tolist()))}"
         what, allowed = "each of several tables has the scores of one model", "one column of scores"
         raise InvalidInputError(what, file, received, allowed, "name it: --score")
-    check_unique(scores.indexes[ITEM], ITEM, str(file))
+    check_unique(scores.indexes[terms.ITEM], terms.ITEM, str(file))
     return scores
 
 
 def _aligned(part: xr.Dataset, first: xr.Dataset, where: str) -> xr.Dataset:
     """Return a part with its items in the order of the first, or raise unless items and labels are the same."""
-    items, own = first.indexes[ITEM], part.indexes[ITEM]
+    items, own = first.indexes[terms.ITEM], part.indexes[terms.ITEM]
     allowed = "the same items, each with the same label, in any order"
     if len(different := items.symmetric_difference(own)):
         received = f"only in one of them: {few(map(repr, different))}"
         raise AlignmentError("two tables have different items", where, received, allowed, "correct one")
-    part = part.isel({ITEM: own.get_indexer(items)})
+    part = part.isel({terms.ITEM: own.get_indexer(items)})
     if (differs := (part["label"] != first["label"]).values).any():
         received = f"other labels of {few(map(repr, items[differs]))}"
         raise AlignmentError("two tables have different labels", where, received, allowed, "correct one")

@@ -12,11 +12,9 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, few
-from aucpr_dask.schema.importing import RunOptions
-from aucpr_dask.schema.labels import HIGHEST_GRADE
-from aucpr_dask.schema.names import check_node_name
-from aucpr_dask.schema.trees import Scores
-from aucpr_dask.schema.variables import GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED
+from aucpr_dask.schema.checks import HIGHEST_GRADE
+from aucpr_dask.schema.options import RunOptions
+from aucpr_dask.schema.terms import GRADE, ITEM, MODEL, PADDING, QUERY, UNJUDGED, Scores, check_node_name
 from aucpr_dask.scores.appending import FILL, place_for
 from aucpr_dask.scores.chunks import Region
 from aucpr_dask.scores.importing import files

@@ -19,9 +19,7 @@ from aucpr_dask.curves.references import unachievable_precision
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.names import percent
-from aucpr_dask.schema.trees import Scores
-from aucpr_dask.schema.variables import BOUND, ITEM, MODEL
+from aucpr_dask.schema.terms import BOUND, ITEM, MODEL, Scores, percent
 from aucpr_dask.view.names import distinct
 from aucpr_dask.view.plots import style, subjects
 from aucpr_dask.view.plots.leaderboards import Models

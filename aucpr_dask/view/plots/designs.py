@@ -15,10 +15,8 @@ from aucpr_dask.inference.comparing import Baseline
 from aucpr_dask.inference.powering import POWER, pair_reaches
 from aucpr_dask.inference.questions import unit_dim
 from aucpr_dask.schema.checks import choose, fraction, margin
-from aucpr_dask.schema.names import in_words, percent
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.trees import Scores
-from aucpr_dask.schema.variables import ESTIMATOR, METHOD
+from aucpr_dask.schema.terms import ESTIMATOR, METHOD, Scores, in_words, percent
 from aucpr_dask.view.plots import style, subjects
 
 TWO_SIDED = 1.96  # Monte Carlo standard errors, drawn on either side

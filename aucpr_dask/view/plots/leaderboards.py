@@ -14,9 +14,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from aucpr_dask.errors import InvalidInputError, bad_argument
 from aucpr_dask.inference.measures import measured, unit_names
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.names import in_words, percent
-from aucpr_dask.schema.trees import Scores
-from aucpr_dask.schema.variables import BOUND, BOUNDS, CLASS, METHOD, MODEL, QUERY, RESAMPLE
+from aucpr_dask.schema.terms import BOUND, BOUNDS, CLASS, METHOD, MODEL, QUERY, RESAMPLE, Scores, in_words, percent
 from aucpr_dask.view.plots import style, subjects
 from aucpr_dask.view.rankings import level_of, mean_of_classes, method_with_bounds
 

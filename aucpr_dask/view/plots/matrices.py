@@ -11,9 +11,7 @@ from matplotlib.axes import Axes
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.measures import measured, unit_names
-from aucpr_dask.schema.names import plural
-from aucpr_dask.schema.trees import Scores
-from aucpr_dask.schema.variables import CLASS, MODEL, QUERY
+from aucpr_dask.schema.terms import CLASS, MODEL, QUERY, Scores, plural
 from aucpr_dask.view.names import distinct
 from aucpr_dask.view.plots import style, subjects
 

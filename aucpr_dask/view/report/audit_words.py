@@ -11,8 +11,7 @@ from aucpr_dask.errors import few, printable
 from aucpr_dask.inference.auditing import EXPECTED, N_HALVES, TOP
 from aucpr_dask.inference.measures import measured, unit_names
 from aucpr_dask.inference.powering import POWER, power_in_words
-from aucpr_dask.schema.names import rounded_percent
-from aucpr_dask.schema.variables import MODEL, QUERY
+from aucpr_dask.schema.terms import MODEL, QUERY, rounded_percent
 from aucpr_dask.scores.importing.files import count
 
 MOST_DECISIVE = 5

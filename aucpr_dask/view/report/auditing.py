@@ -25,9 +25,8 @@ from aucpr_dask.interplay.values import from_values
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.checks import names_of as names_of_columns
 from aucpr_dask.schema.checks import text as checked_text
-from aucpr_dask.schema.names import percent
 from aucpr_dask.schema.options import ComparisonOptions
-from aucpr_dask.schema.variables import BOUND, MODEL, QUERY, UNIT
+from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, UNIT, percent
 from aucpr_dask.scores.importing.files import unknown_column
 from aucpr_dask.view.report.audit_words import amount, headline, names_of, rounded, span, verdict
 from aucpr_dask.view.report.pages import asset, checked_target, rendered, write_page

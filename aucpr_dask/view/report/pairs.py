@@ -13,7 +13,7 @@ from aucpr_dask.inference import designs, families, units
 from aucpr_dask.inference.designs import ITEMS, UNIT_RESAMPLES, UNITS, Sampling, settle
 from aucpr_dask.inference.measures import unit_names
 from aucpr_dask.inference.samples import REPLICATE, Estimates, labels_of, read_estimates, read_replicates
-from aucpr_dask.schema.variables import ESTIMATOR, MODEL, RESAMPLE
+from aucpr_dask.schema.terms import ESTIMATOR, MODEL, RESAMPLE
 from aucpr_dask.view.report.pages import Payload
 from aucpr_dask.view.report.subjects import Subject
 

@@ -19,8 +19,7 @@ from aucpr_dask.inference.measures import measured, with_estimators
 from aucpr_dask.inference.requirements import has_classes, require_results
 from aucpr_dask.inference.samples import DATASET, REPLICATE, labels_of, stack_data_sets
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.trees import Scores, nodes_of
-from aucpr_dask.schema.variables import CLASS, ESTIMATOR, METHOD, MODEL, QUERY
+from aucpr_dask.schema.terms import CLASS, ESTIMATOR, METHOD, MODEL, QUERY, Scores, nodes_of
 from aucpr_dask.view.rankings import level_of, method_with_bounds
 from aucpr_dask.view.report.pages import Payload
 

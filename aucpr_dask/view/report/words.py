@@ -17,9 +17,19 @@ from aucpr_dask.inference.ranking import rank
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.estimators import ESTIMATORS, parse_estimator
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS, INTERVALS
-from aucpr_dask.schema.names import in_words, percent, plural, rounded_percent
 from aucpr_dask.schema.options import ComparisonOptions, ReportOptions
-from aucpr_dask.schema.variables import BOUND, BOUNDS, ESTIMATOR, FLAGS, MODEL, QUERY
+from aucpr_dask.schema.terms import (
+    BOUND,
+    BOUNDS,
+    ESTIMATOR,
+    FLAGS,
+    MODEL,
+    QUERY,
+    in_words,
+    percent,
+    plural,
+    rounded_percent,
+)
 from aucpr_dask.storage.urls import public
 from aucpr_dask.view.report.subjects import Subject
 

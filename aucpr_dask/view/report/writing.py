@@ -14,10 +14,8 @@ from aucpr_dask.errors import InvalidInputError, brief, printable
 from aucpr_dask.inference.aggregating import COUNTS
 from aucpr_dask.inference.measures import are_values, unit_names
 from aucpr_dask.inference.samples import DATASET
-from aucpr_dask.schema.names import in_words, percent
+from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import ReportOptions
-from aucpr_dask.schema.trees import Scores, nodes_of
-from aucpr_dask.schema.variables import BOUND, ESTIMATOR, FLAGS, MEASURE, METHOD, MODEL, QUERY
 from aucpr_dask.scores.importing.files import closest, count
 from aucpr_dask.view.names import distinct
 from aucpr_dask.view.report import words
@@ -39,10 +37,10 @@ MOST_PICTURED, NAME_WIDTH = 25, 28  # models in the picture of ranks, and charac
 
 
 def report(
-    result: Scores,
+    result: terms.Scores,
     path: str | Path,
     *,
-    scores: Scores | None = None,
+    scores: terms.Scores | None = None,
     title: str = "Ranking report",
     interval: str | None = None,
     baseline: str | None = None,
@@ -109,22 +107,22 @@ def report(
     what = "this is not a result"
     if not isinstance(result, xr.Dataset | xr.DataTree):
         raise InvalidInputError(what, received=type(result).__name__, allowed="a Dataset or a DataTree")
-    if any({"difference", "rank"} & set(node) for _, node in nodes_of(result)):
+    if any({"difference", "rank"} & set(node) for _, node in terms.nodes_of(result)):
         remedy = "report the result they were made from"
         raise InvalidInputError(what, received="a comparison or ranks", remedy=remedy)
     options = ReportOptions(title=title, interval=interval, baseline=baseline, top=top, seed=seed).checked()
     return write_page(_render(result, scores, options), target)
 
 
-def _render(result: Scores, scores: Scores | None, options: ReportOptions) -> str:
+def _render(result: terms.Scores, scores: terms.Scores | None, options: ReportOptions) -> str:
     subjects = subjects_of(result, options.interval)
     _check_baseline(options.baseline, subjects)
     payload = Payload()
     names: list[list[str]] = []
-    kept = {} if scores is None else dict(nodes_of(scores))
+    kept = {} if scores is None else dict(terms.nodes_of(scores))
     share = 1 / sum(len(subject.estimators) for subject in subjects)
     data = {
-        "flags": [{"name": flag.name, "bit": flag.bit} for flag in FLAGS],
+        "flags": [{"name": flag.name, "bit": flag.bit} for flag in terms.FLAGS],
         "sections": [
             _data(place, subject, payload, names, options, share)
             | {"curves": curves_of(subject, kept, payload, options.top) if kept else None}
@@ -140,14 +138,14 @@ def _render(result: Scores, scores: Scores | None, options: ReportOptions) -> st
         title=printable(options.title),
         lead=_lead(subjects),
         units=_unit_names(subjects),
-        kind=MEASURE if all(are_values(subject.node) for subject in subjects) else ESTIMATOR,
+        kind=terms.MEASURE if all(are_values(subject.node) for subject in subjects) else terms.ESTIMATOR,
         estimator=_first_estimators(subjects),
         sections=[_shown(place, subject, options) for place, subject in enumerate(subjects)],
         estimators=words.estimator_terms(subjects),
         intervals=words.interval_terms(subjects),
         symbols=words.symbols(subjects),
         reading=words.readings(subjects),
-        flags=FLAGS if any("flags" in subject.node for subject in subjects) else (),
+        flags=terms.FLAGS if any("flags" in subject.node for subject in subjects) else (),
         has_positives=any("n_positive" in subject.node for subject in subjects),
         provenance=[*words.provenance(result.attrs, subjects), ("report", f"aucpr-dask {__version__}")],
         library=UPLOT,
@@ -171,12 +169,12 @@ def _data(
         "name": printable(subject.name),
         "caption": "" if subject.dim == DATASET else printable(subject.name),
         "models": names.index(models),
-        "kind": (MEASURE if are_values(subject.node) else ESTIMATOR).capitalize(),
+        "kind": (terms.MEASURE if are_values(subject.node) else terms.ESTIMATOR).capitalize(),
         "unit_names": None if subject.dim is None else list(unit_names(subject.dim, subject.node.attrs)),
         "units": subject.units,
         "n_units": len(subject.units),
         "intervals": words.interval_names(subject),
-        "method": None if subject.method is None else printable(in_words(subject.method)),
+        "method": None if subject.method is None else printable(terms.in_words(subject.method)),
         "flags": payload.add(subject.table("flags"), np.uint16) if "flags" in subject.node else None,
         "estimators": [
             _estimator(subject, i, name, payload, options, share) for i, name in enumerate(subject.estimators)
@@ -187,19 +185,21 @@ def _data(
 def _estimator(
     subject: Subject, i: int, name: str, payload: Payload, options: ReportOptions, share: float
 ) -> dict[str, Any]:
-    means = subject.means.isel({ESTIMATOR: i})
-    mean = _numbers(means, (MODEL,), payload, np.float64)
+    means = subject.means.isel({terms.ESTIMATOR: i})
+    mean = _numbers(means, (terms.MODEL,), payload, np.float64)
     single = None
     if subject.dim is None:
         mean["others"] = _others(subject, i, payload, np.float64)
     else:
-        counts = means[COUNTS[subject.dim]].transpose(MODEL).values
+        counts = means[COUNTS[subject.dim]].transpose(terms.MODEL).values
         if np.unique(counts).size > 1:
             mean["count"] = payload.add(counts, np.int32)
-        node = subject.node.isel({ESTIMATOR: i})
-        node = node.isel({METHOD: 0}) if subject.method is not None else node.drop_vars("interval", errors="ignore")
+        node = subject.node.isel({terms.ESTIMATOR: i})
+        node = (
+            node.isel({terms.METHOD: 0}) if subject.method is not None else node.drop_vars("interval", errors="ignore")
+        )
         # Single precision is enough for the bounds of single rankings, which are most of a page.
-        single = _numbers(node, (MODEL, subject.dim), payload, np.float32)
+        single = _numbers(node, (terms.MODEL, subject.dim), payload, np.float32)
         single["others"] = _others(subject, i, payload, np.float32)
     pairs, why = comparisons(subject, name, payload, options.seed, share)
     title = subject.measured[i]
@@ -218,16 +218,18 @@ def _numbers(node: xr.Dataset, dims: tuple[str, ...], payload: Payload, dtype: A
     """Return the estimates of a table, and its bounds in the given precision, if it has any."""
     found = {"estimate": payload.add(node["estimate"].transpose(*dims).values)}
     if "interval" in node:
-        found |= _bounds(node["interval"].transpose(*dims, BOUND).values, payload, dtype)
+        found |= _bounds(node["interval"].transpose(*dims, terms.BOUND).values, payload, dtype)
     return found
 
 
 def _others(subject: Subject, i: int, payload: Payload, dtype: Any) -> list[dict[str, Any]]:
     """Return the bounds of the other intervals that an estimator has."""
-    dims = (MODEL, BOUND) if subject.dim is None else (MODEL, subject.dim, BOUND)
-    bounds = {name: values.isel({ESTIMATOR: i}).transpose(*dims).values for name, values in subject.others.items()}
+    dims = (terms.MODEL, terms.BOUND) if subject.dim is None else (terms.MODEL, subject.dim, terms.BOUND)
+    bounds = {
+        name: values.isel({terms.ESTIMATOR: i}).transpose(*dims).values for name, values in subject.others.items()
+    }
     return [
-        {"name": printable(in_words(name)), "header": words.interval_name(subject, name)}
+        {"name": printable(terms.in_words(name)), "header": words.interval_name(subject, name)}
         | _bounds(values, payload, dtype)
         for name, values in bounds.items()
         if np.isfinite(values).any()
@@ -252,13 +254,13 @@ def _shown(place: int, subject: Subject, options: ReportOptions) -> dict[str, An
     """Return the text of one section."""
     node = subject.node
     ranks = words.ranks_of(subject)
-    n_positive = node["n_positive"].max(MODEL).values if "n_positive" in node else np.array([])
-    prevalence = node["prevalence"].median(MODEL).values if "prevalence" in node else np.array([])
+    n_positive = node["n_positive"].max(terms.MODEL).values if "n_positive" in node else np.array([])
+    prevalence = node["prevalence"].median(terms.MODEL).values if "prevalence" in node else np.array([])
     return {
         "id": _id(place),
         "title": printable(subject.name) or "Leaderboard",
-        "n_models": f"{node.sizes[MODEL]:,}",
-        "n_queries": f"{node.sizes[QUERY]:,}" if subject.dim == QUERY else UNKNOWN,
+        "n_models": f"{node.sizes[terms.MODEL]:,}",
+        "n_queries": f"{node.sizes[terms.QUERY]:,}" if subject.dim == terms.QUERY else UNKNOWN,
         "positives": _range(n_positive, ",.4g"),
         "prevalence": _range(prevalence, ".3g"),
         "best": _best(subject),
@@ -266,17 +268,18 @@ def _shown(place: int, subject: Subject, options: ReportOptions) -> dict[str, An
         "ranks": None if ranks is None else _rank_picture(subject, ranks),
         "about": words.about(subject),
         "caveats": words.caveats(subject),
-        "units": _units(subject) if subject.dim == QUERY else [],
+        "units": _units(subject) if subject.dim == terms.QUERY else [],
     }
 
 
 def _rank_picture(subject: Subject, ranks: xr.Dataset) -> dict[str, Any]:
     """Return the ranks that each of the first models may have, as a template draws them."""
-    bounds = ranks["simultaneous_rank_interval"].transpose(MODEL, BOUND).values
+    bounds = ranks["simultaneous_rank_interval"].transpose(terms.MODEL, terms.BOUND).values
     places = ranks["rank"].values
-    models = shown_labels(ranks, MODEL)
+    models = shown_labels(ranks, terms.MODEL)
     first = np.argsort(places, kind="stable")[:MOST_PICTURED]
     names = distinct([models[i] for i in first], NAME_WIDTH)
+    confidence = terms.percent(subject.level)
     shown = f"the first {len(first)} of {len(models)} models" if len(first) < len(models) else "each model"
     return {
         "lines": [
@@ -284,19 +287,19 @@ def _rank_picture(subject: Subject, ranks: xr.Dataset) -> dict[str, Any]:
             for i, name in zip(first, names, strict=True)
         ],
         "last": len(models),
-        "caption": f"Ranks that {shown} may have, all together with {percent(subject.level)} confidence; 1 is best",
+        "caption": f"Ranks that {shown} may have, all together with {confidence} confidence; 1 is best",
     }
 
 
 def _best(subject: Subject) -> dict[str, str]:
-    means = subject.means.isel({ESTIMATOR: 0})
-    estimate = means["estimate"].transpose(MODEL).values
+    means = subject.means.isel({terms.ESTIMATOR: 0})
+    estimate = means["estimate"].transpose(terms.MODEL).values
     if np.isnan(estimate).all():
         return {"model": UNKNOWN, "estimate": UNKNOWN, "interval": UNKNOWN}
     best = int(np.nanargmax(estimate))
     interval = UNKNOWN
     if "interval" in means:
-        lower, upper = means["interval"].transpose(MODEL, BOUND).values[best]
+        lower, upper = means["interval"].transpose(terms.MODEL, terms.BOUND).values[best]
         interval = f"{lower:.4f} to {upper:.4f}" if np.isfinite(lower) else UNKNOWN
     return {"model": subject.models[best], "estimate": f"{estimate[best]:.4f}", "interval": interval}
 
@@ -304,16 +307,16 @@ def _best(subject: Subject) -> dict[str, str]:
 def _units(subject: Subject) -> list[dict[str, str]]:
     """Return each query's name, and a line with its size and best model."""
     node = subject.node
-    table = node["estimate"].isel({ESTIMATOR: 0}).transpose(MODEL, QUERY).values
+    table = node["estimate"].isel({terms.ESTIMATOR: 0}).transpose(terms.MODEL, terms.QUERY).values
     models = subject.models
     units = []
     for place, name in enumerate(subject.units):
         facts = []
         if "n_positive" in node:
-            n_positive = float(node["n_positive"].isel({QUERY: place}).max())
+            n_positive = float(node["n_positive"].isel({terms.QUERY: place}).max())
             facts.append(f"{n_positive:,.4g} positive{'' if n_positive == 1 else 's'}")
         if "prevalence" in node:
-            facts.append(f"prevalence {float(node['prevalence'].isel({QUERY: place}).median()):.3g}")
+            facts.append(f"prevalence {float(node['prevalence'].isel({terms.QUERY: place}).median()):.3g}")
         column = table[:, place]
         if np.isnan(column).all():
             facts.append("no estimate")
@@ -335,7 +338,7 @@ def _range(values: np.ndarray[Any, Any], form: str) -> str:
 def _lead(subjects: list[Subject]) -> str:
     alone = [subject for subject in subjects if subject.dim != DATASET]
     n_models = len({name for subject in alone for name in subject.models})
-    n_queries = sum(subject.node.sizes.get(QUERY, 0) for subject in alone)
+    n_queries = sum(subject.node.sizes.get(terms.QUERY, 0) for subject in alone)
     parts = [count(n_models, "model"), count(len(alone), "data set")]
     if n_queries:
         parts.append(count(n_queries, *_unit_names(subjects)))
@@ -345,8 +348,8 @@ def _lead(subjects: list[Subject]) -> str:
 
 def _unit_names(subjects: Sequence[Subject]) -> tuple[str, str]:
     """Return what one query of the page is called, and what several are."""
-    named = {unit_names(QUERY, subject.node.attrs) for subject in subjects if subject.dim != DATASET}
-    return named.pop() if len(named) == 1 else unit_names(QUERY, {})
+    named = {unit_names(terms.QUERY, subject.node.attrs) for subject in subjects if subject.dim != DATASET}
+    return named.pop() if len(named) == 1 else unit_names(terms.QUERY, {})
 
 
 def _first_estimators(subjects: list[Subject]) -> str:

@@ -1,0 +1,299 @@
+"""The terms of data sets: their variables, one frozen record each; names, and how texts say them; trees of them.
+
+The records of variables validate scores, annotate results and generate the reference page.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from aucpr_dask.errors import InvalidInputError, did_you_mean, few
+
+if TYPE_CHECKING:
+    import xarray as xr  # elsewhere only where it is called: the command line reads options and names without it
+
+MODEL, QUERY, CLASS, ITEM = "model", "query", "class", "item"
+RANKING_DIMS = (MODEL, QUERY, CLASS)  # which tell rankings apart; a data set has queries or classes, not both
+ESTIMATOR, METHOD, BOUND, GRADE = "estimator", "method", "ci_bound", "grade"
+MEASURE, UNIT = "measure", "unit"  # of values of any measure: a dimension or an attribute, and the word for a query
+RESAMPLE, FOLD = "resample", "fold"
+BOUNDS = ("lower", "upper")
+
+POSITIVE, NEGATIVE, UNJUDGED, PADDING = 1, 0, -1, -2
+
+
+@dataclass(frozen=True)
+class VariableSpec:
+    """Name, shapes, types and meaning of a variable."""
+
+    name: str
+    dims: tuple[tuple[str, ...], ...]  # one per layout; in a result, "..." means model and query or class, if present
+    kinds: str  # of NumPy dtypes
+    description: str  # one sentence, written to `attrs`
+    required: bool = False
+
+
+_LABEL_DIMS = ((ITEM,), (QUERY, ITEM), (CLASS, ITEM), (MODEL, QUERY, ITEM), (MODEL, ITEM))
+
+SCORE_VARIABLES = {
+    spec.name: spec
+    for spec in (
+        VariableSpec(
+            "score",
+            ((MODEL, ITEM), (MODEL, QUERY, ITEM), (MODEL, CLASS, ITEM)),
+            "f",
+            "Score of an item by a model; larger is more positive, NaN is no score.",
+            required=True,
+        ),
+        VariableSpec(
+            "label",
+            _LABEL_DIMS,
+            "iub",
+            "1 positive, 0 negative, -1 unjudged, -2 padding; grades above 1 need positive_from. Or the item's class.",
+        ),
+        VariableSpec(
+            "n_positive",
+            ((), (QUERY,), (GRADE,), (QUERY, GRADE)),
+            "iu",
+            "All positives of the query, those never scored included; along grade, those of at least this grade.",
+        ),
+        VariableSpec("tie_order", _LABEL_DIMS, "iu", "Rank among items of equal score under ties='trec_eval'."),
+        VariableSpec("weight", _LABEL_DIMS, "fiu", "Sample weight, finite and not negative."),
+        VariableSpec("positive_weight", _LABEL_DIMS, "fiu", "Weight as a positive (soft label)."),
+        VariableSpec("negative_weight", _LABEL_DIMS, "fiu", "Weight as a negative (soft label)."),
+        VariableSpec("cluster", ((ITEM,), (QUERY,)), "iuOTU", "Group of dependent items or queries."),
+        VariableSpec("fold", ((ITEM,), (QUERY,)), "iu", "Cross-validation fold."),
+        VariableSpec(
+            "n_missing", ((MODEL,), (MODEL, QUERY), (MODEL, CLASS)), "iu", "NaN scores of real (not padding) items."
+        ),
+        VariableSpec("digest", ((MODEL,), (MODEL, QUERY), (MODEL, CLASS)), "u", "Digest of all the data of a ranking."),
+    )
+}
+
+RESULT_VARIABLES = {
+    spec.name: spec
+    for spec in (
+        VariableSpec("estimate", (("...", ESTIMATOR),), "f", "Estimated area under the precision-recall curve."),
+        VariableSpec(
+            "standard_error",
+            (("...", ESTIMATOR),),
+            "f",
+            "Standard error: of average_precision and haldane by influence functions, of others by their replicates.",
+        ),
+        VariableSpec(
+            "replicate", (("...", ESTIMATOR, RESAMPLE),), "f", "Estimate of a resample that all models share."
+        ),
+        VariableSpec(
+            "interval",
+            (("...", ESTIMATOR, METHOD, BOUND),),
+            "f",
+            "Confidence interval of the estimate; ci_bound is lower, upper.",
+        ),
+        VariableSpec(
+            "n_positive", (("...",),), "fi", "Positives the estimate divides by (sum of weights if weighted)."
+        ),
+        VariableSpec("n_negative", (("...",),), "fi", "Negatives in the ranking (sum of weights if weighted)."),
+        VariableSpec("n_missing", (("...",),), "i", "Items without a score."),
+        VariableSpec("prevalence", (("...",),), "f", "n_positive / (n_positive + n_negative)."),
+        VariableSpec("flags", (("...",),), "iu", "Bit field of warnings; flag_masks and flag_meanings name the bits."),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A warning, stored in one bit of ``flags``."""
+
+    name: str
+    bit: int
+    description: str
+
+
+FLAGS = tuple(
+    Flag(name, 1 << position, description)
+    for position, (name, description) in enumerate(
+        (
+            ("no_positives", "No positive: the area is undefined (NaN), unless it counts as 0."),
+            ("no_negatives", "No negative: the order does not matter; the area is 1 unless positives were missed."),
+            ("few_positives", "Fewer than 20 positives: intervals are wide and rest on few items."),
+            ("heavy_ties", "At least a tenth of the positives share their score with a negative."),
+            ("inverted_polarity", "ROC area below one half by over 3 standard errors: is larger more positive?"),
+            ("hard_scores", "Only two distinct scores: these look like predicted labels, not scores."),
+            ("constant_scores", "All scores are equal: nothing is ranked."),
+            ("missing_scores", "Some items have no score from this model."),
+            ("nothing_ranked", "The model scored no item of this query."),
+            ("undefined_resamples", "Some resamples have no estimate: intervals rest on the others."),
+        )
+    )
+)
+FLAG_BITS = {flag.name: flag.bit for flag in FLAGS}
+
+
+QUANTITY = "quantity"
+
+ITEM_ROLES = frozenset(
+    {"score", "label", "tie_order", "weight", "positive_weight", "negative_weight", "cluster", "fold"}
+)
+
+
+LONGEST_NAME = 255  # bytes: what file systems allow
+RESERVED_NAMES = frozenset({"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", "ledger"})
+
+PEOPLE = frozenset({"holm", "wilson", "wilcoxon"})
+TOGETHER = {
+    "romano_wolf": "Romano-Wolf",
+    "benjamini_hochberg": "Benjamini-Hochberg",
+    "clopper_pearson": "Clopper-Pearson",
+    "bootstrap_t": "bootstrap-t",
+}
+
+
+def in_words(name: str) -> str:
+    """Return the name of an estimator, an interval or a method as it is written in a sentence.
+
+    Examples
+    --------
+    >>> in_words("average_precision"), in_words("romano_wolf"), in_words("wilson")
+    ('average precision', 'Romano-Wolf', 'Wilson')
+    """
+    return TOGETHER.get(name) or " ".join(word.title() if word in PEOPLE else word for word in name.split("_"))
+
+
+def plural(noun: str) -> str:
+    """Return the plural of an English noun.
+
+    Examples
+    --------
+    >>> plural("query"), plural("data set"), plural("class")
+    ('queries', 'data sets', 'classes')
+    """
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("s", "x", "z", "ch", "sh")) else f"{noun}s"
+
+
+def percent(share: float, form: str = "g") -> str:
+    """Return a share, a level or a power as a percentage, its number in this format.
+
+    Examples
+    --------
+    >>> percent(0.95), percent(1 - 0.995), percent(0.0312, "+.1f")
+    ('95 %', '0.5 %', '+3.1 %')
+    """
+    return f"{100 * share:{form}} %"
+
+
+def rounded_percent(share: float) -> str:
+    """Return a share in whole percents, with more digits only where these tell it from 0 or 100.
+
+    Examples
+    --------
+    >>> rounded_percent(0.287), rounded_percent(0.0031), rounded_percent(0.9967), rounded_percent(1)
+    ('29 %', '0.3 %', '99.7 %', '100 %')
+    """
+    distance = 100 * min(abs(share), abs(1 - share))  # from 0 % or 100 %
+    digits = -math.floor(math.log10(distance)) if 1e-6 < distance < 1 else 0
+    return percent(share, f".{digits}f")
+
+
+def p_value_in_words(p_value: float) -> str:
+    """Return a p-value as it is reported in a sentence.
+
+    Examples
+    --------
+    >>> p_value_in_words(0.0163), p_value_in_words(1e-7)
+    ('p = 0.016', 'p < 0.0001')
+    """
+    return "p < 0.0001" if p_value < 0.0001 else f"p = {p_value:.2g}"
+
+
+def check_node_name(name: str, where: object) -> str:
+    """Return `name` if it is the name of one folder inside a store, and not reserved by Zarr or by this package."""
+    is_inside = bool(name.strip(".")) and not any(char in "/\\" for char in name) and is_text(name)
+    is_free = not name.startswith("__") and name not in RESERVED_NAMES
+    if is_inside and is_free and len(name.encode()) <= LONGEST_NAME:
+        return name
+    what = "this is not a valid name for a data set or a variable of a store"
+    allowed = (
+        f"up to {LONGEST_NAME} bytes of text without slashes, backslashes and control characters; not only "
+        f"periods; not beginning with '__'; none of {', '.join(sorted(RESERVED_NAMES))}"
+    )
+    raise InvalidInputError(what, where, shortened_name(name), allowed, "rename it")
+
+
+def check_names(names: Iterable[object], where: str) -> None:
+    """Raise if a name contains halves of surrogate pairs, as file names in other encodings do."""
+    for name in names:
+        if isinstance(name, str) and not _is_unicode(name):
+            raise InvalidInputError("this name is not Unicode", where, shortened_name(name), None, "rename it")
+
+
+def is_text(name: str) -> bool:
+    """Whether a name has neither control characters nor halves of surrogate pairs."""
+    return not any(char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff" for char in name)
+
+
+def _is_unicode(name: str) -> bool:
+    return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
+
+
+def shortened_name(name: str, most: int = 100) -> str:
+    """Return a name as errors quote it."""
+    return repr(name) if len(name) <= most else f"{name[:most]!r}..., {len(name):,} characters"
+
+
+Scores: TypeAlias = "xr.Dataset | xr.DataTree"
+
+
+def nodes_of(scores: Scores) -> Iterator[tuple[str, xr.Dataset]]:
+    """Yield (path, Dataset) for the Dataset itself (path "") or for each node of a DataTree that holds data."""
+    import xarray as xr
+
+    if isinstance(scores, xr.Dataset):
+        yield "", scores
+        return
+    for node in scores.subtree:
+        if node.data_vars:
+            yield node.path.strip("/"), node.to_dataset()
+
+
+def select_data_sets(data: Scores, names: Sequence[str] | None) -> Scores:
+    """Return a tree of the named data sets; without names, all that there is.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such data set.
+    """
+    if not names:
+        return data
+    nodes = dict(nodes_of(data))
+    unknown = [name for name in names if name not in nodes or not name]
+    if unknown:
+        allowed = few(map(repr, nodes)) if "" not in nodes else "none: it has one data set without a name"
+        remedy = did_you_mean(unknown[0], nodes, "leave out --data-set, or name another")
+        raise InvalidInputError(
+            "there is no such data set in this store", None, few(map(repr, unknown)), allowed, remedy
+        )
+    return gathered(data, {name: nodes[name] for name in dict.fromkeys(names)})
+
+
+def map_nodes(scores: Scores, transform: Callable[[str, xr.Dataset], Any]) -> Scores:
+    """Apply ``transform(path, dataset)`` to each node and return the same kind of object."""
+    return gathered(scores, {path: transform(path, dataset) for path, dataset in nodes_of(scores)})
+
+
+def gathered(like: Scores, nodes: Mapping[str, xr.Dataset]) -> Scores:
+    """Return data sets by path as the kind of object that `like` is: one data set, or a tree."""
+    import xarray as xr
+
+    if isinstance(like, xr.Dataset):
+        return nodes[""]
+    try:
+        return xr.DataTree.from_dict(nodes)
+    except KeyError as error:
+        what = "a data set inside another has the name of one of its variables"
+        raise InvalidInputError(what, None, error.args[0], None, "rename it") from error
