@@ -107,7 +107,7 @@ def refuse_changes(now: Contents, wanted: Contents, where: str) -> None:
     if changes:
         what = "there is something at this place already: an evaluation of other scores"
         remedy = "name another place, or pass overwrite=True (--overwrite) to replace it"
-        raise StoreError(what, where, "; ".join(changes), None, remedy)
+        raise StoreError(what, where, f"source_digest: another; {'; '.join(changes)}", None, remedy)
 
 
 def growth(plan: Plan, target: str, now: Contents, wanted: Contents) -> Step | None:
