@@ -18,6 +18,7 @@ from test_run import assert_does_not_open, assert_same_bits
 
 import aucpr_dask as ap
 from aucpr_dask.errors import StoreError
+from aucpr_dask.storage.verifying import damage_of
 
 WHOLE = queried(11, 5, 40)
 
@@ -188,6 +189,7 @@ def test_an_interrupted_extension_leaves_the_result_unchanged(client: Client, tm
         run(client, WHOLE, tmp_path, stop_after(3))
     wait_for(client)
     assert ap.open_result(target).load().identical(first)
+    assert damage_of(str(target))[1:] == ([], True)
     np.testing.assert_array_equal(xr.open_zarr(target, chunks=None)["interval"].values, first["interval"].values)
     done = len(ledger_of(target).done())
     assert done >= 3

@@ -25,7 +25,7 @@ from aucpr_dask.errors import OtherRunError, RunError, StoreError
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.steps import Step
 from aucpr_dask.runs.submitting import as_they_finish
-from aucpr_dask.storage.claims import RUNNING, State
+from aucpr_dask.storage.claims import CLEARING, RUNNING, State
 from aucpr_dask.storage.folders import FolderStore
 
 N_TASKS = 2500  # the page of faults has ten thousand
@@ -268,6 +268,17 @@ def test_records_count_only_in_their_own_ledger(tmp_path: Path) -> None:
     second.record_done(0, {})
     assert second.done() == {0}
     assert not any(path.name.startswith("2-") for path in tmp_path.rglob("*"))
+
+
+def test_no_call_joins_a_run_that_clears_or_has_finished(tmp_path: Path) -> None:
+    """Both began after the call had looked: what it wrote would be removed, or nobody would stop it."""
+    place = str(tmp_path)
+    Ledger(place).record(State(CLEARING, token="0123", identity="one plan"))
+    with pytest.raises(OtherRunError):
+        Ledger(place).claim(State(RUNNING, identity="one plan"))
+    Ledger(place).close(State(plan={}))
+    with pytest.raises(OtherRunError):
+        Ledger(place).join()
 
 
 def test_of_plans_that_claim_a_place_at_once_one_gets_it(tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ class Ledger(Claim):
     def join(self) -> str:
         """Return the token of this ledger for the tasks of a run, and keep to it."""
         self._token = self._token or self.recorded().token
+        if not self._token:  # finished since we looked
+            raise self.other_run()
         self.check()
         return self._token
 

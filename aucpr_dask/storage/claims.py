@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 from uuid import uuid4
 
+from zarr.abc.store import Store
 from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 
@@ -88,7 +89,7 @@ class Claim:
         new = replace(state, token=uuid4().hex)
         self._persistently(lambda: sync(self._notes.set_if_not_exists(STATE, _as_buffer(new))))
         found = self.recorded()
-        if found.identity != state.identity or found.word == FINISHED:
+        if found.identity != state.identity or found.word in (CLEARING, FINISHED):
             raise self.other_run()
         self._token = found.token
         return found != new
@@ -163,6 +164,15 @@ class Claim:
             write()
         except FileNotFoundError:
             write()
+
+
+def is_growing(backend: Store) -> bool:
+    """Whether a finished store is being extended, or was when a run was killed."""
+    document = get_value(backend, STATE)
+    try:
+        return document is not None and State(**json.loads(document.to_bytes())).word == GROWING
+    except (ValueError, TypeError):  # damaged
+        return False
 
 
 def as_buffer(content: bytes) -> Buffer:

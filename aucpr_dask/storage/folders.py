@@ -18,8 +18,8 @@ from zarr.storage import LocalStore
 
 from aucpr_dask.storage.documents import LARGEST_DOCUMENT, damaged
 
-# Documents, which are synced together once all are written; and records of tasks, of which only the names matter.
-_UNSYNCED = ("/zarr.json", "ledger/done/", "ledger/failed/")
+# Documents, which are synced together once all are written; and records of done tasks, of which only the names matter.
+_UNSYNCED = ("/zarr.json", "ledger/done/")
 SYNCS_AT_ONCE = 16
 _ROOT = "zarr.json"
 
