@@ -353,16 +353,13 @@ def test_areas_without_an_item_and_with_one_more(
     for i, score in enumerate(case.score):
         items = kept(items_of(score, *hard(case), missing, unseen))
         n = sum(item[1] for item in items)
-        loss = (
-            float(area(items, prevalence, leaves_out) - with_one_more(items, prevalence, leaves_out)) if n else np.nan
-        )
+        more = with_one_more(items, prevalence, leaves_out) if n else np.nan
+        loss = float(area(items, prevalence, leaves_out) - more) if n else np.nan
         left_out = found[i, 0] if leaves_out else float(without_itself(items, prevalence)) if n > 1 else np.nan
         near = {"rel": 1e-12, "abs": 1e-15, "nan_ok": True}
         assert found[i] == pytest.approx([left_out, loss], **near)
-        if n:
-            assert [rows.left_out[i], rows.unseen_loss[i]] == pytest.approx(
-                [left_out if n > 1 else np.nan, loss], **near
-            )
+        left_out = left_out if n > 1 else np.nan
+        assert not n or [rows.left_out[i], rows.unseen_loss[i]] == pytest.approx([left_out, loss], **near)
 
 
 @pytest.mark.smoke

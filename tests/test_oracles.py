@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from reference_cases import data, fact, numbers, oracle, oracle_cases
+from reference_cases import data, numbers, oracle, oracle_cases
 
 import aucpr_dask as ap
 
@@ -179,13 +179,3 @@ def test_raucpr_on_folds(case: Any) -> None:
             np.testing.assert_allclose(mean["estimate"].item(), float(expected["mean"]), rtol=0, atol=TOLERANCE)
             bounds = np.array(expected[f"t_ci_{level}"], float)
             np.testing.assert_allclose(mean["interval"].values.ravel(), bounds, rtol=0, atol=1e-11)
-
-
-def test_published_single_point() -> None:
-    known = fact("dg-single-point")
-    groups = known["groups_tp_fp"]
-    label = np.concatenate([np.repeat([1, 0], group) for group in groups])
-    score = -np.repeat(np.arange(len(groups)), [sum(group) for group in groups]).astype(float)
-    area, upper = ap.estimate(score, label, ["average_precision", "upper_trapezoid"])
-    np.testing.assert_allclose(area, known["computed"]["raucpr_ap"], rtol=0, atol=TOLERANCE)
-    np.testing.assert_allclose(upper, known["computed"]["raucpr_uppertrap"], rtol=0, atol=TOLERANCE)

@@ -21,11 +21,10 @@ TOLERANCE = 4e-15
 UNIT = 8  # weights are whole multiples of 1/8, so that every sum of them is exact
 PADDING, UNJUDGED = -2, -1
 KINDS = ["plain", "negative", "tied", "infinite", "signed zeros", "subnormal", "huge", "outlier", "constant"]
-PATHS: dict[str, dict[str, Any]] = {
-    "chosen": {},
-    "keys": {"FEW_WEIGHTED": 0.0},
-    "gaps": {"FEW_WEIGHTED": 1.0},
-}
+PATHS = {"chosen": of_weights.FEW_WEIGHTED, "keys": 0.0, "gaps": 1.0}  # share of positives that gaps are for
+
+
+both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 
 def ranking(kind: str, share: float, dtype: type, n_items: int = 4200) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -97,11 +96,10 @@ def exact_areas(
 
 
 def use(path: str, patch: pytest.MonkeyPatch) -> None:
-    for name, value in PATHS[path].items():
-        patch.setattr(of_weights, name, value)
+    patch.setattr(of_weights, "FEW_WEIGHTED", PATHS[path])
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@both_types
 @pytest.mark.parametrize("share", [0.005, 0.2, 0.9])
 @pytest.mark.parametrize("kind", KINDS)
 def test_long_rankings_against_exact_sums(
@@ -119,7 +117,7 @@ def test_long_rankings_against_exact_sums(
             np.testing.assert_allclose(received, expected, rtol=0, atol=TOLERANCE, err_msg=f"{path} {missing}")
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@both_types
 def test_few_positives_go_through_gaps_unless_they_crowd(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[bool] = []
     kernel = of_weights.groups_in_gaps
@@ -137,7 +135,7 @@ def test_few_positives_go_through_gaps_unless_they_crowd(dtype: type, monkeypatc
         answers.clear()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@both_types
 def test_options(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     score, label, weight = ranking("tied", 0.3, dtype)
     label[label == 1] = np.arange((label == 1).sum()) % 4
@@ -186,7 +184,7 @@ def facts_by_definition(
     }
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@both_types
 @pytest.mark.parametrize("kind", KINDS)
 def test_facts_on_every_path(kind: str, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     score, label, weight = ranking(kind, 0.2, dtype)
@@ -213,7 +211,7 @@ def test_distinct_scores_are_counted_up_to_three(size: int) -> None:
         assert facts_of(score, *args, missing=0)["n_distinct"] == min(distinct, 3)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@both_types
 @pytest.mark.parametrize("kind", ["plain", "tied", "negative"])
 def test_other_estimators_of_whole_weights_are_those_of_duplicates(kind: str, dtype: type) -> None:
     score, label, weight = ranking(kind, 0.3, dtype)
@@ -227,7 +225,7 @@ def test_other_estimators_of_whole_weights_are_those_of_duplicates(kind: str, dt
 
 
 @pytest.mark.parametrize("n_items", [6, 5000])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@both_types
 def test_a_soft_label_is_an_item_of_each_class(dtype: type, n_items: int) -> None:
     random = np.random.default_rng(n_items)
     for kind, missing in itertools.product(["plain", "tied"], ["drop", "last", "unretrieved"]):
@@ -260,7 +258,7 @@ def test_a_soft_label_counts_as_one_item() -> None:
     assert (tied["flags"].values & FLAG_BITS["constant_scores"]).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@both_types
 @pytest.mark.parametrize("n_items", [7, 5000])
 def test_labels_and_weights_broadcast(dtype: type, n_items: int) -> None:
     random = np.random.default_rng(3)
@@ -278,7 +276,7 @@ def test_labels_and_weights_broadcast(dtype: type, n_items: int) -> None:
         np.testing.assert_array_equal(received[a, b], ap.estimate(score[a, b], None, NAMES, **alone))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@both_types
 def test_sums_of_weights_of_all_sizes_keep_every_digit(dtype: type) -> None:
     random = np.random.default_rng(5)
     score, label = random.permutation(20_000).astype(dtype), (random.random(20_000) < 0.5).astype(np.int8)
@@ -294,7 +292,7 @@ def test_sums_of_weights_of_all_sizes_keep_every_digit(dtype: type) -> None:
     np.testing.assert_allclose(ap.estimate(score, label, weight=weight), expected, rtol=1e-14)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@both_types
 def test_small_weights_after_a_large_one_are_not_lost(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     n_items, large = 10_002, 2.0**53  # to which 1 cannot be added
     score, label = -np.arange(n_items).astype(dtype), (np.arange(n_items) % 2).astype(np.int8)
@@ -307,7 +305,7 @@ def test_small_weights_after_a_large_one_are_not_lost(dtype: type, monkeypatch: 
         assert ap.estimate(score, label, weight=weight) == pytest.approx(0.5, rel=1e-15)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@both_types
 def test_neighbouring_scores_are_distinguished(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     largest = np.finfo(dtype).max
     edges = [-np.inf, -largest, -1.0, 0.0, 1.0, largest, np.inf]
