@@ -235,19 +235,6 @@ class TestWrong:
         with pytest.raises(AlignmentError, match=r"(?s)data set 'a'.*p/a\.npz and .*q/a\.npz"):
             load(tmp_path / "[pq]" / "*.npz", tmp_path)
 
-    def test_a_crash_leaves_no_store_that_opens(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(stores, "CHUNK_BYTES", 1)
-        np.savez(tmp_path / "a.npz", scores=[[1, 2], [3, 4]], y=[0, 1])
-
-        def crash(what, done, total):
-            if what == "writing blocks" and done < total:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            load(tmp_path / "a.npz", tmp_path, on_progress=crash)
-        with pytest.raises(StoreError, match="never finished"):
-            open_scores(tmp_path / "s.zarr")
-
 
 @pytest.mark.slow
 class TestAdbench:

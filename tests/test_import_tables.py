@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError, StoreError
+from aucpr_dask.errors import AlignmentError, AucprError, FileFormatError, InvalidInputError
 from aucpr_dask.schema.terms import nodes_of
 from aucpr_dask.scores.importing import table_files
 from aucpr_dask.scores.importing.tables import import_table
@@ -373,23 +373,6 @@ class TestParquet:
 
 
 class TestStore:
-    def test_a_crash_leaves_no_store_that_opens(self, table, monkeypatch):
-        monkeypatch.setattr(stores, "CHUNK_BYTES", 1)
-
-        def crash(what, done, total):
-            if what == "writing blocks" and done < total:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            load(table, label="y", models=["forest", "linear"], on_progress=crash)
-        with pytest.raises(StoreError, match="never finished"):
-            open_scores(table.parent / "s.zarr")
-
-    def test_existing_store_is_refused_before_anything_is_read(self, table):
-        load(table, label="y", models="forest")
-        with pytest.raises(StoreError, match="overwrite"):
-            import_table(table.with_name("absent"), table.parent / "s.zarr", label="y")
-
     @pytest.mark.slow
     def test_memory_does_not_grow_with_the_rows(self, tmp_path, monkeypatch):
         monkeypatch.setattr(stores, "CHUNK_BYTES", 2**16)

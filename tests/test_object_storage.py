@@ -1,6 +1,5 @@
 """Stores elsewhere: a real server of the S3 protocol, a web server, credentials, secrets, and servers that fail."""
 
-import json
 import os
 import pickle
 import re
@@ -31,7 +30,7 @@ from aucpr_dask.errors import InvalidInputError, RunError, StoreError, Unreachab
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import plan_run
 from aucpr_dask.storage.backends import get_value, open_backend
-from aucpr_dask.storage.urls import absolute, concealed, has_secret, overlap, public, revealed
+from aucpr_dask.storage.urls import absolute, overlap
 
 KEY, SECRET = "AKIAOFTHETESTS", "swordfish-of-the-tests"
 FEW: dict[str, Any] = {"intervals": ()}  # few variables: few requests
@@ -94,39 +93,6 @@ def values_of(url: str) -> list[bytes]:
 
 
 # Names of places
-
-
-@pytest.mark.parametrize(
-    ("url", "shown", "secret"),
-    [
-        ("https://ann:swordfish@example.org/a/b", "https://example.org/a/b", "swordfish"),
-        ("https://swordfish@example.org/a", "https://example.org/a", "swordfish"),
-        ("https://ann:sword@fish@example.org/a", "https://example.org/a", "sword@fish"),
-        ("https://b.s3.amazonaws.com/k?X-Amz-Signature=abc", "https://b.s3.amazonaws.com/k", "abc"),
-        ("https://example.org?sig=abc", "https://example.org", "abc"),
-        ("HTTPS://ann:swordfish@example.org", "HTTPS://example.org", "swordfish"),
-        ("s3://key:swordfish@bucket/a", "s3://bucket/a", "swordfish"),
-        ("ftp://ann:swordfish@host/a@b", "ftp://***", "swordfish"),
-    ],
-)
-def test_secrets_of_urls_are_not_shown(url: str, shown: str, secret: str) -> None:
-    hidden = concealed(url)
-    assert public(url) == shown
-    assert has_secret(url)
-    for text in (str(hidden), repr(hidden), f"{hidden}", "%s" % hidden, f"{[hidden]}", f"{absolute(url)}"):  # noqa: UP031
-        assert secret not in text
-    assert secret not in json.dumps([hidden]) + "".join([hidden]) + hidden.upper().lower()
-    for again in (absolute(hidden), absolute(absolute(hidden)), pickle.loads(pickle.dumps(absolute(url)))):
-        assert secret in revealed(again)
-        assert secret not in str(again)
-
-
-@pytest.mark.parametrize(
-    "url", ["s3://bucket/a", "abfs://container@account.dfs.core.windows.net/a", "/tmp/a@b:c?d", "a"]
-)
-def test_urls_without_secrets_are_unchanged(url: str) -> None:
-    assert type(concealed(url)) is str
-    assert concealed(url) == public(url) == url
 
 
 def test_places_that_overlap(tmp_path: Path) -> None:

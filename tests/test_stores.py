@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -110,12 +110,6 @@ def test_names_of_every_kind_come_back(place: Path, kind: str) -> None:
     np.testing.assert_array_equal(trec[0], trec[1])
 
 
-def test_small_variables_that_are_lazy_come_back(place: Path) -> None:
-    scores = queried().assign(weight=("item", np.arange(30.0)), n_positive=("query", [50, 60, 70]))
-    ap.save_scores(scores.chunk(), place)
-    assert_same_numbers(ap.open_scores(place), scores)
-
-
 def test_chunks_of_fewer_models(place: Path) -> None:
     ap.save_scores(queried(7), place, models_per_chunk=3)
     opened = ap.open_scores(place)
@@ -151,12 +145,20 @@ def test_lazy_labels_are_checked_when_saving(place: Path) -> None:
         assert_does_not_open(place)
 
 
-def test_names_that_are_numbers_come_back(place: Path) -> None:
-    scores = pooled(3, 10).assign_coords(model=[10, 20, 30], item=np.arange(10) * 5)
+@pytest.mark.parametrize(
+    "scores",
+    [
+        queried().assign(weight=("item", np.arange(30.0)), n_positive=("query", [50, 60, 70])).chunk(),
+        pooled(3, 10).assign_coords(model=[10, 20, 30], item=np.arange(10) * 5),
+        pooled().isel(model=[]),
+    ],
+    ids=["small variables that are lazy", "names that are numbers", "no models"],
+)
+def test_they_come_back_too(place: Path, scores: xr.Dataset) -> None:
     ap.save_scores(scores, place)
     opened = ap.open_scores(place)
-    assert opened["model"].dtype == np.int64
     assert_same_numbers(opened, scores)
+    assert (opened["model"].dtype == np.int64) == (scores["model"].dtype == np.int64)
 
 
 def test_odd_names_of_data_sets_come_back(place: Path) -> None:
@@ -204,12 +206,6 @@ def test_missing_scores_are_counted_when_saving(place: Path) -> None:
 def test_foreign_variables_are_left_out(place: Path) -> None:
     ap.save_scores(pooled().assign(note=("item", np.arange(60))), place)
     assert set(ap.open_scores(place).data_vars) == {"score", "label", "n_missing"}
-
-
-def test_zero_models(place: Path) -> None:
-    scores = pooled().isel(model=[])
-    ap.save_scores(scores, place)
-    assert ap.open_scores(place)["score"].shape == (0, 60)
 
 
 # Finished stores open anywhere
@@ -263,56 +259,47 @@ def assert_does_not_open(place: Path) -> None:
                 assert not opened.nodes if hasattr(opened, "nodes") else opened.data_vars
 
 
-def test_nothing_there(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="there is no store at this place") as caught:
-        ap.open_scores(tmp_path / "no.zarr")
-    assert str(tmp_path / "no.zarr") in str(caught.value)
-    assert isinstance(caught.value, OSError)
-    assert not (tmp_path / "no.zarr").exists()
+def another_kind(place: Path) -> None:
+    xr.Dataset({"score": (("model", "item"), np.ones((2, 3)))}).to_zarr(place, consolidated=False)
 
 
-@pytest.mark.parametrize("content", ["", "model,score\n", "{}"])
-def test_a_file_is_not_a_store(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "scores.csv"
-    path.write_text(content)
-    with pytest.raises(StoreError):
-        ap.open_scores(path)
-
-
-def test_an_empty_folder_is_not_a_store(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no store"):
-        ap.open_scores(tmp_path)
-
-
-def test_a_store_of_another_kind(place: Path, tmp_path: Path) -> None:
+def a_newer_version(place: Path) -> None:
     ap.save_scores(pooled(), place)
-    with pytest.raises(StoreError, match=r"another kind[\s\S]*'aucpr_dask\.scores'[\s\S]*'aucpr_dask\.result'"):
-        ap.open_result(place)
-    other = tmp_path / "other.zarr"
-    xr.Dataset({"score": (("model", "item"), np.ones((2, 3)))}).to_zarr(other, consolidated=False)
-    with pytest.raises(StoreError, match=r"another kind[\s\S]*kind None"):
-        ap.open_scores(other)
-
-
-def _edit_root(place: Path, **attributes: Any) -> None:
     document = json.loads((place / "zarr.json").read_text())
-    document["attributes"] |= attributes
+    document["attributes"] |= {"format_version": FORMAT_VERSION + 1, "aucpr_dask_version": "99.0"}
     (place / "zarr.json").write_text(json.dumps(document))
 
 
-def test_a_newer_version(place: Path) -> None:
-    ap.save_scores(pooled(), place)
-    _edit_root(place, format_version=FORMAT_VERSION + 1, aucpr_dask_version="99.0")
-    with pytest.raises(StoreError, match=r"newer version[\s\S]*99\.0[\s\S]*upgrade"):
-        ap.open_scores(place)
-
-
-def test_a_root_document_that_is_torn(place: Path) -> None:
+def a_torn_document(place: Path) -> None:
     ap.save_scores(pooled(), place)
     document = (place / "zarr.json").read_bytes()
     (place / "zarr.json").write_bytes(document[: len(document) // 2])
-    with pytest.raises(StoreError, match="not valid JSON"):
-        ap.open_scores(place)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda place: None, r"there is no store at this place[\s\S]*scores\.zarr"),
+        (Path.mkdir, "no store"),
+        *((lambda place, text=text: place.write_text(text), None) for text in ("", "model,score\n", "{}")),
+        (another_kind, r"another kind[\s\S]*kind None"),
+        (a_newer_version, r"newer version[\s\S]*99\.0[\s\S]*upgrade"),
+        (a_torn_document, "not valid JSON"),
+    ],
+)
+def test_what_is_no_store_does_not_open(tmp_path: Path, make: Callable[[Path], Any], message: str | None) -> None:
+    make(tmp_path / "scores.zarr")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(StoreError, match=message) as caught:
+        ap.open_scores(tmp_path / "scores.zarr")
+    assert isinstance(caught.value, OSError)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_scores_are_no_result(place: Path) -> None:
+    ap.save_scores(pooled(), place)
+    with pytest.raises(StoreError, match=r"another kind[\s\S]*'aucpr_dask\.scores'[\s\S]*'aucpr_dask\.result'"):
+        ap.open_result(place)
 
 
 @pytest.mark.smoke
@@ -386,17 +373,6 @@ def test_a_failure_in_the_middle_leaves_nothing_that_opens(place: Path, forest: 
     assert_does_not_open(place)
 
 
-def test_a_failure_while_replacing_does_not_bring_the_old_store_back(place: Path) -> None:
-    ap.save_scores(pooled(seed=1), place)
-
-    def stop(done: int, total: int) -> None:
-        raise RuntimeError("stop")
-
-    with pytest.raises(RuntimeError, match="stop"):
-        ap.save_scores(pooled(seed=2), place, overwrite=True, on_progress=stop)
-    assert_does_not_open(place)
-
-
 def test_a_failure_at_any_write_leaves_nothing_that_opens(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail at the n-th document or chunk, for every n, while an older store is being replaced."""
     put = FolderStore._put
@@ -435,32 +411,15 @@ def test_an_existing_store_is_refused(place: Path) -> None:
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_folder_of_other_things_is_never_replaced(tmp_path: Path, overwrite: bool) -> None:
-    precious = tmp_path / "thesis" / "chapter.tex"
-    precious.parent.mkdir()
+@pytest.mark.parametrize("way", ["project/chapter.tex", "scores.zarr"])
+def test_what_others_wrote_is_never_replaced(tmp_path: Path, way: str, overwrite: bool) -> None:
+    ap.save_scores(pooled(), tmp_path / "project" / "scores.zarr")  # a store among other things
+    precious = tmp_path / way
     precious.write_text("years of work")
-    with pytest.raises(StoreError, match=r"something at this place|not a Zarr store"):
-        ap.save_scores(pooled(), precious.parent, overwrite=overwrite)
-    assert precious.read_text() == "years of work"
-
-
-def test_a_folder_that_holds_a_store_among_other_things_is_never_replaced(tmp_path: Path) -> None:
-    ap.save_scores(pooled(), tmp_path / "project" / "scores.zarr")
-    precious = tmp_path / "project" / "chapter.tex"
-    precious.write_text("years of work")
-    with pytest.raises(StoreError, match="not a Zarr store"):
-        ap.save_scores(pooled(), tmp_path / "project", overwrite=True)
+    with pytest.raises(StoreError, match=r"something at this place|not a Zarr store|Not a directory"):
+        ap.save_scores(pooled(), tmp_path / Path(way).parts[0], overwrite=overwrite)
     assert precious.read_text() == "years of work"
     assert ap.open_scores(tmp_path / "project" / "scores.zarr").sizes["model"] == 5
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_a_file_in_the_way(tmp_path: Path, overwrite: bool) -> None:
-    path = tmp_path / "scores.zarr"
-    path.write_text("a,b\n1,2\n")
-    with pytest.raises(StoreError):
-        ap.save_scores(pooled(), path, overwrite=overwrite)
-    assert path.read_text() == "a,b\n1,2\n"
 
 
 def test_a_path_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -264,7 +264,7 @@ def from_dataframe(
     from aucpr_dask.scores.importing.table_files import ArrowTable
     from aucpr_dask.scores.importing.tables import scores_of_table
 
-    table = _arrow_table(frame)
+    table = arrow_table(frame)
     if model is not None:
         if item is None:
             what = "a tidy frame needs item names, by which models are matched"
@@ -275,24 +275,25 @@ def from_dataframe(
         wide = _pivoted(_chosen_columns(table, [*keys, *values, model, score]), keys, values, model, score)
         if models is None:
             models = [str(name) for name in wide if name not in {*keys, *values}]
-        table = _arrow_table(wide)
+        table = arrow_table(wide)
         item = None if query is not None else item
     return scores_of_table(ArrowTable.of_table(table, FRAME), TableOptions.among(locals()))
 
 
-def _arrow_table(frame: Any) -> Any:
-    pyarrow = checks.require("pyarrow", "parquet", FRAME)
+def arrow_table(frame: Any, where: str = FRAME) -> Any:
+    """Return a data frame of any kind as a table of Arrow; `where` is what errors call it."""
+    pyarrow = checks.require("pyarrow", "parquet", where)
     if not isinstance(frame, pyarrow.Table) and not hasattr(frame, "__arrow_c_stream__"):
         lazy = hasattr(frame, "collect")
         what = "this data frame is lazy" if lazy else "this is not a data frame"
         remedy = "collect it first: frame.collect()" if lazy else "make one of your data: pandas.DataFrame(data)"
-        raise InvalidInputError(what, FRAME, type(frame).__name__, ARROW_FRAMES, remedy)
+        raise InvalidInputError(what, where, type(frame).__name__, ARROW_FRAMES, remedy)
     try:
         return pyarrow.table(frame)
     except (pyarrow.ArrowException, TypeError, ValueError) as error:
         received, allowed = "; ".join(map(str, error.args)), "columns of numbers, text and truth values"
         remedy = "convert the others, or leave them out"
-        raise FileFormatError("the columns cannot be read", FRAME, received, allowed, remedy) from error
+        raise FileFormatError("the columns cannot be read", where, received, allowed, remedy) from error
 
 
 def _chosen_columns(table: Any, columns: Sequence[str]) -> pd.DataFrame:

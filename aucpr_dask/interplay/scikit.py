@@ -16,15 +16,8 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 
-from aucpr_dask.errors import (
-    AlignmentError,
-    AucprError,
-    ClassifierWarning,
-    InvalidInputError,
-    RunError,
-    bad_argument,
-    few,
-)
+from aucpr_dask import errors
+from aucpr_dask.errors import AlignmentError, AucprError, InvalidInputError, bad_argument, few
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.progress.showing import reporting_if
 from aucpr_dask.schema.checks import choose, require
@@ -199,8 +192,8 @@ def from_sklearn(
                 "y belongs to one data set", "argument 'y'", received, "(X, y) in each of them", remedy
             )
         data = (data, y)
-    is_one = not isinstance(data, Mapping)
-    named: Mapping[str, Sequence[Any]] = {"": data} if not isinstance(data, Mapping) else data
+    named: Mapping[str, Sequence[Any]] = data if isinstance(data, Mapping) else {"": data}
+    is_one = named is not data
     models = _named(classifiers)
     responses = _responses(models, (response,) if response else RESPONSES, fitted=cv is None)
     kept = _folder_beside(url)
@@ -323,8 +316,8 @@ class _Classifiers:
             if self.on_error != "nan":
                 remedy = "fix it, or leave it out, and call again: with a url on this machine, the scores of the "
                 remedy += "others are kept; or on_error='nan' leaves its scores missing"
-                raise RunError("a classifier failed", where, text, remedy=remedy) from error
-            warnings.warn(f"{where} failed, and its scores are missing: {text}", ClassifierWarning, stacklevel=2)
+                raise errors.RunError("a classifier failed", where, text, remedy=remedy) from error
+            warnings.warn(f"{where} failed, and its scores are missing: {text}", errors.ClassifierWarning, stacklevel=2)
             scores = [np.full(len(data.classes), np.nan) for _ in data.wanted]
         return scores[0] if data.positive is not None else np.stack(scores)
 

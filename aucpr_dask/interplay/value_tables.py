@@ -14,7 +14,8 @@ import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, brief, few
-from aucpr_dask.schema.checks import real, require
+from aucpr_dask.interplay.frames import FRAME, arrow_table
+from aucpr_dask.schema.checks import real
 from aucpr_dask.schema.terms import ESTIMATOR, LONGEST_NAME, MEASURE, MODEL
 from aucpr_dask.scores.importing.files import bad_line, bare_name, find_files, lines_of, reading, reading_text
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, TextTable, open_table
@@ -119,8 +120,7 @@ def frame_of(
     if isinstance(table, pd.DataFrame):
         return table
     if hasattr(table, "__arrow_c_stream__"):
-        frame: pd.DataFrame = require("pyarrow", "parquet", what).table(table).to_pandas()
-        return frame
+        return arrow_table(table, what).to_pandas()  # type: ignore[no-any-return]
     rows = list(table) if isinstance(table, Iterable) and not isinstance(table, str | bytes) else []
     if rows and all(isinstance(row, tuple) and hasattr(row, "_fields") for row in rows):
         return pd.DataFrame(rows)
@@ -136,8 +136,8 @@ def _of_frame(frame: pd.DataFrame) -> Table:
     frame = frame.reset_index(level=named) if named else frame
     frame = frame.set_axis(frame.columns.map(str), axis=1).set_axis(range(1, len(frame) + 1), axis=0)
     if (twice := frame.columns[frame.columns.duplicated()]).size:
-        raise AlignmentError("two columns have the same name", "the data frame", few(map(repr, twice)))
-    return Table(frame, "the data frame", "row")
+        raise AlignmentError("two columns have the same name", FRAME, few(map(repr, twice)))
+    return Table(frame, FRAME, "row")
 
 
 def _of_array(values: xr.Dataset | xr.DataArray) -> Table:

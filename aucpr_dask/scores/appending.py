@@ -54,7 +54,8 @@ def place_for(url: str | Path, *, overwrite: bool, append: bool) -> Iterator[str
         return
     with _workplace(place) as folder:
         added, before, whole = folder / "added", folder / "before", folder / "whole"
-        _finish_exchange(place, before, whole)
+        if before.exists() and not place.exists():  # the exchange below was interrupted in the middle
+            whole.rename(place)
         for rest in (added, before, whole):
             shutil.rmtree(rest, ignore_errors=True)
         if _is_finished(place):
@@ -111,12 +112,6 @@ def _locked(place: Path) -> Any:
             if (place / "lock").exists():
                 return lock
             lock.release()
-
-
-def _finish_exchange(store: Path, before: Path, whole: Path) -> None:
-    """Finish the exchange of two folders that was interrupted in the middle."""
-    if before.exists() and not store.exists():
-        whole.rename(store)
 
 
 def joined(before: Scores, added: Scores) -> Scores:

@@ -70,14 +70,10 @@ def checked_nodes(scores: object) -> Iterator[tuple[str, xr.Dataset]]:
 
 def in_usual_order(dataset: xr.Dataset) -> xr.Dataset:
     """Return scores whose variables have their dimensions in the order of the records, where only the order differs."""
-    other = _reordered(dataset)
-    return dataset.assign(other) if other else dataset
-
-
-def _reordered(dataset: xr.Dataset) -> dict[str, xr.DataArray]:
     given = {name: dataset[name] for name in terms.SCORE_VARIABLES if name in dataset}
     usual = {name: _usual_dims(array, terms.SCORE_VARIABLES[name]) for name, array in given.items()}
-    return {name: given[name].transpose(*dims) for name, dims in usual.items() if dims not in (None, given[name].dims)}
+    other = {name: dims for name, dims in usual.items() if dims not in (None, given[name].dims)}
+    return dataset.assign({name: given[name].transpose(*dims) for name, dims in other.items()}) if other else dataset
 
 
 def _usual_dims(variable: xr.DataArray, spec: terms.VariableSpec) -> tuple[str, ...] | None:

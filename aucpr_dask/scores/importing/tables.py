@@ -196,8 +196,7 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
         if name not in table.columns:
             raise unknown_column(name, table.columns, table.path)
     excluded = set(_matching(options.exclude, table.columns, table.path))
-    left_out: list[str] = []
-    ids: list[str] = []
+    left_out, ids = list[str](), list[str]()
     if options.models is not None:
         models = [name for name in _matching(options.models, table.columns, table.path) if name not in excluded]
         if both := [name for name in models if name in others]:
