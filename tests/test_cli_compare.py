@@ -209,7 +209,7 @@ def test_info_describes_comparisons_and_ranks(stores: Path, tmp_path: Path) -> N
     assert answer["facts"]["method"] == "t"
     ok("rank", stores / "result.zarr", "--output", target, "--overwrite")
     assert "ranks: 12 model" in ok("info", target).stdout
-    assert "`aucpr-dask info` says what a store holds" in call("show", target).stderr
+    assert "`aucpr-dask info` says what it holds" in call("show", target).stderr
 
 
 def test_equivalence_is_of_each_pair_alone(stores: Path) -> None:

@@ -27,7 +27,7 @@ from conftest import pooled, queried
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.schema.options import ReportOptions
-from aucpr_dask.view.report import pairs, words
+from aucpr_dask.view.report import subjects, words
 from aucpr_dask.view.report.pages import UPLOT
 from aucpr_dask.view.report.subjects import subjects_of
 
@@ -309,7 +309,7 @@ def test_replicates_of_the_best_are_kept_if_they_are_many(tmp_path: Path, monkey
     result = ap.evaluate(pooled(6, 60), keep_replicates=True, n_resamples=100)
     (plan,) = written(result, tmp_path).data["sections"][0]["estimators"][0]["comparisons"]
     assert (plan["models"], plan["n_without"]) == ([0, 1, 2, 3, 4, 5], 0)
-    monkeypatch.setattr(pairs, "MOST_REPLICATE_BYTES", 3 * 8 * 100)
+    monkeypatch.setattr(subjects, "MOST_REPLICATE_BYTES", 3 * 8 * 100)
     (plan,) = written(result, tmp_path, overwrite=True).data["sections"][0]["estimators"][0]["comparisons"]
     best = np.argsort(-result["estimate"].values[:, 0])[:3]
     assert (plan["models"], plan["n_without"]) == (sorted(best.tolist()), 3)

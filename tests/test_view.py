@@ -18,10 +18,9 @@ from rich.console import Console
 from aucpr_dask.progress import showing as progress_module
 from aucpr_dask.progress.showing import console_for, reporting
 from aucpr_dask.schema.terms import FLAG_BITS
-from aucpr_dask.view.names import distinct, shorten
 from aucpr_dask.view.rankings import Document, ranking_view, rankings_view
 from aucpr_dask.view.stores import result_view, scores_view, summarize_flags
-from aucpr_dask.view.tables import Column, fitted_table, interval_bar, plain
+from aucpr_dask.view.tables import Column, distinct, fitted_table, interval_bar, plain, shorten
 
 NASTY = ["[bold red]x[/]", "模型" * 40, "a\x1b[31mred", "line\nbreak", "tab\there", ":smile:", "", "e\u0301" * 60]
 

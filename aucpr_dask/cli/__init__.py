@@ -1,11 +1,11 @@
 """The command line: parses arguments, calls the package and shows the answer."""
 
-from aucpr_dask.cli import comparison, demonstration, evaluation, gating, importing, inspection
+from aucpr_dask.cli import comparison, evaluation, gating, importing, inspection
 from aucpr_dask.cli.common import main
 
 # In the order of the help.
 for command in (
-    demonstration.demo,
+    evaluation.demo,
     importing.import_group,
     inspection.info,
     inspection.verify,

@@ -1,4 +1,4 @@
-"""What the commands share: errors, opening stores, output for people and for programs."""
+"""What the commands share: their options, errors, opening stores, output for people and for programs."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import fields
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
-from aucpr_dask._version import __version__
-from aucpr_dask.cli.options import Command
-from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError
+import aucpr_dask as ap
+from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError, nearest
+from aucpr_dask.schema.estimators import ESTIMATORS, usage
+from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.options import CONVENTION, CONVENTIONS, READINGS, EvaluationOptions, Options
 from aucpr_dask.storage.urls import concealed
 
 if TYPE_CHECKING:
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
 
     from aucpr_dask.progress.showing import Report
     from aucpr_dask.schema.terms import Scores
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Option = Callable[[Command], Command]
 
 # Exit codes: tasks, the cluster or the disk failed, and the same command resumes; invalid input; interrupted.
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -99,7 +106,7 @@ def _plain_warnings() -> Iterator[None]:
     epilog="\b\nExample:\n  aucpr-dask demo",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, prog_name="aucpr-dask")
+@click.version_option(ap.__version__, prog_name="aucpr-dask")
 def main() -> None:
     """Area under the precision-recall curve for thousands of rankers at once.
 
@@ -186,12 +193,9 @@ def _concealed(value: Any) -> Any:
 
 def open_any(store: str, data_sets: tuple[str, ...] = ()) -> Scores:
     """Open a store of scores or of results, or only the named data sets of it."""
-    from aucpr_dask.evaluation.results import open_result
     from aucpr_dask.schema.terms import select_data_sets
-    from aucpr_dask.scores.store import open_scores
 
-    data = open_result(store) if is_result(store) else open_scores(store)
-    return select_data_sets(data, data_sets)
+    return select_data_sets(ap.open_result(store) if is_result(store) else ap.open_scores(store), data_sets)
 
 
 def is_result(store: str) -> bool:
@@ -200,3 +204,152 @@ def is_result(store: str) -> bool:
     from aucpr_dask.storage.stores import read_root_attrs
 
     return read_root_attrs(store).get("kind") != KIND
+
+
+# Options: made from the fields of option records, or shared by several commands
+
+
+class Choice(click.Choice[str]):
+    """One of several words; an error suggests the one that was probably meant."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the word, if it is one of them."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            near = nearest(value, self.choices)
+            hint = "" if near is None else f" Did you mean {near!r}?"
+            raise click.BadParameter(f"{error.message}{hint}", ctx, param) from None
+
+
+_FLAGS = {"n_resamples": "--resamples", "n_folds": "--folds", "named_by": "--name"}  # where they differ from the field
+
+
+def option_of(record: type[Options], name: str, *flags: str, note: str = "", **settings: Any) -> Option[Any]:
+    """Make the option of a field: its type, default, choices and help, unless `settings` override them."""
+    (one,) = (one for one in fields(record) if one.name == name)
+    allowed, least, most = (one.metadata[key] for key in ("allowed", "least", "most"))
+    default = one.default
+    description = one.metadata["description"]
+    made: dict[str, Any] = {"help": f"{description[:-1]} ({note})." if note else description, "default": default}
+    if isinstance(default, bool):
+        made |= {"is_flag": True}
+    elif allowed is not None:
+        made |= {"type": Choice(allowed), "show_default": True}
+    elif least is not None:
+        made |= {"type": click.IntRange(least, most), "show_default": default is not None}
+    else:
+        made |= {"type": float if "float" in str(one.type) else str, "show_default": default is not None}
+    flags = flags or (_FLAGS.get(name, f"--{name.replace('_', '-')}"),)
+    return click.option(*flags, name, **(made | _LOOKS.get(name, {}) | settings))
+
+
+def options_of(record: type[Options], *names: str) -> Option[Any]:
+    """Make the options of several fields."""
+    return with_options(*(option_of(record, name) for name in names))
+
+
+def with_options(*options: Option[Any]) -> Option[Any]:
+    """Return one decorator for several, in the order of the help."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what is there already.")
+data_sets_option = click.option(
+    "--data-set", "data_sets", multiple=True, metavar="NAME", help="Only this data set (repeat)."
+)
+machine_option = click.option(
+    "--machine",
+    metavar="STORE",
+    help="Store of the same models, evaluated with machine labels on these queries and on others that people did not "
+    "label.",
+)
+top_option = click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Models to show of each data set [default: 10, or 3 of each of several; all with --json].",
+)
+cluster_option = click.option(
+    "--cluster",
+    metavar="N|FILE|ADDRESS",
+    callback=lambda ctx, param, value: int(value) if value is not None and value.isdigit() else value,
+    help="Number of local worker processes (default: one per core), a YAML file that describes a cluster, or the "
+    "address of a Dask scheduler.",
+)
+
+
+def reading_options(note: str = "") -> list[Option[Any]]:
+    """Make the options that say how labels, missing scores and ties are read, which a convention may set."""
+    help = "Defaults of the options that follow: trec_eval sets --missing, --ties, --positive-from and --no-positives."
+    of_convention = click.option(f"--{CONVENTION}", type=Choice(list(CONVENTIONS)), help=help)
+    defaults = EvaluationOptions()
+    return [
+        of_convention,
+        *(
+            option_of(EvaluationOptions, name, default=None, show_default=getattr(defaults, name) or False, note=note)
+            for name in READINGS
+        ),
+    ]
+
+
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options without the readings that were not given."""
+    return {name: value for name, value in options.items() if name not in (CONVENTION, *READINGS) or value is not None}
+
+
+def command(example: str, *name: str, of: click.Group | None = None, **settings: Any) -> Option[Any]:
+    """Make a command, of a group or of none, whose help ends with an example that works."""
+    made: Option[Any] = (click if of is None else of).command(*name, epilog=epilog(example), **settings)
+    return made
+
+
+def epilog(example: str) -> str:
+    """Return what a help ends with."""
+    return f"\b\nExample:\n  {example}"
+
+
+def method_option(methods: str, help: str) -> Option[Any]:
+    """Make the option that chooses one of these methods, separated by spaces."""
+    return click.option("--method", type=Choice(methods.split()), help=help)
+
+
+# Completion in a shell
+
+
+def complete_estimator(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the estimators that start with `incomplete`, those with a parameter up to its bracket."""
+    names = [spec.name if spec.parameter is None else f"{spec.name}(" for spec in ESTIMATORS.values()]
+    help_of = dict(zip(names, map(usage, ESTIMATORS.values()), strict=True))
+    return [CompletionItem(name, help=help_of[name]) for name in _matching(names, incomplete)]
+
+
+def complete_estimator_or_all(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the same, and ``all``."""
+    every = CompletionItem("all", help="every estimator without a parameter")
+    return [every] * "all".startswith(incomplete) + complete_estimator(ctx, param, incomplete)
+
+
+def complete_intervals(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the last of several names separated by commas."""
+    before, comma, last = incomplete.rpartition(",")
+    given = before.split(",")
+    return [CompletionItem(f"{before}{comma}{name}") for name in _matching(INTERVALS, last) if name not in given]
+
+
+def _matching(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
+# How the options of some fields look in every command.
+_LOOKS: dict[str, dict[str, Any]] = {
+    "n_resamples": {"metavar": "N"},
+    "estimator": {"metavar": "NAME", "shell_complete": complete_estimator},
+    "level": {"type": click.FloatRange(0, 1, min_open=True, max_open=True), "help": "Confidence level."},
+}

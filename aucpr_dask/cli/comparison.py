@@ -2,51 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from aucpr_dask.cli import options as opt
-from aucpr_dask.cli.common import Output, is_result, open_any, output_option
+import aucpr_dask as ap
+from aucpr_dask.cli import common as cli
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.options import AggregationOptions, ComparisonOptions
 from aucpr_dask.schema.terms import QUERY
 
 if TYPE_CHECKING:
     import xarray as xr
-    from rich.console import Group
 
     from aucpr_dask.schema.terms import Scores
+    from aucpr_dask.view.rankings import Document
 
 
-@click.command(
+@cli.command(
+    "aucpr-dask aggregate aucpr-demo/result.zarr --data-set clef-tar",
     short_help="Average estimates over queries, data sets or classes.",
-    epilog=opt.example("aucpr-dask aggregate aucpr-demo/result.zarr --data-set clef-tar"),
 )
 @click.argument("store")
-@click.option("--estimator", metavar="NAME", shell_complete=opt.complete_estimator, help="Rank by this estimator.")
-@opt.option_of(AggregationOptions, "over")
-@opt.option_of(AggregationOptions, "how")
-@opt.option_of(AggregationOptions, "average")
-@opt.option_of(AggregationOptions, "sample")
-@click.option(
-    "--method",
-    type=opt.Choice(["t", "bootstrap", "normal", "logit"]),
-    help="Of units: t or bootstrap; of items: normal, logit (the default over classes) or bootstrap; of both: "
-    "bootstrap [default: the first].",
+@click.option("--estimator", metavar="NAME", shell_complete=cli.complete_estimator, help="Rank by this estimator.")
+@cli.options_of(AggregationOptions, "over", "how", "average", "sample")
+@cli.method_option(
+    "t bootstrap normal logit",
+    "Of units: t or bootstrap; of items: normal, logit (the default over classes) or bootstrap; of both: bootstrap "
+    "[default: the first].",
 )
-@opt.level_option
-@opt.option_of(AggregationOptions, "n_resamples", "--resamples", metavar="N")
-@opt.option_of(AggregationOptions, "seed")
-@opt.option_of(AggregationOptions, "incomplete")
-@opt.machine_option
-@opt.data_sets_option
-@opt.with_options(*opt.reading_options(note="score stores only"))
-@opt.top_option
-@output_option
+@cli.options_of(AggregationOptions, "level", "n_resamples", "seed", "incomplete")
+@cli.machine_option
+@cli.data_sets_option
+@cli.with_options(*cli.reading_options(note="score stores only"))
+@cli.top_option
+@cli.output_option
 def aggregate(
-    output: Output,
+    output: cli.Output,
     store: str,
     estimator: str | None,
     data_sets: tuple[str, ...],
@@ -59,13 +52,12 @@ def aggregate(
     By default over queries: mean average precision (MAP), and Student's t interval of the mean. A score store is
     evaluated first. Over classes, the items are the sample, and the mean has an interval on the scale of the logit.
     """
-    from aucpr_dask.inference.aggregating import aggregate
     from aucpr_dask.schema.terms import nodes_of
     from aucpr_dask.view.comparisons import widths
     from aucpr_dask.view.rankings import best, rank_means, rank_models, rankings_view
 
-    options["machine"] = None if machine is None else open_any(machine, data_sets)
-    means = aggregate(open_any(store, data_sets), **opt.given(options)).compute()
+    options["machine"] = None if machine is None else cli.open_any(machine, data_sets)
+    means = ap.aggregate(cli.open_any(store, data_sets), **cli.given(options)).compute()
     is_micro = "micro" in (options["how"], options["average"])
     rankings = (rank_models if is_micro else rank_means)(means, estimator)
     designs = dict.fromkeys(str(node.attrs["design"]) for _, node in nodes_of(means))
@@ -74,41 +66,34 @@ def aggregate(
     output.data({"store": store, "designs": list(designs), "rankings": [best(ranking, top) for ranking in rankings]})
 
 
-_question_options = opt.with_options(
+_question_options = cli.with_options(
     click.argument("store"),
-    opt.option_of(ComparisonOptions, "estimator", metavar="NAME", shell_complete=opt.complete_estimator),
-    opt.option_of(ComparisonOptions, "over"),
-    opt.option_of(ComparisonOptions, "sample"),
-    opt.level_option,
-    opt.option_of(ComparisonOptions, "n_resamples", "--resamples", metavar="N"),
-    opt.option_of(ComparisonOptions, "seed"),
-    opt.option_of(ComparisonOptions, "incomplete"),
-    opt.data_sets_option,
-    *opt.reading_options(note="score stores only"),
+    cli.options_of(ComparisonOptions, "estimator", "over", "sample", "level", "n_resamples", "seed", "incomplete"),
+    cli.data_sets_option,
+    *cli.reading_options(note="score stores only"),
     click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Models to show."),
     click.option("--output", "target", metavar="STORE", help="Also write the answer to this store."),
-    opt.overwrite_option,
-    output_option,
+    cli.overwrite_option,
+    cli.output_option,
 )
 
 
-@click.command(
+@cli.command(
+    "aucpr-dask compare aucpr-demo/result.zarr --data-set clef-tar --baseline AMC",
     short_help="Compare models with each other or with baselines.",
-    epilog=opt.example("aucpr-dask compare aucpr-demo/result.zarr --data-set clef-tar --baseline AMC"),
 )
 @click.option("--baseline", "baselines", multiple=True, metavar="NAME", help="Compare with this model (repeat).")
-@click.option(
-    "--method",
-    type=opt.Choice(["sign_flip", "bootstrap_t", "bootstrap", "t", "wilcoxon", "influence"]),
-    help="Of units: sign_flip, bootstrap_t, bootstrap, t or wilcoxon; of items: bootstrap or influence "
+@cli.method_option(
+    "sign_flip bootstrap_t bootstrap t wilcoxon influence",
+    "Of units: sign_flip, bootstrap_t, bootstrap, t or wilcoxon; of items: bootstrap or influence "
     "[default: the first].",
 )
-@opt.option_of(ComparisonOptions, "adjust")
-@opt.option_of(ComparisonOptions, "equivalence", metavar="MARGIN")
-@opt.machine_option
+@cli.option_of(ComparisonOptions, "adjust")
+@cli.option_of(ComparisonOptions, "equivalence", metavar="MARGIN")
+@cli.machine_option
 @_question_options
 def compare(
-    output: Output,
+    output: cli.Output,
     store: str,
     baselines: tuple[str, ...],
     machine: str | None,
@@ -123,30 +108,26 @@ def compare(
     Without a baseline all pairs are compared, and each model is shown with its difference from the next. A score
     store is evaluated first.
     """
-    from aucpr_dask.inference.comparing import compare
-    from aucpr_dask.view.comparisons import answer_of, summarize_comparison
+    from aucpr_dask.view.comparisons import summarize_comparison
 
     options["baseline"] = baselines or None
-    options["machine"] = None if machine is None else open_any(machine, data_sets)
-    answer, left_out = _answer(compare, store, target, overwrite, data_sets, options)
-    comparisons = summarize_comparison(answer)
-    views = [answer_of(one, output.width, top=top).as_text(output.width) for one in comparisons]
-    _finish(output, views, {"store": store, "output": target, "comparisons": comparisons, "left_out": left_out})
+    options["machine"] = None if machine is None else cli.open_any(machine, data_sets)
+    answer, left_out = _answer(ap.compare, store, target, overwrite, data_sets, options)
+    _finish(output, store, target, {"comparisons": summarize_comparison(answer)}, left_out, top)
     output.suggest("rank", store)
 
 
-@click.command(
+@cli.command(
+    "aucpr-dask rank aucpr-demo/result.zarr --data-set clef-tar",
     short_help="Show how well the rank of each model is known.",
-    epilog=opt.example("aucpr-dask rank aucpr-demo/result.zarr --data-set clef-tar"),
 )
-@click.option(
-    "--method",
-    type=opt.Choice(["sign_flip", "bootstrap_t", "bootstrap", "influence"]),
-    help="Of units: sign_flip, bootstrap_t or bootstrap; of items: bootstrap or influence [default: the first].",
+@cli.method_option(
+    "sign_flip bootstrap_t bootstrap influence",
+    "Of units: sign_flip, bootstrap_t or bootstrap; of items: bootstrap or influence [default: the first].",
 )
 @_question_options
 def rank(
-    output: Output,
+    output: cli.Output,
     store: str,
     top: int,
     target: str | None,
@@ -159,17 +140,11 @@ def rank(
     A rank set holds for one model, "all at once" for all models together; models of one group are statistically
     indistinguishable. A score store is evaluated first.
     """
-    from aucpr_dask.inference.ranking import rank
-    from aucpr_dask.view.comparisons import answer_of, summarize_ranks
+    from aucpr_dask.view.comparisons import summarize_ranks
 
-    answer, left_out = _answer(rank, store, target, overwrite, data_sets, options)
-    ranks = summarize_ranks(answer)
-    views = [answer_of(one, output.width, top=top).as_text(output.width) for one in ranks]
-    _finish(output, views, {"store": store, "output": target, "ranks": ranks, "left_out": left_out})
-    if is_result(store):
-        output.suggest("report", store)
-    else:
-        output.suggest("evaluate", store, "result.zarr")
+    answer, left_out = _answer(ap.rank, store, target, overwrite, data_sets, options)
+    _finish(output, store, target, {"ranks": summarize_ranks(answer)}, left_out, top)
+    output.suggest(*(["report", store] if cli.is_result(store) else ["evaluate", store, "result.zarr"]))
 
 
 def _answer(
@@ -179,14 +154,12 @@ def _answer(
 
     Data sets that cannot be compared are left out, unless all are; returns why, too.
     """
-    from aucpr_dask.inference.comparing import open_comparison, save_comparison
-
-    data = open_any(store, data_sets)
-    answer, left_out = _ask_each(lambda part: ask(part, **opt.given(options)), data, together=options["over"] != QUERY)
+    data = cli.open_any(store, data_sets)
+    answer, left_out = _ask_each(lambda part: ask(part, **cli.given(options)), data, together=options["over"] != QUERY)
     if target is None:
         return answer, left_out
-    save_comparison(answer, target, overwrite=overwrite)
-    return open_comparison(target), left_out
+    ap.save_comparison(answer, target, overwrite=overwrite)
+    return ap.open_comparison(target), left_out
 
 
 def _ask_each(ask: Callable[[Scores], Scores], data: Scores, *, together: bool) -> tuple[Scores, dict[str, str]]:
@@ -209,17 +182,28 @@ def _ask_each(ask: Callable[[Scores], Scores], data: Scores, *, together: bool) 
     return xr.DataTree.from_dict(answers), {path: str(error) for path, error in errors.items()}
 
 
-def _finish(output: Output, views: Sequence[Group], document: dict[str, Any]) -> None:
-    for place, view in enumerate(views):
-        output.show(*([""] if place else []), view)
+def _finish(
+    output: cli.Output,
+    store: str,
+    target: str | None,
+    answers: dict[str, list[Document]],
+    left_out: dict[str, str],
+    top: int,
+) -> None:
+    """Show the answers of all data sets, why others are left out, and how long it took."""
+    from aucpr_dask.view.comparisons import answer_of
+
+    (documents,) = answers.values()
+    for place, one in enumerate(documents):
+        output.show(*([""] if place else []), answer_of(one, output.width, top=top).as_text(output.width))
     reasons: dict[str, list[str]] = {}
-    for path, message in document["left_out"].items():
+    for path, message in left_out.items():
         reasons.setdefault(_reason_of(message), []).append(path)
     for reason, paths in reasons.items():
         output.show(f"\nleft out: {', '.join(paths)}: {reason}")
-    written = f"; written to {document['output']}" if document["output"] else ""
+    written = f"; written to {target}" if target else ""
     output.show(f"{output.seconds:.1f} s{written}", fold=False)
-    output.data(document | {"seconds": output.seconds})
+    output.data({"store": store, "output": target} | answers | {"left_out": left_out, "seconds": output.seconds})
 
 
 def _reason_of(message: str) -> str:

@@ -1,20 +1,28 @@
-"""``aucpr-dask plan``, ``evaluate`` and ``show``."""
+"""``aucpr-dask plan``, ``evaluate`` and ``show``; and ``demo``, which does it all with the bundled data."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from aucpr_dask.cli import options as opt
-from aucpr_dask.cli.common import Output, output_option
+import aucpr_dask as ap
+from aucpr_dask.cli import common as cli
+from aucpr_dask.clusters.compiling_ahead import compiling_ahead
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
 from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
 
 if TYPE_CHECKING:
+    from aucpr_dask.progress.showing import Report
     from aucpr_dask.schema.terms import Scores
     from aucpr_dask.view.rankings import Document
+
+TOP_OF_TABLES = 3
+MOST_WORKERS = 2  # more would take longer to start than to do the work; one core is for this process
 
 
 def _expand(estimators: tuple[str, ...], source: str) -> tuple[str, ...]:
@@ -22,10 +30,9 @@ def _expand(estimators: tuple[str, ...], source: str) -> tuple[str, ...]:
     if "all" not in estimators:
         return tuple(dict.fromkeys(estimators))
     from aucpr_dask.schema.terms import nodes_of
-    from aucpr_dask.scores.store import open_scores
 
     weights = {"weight", "positive_weight", "negative_weight"}
-    is_weighted = any(weights & set(node.data_vars) for _, node in nodes_of(open_scores(source)))
+    is_weighted = any(weights & set(node.data_vars) for _, node in nodes_of(ap.open_scores(source)))
     every = [spec.name for spec in ESTIMATORS.values() if spec.parameter is None and (spec.weights or not is_weighted)]
     named = [name for one in estimators for name in (every if one == "all" else [one])]
     return tuple(dict.fromkeys(named))
@@ -36,18 +43,18 @@ def _split_intervals(values: tuple[str, ...]) -> tuple[str, ...]:
     return interval_names(list(dict.fromkeys(name.strip() for value in values for name in value.split(","))))
 
 
-_evaluation_options = opt.with_options(
-    opt.option_of(
+_evaluation_options = cli.with_options(
+    cli.option_of(
         EvaluationOptions,
         "estimators",
         "--estimator",
         type=str,
         multiple=True,
         metavar="NAME",
-        shell_complete=opt.complete_estimator_or_all,
+        shell_complete=cli.complete_estimator_or_all,
         help=f"What to estimate (repeat for several), or 'all': {', '.join(map(usage, ESTIMATORS.values()))}.",
     ),
-    opt.option_of(
+    cli.option_of(
         ResamplingOptions,
         "intervals",
         "--interval",
@@ -56,32 +63,27 @@ _evaluation_options = opt.with_options(
         multiple=True,
         metavar="NAME",
         callback=lambda ctx, param, values: _split_intervals(values),
-        shell_complete=opt.complete_intervals,
+        shell_complete=cli.complete_intervals,
         help=f"Interval (repeat, or separate by commas): {', '.join(INTERVALS)}.",
     ),
-    opt.level_option,
-    opt.option_of(EvaluationOptions, "recall_range", type=(float, float), show_default=False, metavar="LOW HIGH"),
-    opt.option_of(EvaluationOptions, "prevalence", metavar="SHARE"),
-    *opt.reading_options(),
-    opt.option_of(ResamplingOptions, "n_resamples", "--resamples"),
-    opt.option_of(ResamplingOptions, "seed"),
-    opt.option_of(ResamplingOptions, "unit"),
-    opt.option_of(ResamplingOptions, "keep_replicates"),
-    opt.option_of(ResamplingOptions, "prevalence_design"),
-    opt.option_of(ResamplingOptions, "n_folds", "--folds"),
+    cli.option_of(ResamplingOptions, "level"),
+    cli.option_of(EvaluationOptions, "recall_range", type=(float, float), show_default=False, metavar="LOW HIGH"),
+    cli.option_of(EvaluationOptions, "prevalence", metavar="SHARE"),
+    *cli.reading_options(),
+    cli.options_of(ResamplingOptions, "n_resamples", "seed", "unit", "keep_replicates", "prevalence_design", "n_folds"),
 )
 
 
-@click.command(
+@cli.command(
+    "aucpr-dask plan aucpr-demo/scores.zarr --memory 4GiB",
     short_help="Show the size and the duration of an evaluation before it starts.",
-    epilog=opt.example("aucpr-dask plan aucpr-demo/scores.zarr --memory 4GiB"),
 )
 @click.argument("source")
-@opt.data_sets_option
+@cli.data_sets_option
 @_evaluation_options
 @click.option("--memory", metavar="SIZE", help="Check that a task fits the memory of a worker thread, such as 4GiB.")
-@output_option
-def plan(output: Output, source: str, memory: str | None, estimators: tuple[str, ...], **options: Any) -> None:
+@cli.output_option
+def plan(output: cli.Output, source: str, memory: str | None, estimators: tuple[str, ...], **options: Any) -> None:
     """Plan the evaluation of the score store SOURCE: number of tasks, bytes and estimated time.
 
     Some rankings are evaluated to estimate the time; nothing is written.
@@ -99,57 +101,54 @@ def plan(output: Output, source: str, memory: str | None, estimators: tuple[str,
     output.data({"source": source} | facts)
 
 
-@click.command(
+@cli.command(
+    "aucpr-dask evaluate aucpr-demo/scores.zarr result.zarr --level 0.9",
     short_help="Evaluate a score store and write a result store.",
-    epilog=opt.example("aucpr-dask evaluate aucpr-demo/scores.zarr result.zarr --level 0.9"),
 )
 @click.argument("source")
 @click.argument("result")
-@opt.data_sets_option
+@cli.data_sets_option
 @_evaluation_options
-@opt.cluster_option
-@opt.top_option
-@opt.overwrite_option
-@output_option
+@cli.cluster_option
+@cli.top_option
+@cli.overwrite_option
+@cli.output_option
 def evaluate(
-    output: Output, source: str, result: str, top: int | None, estimators: tuple[str, ...], **options: Any
+    output: cli.Output, source: str, result: str, top: int | None, estimators: tuple[str, ...], **options: Any
 ) -> None:
     """Evaluate every ranking of the score store SOURCE and write the store RESULT.
 
     If a run is interrupted, run the same command again and it resumes.
     """
-    from aucpr_dask.runs.run import run
-
     with output.progress() as report:
-        evaluated = run(source, result, progress=report, estimators=_expand(estimators, source), **options)
+        evaluated = ap.run(source, result, progress=report, estimators=_expand(estimators, source), **options)
     seconds = output.seconds
     rankings = _show_rankings(output, evaluated, None, top)
-    show_warnings(output, evaluated, result)
-    output.show(f"{seconds:.1f} s; open it: {opening(evaluated, result)}", fold=False)
+    _show_warnings(output, evaluated, result)
+    output.show(f"{seconds:.1f} s; open it: {_opening(evaluated, result)}", fold=False)
     output.suggest("compare", result if _can_be_compared(evaluated) else source)
     output.data({"source": source, "result": result, "seconds": seconds, "rankings": rankings})
 
 
-@click.command(epilog=opt.example("aucpr-dask show aucpr-demo/result.zarr --data-set clef-tar"))
+@cli.command("aucpr-dask show aucpr-demo/result.zarr --data-set clef-tar")
 @click.argument("result")
 @click.option(
     "--estimator",
     metavar="NAME",
-    shell_complete=opt.complete_estimator,
+    shell_complete=cli.complete_estimator,
     help="Rank by this estimator [default: the first of the result].",
 )
-@opt.data_sets_option
-@opt.top_option
-@output_option
-def show(output: Output, result: str, estimator: str | None, data_sets: tuple[str, ...], top: int | None) -> None:
+@cli.data_sets_option
+@cli.top_option
+@cli.output_option
+def show(output: cli.Output, result: str, estimator: str | None, data_sets: tuple[str, ...], top: int | None) -> None:
     """Show the ranked table of the result store RESULT.
 
     Where a data set has queries, a model's area is the mean over them and its interval is Student's t.
     """
-    from aucpr_dask.evaluation.results import open_result
     from aucpr_dask.schema.terms import select_data_sets
 
-    evaluated = select_data_sets(open_result(result), data_sets)
+    evaluated = select_data_sets(ap.open_result(result), data_sets)
     rankings = _show_rankings(output, evaluated, estimator, top)
     output.data({"result": result, "rankings": rankings})
 
@@ -161,7 +160,7 @@ def _can_be_compared(result: Scores) -> bool:
     return any("query" in node["estimate"].dims or "replicate" in node for _, node in nodes_of(result))
 
 
-def _show_rankings(output: Output, result: Scores, estimator: str | None, top: int | None) -> list[Document]:
+def _show_rankings(output: cli.Output, result: Scores, estimator: str | None, top: int | None) -> list[Document]:
     """Show the best models of each data set, and return the rankings for programs, whole unless `top` is given."""
     from aucpr_dask.view.rankings import best, rank_models, rankings_view
 
@@ -170,7 +169,7 @@ def _show_rankings(output: Output, result: Scores, estimator: str | None, top: i
     return [best(ranking, top) for ranking in rankings]
 
 
-def show_warnings(output: Output, result: Scores, url: str) -> None:
+def _show_warnings(output: cli.Output, result: Scores, url: str) -> None:
     """Show in one line which flags were raised."""
     from aucpr_dask.view.stores import flags_in_words
 
@@ -180,8 +179,65 @@ def show_warnings(output: Output, result: Scores, url: str) -> None:
         output.show(f"which ones: aucpr-dask info {url}", fold=False)
 
 
-def opening(result: Scores, url: str) -> str:
+def _opening(result: Scores, url: str) -> str:
     """Return the line of Python that opens a result."""
     import xarray as xr
 
     return f'xarray.{"open_datatree" if isinstance(result, xr.DataTree) else "open_zarr"}("{url}")'
+
+
+@cli.command("aucpr-dask demo --out aucpr-demo --overwrite", short_help="Evaluate the bundled data sets.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default="aucpr-demo",
+    show_default=True,
+    help="Folder to write scores.zarr and result.zarr into.",
+)
+@cli.overwrite_option
+@cli.output_option
+def demo(output: cli.Output, out: Path, overwrite: bool) -> None:
+    """Import real scores, evaluate them on a local Dask cluster, and show who ranks best.
+
+    The data are bundled with the package: 14 systems that screened citations for 14 systematic reviews (CLEF eHealth
+    2017), and cross-validated scores of 25 classifiers, three times each, on six tables (ADBench).
+    """
+    source, result = out / "scores.zarr", out / "result.zarr"
+    if result.exists() and not overwrite:
+        from aucpr_dask.storage.stores import refuse_finished
+
+        refuse_finished(result, overwrite=False)
+    with ThreadPoolExecutor(1) as other_thread, ExitStack() as until_shown:  # closing a cluster takes a second
+        until_shown.enter_context(compiling_ahead())
+
+        from dask.system import CPU_COUNT
+
+        with output.progress() as report:
+            # For speed, scores are read while workers start, and modules are imported when they are needed.
+            reading = other_thread.submit(_write_scores, source, overwrite, report)
+            client = until_shown.enter_context(ap.connect(min(MOST_WORKERS, max(1, CPU_COUNT - 1))))
+            reading.result()
+
+            evaluated = ap.run(source, result, cluster=client, overwrite=overwrite, progress=report)
+
+        from aucpr_dask.demo import CLEF
+        from aucpr_dask.view.rankings import rank_models, ranking_view
+
+        rankings = sorted(rank_models(evaluated), key=lambda ranking: ranking["data_set"] != CLEF)
+        output.show(
+            ranking_view(rankings[:1], output.width, ascii_only=output.ascii_only),
+            "",
+            ranking_view(rankings[1:], output.width, top=TOP_OF_TABLES, ascii_only=output.ascii_only),
+            "",
+        )
+        _show_warnings(output, evaluated, str(result))
+        output.show(f"{output.seconds:.1f} s; open it: {_opening(evaluated, str(result))}", fold=False)
+        output.suggest("compare", result)
+    output.data({"source": source, "result": result, "seconds": output.seconds, "rankings": rankings})
+
+
+def _write_scores(source: Path, overwrite: bool, report: Report) -> None:
+    """Import the readers and read the scores, in another thread."""
+    from aucpr_dask.demo import write_scores
+
+    write_scores(source, overwrite=overwrite, on_progress=report)

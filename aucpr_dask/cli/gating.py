@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aucpr_dask.cli import options as opt
-from aucpr_dask.cli.common import CANNOT_TELL, FAILED, Output, open_any, output_option
+import aucpr_dask as ap
+from aucpr_dask.cli import common as cli
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import in_words, percent
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aucpr_dask.inference.gating import Gates
     from aucpr_dask.schema.terms import Scores
 
-_table_options = opt.with_options(
+_table_options = cli.with_options(
     click.option("--label", default="label", show_default=True, metavar="COLUMN", help="Of a table: its labels."),
     click.option("--positive", metavar="VALUE", help="The label that means positive, if labels are not 1 and 0."),
     click.option("--item", metavar="COLUMN", help="Of a table: the names of the items, by which several are matched."),
@@ -29,9 +29,9 @@ _table_options = opt.with_options(
 )
 
 
-@click.command(
+@cli.command(
+    "aucpr-dask gate new.csv main.csv --item id --margin 0.01",
     short_help="Exit with 0 only if a candidate is not worse than a baseline.",
-    epilog=opt.example("aucpr-dask gate new.csv main.csv --item id --margin 0.01"),
 )
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option("--candidate", "candidates", multiple=True, metavar="NAME", help="Judge this model (repeat).")
@@ -39,26 +39,20 @@ _table_options = opt.with_options(
 @click.option(
     "--margin", type=float, default=0.0, show_default=True, help="How much worse a candidate may be and still pass."
 )
-@opt.level_option
-@opt.option_of(ComparisonOptions, "estimator", metavar="NAME", shell_complete=opt.complete_estimator)
-@opt.option_of(ComparisonOptions, "over")
-@opt.option_of(ComparisonOptions, "sample")
-@click.option(
-    "--method",
-    type=opt.Choice(["sign_flip", "bootstrap_t", "bootstrap", "t", "influence"]),
-    help="Of units: sign_flip, bootstrap_t, bootstrap or t; of items: bootstrap or influence [default: the first; "
+@cli.options_of(ComparisonOptions, "level", "estimator", "over", "sample")
+@cli.method_option(
+    "sign_flip bootstrap_t bootstrap t influence",
+    "Of units: sign_flip, bootstrap_t, bootstrap or t; of items: bootstrap or influence [default: the first; "
     "influence for scores, or bootstrap where the estimator or an option has no influences].",
 )
-@opt.option_of(ComparisonOptions, "n_resamples", "--resamples", metavar="N")
-@opt.option_of(ComparisonOptions, "seed")
-@opt.option_of(ComparisonOptions, "incomplete")
-@opt.data_sets_option
+@cli.options_of(ComparisonOptions, "n_resamples", "seed", "incomplete")
+@cli.data_sets_option
 @_table_options
-@opt.with_options(*opt.reading_options(note="scores only"))
+@cli.with_options(*cli.reading_options(note="scores only"))
 @click.option("--markdown", is_flag=True, help="Print a table in Markdown, for the summary of a job.")
-@output_option
+@cli.output_option
 def gate(
-    output: Output,
+    output: cli.Output,
     sources: tuple[str, ...],
     candidates: tuple[str, ...],
     baseline: str | None,
@@ -76,17 +70,16 @@ def gate(
     Exit codes: 0 all candidates passed, 1 some are worse, 2 the input is wrong, 3 there are too few data to tell.
     """
     from aucpr_dask.inference.gating import WORSE, Gates
-    from aucpr_dask.inference.gating import gate as judge
 
     of_table = {name: options.pop(name) for name in ("label", "positive", "item", "query", "score")}
     data, candidates, baseline = _models(sources, candidates, baseline, data_sets, of_table)
-    gates = judge(data, candidates, baseline, margin, **opt.given(options))
+    gates = ap.gate(data, candidates, baseline, margin, **cli.given(options))
     if not isinstance(gates, Gates):
         raise TypeError("a list of candidates has a list of gates")
     output.show(*([_markdown(gates)] if markdown else [*map(repr, gates), gates[0].design]), fold=False)
     output.data({"sources": sources, "passed": gates.passed, "verdict": gates.verdict, "gates": list(gates)})
     if not gates.passed:
-        click.get_current_context().exit(FAILED if gates.verdict == WORSE else CANNOT_TELL)
+        click.get_current_context().exit(cli.FAILED if gates.verdict == WORSE else cli.CANNOT_TELL)
 
 
 def _markdown(gates: Gates) -> str:
@@ -130,7 +123,7 @@ def _models(
         where, remedy = "options '--candidate' and '--baseline'", "add --candidate NAME and --baseline NAME"
         raise InvalidInputError("name the models to compare", where, f"{sources[0]} alone", "names of models", remedy)
     if len(sources) == 1 and not Path(sources[0]).is_file():
-        return open_any(sources[0], data_sets), candidates, str(baseline)
+        return cli.open_any(sources[0], data_sets), candidates, str(baseline)
     score = of_table.pop("score")
     models = [*candidates, str(baseline)] if len(sources) == 1 else score
     data = scores_of_files(sources, TableOptions.among({"models": models} | of_table))
@@ -142,27 +135,21 @@ def _models(
     return data, candidates, str(baseline)
 
 
-@click.command(
+@cli.command(
+    "aucpr-dask audit leaderboard.csv --output audit.html",
     short_help="Audit a leaderboard: a table of models and tasks.",
-    epilog=opt.example("aucpr-dask audit leaderboard.csv --output audit.html"),
 )
 @click.argument("table")
 @click.option("--output", "page", type=click.Path(path_type=Path), metavar="FILE", help="Also write the page FILE.")
 @click.option("--model", metavar="COLUMN", help="Of a table: its models.")
 @click.option("--unit", metavar="NOUN", help="What one column of the table is.  [default: task, or as stored]")
 @click.option("--exclude", multiple=True, metavar="NAME", help="Leave out this column of the table (repeat).")
-@opt.data_sets_option
-@opt.option_of(ComparisonOptions, "estimator", metavar="NAME")
-@opt.option_of(ComparisonOptions, "over", type=opt.Choice(["query", "dataset"]))
-@click.option(
-    "--method",
-    type=opt.Choice(["sign_flip", "bootstrap_t", "bootstrap"]),
-    help="By default bootstrap_t; sign_flip with fewer than 20 tasks.",
-)
-@opt.level_option
-@opt.option_of(ComparisonOptions, "n_resamples", "--resamples", metavar="N")
-@opt.option_of(ComparisonOptions, "seed")
-@opt.option_of(
+@cli.data_sets_option
+@cli.option_of(ComparisonOptions, "estimator")
+@cli.option_of(ComparisonOptions, "over", type=cli.Choice(["query", "dataset"]))
+@cli.method_option("sign_flip bootstrap_t bootstrap", "By default bootstrap_t; sign_flip with fewer than 20 tasks.")
+@cli.options_of(ComparisonOptions, "level", "n_resamples", "seed")
+@cli.option_of(
     ComparisonOptions,
     "incomplete",
     default=None,
@@ -170,19 +157,20 @@ def _models(
 )
 @click.option("--title", default="Leaderboard audit", show_default=True, help="Heading of the page.")
 @click.option("--top", type=click.IntRange(min=1), default=15, show_default=True, help="Models to show.")
-@opt.overwrite_option
-@output_option
-def audit(output: Output, table: str, page: Path | None, data_sets: tuple[str, ...], top: int, **options: Any) -> None:
+@cli.overwrite_option
+@cli.output_option
+def audit(
+    output: cli.Output, table: str, page: Path | None, data_sets: tuple[str, ...], top: int, **options: Any
+) -> None:
     """Say which places of the leaderboard TABLE are more than chance, and which tasks decide them.
 
     TABLE is a CSV, TSV or Parquet file with a column of models and a column for each task, or a store of results.
     Columns of ranks or averages are not taken as tasks. Empty cells are never filled in.
     """
-    from aucpr_dask.view.report import audit
     from aucpr_dask.view.report.auditing import audit_view
 
-    values = table if Path(table).is_file() else open_any(table, data_sets)
-    made = audit(values, page, **options)
+    values = table if Path(table).is_file() else cli.open_any(table, data_sets)
+    made = ap.audit(values, page, **options)
     output.show(audit_view(made, output.width, top=top))
     output.show(f"{output.seconds:.1f} s" + ("" if page is None else f"; written to {page}"), fold=False)
     names = ("estimate", "rank", "simultaneous_rank_interval", "p_adjusted_from_next", "new_unit_rank_interval")

@@ -5,21 +5,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from aucpr_dask.cli import options as opt
-from aucpr_dask.cli.common import Output, output_option
+from aucpr_dask.cli import common as cli
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.schema.options import RunOptions, TableOptions
 
-if TYPE_CHECKING:
-    from aucpr_dask.interplay.values import ValuesSummary
-    from aucpr_dask.scores.importing.files import ImportSummary
 
-
-@click.group("import", epilog=opt.example("aucpr-dask import csv table.csv scores.zarr --label y"))
+@click.group("import", epilog=cli.epilog("aucpr-dask import csv table.csv scores.zarr --label y"))
 def import_group() -> None:
     """Turn files of scores into a score store.
 
@@ -27,18 +22,18 @@ def import_group() -> None:
     """
 
 
-files_and_store = opt.with_options(click.argument("files", nargs=-1, required=True), click.argument("store"))
+files_and_store = cli.with_options(click.argument("files", nargs=-1, required=True), click.argument("store"))
 
 
-place_options = opt.with_options(
-    opt.overwrite_option,
+place_options = cli.with_options(
+    cli.overwrite_option,
     click.option("--append", is_flag=True, help="Add the models and data sets to the store that is there."),
 )
 data_set_option = click.option("--data-set", "dataset", metavar="NAME", help="Name the data set.")
 
-_of_table = functools.partial(opt.option_of, TableOptions, metavar="COLUMN", show_default=False)
+_of_table = functools.partial(cli.option_of, TableOptions, metavar="COLUMN", show_default=False)
 _several: dict[str, Any] = {"multiple": True, "default": ()}
-table_options = opt.with_options(
+table_options = cli.with_options(
     _of_table("label", required=True, default=None),
     _of_table("positive", metavar="VALUE"),
     _of_table("models", "--model", note="repeat; default: all numeric but ids and those with a role", **_several),
@@ -48,16 +43,14 @@ table_options = opt.with_options(
     _of_table("query"),
     _of_table("dataset", "--data-set"),
     _of_table("weight"),
-    opt.option_of(TableOptions, "dtype"),
+    cli.option_of(TableOptions, "dtype"),
 )
 
 
-@import_group.command(epilog=opt.example("aucpr-dask import trec runs/*.txt.gz scores.zarr --qrels qrels.txt"))
+@cli.command("aucpr-dask import trec runs/*.txt.gz scores.zarr --qrels qrels.txt", of=import_group)
 @files_and_store
 @click.option("--qrels", required=True, metavar="FILE", help="The judgments: topic, iteration, document, grade.")
-@opt.option_of(RunOptions, "layout")
-@opt.option_of(RunOptions, "named_by", "--name")
-@opt.option_of(RunOptions, "duplicates")
+@cli.options_of(RunOptions, "layout", "named_by", "duplicates")
 @click.option(
     "--measures",
     metavar="NAMES",
@@ -65,11 +58,11 @@ table_options = opt.with_options(
 )
 @click.option("--values", metavar="STORE", help="Where to write the values of --measures per topic: a result store.")
 @data_set_option
-@opt.option_of(RunOptions, "dtype")
+@cli.option_of(RunOptions, "dtype")
 @place_options
-@output_option
+@cli.output_option
 def trec(
-    output: Output,
+    output: cli.Output,
     files: tuple[str, ...],
     store: str,
     qrels: str,
@@ -100,13 +93,13 @@ def trec(
     output.data(document | {"values": _imported(output, values, compute, then="aggregate")})
 
 
-@import_group.command(epilog=opt.example("aucpr-dask import csv table.csv scores.zarr --label y --query group"))
+@cli.command("aucpr-dask import csv table.csv scores.zarr --label y --query group", of=import_group)
 @files_and_store
 @table_options
 @click.option("--separator", metavar="CHAR", help="What separates cells [default: tab in .tsv, else guessed].")
 @place_options
-@output_option
-def csv(output: Output, files: tuple[str, ...], store: str, **options: Any) -> None:
+@cli.output_option
+def csv(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) -> None:
     """Import a wide table from CSV or TSV: rows are items, columns are models.
 
     An empty cell, NA or NaN is a missing score.
@@ -114,12 +107,12 @@ def csv(output: Output, files: tuple[str, ...], store: str, **options: Any) -> N
     _import_table(output, files, store, options)
 
 
-@import_group.command(epilog=opt.example("aucpr-dask import parquet table.parquet scores.zarr --label y"))
+@cli.command("aucpr-dask import parquet table.parquet scores.zarr --label y", of=import_group)
 @files_and_store
 @table_options
 @place_options
-@output_option
-def parquet(output: Output, files: tuple[str, ...], store: str, **options: Any) -> None:
+@cli.output_option
+def parquet(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) -> None:
     """Import a wide table from Parquet: rows are items, columns are models.
 
     A null or NaN is a missing score.
@@ -127,14 +120,14 @@ def parquet(output: Output, files: tuple[str, ...], store: str, **options: Any) 
     _import_table(output, files, store, options)
 
 
-def _import_table(output: Output, files: tuple[str, ...], store: str, options: dict[str, Any]) -> None:
+def _import_table(output: cli.Output, files: tuple[str, ...], store: str, options: dict[str, Any]) -> None:
     from aucpr_dask.scores.importing.tables import import_table
 
     options["models"] = options["models"] or None
     _import(output, store, lambda **progress: import_table(files, store, **options, **progress))
 
 
-@import_group.command(epilog=opt.example("aucpr-dask import npz scores.npz scores.zarr --score scores --label y"))
+@cli.command("aucpr-dask import npz scores.npz scores.zarr --score scores --label y", of=import_group)
 @files_and_store
 @click.option("--score", default="scores", show_default=True, metavar="ARRAY", help="The array of scores.")
 @click.option(
@@ -156,17 +149,15 @@ def _import_table(output: Output, files: tuple[str, ...], store: str, options: d
 @click.option("--fold", metavar="ARRAY|FILE", help="The array of each item's or query's fold.")
 @click.option("--negate", is_flag=True, help="Low scores mean positive.")
 @place_options
-@output_option
-def npz(output: Output, files: tuple[str, ...], store: str, **options: Any) -> None:
+@cli.output_option
+def npz(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) -> None:
     """Import NumPy files (.npz, .npy): each is a data set, named after its file if there are several."""
     from aucpr_dask.scores.importing.arrays import import_arrays
 
     _import(output, store, lambda **progress: import_arrays(files, store, **options, **progress))
 
 
-@import_group.command(
-    "xarray", epilog=opt.example("aucpr-dask import xarray scores.nc scores.zarr --rename truth=label")
-)
+@cli.command("aucpr-dask import xarray scores.nc scores.zarr --rename truth=label", "xarray", of=import_group)
 @click.argument("file")
 @click.argument("store")
 @click.option(
@@ -178,8 +169,8 @@ def npz(output: Output, files: tuple[str, ...], store: str, **options: Any) -> N
 )
 @click.option("--engine", metavar="NAME", help="How xarray opens the file [default: detected from the file].")
 @place_options
-@output_option
-def xarray_file(output: Output, file: str, store: str, **options: Any) -> None:
+@cli.output_option
+def xarray_file(output: cli.Output, file: str, store: str, **options: Any) -> None:
     """Import a file that xarray opens (netCDF, Zarr); its groups become data sets.
 
     Our names: variables score and label; dimensions model, query and item.
@@ -189,7 +180,7 @@ def xarray_file(output: Output, file: str, store: str, **options: Any) -> None:
     _import(output, store, lambda **progress: import_xarray(file, store, **options, **progress))
 
 
-@import_group.command(epilog=opt.example("aucpr-dask import values ndcg.csv values.zarr --measure nDCG@10"))
+@cli.command("aucpr-dask import values ndcg.csv values.zarr --measure nDCG@10", of=import_group)
 @files_and_store
 @click.option("--model", metavar="COLUMN", help="The column of models [default: model, run, system, ...].")
 @click.option(
@@ -202,9 +193,9 @@ def xarray_file(output: Output, file: str, store: str, **options: Any) -> None:
 @click.option("--unit", metavar="NOUN", help="What one query is called [default: as its column].")
 @click.option("--exclude", multiple=True, metavar="COLUMN", help="A column that does not hold values (repeat).")
 @click.option("--separator", metavar="CHAR", help="What separates cells [default: tab in .tsv, else guessed].")
-@opt.overwrite_option
-@output_option
-def values(output: Output, files: tuple[str, ...], store: str, **options: Any) -> None:
+@cli.overwrite_option
+@cli.output_option
+def values(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) -> None:
     """Import values of any measure per model and query to a result store.
 
     A tidy table (CSV, TSV or Parquet) has columns of models, queries and values; in a wide one, models or queries head
@@ -225,13 +216,11 @@ def _pairs(words: tuple[str, ...]) -> dict[str, str] | None:
     return dict(word.split("=", 1) for word in words) or None
 
 
-def _import(output: Output, store: str, read: Callable[..., ImportSummary | ValuesSummary], then: str = "info") -> None:
+def _import(output: cli.Output, store: str, read: Callable[..., object], then: str = "info") -> None:
     output.data(_imported(output, store, read, then))
 
 
-def _imported(
-    output: Output, store: str, read: Callable[..., ImportSummary | ValuesSummary], then: str = "info"
-) -> dict[str, Any]:
+def _imported(output: cli.Output, store: str, read: Callable[..., object], then: str = "info") -> dict[str, Any]:
     """Import with progress, and return what a program should know about it."""
     if Path(store).is_file():
         what = "the last argument names the store to write, and this is a file"

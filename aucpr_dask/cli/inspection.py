@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aucpr_dask.cli import options as opt
-from aucpr_dask.cli.common import Output, open_any, output_option
+import aucpr_dask as ap
+from aucpr_dask.cli import common as cli
 from aucpr_dask.schema.options import EvaluationOptions, ReportOptions
 
 if TYPE_CHECKING:
@@ -19,15 +19,12 @@ if TYPE_CHECKING:
 SILENT_SECONDS = 2.0
 
 
-@click.command(
-    short_help="Show the contents of a store, and warn of oddities.",
-    epilog=opt.example("aucpr-dask info aucpr-demo/scores.zarr"),
-)
+@cli.command("aucpr-dask info aucpr-demo/scores.zarr", short_help="Show the contents of a store, and warn of oddities.")
 @click.argument("store")
-@opt.data_sets_option
-@opt.option_of(EvaluationOptions, "positive_from", metavar="GRADE")
-@output_option
-def info(output: Output, store: str, data_sets: tuple[str, ...], positive_from: int | None) -> None:
+@cli.data_sets_option
+@cli.option_of(EvaluationOptions, "positive_from", metavar="GRADE")
+@cli.output_option
+def info(output: cli.Output, store: str, data_sets: tuple[str, ...], positive_from: int | None) -> None:
     """Show the contents of the store STORE (scores, results or comparisons) and warn of oddities.
 
     For scores: sizes, prevalence, missing scores, and warnings such as inverted polarity or heavy ties; every
@@ -37,7 +34,6 @@ def info(output: Output, store: str, data_sets: tuple[str, ...], positive_from: 
     from aucpr_dask.evaluation import results
     from aucpr_dask.inference import comparing
     from aucpr_dask.schema.terms import select_data_sets
-    from aucpr_dask.scores.store import open_scores
     from aucpr_dask.storage.stores import read_root_attrs
     from aucpr_dask.view import stores
 
@@ -45,28 +41,25 @@ def info(output: Output, store: str, data_sets: tuple[str, ...], positive_from: 
     kind = read_root_attrs(store).get("kind")
 
     if kind == results.KIND:
-        summary = stores.summarize_result(select_data_sets(results.open_result(store), data_sets), store)
+        summary = stores.summarize_result(select_data_sets(ap.open_result(store), data_sets), store)
         output.show(stores.result_view(summary, output.width, ascii_only=output.ascii_only))
     elif kind == comparing.KIND:
-        answers = stores.summarize_answers(select_data_sets(comparing.open_comparison(store), data_sets))
+        answers = stores.summarize_answers(select_data_sets(ap.open_comparison(store), data_sets))
         output.show(stores.answers_view(answers, store))
         output.data({"store": store, "kind": kind, "data_sets": answers})
         return
     else:
-        scores = select_data_sets(open_scores(store), data_sets)
+        scores = select_data_sets(ap.open_scores(store), data_sets)
         with output.progress(after=SILENT_SECONDS) as report, _reporting_tasks(report):
             summary = stores.summarize_scores(scores, store, positive_from=positive_from)
         output.show(stores.scores_view(summary, output.width))
     output.data({"store": store, **summary})
 
 
-@click.command(
-    short_help="Look for damage in a store.",
-    epilog=opt.example("aucpr-dask verify aucpr-demo/scores.zarr"),
-)
+@cli.command("aucpr-dask verify aucpr-demo/scores.zarr", short_help="Look for damage in a store.")
 @click.argument("store")
-@output_option
-def verify(output: Output, store: str) -> None:
+@cli.output_option
+def verify(output: cli.Output, store: str) -> None:
     """Read the store STORE (scores, results or comparisons) from end to end and list what is missing or damaged.
 
     Every chunk is compared with its checksum, and every ranking of scores with its digest. Exit code 0: all is as it
@@ -118,52 +111,50 @@ def _reporting_tasks(report: Report) -> AbstractContextManager[Any]:
 FORMATS = ("parquet", "csv", "json", "mlflow", "trec_eval", "trec_run")
 
 
-@click.command(
+@cli.command(
+    "aucpr-dask export aucpr-demo/result.zarr areas.csv",
     short_help="Write a store as tables or TREC files for other programs.",
-    epilog=opt.example("aucpr-dask export aucpr-demo/result.zarr areas.csv"),
 )
 @click.argument("store")
 @click.argument("path", type=click.Path())
 @click.option(
     "--format",
     "format",
-    type=opt.Choice(FORMATS),
+    type=cli.Choice(FORMATS),
     help="trec_eval: a file for each model; trec_run: runs and qrels of a score store; mlflow: deprecated "
     "[default: from the suffix of PATH].",
 )
 @click.option("--wide", is_flag=True, help="For tables: a column for each model [default: a row for each estimate].")
 @click.option("--per-query", is_flag=True, hidden=True)  # of mlflow
-@opt.data_sets_option
-@opt.overwrite_option
-@output_option
-def export(output: Output, store: str, path: str, data_sets: tuple[str, ...], wide: bool, **options: Any) -> None:
+@cli.data_sets_option
+@cli.overwrite_option
+@cli.output_option
+def export(output: cli.Output, store: str, path: str, data_sets: tuple[str, ...], wide: bool, **options: Any) -> None:
     """Write the store STORE to PATH: a table (.parquet, .csv or .json), or what --format names.
 
     A table has one row per data set, model, query and estimator, with both bounds of every interval.
     """
-    from aucpr_dask.interplay.exporting import export as write
-
     if options["format"] == "mlflow":
         message = "--format mlflow is deprecated and will be removed in version 0.3; log columns of a table"
         click.echo(f"warning: {message}", err=True)
-    write(open_any(store, data_sets), path, tidy=not wide, **options)
+    ap.export(cli.open_any(store, data_sets), path, tidy=not wide, **options)
     output.show(f"{path}: {output.seconds:.1f} s", fold=False)
     output.data({"store": store, "path": path, "seconds": output.seconds})
 
 
-@click.command(
+@cli.command(
+    "aucpr-dask report aucpr-demo/result.zarr report.html --overwrite",
     short_help="Write a result store as one HTML page.",
-    epilog=opt.example("aucpr-dask report aucpr-demo/result.zarr report.html --overwrite"),
 )
 @click.argument("result")
 @click.argument("page", type=click.Path(path_type=Path), required=False)
 @click.option("--scores", metavar="STORE", help="The scores that were evaluated: adds curves of the best models.")
-@opt.data_sets_option
-@opt.with_options(*(opt.option_of(ReportOptions, name) for name in ReportOptions.__dataclass_fields__))
-@opt.overwrite_option
-@output_option
+@cli.data_sets_option
+@cli.options_of(ReportOptions, *ReportOptions.__dataclass_fields__)
+@cli.overwrite_option
+@cli.output_option
 def report(
-    output: Output, result: str, page: Path | None, scores: str | None, data_sets: tuple[str, ...], **options: Any
+    output: cli.Output, result: str, page: Path | None, scores: str | None, data_sets: tuple[str, ...], **options: Any
 ) -> None:
     """Write the result store RESULT as the HTML file PAGE, which opens in any browser without a network.
 
@@ -173,14 +164,11 @@ def report(
     and their provenance, and the tables as CSV. Models on data sets without queries can be compared if the result
     keeps its replicates (evaluate --keep-replicates).
     """
-    from aucpr_dask.evaluation.results import open_result
     from aucpr_dask.schema.terms import select_data_sets
-    from aucpr_dask.scores.store import open_scores
-    from aucpr_dask.view.report import report
 
     page = Path(PurePosixPath(result).stem + ".html") if page is None else page
-    evaluated = select_data_sets(open_result(result), data_sets)
-    written = report(evaluated, page, scores=None if scores is None else open_scores(scores), **options)
+    evaluated = select_data_sets(ap.open_result(result), data_sets)
+    written = ap.report(evaluated, page, scores=None if scores is None else ap.open_scores(scores), **options)
     size = written.stat().st_size
     output.show(f"{written}: {size / 1e6:.1f} MB, {output.seconds:.1f} s; open it in a browser", fold=False)
     output.data({"result": result, "page": str(written), "bytes": size, "seconds": output.seconds})

@@ -17,6 +17,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import xarray as xr
 import zarr
 from numpy.typing import NDArray
@@ -424,12 +425,8 @@ def _parameters(design: Design) -> dict[str, Any]:
 def _refuse_other_study(attrs: Mapping[str, Any], design: Design, url: str) -> None:
     remedy = "name another place for this study"
     if attrs.get("kind") != KIND:
-        what, received, allowed = (
-            "there is something else at this place",
-            attrs.get("kind"),
-            f"kind {KIND!r}, or nothing",
-        )
-        raise StoreError(what, url, f"kind {received!r}", allowed, remedy)
+        what, received = "there is something else at this place", f"kind {attrs.get('kind')!r}"
+        raise StoreError(what, url, received, f"kind {KIND!r}, or nothing", remedy)
     differences = [
         _difference({"methods": "intervals"}.get(name, name), attrs.get(name), value)
         for name, value in _parameters(design).items()
@@ -445,10 +442,7 @@ def _difference(name: str, before: Any, now: Any) -> str:
     """Describe how a parameter differs; for lists, name new and missing values."""
     if not (isinstance(before, list) and isinstance(now, list)):
         return f"{name} {before!r}, now {now!r}"
-    changes = {
-        "new": [value for value in now if value not in before],
-        "gone": [value for value in before if value not in now],
-    }
+    changes = {"new": [one for one in now if one not in before], "gone": [one for one in before if one not in now]}
     said = [f"{change} {', '.join(map(str, values))}" for change, values in changes.items() if values]
     return f"{name}: {', '.join(said) or 'another order'}"
 
@@ -460,29 +454,18 @@ def _summarize(
     cells: Sequence[Cell], design: Design, methods: tuple[str, ...], records: Mapping[str, Any], n_simulations: int
 ) -> xr.Dataset:
     """Return the summaries of all cells in one Dataset."""
-    shape = (len(design.scenarios), len(design.n_items), len(design.prevalence))
-    summaries = np.empty(shape, dtype=object)
+    summaries = []
     for cell in cells:
         found = {name: array[(*cell.index, slice(n_simulations))] for name, array in records.items()}
         bounds, location = _in_order(found, design, methods)
         area = cell.scenario.area(cell.prevalence)
-        summaries[cell.index] = summarize_cell(area, found["estimate"], bounds, location, design.level)
-    dims = {name: dims for name, (dims, _) in summaries.flat[0].items()}
-    summary = xr.Dataset(
-        {
-            name: (
-                (*CELL_DIMS, *dims[name]),
-                np.stack([one[name][1] for one in summaries.flat]).reshape(*shape, *summaries.flat[0][name][1].shape),
-            )
-            for name in dims
-        },
-        coords={
-            N_ITEMS: list(design.n_items),
-            PREVALENCE: list(design.prevalence),
-            ESTIMATOR: np.array(design.estimators, dtype=object),
-            METHOD: np.array(methods, dtype=object),
-        },
-    )
+        summaries.append(xr.Dataset(summarize_cell(area, found["estimate"], bounds, location, design.level)))
+    # By their places: unstacking sorts labels.
+    places = pd.MultiIndex.from_tuples([cell.index for cell in cells], names=CELL_DIMS)
+    table = xr.concat(summaries, "cell").assign_coords(xr.Coordinates.from_pandas_multiindex(places, "cell"))
+    labels = {N_ITEMS: list(design.n_items), PREVALENCE: list(design.prevalence)}
+    names = {ESTIMATOR: np.array(design.estimators, dtype=object), METHOD: np.array(methods, dtype=object)}
+    summary = table.unstack("cell").transpose(*CELL_DIMS, ...).assign_coords(labels | names)
     is_exact = design.n_positive == "exact"
     counts = [[round(n * share) if is_exact else n * share for share in design.prevalence] for n in design.n_items]
     summary["n_positive"] = (N_ITEMS, PREVALENCE), np.array(counts)

@@ -17,9 +17,8 @@ from aucpr_dask.errors import printable
 from aucpr_dask.inference.measures import measured, noun, unit_names
 from aucpr_dask.schema.terms import MEASURE, MODEL, Scores, in_words, nodes_of, percent
 from aucpr_dask.scores.importing.files import count
-from aucpr_dask.view.names import shorten
 from aucpr_dask.view.rankings import Document
-from aucpr_dask.view.tables import LONGEST_TITLE, WIDEST_NAME, Column, Sheet, bounds, number, titled
+from aucpr_dask.view.tables import LONGEST_TITLE, WIDEST_NAME, Column, Sheet, bounds, number, shorten, titled
 
 MOST_PAIRS = 20_000  # in a document; a store holds all
 TOP = 10

@@ -18,8 +18,7 @@ from aucpr_dask.inference.samples import REPLICATE
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import ESTIMATORS
 from aucpr_dask.scores.importing.files import count
-from aucpr_dask.view.names import shorten
-from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, more, number
+from aucpr_dask.view.tables import WIDEST_NAME, Column, Sheet, bounds, more, number, shorten
 
 MOST_DATA_SETS = 8
 TOP_OF_ONE, TOP_OF_MANY = 10, 3

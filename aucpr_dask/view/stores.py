@@ -16,9 +16,8 @@ from rich.text import Text
 from aucpr_dask.inference.measures import are_values
 from aucpr_dask.schema import terms
 from aucpr_dask.scores.importing.files import count
-from aucpr_dask.view.names import shorten
 from aucpr_dask.view.rankings import MOST_DATA_SETS, Document, labels_as_text, rank_models, rankings_view
-from aucpr_dask.view.tables import Column, attributes_view, fitted_table, more, titled, whole
+from aucpr_dask.view.tables import Column, attributes_view, fitted_table, more, shorten, titled, whole
 
 MOST_MISSING = 5
 NAMES_KEPT = 5

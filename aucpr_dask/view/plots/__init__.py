@@ -13,9 +13,8 @@ except ImportError as error:
     ) from error
 
 from aucpr_dask.view.plots.curves import achievable, precision_recall, roc
-from aucpr_dask.view.plots.designs import coverage, power
 from aucpr_dask.view.plots.leaderboards import caterpillar, differences, forest, ranks, replicates
-from aucpr_dask.view.plots.matrices import heatmap
+from aucpr_dask.view.plots.overviews import coverage, heatmap, power
 
 __all__ = [
     "achievable",

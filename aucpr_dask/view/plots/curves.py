@@ -20,9 +20,9 @@ from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.terms import BOUND, ITEM, MODEL, Scores, percent
-from aucpr_dask.view.names import distinct
 from aucpr_dask.view.plots import style, subjects
 from aucpr_dask.view.plots.leaderboards import Models
+from aucpr_dask.view.tables import distinct
 
 NOTHING = "A model has no curve:\nit needs both positive and negative items."
 BANDS = ("none", "pointwise", "simultaneous", "both")

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import Locator, MaxNLocator, NullFormatter, PercentFormatter
 from matplotlib.transforms import ScaledTranslation
 
-from aucpr_dask.view.names import distinct, shorten
+from aucpr_dask.view.tables import distinct, shorten
 
 if TYPE_CHECKING:
     from matplotlib.text import Text

@@ -22,9 +22,7 @@ from aucpr_dask.inference.measures import unit_names
 from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.interplay.value_tables import tables_of
 from aucpr_dask.interplay.values import from_values
-from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.checks import names_of as names_of_columns
-from aucpr_dask.schema.checks import text as checked_text
+from aucpr_dask.schema import checks
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, UNIT, percent
 from aucpr_dask.scores.importing.files import unknown_column
@@ -79,7 +77,7 @@ class Audit:
             If there is a file at `path` already, or it cannot be written.
         """
         target = checked_target(path, overwrite=overwrite)
-        return write_page(_render(self.findings, checked_text(title, "title")), target)
+        return write_page(_render(self.findings, checks.text(title, "title")), target)
 
     def __repr__(self) -> str:
         return plain_text(audit_view(self, WIDTH))
@@ -185,16 +183,16 @@ def audit(
     question = ComparisonOptions(
         estimator=estimator,
         over=over,
-        method=None if method is None else choose(METHODS, method, "method"),
+        method=None if method is None else checks.choose(METHODS, method, "method"),
         level=level,
         n_resamples=n_resamples,
         seed=seed,
         incomplete="raise" if incomplete is None else incomplete,
     ).checked()
-    choose((QUERY, DATASET), over, "over")
+    checks.choose((QUERY, DATASET), over, "over")
     if path is not None:
         checked_target(path, overwrite=overwrite)
-    table, summaries = _values_of(values, model, unit, names_of_columns(exclude, "exclude"))
+    table, summaries = _values_of(values, model, unit, checks.names_of(exclude, "exclude"))
     made = Audit(audit_findings(table, question, incomplete).assign_attrs(columns_left_out=summaries))
     if path is not None:
         made.save(path, title=title, overwrite=overwrite)
@@ -208,7 +206,7 @@ def _values_of(values: Any, model: str | None, unit: str | None, exclude: tuple[
         return values, []
     if isinstance(values, xr.Dataset):
         _refuse_given("a Dataset, which names its models", model=model)
-        table = values if unit is None else values.assign_attrs({UNIT: checked_text(unit, "unit")})
+        table = values if unit is None else values.assign_attrs({UNIT: checks.text(unit, "unit")})
         return _without(table, exclude), []
     columns = tables_of(values, None)[0].columns
     of_columns = [name for name in columns if SUMMARY.match(name) and name not in (*exclude, model)]
@@ -271,6 +269,9 @@ def models_sheet(findings: xr.Dataset, top: int | None = None) -> Sheet:
 
 
 def _render(findings: xr.Dataset, title: str) -> str:
+    """Return the page; its style has dark colours where the system asks for them, as nothing here could switch."""
+    style = asset("report.css")
+    (dark,) = re.findall(r'^:root\[data-theme="dark"\] \{(.*?)\}', style, re.DOTALL | re.MULTILINE)
     one, many = unit_names(QUERY, findings.attrs)
     tables = [
         ("ranks", "Ranks", models_sheet(findings)),
@@ -279,7 +280,7 @@ def _render(findings: xr.Dataset, title: str) -> str:
     ]
     return rendered(
         "audit.html",
-        _style(),
+        f"{style}@media screen and (prefers-color-scheme: dark) {{ :root {{{dark}}} }}\n{asset('audit.css')}",
         generator=f"aucpr-dask {__version__}",
         title=printable(title),
         lead=headline(findings),
@@ -291,13 +292,6 @@ def _render(findings: xr.Dataset, title: str) -> str:
         tables=tables,
         most=MOST_SHOWN,
     )
-
-
-def _style() -> str:
-    """Return the style of a report, with dark colours where the system asks for them, as nothing here could switch."""
-    style = asset("report.css")
-    (dark,) = re.findall(r'^:root\[data-theme="dark"\] \{(.*?)\}', style, re.DOTALL | re.MULTILINE)
-    return f"{style}@media screen and (prefers-color-scheme: dark) {{ :root {{{dark}}} }}\n{asset('audit.css')}"
 
 
 def _picture(findings: xr.Dataset) -> dict[str, Any]:
@@ -329,9 +323,8 @@ def _units_sheet(findings: xr.Dataset) -> Sheet:
         Column("leader's rank", [f"{rank:g}" for rank in shown["rank_of_leader"].values], right=True),
     ]
     bars = [(min(share, 0.0), share, max(share, 0.0)) for share in 100 * shares]
-    return Sheet(
-        ("", ""), columns, bars, (100 * np.nanmin(shares, initial=0.0), 100 * np.nanmax(shares, initial=0.0)), 0
-    )
+    scale = (100 * np.nanmin(shares, initial=0.0), 100 * np.nanmax(shares, initial=0.0))
+    return Sheet(("", ""), columns, bars, scale)
 
 
 def _left_out_sheet(findings: xr.Dataset) -> Sheet:
@@ -342,4 +335,4 @@ def _left_out_sheet(findings: xr.Dataset) -> Sheet:
         Column("place", [f"{place:g}" for place in places], right=True),
     ]
     bars = [(place, place, place) for place in places]
-    return Sheet(("", ""), columns, bars, (1.0, findings.sizes[MODEL] + 1.0), 0)
+    return Sheet(("", ""), columns, bars, (1.0, findings.sizes[MODEL] + 1.0))

@@ -1,31 +1,44 @@
-"""The sections of a report: each data set, and all of them together if they share their models; and their curves."""
+"""The sections of a report: each data set, and all of them together if they share their models.
+
+Of each its numbers: means, those that compare any two models as :func:`aucpr_dask.compare` does, and curves.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from aucpr_dask.curves.api import arguments_of, curve
 from aucpr_dask.curves.points import PRECISION_RECALL, ROC
 from aucpr_dask.errors import AlignmentError, FewPositivesWarning, InvalidInputError, few, printable
+from aucpr_dask.inference import designs, families, samples, units
 from aucpr_dask.inference.aggregating import aggregate
 from aucpr_dask.inference.comparing import compare
-from aucpr_dask.inference.measures import measured, with_estimators
+from aucpr_dask.inference.measures import measured, unit_names, with_estimators
 from aucpr_dask.inference.requirements import has_classes, require_results
-from aucpr_dask.inference.samples import DATASET, REPLICATE, labels_of, stack_data_sets
+from aucpr_dask.inference.samples import DATASET, REPLICATE, Estimates, labels_of, stack_data_sets
 from aucpr_dask.schema.checks import choose
-from aucpr_dask.schema.terms import CLASS, ESTIMATOR, METHOD, MODEL, QUERY, Scores, nodes_of
+from aucpr_dask.schema.terms import BOUND, CLASS, ESTIMATOR, METHOD, MODEL, QUERY, RESAMPLE, Scores, nodes_of
 from aucpr_dask.view.rankings import level_of, method_with_bounds
 from aucpr_dask.view.report.pages import Payload
 
 ALL = "All data sets"
 STEPS = 200  # of the grid of a curve
 CURVE_OPTIONS = ("missing", "unjudged", "prevalence")
+MOST_ADJUSTED = 100  # models whose p-values are adjusted for all pairs
+MOST_REPLICATE_BYTES = 24 * 2**20  # of a page; beyond that, only those of the best models are kept
+
+NO_REPLICATES = (
+    "Models cannot be compared here: there are no queries, and the result keeps no replicates of its items. Evaluate "
+    "with keep_replicates=True (on the command line: --keep-replicates)."
+)
+NO_OTHER_UNIT = "Models cannot be compared here: there is only one {}."
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,17 @@ class Subject:
     def measured(self) -> list[str]:
         """Printable names of the estimators in words, or of the measures."""
         return [printable(measured(self.node.attrs, name)) for name in self.estimators]
+
+    @property
+    def leader(self) -> tuple[str, float, tuple[float, float] | None] | None:
+        """The best model by the first estimator, with its mean and interval; None if no model has an estimate."""
+        means = self.means.isel({ESTIMATOR: 0})
+        estimate = means["estimate"].transpose(MODEL).values
+        if np.isnan(estimate).all():
+            return None
+        best = int(np.nanargmax(estimate))
+        ends = means["interval"].transpose(MODEL, BOUND).values[best] if "interval" in means else (np.nan, np.nan)
+        return self.models[best], estimate[best], tuple(ends) if np.isfinite(ends[0]) else None
 
     def table(self, name: str) -> np.ndarray[Any, Any]:
         """Return a variable of the rankings as (model, unit)."""
@@ -153,6 +177,110 @@ def _together(nodes: dict[str, xr.Dataset]) -> Subject | None:
 
     kept = stacked[MODEL].values
     return Subject(ALL, stacked.transpose(MODEL, DATASET, ...), DATASET, means, None, {}, level, compared)
+
+
+# Comparisons
+
+
+def comparisons(
+    subject: Subject, estimator: str, payload: Payload, seed: int, share: float = 1.0
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Return the ways to compare pairs of models, the default first; or none, and the reason."""
+    try:
+        estimates = samples.read_estimates(subject.node, subject.dim, estimator, "drop")
+        if len(estimates.models) < 2:
+            return [], "Models cannot be compared here: fewer than two have an estimate."
+        found = []
+        if len(estimates.units) > 1:
+            found.append(_by_units(subject, estimates, estimator, payload, seed))
+        if REPLICATE in subject.node:
+            found.append(_by_items(subject, estimates, estimator, payload, share))
+    except InvalidInputError as error:
+        return [], f"Models cannot be compared here: {str(error).splitlines()[0]}."
+    if found:
+        return found, None
+    return [], NO_REPLICATES if subject.dim is None else NO_OTHER_UNIT.format(
+        unit_names(subject.dim, subject.node.attrs)[0]
+    )
+
+
+def _by_units(subject: Subject, estimates: Estimates, estimator: str, payload: Payload, seed: int) -> dict[str, Any]:
+    design = designs.settle(subject.dim, designs.UNITS, None)
+    n_units = len(estimates.units)
+    signs, complete = units.sign_flips(n_units, designs.UNIT_RESAMPLES, seed=seed, keys=units.keys_of(estimates.units))
+    values = subject.node["estimate"].sel({ESTIMATOR: estimator}).transpose(MODEL, subject.dim)
+    names = [str(label) for label in labels_of(values, str(subject.dim))]
+    return _record(subject, estimates, design, len(signs), complete) | {
+        "values": payload.add(values),
+        "signs": None if complete else payload.add(np.packbits(signs > 0, axis=1, bitorder="little"), np.uint8),
+        "possible": 2.0 ** (1 - n_units) <= 1 - subject.level,  # with fewer units no difference can be significant
+        "adjusted": _adjusted(subject, estimates, payload, estimator=estimator, design=design, seed=seed),
+        "units": [names.index(name) for name in estimates.units],
+        "seed": seed,
+    }
+
+
+def _by_items(subject: Subject, estimates: Estimates, estimator: str, payload: Payload, share: float) -> dict[str, Any]:
+    design = designs.settle(subject.dim, designs.ITEMS, None)
+    n_resamples = subject.node.sizes[RESAMPLE]
+    n_models = len(estimates.models)
+    most = max(2, int(share * MOST_REPLICATE_BYTES) // (8 * n_resamples))
+    places = np.sort(np.argsort(-estimates.mean, kind="stable")[:most])
+    kept = replace(estimates, models=estimates.models[places], values=estimates.values[places])
+    replicates = samples.read_replicates(subject.node[[REPLICATE]], kept, estimator)
+    if not np.isfinite(replicates).all():
+        raise InvalidInputError("some resamples have no estimate")
+    return _record(subject, kept, design, n_resamples, False) | {
+        "n_without": n_models - len(places),
+        "estimate": payload.add(kept.mean),
+        "values": payload.add(replicates),
+        "possible": True,
+        "adjusted": _adjusted(subject, kept, payload, estimator=estimator, design=design),
+        "seed": subject.node.attrs.get("seed"),
+    }
+
+
+def _places(subject: Subject, estimates: Estimates) -> NDArray[np.intp]:
+    return labels_of(subject.node["estimate"], MODEL).get_indexer(estimates.models)
+
+
+def _record(
+    subject: Subject, estimates: Estimates, design: designs.Sampling, n_resamples: int, complete: bool
+) -> dict[str, Any]:
+    """Return what every comparison needs."""
+    n_models, attrs = len(estimates.models), dict(subject.node.attrs)
+    return {
+        "sample": design.sample,
+        "method": design.method,
+        "kind": designs.INTERVAL_KINDS[design.method],
+        "design": designs.describe(
+            design,
+            n_models,
+            len(estimates.units),
+            n_resamples,
+            attrs,
+            complete=complete,
+            condition=designs.CONDITIONS[design.sample, design.method],
+        ),
+        "models": _places(subject, estimates).tolist(),
+        "n_resamples": n_resamples,
+        "complete": complete,
+        "place": families.order_statistic(n_resamples, subject.level, complete),
+        "level": subject.level,
+        "left_out": [printable(name) for name in estimates.left_out],
+        "n_pairs": n_models * (n_models - 1) // 2,
+        "n_without": 0,
+    }
+
+
+def _adjusted(
+    subject: Subject, estimates: Estimates, payload: Payload, *, design: designs.Sampling, **options: Any
+) -> dict[str, Any] | None:
+    """Return the p-values adjusted for all pairs, if there are not too many."""
+    if len(estimates.models) > MOST_ADJUSTED:
+        return None
+    options |= {"sample": design.sample, "method": design.method}
+    return payload.add(subject.compared(_places(subject, estimates), **options)["p_adjusted"].values)
 
 
 # Curves

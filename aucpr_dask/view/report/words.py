@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,21 +14,10 @@ from aucpr_dask.inference.measures import noun, unit_names
 from aucpr_dask.inference.powering import POWER, pair_reaches
 from aucpr_dask.inference.ranking import rank
 from aucpr_dask.inference.samples import DATASET
-from aucpr_dask.schema.estimators import ESTIMATORS, parse_estimator
-from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS, INTERVALS
+from aucpr_dask.schema.estimators import ESTIMATORS, EstimatorSpec, parse_estimator
+from aucpr_dask.schema.intervals import INTERVALS, IntervalSpec
 from aucpr_dask.schema.options import ComparisonOptions, ReportOptions
-from aucpr_dask.schema.terms import (
-    BOUND,
-    BOUNDS,
-    ESTIMATOR,
-    FLAGS,
-    MODEL,
-    QUERY,
-    in_words,
-    percent,
-    plural,
-    rounded_percent,
-)
+from aucpr_dask.schema.terms import BOUND, BOUNDS, FLAGS, MODEL, QUERY, in_words, percent, plural, rounded_percent
 from aucpr_dask.storage.urls import public
 from aucpr_dask.view.report.subjects import Subject
 
@@ -88,39 +76,25 @@ _CONVENTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class Term:
-    """A term and its definition."""
-
-    name: str
-    text: str
-    doi: str | None = None
-
-
-def estimator_terms(subjects: Iterable[Subject]) -> list[Term]:
+def estimator_terms(subjects: Iterable[Subject]) -> list[dict[str, str | None]]:
     """Define each estimator of the result."""
-    names = {
-        name: said for subject in subjects for name, said in zip(subject.estimators, subject.measured, strict=True)
-    }
-    terms = []
-    for name, said in names.items():
-        spec = parse_estimator(name)[0] if name.partition("(")[0] in ESTIMATORS else None
-        text = "" if spec is None else f"{spec.formula}. {spec.when}"
-        terms.append(Term(said, text, None if spec is None else spec.doi))
-    return terms
+    pairs = (zip(subject.estimators, subject.measured, strict=True) for subject in subjects)
+    names = dict(pair for of_subject in pairs for pair in of_subject)
+    specs = {name: parse_estimator(name)[0] if name.partition("(")[0] in ESTIMATORS else None for name in names}
+    return [_term(names[name], spec) for name, spec in specs.items()]
 
 
-def interval_terms(subjects: Iterable[Subject]) -> list[Term]:
+def _term(name: str, spec: EstimatorSpec | IntervalSpec | None) -> dict[str, str | None]:
+    """Return a term and its definition; that of a measure that is no estimator of ours is not known."""
+    return {"name": name, "text": f"{spec.formula}. {spec.when}" if spec else "", "doi": spec.doi if spec else None}
+
+
+def interval_terms(subjects: Iterable[Subject]) -> list[dict[str, str | None]]:
     """Define each interval that is shown."""
     shown = [(subject.method, *subject.others) for subject in subjects if subject.method is not None]
     names = dict.fromkeys(name for names in shown for name in names)
     specs = [INTERVALS[name] for name in names if name in INTERVALS]
-    return [Term(_spaced(spec.name), f"{spec.formula}. {spec.when}", spec.doi) for spec in specs]
-
-
-def symbols(subjects: Iterable[Subject]) -> str:
-    """Return the meaning of the symbols of the intervals, if there are any."""
-    return INTERVAL_SYMBOLS if interval_terms(subjects) else ""
+    return [_term(_spaced(spec.name), spec) for spec in specs]
 
 
 def reading(attrs: Mapping[str, Any]) -> list[str]:
@@ -160,16 +134,11 @@ def interval_name(subject: Subject, method: str | None) -> str:
 
 def headline(subject: Subject, ranks: xr.Dataset | None, options: ReportOptions) -> str:
     """Return a sentence that people can quote: which model leads, how many beat the baseline, and may be the best."""
-    means = subject.means.isel({ESTIMATOR: 0})
-    estimate = means["estimate"].transpose(MODEL).values
-    if np.isnan(estimate).all():
+    if subject.leader is None:
         return ""
-    best = int(np.nanargmax(estimate))
-    said = f"{subject.models[best]} leads ({subject.measured[0]} {estimate[best]:.2f}"
-    if "interval" in means:
-        lower, upper = means["interval"].transpose(MODEL, BOUND).values[best]
-        said += f", {percent(subject.level)} interval {lower:.2f} to {upper:.2f}" if np.isfinite(lower) else ""
-    said += ")" + _against_baseline(subject, options)
+    name, estimate, ends = subject.leader
+    interval = "" if ends is None else f", {percent(subject.level)} interval {ends[0]:.2f} to {ends[1]:.2f}"
+    said = f"{name} leads ({subject.measured[0]} {estimate:.2f}{interval}){_against_baseline(subject, options)}"
     if ranks is not None:
         lowest = ranks["simultaneous_rank_interval"].sel({BOUND: BOUNDS[0]})
         said += f"; {int((lowest <= 1).sum())} of {len(subject.models)} models may be the best"

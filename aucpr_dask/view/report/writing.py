@@ -15,22 +15,12 @@ from aucpr_dask.inference.aggregating import COUNTS
 from aucpr_dask.inference.measures import are_values, unit_names
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema import terms
+from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
 from aucpr_dask.schema.options import ReportOptions
 from aucpr_dask.scores.importing.files import closest, count
-from aucpr_dask.view.names import distinct
-from aucpr_dask.view.report import words
-from aucpr_dask.view.report.pages import (
-    UPLOT,
-    Payload,
-    asset,
-    checked_target,
-    inert_json,
-    rendered,
-    vendored,
-    write_page,
-)
-from aucpr_dask.view.report.pairs import comparisons
-from aucpr_dask.view.report.subjects import Subject, curves_of, shown_labels, subjects_of
+from aucpr_dask.view.report import pages, words
+from aucpr_dask.view.report.subjects import Subject, comparisons, curves_of, shown_labels, subjects_of
+from aucpr_dask.view.tables import distinct
 
 UNKNOWN = "\N{EN DASH}"
 MOST_PICTURED, NAME_WIDTH = 25, 28  # models in the picture of ranks, and characters of their names
@@ -103,7 +93,7 @@ def report(
     ...     "neural" in page.read_text(encoding="utf-8")
     True
     """
-    target = checked_target(path, overwrite=overwrite)
+    target = pages.checked_target(path, overwrite=overwrite)
     what = "this is not a result"
     if not isinstance(result, xr.Dataset | xr.DataTree):
         raise InvalidInputError(what, received=type(result).__name__, allowed="a Dataset or a DataTree")
@@ -111,15 +101,20 @@ def report(
         remedy = "report the result they were made from"
         raise InvalidInputError(what, received="a comparison or ranks", remedy=remedy)
     options = ReportOptions(title=title, interval=interval, baseline=baseline, top=top, seed=seed).checked()
-    return write_page(_render(result, scores, options), target)
+    return pages.write_page(_render(result, scores, options), target)
 
 
 def _render(result: terms.Scores, scores: terms.Scores | None, options: ReportOptions) -> str:
     subjects = subjects_of(result, options.interval)
-    _check_baseline(options.baseline, subjects)
-    payload = Payload()
+    models = dict.fromkeys(name for subject in subjects for name in subject.models)
+    if options.baseline is not None and options.baseline not in models:
+        received, allowed = brief(options.baseline), closest(options.baseline, models)
+        raise InvalidInputError("no data set has this baseline", "option 'baseline'", received, allowed)
+    payload = pages.Payload()
     names: list[list[str]] = []
     kept = {} if scores is None else dict(terms.nodes_of(scores))
+    intervals = words.interval_terms(subjects)
+    firsts = list(dict.fromkeys(subject.measured[0] for subject in subjects))
     share = 1 / sum(len(subject.estimators) for subject in subjects)
     data = {
         "flags": [{"name": flag.name, "bit": flag.bit} for flag in terms.FLAGS],
@@ -130,26 +125,26 @@ def _render(result: terms.Scores, scores: terms.Scores | None, options: ReportOp
         ],
         "names": names,
     }
-    return rendered(
+    return pages.rendered(
         "page.html",
-        style=asset("report.css") + vendored("uplot.css"),
-        scripts=[vendored("uplot.js"), asset("statistics.js"), asset("report.js")],
+        style=pages.asset("report.css") + pages.vendored("uplot.css"),
+        scripts=[pages.vendored("uplot.js"), pages.asset("statistics.js"), pages.asset("report.js")],
         generator=f"aucpr-dask {__version__}",
         title=printable(options.title),
         lead=_lead(subjects),
         units=_unit_names(subjects),
         kind=terms.MEASURE if all(are_values(subject.node) for subject in subjects) else terms.ESTIMATOR,
-        estimator=_first_estimators(subjects),
+        estimator=firsts[0] if len(firsts) == 1 else f"{' or '.join(firsts)}, the first of each",
         sections=[_shown(place, subject, options) for place, subject in enumerate(subjects)],
         estimators=words.estimator_terms(subjects),
-        intervals=words.interval_terms(subjects),
-        symbols=words.symbols(subjects),
+        intervals=intervals,
+        symbols=INTERVAL_SYMBOLS if intervals else "",
         reading=words.readings(subjects),
         flags=terms.FLAGS if any("flags" in subject.node for subject in subjects) else (),
         has_positives=any("n_positive" in subject.node for subject in subjects),
         provenance=[*words.provenance(result.attrs, subjects), ("report", f"aucpr-dask {__version__}")],
-        library=UPLOT,
-        data=inert_json(data),
+        library=pages.UPLOT,
+        data=pages.inert_json(data),
         payload=payload.texts,
     )
 
@@ -158,14 +153,14 @@ def _render(result: terms.Scores, scores: terms.Scores | None, options: ReportOp
 
 
 def _data(
-    place: int, subject: Subject, payload: Payload, names: list[list[str]], options: ReportOptions, share: float
+    place: int, subject: Subject, payload: pages.Payload, names: list[list[str]], options: ReportOptions, share: float
 ) -> dict[str, Any]:
     """Return the data of a section: references to the payload, and names of models once for all that share them."""
     models = subject.models
     if models not in names:
         names.append(models)
     return {
-        "id": _id(place),
+        "id": f"data-set-{place}",
         "name": printable(subject.name),
         "caption": "" if subject.dim == DATASET else printable(subject.name),
         "models": names.index(models),
@@ -183,7 +178,7 @@ def _data(
 
 
 def _estimator(
-    subject: Subject, i: int, name: str, payload: Payload, options: ReportOptions, share: float
+    subject: Subject, i: int, name: str, payload: pages.Payload, options: ReportOptions, share: float
 ) -> dict[str, Any]:
     means = subject.means.isel({terms.ESTIMATOR: i})
     mean = _numbers(means, (terms.MODEL,), payload, np.float64)
@@ -214,7 +209,7 @@ def _estimator(
     }
 
 
-def _numbers(node: xr.Dataset, dims: tuple[str, ...], payload: Payload, dtype: Any) -> dict[str, Any]:
+def _numbers(node: xr.Dataset, dims: tuple[str, ...], payload: pages.Payload, dtype: Any) -> dict[str, Any]:
     """Return the estimates of a table, and its bounds in the given precision, if it has any."""
     found = {"estimate": payload.add(node["estimate"].transpose(*dims).values)}
     if "interval" in node:
@@ -222,7 +217,7 @@ def _numbers(node: xr.Dataset, dims: tuple[str, ...], payload: Payload, dtype: A
     return found
 
 
-def _others(subject: Subject, i: int, payload: Payload, dtype: Any) -> list[dict[str, Any]]:
+def _others(subject: Subject, i: int, payload: pages.Payload, dtype: Any) -> list[dict[str, Any]]:
     """Return the bounds of the other intervals that an estimator has."""
     dims = (terms.MODEL, terms.BOUND) if subject.dim is None else (terms.MODEL, subject.dim, terms.BOUND)
     bounds = {
@@ -236,18 +231,11 @@ def _others(subject: Subject, i: int, payload: Payload, dtype: Any) -> list[dict
     ]
 
 
-def _bounds(values: np.ndarray[Any, Any], payload: Payload, dtype: Any) -> dict[str, Any]:
+def _bounds(values: np.ndarray[Any, Any], payload: pages.Payload, dtype: Any) -> dict[str, Any]:
     return {"lower": payload.add(values[..., 0], dtype), "upper": payload.add(values[..., 1], dtype)}
 
 
 # --- text for the template ----------------------------------------------------------------------------------------
-
-
-def _check_baseline(baseline: str | None, subjects: Sequence[Subject]) -> None:
-    models = dict.fromkeys(name for subject in subjects for name in subject.models)
-    if baseline is not None and baseline not in models:
-        allowed = closest(baseline, models)
-        raise InvalidInputError("no data set has this baseline", "option 'baseline'", brief(baseline), allowed)
 
 
 def _shown(place: int, subject: Subject, options: ReportOptions) -> dict[str, Any]:
@@ -257,7 +245,7 @@ def _shown(place: int, subject: Subject, options: ReportOptions) -> dict[str, An
     n_positive = node["n_positive"].max(terms.MODEL).values if "n_positive" in node else np.array([])
     prevalence = node["prevalence"].median(terms.MODEL).values if "prevalence" in node else np.array([])
     return {
-        "id": _id(place),
+        "id": f"data-set-{place}",
         "title": printable(subject.name) or "Leaderboard",
         "n_models": f"{node.sizes[terms.MODEL]:,}",
         "n_queries": f"{node.sizes[terms.QUERY]:,}" if subject.dim == terms.QUERY else UNKNOWN,
@@ -292,16 +280,11 @@ def _rank_picture(subject: Subject, ranks: xr.Dataset) -> dict[str, Any]:
 
 
 def _best(subject: Subject) -> dict[str, str]:
-    means = subject.means.isel({terms.ESTIMATOR: 0})
-    estimate = means["estimate"].transpose(terms.MODEL).values
-    if np.isnan(estimate).all():
+    if subject.leader is None:
         return {"model": UNKNOWN, "estimate": UNKNOWN, "interval": UNKNOWN}
-    best = int(np.nanargmax(estimate))
-    interval = UNKNOWN
-    if "interval" in means:
-        lower, upper = means["interval"].transpose(terms.MODEL, terms.BOUND).values[best]
-        interval = f"{lower:.4f} to {upper:.4f}" if np.isfinite(lower) else UNKNOWN
-    return {"model": subject.models[best], "estimate": f"{estimate[best]:.4f}", "interval": interval}
+    name, estimate, ends = subject.leader
+    interval = UNKNOWN if ends is None else f"{ends[0]:.4f} to {ends[1]:.4f}"
+    return {"model": name, "estimate": f"{estimate:.4f}", "interval": interval}
 
 
 def _units(subject: Subject) -> list[dict[str, str]]:
@@ -350,12 +333,3 @@ def _unit_names(subjects: Sequence[Subject]) -> tuple[str, str]:
     """Return what one query of the page is called, and what several are."""
     named = {unit_names(terms.QUERY, subject.node.attrs) for subject in subjects if subject.dim != DATASET}
     return named.pop() if len(named) == 1 else unit_names(terms.QUERY, {})
-
-
-def _first_estimators(subjects: list[Subject]) -> str:
-    names = list(dict.fromkeys(subject.measured[0] for subject in subjects))
-    return names[0] if len(names) == 1 else f"{' or '.join(names)}, the first of each"
-
-
-def _id(place: int) -> str:
-    return f"data-set-{place}"
