@@ -197,23 +197,17 @@ class TestFiles:
         assert open_scores(small / "s.zarr").identical(open_scores(small / "t.zarr"))
 
     @pytest.mark.parametrize("suffix", COMPRESSORS)
-    def test_truncated(self, small, suffix):
+    def test_truncated_or_corrupt(self, small, suffix):
         path = small / f"t.txt{suffix}"
         rng = np.random.default_rng(0)
         lines = "".join(f"q1 Q0 {i} 0 {rng.random()} t\n" for i in range(2000))
-        path.write_bytes(COMPRESSORS[suffix](lines.encode())[:-200])
-        with pytest.raises(FileFormatError, match=rf"truncated\n.*{path.name}"):
-            import_trec(path, small / "qrels", small / "s.zarr")
-
-    @pytest.mark.parametrize("suffix", COMPRESSORS)
-    def test_corrupt(self, small, suffix):
-        path = small / f"t.txt{suffix}"
-        rng = np.random.default_rng(0)
-        packed = bytearray(COMPRESSORS[suffix](rng.bytes(4000).hex().encode()))
-        packed[500:600] = bytes(100)
-        path.write_bytes(packed)
-        with pytest.raises(FileFormatError, match=path.name):
-            import_trec(path, small / "qrels", small / "s.zarr")
+        corrupt = bytearray(COMPRESSORS[suffix](rng.bytes(4000).hex().encode()))
+        corrupt[500:600] = bytes(100)
+        truncated = COMPRESSORS[suffix](lines.encode())[:-200]
+        for content, message in ((truncated, rf"truncated\n.*{path.name}"), (corrupt, path.name)):
+            path.write_bytes(content)
+            with pytest.raises(FileFormatError, match=message):
+                import_trec(path, small / "qrels", small / "s.zarr")
 
     def test_promised_compression_is_absent(self, small):
         (small / "c.gz").write_text(RUN_A)

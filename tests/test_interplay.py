@@ -34,7 +34,7 @@ from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, ClassifierWarning, InvalidInputError, RunError, StoreError
 from aucpr_dask.interplay import trec_files
 from aucpr_dask.interplay.exporting import cell
-from aucpr_dask.interplay.scikit import area
+from aucpr_dask.interplay.scikit import RESPONSES, area
 from aucpr_dask.interplay.tracking import metric_name
 from aucpr_dask.interplay.trec_files import distinct, file_name
 from aucpr_dask.progress import showing
@@ -197,23 +197,21 @@ def test_tidy_frames_with_queries_data_sets_and_weights(query_scores: xr.Dataset
 def test_frames_that_do_not_fit_are_refused(scores: xr.Dataset) -> None:
     tidy = wide_frame(scores).melt(["item", "y"], var_name="model", value_name="score")
     options = {"label": "y", "model": "model", "item": "item"}
-    with pytest.raises(AlignmentError, match="scores an item twice"):
-        ap.from_dataframe(pd.concat([tidy, tidy[:1]]), **options)
     odd = tidy.assign(y=tidy["y"].where(tidy.index != 7, 1 - tidy["y"]))
-    with pytest.raises(AlignmentError, match=r"models differ in the 'y' of an item[\s\S]*d0007"):
-        ap.from_dataframe(odd, **options)
-    with pytest.raises(InvalidInputError, match="needs item names"):
-        ap.from_dataframe(tidy, label="y", model="model")
-    with pytest.raises(InvalidInputError, match="there is no such column"):
-        ap.from_dataframe(tidy, label="z", model="model", item="item")
-    with pytest.raises(InvalidInputError, match="named like a column"):
-        ap.from_dataframe(tidy.replace({"m0": "y"}), **options)
-    with pytest.raises(InvalidInputError, match="a name is missing"):
-        ap.from_dataframe(tidy.assign(model=tidy["model"].where(tidy.index != 3)), **options)
-    with pytest.raises(InvalidInputError, match="this is not a label"):
-        ap.from_dataframe(wide_frame(scores).assign(y=5), label="y", item="item")
-    with pytest.raises(InvalidInputError, match="this is not a data frame"):
-        ap.from_dataframe([1, 2])
+    unnamed = tidy.assign(model=tidy["model"].where(tidy.index != 3))
+    wide = wide_frame(scores).assign(y=5)
+    for error, frame, given, message in (
+        (AlignmentError, pd.concat([tidy, tidy[:1]]), options, "scores an item twice"),
+        (AlignmentError, odd, options, r"models differ in the 'y' of an item[\s\S]*d0007"),
+        (AlignmentError, tidy.replace({"m0": "y"}), options, "named like a column"),
+        (InvalidInputError, tidy, {"label": "y", "model": "model"}, "needs item names"),
+        (InvalidInputError, tidy, options | {"label": "z"}, "there is no such column"),
+        (InvalidInputError, unnamed, options, "a name is missing"),
+        (InvalidInputError, wide, {"label": "y", "item": "item"}, "this is not a label"),
+        (InvalidInputError, [1, 2], {}, "this is not a data frame"),
+    ):
+        with pytest.raises(error, match=message):
+            ap.from_dataframe(frame, **given)
 
 
 @pytest.mark.needs("polars")
@@ -639,23 +637,27 @@ def test_classifiers_and_data_that_do_not_fit_are_refused(tmp_path: Path) -> Non
 
     X, y = table()
     logistic = LogisticRegression()
-    with pytest.raises(InvalidInputError, match=r"labels only[\s\S]*'plain'"):
-        ap.from_sklearn({"plain": LabelsOnly()}, (X, y), cv=3)
-    with pytest.raises(InvalidInputError, match=r"has no predict_proba[\s\S]*response='decision_function'"):
-        ap.from_sklearn({"p": Perceptron()}, (X, y), cv=3, response="predict_proba")
-    with pytest.raises(InvalidInputError, match=r"not fitted[\s\S]*cv=5"):
-        ap.from_sklearn({"logistic": logistic}, (X, y), url=tmp_path / "s.zarr")
+    text, fitted, cv = np.where(y, "a", "b"), LogisticRegression().fit(X, y), {"cv": 3}
+    by = [cv | {"response": one} for one in RESPONSES]
+    for error, classifier, data, given, message in (
+        (InvalidInputError, LabelsOnly(), (X, y), cv, r"labels only[\s\S]*'plain'"),
+        (
+            InvalidInputError,
+            Perceptron(),
+            (X, y),
+            cv | {"response": RESPONSES[0]},
+            r"has no pre[\s\S]*'decision_function'",
+        ),
+        (InvalidInputError, GaussianNB(), (X, y), by[1], r"has no decision_function[\s\S]*'predict_proba'"),
+        (InvalidInputError, logistic, (X, y), {"url": tmp_path / "s.zarr"}, r"not fitted[\s\S]*cv=5"),
+        (InvalidInputError, logistic, (X, y), {"cv": ShuffleSplit(2, random_state=0)}, "every item once"),
+        (InvalidInputError, logistic, (X, text), cv, "the positive class is not given"),
+        (InvalidInputError, fitted, (X, y), {"positive": 7}, "does not know the positive class"),
+        (AlignmentError, logistic, (X, y[1:]), cv, "rows for different items"),
+    ):
+        with pytest.raises(error, match=message):
+            ap.from_sklearn({"plain": classifier}, data, **given)
     assert not (tmp_path / "s.zarr").exists()
-    with pytest.raises(InvalidInputError, match="every item once"):
-        ap.from_sklearn({"logistic": logistic}, (X, y), cv=ShuffleSplit(2, random_state=0))
-    with pytest.raises(InvalidInputError, match="the positive class is not given"):
-        ap.from_sklearn({"logistic": logistic}, (X, np.where(y, "a", "b")), cv=3)
-    with pytest.raises(InvalidInputError, match="does not know the positive class"):
-        ap.from_sklearn({"logistic": logistic.fit(X, y)}, (X, y), positive=7)
-    with pytest.raises(AlignmentError, match="rows for different items"):
-        ap.from_sklearn({"logistic": logistic}, (X, y[1:]), cv=3)
-    with pytest.raises(InvalidInputError, match=r"has no decision_function[\s\S]*response='predict_proba'"):
-        ap.from_sklearn({"bayes": GaussianNB()}, (X, y), cv=3, response="decision_function")
     with pytest.raises(InvalidInputError, match="there is no classifier"):
         ap.from_sklearn({}, (X, y), cv=3)
 
