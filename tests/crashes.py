@@ -83,9 +83,11 @@ def do_here(client: Here, function: Callable[..., Any], calls: list[Any], retrie
         yield number, outcome
 
 
-aucpr_dask.runs.run.connect_for = connect_here  # type: ignore[assignment]
-aucpr_dask.runs.run.as_they_finish = do_here  # type: ignore[assignment]
-aucpr_dask.runs.run._memory_of_a_thread = lambda client: None
+def run_here() -> None:
+    """Let runs do their tasks in this process, so that a kill hits them at any point. Only for the program itself."""
+    aucpr_dask.runs.run.connect_for = connect_here  # type: ignore[assignment]
+    aucpr_dask.runs.run.as_they_finish = do_here  # type: ignore[assignment]
+    aucpr_dask.runs.run._memory_of_a_thread = lambda client: None
 
 
 def evaluate(folder: Path, *, overwrite: bool = False, source: str = "scores.zarr", **options: Any) -> None:
@@ -414,6 +416,7 @@ def answer(folder: str, name: str, how: str, step: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    run_here()
     import distributed  # noqa: F401
 
     # Loads kernels and finds xarray's plugins, which every fork then has.
