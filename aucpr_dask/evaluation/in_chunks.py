@@ -15,15 +15,8 @@ import numpy as np
 from dask.graph_manipulation import clone
 
 from aucpr_dask.errors import ChunkError
+from aucpr_dask.evaluation import chunk_passes
 from aucpr_dask.evaluation.block_results import evaluate_block
-from aucpr_dask.evaluation.chunk_passes import (
-    add_tallies,
-    check_positives,
-    collect_positives,
-    finish_rankings,
-    merge_positives,
-    tally_negatives,
-)
 from aucpr_dask.evaluation.rankings import is_weighted
 from aucpr_dask.schema.estimators import parse_estimator
 from aucpr_dask.schema.options import EvaluationOptions
@@ -89,12 +82,12 @@ def evaluate_in_chunks(
     # Under other names, the second pass reads its input again; otherwise it would stay in memory.
     items_again = dict(zip(items, clone(*items.values(), seed="second pass"), strict=True))
 
-    parts = map_items(collect_positives, items, n_lead, options=options)
-    positives = reduce_items(parts, merge_positives)
+    parts = map_items(chunk_passes.collect_positives, items, n_lead, options=options)
+    positives = reduce_items(parts, chunk_passes.merge_positives)
     known = {"positives": positives} | named
-    checked = _map(check_positives, known, n_lead, roles=tuple(known), options=options)
-    tallies = map_items(tally_negatives, items_again | {"positives": checked}, n_lead, options=options)
-    counted = {"positives": checked, "tally": reduce_items(tallies, add_tallies)} | named
+    checked = _map(chunk_passes.check_positives, known, n_lead, roles=tuple(known), options=options)
+    tallies = map_items(chunk_passes.tally_negatives, items_again | {"positives": checked}, n_lead, options=options)
+    counted = {"positives": checked, "tally": reduce_items(tallies, chunk_passes.add_tallies)} | named
     found = _map(finish_block, counted, n_lead, roles=tuple(counted), options=options, **kwargs)
     return _unpacked(found, n_lead, outputs)
 
@@ -109,7 +102,7 @@ def finish_block(
     **kwargs: Any,
 ) -> Any:
     """Return from the counts of both passes what :func:`evaluate_block` returns for whole rankings."""
-    evaluated = finish_rankings(*arrays, roles=roles, options=options, facts=facts, is_fixed=is_fixed)
+    evaluated = chunk_passes.finish_rankings(*arrays, roles=roles, options=options, facts=facts, is_fixed=is_fixed)
     named = dict(zip(roles, arrays, strict=True))
     return finish(evaluated, named, options=options, **kwargs)
 

@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.evaluation.rankings import (
-    FACTS,
-    Array,
-    Rows,
-    class_weights,
-    evaluate_rankings,
-    reading_of,
-    refuse_unseen,
-    unseen_positives,
-)
+from aucpr_dask.evaluation import rankings
 from aucpr_dask.schema.options import EvaluationOptions
 
 if TYPE_CHECKING:
@@ -26,7 +17,7 @@ COLUMNS_AFTER = ("estimate", "surplus", "n_effective")  # of the influences of a
 
 
 def influence_columns(
-    *arrays: Array,
+    *arrays: rankings.Array,
     roles: tuple[str, ...],
     options: EvaluationOptions,
     clusters: NDArray[np.int64] | None,
@@ -41,7 +32,7 @@ def influence_columns(
     from aucpr_dask.kernels.intervals import variance_in_differences
 
     named = dict(zip(roles, arrays, strict=True))
-    estimate = evaluate_rankings(named, options).estimate[..., 0]
+    estimate = rankings.evaluate_rankings(named, options).estimate[..., 0]
     units = named if clusters is None else named | {"cluster": clusters}
     rows, influence, unseen = _influences(units, options, options.estimators[0], is_fixed=is_fixed)
     absent = np.where(unseen > 0, np.sqrt(unseen) * influence.unseen, 0.0)
@@ -52,41 +43,43 @@ def influence_columns(
     return columns.reshape(*rows.lead, columns.shape[1])
 
 
-def influence_facts(named: dict[str, Array], options: EvaluationOptions, *, is_fixed: bool) -> dict[str, Array]:
+def influence_facts(
+    named: dict[str, rankings.Array], options: EvaluationOptions, *, is_fixed: bool
+) -> dict[str, rankings.Array]:
     """Compute the first four `FACTS` of weighted items, or of clusters: arrays over estimators, NaN where unknown."""
-    facts: dict[str, Array] = {}
+    facts: dict[str, rankings.Array] = {}
     for estimator in options.with_influence:
         rows, influence, unseen = _influences(named, options, estimator, is_fixed=is_fixed)
         of_unseen = np.where(unseen > 0, influence.unseen, 0.0)
         squares = (influence.values**2).sum(axis=1) + unseen * of_unseen**2
         cubes = (influence.values**3).sum(axis=1) + unseen * of_unseen**3
         found = np.sqrt(squares), cubes, influence.left_out, influence.unseen_loss
-        for fact, values in zip(FACTS, found, strict=False):
+        for fact, values in zip(rankings.FACTS, found, strict=False):
             of_all = facts.setdefault(fact, np.full((*rows.lead, len(options.estimators)), np.nan))
             of_all[..., options.estimators.index(estimator)] = values.reshape(rows.lead)
     return facts
 
 
-def effective_positives(named: dict[str, Array], options: EvaluationOptions) -> NDArray[np.float64]:
+def effective_positives(named: dict[str, rankings.Array], options: EvaluationOptions) -> NDArray[np.float64]:
     """Return the effective number of positives of each ranking, or of clusters that hold some.
 
     It is (sum of weights)^2 / sum of squares, over positives or clusters.
     """
     clusters = _clusters_of(named)
-    rows = Rows(named)
-    positive, _, class_row, _ = class_weights(rows, named, options)
-    unseen = unseen_positives(rows, named, positive, class_row)
+    rows = rankings.Rows(named)
+    positive, _, class_row, _ = rankings.class_weights(rows, named, options)
+    unseen = rankings.unseen_positives(rows, named, positive, class_row)
     total, squares = _sums_of_weights(rows.full(named["score"]), positive, class_row, options, clusters)
     total, squares = total + unseen, squares + unseen
     return _ratio(total**2, squares).reshape(rows.lead)
 
 
-def _clusters_of(named: dict[str, Array]) -> NDArray[np.int64] | None:
+def _clusters_of(named: dict[str, rankings.Array]) -> NDArray[np.int64] | None:
     return named["cluster"].reshape(-1) if "cluster" in named else None
 
 
 def _sums_of_weights(
-    score: Array,
+    score: rankings.Array,
     weight: NDArray[np.float64],
     weight_row: NDArray[np.int64],
     options: EvaluationOptions,
@@ -108,24 +101,24 @@ def _ratio(total: NDArray[np.float64], part: NDArray[np.float64]) -> NDArray[np.
 
 
 def _influences(
-    named: dict[str, Array], options: EvaluationOptions, estimator: str, *, is_fixed: bool
-) -> tuple[Rows, Influence, NDArray[np.float64]]:
+    named: dict[str, rankings.Array], options: EvaluationOptions, estimator: str, *, is_fixed: bool
+) -> tuple[rankings.Rows, Influence, NDArray[np.float64]]:
     """Return the influences of items, or of clusters, and the number of positives that are not items."""
     from aucpr_dask.kernels.influence import Units, influence_rows
 
     clusters = _clusters_of(named)
-    rows = Rows(named)
-    positive, negative, row, _ = class_weights(rows, named, options)
-    unseen = unseen_positives(rows, named, positive, row)
+    rows = rankings.Rows(named)
+    positive, negative, row, _ = rankings.class_weights(rows, named, options)
+    unseen = rankings.unseen_positives(rows, named, positive, row)
     score = rows.full(named["score"])
     total, squares = _sums_of_weights(score, positive, row, options, clusters)
     of_negatives = _sums_of_weights(score, negative, row, options)
     units = Units(_ratio(squares + unseen, total + unseen), _ratio(*of_negatives[::-1]))
     design: dict[str, Any] = {"units": units, "prevalence_is_fixed": is_fixed, "is_corrected": clusters is None}
     design["leaves_out"] = estimator == "haldane"
-    influence = influence_rows(score, positive, negative, row, reading_of(options), unseen, **design)
+    influence = influence_rows(score, positive, negative, row, rankings.reading_of(options), unseen, **design)
     if clusters is not None:
-        refuse_unseen(rows, unseen)
+        rankings.refuse_unseen(rows, unseen)
         is_counted = ~np.isnan(score) | (options.missing in ("last", "unretrieved"))
         classes = (positive > 0)[row] & is_counted, (negative > 0)[row] & is_counted
         influence = influence._replace(values=_sums_over_clusters(influence.values, clusters, *classes))

@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aucpr_dask.evaluation.rankings import (
-    Array,
-    Rows,
-    check_rows,
-    class_weights,
-    evaluate_rankings,
-    memberships,
-    reading_of,
-    refuse_unseen,
-    targets_of,
-    unseen_positives,
-)
+from aucpr_dask.evaluation import rankings
 from aucpr_dask.evaluation.tied_items import untied
 from aucpr_dask.schema.options import EvaluationOptions
 
@@ -29,7 +18,7 @@ FOLDS = 1  # a random stream different from those of resampling
 
 
 def replicate_rankings(
-    named: dict[str, Array],
+    named: dict[str, rankings.Array],
     options: EvaluationOptions,
     sampling: Sampling,
     *,
@@ -46,7 +35,7 @@ def replicate_rankings(
     from aucpr_dask import kernels
 
     rows, items = checked_items(named, options)
-    targets = targets_of(options, ("error",) if with_errors else (), is_fixed=sampling.is_stratified)
+    targets = rankings.targets_of(options, ("error",) if with_errors else (), is_fixed=sampling.is_stratified)
     replicates = kernels.replicate_rows(
         items.score,
         items.positive,
@@ -55,7 +44,7 @@ def replicate_rankings(
         items.cluster,
         rows.broadcast(named["key"]),
         items.unseen,
-        reading_of(options),
+        rankings.reading_of(options),
         targets,
         options.resampling.n_resamples,
         bayesian,
@@ -73,7 +62,11 @@ def replicate_rankings(
 
 
 def _count_as_estimates(
-    replicates: NDArray[np.float64], rows: Rows, named: dict[str, Array], items: Items, options: EvaluationOptions
+    replicates: NDArray[np.float64],
+    rows: rankings.Rows,
+    named: dict[str, rankings.Array],
+    items: Items,
+    options: EvaluationOptions,
 ) -> None:
     """Let replicates (ranking, quantity, resample) count as 0, or not at all, where the estimates do."""
     if options.no_positives == "zero":
@@ -85,13 +78,13 @@ def _count_as_estimates(
 
 
 def estimate_accelerations(
-    named: dict[str, Array], options: EvaluationOptions, *, is_stratified: bool
+    named: dict[str, rankings.Array], options: EvaluationOptions, *, is_stratified: bool
 ) -> NDArray[np.float64]:
     """Compute the acceleration of every estimator from its exact jackknife: an array (..., estimator)."""
     from aucpr_dask import kernels
 
     rows, items = checked_items(named, options)
-    targets = targets_of(options)
+    targets = rankings.targets_of(options)
     values = kernels.accelerations(
         items.score,
         items.positive,
@@ -99,7 +92,7 @@ def estimate_accelerations(
         items.class_row,
         items.cluster,
         items.unseen,
-        reading_of(options),
+        rankings.reading_of(options),
         targets,
         is_stratified,
     )
@@ -110,7 +103,7 @@ def estimate_accelerations(
 class Items(NamedTuple):
     """The items to resample: scores by ranking, class weights by class row, clusters, positives that are not items."""
 
-    score: Array
+    score: rankings.Array
     positive: NDArray[np.float64]
     negative: NDArray[np.float64]
     class_row: NDArray[np.int64]
@@ -118,18 +111,18 @@ class Items(NamedTuple):
     unseen: NDArray[np.float64]
 
 
-def checked_items(named: dict[str, Array], options: EvaluationOptions) -> tuple[Rows, Items]:
+def checked_items(named: dict[str, rankings.Array], options: EvaluationOptions) -> tuple[rankings.Rows, Items]:
     """Return how the rankings of a block unfold into rows, and the items to resample."""
-    rows = Rows(named)
-    positive, negative, class_row, _ = class_weights(rows, named, options)
-    unseen = unseen_positives(rows, named, positive, class_row)
+    rows = rankings.Rows(named)
+    positive, negative, class_row, _ = rankings.class_weights(rows, named, options)
+    unseen = rankings.unseen_positives(rows, named, positive, class_row)
     cluster = named["cluster"].reshape(-1) if "cluster" in named else None
     if cluster is not None:
-        refuse_unseen(rows, unseen)
+        rankings.refuse_unseen(rows, unseen)
     score = rows.full(named["score"])
     is_item = (positive > 0) | (negative > 0)
     n_missing = [np.count_nonzero(np.isnan(row) & is_item[i]) for row, i in zip(score, class_row, strict=True)]
-    check_rows({"n_missing": np.array(n_missing, np.float64), "n_unseen": unseen}, rows, options)
+    rankings.check_rows({"n_missing": np.array(n_missing, np.float64), "n_unseen": unseen}, rows, options)
     if options.ties == "trec_eval":
         tie_order, tie_row = rows.distinct(named["tie_order"])
         classes = ((positive > 0) * 2 + (negative > 0)).astype(np.int8)
@@ -137,7 +130,9 @@ def checked_items(named: dict[str, Array], options: EvaluationOptions) -> tuple[
     return rows, Items(score, positive, negative, class_row, cluster, unseen)
 
 
-def evaluate_folds(named: dict[str, Array], options: EvaluationOptions, *, n_folds: int) -> NDArray[np.float64]:
+def evaluate_folds(
+    named: dict[str, rankings.Array], options: EvaluationOptions, *, n_folds: int
+) -> NDArray[np.float64]:
     """Evaluate every fold of every ranking of a block: an array (..., estimator, fold).
 
     Another role is ``fold`` (integers from 0, on the item axis) or ``key`` (uint64: of stratified folds).
@@ -152,7 +147,7 @@ def evaluate_folds(named: dict[str, Array], options: EvaluationOptions, *, n_fol
         if "n_positive" in named:  # positives that are not items are divided among the folds
             here, everywhere = ((x["label"] >= (options.positive_from or 1)).sum(axis=-1) for x in (part, named))
             part["n_positive"] = here + (named["n_positive"] - everywhere) / n_folds
-        columns.append(evaluate_rankings(part, options).estimate)
+        columns.append(rankings.evaluate_rankings(part, options).estimate)
     return np.stack(columns, axis=-1)
 
 
@@ -160,11 +155,11 @@ LEFT_OUT = (("label", -2), ("positive_weight", 0.0), ("negative_weight", 0.0))
 
 
 def stratified_folds(
-    named: dict[str, Array], key: Array | None, options: EvaluationOptions, n_folds: int
+    named: dict[str, rankings.Array], key: rankings.Array | None, options: EvaluationOptions, n_folds: int
 ) -> NDArray[np.int64]:
     """Deal the items of each class to folds in random order, so that their sizes differ by at most one."""
     if "label" in named:
-        is_item, is_positive = memberships(named["label"], options)
+        is_item, is_positive = rankings.memberships(named["label"], options)
     else:
         is_item, is_positive = np.array(True), named["positive_weight"] > 0
     shape = np.broadcast_shapes(is_positive.shape[:-1], np.asarray(key).shape)

@@ -14,19 +14,9 @@ from scipy.special import ndtri, stdtrit
 from aucpr_dask.errors import InvalidInputError, clash
 from aucpr_dask.evaluation.api import evaluate, interval
 from aucpr_dask.evaluation.results import provenance
-from aucpr_dask.inference import classes, designs, machine_labels, requirements, units
+from aucpr_dask.inference import classes, designs, machine_labels, requirements, samples, units
 from aucpr_dask.inference.classes import N_CLASSES
-from aucpr_dask.inference.designs import BOTH, ITEM_RESAMPLES, ITEMS, POWERED, UNITS, Sampling
-from aucpr_dask.inference.measures import unit_names
-from aucpr_dask.inference.samples import (
-    DATASET,
-    REPLICATE,
-    complete_units,
-    error_of_mean,
-    labels_of,
-    stack_data_sets,
-    summarize,
-)
+from aucpr_dask.inference.designs import BOTH, ITEM_RESAMPLES, ITEMS, POWERED, UNITS, Sampling, unit_names
 from aucpr_dask.inference.units import Floats
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
@@ -34,8 +24,8 @@ from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions
 
 METHODS = {UNITS: ("t", "bootstrap"), ITEMS: ("normal", "bootstrap", "logit"), BOTH: ("bootstrap",)}
-COUNTS = {terms.QUERY: "n_queries", DATASET: "n_datasets"}
-COUNTS_BY_MACHINE = {terms.QUERY: "n_machine_queries", DATASET: "n_machine_datasets"}
+COUNTS = {terms.QUERY: "n_queries", samples.DATASET: "n_datasets"}
+COUNTS_BY_MACHINE = {terms.QUERY: "n_machine_queries", samples.DATASET: "n_machine_datasets"}
 
 
 def aggregate(
@@ -179,8 +169,8 @@ def aggregate(
     if machine is not None:
         with machine_labels.of_machine():
             machines = machine_labels.machine_nodes(results, _with_units(machine, question, options), over)
-    if over == DATASET:
-        return _mean(results, DATASET, question, machines.get(""))
+    if over == samples.DATASET:
+        return _mean(results, samples.DATASET, question, machines.get(""))
 
     def mean_of_node(path: str, node: xr.Dataset) -> xr.Dataset:
         requirements.refuse_classes_for_queries(path, node)
@@ -221,12 +211,16 @@ def _with_units(data: terms.Scores, question: AggregationOptions, options: dict[
     if requirements.check(data, question, options):
         data = evaluate(data, **(_needs(question, options) | options))
     incomplete = question.incomplete or "raise"
-    if question.over == DATASET:
-        stacked = stack_data_sets(classes.means_over_classes(data, incomplete), incomplete)
-        return complete_units(stacked, DATASET, incomplete)
+    if question.over == samples.DATASET:
+        stacked = samples.stack_data_sets(classes.means_over_classes(data, incomplete), incomplete)
+        return samples.complete_units(stacked, samples.DATASET, incomplete)
 
     def complete(path: str, node: xr.Dataset) -> xr.Dataset:
-        return complete_units(node, terms.QUERY, incomplete, path) if terms.QUERY in node["estimate"].dims else node
+        return (
+            samples.complete_units(node, terms.QUERY, incomplete, path)
+            if terms.QUERY in node["estimate"].dims
+            else node
+        )
 
     return data if question.incomplete is None else terms.map_nodes(data, complete)
 
@@ -296,7 +290,7 @@ def _known_mean(result: xr.Dataset, dim: str | None) -> tuple[xr.DataArray, xr.D
     estimate = result["estimate"].drop_vars("level", errors="ignore")  # that of the intervals of single rankings
     if dim is None:
         return estimate, estimate.where(False), {}
-    summary = summarize(estimate, dim)
+    summary = samples.summarize(estimate, dim)
     mean, error, n_units = (summary.isel({terms.QUANTITY: place}) for place in range(3))
     return mean, error, {COUNTS[dim]: n_units.astype("int64")}
 
@@ -327,7 +321,7 @@ def _by_errors(result: xr.Dataset, dim: str | None, method: str, level: float) -
         raise InvalidInputError(what, "argument 'method'", received, allowed, remedy)
     error = result["standard_error"].drop_vars("level", errors="ignore")
     if dim is not None:
-        error = error_of_mean(error, result["estimate"].drop_vars("level", errors="ignore").notnull(), dim)
+        error = samples.error_of_mean(error, result["estimate"].drop_vars("level", errors="ignore").notnull(), dim)
     bounds = _bounds(mean, ndtri(0.5 + level / 2) * error)
     return _Mean(mean, error, _on_logit_scale(bounds, mean) if method == "logit" else bounds, counts)
 
@@ -352,14 +346,14 @@ def _by_resamples(result: xr.Dataset, dim: str | None, sampling: Sampling, quest
     if has_replicates:
         requirements.require_replicates(result, f"sample={sampling.sample!r}")
     n_resamples = result.sizes[terms.RESAMPLE] if has_replicates else question.n_resamples or designs.UNIT_RESAMPLES
-    variable = result[REPLICATE if has_replicates else "estimate"].drop_vars("level", errors="ignore")
+    variable = result[samples.REPLICATE if has_replicates else "estimate"].drop_vars("level", errors="ignore")
     quantities = xr.apply_ufunc(
         _summarize_replicates,
         variable,
         input_core_dims=[[*([] if dim is None else [dim]), *([terms.RESAMPLE] if has_replicates else [])]],
         output_core_dims=[[terms.QUANTITY]],
         kwargs={
-            "names": () if dim is None else tuple(str(label) for label in labels_of(variable, dim)),
+            "names": () if dim is None else tuple(str(label) for label in samples.labels_of(variable, dim)),
             "draws": sampling.sample != ITEMS,
             "has_replicates": has_replicates,
             "n_resamples": n_resamples,
@@ -567,6 +561,6 @@ def _pooled_queries(scores: xr.Dataset) -> xr.Dataset:
             total.sum(terms.QUERY) if terms.QUERY in total.dims else total * scores.sizes[terms.QUERY]
         )
     of_query = np.repeat(
-        np.array([str(query) for query in labels_of(scores["score"], terms.QUERY)]), scores.sizes[terms.ITEM]
+        np.array([str(query) for query in samples.labels_of(scores["score"], terms.QUERY)]), scores.sizes[terms.ITEM]
     )
     return pooled.assign(cluster=(terms.ITEM, of_query))

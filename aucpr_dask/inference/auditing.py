@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference import families, pairs
-from aucpr_dask.inference.designs import UNIT_RESAMPLES
-from aucpr_dask.inference.measures import are_values, estimators_of, unit_names
+from aucpr_dask.inference.designs import UNIT_RESAMPLES, are_values, estimators_of, unit_names
 from aucpr_dask.inference.methods import Method
 from aucpr_dask.inference.paired_samples import paired_sample
 from aucpr_dask.inference.powering import POWER, Reach, least_units

@@ -31,8 +31,7 @@ from scipy.special import stdtrit
 
 from aucpr_dask.errors import AlignmentError, FewUnitsWarning, InvalidInputError, few
 from aucpr_dask.inference import pairs
-from aucpr_dask.inference.designs import POWERED, UNITS
-from aucpr_dask.inference.measures import unit_names
+from aucpr_dask.inference.designs import POWERED, UNITS, unit_names
 from aucpr_dask.inference.methods import Goal, Pairs, Student, student_pairs
 from aucpr_dask.inference.samples import Estimates, labels_of, read_estimates
 from aucpr_dask.inference.units import Floats, Indices, mean_of_units, total_of_units

@@ -12,21 +12,10 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import FewPositivesWarning, FewUnitsWarning, InvalidInputError, few
 from aucpr_dask.evaluation.results import provenance
-from aucpr_dask.inference import designs, samples
+from aucpr_dask.inference import designs, methods, samples
 from aucpr_dask.inference.covarying import OTHER_MODEL, moderated_covariance
-from aucpr_dask.inference.designs import BOTH, ITEMS, UNITS, Sampling
+from aucpr_dask.inference.designs import BOTH, ITEMS, UNITS, Sampling, are_values, estimators_of, unit_names
 from aucpr_dask.inference.machine_labels import PredictionPowered, powered_method
-from aucpr_dask.inference.measures import are_values, estimators_of, unit_names
-from aucpr_dask.inference.methods import (
-    Goal,
-    Influence,
-    Method,
-    Resampling,
-    SignFlips,
-    Student,
-    Wilcoxon,
-    resample_units,
-)
 from aucpr_dask.inference.requirements import require_replicates
 from aucpr_dask.inference.samples import REPLICATE, Estimates
 from aucpr_dask.inference.units import Floats, mean_of_units
@@ -84,7 +73,7 @@ class PairedSample:
     question: ComparisonOptions
     sampling: Sampling
     estimates: Estimates
-    method: Method
+    method: methods.Method
     n_machine: int = 0  # units with machine labels
 
     @property
@@ -141,7 +130,7 @@ def paired_sample(
         sampling = designs.settle(dim, UNITS, question.method, question.adjust, methods=designs.WITH_MACHINE)
     estimates = samples.read_estimates(node, dim, question.estimator, question.incomplete)
     _refuse_too_few(node, estimates, sampling)
-    method: Method
+    method: methods.Method
     n_machine = 0
     if machine is not None:
         estimates, method, n_machine = powered_method(node, machine, estimates, question)
@@ -174,25 +163,25 @@ def _refuse_too_few(node: xr.Dataset, estimates: Estimates, sampling: Sampling) 
 # --- the methods, filled -------------------------------------------------------------------------------------------
 
 
-def _over_units(estimates: Estimates, method: str, question: ComparisonOptions) -> Method:
+def _over_units(estimates: Estimates, method: str, question: ComparisonOptions) -> methods.Method:
     """Return the method that takes the units as the sample."""
-    goal = Goal(question.level, question.equivalence)
+    goal = methods.Goal(question.level, question.equivalence)
     values, units, seed = estimates.values, estimates.units, question.seed
     n_resamples = question.n_resamples or designs.UNIT_RESAMPLES
     if method == "sign_flip":
-        return SignFlips(values, units, goal, n_resamples, seed)
+        return methods.SignFlips(values, units, goal, n_resamples, seed)
     if method == "t":
-        return Student(values, goal)
+        return methods.Student(values, goal)
     if method == "wilcoxon":
-        return Wilcoxon(values)
+        return methods.Wilcoxon(values)
     if method == "bootstrap":
         _warn_of_few_units(estimates)
-    return resample_units(values, units, goal, n_resamples, seed, own_errors=method == "bootstrap_t")
+    return methods.resample_units(values, units, goal, n_resamples, seed, own_errors=method == "bootstrap_t")
 
 
 def _by_items(
     node: xr.Dataset, estimates: Estimates, sampling: Sampling, question: ComparisonOptions
-) -> tuple[Estimates, Method]:
+) -> tuple[Estimates, methods.Method]:
     """Return the bootstrap of the means over units, from the replicates of the items, and the estimates with them."""
     require_replicates(node, f"sample={sampling.sample!r}")
     kept = node.sizes[RESAMPLE]
@@ -209,7 +198,7 @@ def _by_items(
         estimates, replicates = estimates.of_models(defined), replicates[defined]
     else:
         _refuse_undefined_replicates(replicates, estimates)
-    return estimates, Resampling(estimates.mean, replicates, Goal(question.level, question.equivalence))
+    return estimates, methods.Resampling(estimates.mean, replicates, methods.Goal(question.level, question.equivalence))
 
 
 def _refuse_undefined_replicates(replicates: Floats, estimates: Estimates) -> None:
@@ -227,11 +216,14 @@ def _refuse_undefined_replicates(replicates: Floats, estimates: Estimates) -> No
         raise InvalidInputError(what, received=received, remedy=remedy)
 
 
-def _by_influence(node: xr.Dataset, estimates: Estimates, question: ComparisonOptions) -> Influence:
+def _by_influence(node: xr.Dataset, estimates: Estimates, question: ComparisonOptions) -> methods.Influence:
     """Return the method that takes the covariance of the models from the influences of the items."""
-    goal, n_resamples = Goal(question.level, question.equivalence), question.n_resamples or designs.UNIT_RESAMPLES
+    goal, n_resamples = (
+        methods.Goal(question.level, question.equivalence),
+        question.n_resamples or designs.UNIT_RESAMPLES,
+    )
     matrix, degrees = _covariance_of_means(node, estimates), _degrees_of_means(node, estimates)
-    return Influence(estimates.mean, matrix, degrees, estimates.names, goal, n_resamples, question.seed)
+    return methods.Influence(estimates.mean, matrix, degrees, estimates.names, goal, n_resamples, question.seed)
 
 
 def _covariance_of_means(node: xr.Dataset, estimates: Estimates) -> Floats:

@@ -13,9 +13,8 @@ from scipy.special import nctdtr, nctdtrinc, ndtr, ndtri, stdtr, stdtrit
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.comparing import BASELINE, Baseline, positions
 from aucpr_dask.inference.covarying import OTHER_MODEL
-from aucpr_dask.inference.designs import ITEMS
+from aucpr_dask.inference.designs import ITEMS, unit_names
 from aucpr_dask.inference.grids import Quantity, placed
-from aucpr_dask.inference.measures import unit_names
 from aucpr_dask.inference.methods import Influence, Method, Pairs, SignFlips
 from aucpr_dask.inference.paired_samples import PairedSample, annotate, paired_sample
 from aucpr_dask.inference.pairs import against, all_pairs

@@ -10,8 +10,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, few
-from aucpr_dask.inference.designs import BOTH, COMPARED, ITEMS, UNITS
-from aucpr_dask.inference.measures import are_values, estimators_of, unit_names
+from aucpr_dask.inference.designs import BOTH, COMPARED, ITEMS, UNITS, are_values, estimators_of, unit_names
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.options import CONVENTION, EvaluationOptions, Options, SampleOptions
 from aucpr_dask.schema.options import option_names as names_of_options

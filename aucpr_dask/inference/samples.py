@@ -12,7 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import MOST_SHOWN, AlignmentError, InvalidInputError, brief, few
-from aucpr_dask.inference.measures import estimator_dim, estimators_of, unit_names
+from aucpr_dask.inference.designs import estimator_dim, estimators_of, unit_names
 from aucpr_dask.inference.units import Floats, draw_units_and_items, mean_of_units, means_of_replicates
 from aucpr_dask.schema.terms import ESTIMATOR, MODEL, QUANTITY, QUERY, RESAMPLE, Scores, nodes_of
 from aucpr_dask.scores.validate import check_unique

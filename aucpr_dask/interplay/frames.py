@@ -12,7 +12,7 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, few
 from aucpr_dask.evaluation.results import not_a_result
-from aucpr_dask.inference.measures import are_values, with_estimators
+from aucpr_dask.inference.designs import are_values, with_estimators
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import TableOptions
 from aucpr_dask.scores.importing.files import unknown_column

@@ -13,7 +13,7 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, few
 from aucpr_dask.evaluation.results import KIND, provenance
-from aucpr_dask.inference.measures import estimators_of
+from aucpr_dask.inference.designs import estimators_of
 from aucpr_dask.interplay.value_tables import MODELS, TOPICS, VALUE, Table, tables_of
 from aucpr_dask.schema import checks
 from aucpr_dask.schema.terms import MEASURE, MODEL, QUERY, UNIT, in_words, plural

@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from aucpr_dask.errors import printable
-from aucpr_dask.inference.measures import measured, noun, unit_names
+from aucpr_dask.inference.designs import measured, noun, unit_names
 from aucpr_dask.schema.terms import MEASURE, MODEL, Scores, in_words, nodes_of, percent
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.rankings import Document

@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.inference.measures import are_values, measured, noun, unit_names, with_estimators
+from aucpr_dask.inference.designs import are_values, measured, noun, unit_names, with_estimators
 from aucpr_dask.inference.samples import REPLICATE
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import ESTIMATORS

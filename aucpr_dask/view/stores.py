@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from aucpr_dask.inference.measures import are_values
+from aucpr_dask.inference.designs import are_values
 from aucpr_dask.schema import terms
 from aucpr_dask.scores.importing.files import count
 from aucpr_dask.view.rankings import MOST_DATA_SETS, Document, labels_as_text, rank_models, rankings_view

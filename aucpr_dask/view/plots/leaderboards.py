@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from aucpr_dask.errors import InvalidInputError, bad_argument
-from aucpr_dask.inference.measures import measured, unit_names
+from aucpr_dask.inference.designs import measured, unit_names
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.terms import BOUND, BOUNDS, CLASS, METHOD, MODEL, QUERY, RESAMPLE, Scores, in_words, percent
 from aucpr_dask.view.plots import style, subjects

@@ -14,7 +14,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference.comparing import Baseline
-from aucpr_dask.inference.measures import measured, unit_names
+from aucpr_dask.inference.designs import measured, unit_names
 from aucpr_dask.inference.powering import POWER, pair_reaches
 from aucpr_dask.inference.questions import unit_dim
 from aucpr_dask.schema.checks import choose, fraction, margin

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, few
-from aucpr_dask.inference.measures import values_as_areas
+from aucpr_dask.inference.designs import values_as_areas
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.terms import CLASS, ESTIMATOR, MODEL, QUERY, Scores, nodes_of
 from aucpr_dask.scores.validate import with_label_of_each_class

@@ -9,7 +9,7 @@ import xarray as xr
 
 from aucpr_dask.errors import few, printable
 from aucpr_dask.inference.auditing import EXPECTED, N_HALVES, TOP
-from aucpr_dask.inference.measures import measured, unit_names
+from aucpr_dask.inference.designs import measured, unit_names
 from aucpr_dask.inference.powering import POWER, power_in_words
 from aucpr_dask.schema.terms import MODEL, QUERY, rounded_percent
 from aucpr_dask.scores.importing.files import count

@@ -18,7 +18,7 @@ from rich.text import Text
 from aucpr_dask._version import __version__
 from aucpr_dask.errors import InvalidInputError, printable
 from aucpr_dask.inference.auditing import MODEL_LEFT_OUT, audit_findings
-from aucpr_dask.inference.measures import unit_names
+from aucpr_dask.inference.designs import unit_names
 from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.interplay.value_tables import tables_of
 from aucpr_dask.interplay.values import from_values

@@ -20,7 +20,7 @@ from aucpr_dask.errors import AlignmentError, FewPositivesWarning, InvalidInputE
 from aucpr_dask.inference import designs, families, samples, units
 from aucpr_dask.inference.aggregating import aggregate
 from aucpr_dask.inference.comparing import compare
-from aucpr_dask.inference.measures import measured, unit_names, with_estimators
+from aucpr_dask.inference.designs import measured, unit_names, with_estimators
 from aucpr_dask.inference.requirements import has_classes, require_results
 from aucpr_dask.inference.samples import DATASET, REPLICATE, Estimates, labels_of, stack_data_sets
 from aucpr_dask.schema.checks import choose

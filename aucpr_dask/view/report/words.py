@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import FewPositivesWarning, InvalidInputError, few, printable
-from aucpr_dask.inference.measures import noun, unit_names
+from aucpr_dask.inference.designs import noun, unit_names
 from aucpr_dask.inference.powering import POWER, pair_reaches
 from aucpr_dask.inference.ranking import rank
 from aucpr_dask.inference.samples import DATASET

@@ -12,7 +12,7 @@ import xarray as xr
 from aucpr_dask._version import __version__
 from aucpr_dask.errors import InvalidInputError, brief, printable
 from aucpr_dask.inference.aggregating import COUNTS
-from aucpr_dask.inference.measures import are_values, unit_names
+from aucpr_dask.inference.designs import are_values, unit_names
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
