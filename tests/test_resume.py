@@ -122,7 +122,6 @@ def test_an_unfinished_run_resumes_after_its_source_was_moved(client: Client, so
 
 @pytest.mark.slow
 def test_tasks_of_a_stopped_process_are_given_to_another(source: Path, tmp_path: Path) -> None:
-    started = time.monotonic()
     with ap.connect(2) as client:
         pids = list(client.run(os.getpid).values())
         try:
@@ -133,11 +132,11 @@ def test_tasks_of_a_stopped_process_are_given_to_another(source: Path, tmp_path:
                 on_progress=lambda event: os.kill(pids[0], signal.SIGSTOP) if event.blocks_done == 2 else None,
                 **OPTIONS,
             )
+            # Nothing but its replacement ends a run that waits for it.
+            assert pids[0] not in client.run(os.getpid).values()
         finally:
-            took = time.monotonic() - started
             with suppress(ProcessLookupError):  # it was replaced
                 os.kill(pids[0], signal.SIGKILL)
-    assert took < 60
     assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
 
 
