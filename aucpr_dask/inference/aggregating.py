@@ -148,17 +148,7 @@ def aggregate(
     (array([[[0.408, 0.459]]]), array([[0.44]]))
     """
     requirements.refuse_unknown_options(options, AggregationOptions)
-    question = AggregationOptions(
-        over=over,
-        how=how,
-        average=average,
-        sample=sample,
-        method=method,
-        level=level,
-        n_resamples=n_resamples,
-        seed=seed,
-        incomplete=incomplete,
-    ).checked()
+    question = AggregationOptions.among(locals())
     _refuse_clashes(question, has_machine=machine is not None)
     if how == "micro":
         return _one_ranking_of_queries(data, question, options)

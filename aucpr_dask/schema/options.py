@@ -71,6 +71,11 @@ def checked_value(one: Field[Any], value: Any) -> Any:
 class Options:
     """A record of options, whose fields are declared by :func:`option`."""
 
+    @classmethod
+    def among(cls, arguments: Mapping[str, Any]) -> Self:
+        """Check the options among the arguments of a function, as `locals()` gives them."""
+        return cls(**{one.name: arguments[one.name] for one in fields(cls) if one.name in arguments}).checked()
+
     def checked(self) -> Self:
         """Return the record with its values converted; raise unless all are allowed, also together."""
         given = [one for one in fields(self) if getattr(self, one.name) is not one.default]
@@ -375,17 +380,7 @@ def columns_or_truth(value: Any, name: str) -> bool | tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportOptions(Options):
-    """A record of options that a function takes next to other arguments."""
-
-    @classmethod
-    def among(cls, arguments: Mapping[str, Any]) -> Self:
-        """Check the options among the arguments of a function, as `locals()` gives them."""
-        return cls(**{one.name: arguments[one.name] for one in fields(cls) if one.name in arguments}).checked()
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableOptions(ImportOptions):
+class TableOptions(Options):
     """Which columns of a table are what."""
 
     label: str = option("label", "The column of labels: 1 positive, 0 negative.", check=column)
@@ -409,7 +404,7 @@ class TableOptions(ImportOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(ImportOptions):
+class RunOptions(Options):
     """How TREC runs and judgments are read."""
 
     layout: str = option(
