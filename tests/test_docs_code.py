@@ -20,7 +20,7 @@ SHOWN_ONLY = {"", "text", "toctree", "eval"}  # output, sketches, and directives
 def one_cluster() -> Iterator[None]:
     """Let all runs that name no cluster share one: starting one for each would take longer than everything else."""
     with pytest.MonkeyPatch.context() as patch, connect(1) as client:
-        patch.setattr(aucpr_dask.runs.run, "connect", lambda cluster=None: connect(cluster or client))
+        patch.setattr(aucpr_dask.runs.run, "connect_for", lambda cluster, *places: connect(cluster or client))
         yield
 
 
