@@ -49,9 +49,8 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def call() -> None:
     """Compile or load one kernel, as a new process does at its first call."""
-    kernel = compiling.Kernel(doubled, (types.float64(types.float64), types.int64(types.int64)), NAME)
+    kernel = compiling.Kernel(doubled, types.float64(types.float64), NAME)
     assert kernel(1.5) == 3
-    assert kernel(2) == 4
     assert kernel.is_ready
 
 
@@ -237,7 +236,7 @@ def test_an_interrupt_that_numba_loses_does_not_end_in_an_error(home: Path, monk
 
     monkeypatch.setattr(CPUCodeLibrary, "_get_compiled_object", lose_the_first)
     call()
-    assert len(calls) > 2
+    assert len(calls) > 1  # it is compiled again
     assert list(home.iterdir()) == [code_cache.path_of(NAME)]
 
 

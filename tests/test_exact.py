@@ -156,7 +156,11 @@ def long_ranking(kind: str, share: float, dtype: type, n_items: int = 5000) -> t
 
 KINDS = ["plain", "tied", "crowded", "infinite", "signed zeros", "tiny", "huge", "constant", "missing"]
 PATHS: dict[str, dict[str, Any]] = {
-    "gaps of short ones": {"rankings.SHORT": 10**9, "rankings.SHORT_POSITIVES": 10**9},
+    "gaps of short ones": {
+        "rankings.SHORT": 10**9,
+        "rankings.SHORT_POSITIVES": 10**9,
+        "rankings.WORTH_COMPILING": 0,
+    },
     "short ones in order": {"rankings.SHORT": 10**9, "rankings.SHORT_POSITIVES": -1},
     "gaps": {"rankings.SHORT": 0, "rankings.FEW_POSITIVES": 1.0, "rankings.TABLE_POSITIVES": 10**9},
     "keys": {"rankings.SHORT": 0, "rankings.FEW_POSITIVES": 0.0},

@@ -259,14 +259,15 @@ def assert_other_threads_run(work: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["short gaps", "finish", "split", "gaps", "merge", "keys", "weighted gaps", "weighted keys"]
+    "kind",
+    ["short gaps", "finish", "split", "gaps", "merge", "keys", "weighted gaps", "weighted keys", "weighted buckets"],
 )
 def test_other_threads_run_during_a_kernel(kind: str) -> None:
     """A call that holds the interpreter's lock silences the other thread from start to end.
 
     There are few rows because numba's generalized ufuncs release the lock for many rows only.
     """
-    from aucpr_dask.kernels import Options, classes, weighted
+    from aucpr_dask.kernels import Options, buckets, classes, weighted
     from aucpr_dask.kernels.areas import COUNTS, finish_rows
 
     random = np.random.default_rng(0)
@@ -300,6 +301,9 @@ def test_other_threads_run_during_a_kernel(kind: str) -> None:
             positives, weight[: positives.size], score[0], *items[2:], space[:, 0], counts[0]
         ),
         "weighted keys": lambda: weighted.groups_in_order(keys, weight, weight, space[:, 0], counts[0]),
+        "weighted buckets": lambda: buckets.groups_in_buckets(
+            score[0].astype(np.float32), items[2], weight, *buckets.room_for(n_items), space[:, 0], counts[0]
+        ),
     }
     assert_other_threads_run(calls[kind])
 
@@ -361,7 +365,8 @@ def test_two_processes_that_start_at_once_share_one_cache(tmp_path: Path) -> Non
     ]
     assert [process.communicate()[0].strip() for process in both] == ["0.8333333333333333"] * 2
     files = cache_files(tmp_path / "cache")
-    assert {name.split("-")[0] for name in files} == {"classes.groups_in_gaps", "areas.finish_common_rows"}
+    of_order = {"classes.split_rows_float64_int8", "classes.groups_in_order_float64_float64"}
+    assert {name.split("-")[0] for name in files} == {*of_order, "areas.finish_common_rows"}
     # A third one only reads.
     assert python(CALL, environment=environment) == "0.8333333333333333"
     assert cache_files(tmp_path / "cache") == files
@@ -398,10 +403,10 @@ from aucpr_dask.kernels import rankings, weighted
 import numba; assert numba.config.BOUNDSCHECK == 1
 random = np.random.default_rng(0)
 for short in (10**9, 0):
-    rankings.SHORT = weighted.SHORT_WEIGHTED = short
+    rankings.SHORT = weighted.SHORT_WEIGHTED = weighted.WORTH_BUCKETS = short
     for few in (0.0, 1.0):
         rankings.FEW_POSITIVES = weighted.FEW_WEIGHTED = few
-        rankings.SHORT_POSITIVES = 10**9 * few
+        rankings.SHORT_POSITIVES, rankings.WORTH_COMPILING = 10**9 * few, 0
         for n in (0, 1, 2, 5, 64, 1023, 1024, 1025, 3000):
             for kind in (np.float32, np.float64):
                 for levels in (1, 3, 10**6):

@@ -6,6 +6,7 @@ every process that starts at once, and tries folder after folder until it may wr
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pickle
 import pkgutil
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 import numba
 from numba.core import serialize
 from numba.core.compiler import CompileResult
+from numba.np.numpy_support import as_dtype
 
 from aucpr_dask.storage import code_cache
 
@@ -35,25 +37,34 @@ def helper(function: Function) -> Function:
     return compiled
 
 
-def kernel(*signatures: Any, name: str | None = None) -> Callable[[Callable[..., Any]], Kernel]:
-    """Make an entry point of a function, for the given signatures."""
+def kernel(*signatures: Any, name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make an entry point of a function, for the given signatures, each of which is a kernel of its own."""
 
-    def make(function: Callable[..., Any]) -> Kernel:
-        made = Kernel(
-            function, signatures, f"{function.__module__.removeprefix(_PACKAGE + '.')}.{name or function.__name__}"
-        )
-        _KERNELS[made.name] = made
-        return made
+    def make(function: Callable[..., Any]) -> Callable[..., Any]:
+        full_name = f"{function.__module__.removeprefix(_PACKAGE + '.')}.{name or function.__name__}"
+        if len(signatures) == 1:
+            return _registered(Kernel(function, signatures[0], full_name))
+        by_types = {}
+        for signature in signatures:
+            types = as_dtype(signature.args[0].dtype), as_dtype(signature.args[1].dtype)
+            of_types = Kernel(function, signature, "_".join([full_name, *map(str, types)]))
+            by_types[types] = _registered(of_types)
+        return lambda *arguments: by_types[arguments[0].dtype, arguments[1].dtype](*arguments)
 
     return make
+
+
+def _registered(kernel: Kernel) -> Kernel:
+    _KERNELS[kernel.name] = kernel
+    return kernel
 
 
 class Kernel:
     """A compiled function on NumPy arrays."""
 
-    def __init__(self, function: Callable[..., Any], signatures: tuple[Any, ...], name: str) -> None:
+    def __init__(self, function: Callable[..., Any], signature: Any, name: str) -> None:
         self.name = name
-        self._function, self._signatures = function, signatures
+        self._function, self._signature = function, signature
         self._compiled: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -104,10 +115,9 @@ class Kernel:
         context = loaded.targetctx
         context.refresh()
         try:
-            for parts in pickle.loads(code):
-                result = CompileResult._rebuild(context, *parts)
-                context.insert_user_function(result.entry_point, result.fndesc, [result.library])
-                loaded.add_overload(result)
+            result = CompileResult._rebuild(context, *pickle.loads(code))
+            context.insert_user_function(result.entry_point, result.fndesc, [result.library])
+            loaded.add_overload(result)
         except Exception:  # the checksum was right, so what wrote it was another numba of the same version
             code_cache.put_aside(self.name)
             return None
@@ -122,8 +132,9 @@ class Kernel:
             return self._compile_once()
 
     def _compile_once(self) -> tuple[Any, bytes]:
-        made = _NJIT(list(self._signatures), **_OPTIONS)(self._function)
-        return made, serialize.dumps([result._reduce() for result in made.overloads.values()])
+        made = _NJIT([self._signature], **_OPTIONS)(self._function)
+        (result,) = made.overloads.values()
+        return made, serialize.dumps(result._reduce())
 
 
 def kernels() -> list[Kernel]:
@@ -131,6 +142,16 @@ def kernels() -> list[Kernel]:
     for module in pkgutil.walk_packages([str(Path(__file__).parent)], f"{_PACKAGE}."):
         importlib.import_module(module.name)
     return [_KERNELS[name] for name in sorted(_KERNELS)]
+
+
+def needs_no_compiling(name: str) -> bool:
+    """Return whether a kernel of an imported module is in this process, or was in the cache when first asked."""
+    return _KERNELS[name].is_ready or _was_kept(name)
+
+
+@functools.cache  # to look for the file takes as long as to rank a hundred items
+def _was_kept(name: str) -> bool:
+    return _KERNELS[name].load()
 
 
 def prepare(names: Iterable[str]) -> None:

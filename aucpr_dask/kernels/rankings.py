@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from aucpr_dask.kernels import classes, points, sorting
 from aucpr_dask.kernels.areas import COUNTS, finish_rows
+from aucpr_dask.kernels.compiling import needs_no_compiling
 from aucpr_dask.kernels.options import N_COLUMNS, Options, Targets
 from aucpr_dask.kernels.sorting import Floats
 
 SHORT = 8192  # items up to which rankings share calls,
 SHORT_POSITIVES = 128  # and positives, on average, up to which only these are sorted: NumPy sorts many faster
+WORTH_COMPILING = 1 << 21  # items in a call for which gaps are compiled: sorting all compiles in a third of the time
 CACHE_ITEMS = 1 << 16  # scores in one call, so that they stay in a core's cache
 FEW_POSITIVES = 1 / 16  # share of positives up to which a long ranking of float32 sorts only them; float64: twice
 TABLE_POSITIVES = 1 << 18  # positives from which the table of gaps is too large for the caches
@@ -43,13 +45,14 @@ def evaluate_rows(
             finish_rows(*found, n_given[row : row + 1], options, codes, out[row : row + 1])
         return out
     has_few = np.count_nonzero(label >= options.positive_from) <= SHORT_POSITIVES * len(label)
+    by_gaps = has_few and (score.size >= WORTH_COMPILING or needs_no_compiling("classes.groups_in_gaps"))
     step = max(1, CACHE_ITEMS // max(1, n_items))
     space = np.empty((3, min(step, n_rows), n_items + 1))
     for start in range(0, n_rows, step):
         part = slice(start, start + step)
         n_groups, counts = np.empty(len(out[part]), np.int64), np.empty((len(out[part]), COUNTS))
         given = label, label_row[part], options
-        if has_few:  # in float64 only, to compile it once
+        if by_gaps:  # in float64 only, to compile it once
             classes.groups_in_gaps(score[part].astype(np.float64), *given, space, n_groups, counts)
         else:
             classes.groups_in_order(*_sorted_classes(score[part], *given, counts), space, n_groups, counts)

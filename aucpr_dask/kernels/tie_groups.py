@@ -59,6 +59,7 @@ class Buckets(NamedTuple):
     crowding: int  # sum over buckets of the squared number of them
 
 
+NEGATIVE, POSITIVE = 1, 2  # the classes of a weighted item; a soft label belongs to both
 BUCKETS_PER_POSITIVE = 16
 TABLE_BUCKETS = 1 << 18  # buckets that stay in a core's own cache; beyond, there are 2 per positive
 SEGMENT = 1024
@@ -225,18 +226,15 @@ def count_in_gaps(negative, table, n_values, buckets):
         below = 0
         for i in range(scores.size):
             below += scores[i] < lowest
-        size = scores.size
-        if 2 * below > size:
+        if 2 * below > scores.size:
             n_kept = np.uint64(0)
-            for i in range(size):
+            for i in range(scores.size):
                 kept[n_kept] = scores[i]
                 n_kept += np.uint64(not scores[i] < lowest)
-            size -= below
             tally[0] += np.uint32(below)
-            find_places(kept[:size], table, buckets)
-        else:
-            find_places(scores, table, buckets)
-        for i in range(size):
+            scores = kept[: scores.size - below]
+        find_places(scores, table, buckets)  # one call: it is large, and every call would be compiled again
+        for i in range(scores.size):
             tally[place[i]] += np.uint32(1)
 
 
@@ -271,6 +269,31 @@ def groups_by_merging(positive, negative, groups):
         groups.positives[n_groups] = positive.size - i
         n_groups += 1
     return n_groups
+
+
+@helper
+def add_items(gain, loss, is_lowest, n_items, all_groups, groups, state, n_kept, n_groups):
+    """Add the weights of items in ascending order, from the last, and fill the tie groups that end at the lowest ones.
+
+    `state` has the weights of positives and negatives so far, each with its error, and those of whole tie groups.
+    """
+    gained, gained_error, lost, lost_error = state[0], state[1], state[2], state[3]
+    positives, negatives = state[4], state[5]
+    kept = np.uint64(n_kept)
+    for j in range(n_items - 1, -1, -1):
+        gained, gained_error = two_sum(gained, gained_error, gain[j])
+        lost, lost_error = two_sum(lost, lost_error, loss[j])
+        if is_lowest[j]:
+            before, positives = positives, gained + gained_error
+            groups.positives[kept] = positives
+            groups.above[kept] = negatives
+            negatives = lost + lost_error
+            groups.at[kept] = negatives
+            kept += np.uint64(all_groups | (positives > before))
+            n_groups += 1
+    state[0], state[1], state[2], state[3] = gained, gained_error, lost, lost_error
+    state[4], state[5] = positives, negatives
+    return np.int64(kept), n_groups
 
 
 @helper

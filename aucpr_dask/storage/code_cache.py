@@ -35,7 +35,7 @@ else:
 
 CACHE_VARIABLE = "AUCPR_DASK_CACHE_DIR"
 DIGEST_LENGTH = 24
-OURS = re.compile(rf"[a-z_.]+-[0-9a-f]{{{DIGEST_LENGTH}}}")  # names of compiled code, of this version and of others
+OURS = re.compile(rf"[a-z0-9_.]+-[0-9a-f]{{{DIGEST_LENGTH}}}")  # names of compiled code, of this version and of others
 IMPORT = re.compile(r"^from aucpr_dask\.kernels(?:\.([\w.]+))? import (\([^)]*\)|[^\n(]+)", re.MULTILINE)
 HIDDEN = ".aucpr-"  # begins the names of everything else: what is being written, locks, and what was damaged
 DAY = 24 * 3600.0  # seconds
