@@ -9,7 +9,8 @@ from code_blocks import PAGES, ROOT, RUNNING, blocks_of, is_as_shown, prepare, r
 
 import aucpr_dask.runs.run
 from aucpr_dask import demo
-from aucpr_dask.clusters.connecting import connect
+from aucpr_dask.clusters.connecting import connect, connect_for
+from aucpr_dask.storage.objects import StoreName
 
 BLOCKS = {page.relative_to(ROOT).as_posix(): list(blocks_of(page)) for page in PAGES}
 WITH_CODE = [name for name, blocks in BLOCKS.items() if any(b.language in RUNNING and not b.reason for b in blocks)]
@@ -20,7 +21,12 @@ SHOWN_ONLY = {"", "text", "toctree", "eval"}  # output, sketches, and directives
 def one_cluster() -> Iterator[None]:
     """Let all runs that name no cluster share one: starting one for each would take longer than everything else."""
     with pytest.MonkeyPatch.context() as patch, connect(1) as client:
-        patch.setattr(aucpr_dask.runs.run, "connect_for", lambda cluster, *places: connect(cluster or client))
+
+        def connect_once(cluster: Any, *places: Any) -> Any:
+            is_object = any(isinstance(place, StoreName) for place in places)  # which needs threads of this process
+            return connect_for(cluster, *places) if is_object else connect(cluster or client)
+
+        patch.setattr(aucpr_dask.runs.run, "connect_for", connect_once)
         yield
 
 
