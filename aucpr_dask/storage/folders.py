@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from aucpr_dask.storage.documents import LARGEST_DOCUMENT, damaged
 # Documents, which are synced together once all are written; and records of done tasks, of which only the names matter.
 _UNSYNCED = ("/zarr.json", "ledger/done/")
 SYNCS_AT_ONCE = 16
+_NO_PLACE = (errno.ENAMETOOLONG, errno.ELOOP)  # a name that no file can have, or links in a circle
 _ROOT = "zarr.json"
 
 
@@ -41,6 +43,10 @@ class FolderStore(LocalStore):
             return default_buffer_prototype().buffer.from_bytes(place.read_bytes())
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
+        except OSError as error:
+            if error.errno in _NO_PLACE:
+                raise damaged(place, error.strerror, "a file") from error
+            raise
 
     async def set(self, key: str, value: Buffer) -> None:
         """Store a value."""
