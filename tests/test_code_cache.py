@@ -1,11 +1,13 @@
 """The cache of compiled code: what is never loaded, what is said, and what is left behind."""
 
+import gc
 import os
 import stat
 import subprocess
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,9 @@ from typing import Any
 import pytest
 from numba import types
 from numba.core.codegen import CPUCodeLibrary
+from numba.core.dispatcher import Dispatcher
 
+import aucpr_dask as ap
 from aucpr_dask.clusters.compiling_ahead import compiling_ahead
 from aucpr_dask.errors import CacheWarning
 from aucpr_dask.kernels import compiling
@@ -288,6 +292,29 @@ def test_code_in_use_is_not_swept(home: Path) -> None:
     call()  # loads it, which is noted
     code_cache.write("tiny.other", b"")
     assert code_cache.path_of(NAME).exists()
+
+
+def test_no_two_compiled_functions_have_one_name() -> None:
+    """Numba names machine code by them, so of two that different processes compiled, one would run for both."""
+    functions = [kernel._function for kernel in compiling.kernels()]
+    functions += [one.py_func for one in gc.get_objects() if isinstance(one, Dispatcher)]
+    ours = {id(one): one for one in functions if one.__module__.startswith("aucpr_dask.kernels.")}
+    names = Counter((one.__module__, one.__qualname__) for one in ours.values())
+    assert len(names) > 100
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+@pytest.mark.slow
+def test_kernels_that_different_processes_compiled_do_not_replace_each_other(home: Path) -> None:
+    compile_one = "import sys; from aucpr_dask.kernels import areas; getattr(areas, sys.argv[1]).prepare()"
+    for name in "finish_common_rows", "finish_any_rows":
+        subprocess.run([sys.executable, "-c", compile_one, name], check=True)
+    use = "import aucpr_dask as ap; print([ap.estimate([3, 2, 1], [1, 0, 1], f'{name}') for name in {names}])"
+    for names in ["average_precision", "upper_trapezoid"], ["upper_trapezoid", "average_precision"]:
+        done = subprocess.run(
+            [sys.executable, "-c", use.replace("{names}", str(names))], capture_output=True, text=True
+        )
+        assert done.stdout == f"{[ap.estimate([3, 2, 1], [1, 0, 1], name) for name in names]}\n", done.stderr
 
 
 def test_an_edit_changes_the_code_of_what_imports_it_only(monkeypatch: pytest.MonkeyPatch) -> None:

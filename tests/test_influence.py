@@ -416,7 +416,7 @@ def test_standard_error_is_close_to_the_jackknife() -> None:
 
 def test_degenerate_rankings() -> None:
     def found(score: list[float], label: list[int]) -> np.ndarray:
-        case = Case(np.array([score]), np.array(label, np.int8))
+        case = Case(np.array([score], np.float64), np.array(label, np.int8))
         return evaluated(case, [0, *HIDDEN], options())[0]
 
     assert np.array_equal(found([4, 3, 2, 1], [1, 1, 0, 0]), [1, 0, 0, 0])  # perfect: no item matters

@@ -272,6 +272,7 @@ def test_an_unknown_scheme() -> None:
 # Web servers
 
 
+@pytest.mark.needs("obstore")
 @pytest.mark.parametrize("kind", ["open", "password", "signature"])
 def test_a_web_server_without_lists(tmp_path: Path, forest: xr.DataTree, kind: str) -> None:
     ap.save_scores(forest, tmp_path / "scores.zarr")
@@ -297,6 +298,7 @@ def test_a_web_server_without_lists(tmp_path: Path, forest: xr.DataTree, kind: s
             assert SECRET not in str(caught.value)
 
 
+@pytest.mark.needs("obstore")
 def test_a_web_server_that_refuses(tmp_path: Path) -> None:
     ap.save_scores(pooled(), tmp_path / "scores.zarr")
     with static_server(tmp_path, user="ann:other") as (address, _):

@@ -169,7 +169,6 @@ def totals(classes, n_unseen, options):
 def finishing(area_of):
     """Return the last step of kernels that find areas by `area_of`: the fewer it knows, the faster they compile."""
 
-    @helper
     def finish(ranking, groups, n_groups, options, codes, out):
         """Write the numbers of one ranking that need tie groups only and, if `out` has room for them, its columns."""
         total, negatives, n_groups = write_facts(ranking, groups, n_groups, options, out[codes.size :])
@@ -192,7 +191,8 @@ def finishing(area_of):
                 value = 1.0 if area > 1.0 else area  # by rounding
             out[e] = value
 
-    return finish
+    finish.__qualname__ = f"finish_by_{area_of.__name__}"  # see `kernel`
+    return helper(finish)
 
 
 finish = finishing(area_of_any)
