@@ -380,7 +380,11 @@ def test_a_worker_loads_what_was_compiled_and_compiles_nothing(tmp_path: Path, m
 
         return list(client.run(ready).values())
 
-    needed = ["areas.finish_common_rows", "classes.groups_in_gaps"]
+    needed = [
+        "areas.finish_common_rows",
+        "classes.groups_in_order_float64_float64",
+        "classes.split_rows_float64_int8",
+    ]
 
     with ap.connect(1) as client:
         assert compiled(client) == [[]]
