@@ -26,8 +26,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 few = settings(max_examples=max(5, settings().max_examples // 2))  # where one example takes long
 
 
-if "AUCPR_DASK_TEST_ALL" in os.environ:  # where all packages are installed, none may be the reason to skip a test
-    pytest.importorskip = lambda name, **options: importlib.import_module(name)
+if "AUCPR_DASK_TEST_ALL" in os.environ:  # where all packages are installed, none may be the reason to skip a test,
+    or_skip = pytest.importorskip  # but torch, which takes gigabytes
+    pytest.importorskip = lambda name, **options: (or_skip if name == "torch" else importlib.import_module)(name)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
