@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from aucpr_dask.errors import FileFormatError, few
+from aucpr_dask.errors import FileFormatError, bad_argument, few
 from aucpr_dask.schema.checks import EXACT_INTEGERS, require
 from aucpr_dask.scores.importing.files import bad_line, bare_name, lines_of, reading
 
@@ -44,6 +44,9 @@ class TextTable:
 
     def __init__(self, path: Path, separator: str | None) -> None:
         self.path = path
+        if separator is not None and (len(separator) != 1 or separator in '\r\n"'):
+            remedy = "give one character, such as ';', or leave it out to find it"
+            raise bad_argument("this cannot separate cells", "separator", separator, "one character", remedy)
         self._separator = separator or _likely_separator(path)
         first = next(self._lines(), None)
         if first is None:
