@@ -118,16 +118,6 @@ def bad_argument(
     return InvalidInputError(what, f"argument {name!r}", brief(received), allowed, remedy)
 
 
-def bad_shape(
-    what: str, name: str, array: Any, allowed: object = None, remedy: str | None = None, path: str = ""
-) -> InvalidInputError:
-    """Return the error for the dimensions or the shape of an array: of an argument, or of a data set at `path`."""
-    dims = getattr(array, "dims", None)
-    shape = f"shape {tuple(array.shape)}"
-    received = shape if dims is None else f"({', '.join(map(str, dims))}), {shape}"
-    return InvalidInputError(what, where_is(f"variable {name!r}", path), received, allowed, remedy)
-
-
 def clash(what: str, remedy: str, allowed: object = None, **given: object) -> InvalidInputError:
     """Return the error for arguments that are allowed, but not together."""
     *first, last = map(repr, given)
@@ -139,11 +129,6 @@ def clash(what: str, remedy: str, allowed: object = None, **given: object) -> In
 def lacks(what: str, where: object, has: Iterable[object], remedy: str) -> InvalidInputError:
     """Return the error for data without something that is needed; `has` names what they have in its place."""
     return InvalidInputError(what, where, few(has) or "nothing", None, remedy)
-
-
-def where_is(what: str, path: str = "") -> str:
-    """Return the place of a variable or dimension in the data set at `path`, if that has a name."""
-    return f"data set {path!r}, {what}" if path else what
 
 
 class CacheWarning(UserWarning):

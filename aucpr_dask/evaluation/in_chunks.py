@@ -108,7 +108,7 @@ def finish_block(
 
 
 def _unpacked(found: da.Array, n_lead: int, outputs: Sequence[Output]) -> Any:
-    """Return the results of blocks, each an array or a tuple of several, as so many Dask arrays."""
+    """Return what each block holds, one array or a tuple of several, as that many Dask arrays."""
     lead, arrays = tuple(range(n_lead)), []
     for number, (sizes, dtype) in enumerate(outputs):
         new_axes = dict(enumerate(sizes.values(), start=n_lead))

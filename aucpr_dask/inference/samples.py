@@ -113,7 +113,7 @@ def _values_of_units(estimate: xr.DataArray, dim: str | None) -> tuple[Floats, t
 
 
 def read_replicates(result: xr.Dataset, estimates: Estimates, estimator: str | None, seed: int | None = None) -> Floats:
-    """Read the items' replicates (M, R) of each model's mean over the units; with a seed, over units drawn anew."""
+    """Read the items' replicates (M, R) of each model's mean over the units; with a seed, over resampled units."""
     replicate = chosen(result[REPLICATE], estimator)
     dims = (MODEL, RESAMPLE) if estimates.dim is None else (MODEL, estimates.dim, RESAMPLE)
     replicate = replicate.transpose(*dims)

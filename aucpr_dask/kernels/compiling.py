@@ -41,10 +41,11 @@ def kernel(*signatures: Any, name: str | None = None) -> Callable[[Callable[...,
     """Make an entry point of a function, for the given signatures, each of which is a kernel of its own."""
 
     def make(function: Callable[..., Any]) -> Callable[..., Any]:
-        # Numba names machine code by the qualified name and a number that starts anew in every process. Of two
-        # functions of one name, compiled in two processes and loaded by a third, one would run in place of the other.
+        # Numba names machine code by the qualified name of its function and a counter that each process starts at zero.
+        # If two functions shared a name and different processes compiled them, a process that loaded both would run
+        # one of them in place of the other.
         function.__qualname__ = name or function.__qualname__
-        full_name = f"{function.__module__.removeprefix(_PACKAGE + '.')}.{name or function.__name__}"
+        full_name = f"{function.__module__.removeprefix(_PACKAGE + '.')}.{function.__qualname__}"
         if len(signatures) == 1:
             return _registered(Kernel(function, signatures[0], full_name))
         by_types = {}

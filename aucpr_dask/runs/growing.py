@@ -148,7 +148,7 @@ def growth(plan: Plan, target: str, now: Contents, wanted: Contents) -> Step | N
 
 
 class NotByModels(Exception):
-    """A result that lacks more than models and data sets, and is evaluated anew."""
+    """The result lacks more than models and data sets, so it must be evaluated again."""
 
 
 def _positions(names: Sequence[Any], chosen: Sequence[Any]) -> NDArray[np.int64]:

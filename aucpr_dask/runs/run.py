@@ -59,7 +59,7 @@ def run(
     and writes it. The result opens only once every task is done. If a run is interrupted, run it again and it resumes:
     a ledger in the result store records which tasks are done. Once the result is finished, the same call with a source
     that has more models or data sets computes only what is new and adds it. With more queries or classes, or with more
-    resamples of a result that keeps its replicates, everything is evaluated anew, and a warning says so.
+    resamples of a result that keeps its replicates, everything is evaluated again, and a warning says so.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def _next_step(plan: Plan, target: str, ledger: Ledger, *, overwrite: bool) -> S
             raise growing.NotByModels
         step = growing.growth(plan, target, now, wanted)
     except growing.NotByModels:
-        text = f"more than models and data sets was added, so everything is evaluated anew at {public(target)}"
+        text = f"the source has more than new models and data sets, so everything is evaluated anew at {public(target)}"
         warnings.warn(text, UserWarning, stacklevel=3)
         return Step.whole(plan, target, clears=True)
     if step is None and state.word == FINISHED:
