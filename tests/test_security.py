@@ -392,6 +392,7 @@ def test_no_secret_of_any_url_is_shown(url_and_secret: tuple[str, str]) -> None:
     assert_hidden(*url_and_secret)
 
 
+@pytest.mark.needs("aiohttp")
 def test_a_fetched_file_is_not_named_after_its_signature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from aucpr_dask.storage import remote
 
