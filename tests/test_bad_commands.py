@@ -18,6 +18,7 @@ from aucpr_dask.cli import main
 
 pytestmark = pytest.mark.filterwarnings("ignore:method='bootstrap' over")  # few positives; a command prints this
 SECONDS = 60
+NIGHTLY = (pytest.mark.slow, pytest.mark.nightly)
 VALUES = (
     *("", " ", "-1", "0", "1", "1.5", "nan", "inf", "1e400", "9" * 30, "0x10", "1_000", "٣", "true", "none", "None"),
     *("x", "average_precision", "logit", "no_such", "a=b", "a:b", "*", "..", "/", ".", "-", "nowhere/at/all", "~"),
@@ -97,7 +98,9 @@ def lines(n_lines: int, seed: int) -> Iterator[list[str]]:
         yield [*names, *words]
 
 
-@pytest.mark.parametrize(("n_lines", "seed"), [(20, 0), pytest.param(500, 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("n_lines", "seed"), [(15, 0), pytest.param(150, 1, marks=pytest.mark.slow), pytest.param(500, 1, marks=NIGHTLY)]
+)
 def test_bad_commands_end_in_a_message(
     n_lines: int, seed: int, stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,10 +16,9 @@ REPLACE = {"overwrite scores, then save", "overwrite a result, then resume"}
 REMOVE = {name for name in crashes.JOBS if name.startswith("overwrite")}
 REMOVE |= {"import more, then extend", "add resamples", "append"}
 
-disturbances = pytest.mark.parametrize("how", crashes.DISTURBANCES)
-jobs = pytest.mark.parametrize("name", crashes.JOBS)
+EVERY_WAY = [(name, how) for how in crashes.DISTURBANCES for name in crashes.JOBS]
 # While one call removes what it replaces, another may finish: this needs locks, which object storage has not.
-meetings = pytest.mark.parametrize("name", sorted(crashes.JOBS.keys() - REMOVE - {"verify"}))
+EVERY_WAY += [(name, "met") for name in sorted(crashes.JOBS.keys() - REMOVE - {"verify"})]
 
 
 @pytest.fixture(scope="module")
@@ -55,38 +54,15 @@ def check(name: str, how: str, step: int, report: dict[str, Any]) -> None:
     assert ways["remedy"] <= (6 if name in REPLACE else 0)
 
 
-@pytest.mark.parametrize(("name", "how", "step"), [("import csv", "killed", 17), ("run", "cut off", 101)])
+@pytest.mark.parametrize(
+    ("name", "how", "step"), [("import csv", "killed", 37), ("run", "cut off", 101), ("run", "met", 101)]
+)
 def test_at_some_points(name: str, how: str, step: int, program: subprocess.Popen[str], tmp_path: Path) -> None:
     disturb(program, tmp_path, name, how, step)
 
 
-def test_two_calls_that_meet_at_some_points(program: subprocess.Popen[str], tmp_path: Path) -> None:
-    disturb(program, tmp_path, "run", "met", 101)
-
-
 @pytest.mark.slow
-@meetings
-def test_two_calls_that_meet_at_every_seventh_point(name: str, program: subprocess.Popen[str], tmp_path: Path) -> None:
-    disturb(program, tmp_path, name, "met", 7)
-
-
-@pytest.mark.slow
-@jobs
-@disturbances
-def test_at_every_seventh_point(name: str, how: str, program: subprocess.Popen[str], tmp_path: Path) -> None:
-    disturb(program, tmp_path, name, how, 7)
-
-
-@pytest.mark.slow
-@pytest.mark.nightly
-@jobs
-@disturbances
-def test_at_every_point(name: str, how: str, program: subprocess.Popen[str], tmp_path: Path) -> None:
-    disturb(program, tmp_path, name, how, 1)
-
-
-@pytest.mark.slow
-@pytest.mark.nightly
-@meetings
-def test_two_calls_that_meet_at_every_point(name: str, program: subprocess.Popen[str], tmp_path: Path) -> None:
-    disturb(program, tmp_path, name, "met", 1)
+@pytest.mark.parametrize("step", [23, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(("name", "how"), EVERY_WAY)
+def test_at_every_such_point(name: str, how: str, step: int, program: subprocess.Popen[str], tmp_path: Path) -> None:
+    disturb(program, tmp_path, name, how, step)

@@ -5,7 +5,6 @@ import resource
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ from aucpr_dask.runs.submitting import as_they_finish
 from aucpr_dask.storage.claims import CLEARING, RUNNING, State
 from aucpr_dask.storage.folders import FolderStore
 
-N_TASKS = 2500  # the page of faults has ten thousand
 GROWTH = 20.0  # MiB of any process, after the first fifth of the tasks
 
 
@@ -318,43 +316,36 @@ def test_a_place_is_claimed_although_another_call_gives_it_up(tmp_path: Path, mo
 # At random times
 
 
-@dataclass
-class Fault:
-    """How often a fault is put into a run, and what must then be true besides that nothing is lost."""
-
-    inject: Callable[[Trial, Client], Tally]
-    times: int
-    remarks: Callable[[dict[str, int]], bool] = bool
-
-
 TWICE = "first finished, second finished"
 REFUSED = "first finished, second ended with StoreError"
-FAULTS = {
-    **{f"worker: {how}": Fault(partial(faults.kill_workers, how=how), 7, lambda _: True) for how in faults.SIGNALS},
-    "scheduler": Fault(
-        lambda trial, _: faults.kill_scheduler(trial), 10, lambda said: "ended with ClusterError" in said
+# What puts a fault into runs, and which remarks these must then end with besides that nothing is lost.
+FAULTS: dict[str, tuple[Callable[[Trial, Client], Tally], Callable[[set[str]], bool]]] = {
+    **{f"worker: {how}": (partial(faults.kill_workers, how=how), lambda _: True) for how in faults.SIGNALS},
+    "scheduler": (lambda trial, _: faults.kill_scheduler(trial), lambda said: "ended with ClusterError" in said),
+    "client": (lambda trial, _: faults.kill_client(trial), bool),
+    "machine": (partial(faults.stop_machine, within_a_write=False), bool),
+    "machine within a write": (
+        partial(faults.stop_machine, within_a_write=True),
+        lambda said: said == {"some temporary files left"},
     ),
-    "client": Fault(lambda trial, _: faults.kill_client(trial), 10),
-    "machine": Fault(partial(faults.stop_machine, within_a_write=False), 10),
-    "machine within a write": Fault(
-        partial(faults.stop_machine, within_a_write=True), 10, lambda said: said == {"some temporary files left": 10}
-    ),
-    "pause": Fault(lambda trial, _: faults.pause_machine(trial), 5, lambda _: True),
-    "the same call": Fault(faults.run_twice, 10, lambda said: said == {TWICE: 10}),
-    "other options": Fault(partial(faults.run_twice, seed=5), 5, lambda said: said == {REFUSED: 5}),
-    "overwrite": Fault(
-        partial(faults.run_twice, overwrite=True, seed=5), 10, lambda said: all(r.endswith("d finished") for r in said)
+    "pause": (lambda trial, _: faults.pause_machine(trial), lambda _: True),
+    "the same call": (faults.run_twice, lambda said: said == {TWICE}),
+    "other options": (partial(faults.run_twice, seed=5), lambda said: said == {REFUSED}),
+    "overwrite": (
+        partial(faults.run_twice, overwrite=True, seed=5),
+        lambda said: all(remark.endswith("d finished") for remark in said),
     ),
 }
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("times", [3, pytest.param(10, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", FAULTS)
-def test_nothing_is_lost(trial: Trial, client: Client, name: str) -> None:
-    fault = FAULTS[name]
-    tally = fault.inject(several(trial, fault.times), client)
-    assert_nothing_lost(tally, fault.times)
-    assert fault.remarks(tally.remarks), tally
+def test_nothing_is_lost(trial: Trial, client: Client, name: str, times: int) -> None:
+    inject, is_right = FAULTS[name]
+    tally = inject(several(trial, times), client)
+    assert_nothing_lost(tally, times)
+    assert is_right(set(tally.remarks)), tally
 
 
 @pytest.mark.slow
@@ -364,16 +355,16 @@ def test_full_disks(trial: Trial, client: Client) -> None:
             pass
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("only the superuser can mount a small disk")
-    tally = faults.fill_disk(several(trial, 10), client)
-    assert_nothing_lost(tally, 10)
+    tally = faults.fill_disk(several(trial, 5), client)
+    assert_nothing_lost(tally, 5)
     assert sum(n for remark, n in tally.remarks.items() if "did not name" in remark) == 0
 
 
 @pytest.mark.slow
 def test_poisoned_tasks(folder: Path, client: Client) -> None:
     (folder / "poison").mkdir()
-    trial = Trial(folder / "poison", times=5)
-    assert_nothing_lost(faults.poison_block(trial, client, faults.take_too_much), 5)
+    trial = Trial(folder / "poison", times=2)
+    assert_nothing_lost(faults.poison_block(trial, client, faults.take_too_much), 2)
     # Each kills eight workers.
     assert_nothing_lost(faults.poison_block(several(trial, 1), client, faults.segfault), 1)
 
@@ -387,9 +378,11 @@ def test_tasks_that_outgrow_their_worker(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_memory_is_flat_over_thousands_of_tasks(tmp_path: Path) -> None:
-    samples = faults.endure(tmp_path, N_TASKS, every=N_TASKS // 10)
-    assert samples[-1].blocks == N_TASKS
-    early = next(sample for sample in samples if sample.blocks >= N_TASKS // 5)
+@pytest.mark.parametrize("n_tasks", [500, pytest.param(2500, marks=pytest.mark.nightly)])
+def test_memory_is_flat_over_many_tasks(tmp_path: Path, n_tasks: int) -> None:
+    """The page of faults has ten thousand."""
+    samples = faults.endure(tmp_path, n_tasks, every=n_tasks // 10)
+    assert samples[-1].blocks == n_tasks
+    early = next(sample for sample in samples if sample.blocks >= n_tasks // 5)
     for name, before in early.mebibytes.items():
         assert max(sample.mebibytes[name] for sample in samples) - before < GROWTH, name

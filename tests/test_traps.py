@@ -428,6 +428,7 @@ print("fine")
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_no_kernel_reads_or_writes_outside_its_arrays(tmp_path: Path) -> None:
     environment = {"NUMBA_BOUNDSCHECK": "1", "AUCPR_DASK_CACHE_DIR": str(tmp_path / "cache")}
     assert python(BOUNDS, environment=environment) == "fine"
