@@ -876,7 +876,7 @@ def test_means_of_scores() -> None:
         ({"n_resamples": 1}, "n_resamples must be a whole number from 2"),
         ({"seed": -1}, "seed must be a whole number from 0"),
         ({"incomplete": "skip"}, "unknown incomplete"),
-        ({"ties": "block"}, "these are options of an evaluation"),
+        ({"ties": "group"}, "these are options of an evaluation"),
         ({"equivalence": -0.1}, "equivalence must be positive"),
     ],
 )
@@ -892,7 +892,7 @@ def test_options_of_ranks_are_those_of_ranks(result: xr.Dataset) -> None:
     ):
         ap.rank(result, adjust="holm")
     with pytest.raises(InvalidInputError, match="method='influence' has no such option\n  received: 'ties'"):
-        ap.compare(pooled(), method="influence", ties="block")
+        ap.compare(pooled(), method="influence", ties="group")
 
 
 def test_dependent_queries_are_refused() -> None:

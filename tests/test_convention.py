@@ -49,7 +49,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         ({"no_positives": "drop"}, [Q1, 0, np.nan, Q4]),
         ({"positive_from": 2}, [1 / 2, 0, 0, 0]),
         ({"positive_from": 2, "no_positives": "drop"}, [1 / 2, np.nan, np.nan, np.nan]),
-        ({"ties": "block"}, [1 / 3 / 2, 0, 0, Q4]),
+        ({"ties": "group"}, [1 / 3 / 2, 0, 0, Q4]),
     ],
 )
 def test_topics_count_as_in_trec_eval_unless_an_option_says_otherwise(
@@ -119,6 +119,13 @@ def test_grades_of_other_labels_are_refused_by_the_plan(tmp_path: Path, is_per_r
 
 
 @pytest.mark.slow
+def test_the_old_word_for_tie_groups_still_works() -> None:
+    score, label = [2.0, 2.0, 1.0], [1, 0, 0]
+    with pytest.warns(DeprecationWarning, match="'block' is now called ties='group'") as caught:
+        assert ap.estimate(score, label, ties="block") == ap.estimate(score, label, ties="group")
+    assert caught[0].filename == __file__
+
+
 def test_a_failed_run_that_computed_nothing_does_not_block_the_corrected_one(client: Client, tmp_path: Path) -> None:
     scores, target = pooled(3, 20), tmp_path / "result.zarr"
     scores["score"][0, 0] = np.nan

@@ -358,8 +358,8 @@ OF_ITEMS = ("label", "weight", "tie_order", *SOFT)
 @pytest.mark.parametrize(
     ("weights", "ties"),
     [
-        *(("none", ties) for ties in ("block", "trec_eval", "expectation")),
-        *((weights, "block") for weights in ("whole", "real", "soft")),  # others are refused
+        *(("none", ties) for ties in ("group", "trec_eval", "expectation")),
+        *((weights, "group") for weights in ("whole", "real", "soft")),  # others are refused
     ],
 )
 @pytest.mark.parametrize("missing", ["raise", "drop", "last", "unretrieved"])

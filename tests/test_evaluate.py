@@ -89,7 +89,7 @@ def test_the_attributes_say_how_the_numbers_came_about(scores: xr.Dataset) -> No
     scores.attrs |= {"source_files": "a.csv", "colour": "red"}
     attrs = ap.evaluate(scores, missing="drop", prevalence=0.2, level=0.8).attrs
     assert attrs["estimators"] == ["average_precision"]
-    assert (attrs["missing"], attrs["ties"], attrs["unjudged"]) == ("drop", "block", "negative")
+    assert (attrs["missing"], attrs["ties"], attrs["unjudged"]) == ("drop", "group", "negative")
     assert (attrs["prevalence"], attrs["level"], attrs["source_files"]) == (0.2, 0.8, "a.csv")
     assert {"colour", "positive_from"}.isdisjoint(attrs)
     assert f"aucpr-dask {ap.__version__}, numpy " in attrs["versions"]
@@ -159,11 +159,11 @@ def test_no_interval_on_request(scores: xr.Dataset) -> None:
 # Laziness
 
 
-@pytest.mark.parametrize("ties", ["block", "trec_eval", "expectation"])
+@pytest.mark.parametrize("ties", ["group", "trec_eval", "expectation"])
 def test_nothing_is_computed_early(query_scores: xr.Dataset, forest: xr.DataTree, ties: str) -> None:
     query_scores = query_scores.assign_coords(item=[f"d{i}" for i in range(query_scores.sizes["item"])])
     per_run = query_scores.assign(label=query_scores["label"].broadcast_like(query_scores["score"]))
-    for scores in (query_scores, per_run, forest if ties == "block" else pooled()):
+    for scores in (query_scores, per_run, forest if ties == "group" else pooled()):
         with raise_if_dask_computes():
             lazy = ap.evaluate(scores.chunk({"model": 2}), ties=ties)
         with pytest.raises(AssertionError, match="Dask computed"), raise_if_dask_computes():
@@ -227,7 +227,7 @@ def test_pooled_and_per_run_layouts_agree() -> None:
     wide = xr.Dataset({"score": (dims, score), "label": (("query", "item"), label)}, coords=coords)
     n_positive = ("query", (label == 1).sum(axis=1))
     own = xr.Dataset({"score": (dims, own_score), "label": (dims, own_label), "n_positive": n_positive}, coords=coords)
-    for ties in ("block", "expectation"):
+    for ties in ("group", "expectation"):
         ours = ap.evaluate(wide, missing="unretrieved", ties=ties)
         theirs = ap.evaluate(own, missing="unretrieved", ties=ties)
         assert ours["estimate"].notnull().all()
@@ -442,8 +442,8 @@ def array(**changes: Any) -> dict[str, Any]:
         (array(weight=np.ones(3), ties="expectation"), "must share one threshold"),
         (array(ties="trec_eval"), "order of tied items"),
         (array(ties="expectation", prevalence=0.1), "no other prevalence"),
-        (array(ties="expectation", estimator="lower_trapezoid"), r"ties for 'lower_trapezoid'[\s\S]*'block'"),
-        (array(ties="mean"), r"unknown ties[\s\S]*'mean'[\s\S]*'block', 'trec_eval', 'expectation'"),
+        (array(ties="expectation", estimator="lower_trapezoid"), r"ties for 'lower_trapezoid'[\s\S]*'group'"),
+        (array(ties="mean"), r"unknown ties[\s\S]*'mean'[\s\S]*'group', 'trec_eval', 'expectation'"),
         (array(missing="ignore"), r"unknown missing[\s\S]*'raise', 'drop', 'last', 'unretrieved'"),
         (array(unjudged="ignore"), r"unknown unjudged[\s\S]*'negative', 'drop'"),
         (array(estimator="auc"), r"unknown estimator[\s\S]*'auc'[\s\S]*average_precision"),

@@ -267,7 +267,7 @@ def test_scores_are_evaluated_first(scores: tuple[xr.Dataset, xr.Dataset]) -> No
     mean = ap.aggregate(people, machine=machine, **OPTIONS)
     np.testing.assert_array_equal(mean["interval"], ap.aggregate(results[0], machine=results[1])["interval"])
     assert mean.attrs["method"] == "prediction_powered"
-    versus = ap.compare(people, machine=machine, ties="block", missing="last")
+    versus = ap.compare(people, machine=machine, ties="group", missing="last")
     assert versus["n_machine_units"] == 24
     with pytest.raises(InvalidInputError, match=r"options of an evaluation, and this result(.|\n)*evaluation: machine"):
         ap.aggregate(people, machine=results[1], **OPTIONS)
@@ -279,7 +279,7 @@ def test_scores_are_evaluated_first(scores: tuple[xr.Dataset, xr.Dataset]) -> No
         ({"missing": "last"}, "missing='drop' and 'last'"),
         (
             {"no_positives": "drop", "ties": "expectation"},
-            "ties='block' and 'expectation'; no_positives='zero' and 'drop'",
+            "ties='group' and 'expectation'; no_positives='zero' and 'drop'",
         ),
         ({"recall_range": [0.0, 0.5]}, r"recall_range=\[0.0, 1.0\] and \[0.0, 0.5\]"),
         ({"prevalence": 0.2}, "prevalence=None and 0.2"),

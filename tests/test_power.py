@@ -186,7 +186,7 @@ def test_a_tree_has_an_answer_for_each_data_set() -> None:
         ({"method": "wilcoxon"}, "has no intervals"),
         ({"adjust": "holm"}, "unknown option"),
         ({"baseline": "nobody"}, "there is no such model"),
-        ({"ties": "block"}, "options of an evaluation"),
+        ({"ties": "group"}, "options of an evaluation"),
     ],
 )
 def test_refusals(options: dict, message: str) -> None:

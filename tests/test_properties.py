@@ -43,7 +43,7 @@ def dataset(case: Case, **more: Any) -> xr.Dataset:
 def test_the_order_of_items_is_irrelevant(case: Case, missing: str, unjudged: str, random: Any) -> None:
     order = list(range(case.label.size))
     random.shuffle(order)
-    for ties in ("block", "expectation"):
+    for ties in ("group", "expectation"):
         options: dict[str, Any] = {"missing": missing, "unjudged": unjudged, "ties": ties}
         expected = ap.estimate(case.score, case.label, names_for(ties), **options)
         received = ap.estimate(case.score[:, order], case.label[order], names_for(ties), **options)
@@ -74,7 +74,7 @@ def test_swapping_tied_items_changes_nothing(case: Case, data: Any) -> None:
     tied = np.flatnonzero(case.score[0] == value)
     swapped = case.label.copy()
     swapped[tied] = case.label[data.draw(st.permutations(tied.tolist()))]
-    for ties in ("block", "expectation"):
+    for ties in ("group", "expectation"):
         received = ap.estimate(case.score, swapped, names_for(ties), ties=ties)
         np.testing.assert_array_equal(received, ap.estimate(case.score, case.label, names_for(ties), ties=ties))
 

@@ -111,7 +111,7 @@ def of_queries(n_models: int, n_queries: int, seed: int = 0, names: list[str] | 
             "method": ["logit"],
             "level": 0.95,
         },
-        attrs={"ties": "block", "missing": "unretrieved", "unjudged": "negative"},
+        attrs={"ties": "group", "missing": "unretrieved", "unjudged": "negative"},
     )
 
 

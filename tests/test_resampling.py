@@ -1011,7 +1011,7 @@ UNWEIGHTED = r"known for unweighted items drawn one by one[\s\S]*"
         (
             pooled(),
             {"intervals": "bootstrap", "ties": "expectation"},
-            r"unknown for replicates[\s\S]*ties='expectation'[\s\S]*ties='block'",
+            r"unknown for replicates[\s\S]*ties='expectation'[\s\S]*ties='group'",
         ),
         (pooled(), {"intervals": "influence", "ties": "expectation"}, INFLUENCE + "ties='expectation'"),
         (pooled(), {"intervals": "bootstrap_t", "estimators": "continuous"}, INFLUENCE + "bootstrap_t with continuous"),
@@ -1129,6 +1129,8 @@ def test_resamples_without_an_estimate_are_flagged_and_one_cluster_has_no_interv
     scores["label"][[3, 9]] = 1
     found = ap.evaluate(scores, "binormal", "bootstrap", n_resamples=100)
     assert found.aucpr.flagged("undefined_resamples")["undefined_resamples"].all()
+    both = ap.evaluate(scores, ["binormal", "average_precision"], ["bootstrap", "bayesian"], n_resamples=100)
+    assert both.aucpr.flagged("undefined_resamples")["undefined_resamples"].all()  # though all weights are positive
     assert not ap.evaluate(scores, intervals="bootstrap").aucpr.flagged("undefined_resamples").to_array().any()
     one = pooled(2, 40).assign(cluster=("item", np.zeros(40, int)))
     assert ap.evaluate(one, intervals="bootstrap", unit="clusters")["interval"].isnull().all()

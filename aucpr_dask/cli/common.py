@@ -25,7 +25,7 @@ import aucpr_dask as ap
 from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError, nearest
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import CONVENTION, CONVENTIONS, READINGS, EvaluationOptions, Options
+from aucpr_dask.schema.options import CONVENTION, CONVENTIONS, OLD_TIES, READINGS, EvaluationOptions, Options
 from aucpr_dask.storage.urls import concealed
 
 if TYPE_CHECKING:
@@ -214,6 +214,11 @@ class Choice(click.Choice[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the word, if it is one of them."""
+        if value == OLD_TIES and "group" in self.choices:
+            click.echo(
+                "warning: --ties block is now --ties group; the old word will be removed in version 0.3", err=True
+            )
+            value = "group"
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:

@@ -83,8 +83,9 @@ def estimate(
     missing : {"raise", "drop", "last", "unretrieved"}
         Meaning of NaN scores: an error; no item for this model; tied below every score; never ranked, so that a
         positive is missed.
-    ties : {"block", "trec_eval", "expectation"}
-        Tied items share one threshold; or follow `tie_order`; or are in random order, in exact expectation.
+    ties : {"group", "trec_eval", "expectation"}
+        Tied items share one threshold; or follow `tie_order`; or are in random order, in exact expectation. Version 0.1
+        called the first ``"block"``, which is deprecated.
     unjudged : {"negative", "drop"}
         Meaning of label -1.
     positive_from : int, optional

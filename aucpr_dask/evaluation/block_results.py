@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aucpr_dask.evaluation.chunk_passes import finish_rankings
 from aucpr_dask.evaluation.influences import effective_positives, influence_facts
 from aucpr_dask.evaluation.rankings import FEW_POSITIVES, Array, Evaluated, evaluate_rankings, is_weighted
 from aucpr_dask.evaluation.request import Sampling
@@ -28,7 +29,7 @@ OF_RESAMPLING = ("key", "cluster", "fold")  # roles of arrays that no estimate n
 
 
 def evaluate_block(
-    *arrays: Array,
+    *arrays: Any,
     roles: tuple[str, ...],
     finish: Callable[..., Any],
     options: EvaluationOptions,
@@ -38,11 +39,12 @@ def evaluate_block(
 ) -> Any:
     """Evaluate the rankings of a block, and return what `finish` makes of the numbers and the arrays.
 
-    A generalized function, ``(item), (item), ..., () -> ...``, whose leading dimensions broadcast.
+    A generalized function, ``(item), (item), ..., () -> ...``, whose leading dimensions broadcast. Rankings whose items
+    are in several chunks come as the counts of both passes over them, in place of scores and labels.
     """
     named = dict(zip(roles, arrays, strict=True))
     ranked = {role: array for role, array in named.items() if role not in OF_RESAMPLING}
-    evaluated = evaluate_rankings(ranked, options, facts, is_fixed=is_fixed)
+    evaluated = (finish_rankings if "tally" in named else evaluate_rankings)(ranked, options, facts, is_fixed=is_fixed)
     return finish(evaluated, named, options=options, **kwargs)
 
 
@@ -124,11 +126,10 @@ def _flags(flags: Array, evidence: Evidence, has_weights: bool) -> Array:
     if has_weights and evidence.n_positive is not None:
         n = evidence.n_positive[..., 0]
         flags = _with_flag(flags, "few_positives", (n > 0) & (n < FEW_POSITIVES))
-    for replicates in (evidence.replicates, evidence.bayesian_replicates):
-        if replicates is not None:
-            is_undefined = np.isnan(replicates) & ~np.isnan(evidence.estimate)[..., None]
-            flags = _with_flag(flags, "undefined_resamples", np.asarray(is_undefined.any(axis=(-2, -1))))
-    return flags
+    drawn = [replicates for replicates in (evidence.replicates, evidence.bayesian_replicates) if replicates is not None]
+    is_known = ~np.isnan(evidence.estimate)
+    lacks = [(np.isnan(replicates).any(axis=-1) & is_known).any(axis=-1) for replicates in drawn]
+    return _with_flag(flags, "undefined_resamples", np.any(lacks, axis=0)) if drawn else flags
 
 
 def _with_flag(flags: Array, name: str, is_raised: Array) -> Array:

@@ -148,13 +148,12 @@ def _sum_of(counts: Sequence[Counts]) -> Counts:
 
 
 def finish_rankings(
-    *arrays: Any, roles: tuple[str, ...], options: EvaluationOptions, facts: tuple[str, ...], is_fixed: bool
+    named: dict[str, Any], options: EvaluationOptions, facts: tuple[str, ...], *, is_fixed: bool
 ) -> Evaluated:
     """Return from the counts of both passes what `evaluate_rankings` returns for whole rankings."""
     from aucpr_dask.kernels.chunked.rows import finish_tally
     from aucpr_dask.kernels.options import N_COLUMNS
 
-    named = dict(zip(roles, arrays, strict=True))
     positives, rows, which, n_given = _unfolded(named)
     targets, reading = targets_of(options, facts, is_fixed=is_fixed), reading_of(options)
     out = np.empty((which.size, targets.codes.size + N_COLUMNS))

@@ -60,7 +60,7 @@ def needs_whole_rankings(what: str, dim: str = ITEM) -> ChunkError:
     """Return the error for something that cannot be computed from items in several chunks."""
     text = f"this needs all items of a ranking in one place, and the dimension {dim!r} is in several chunks"
     allowed = (
-        "one chunk; or hard labels without weights, ties 'block' or 'expectation', formula and influence "
+        "one chunk; or hard labels without weights, ties 'group' or 'expectation', formula and influence "
         f"intervals, and any estimator but {', '.join(WHOLE_ONLY)}"
     )
     remedy = f"rechunk, if a worker can hold a ranking: .chunk({{{dim!r}: -1}})"
@@ -88,23 +88,8 @@ def evaluate_in_chunks(
     checked = _map(chunk_passes.check_positives, known, n_lead, roles=tuple(known), options=options)
     tallies = map_items(chunk_passes.tally_negatives, items_again | {"positives": checked}, n_lead, options=options)
     counted = {"positives": checked, "tally": reduce_items(tallies, chunk_passes.add_tallies)} | named
-    found = _map(finish_block, counted, n_lead, roles=tuple(counted), options=options, **kwargs)
+    found = _map(evaluate_block, counted, n_lead, roles=tuple(counted), options=options, **kwargs)
     return _unpacked(found, n_lead, outputs)
-
-
-def finish_block(
-    *arrays: Any,
-    roles: tuple[str, ...],
-    finish: Callable[..., Any],
-    options: EvaluationOptions,
-    facts: tuple[str, ...] = (),
-    is_fixed: bool = True,
-    **kwargs: Any,
-) -> Any:
-    """Return from the counts of both passes what :func:`evaluate_block` returns for whole rankings."""
-    evaluated = chunk_passes.finish_rankings(*arrays, roles=roles, options=options, facts=facts, is_fixed=is_fixed)
-    named = dict(zip(roles, arrays, strict=True))
-    return finish(evaluated, named, options=options, **kwargs)
 
 
 def _unpacked(found: da.Array, n_lead: int, outputs: Sequence[Output]) -> Any:

@@ -103,7 +103,7 @@ def _orders_of_part(
     n_missing = is_item.sum(axis=-1) - n_ranked
     n_last = n_missing if options.missing == "last" else np.zeros_like(n_missing)
     has_ties = (ordered[:, 1:] == ordered[:, :-1]).any(axis=-1) | (n_last > 1)
-    has_ties &= options.ties == "block"
+    has_ties &= options.ties == "group"
     _refuse_long(n_ranked + n_missing, n_hits)
     orders = []
     facts = (n_ranked, n_last, n_missing - n_last, n_hits, np.nan_to_num(n_positive), has_ties)

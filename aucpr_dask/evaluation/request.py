@@ -162,8 +162,8 @@ def _misfit(given: Mapping[str, Any], options: EvaluationOptions) -> tuple[str, 
         return "weight and soft labels exclude each other: multiply them", "positive_weight=weight * positive_weight"
     if not is_weighted(given):
         return None
-    if options.ties != "block":
-        return "with weights, tied items must share one threshold: ties='block'", "ties='block', or leave out weights"
+    if options.ties != "group":
+        return "with weights, tied items must share one threshold: ties='group'", "ties='group', or leave out weights"
     if "n_positive" in given:
         return "n_positive has no meaning with weights: unseen positives have none", "leave out n_positive"
     unweightable = [spec.name for spec, _ in map(parse_estimator, options.estimators) if not spec.weights]
@@ -233,7 +233,7 @@ def _impossible(
         )
     if resampling.draws and options.ties == "expectation":
         what = "the expectation over ties is unknown for replicates, which have more ties"
-        return what, "ties='expectation'", "ties='block'"
+        return what, "ties='expectation'", "ties='group'"
     if resampling.intervals == ("bayesian",) and not any(map(INTERVALS["bayesian"].serves, options.estimators)):
         lacks = "not known" if any(parse_estimator(name)[0].weights for name in options.estimators) else "no meaning"
         what = f"{estimators}: {lacks} with the weights of the Bayesian bootstrap"

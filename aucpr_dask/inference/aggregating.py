@@ -509,7 +509,7 @@ def _one_ranking_of_queries(data: terms.Scores, question: AggregationOptions, op
     options = _resampling(question) | options
     if EvaluationOptions.of(**options).ties == "trec_eval":
         what = "ties='trec_eval' orders the documents of one query, and how='micro' ranks those of all queries together"
-        remedy, allowed = "give ties='block', or how='macro'", "ties='block' or 'expectation'"
+        remedy, allowed = "give ties='group', or how='macro'", "ties='group' or 'expectation'"
         raise clash(what, remedy, allowed, how="micro", ties="trec_eval")
     for path, node in terms.nodes_of(data):
         requirements.refuse_classes_for_queries(path, node)

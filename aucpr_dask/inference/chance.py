@@ -68,7 +68,7 @@ def chance(
     ----------
     score, label, n_positive, tie_order, missing, unjudged, positive_from, nothing_ranked, no_positives, convention, dim
         See :func:`aucpr_dask.estimate`.
-    ties : {"block", "trec_eval"}
+    ties : {"group", "trec_eval"}
         See :func:`aucpr_dask.estimate`; with ``"trec_eval"`` all orders are without ties.
     over : {"query"}, optional
         Test the mean area over the queries that have one, against independent random orders of each. Needs DataArrays.
@@ -101,7 +101,7 @@ def chance(
     (0.166667, 0.166667)
     """
     options = EvaluationOptions.of(**reading)
-    choose(("block", "trec_eval"), options.ties, "ties")
+    choose(("group", "trec_eval"), options.ties, "ties")
     if over is not None:
         choose((QUERY,), over, "over")
     prepared = prepare(locals(), options, dim)

@@ -25,7 +25,7 @@ from zarr.core.buffer import Buffer
 from zarr.core.sync import sync
 
 from aucpr_dask.errors import OtherRunError, StoreError
-from aucpr_dask.schema.options import EvaluationOptions
+from aucpr_dask.schema.options import EvaluationOptions, in_words_of_today
 from aucpr_dask.storage import backends
 from aucpr_dask.storage.backends import get_value, set_value
 from aucpr_dask.storage.claims import FINISHED, FOLDER, FREE, GROWING, RUNNING, Claim, State, as_buffer
@@ -191,5 +191,5 @@ def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, st
 
 def _flat(plan: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries and options of a plan in one dict; options that it is too old to know have their defaults."""
-    options = EvaluationOptions().as_parameters() | dict(plan.get("options", {}))
+    options = EvaluationOptions().as_parameters() | in_words_of_today(plan.get("options", {}))
     return {name: value for name, value in plan.items() if name != "options"} | options

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from aucpr_dask.errors import InvalidInputError, brief
 from aucpr_dask.schema.checks import each_once, lookup, repeated
 
-TIES = ("block", "trec_eval", "expectation")
+TIES = ("group", "trec_eval", "expectation")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ _KEILWAGEN = "10.1371/journal.pone.0092209"
 _FLACH = "10.5555/2969239.2969333"
 _HALDANE = "10.1093/biomet/33.3.222"
 _MCDERMOTT = "10.48550/arXiv.2401.06091"
-_RANKED = ("block", "trec_eval")
+_RANKED = ("group", "trec_eval")
 
 ESTIMATORS = {
     spec.name: spec
@@ -128,7 +128,7 @@ ESTIMATORS = {
         EstimatorSpec(
             "binormal",
             "int pi t / (pi t + (1-pi) Phi((mu_- - mu_+)/sd_- + sd_+/sd_- Phi^-1(t))) dt",
-            ("block",),
+            ("group",),
             "Smooth and precise if both classes are normal, wrong if they are not; NaN without spread. Weights count "
             "items (sd divides by their sum minus 1), so unlike all others it depends on their scale.",
             BOYD,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, Self, TypedDict, TypeVar, cast
@@ -35,6 +36,8 @@ CONVENTIONS: dict[str, dict[str, Any]] = {
     "trec_eval": {"missing": "unretrieved", "ties": "trec_eval", "positive_from": 1, "no_positives": "zero"},
 }
 CONVENTION = "convention"
+
+OLD_TIES = "block"  # what version 0.1 called "group"
 
 ALL_RECALLS = (0.0, 1.0)
 LARGEST_SEED = 2**128 - 1
@@ -128,7 +131,7 @@ class EvaluationOptions(Options):
 
     estimators: tuple[str, ...] = option(("average_precision",), "What to estimate.", check=estimator_names)
     missing: str = option("raise", "What a missing score means.", allowed=MISSING)
-    ties: str = option("block", "How equal scores count.", allowed=TIES)
+    ties: str = option("group", "How equal scores count.", allowed=TIES)
     unjudged: str = option("negative", "What an unjudged item counts as.", allowed=UNJUDGED)
     positive_from: int | None = option(
         None, "Lowest grade that counts as positive, for graded labels.", least=1, most=checks.HIGHEST_GRADE
@@ -167,6 +170,10 @@ class EvaluationOptions(Options):
         given = {name: value for name, value in options.items() if value is not None or name not in chosen}
         has_intervals = "intervals" in given
         options = known | given
+        if options.get("ties") == OLD_TIES:
+            message = f"ties={OLD_TIES!r} is now called ties='group'; the old word will be removed in version 0.3"
+            warnings.warn(message, DeprecationWarning, stacklevel=4)  # called by a function that the user called
+            options = in_words_of_today(options)
         names = ResamplingOptions.__dataclass_fields__.keys() & options.keys()
         if names:
             options["resampling"] = ResamplingOptions(**{name: options.pop(name) for name in names})
@@ -191,7 +198,7 @@ class EvaluationOptions(Options):
         what = options._clash(specs)
         if what is not None:
             given = {"ties": options.ties, "prevalence": options.prevalence, "recall_range": options.recall_range}
-            allowed = "ties='block'; estimators of a partial area with recall_range"
+            allowed = "ties='group'; estimators of a partial area with recall_range"
             raise clash(what, "leave out one of these options", allowed, estimators=options.estimators, **given)
         return options
 
@@ -337,6 +344,11 @@ class ReportOptions(Options):
     baseline: str | None = option(None, "Say how many models beat this one.", check=checks.text)
     top: int = option(10, "How many models of each data set get a curve.", least=0)
     seed: int = option(0, "Seed of the sign flips that compare two models.", least=0, most=LARGEST_SEED)
+
+
+def in_words_of_today(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options that may be those of version 0.1: given, or recorded in a plan or in a result."""
+    return dict(options) | ({"ties": "group"} if options.get("ties") == OLD_TIES else {})
 
 
 def option_names(*records: type[Options]) -> set[str]:

@@ -24,6 +24,7 @@ from aucpr_dask.inference.designs import measured, unit_names, with_estimators
 from aucpr_dask.inference.requirements import has_classes, require_results
 from aucpr_dask.inference.samples import DATASET, REPLICATE, Estimates, labels_of, stack_data_sets
 from aucpr_dask.schema.checks import choose
+from aucpr_dask.schema.options import in_words_of_today
 from aucpr_dask.schema.terms import BOUND, CLASS, ESTIMATOR, METHOD, MODEL, QUERY, RESAMPLE, Scores, nodes_of
 from aucpr_dask.view.rankings import level_of, method_with_bounds
 from aucpr_dask.view.report.pages import Payload
@@ -312,7 +313,7 @@ def curves_of(subject: Subject, scores: dict[str, xr.Dataset], payload: Payload,
         "steps": STEPS,
         "kinds": {kind: payload.add(np.stack(values), np.float32) for kind, values in parts.items()},
         "prevalence": _prevalence(subject, attrs),
-        "ties": attrs.get("ties", "block"),
+        "ties": in_words_of_today(attrs).get("ties", "group"),
     }
 
 

@@ -16,7 +16,7 @@ from aucpr_dask.inference.ranking import rank
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema.estimators import ESTIMATORS, EstimatorSpec, parse_estimator
 from aucpr_dask.schema.intervals import INTERVALS, IntervalSpec
-from aucpr_dask.schema.options import ComparisonOptions, ReportOptions
+from aucpr_dask.schema.options import ComparisonOptions, ReportOptions, in_words_of_today
 from aucpr_dask.schema.terms import BOUND, BOUNDS, FLAGS, MODEL, QUERY, in_words, percent, plural, rounded_percent
 from aucpr_dask.storage.urls import public
 from aucpr_dask.view.report.subjects import Subject
@@ -59,7 +59,7 @@ _WELL_COVERED = 0.945  # the level, less the error of the simulations
 
 _CONVENTIONS = {
     "ties": {
-        "block": "Items with equal scores share one threshold.",
+        "group": "Items with equal scores share one threshold.",
         "trec_eval": "Items with equal scores are ordered by descending name, as in trec_eval.",
         "expectation": "Estimates are the exact means over all orders of items with equal scores.",
     },
@@ -99,6 +99,7 @@ def interval_terms(subjects: Iterable[Subject]) -> list[dict[str, str | None]]:
 
 def reading(attrs: Mapping[str, Any]) -> list[str]:
     """Describe how labels, ties and missing scores were treated, and which part of the curve was used."""
+    attrs = in_words_of_today(attrs)
     said = [texts[attrs[name]] for name, texts in _CONVENTIONS.items() if attrs.get(name) in texts]
     if attrs.get("positive_from") not in (None, 1):
         said.append(f"Grades of {attrs['positive_from']} or more count as positive.")

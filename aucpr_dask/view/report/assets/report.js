@@ -481,7 +481,7 @@
     const size = () => Math.max(240, Math.min(640, place.clientWidth || 480));
 
     const notes = ["Hover over a curve, or over a model here or in the table, to highlight it."];
-    if (ties !== "block") notes.push("Equal scores are one step of a curve, regardless of how the estimates treat ties.");
+    if (ties !== "group") notes.push("Equal scores are one step of a curve, regardless of how the estimates treat ties.");
     notes.push("Dotted: a random ranking. A curve ends where its ranking does.");
     host.replaceChildren(h("h3", {}, `Curves of the ${plural(best.length, "best model", "best models")}`),
       h("div", { class: "tools" }, labelled("Curve", kind),
