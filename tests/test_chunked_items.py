@@ -132,7 +132,7 @@ def test_grades(case: Any, data: Any) -> None:
 @pytest.mark.parametrize("few_scores", [0, 16384])
 def test_long_rankings(share: float, kind: type, few_scores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways to count negatives: against few scores of positives, and against many."""
-    from aucpr_dask.kernels.chunked import rows as chunked_rows
+    from aucpr_dask.kernels import tallies as chunked_rows
 
     monkeypatch.setattr(chunked_rows, "FEW_SCORES", few_scores)
     random = np.random.default_rng(1)
@@ -265,7 +265,7 @@ def test_counts_add_up_in_a_type_that_holds_them() -> None:
     parts = [(np.array([200, 0], np.uint8),), (np.array([100, 3], np.uint8),), (np.array([2**32 - 1, 0], np.uint32),)]
     (total,) = chunked_blocks.add_tallies(parts)
     assert total.tolist() == [2**32 + 299, 3]
-    from aucpr_dask.kernels.chunked.rows import merge_scores
+    from aucpr_dask.kernels.tallies import merge_scores
 
     scores = np.array([1.0, np.inf], np.float32)
     _, times = merge_scores(scores, np.array([2**32 - 1], np.uint32), scores, np.array([5], np.uint32))

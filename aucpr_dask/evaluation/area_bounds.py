@@ -160,7 +160,7 @@ def _bound_by_bins(
     score: da.Array, label: da.Array, n_given: float, options: EvaluationOptions, memory: int
 ) -> tuple[float, float]:
     """Count the items of a ranking in one pass over its chunks."""
-    from aucpr_dask.kernels.chunked.bins import bound_area
+    from aucpr_dask.kernels.bins import bound_area
 
     parts = map_items(bin_items, {"score": score, "label": label}, 0, options=options, memory=memory)
     bins, classes = reduce_items(parts, partial(merge_bins, memory=memory)).to_delayed().item().compute()

@@ -20,7 +20,7 @@ from aucpr_dask.schema.checks import check_labels
 from aucpr_dask.schema.options import EvaluationOptions
 
 if TYPE_CHECKING:
-    from aucpr_dask.kernels.chunked.bins import AdaptiveBins
+    from aucpr_dask.kernels.bins import AdaptiveBins
 
 Counts = NDArray[Any]  # whole numbers from 0, of the narrowest type that holds the largest
 
@@ -51,7 +51,7 @@ def _split_rows(
     score: Array, label: Array, rows: Rows, options: EvaluationOptions
 ) -> Iterator[tuple[Array, Array, Array]]:
     """Yield the scores of positives, those of negatives, and the counts of items of one ranking after another."""
-    from aucpr_dask.kernels.chunked.rows import split_items
+    from aucpr_dask.kernels.tallies import split_items
 
     score, (label, label_row) = rows.full(score), rows.distinct(label.astype(np.int8, copy=False))
     reading = reading_of(options)
@@ -61,7 +61,7 @@ def _split_rows(
 
 def collect_positives(score: Array, label: Array, *, options: EvaluationOptions) -> Positives:
     """First pass: return the scores of the positives of a chunk of items, and counts."""
-    from aucpr_dask.kernels.chunked.rows import distinct_scores, three_scores
+    from aucpr_dask.kernels.tallies import distinct_scores, three_scores
 
     check_labels(label, options.positive_from, "label")
     rows = Rows({"score": score, "label": label})
@@ -81,7 +81,7 @@ def merge_positives(parts: Any, axis: Any = None, keepdims: Any = None) -> Posit
 
 
 def _merge_two(first: Positives, second: Positives) -> Positives:
-    from aucpr_dask.kernels.chunked.rows import merge_scores
+    from aucpr_dask.kernels.tallies import merge_scores
 
     both = zip(first.scores, first.times, second.scores, second.times, strict=True)
     merged = [merge_scores(*pair) for pair in both]
@@ -126,7 +126,7 @@ def tally_negatives(
     score: Array, label: Array, positives: Positives, *, options: EvaluationOptions
 ) -> tuple[Counts, ...]:
     """Second pass: count the negatives of a chunk of items between the positives of all chunks."""
-    from aucpr_dask.kernels.chunked.rows import tally_items
+    from aucpr_dask.kernels.tallies import tally_items
 
     rows = Rows({"score": score, "label": label})
     which = rows.broadcast(positives.index)
@@ -151,8 +151,8 @@ def finish_rankings(
     named: dict[str, Any], options: EvaluationOptions, facts: tuple[str, ...], *, is_fixed: bool
 ) -> Evaluated:
     """Return from the counts of both passes what `evaluate_rankings` returns for whole rankings."""
-    from aucpr_dask.kernels.chunked.rows import finish_tally
     from aucpr_dask.kernels.options import N_COLUMNS
+    from aucpr_dask.kernels.tallies import finish_tally
 
     positives, rows, which, n_given = _unfolded(named)
     targets, reading = targets_of(options, facts, is_fixed=is_fixed), reading_of(options)
@@ -171,7 +171,7 @@ def bin_items(
     score: Array, label: Array, *, options: EvaluationOptions, memory: int
 ) -> tuple[AdaptiveBins, NDArray[np.float64]]:
     """Count the items of a chunk in bins of scores; return these, and the counts that `Positives` has for a row."""
-    from aucpr_dask.kernels.chunked.bins import AdaptiveBins
+    from aucpr_dask.kernels.bins import AdaptiveBins
 
     check_labels(label, options.positive_from, "label")
     rows = Rows({"score": score, "label": label})
@@ -186,7 +186,7 @@ def merge_bins(
     parts: Any, axis: Any = None, keepdims: Any = None, *, memory: int
 ) -> tuple[AdaptiveBins, NDArray[np.float64]]:
     """Add up the counts of several chunks, which stay as they are; for the other arguments, see `merge_positives`."""
-    from aucpr_dask.kernels.chunked.bins import AdaptiveBins
+    from aucpr_dask.kernels.bins import AdaptiveBins
 
     total, totals = AdaptiveBins(memory), np.zeros(4)
     for bins, classes in _listed(parts):

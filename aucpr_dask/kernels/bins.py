@@ -1,15 +1,26 @@
-"""Items counted in bins of scores, in any order and in parts that add up; bounds of the area from the counts."""
+"""Items counted in bins of scores, in any order and in parts that add up; bounds of the area from the counts.
+
+Scores are counted as *keys*: whole numbers that ascend as the scores do. A bin of `AdaptiveBins` holds the keys that
+are equal but for their lowest bits, `level` of them. A row of its hash table describes one bin in use: its lowest and
+highest key, and how many negatives and positives it holds. The lowest key of an empty row is 0, which is no score's.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
+
+from aucpr_dask.kernels.compiling import helper, kernel
+from aucpr_dask.kernels.options import F4, F8, I8, U1, U4, U8, row_of, rows_of
+from aucpr_dask.kernels.sorting import ascending_bits, sign_and_all_bits
+from aucpr_dask.kernels.tie_groups import two_sum
 
 Tallies = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 
-ROW_BYTES = 32  # of the table of `histograms`
+ROW_BYTES = 32  # of the table of `AdaptiveBins`
 FEW_ROWS = 1 << 12
 GROWTH = 4
 BLOCK = 1 << 14  # items, counted while they are in the cache
@@ -25,6 +36,15 @@ SMALLEST_MAGNITUDE, LARGEST_MAGNITUDE = (int(np.float64(2.0**power).view(np.int6
 # Every term of a bound and of the area itself is rounded fewer than 8 times, and NumPy's sum of 2**25 terms adds less
 # than 40 roundings of 2**-53 each.
 ROUNDING = 2.0**-46
+
+COLUMNS = np.uint64(4)  # of a row
+HIGH, OF_CLASS = np.uint64(1), np.uint64(2)  # places in a row; the lowest key comes first, the positives come last
+GOLDEN_RATIO = np.uint64(0x9E3779B97F4A7C15)  # times 2**64: multiples of it are spread evenly
+HALF = np.uint64(32)
+ONE = np.uint64(1)
+
+TABLE = types.uint64[::1]
+STATE = types.UniTuple(I8, 2)
 
 
 class AdaptiveBins:
@@ -43,9 +63,6 @@ class AdaptiveBins:
 
     def count(self, score: NDArray[Any], is_positive: NDArray[np.bool_]) -> None:
         """Count items, whose scores float64 holds."""
-        from aucpr_dask.kernels.chunked.histograms import count_items
-        from aucpr_dask.kernels.chunked.passes import write_keys
-
         for start in range(0, score.size, BLOCK):
             block = slice(start, start + BLOCK)
             values = np.ascontiguousarray(score[block], np.float64)
@@ -89,7 +106,6 @@ class AdaptiveBins:
         return self._table.size // 4
 
     def _add_bins(self, bins: NDArray[np.uint64]) -> None:
-        from aucpr_dask.kernels.chunked.histograms import add_bins
 
         self._add(add_bins, bins)
 
@@ -194,8 +210,6 @@ def bound_area(
 
     Counts of negatives are multiplied by `scale`; the area is a mean over `total` positives, by default those counted.
     """
-    from aucpr_dask.kernels.chunked.histograms import area_of_tie_groups
-
     total = float(positives.sum()) if total is None else total
     if not total > 0:
         return np.nan, np.nan
@@ -226,3 +240,76 @@ def _least_and_most(
     upper = p * (end / np.maximum(end + above, 1.0))
     lower = p * (0.5 * (first / (first + below)) + 0.5 * (end / np.maximum(end + below, 1.0)))
     return np.where(is_tied, known, lower), np.where(is_tied, known, upper)
+
+
+@kernel(types.void(row_of(F4), row_of(U4), U4[::1]), types.void(row_of(F8), row_of(U8), U8[::1]))
+def write_keys(score, bits, keys):
+    """Write the key of every score, from the same memory read as whole numbers; -0 has that of 0."""
+    sign, all_bits = sign_and_all_bits(keys)
+    for i in range(score.size):
+        keys[i] = ascending_bits(bits[i], score[i], sign, all_bits)
+
+
+@helper
+def row_of_bin(key, level, table):
+    """Return where in the table the bin of a key is, or should be."""
+    its_bin = key >> level
+    end = np.uint64(table.size)
+    row = ((((its_bin * GOLDEN_RATIO) >> HALF) * (end // COLUMNS)) >> HALF) * COLUMNS
+    while table[row] >> level != its_bin and table[row] != 0:
+        row += COLUMNS
+        if row == end:
+            row = np.uint64(0)
+    return row
+
+
+@kernel(STATE(row_of(U8), row_of(U1), U8, TABLE, I8, I8))
+def count_items(keys, is_positive, level, table, n_used, most):
+    """Count items until one would need more than the most rows; return how many were counted, and the rows in use."""
+    for i in range(keys.size):
+        key = keys[i]
+        row = row_of_bin(key, level, table)
+        if table[row] == 0:
+            if n_used == most:
+                return i, n_used
+            n_used += 1
+            table[row] = key
+        table[row] = min(table[row], key)
+        table[row + HIGH] = max(table[row + HIGH], key)
+        table[row + OF_CLASS + np.uint64(is_positive[i])] += ONE
+    return keys.size, n_used
+
+
+@kernel(STATE(rows_of(U8), U8, TABLE, I8, I8))
+def add_bins(bins, level, table, n_used, most):
+    """Add bins of this or a lower level until one would need more than the most rows; return as `count_items` does."""
+    for i in range(len(bins)):
+        low = bins[i, 0]
+        row = row_of_bin(low, level, table)
+        if table[row] == 0:
+            if n_used == most:
+                return i, n_used
+            n_used += 1
+            table[row] = low
+        table[row] = min(table[row], low)
+        table[row + HIGH] = max(table[row + HIGH], bins[i, 1])
+        table[row + OF_CLASS] += bins[i, 2]
+        table[row + OF_CLASS + ONE] += bins[i, 3]
+    return len(bins), n_used
+
+
+@kernel(F8(row_of(I8), row_of(I8), F8, F8))
+def area_of_tie_groups(positives, negatives, scale, total):
+    """Return average precision from the counts of each tie group, in ascending order of scores.
+
+    Counts of negatives are multiplied by `scale`, and the area is a mean over `total` positives. Terms are added in the
+    order of the kernels for rankings in memory, so the bits are theirs.
+    """
+    area = error = at_or_above = negatives_above = 0.0
+    for i in range(positives.size - 1, -1, -1):
+        at_or_above += positives[i]
+        negatives_above += negatives[i]
+        if positives[i] > 0:
+            precision = at_or_above / (at_or_above + scale * negatives_above)
+            area, error = two_sum(area, error, positives[i] * precision)
+    return min((area + error) / total, 1.0)

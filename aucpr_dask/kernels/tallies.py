@@ -5,18 +5,116 @@ of a chunk are described by a *tally* of two numbers per distinct score: how man
 and how many tie with it; two more numbers count those above all. Tallies of chunks add up to that of the ranking.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 from numba import types
+from numpy.typing import NDArray
 
 from aucpr_dask.kernels import tie_groups as g
-from aucpr_dask.kernels.areas import finish
+from aucpr_dask.kernels.areas import COUNTS, finish
+from aucpr_dask.kernels.classes import split_rows
 from aucpr_dask.kernels.compiling import helper, kernel
 from aucpr_dask.kernels.interpolation import Moments, Points
-from aucpr_dask.kernels.options import F4, F8, FLOATS, I8, MISSING_LAST, OPTIONS_TYPE, TARGETS_TYPE, U4, U8, row_of
+from aucpr_dask.kernels.options import (
+    F8,
+    FLOATS,
+    I8,
+    MISSING_LAST,
+    N_COLUMNS,
+    OPTIONS_TYPE,
+    TARGETS_TYPE,
+    U4,
+    U8,
+    Options,
+    Targets,
+    row_of,
+)
 from aucpr_dask.kernels.points import Curve, finish_curve
-from aucpr_dask.kernels.sorting import ascending_bits, sign_and_all_bits
+from aucpr_dask.kernels.sorting import Floats
 
-COUNTS = (U4, U8)
+Counts = NDArray[Any]  # whole numbers from 0, of any unsigned type
+
+FEW_SCORES = 1 << 17  # distinct scores of positives up to which negatives are counted without being sorted
+WHOLE = (U4, U8)
+
+
+def split_items(score: Floats, label: NDArray[np.int8], options: Options) -> tuple[Floats, Floats, NDArray[np.float64]]:
+    """Return the scores of positives and negatives, and the numbers of each with and without a score."""
+    positive, negative = np.empty((2, 1, score.size + 1), score.dtype)
+    counts = np.empty((1, COUNTS))
+    split_rows(score[np.newaxis], label[np.newaxis], np.zeros(1, np.int64), options, positive, negative, counts)
+    classes = counts[0, :4]
+    return positive[0, : int(classes[0])], negative[0, : int(classes[1])], classes
+
+
+def distinct_scores(positive: Floats) -> tuple[Floats, NDArray[np.uint32]]:
+    """Return the distinct scores, ascending and followed by +inf, and how many there are of each; sorts in place."""
+    positive.sort()
+    value, times = np.empty(positive.size + 1, positive.dtype), np.empty(positive.size, np.uint32)
+    n_scores = count_distinct_scores(positive, value, times)
+    return _ended(value, n_scores), times[:n_scores].copy()
+
+
+def three_scores(positive: Floats, negative: Floats) -> NDArray[np.float64]:
+    """Return up to three distinct scores of both, then NaN."""
+    found = np.full(3, np.nan)
+    find_distinct(negative, positive, found)
+    return found
+
+
+def merge_scores(score: Floats, times: Counts, other: Floats, other_times: Counts) -> tuple[Floats, Counts]:
+    """Merge two lists of distinct scores and their counts."""
+    most = int(times.sum(dtype=np.uint64)) + int(other_times.sum(dtype=np.uint64))
+    kind: Any = np.uint32 if most < 2**32 else np.uint64
+    n_both = times.size + other_times.size
+    value, count = np.empty(n_both + 1, score.dtype), np.empty(n_both, kind)
+    n_scores = merge_counts(
+        score, times.astype(kind, copy=False), other, other_times.astype(kind, copy=False), value, count
+    )
+    return _ended(value, n_scores), count[:n_scores].copy()
+
+
+def _ended(value: Floats, size: int) -> Floats:
+    """Return this many values, followed by +inf, in a new array."""
+    value = value[: size + 1].copy()
+    value[size] = np.inf
+    return value
+
+
+def tally_items(value: Floats, negative: Floats) -> Counts:
+    """Return how many negatives lie below, and tie with, each of the distinct scores; may sort the negatives."""
+    tally = np.zeros(2 * value.size, np.uint32)
+    if 1 < value.size <= FEW_SCORES + 1:
+        tally_by_gaps(value, negative, tally)
+    elif value.size > 1:
+        negative.sort()
+        tally_by_merging(value, negative, tally)
+    return narrow(tally)
+
+
+def narrow(counts: Counts) -> Counts:
+    """Return counts in the narrowest type that holds the largest."""
+    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
+
+
+def finish_tally(
+    times: Counts,
+    tally: Counts,
+    classes: NDArray[np.float64],
+    n_given: float,
+    n_distinct: int,
+    options: Options,
+    targets: Targets,
+) -> NDArray[np.float64]:
+    """Return the row of numbers of one ranking that `rankings.evaluate_all_rows` returns."""
+    out = np.full(targets.codes.size + N_COLUMNS, np.nan)
+    kind: Any = np.uint64 if np.uint64 in (times.dtype, tally.dtype) else np.uint32
+    counts = times.astype(kind, copy=False), tally.astype(kind, copy=False)
+    tallied_row(*counts, classes, n_given, n_distinct, options, targets, out)
+    return out
 
 
 @kernel(*(types.int64(row_of(x), x[::1], U4[::1]) for x in FLOATS))
@@ -32,7 +130,7 @@ def count_distinct_scores(ascending, value, times):
     return n
 
 
-@kernel(*(types.int64(row_of(x), row_of(n), row_of(x), row_of(n), x[::1], n[::1]) for x in FLOATS for n in COUNTS))
+@kernel(*(types.int64(row_of(x), row_of(n), row_of(x), row_of(n), x[::1], n[::1]) for x in FLOATS for n in WHOLE))
 def merge_counts(first, first_times, second, second_times, value, times):
     """Merge two sorted lists of distinct values and their counts; return how many distinct values there are."""
     i = j = n = 0
@@ -111,7 +209,7 @@ def groups_of_tally(times, tally, groups):
     return n_values
 
 
-@kernel(*(types.void(row_of(n), row_of(n), row_of(F8), F8, I8, OPTIONS_TYPE, TARGETS_TYPE, F8[::1]) for n in COUNTS))
+@kernel(*(types.void(row_of(n), row_of(n), row_of(F8), F8, I8, OPTIONS_TYPE, TARGETS_TYPE, F8[::1]) for n in WHOLE))
 def tallied_row(times, tally, counts, n_given, n_distinct, options, targets, out):
     """Evaluate one ranking from its tally; `counts` are those of `Classes`."""
     groups = g.new_groups(times.size)
@@ -126,14 +224,3 @@ def tallied_row(times, tally, counts, n_given, n_distinct, options, targets, out
     unknown = Moments(np.nan, np.nan, np.nan, np.nan)
     curve = Curve(groups, n_groups, no_points, np.empty(0, np.int64), unknown)
     finish_curve(ranking, curve, options, targets, out)
-
-
-# Scores as keys: whole numbers that ascend as the scores do
-
-
-@kernel(types.void(row_of(F4), row_of(U4), U4[::1]), types.void(row_of(F8), row_of(U8), U8[::1]))
-def write_keys(score, bits, keys):
-    """Write the key of every score, from the same memory read as whole numbers; -0 has that of 0."""
-    sign, all_bits = sign_and_all_bits(keys)
-    for i in range(score.size):
-        keys[i] = ascending_bits(bits[i], score[i], sign, all_bits)

@@ -1,1 +1,0 @@
-"""Rankings whose items lie in several chunks."""
