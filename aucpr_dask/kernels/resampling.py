@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.kernels import replicates as kernel
-from aucpr_dask.kernels.cores import on_all_cores
+from aucpr_dask.kernels.compiling import on_all_cores
 from aucpr_dask.kernels.draws import LANES, NEGATIVES, POSITIVES, UNITS, draw_counts, draw_weights
 from aucpr_dask.kernels.options import AVERAGE_PRECISION, BINORMAL, EVERY_POINT, MISSING_DROP, Options, Targets
 from aucpr_dask.kernels.sorting import Floats
