@@ -342,7 +342,6 @@ with code_cache.turn(name):
 """
 
 
-@pytest.mark.skipif(not code_cache.CAN_LOCK, reason="files cannot be locked here")
 def test_a_process_waits_for_another_that_compiles_the_same(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = [sys.executable, "-c", COMPILING]
     with subprocess.Popen([*command, NAME, "60"], stdout=subprocess.PIPE, text=True) as other:
@@ -356,7 +355,6 @@ def test_a_process_waits_for_another_that_compiles_the_same(home: Path, monkeypa
         other.kill()
 
 
-@pytest.mark.skipif(not code_cache.CAN_LOCK, reason="files cannot be locked here")
 def test_the_turn_of_a_killed_process_goes_to_the_next(home: Path) -> None:
     command = [sys.executable, "-c", COMPILING, NAME]
     with (

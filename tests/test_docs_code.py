@@ -10,7 +10,7 @@ from code_blocks import PAGES, ROOT, RUNNING, blocks_of, is_as_shown, prepare, r
 import aucpr_dask.runs.run
 from aucpr_dask import demo
 from aucpr_dask.clusters.connecting import connect, connect_for
-from aucpr_dask.storage.objects import StoreName
+from aucpr_dask.storage.urls import StoreName
 
 BLOCKS = {page.relative_to(ROOT).as_posix(): list(blocks_of(page)) for page in PAGES}
 WITH_CODE = [name for name, blocks in BLOCKS.items() if any(b.language in RUNNING and not b.reason for b in blocks)]

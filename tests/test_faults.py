@@ -24,8 +24,8 @@ from aucpr_dask.errors import OtherRunError, RunError, StoreError
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.steps import Step
 from aucpr_dask.runs.submitting import as_they_finish
+from aucpr_dask.storage.backends import FolderStore
 from aucpr_dask.storage.claims import CLEARING, RUNNING, State
-from aucpr_dask.storage.folders import FolderStore
 
 GROWTH = 20.0  # MiB of any process, after the first fifth of the tasks
 

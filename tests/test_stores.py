@@ -23,7 +23,7 @@ from aucpr_dask.errors import InvalidInputError, OtherRunError, StoreError
 from aucpr_dask.schema.terms import nodes_of
 from aucpr_dask.scores import store as store_module
 from aucpr_dask.storage import stores
-from aucpr_dask.storage.folders import FolderStore
+from aucpr_dask.storage.backends import FolderStore
 from aucpr_dask.storage.stores import FORMAT_VERSION, laid_out
 
 ODD_NAMES = ["", "é", "e\u0301", "日本語", "a/b", "nul\x01", "  ", "😀", "ﬁ", 'quote"', "back\\slash", "long" * 100]

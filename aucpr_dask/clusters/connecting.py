@@ -15,7 +15,7 @@ from aucpr_dask.clusters.descriptions import SUFFIXES, TLS_KEYS, Description, re
 from aucpr_dask.clusters.workers import IN_PROCESS, address_of, prepare_workers
 from aucpr_dask.errors import ClusterError
 from aucpr_dask.schema.checks import whole_number
-from aucpr_dask.storage.objects import StoreName
+from aucpr_dask.storage.urls import StoreName
 
 Cluster = None | int | str | Path | Client
 

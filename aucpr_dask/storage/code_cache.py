@@ -22,16 +22,10 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+import locket
 from platformdirs import user_cache_path
 
 from aucpr_dask.errors import AucprError, CacheWarning
-
-try:
-    import fcntl
-except ImportError:  # on Windows
-    CAN_LOCK = False
-else:
-    CAN_LOCK = True
 
 CACHE_VARIABLE = "AUCPR_DASK_CACHE_DIR"
 DIGEST_LENGTH = 24
@@ -201,34 +195,17 @@ def turn(kernel: str) -> Iterator[None]:
     It ends with the process. Who has waited too long, or cannot lock files there, goes on without it.
     """
     path = prepared_home() / f"{HIDDEN}{kernel}.lock"
-    if not CAN_LOCK:
+    lock = locket.lock_file(str(path), timeout=PATIENCE)
+    try:
+        lock.acquire()
+    except (locket.LockError, OSError):
         yield
         return
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        is_ours = _is_locked(file)
-        try:
-            yield
-        finally:
-            if is_ours:
-                path.unlink(missing_ok=True)
+        yield
     finally:
-        os.close(file)
-
-
-def _is_locked(file: int) -> bool:
-    """Wait for a lock, and return whether this process got it."""
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(0.02)
-        except OSError:
-            return False
-        else:
-            return True
-    return False
+        path.unlink(missing_ok=True)
+        lock.release()
 
 
 def warn_once(error: Exception) -> None:

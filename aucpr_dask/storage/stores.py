@@ -36,9 +36,8 @@ from aucpr_dask.storage.backends import get_value, has_values_at_once, open_back
 from aucpr_dask.storage.checksums import CheckedStore, have_checksums, with_checksum
 from aucpr_dask.storage.claims import CLEARING, LAYING_OUT, Claim, State
 from aucpr_dask.storage.documents import check_plain_arrays, damaged
-from aucpr_dask.storage.objects import StoreName
 from aucpr_dask.storage.remote import check_writable
-from aucpr_dask.storage.urls import concealed, is_remote, public
+from aucpr_dask.storage.urls import StoreName, concealed, is_remote, public
 
 ROOT_DOCUMENT = "zarr.json"
 FORMAT_VERSION = 1
