@@ -29,44 +29,34 @@ if not __debug__:
     )
 
 _HOME = {
-    "Accumulator": "aucpr_dask.metrics.accumulating",
-    "aggregate": "aucpr_dask.inference.aggregating",
-    "area_bounds": "aucpr_dask.evaluation.area_bounds",
-    "audit": "aucpr_dask.view.report",
-    "chance": "aucpr_dask.inference.chance",
-    "compare": "aucpr_dask.inference.comparing",
-    "confusion": "aucpr_dask.curves.api",
-    "connect": "aucpr_dask.clusters",
-    "covariance": "aucpr_dask.inference.covarying",
-    "curve": "aucpr_dask.curves.api",
-    "curve_bands": "aucpr_dask.curves.bands",
-    "dominates": "aucpr_dask.curves.api",
-    "estimate": "aucpr_dask.evaluation.api",
-    "evaluate": "aucpr_dask.evaluation.api",
-    "evaluate_runs": "aucpr_dask.interplay.retrieval",
-    "export": "aucpr_dask.interplay.exporting",
-    "from_dataframe": "aucpr_dask.interplay.frames",
-    "from_runs": "aucpr_dask.interplay.retrieval",
-    "from_sklearn": "aucpr_dask.interplay.scikit",
-    "from_values": "aucpr_dask.interplay.values",
-    "gate": "aucpr_dask.inference.gating",
-    "history": "aucpr_dask.storage.backends",
-    "interval": "aucpr_dask.evaluation.api",
-    "open_comparison": "aucpr_dask.inference.comparing",
-    "open_result": "aucpr_dask.evaluation.results",
-    "open_scores": "aucpr_dask.scores.store",
-    "normalised": "aucpr_dask.curves.references",
-    "power": "aucpr_dask.inference.powering",
-    "rank": "aucpr_dask.inference.ranking",
-    "reference_levels": "aucpr_dask.curves.references",
-    "report": "aucpr_dask.view.report",
-    "run": "aucpr_dask.runs.run",
-    "save_comparison": "aucpr_dask.inference.comparing",
-    "save_scores": "aucpr_dask.scores.store",
-    "scorer": "aucpr_dask.interplay.scikit",
-    "to_precision_recall": "aucpr_dask.curves.api",
-    "to_roc": "aucpr_dask.curves.api",
-    "unachievable_precision": "aucpr_dask.curves.references",
+    name: f"{__name__}.{module}"
+    for module, names in {
+        "clusters": "connect",
+        "curves.api": "confusion curve dominates to_precision_recall to_roc",
+        "curves.bands": "curve_bands",
+        "curves.references": "normalised reference_levels unachievable_precision",
+        "evaluation.api": "estimate evaluate interval",
+        "evaluation.area_bounds": "area_bounds",
+        "evaluation.results": "open_result",
+        "inference.aggregating": "aggregate",
+        "inference.chance": "chance",
+        "inference.comparing": "compare open_comparison save_comparison",
+        "inference.covarying": "covariance",
+        "inference.gating": "gate",
+        "inference.powering": "power",
+        "inference.ranking": "rank",
+        "interplay.exporting": "export",
+        "interplay.frames": "from_dataframe",
+        "interplay.retrieval": "evaluate_runs from_runs",
+        "interplay.scikit": "from_sklearn scorer",
+        "interplay.values": "from_values",
+        "metrics.accumulating": "Accumulator",
+        "runs.run": "run",
+        "scores.store": "open_scores save_scores",
+        "storage.backends": "history",
+        "view.report": "audit report",
+    }.items()
+    for name in names.split()
 }
 
 _MODULES = ("metrics", "simulate")
@@ -147,19 +137,17 @@ class _MovedModules(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return a spec if the name is one of those."""
         is_moved = fullname.removeprefix(f"{__name__}.") in _MOVED and fullname.startswith(f"{__name__}.")
         return ModuleSpec(fullname, self) if is_moved else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Return the module under its new name."""
         place = f"{__name__}.{_MOVED[spec.name.removeprefix(f'{__name__}.')]}"
         message = f"{spec.name} has moved to {place}; the old name will be removed in version 0.3"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         return importlib.import_module(place)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Do nothing: the module has been executed under its new name."""
+        pass  # it has been executed under its new name
 
 
 sys.meta_path.append(_MovedModules())

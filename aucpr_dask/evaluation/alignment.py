@@ -135,6 +135,10 @@ def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]
             raise _wrong(
                 name, f"{name!r} has no dimension {dim!r}", received, allowed, "rename the dimension of the items"
             )
+    if "n_positive" in labelled and dim in labelled["n_positive"].dims:
+        received = f"({', '.join(map(str, labelled['n_positive'].dims))})"
+        what, allowed = "n_positive counts the positives of a ranking", f"dimensions of 'score' other than {dim!r}"
+        raise _wrong("n_positive", what, received, allowed, f"sum it over the items: n_positive.sum({dim!r})")
     for name, index in labelled["score"].indexes.items():
         check_unique(index, str(name), "variable 'score'")
     for name, data in _converted({name: array.data for name, array in labelled.items()}).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError
 from aucpr_dask.evaluation.results import not_a_result
 from aucpr_dask.inference.designs import are_values, with_estimators
 from aucpr_dask.schema import checks, terms
-from aucpr_dask.schema.options import TableOptions
+from aucpr_dask.schema.options import TableOptions, column
 from aucpr_dask.scores.importing.files import unknown_column
 
 if TYPE_CHECKING:
@@ -264,20 +265,22 @@ def from_dataframe(
     from aucpr_dask.scores.importing.table_files import ArrowTable
     from aucpr_dask.scores.importing.tables import scores_of_table
 
+    options = TableOptions.among(locals())
     table = arrow_table(frame)
     if model is not None:
+        model, score = column(model, "model"), column(score, "score")
         if item is None:
             what = "a tidy frame needs item names, by which models are matched"
             received = f"model={model!r} without item"
             raise InvalidInputError(what, "argument 'item'", received, "the column of item names", "name it: item=...")
-        keys = [column for column in (dataset, query, item) if column is not None]
-        values = [column for column in (label, weight) if column is not None]
+        keys = [name for name in (dataset, query, item) if name is not None]
+        values = [name for name in (label, weight) if name is not None]
         wide = _pivoted(_chosen_columns(table, [*keys, *values, model, score]), keys, values, model, score)
-        if models is None:
-            models = [str(name) for name in wide if name not in {*keys, *values}]
+        found = tuple(str(name) for name in wide if name not in {*keys, *values})
+        models_of = found if options.models is None else options.models
+        options = replace(options, models=models_of, item=None if query is not None else item)
         table = arrow_table(wide)
-        item = None if query is not None else item
-    return scores_of_table(ArrowTable.of_table(table, FRAME), TableOptions.among(locals()))
+    return scores_of_table(ArrowTable.of_table(table, FRAME), options)
 
 
 def arrow_table(frame: Any, where: str = FRAME) -> Any:
@@ -297,18 +300,18 @@ def arrow_table(frame: Any, where: str = FRAME) -> Any:
 
 
 def _chosen_columns(table: Any, columns: Sequence[str]) -> pd.DataFrame:
-    for column in columns:
-        if column not in table.column_names:
-            raise unknown_column(column, table.column_names, FRAME)
+    for name in columns:
+        if name not in table.column_names:
+            raise unknown_column(name, table.column_names, FRAME)
     frame: pd.DataFrame = table.select(list(dict.fromkeys(columns))).to_pandas(ignore_metadata=True)
     return frame
 
 
 def _pivoted(frame: pd.DataFrame, keys: list[str], values: list[str], model: str, score: str) -> pd.DataFrame:
     """Return a wide frame: a row for each item with its label and weight, a column for each model."""
-    for column in (*keys, model):
-        if frame[column].isna().any():
-            raise InvalidInputError("a name is missing", f"{FRAME}, column {column!r}")
+    for name in (*keys, model):
+        if frame[name].isna().any():
+            raise InvalidInputError("a name is missing", f"{FRAME}, column {name!r}")
     frame[model] = frame[model].astype(str)
     if both := [name for name in frame[model].unique() if name in {*keys, *values}]:
         raise AlignmentError("a model is named like a column", None, few(map(repr, both)), remedy="rename it")

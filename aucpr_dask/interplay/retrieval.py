@@ -24,6 +24,7 @@ from aucpr_dask.scores.store import open_scores
 DOCUMENT = ("doc_id", "docno", "docid", "document", "doc")
 GRADE = ("relevance", "label", "grade", "rel", "judgment")
 SCORE = ("score", "sim")
+_AS_MAPPING = "{topic: {document: number}}, for each run, or a data frame with a column of each"
 AGREEMENT = 1e-6  # of average precision by ir_measures
 
 
@@ -128,7 +129,7 @@ def _runs(runs: Any) -> dict[str, Columns]:
         column = _column(frame, MODELS, "runs")
         runs = {str(name): part for name, part in frame.groupby(column, sort=False)}
     if not runs:
-        raise InvalidInputError("there is no run", "runs", brief(runs), "at least one run")
+        raise InvalidInputError("there is no run", "runs", brief(runs), "at least one run", f"give {_AS_MAPPING}")
     names = [str(name) for name in runs]
     if len(set(names)) < len(names):
         raise AlignmentError("two runs have the same name", "runs", few(map(repr, names)), remedy="rename one")
@@ -145,7 +146,8 @@ def _columns(table: Any, what: str, values: Sequence[str], checked: Any) -> Colu
             frame[_column(frame, names, what)].tolist() for names in (TOPICS, DOCUMENT, values)
         )
     if not topics:
-        raise InvalidInputError("there is no line", what, allowed="at least one topic with a document")
+        allowed, remedy = "at least one topic with a document", f"give them: {_AS_MAPPING}"
+        raise InvalidInputError("there is no line", what, "nothing", allowed, remedy)
     codes = Codes()
     topic = codes.of([_name(one, what) for one in topics])
     document = np.array([_name(one, what) for one in documents])
@@ -157,7 +159,9 @@ def _flat(table: Mapping[Any, Any], what: str) -> tuple[list[Any], list[Any], li
     for topic, listed in table.items():
         if not isinstance(listed, Mapping):
             where = f"{what}, topic {topic!r}"
-            raise InvalidInputError("a list is not a mapping", where, brief(listed), "{document: number}")
+            raise InvalidInputError(
+                "a list is not a mapping", where, brief(listed), "{document: number}", f"give {_AS_MAPPING}"
+            )
         topics += [topic] * len(listed)
         documents += listed.keys()
         numbers += listed.values()
@@ -200,7 +204,7 @@ def _grades(values: Iterable[Any], what: str) -> np.ndarray:
 def _refuse(is_wrong: np.ndarray, values: Iterable[Any], what: str, message: str, allowed: str) -> None:
     for number, value in enumerate(values):
         if is_wrong[number]:
-            raise InvalidInputError(message, f"{what}, line {number + 1:,}", brief(value), allowed)
+            raise InvalidInputError(message, f"{what}, line {number + 1:,}", brief(value), allowed, "correct it")
 
 
 # --- other measures, by ir_measures, next to our average precision and checked against it -------------------------

@@ -98,7 +98,7 @@ def tables_of(values: Any, separator: str | None) -> list[Table]:
     if isinstance(values, xr.DataTree):
         allowed, remedy = "a Dataset or a DataArray", "choose one: tree['name'].to_dataset()"
         raise InvalidInputError("values are of one data set", "the values", brief(values), allowed, remedy)
-    if isinstance(values, xr.Dataset | xr.DataArray):
+    if isinstance(values, xr.Dataset | xr.DataArray) and values.dims:
         return [_of_array(values)]
     if isinstance(values, pd.Series):
         return [_of_frame(values.to_frame(values.name or VALUE))]
@@ -121,7 +121,8 @@ def frame_of(
         return table
     if hasattr(table, "__arrow_c_stream__"):
         return arrow_table(table, what).to_pandas()  # type: ignore[no-any-return]
-    rows = list(table) if isinstance(table, Iterable) and not isinstance(table, str | bytes) else []
+    is_series = isinstance(table, Iterable) and not isinstance(table, str | bytes) and getattr(table, "ndim", 1) == 1
+    rows = list(table) if is_series else []
     if rows and all(isinstance(row, tuple) and hasattr(row, "_fields") for row in rows):
         return pd.DataFrame(rows)
     raise InvalidInputError("these are neither mappings nor a data frame", what, brief(table), allowed, remedy)

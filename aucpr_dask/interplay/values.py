@@ -15,8 +15,8 @@ from aucpr_dask.errors import AlignmentError, InvalidInputError, few
 from aucpr_dask.evaluation.results import KIND, provenance
 from aucpr_dask.inference.designs import estimators_of
 from aucpr_dask.interplay.value_tables import MODELS, TOPICS, VALUE, Table, tables_of
-from aucpr_dask.schema import checks
-from aucpr_dask.schema.terms import MEASURE, MODEL, QUERY, UNIT, in_words, plural
+from aucpr_dask.schema import checks, options
+from aucpr_dask.schema.terms import MEASURE, MODEL, QUERY, UNIT, check_names, in_words, plural
 from aucpr_dask.scores.importing.files import count, unknown_column
 from aucpr_dask.scores.importing.tables import PANDAS_INDEX
 from aucpr_dask.storage.stores import create_store
@@ -112,8 +112,10 @@ def from_values(
     >>> aucpr_dask.aggregate(values).attrs["design"]
     'sample: topics with a value (up to 2); fixed: the 2 models'
     """
-    named = {MODEL: model, QUERY: query, MEASURE: measure, VALUE: value}
-    excluded = checks.names_of(exclude, "exclude")
+    given = {MODEL: model, QUERY: query, MEASURE: measure, VALUE: value}
+    named = {role: None if name is None else checks.text(name, role) for role, name in given.items()}
+    check_names([name for name in named.values() if name is not None], "the names of columns")
+    excluded = options.columns(exclude, "exclude")
     parts, words = zip(*(_cells(one, named, excluded) for one in tables_of(table, separator)), strict=True)
     if not sum(map(len, parts)):
         where = f"the table of values{f', {table}' if isinstance(table, str | Path) else ''}"

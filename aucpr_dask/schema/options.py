@@ -379,7 +379,9 @@ def columns(value: Any, name: str) -> tuple[str, ...]:
     """Return names or patterns of columns: one of them, or several in an order."""
     if isinstance(value, str):
         return (value,)
-    listed = tuple(value) if isinstance(value, Iterable) and not isinstance(value, Mapping | Set | bytes) else (None,)
+    is_list = isinstance(value, Iterable) and getattr(value, "ndim", 1) == 1
+    is_list = is_list and not isinstance(value, Mapping | Set | bytes)
+    listed = tuple(value) if is_list else (None,)
     if all(isinstance(one, str) for one in listed):
         return listed
     allowed = "the name of a column or a pattern, or a list of them"

@@ -154,8 +154,6 @@ TOGETHER = {
 def in_words(name: str) -> str:
     """Return the name of an estimator, an interval or a method as it is written in a sentence.
 
-    Examples
-    --------
     >>> in_words("average_precision"), in_words("romano_wolf"), in_words("wilson")
     ('average precision', 'Romano-Wolf', 'Wilson')
     """
@@ -165,8 +163,6 @@ def in_words(name: str) -> str:
 def plural(noun: str) -> str:
     """Return the plural of an English noun.
 
-    Examples
-    --------
     >>> plural("query"), plural("data set"), plural("class")
     ('queries', 'data sets', 'classes')
     """
@@ -178,8 +174,6 @@ def plural(noun: str) -> str:
 def percent(share: float, form: str = "g") -> str:
     """Return a share, a level or a power as a percentage, its number in this format.
 
-    Examples
-    --------
     >>> percent(0.95), percent(1 - 0.995), percent(0.0312, "+.1f")
     ('95 %', '0.5 %', '+3.1 %')
     """
@@ -189,8 +183,6 @@ def percent(share: float, form: str = "g") -> str:
 def rounded_percent(share: float) -> str:
     """Return a share in whole percents, with more digits only where these tell it from 0 or 100.
 
-    Examples
-    --------
     >>> rounded_percent(0.287), rounded_percent(0.0031), rounded_percent(0.9967), rounded_percent(1)
     ('29 %', '0.3 %', '99.7 %', '100 %')
     """
@@ -202,8 +194,6 @@ def rounded_percent(share: float) -> str:
 def p_value_in_words(p_value: float) -> str:
     """Return a p-value as it is reported in a sentence.
 
-    Examples
-    --------
     >>> p_value_in_words(0.0163), p_value_in_words(1e-7)
     ('p = 0.016', 'p < 0.0001')
     """
@@ -228,7 +218,9 @@ def check_names(names: Iterable[object], where: str) -> None:
     """Raise if a name contains halves of surrogate pairs, as file names in other encodings do."""
     for name in names:
         if isinstance(name, str) and not _is_unicode(name):
-            raise InvalidInputError("this name is not Unicode", where, shortened_name(name), None, "rename it")
+            raise InvalidInputError(
+                "this name is not Unicode", where, shortened_name(name), "Unicode text", "rename it"
+            )
 
 
 def is_text(name: str) -> bool:
@@ -261,13 +253,7 @@ def nodes_of(scores: Scores) -> Iterator[tuple[str, xr.Dataset]]:
 
 
 def select_data_sets(data: Scores, names: Sequence[str] | None) -> Scores:
-    """Return a tree of the named data sets; without names, all that there is.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is no such data set.
-    """
+    """Return a tree of the named data sets; without names, all that there is."""
     if not names:
         return data
     nodes = dict(nodes_of(data))

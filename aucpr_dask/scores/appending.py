@@ -28,15 +28,6 @@ def place_for(url: str | Path, *, overwrite: bool, append: bool) -> Iterator[str
     """Give the place for a new store: `url`; or, to append to a store there, one next to it, which then joins it.
 
     The store at `url` changes as a whole, or not at all.
-
-    Raises
-    ------
-    InvalidInputError
-        If the store should be both replaced and kept.
-    AlignmentError
-        If a model is there already, or the items, queries, labels or types differ.
-    StoreError
-        If there is something that may not be replaced; if a store to append to is not on this machine.
     """
     if append and overwrite:
         what = "a store is either replaced or appended to"

@@ -26,13 +26,7 @@ KINDS = {
 
 
 def validated_scores(scores: terms.Scores, *, positive_from: int | None = None) -> terms.Scores:
-    """Return valid score data sets: dimensions in the usual order, a label for each class where classes label items.
-
-    Raises
-    ------
-    InvalidInputError, AlignmentError
-        See :func:`validate_scores` and :func:`with_label_of_each_class`.
-    """
+    """Return valid score data sets: dimensions in the usual order, a label for each class where classes label items."""
     return terms.gathered(scores, dict(validated_nodes(scores, positive_from=positive_from)))
 
 
@@ -189,14 +183,7 @@ def check_same_labels(first: xr.DataArray, second: xr.DataArray, names: tuple[st
 
 
 def with_label_of_each_class(scores: terms.Scores) -> terms.Scores:
-    """Return scores in which labels say whether items belong to a class, not to which class they belong.
-
-    Raises
-    ------
-    InvalidInputError
-        If a label is neither a class nor, where these are no classes, -1 (unjudged) or -2 (padding); or it is not clear
-        what the labels of one selected class mean.
-    """
+    """Return scores in which labels say whether items belong to a class, not to which class they belong."""
     return terms.map_nodes(scores, _with_label_of_each_class)
 
 

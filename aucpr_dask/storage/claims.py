@@ -36,39 +36,19 @@ FREE, CLEARING, LAYING_OUT, RUNNING, GROWING, FINISHED = (
 class State:
     """How far the work at a place is.
 
-    Parameters
-    ----------
-    word : str
-        ``free``: nobody has claimed the place. ``clearing``: what was there before is being removed. ``laying out``,
-        ``running``: of a new store. ``growing``: a finished result, which stays open, gets more models or data sets.
-        ``finished``.
-    token : str
-        Of the calls that may write.
-    identity : str
-        A digest of what they write.
-    end : str
-        The digest of the root document that makes it visible.
-    plan : mapping
-        Of a run.
+    Nobody has claimed a ``free`` place. While it is ``clearing``, what was there before is removed. A new store is
+    ``laying out``, then ``running``; a finished result that is ``growing`` stays open, and gets models or data sets.
     """
 
     word: str = FREE
-    token: str = ""
-    identity: str = ""
-    end: str = ""
-    plan: Mapping[str, Any] | None = None
+    token: str = ""  # of the calls that may write
+    identity: str = ""  # a digest of what they write
+    end: str = ""  # the digest of the root document that makes it visible
+    plan: Mapping[str, Any] | None = None  # of a run
 
 
 class Claim:
-    """The claim of a place.
-
-    Parameters
-    ----------
-    url : str
-        The place.
-    token : str, optional
-        The token that a call started with.
-    """
+    """The claim of a place, by the token that a call started with."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self._url, self._token = url, token
@@ -77,10 +57,8 @@ class Claim:
     def recorded(self) -> State:
         """Return the recorded state."""
         document = self._read(STATE)
-        if document is None:
-            return State()
         try:
-            return State(**json.loads(document.to_bytes()))
+            return State() if document is None else State(**json.loads(document.to_bytes()))
         except (ValueError, TypeError):
             raise self.damaged(STATE) from None
 

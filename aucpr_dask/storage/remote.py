@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from zarr.abc.store import Store
+from zarr.storage import WrapperStore
 
 from aucpr_dask.errors import StoreError, UnreachableError
 from aucpr_dask.storage import urls
@@ -201,16 +202,12 @@ def _is_cut_off(error: Exception) -> bool:
     return "response body" in str(error)
 
 
-class RemoteStore(Store):
+class RemoteStore(WrapperStore[Store]):
     """A remote store: a failure there is an :class:`UnreachableError` that says what and where, and shows no secret."""
 
     def __init__(self, store: Store, url: str) -> None:
-        super().__init__(read_only=store.read_only)
-        self._store = store
+        super().__init__(store)
         self._url = url
-
-    def __eq__(self, value: object) -> bool:
-        return isinstance(value, RemoteStore) and self._store == value._store
 
     def __str__(self) -> str:
         return public(self._url)
@@ -225,16 +222,6 @@ class RemoteStore(Store):
     def with_read_only(self, read_only: bool = False) -> RemoteStore:
         """Return the same place for reading or for writing."""
         return RemoteStore(self._store.with_read_only(read_only), self._url)
-
-    @property
-    def supports_writes(self) -> bool:
-        """Whether keys can be written."""
-        return self._store.supports_writes
-
-    @property
-    def supports_deletes(self) -> bool:
-        """Whether keys can be removed."""
-        return self._store.supports_deletes
 
     @property
     def supports_listing(self) -> bool:
@@ -253,6 +240,7 @@ class RemoteStore(Store):
     list = _explaining_list("list")
     list_prefix = _explaining_list("list_prefix")
     list_dir = _explaining_list("list_dir")
+    _get_many, _set_many = Store._get_many, Store._set_many  # by the methods above, not by those of the store inside
 
 
 def open_remote(url: str, *, read_only: bool = False) -> Store:

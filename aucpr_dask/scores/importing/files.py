@@ -164,7 +164,14 @@ def _fetched_files() -> tempfile.TemporaryDirectory[str]:
 
 def _files_at(path: FilePath, what: str) -> list[Path]:
     place = local_copy(path)
-    if (place / "zarr.json").exists():
+    try:
+        is_store = (place / "zarr.json").exists()
+    except OSError as error:  # a name too long for a file
+        remedy = "check the path"
+        raise InvalidInputError(
+            f"no {what} here", brief(path), error.strerror, "files, folders, or patterns", remedy
+        ) from error
+    if is_store:
         remedy = "open it: aucpr_dask.open_result or aucpr_dask.open_scores"
         raise InvalidInputError("this is a store, not a file to import", path, "a Zarr store", what, remedy)
     if place.is_dir():
