@@ -126,7 +126,7 @@ def test_halves_agree_if_units_do_and_as_coins_if_they_are_noise() -> None:
 
 @pytest.mark.parametrize("method", ["sign_flip", "bootstrap_t"])
 def test_resolution_and_units_needed_are_those_of_power(method: str) -> None:
-    values = ap.from_values(mteb(noise=2.0).drop(columns=["Rank (Borda)", "Mean (Task)"]), unit="task")
+    values = ap.from_values(mteb(noise=2.0).drop(columns=["Rank (Borda)", "Mean (Task)"]), unit_name="task")
     options = {"method": method, "n_resamples": 2000, "seed": 3}
     found = ap.audit(values, **options).findings
     best_first = found["model"].values
@@ -144,7 +144,7 @@ def test_resolution_and_units_needed_are_those_of_power(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["sign_flip", "bootstrap_t"])
 def test_findings_are_those_of_compare_and_rank(method: str) -> None:
-    values = ap.from_values(mteb(noise=2.0).drop(columns=["Rank (Borda)", "Mean (Task)"]), unit="task")
+    values = ap.from_values(mteb(noise=2.0).drop(columns=["Rank (Borda)", "Mean (Task)"]), unit_name="task")
     options = {"method": method, "n_resamples": 2000, "seed": 3}
     found = ap.audit(values, **options).findings
     best_first = found["model"].values
@@ -326,17 +326,17 @@ def test_means_are_no_tasks_in_any_form_of_table(name: str) -> None:
 
 
 def test_values_keep_their_word_and_lose_what_is_left_out() -> None:
-    values = ap.from_values(wide(4, 8), unit="topic")
+    values = ap.from_values(wide(4, 8), unit_name="topic")
     assert "8 topics" in repr(ap.audit(values))
-    assert "7 seasons" in repr(ap.audit(values, unit="season", exclude="t3"))
+    assert "7 seasons" in repr(ap.audit(values, unit_name="season", exclude="t3"))
     with pytest.raises(InvalidInputError, match=r"there is no such column[\s\S]*'t9'"):
         ap.audit(values, exclude=["t9"])
-    with pytest.raises(InvalidInputError, match="unit is an option for tables"):
-        ap.audit(xr.DataTree.from_dict({"a": values}), over="dataset", unit="season")
+    with pytest.raises(InvalidInputError, match="unit_name is an option for tables"):
+        ap.audit(xr.DataTree.from_dict({"a": values}), over="dataset", unit_name="season")
     with pytest.raises(InvalidInputError, match="model is an option for tables"):
         ap.audit(values, model="Model")
     areas = xr.Dataset({"estimate": values["estimate"]}).expand_dims(estimator=["average_precision"], axis=-1)
-    assert "8 reviews, average precision" in repr(ap.audit(areas, unit="review")).replace("_", " ")
+    assert "8 reviews, average precision" in repr(ap.audit(areas, unit_name="review")).replace("_", " ")
 
 
 def test_models_in_a_column_of_another_name() -> None:
@@ -374,14 +374,14 @@ def test_a_file_is_read_as_its_table(tmp_path: Path) -> None:
 
 
 def test_instances_resolved_or_not_are_audited() -> None:
-    made = ap.audit(swe_bench(15, 120), unit="instance")
+    made = ap.audit(swe_bench(15, 120), unit_name="instance")
     assert "With 120 instances" in dict(made.verdict)["Resolution"]
     assert dict(made.verdict)["A new instance"]
 
 
 def test_topics_of_trec_agree_with_what_is_known_of_them(real_data: Path) -> None:
     table = pd.read_csv(real_data / "trec-dl-2019-passage" / "expected_ap_by_topic.csv.gz")
-    values = ap.from_values(table[["run", "topic", "ap_rel2"]], value="ap_rel2", unit="topic")
+    values = ap.from_values(table[["run", "topic", "ap_rel2"]], value="ap_rel2", unit_name="topic")
     found = ap.audit(values, method="sign_flip").findings
     assert (found.sizes["model"], found.sizes["query"]) == (61, 43)
     assert found.attrs["n_neighbours_shown"] == 1
@@ -402,7 +402,7 @@ def test_data_sets_are_tasks() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"method": "wilcoxon"}, {"over": "class"}, {"incomplete": "fill"}, {"level": 1.5}, {"unit": 3}]
+    "options", [{"method": "wilcoxon"}, {"over": "class"}, {"incomplete": "fill"}, {"level": 1.5}, {"unit_name": 3}]
 )
 def test_options_that_are_not_allowed_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):

@@ -109,7 +109,7 @@ CALLS: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "gate": lambda: known(ap.gate, data=result(), candidate="m1", baseline="m0", margin=0.1, n_resamples=20),
     "gate scores": lambda: known(ap.gate, data=DATA, candidate=["m1", "m2"], baseline="m0"),
     "power": lambda: known(ap.power, data=result(), n_resamples=20),
-    "audit": lambda: known(ap.audit, values=result(), n_resamples=20),
+    "audit": lambda: known(ap.audit, data=result(), n_resamples=20),
     "from_dataframe": lambda: known(ap.from_dataframe, frame=FRAME, models=["m0"], item="name"),
     "from_values": lambda: known(
         ap.from_values, table={"a": {"t": 0.1, "u": 0.3}, "b": {"t": 0.2, "u": 0.1}}, measure="m"
@@ -128,8 +128,7 @@ CALLS: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
 }
 READ_TABLES = {"audit"}
 # Read only after other checks, which their own tests see to.
-NOT_DRAWN = {("gate scores", "data"), ("power", "difference")}
-NOT_DRAWN |= {(call, "machine") for call in ("aggregate", "compare", "compare scores")}
+NOT_DRAWN = {(call, "auxiliary") for call in ("aggregate", "compare", "compare scores")}
 NOT_FOUND = ("open_scores", "open_result", "open_comparison")  # valid calls, but for the place
 # Functions that write or start something; their own tests refuse what they take beside the options of an evaluation.
 ELSEWHERE = {"connect", "export", "from_sklearn", "history", "report", "run", "save_comparison", "save_scores"}
@@ -284,10 +283,10 @@ OTHER_MEANINGS: dict[tuple[str, str], list[Any]] = {
     ("to_precision_recall", "n_negative"): NO_WEIGHTS,
     ("unachievable_precision", "prevalence"): [0, 1, -0.1, 1.5, math.inf, "0.5", 1j, object()],
     ("area", "prevalence"): NO_FRACTIONS,
-    ("true curve", "prevalence"): [0, 1, -0.1, 1.5, math.inf, "0.5", 1j, object()],
+    ("true curve", "prevalence"): [math.nan, 0, 1, -0.1, 1.5, math.inf, "0.5", 1j, object()],
     ("sample", "seed"): [*NO_NUMBERS, 2.5],
-    ("audit", "unit"): [3, math.nan, b"x", object()],  # what a row is called
-    ("from_values", "unit"): [3, math.nan, b"x", object()],
+    ("audit", "unit_name"): [3, math.nan, b"x", object()],  # what a row is called
+    ("from_values", "unit_name"): [3, math.nan, b"x", object()],
 }
 
 

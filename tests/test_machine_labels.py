@@ -72,7 +72,7 @@ def test_the_mean_and_its_error_are_those_of_the_formula(
     estimate = mean_y - tuning * (mean_f - sum(others) / len(others))
 
     mean = ap.aggregate(
-        result([list(map(float, y))], range(n)), machine=result([list(map(float, everywhere))], range(size))
+        result([list(map(float, y))], range(n)), auxiliary=result([list(map(float, everywhere))], range(size))
     )
     assert mean["tuning"].item() == pytest.approx(float(tuning), rel=1e-9, abs=1e-12)
     assert mean["estimate"].item() == pytest.approx(float(estimate), rel=1e-9, abs=1e-12)
@@ -89,7 +89,7 @@ def test_the_tuning_makes_the_variance_smallest() -> None:
         rest = tuning**2 * f[:N_PEOPLE].var(ddof=1) / (N_MACHINE - N_PEOPLE)
         return float((y - tuning * f[:N_PEOPLE]).var(ddof=1) / N_PEOPLE + rest)
 
-    best = ap.aggregate(PEOPLE, machine=MACHINE)["tuning"].sel(model="bm25").item()
+    best = ap.aggregate(PEOPLE, auxiliary=MACHINE)["tuning"].sel(model="bm25").item()
     assert variance(best) < min(variance(best - 1e-3), variance(best + 1e-3))
 
 
@@ -102,38 +102,38 @@ def test_the_tuning_makes_the_variance_smallest() -> None:
     ],
 )
 def test_people_alone_where_a_machine_cannot_help(people: xr.Dataset, machine: xr.Dataset) -> None:
-    helped, alone = ap.aggregate(people, machine=machine), ap.aggregate(people)
+    helped, alone = ap.aggregate(people, auxiliary=machine), ap.aggregate(people)
     for name in ("estimate", "standard_error", "interval", "n_queries"):
         np.testing.assert_array_equal(helped[name], alone[name])
     assert (helped["tuning"] == 0).all()
     assert (helped["width_ratio"] == 1).all()
-    helped, alone = ap.compare(people, machine=machine), ap.compare(people, method="t")
+    helped, alone = ap.compare(people, auxiliary=machine), ap.compare(people, method="t")
     np.testing.assert_allclose(helped["difference"], alone["difference"], rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(helped["standard_error"], alone["standard_error"], rtol=1e-12)
 
 
 def test_one_query_says_nothing_about_others() -> None:
-    mean = ap.aggregate(PEOPLE.isel(query=[4]), machine=MACHINE)
+    mean = ap.aggregate(PEOPLE.isel(query=[4]), auxiliary=MACHINE)
     assert mean["estimate"].values.ravel().tolist() == AREAS[:, 4].tolist()
     assert mean["interval"].isnull().all()
     with pytest.raises(InvalidInputError, match="one query says nothing"):
-        ap.compare(PEOPLE.isel(query=[4]), machine=MACHINE)
+        ap.compare(PEOPLE.isel(query=[4]), auxiliary=MACHINE)
 
 
 def test_a_perfect_machine_is_as_good_as_people_on_all_queries() -> None:
-    mean, everywhere = ap.aggregate(PEOPLE, machine=result(AREAS)), ap.aggregate(result(AREAS))
+    mean, everywhere = ap.aggregate(PEOPLE, auxiliary=result(AREAS)), ap.aggregate(result(AREAS))
     for name in ("estimate", "standard_error"):
         np.testing.assert_allclose(mean[name], everywhere[name], rtol=1e-12)
 
 
 def test_a_useless_machine_costs_nothing_with_many_queries() -> None:
     people = RANDOM.beta(2, 3, size=(1, 2000))
-    mean = ap.aggregate(result(people, range(2000)), machine=result(RANDOM.random((1, 8000)), range(8000)))
+    mean = ap.aggregate(result(people, range(2000)), auxiliary=result(RANDOM.random((1, 8000)), range(8000)))
     assert 0.99 < mean["width_ratio"].item() < 1.002
 
 
 def test_only_the_order_of_the_machines_estimates_and_their_distances_matter() -> None:
-    mean, stretched = (ap.aggregate(PEOPLE, machine=machine) for machine in (MACHINE, 5 * MACHINE - 1))
+    mean, stretched = (ap.aggregate(PEOPLE, auxiliary=machine) for machine in (MACHINE, 5 * MACHINE - 1))
     np.testing.assert_allclose(stretched["interval"], mean["interval"], rtol=1e-12)
     np.testing.assert_allclose(stretched["tuning"], mean["tuning"] / 5, rtol=1e-12)
 
@@ -150,15 +150,15 @@ def test_intervals_cover_what_people_would_have_said_everywhere() -> None:
 
 @pytest.mark.parametrize("ask", [ap.aggregate, ap.compare])
 def test_orders_chunks_and_other_models_change_no_bit(ask: Callable[..., xr.Dataset]) -> None:
-    expected = ask(PEOPLE, machine=MACHINE)
+    expected = ask(PEOPLE, auxiliary=MACHINE)
     order = RANDOM.permutation(N_MACHINE)
     people = PEOPLE.isel(model=[2, 0, 3, 1], query=order[order < N_PEOPLE]).chunk({"model": 1, "query": 7})
     machine = MACHINE.isel(model=[3, 1, 0, 2], query=order).chunk({"query": 11})
-    found = ask(people, machine=machine)
+    found = ask(people, auxiliary=machine)
     labels = {dim: list(MODELS) for dim in ("model", "other_model") if dim in expected.dims}
     # Holm's adjusted p-values and simultaneous intervals concern the family, which is the same.
     xr.testing.assert_identical(found.sel(labels).drop_attrs(), expected.drop_attrs())
-    two = ask(PEOPLE.isel(model=[1, 2]), machine=MACHINE)
+    two = ask(PEOPLE.isel(model=[1, 2]), auxiliary=MACHINE)
     for name in ("estimate", "standard_error", "interval", "tuning", "width_ratio"):
         np.testing.assert_array_equal(two[name], expected.isel({dim: [1, 2] for dim in labels})[name])
 
@@ -167,8 +167,8 @@ def test_a_comparison_is_the_mean_of_the_differences() -> None:
     people, machine = (
         result(one.estimate.values[1:2, :, 0] - one.estimate.values[:1, :, 0]) for one in (PEOPLE, MACHINE)
     )
-    mean = ap.aggregate(people, machine=machine)
-    comparison = ap.compare(PEOPLE, "bm25", machine=MACHINE, equivalence=0.2)
+    mean = ap.aggregate(people, auxiliary=machine)
+    comparison = ap.compare(PEOPLE, "bm25", auxiliary=MACHINE, equivalence=0.2)
     of_pair = comparison.sel(model="dense", baseline="bm25")
     for one, other in (
         ("difference", "estimate"),
@@ -176,7 +176,7 @@ def test_a_comparison_is_the_mean_of_the_differences() -> None:
     ):
         assert of_pair[one].item() == mean[other].item()
     np.testing.assert_allclose(of_pair["interval"], mean["interval"].squeeze(), rtol=1e-12)
-    np.testing.assert_array_equal(comparison["estimate"], ap.aggregate(PEOPLE, machine=MACHINE)["estimate"].squeeze())
+    np.testing.assert_array_equal(comparison["estimate"], ap.aggregate(PEOPLE, auxiliary=MACHINE)["estimate"].squeeze())
     others = comparison.isel(model=slice(1, None)).squeeze("baseline")
     np.testing.assert_array_equal(others["p_adjusted"], holm(others["p_value"].values))
     reach = stdtrit(N_PEOPLE - 2, 1 - 0.05 / 3 / 2) * others["standard_error"]
@@ -186,7 +186,7 @@ def test_a_comparison_is_the_mean_of_the_differences() -> None:
 
 
 def test_all_pairs_in_chunks() -> None:
-    whole, chunked = (ap.compare(PEOPLE, machine=MACHINE, chunk=chunk) for chunk in (None, 3))
+    whole, chunked = (ap.compare(PEOPLE, auxiliary=MACHINE, chunk=chunk) for chunk in (None, 3))
     assert chunked["tuning"].chunks
     xr.testing.assert_identical(chunked.compute(), whole)
     np.testing.assert_array_equal(whole["tuning"], whole["tuning"].T)
@@ -198,7 +198,7 @@ def test_all_pairs_in_chunks() -> None:
 
 
 def test_comparisons_are_stored(tmp_path: Path) -> None:
-    comparison = ap.compare(PEOPLE, machine=MACHINE)
+    comparison = ap.compare(PEOPLE, auxiliary=MACHINE)
     ap.save_comparison(comparison, tmp_path / "comparison.zarr")
     stored = ap.open_comparison(tmp_path / "comparison.zarr")
     np.testing.assert_array_equal(stored["width_ratio"], comparison["width_ratio"])
@@ -206,22 +206,22 @@ def test_comparisons_are_stored(tmp_path: Path) -> None:
 
 def test_a_model_without_some_queries_is_averaged_over_the_others() -> None:
     here = (MACHINE["model"] == "dense") & MACHINE["query"].isin([QUERIES[3], QUERIES[N_PEOPLE + 2]])
-    mean = ap.aggregate(PEOPLE.where(~here), machine=MACHINE.where(~here))
+    mean = ap.aggregate(PEOPLE.where(~here), auxiliary=MACHINE.where(~here))
     without = ap.aggregate(
-        PEOPLE.drop_sel(query=QUERIES[3]), machine=MACHINE.drop_sel(query=QUERIES[[3, N_PEOPLE + 2]])
+        PEOPLE.drop_sel(query=QUERIES[3]), auxiliary=MACHINE.drop_sel(query=QUERIES[[3, N_PEOPLE + 2]])
     )
     for name in ("estimate", "interval", "n_queries", "n_machine_queries"):
         np.testing.assert_array_equal(mean[name].sel(model="dense"), without[name].sel(model="dense"))
-        np.testing.assert_array_equal(mean[name][[0, 2]], ap.aggregate(PEOPLE, machine=MACHINE)[name][[0, 2]])
+        np.testing.assert_array_equal(mean[name][[0, 2]], ap.aggregate(PEOPLE, auxiliary=MACHINE)[name][[0, 2]])
     with pytest.raises(AlignmentError, match="'dense' lacks query"):
-        ap.compare(PEOPLE.where(~here), machine=MACHINE.where(~here))
-    dropped = ap.compare(PEOPLE.where(~here), machine=MACHINE.where(~here), incomplete="drop")
+        ap.compare(PEOPLE.where(~here), auxiliary=MACHINE.where(~here))
+    dropped = ap.compare(PEOPLE.where(~here), auxiliary=MACHINE.where(~here), incomplete="drop")
     assert (dropped["n_units"], dropped["n_machine_units"]) == (N_PEOPLE - 1, N_MACHINE - 2)
     # Where only one of the evaluations lacks queries of a model, the model is left out of both.
     for ask in (ap.aggregate, ap.compare):
-        fewer = ask(PEOPLE, machine=MACHINE.where(~here), incomplete="drop_models")
+        fewer = ask(PEOPLE, auxiliary=MACHINE.where(~here), incomplete="drop_models")
         kept = fewer.sel(model=["bm25", "hybrid"])
-        np.testing.assert_array_equal(kept["estimate"], ask(PEOPLE, machine=MACHINE)["estimate"][[0, 2]])
+        np.testing.assert_array_equal(kept["estimate"], ask(PEOPLE, auxiliary=MACHINE)["estimate"][[0, 2]])
         assert ask is ap.compare or fewer["estimate"].sel(model="dense").isnull().all()
 
 
@@ -229,10 +229,10 @@ def test_several_estimators_are_matched_by_name() -> None:
     people, machine = (
         xr.concat([one, one.assign_coords(estimator=["haldane"]) ** 2], "estimator") for one in (PEOPLE, MACHINE)
     )
-    mean = ap.aggregate(people, machine=machine.isel(estimator=[1, 0]))
-    np.testing.assert_array_equal(mean["interval"][:, :1], ap.aggregate(PEOPLE, machine=MACHINE)["interval"])
-    versus = ap.compare(people, machine=machine.isel(estimator=[1, 0]), estimator="haldane")
-    single = ap.compare(people.sel(estimator="haldane"), machine=machine.sel(estimator="haldane"))
+    mean = ap.aggregate(people, auxiliary=machine.isel(estimator=[1, 0]))
+    np.testing.assert_array_equal(mean["interval"][:, :1], ap.aggregate(PEOPLE, auxiliary=MACHINE)["interval"])
+    versus = ap.compare(people, auxiliary=machine.isel(estimator=[1, 0]), estimator="haldane")
+    single = ap.compare(people.sel(estimator="haldane"), auxiliary=machine.sel(estimator="haldane"))
     np.testing.assert_array_equal(versus["interval"], single["interval"])
 
 
@@ -241,11 +241,11 @@ def test_data_sets_as_units() -> None:
         return xr.DataTree.from_dict({str(q): one.sel(query=q, drop=True) for q in one["query"].values})
 
     people, machine = PEOPLE.isel(query=slice(20)), MACHINE.isel(query=slice(40))
-    over = ap.aggregate(tree(people), over="dataset", machine=tree(machine))
-    np.testing.assert_array_equal(over["interval"], ap.aggregate(people, machine=machine)["interval"])
+    over = ap.aggregate(tree(people), over="dataset", auxiliary=tree(machine))
+    np.testing.assert_array_equal(over["interval"], ap.aggregate(people, auxiliary=machine)["interval"])
     assert (over["n_machine_datasets"] == 40).all()
-    versus = ap.compare(tree(people), over="dataset", machine=tree(machine))
-    np.testing.assert_array_equal(versus["interval"], ap.compare(people, machine=machine)["interval"])
+    versus = ap.compare(tree(people), over="dataset", auxiliary=tree(machine))
+    np.testing.assert_array_equal(versus["interval"], ap.compare(people, auxiliary=machine)["interval"])
 
 
 @pytest.fixture(scope="module")
@@ -264,13 +264,13 @@ OPTIONS: dict[str, Any] = {"missing": "drop", "no_positives": "zero"}
 def test_scores_are_evaluated_first(scores: tuple[xr.Dataset, xr.Dataset]) -> None:
     people, machine = scores
     results = [ap.evaluate(one, **OPTIONS) for one in scores]
-    mean = ap.aggregate(people, machine=machine, **OPTIONS)
-    np.testing.assert_array_equal(mean["interval"], ap.aggregate(results[0], machine=results[1])["interval"])
+    mean = ap.aggregate(people, auxiliary=machine, **OPTIONS)
+    np.testing.assert_array_equal(mean["interval"], ap.aggregate(results[0], auxiliary=results[1])["interval"])
     assert mean.attrs["method"] == "prediction_powered"
-    versus = ap.compare(people, machine=machine, ties="group", missing="last")
+    versus = ap.compare(people, auxiliary=machine, ties="group", missing="last")
     assert versus["n_machine_units"] == 24
     with pytest.raises(InvalidInputError, match=r"options of an evaluation, and this result(.|\n)*evaluation: machine"):
-        ap.aggregate(people, machine=results[1], **OPTIONS)
+        ap.aggregate(people, auxiliary=results[1], **OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_other_options_are_refused_by_name(
     people, machine = (ap.evaluate(one, **OPTIONS) for one in scores)
     for ask in (ap.aggregate, ap.compare):
         with pytest.raises(InvalidInputError, match=message):
-            ask(people, machine=machine.assign_attrs(change))
+            ask(people, auxiliary=machine.assign_attrs(change))
 
 
 HIDDEN = MACHINE["query"] == QUERIES[3]
@@ -319,7 +319,7 @@ def test_what_does_not_match_is_named(
     ask: Callable[..., Any], people: xr.Dataset, machine: Any, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        ask(people, machine=machine)
+        ask(people, auxiliary=machine)
 
 
 @pytest.mark.parametrize(
@@ -329,28 +329,28 @@ def test_what_does_not_match_is_named(
         (ap.compare, {"sample": "items"}, "received: sample='items', method=None"),
         (ap.aggregate, {"how": "micro"}, "pools all queries into one ranking"),
         (ap.compare, {"adjust": "romano_wolf"}, "adjust='romano_wolf' needs joint replicates"),
-        (ap.rank, {}, "unknown option(.|\n)*'machine'"),
+        (ap.rank, {}, "unknown option(.|\n)*'auxiliary'"),
     ],
 )
 def test_other_methods_are_refused(ask: Callable[..., Any], options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
-        ask(PEOPLE, machine=MACHINE, **options)
+        ask(PEOPLE, auxiliary=MACHINE, **options)
 
 
 def test_the_method_needs_a_machine() -> None:
     for ask in (ap.aggregate, ap.compare):
         with pytest.raises(InvalidInputError, match="prediction_powered"):
             ask(PEOPLE, method="prediction_powered")
-        named = ask(PEOPLE, machine=MACHINE, sample="units", method="prediction_powered")
-        xr.testing.assert_identical(named, ask(PEOPLE, machine=MACHINE))
+        named = ask(PEOPLE, auxiliary=MACHINE, sample="units", method="prediction_powered")
+        xr.testing.assert_identical(named, ask(PEOPLE, auxiliary=MACHINE))
 
 
 @pytest.mark.filterwarnings("error:people labelled")
 @pytest.mark.parametrize("ask", [ap.aggregate, ap.compare])
 def test_few_labelled_queries_are_warned_about(ask: Callable[..., Any]) -> None:
-    ask(PEOPLE.isel(query=slice(20)), machine=MACHINE)
+    ask(PEOPLE.isel(query=slice(20)), auxiliary=MACHINE)
     with pytest.warns(FewUnitsWarning, match="people labelled 19 queries"):
-        ask(PEOPLE.isel(query=slice(19)), machine=MACHINE)
+        ask(PEOPLE.isel(query=slice(19)), auxiliary=MACHINE)
 
 
 def test_the_commands(scores: tuple[xr.Dataset, xr.Dataset], tmp_path: Path) -> None:
@@ -360,10 +360,10 @@ def test_the_commands(scores: tuple[xr.Dataset, xr.Dataset], tmp_path: Path) -> 
     people, machine = (ap.evaluate(one, **OPTIONS) for one in scores)
 
     def printed(*words: str) -> str:
-        flags = ["--machine", str(stores[1]), "--missing", "drop", "--no-positives", "zero"]
+        flags = ["--auxiliary", str(stores[1]), "--missing", "drop", "--no-positives", "zero"]
         return CliRunner().invoke(main, [words[0], str(stores[0]), *flags, *words[1:]], catch_exceptions=False).stdout
 
-    mean, versus = (ask(people, machine=machine) for ask in (ap.aggregate, ap.compare))
+    mean, versus = (ask(people, auxiliary=machine) for ask in (ap.aggregate, ap.compare))
     low, high = sorted(f"{ratio:.2f}" for ratio in mean["width_ratio"].values.ravel())
     shown = " ".join(printed("aggregate").split())
     assert "mean of 20 queries, prediction powered interval" in shown

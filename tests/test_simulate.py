@@ -231,8 +231,8 @@ def test_curves_of_arrays_and_labelled_arrays() -> None:
 
 
 def test_a_sample_is_a_score_data_set(tmp_path: Path) -> None:
-    for n_positive, dims in (("exact", ("item",)), ("binomial", ("model", "item"))):
-        scores = bibeta().sample(200, 0.1, n_simulations=5, n_positive=n_positive, seed=3, chunks=2, name="try")
+    for label_design, dims in (("exact", ("item",)), ("binomial", ("model", "item"))):
+        scores = bibeta().sample(200, 0.1, n_simulations=5, label_design=label_design, seed=3, chunks=2, name="try")
         validate_scores(scores)
         assert scores["score"].dims == ("model", "item")
         assert scores["score"].shape == (5, 200)
@@ -243,11 +243,11 @@ def test_a_sample_is_a_score_data_set(tmp_path: Path) -> None:
         assert scores.attrs == {
             "simulation": "bibeta(positive_a=5.0, positive_b=2.0, negative_a=2.0, negative_b=5.0)",
             "prevalence": 0.1,
-            "n_positive": n_positive,
+            "n_positive": label_design,
             "seed": 3,
         }
         expected = ap.evaluate(scores.compute(scheduler="sync"))
-        place = tmp_path / n_positive
+        place = tmp_path / label_design
         ap.save_scores(scores, place)
         stored = ap.open_scores(place)
         for name in ("score", "label"):
@@ -261,8 +261,8 @@ def scores_of(scenario: Scenario, **options: Any) -> xr.Dataset:
 
 
 @given(st.data(), st.sampled_from(SCENARIOS), st.sampled_from(["exact", "binomial"]), st.integers(1, 12))
-def test_every_chunking_is_bit_identical(data: Any, scenario: Scenario, n_positive: str, n_models: int) -> None:
-    options = {"n_simulations": n_models, "n_positive": n_positive, "seed": data.draw(st.integers(0, 2**70))}
+def test_every_chunking_is_bit_identical(data: Any, scenario: Scenario, label_design: str, n_models: int) -> None:
+    options = {"n_simulations": n_models, "label_design": label_design, "seed": data.draw(st.integers(0, 2**70))}
     whole = scores_of(scenario, chunks=-1, **options)
     for chunks in (data.draw(chunkings(n_models)), "auto"):
         xr.testing.assert_identical(scores_of(scenario, chunks=chunks, **options), whole)
@@ -270,13 +270,13 @@ def test_every_chunking_is_bit_identical(data: Any, scenario: Scenario, n_positi
     xr.testing.assert_identical(more.isel(model=slice(n_models)), whole)
 
 
-@pytest.mark.parametrize("n_positive", ["exact", "binomial"])
-def test_simulations_and_seeds_differ(n_positive: str) -> None:
-    first, second = (scores_of(binormal(), n_simulations=6, n_positive=n_positive, seed=seed) for seed in (0, 1))
+@pytest.mark.parametrize("label_design", ["exact", "binomial"])
+def test_simulations_and_seeds_differ(label_design: str) -> None:
+    first, second = (scores_of(binormal(), n_simulations=6, label_design=label_design, seed=seed) for seed in (0, 1))
     both = np.concatenate([first["score"].values, second["score"].values])
     assert np.unique(both).size == both.size
     assert (first["label"].values != second["label"].values).any()
-    if n_positive == "binomial":
+    if label_design == "binomial":
         assert np.unique(first["label"].values, axis=0).shape[0] == 6
 
 
@@ -288,9 +288,9 @@ def test_known_bits() -> None:
 
 
 @by_repr
-@pytest.mark.parametrize("n_positive", ["exact", "binomial"])
-def test_marginals(scenario: Scenario, n_positive: str) -> None:
-    scores = scenario.sample(1000, 0.3, n_simulations=40, n_positive=n_positive, seed=11).compute(scheduler="sync")
+@pytest.mark.parametrize("label_design", ["exact", "binomial"])
+def test_marginals(scenario: Scenario, label_design: str) -> None:
+    scores = scenario.sample(1000, 0.3, n_simulations=40, label_design=label_design, seed=11).compute(scheduler="sync")
     label = np.broadcast_to(scores["label"], scores["score"].shape)
     for value, distribution in zip((1, 0), frozen(scenario), strict=True):
         assert scipy.stats.kstest(scores["score"].values[label == value], distribution.cdf).pvalue > 1e-3
@@ -316,7 +316,7 @@ def test_exact_numbers_of_positives() -> None:
 
 
 def test_binomial_numbers_of_positives() -> None:
-    label = binormal().sample(50, 0.2, n_simulations=4000, n_positive="binomial", seed=2)["label"].values
+    label = binormal().sample(50, 0.2, n_simulations=4000, label_design="binomial", seed=2)["label"].values
     counts = np.bincount(label.sum(axis=1), minlength=51)
     expected = 4000 * scipy.stats.binom(50, 0.2).pmf(np.arange(51))
     common = expected >= 5
@@ -371,15 +371,15 @@ def test_average_precision_of_large_samples_approaches_the_true_area(scenario: S
 # Laziness
 
 
-@pytest.mark.parametrize("n_positive", ["exact", "binomial"])
-def test_nothing_is_drawn_early(n_positive: str) -> None:
+@pytest.mark.parametrize("label_design", ["exact", "binomial"])
+def test_nothing_is_drawn_early(label_design: str) -> None:
     with raise_if_dask_computes():
         # The whole would be 80 TB.
-        scores = binormal().sample(10**6, 0.01, n_simulations=10**4, n_positive=n_positive, chunks=100)
+        scores = binormal().sample(10**6, 0.01, n_simulations=10**4, label_design=label_design, chunks=100)
         result = ap.evaluate(scores)
         with pytest.raises(AssertionError, match="Dask computed"):
             result.compute()
-    small = binormal().sample(50, 0.2, n_simulations=9, n_positive=n_positive, chunks=2).chunk()
+    small = binormal().sample(50, 0.2, n_simulations=9, label_design=label_design, chunks=2).chunk()
     assert ap.evaluate(small).compute(scheduler="threads")["estimate"].shape == (9, 1)
 
 
@@ -438,7 +438,7 @@ def test_scenarios_are_values() -> None:
         (lambda: binormal().sample(10, 0.01), "an exact sample would have no positives"),
         (lambda: binormal().sample(10, 0.99), "an exact sample would have no negatives"),
         (lambda: binormal().sample(10, 0.5, n_simulations=0), "n_simulations must be"),
-        (lambda: binormal().sample(10, 0.5, n_positive="poisson"), "'exact', 'binomial'"),
+        (lambda: binormal().sample(10, 0.5, label_design="poisson"), "'exact', 'binomial'"),
         (lambda: binormal().sample(10, 0.5, n_simulations=5, chunks=(2, 2)), "chunks do not fit"),
         (lambda: binormal().sample(10, 0.5, n_simulations=5, chunks="some"), "chunks='some'"),
         (lambda: binormal().sample(10, 0.5, n_simulations=5, chunks=0), "chunks=0"),

@@ -30,7 +30,7 @@ SMALL: dict[str, Any] = {
     "intervals": METHODS,
     "resampled": ("average_precision", "interpolated_median"),
     "n_resamples": 50,
-    "folds": 3,
+    "n_folds": 3,
 }
 
 
@@ -166,7 +166,7 @@ def recorded(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("change", "named"),
     [
         ({"seed": 1}, "seed 0, now 1"),
-        ({"n_positive": "binomial"}, "n_positive 'exact', now 'binomial'"),
+        ({"label_design": "binomial"}, "label_design 'exact', now 'binomial'"),
         ({"n_resamples": 51}, "n_resamples 50, now 51"),
         ({"n_items": (40,)}, "n_items: gone 60"),
         ({"n_items": (40, 60, 80)}, "n_items: new 80"),
@@ -275,7 +275,7 @@ def test_conclusions_at_fifty_positives(client: Client) -> None:
 
 
 def test_formulas_use_the_positives_of_each_simulation(client: Client, tmp_path: Path) -> None:
-    options = SMALL | {"n_positive": "binomial", "scenarios": ("binormal",), "n_items": (60,)}
+    options = SMALL | {"label_design": "binomial", "scenarios": ("binormal",), "n_items": (60,)}
     found = study(**options, url=tmp_path / "s.zarr", n_simulations=20, cluster=client).squeeze()
     one = xr.open_zarr(tmp_path / "s.zarr", chunks=None).squeeze()
     cell = next(module._cells(_design(n_items=(60,), n_positive="binomial"), [binormal()]))
@@ -295,7 +295,7 @@ def test_formulas_use_the_positives_of_each_simulation(client: Client, tmp_path:
 
 
 def test_a_simulation_of_one_class_is_undefined(client: Client) -> None:
-    options: dict[str, Any] = {"n_positive": "binomial", "n_simulations": 40, "n_resamples": 20, "folds": 2}
+    options: dict[str, Any] = {"label_design": "binomial", "n_simulations": 40, "n_resamples": 20, "n_folds": 2}
     methods = ["logit", "bootstrap", "influence_beta"]
     found = study(binormal(), 8, [0.1, 0.9], "average_precision", methods, **options, cluster=client).squeeze()
     cells = [
@@ -322,8 +322,8 @@ WRONG: dict[str, list[Any]] = {
     "level": [1.0],
     "n_simulations": [1],
     "n_resamples": [0],
-    "folds": [1],
-    "n_positive": ["random"],
+    "n_folds": [1],
+    "label_design": ["random"],
     "seed": [-1, 0.5],
 }
 

@@ -75,15 +75,15 @@ NESTED = {model: {topic: {"nDCG@10": value} for topic, value in values.items()} 
         lambda: ap.from_values(TIDY.rename(columns={"nDCG@10": "value"}).assign(metric="nDCG@10")),
         lambda: ap.from_values(TIDY),  # models and topics have a column, so the other one is headed by its measure
         lambda: ap.from_values(WIDE.set_index("topic"), measure="nDCG@10"),
-        lambda: ap.from_values(WIDE.set_index("topic").T.rename_axis("run"), measure="nDCG@10", unit="topic"),
-        lambda: ap.from_values(WIDE.rename(columns={"topic": "t"}), query="t", measure="nDCG@10", unit="topic"),
+        lambda: ap.from_values(WIDE.set_index("topic").T.rename_axis("run"), measure="nDCG@10", unit_name="topic"),
+        lambda: ap.from_values(WIDE.rename(columns={"topic": "t"}), query="t", measure="nDCG@10", unit_name="topic"),
         lambda: ap.from_values(WIDE.assign(n=1), exclude="n", measure="nDCG@10"),
         lambda: ap.from_values(BOTH, measure="nDCG@10"),
         lambda: ap.from_values(BOTH.sel(measure="nDCG@10")),
         lambda: ap.from_values(VALUES),
         lambda: ap.from_values(VALUES["estimate"].rename(query="topic"), measure="nDCG@10"),
-        lambda: ap.from_values(MAPPING, measure="nDCG@10", unit="topic"),
-        lambda: ap.from_values(NESTED, unit="topic"),
+        lambda: ap.from_values(MAPPING, measure="nDCG@10", unit_name="topic"),
+        lambda: ap.from_values(NESTED, unit_name="topic"),
     ],
 )
 def test_every_shape_of_a_table_has_the_same_values(make: Callable[[], xr.Dataset]) -> None:
@@ -105,7 +105,7 @@ def test_metrics_of_ir_measures_are_values() -> None:
         model: [ir_measures.Metric(topic, ir_measures.nDCG @ 10, value) for topic, value in values.items()]
         for model, values in MAPPING.items()
     }
-    same(ap.from_values(metrics, unit="topic"))
+    same(ap.from_values(metrics, unit_name="topic"))
     with pytest.raises(InvalidInputError, match="no column of models"):
         ap.from_values(metrics["bm25"])
 
@@ -362,10 +362,10 @@ def test_designs_say_topics_and_not_items() -> None:
 
 def test_values_of_a_machine_narrow_the_interval() -> None:
     people = VALUES.isel(query=slice(30))
-    found = ap.aggregate(people, machine=VALUES)
+    found = ap.aggregate(people, auxiliary=VALUES)
     assert bool((found["width_ratio"] < 1).all())
     assert "labelled by people, of 54 labelled by machine" in found.attrs["design"]
-    assert ap.compare(BOTH.isel(query=slice(30)), machine=BOTH).attrs["measure"] == "nDCG@10"
+    assert ap.compare(BOTH.isel(query=slice(30)), auxiliary=BOTH).attrs["measure"] == "nDCG@10"
 
 
 # --- pictures, pages and files ----------------------------------------------------------------------------------

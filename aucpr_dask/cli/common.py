@@ -269,8 +269,8 @@ overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what 
 data_sets_option = click.option(
     "--data-set", "data_sets", multiple=True, metavar="NAME", help="Only this data set (repeat)."
 )
-machine_option = click.option(
-    "--machine",
+auxiliary_option = click.option(
+    "--auxiliary",
     metavar="STORE",
     help="Store of the same models, evaluated with machine labels on these queries and on others that people did not "
     "label.",
@@ -313,6 +313,19 @@ def command(example: str, *name: str, of: click.Group | None = None, **settings:
     """Make a command, of a group or of none, whose help ends with an example that works."""
     made: Option[Any] = (click if of is None else of).command(*name, epilog=epilog(example), **settings)
     return made
+
+
+def old_flags(**new_names: str) -> dict[str, Any]:
+    """Return the settings of a command that goes on taking flags by their old names, with a warning."""
+
+    def new_name(token: str) -> str:
+        if token not in new_names:
+            return token
+        new = new_names[token]
+        click.echo(f"warning: --{token} is called --{new} now; the old name will be removed in version 0.3", err=True)
+        return new
+
+    return {"token_normalize_func": new_name}
 
 
 def epilog(example: str) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @cli.command(
     "aucpr-dask aggregate aucpr-demo/result.zarr --data-set clef-tar",
     short_help="Average estimates over queries, data sets or classes.",
+    context_settings=cli.old_flags(machine="auxiliary"),
 )
 @click.argument("store")
 @click.option("--estimator", metavar="NAME", shell_complete=cli.complete_estimator, help="Rank by this estimator.")
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     "[default: the first].",
 )
 @cli.options_of(AggregationOptions, "level", "n_resamples", "seed", "incomplete")
-@cli.machine_option
+@cli.auxiliary_option
 @cli.data_sets_option
 @cli.with_options(*cli.reading_options(note="score stores only"))
 @cli.top_option
@@ -44,7 +45,7 @@ def aggregate(
     estimator: str | None,
     data_sets: tuple[str, ...],
     top: int | None,
-    machine: str | None,
+    auxiliary: str | None,
     **options: Any,
 ) -> None:
     """Average the estimates of each model of the result store STORE, with an interval.
@@ -56,7 +57,7 @@ def aggregate(
     from aucpr_dask.view.comparisons import widths
     from aucpr_dask.view.rankings import best, rank_means, rank_models, rankings_view
 
-    options["machine"] = None if machine is None else cli.open_any(machine, data_sets)
+    options["auxiliary"] = None if auxiliary is None else cli.open_any(auxiliary, data_sets)
     means = ap.aggregate(cli.open_any(store, data_sets), **cli.given(options)).compute()
     is_micro = "micro" in (options["how"], options["average"])
     rankings = (rank_models if is_micro else rank_means)(means, estimator)
@@ -81,6 +82,7 @@ _question_options = cli.with_options(
 @cli.command(
     "aucpr-dask compare aucpr-demo/result.zarr --data-set clef-tar --baseline AMC",
     short_help="Compare models with each other or with baselines.",
+    context_settings=cli.old_flags(machine="auxiliary"),
 )
 @click.option("--baseline", "baselines", multiple=True, metavar="NAME", help="Compare with this model (repeat).")
 @cli.method_option(
@@ -90,13 +92,13 @@ _question_options = cli.with_options(
 )
 @cli.option_of(ComparisonOptions, "adjust")
 @cli.option_of(ComparisonOptions, "equivalence", metavar="MARGIN")
-@cli.machine_option
+@cli.auxiliary_option
 @_question_options
 def compare(
     output: cli.Output,
     store: str,
     baselines: tuple[str, ...],
-    machine: str | None,
+    auxiliary: str | None,
     top: int,
     target: str | None,
     overwrite: bool,
@@ -111,7 +113,7 @@ def compare(
     from aucpr_dask.view.comparisons import summarize_comparison
 
     options["baseline"] = baselines or None
-    options["machine"] = None if machine is None else cli.open_any(machine, data_sets)
+    options["auxiliary"] = None if auxiliary is None else cli.open_any(auxiliary, data_sets)
     answer, left_out = _answer(ap.compare, store, target, overwrite, data_sets, options)
     _finish(output, store, target, {"comparisons": summarize_comparison(answer)}, left_out, top)
     output.suggest("rank", store)

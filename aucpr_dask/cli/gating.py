@@ -138,11 +138,12 @@ def _models(
 @cli.command(
     "aucpr-dask audit leaderboard.csv --output audit.html",
     short_help="Audit a leaderboard: a table of models and tasks.",
+    context_settings=cli.old_flags(unit="unit-name"),
 )
 @click.argument("table")
 @click.option("--output", "page", type=click.Path(path_type=Path), metavar="FILE", help="Also write the page FILE.")
 @click.option("--model", metavar="COLUMN", help="Of a table: its models.")
-@click.option("--unit", metavar="NOUN", help="What one column of the table is.  [default: task, or as stored]")
+@click.option("--unit-name", metavar="NOUN", help="What one column of the table is.  [default: task, or as stored]")
 @click.option("--exclude", multiple=True, metavar="NAME", help="Leave out this column of the table (repeat).")
 @cli.data_sets_option
 @cli.option_of(ComparisonOptions, "estimator")

@@ -180,7 +180,11 @@ def xarray_file(output: cli.Output, file: str, store: str, **options: Any) -> No
     _import(output, store, lambda **progress: import_xarray(file, store, **options, **progress))
 
 
-@cli.command("aucpr-dask import values ndcg.csv values.zarr --measure nDCG@10", of=import_group)
+@cli.command(
+    "aucpr-dask import values ndcg.csv values.zarr --measure nDCG@10",
+    of=import_group,
+    context_settings=cli.old_flags(unit="unit-name"),
+)
 @files_and_store
 @click.option("--model", metavar="COLUMN", help="The column of models [default: model, run, system, ...].")
 @click.option(
@@ -190,7 +194,7 @@ def xarray_file(output: cli.Output, file: str, store: str, **options: Any) -> No
 )
 @click.option("--value", metavar="COLUMN", help="The column of values of a tidy table [default: value, score].")
 @click.option("--measure", metavar="COLUMN|NAME", help="The column of measures, or the name of the one measure.")
-@click.option("--unit", metavar="NOUN", help="What one query is called [default: as its column].")
+@click.option("--unit-name", metavar="NOUN", help="What one query is called [default: as its column].")
 @click.option("--exclude", multiple=True, metavar="COLUMN", help="A column that does not hold values (repeat).")
 @click.option("--separator", metavar="CHAR", help="What separates cells [default: tab in .tsv, else guessed].")
 @cli.overwrite_option

@@ -21,13 +21,14 @@ from aucpr_dask.inference.units import Floats
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions
+from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions, renamed
 
 METHODS = {UNITS: ("t", "bootstrap"), ITEMS: ("normal", "bootstrap", "logit"), BOTH: ("bootstrap",)}
 COUNTS = {terms.QUERY: "n_queries", samples.DATASET: "n_datasets"}
 COUNTS_BY_MACHINE = {terms.QUERY: "n_machine_queries", samples.DATASET: "n_machine_datasets"}
 
 
+@renamed(machine="auxiliary")
 def aggregate(
     data: terms.Scores,
     *,
@@ -40,7 +41,7 @@ def aggregate(
     n_resamples: int | None = None,
     seed: int = 0,
     incomplete: str | None = None,
-    machine: terms.Scores | None = None,
+    auxiliary: terms.Scores | None = None,
     **options: Any,
 ) -> terms.Scores:
     """Average the estimates of each model over its queries, over data sets or over classes, with an interval.
@@ -87,7 +88,7 @@ def aggregate(
         What to do if only some models lack a unit: an error that names them (the default over data sets and
         classes), leave out the unit for all models, or leave out these models (their means are NaN). By default over
         queries, each model is averaged over those it has, which `n_queries` counts.
-    machine : xarray.Dataset or xarray.DataTree, optional
+    auxiliary : xarray.Dataset or xarray.DataTree, optional
         The same models evaluated with labels of a machine, such as a language model, on more queries: all those of
         `data`, which people labelled, and others. With y a model's estimates by people's labels and f those by the
         machine's, the mean is *prediction-powered*, ``mean(y) - tuning (mean(f) here - mean(f) on the other queries)``:
@@ -134,31 +135,31 @@ def aggregate(
     A machine labelled 200 queries, and people 30 of them:
 
     >>> rng = np.random.default_rng(0)
-    >>> by_machine = rng.beta(2, 3, size=200)
-    >>> by_people = 0.8 * by_machine[:30] + 0.1 + rng.normal(scale=0.05, size=30)
-    >>> people, machine = (
+    >>> every_query = rng.beta(2, 3, size=200)
+    >>> by_people = 0.8 * every_query[:30] + 0.1 + rng.normal(scale=0.05, size=30)
+    >>> people, by_machine = (
     ...     xr.Dataset(
     ...         {"estimate": (("model", "query", "estimator"), areas[None, :, None])},
     ...         coords={"model": ["bm25"], "query": np.arange(areas.size), "estimator": ["average_precision"]},
     ...     )
-    ...     for areas in (by_people, by_machine)
+    ...     for areas in (by_people, every_query)
     ... )
-    >>> mean = aggregate(people, machine=machine)
+    >>> mean = aggregate(people, auxiliary=by_machine)
     >>> mean["interval"].values.round(3), mean["width_ratio"].values.round(2)
     (array([[[0.408, 0.459]]]), array([[0.44]]))
     """
     requirements.refuse_unknown_options(options, AggregationOptions)
     question = AggregationOptions.among(locals())
-    _refuse_clashes(question, has_machine=machine is not None)
+    _refuse_clashes(question, has_machine=auxiliary is not None)
     if how == "micro":
         return _one_ranking_of_queries(data, question, options)
     if over == terms.CLASS:
         return _over_classes(data, question, options)
     results = _with_units(data, question, options)
     machines: dict[str, xr.Dataset] = {}
-    if machine is not None:
+    if auxiliary is not None:
         with machine_labels.of_machine():
-            machines = machine_labels.machine_nodes(results, _with_units(machine, question, options), over)
+            machines = machine_labels.machine_nodes(results, _with_units(auxiliary, question, options), over)
     if over == samples.DATASET:
         return _mean(results, samples.DATASET, question, machines.get(""))
 
@@ -187,10 +188,10 @@ def _refuse_clashes(question: AggregationOptions, *, has_machine: bool) -> None:
         raise clash(what, remedy, "over='query'", how=how, over=over)
     if has_machine:
         machine_labels.refuse_other_samples(question)
-        where, received = "argument 'machine'", f"machine=..., how={how!r}, over={over!r}"
+        where, received = "argument 'auxiliary'", f"auxiliary=..., how={how!r}, over={over!r}"
         if how == "micro":
             what = "machine labels help in means over queries, and how='micro' pools all queries into one ranking"
-            raise InvalidInputError(what, where, received, "how='macro'", "give how='macro', or leave out machine")
+            raise InvalidInputError(what, where, received, "how='macro'", "give how='macro', or leave out auxiliary")
         if over == terms.CLASS:
             what = "machine labels help in means over queries or data sets, not over classes"
             raise InvalidInputError(what, where, received, "over='query' or 'dataset'", "leave it out")

@@ -90,7 +90,7 @@ def _one_table(data: Scores, question: ComparisonOptions) -> tuple[xr.Dataset, s
         received = f"{len(nodes)} data sets" if len(nodes) > 1 else "estimates without queries"
         remedy = "choose one data set: data['name'].to_dataset(); or over='dataset' takes the data sets as tasks"
         allowed = "estimates over (model, query), or a tree with over='dataset'"
-        raise InvalidInputError(what, "argument 'values'", received, allowed, remedy)
+        raise InvalidInputError(what, "argument 'data'", received, allowed, remedy)
     estimate = chosen(nodes[0]["estimate"], question.estimator).transpose(MODEL, dim).compute()
     name = MEASURE if are_values(nodes[0]) else ESTIMATOR
     table = estimate.to_dataset(name="estimate")

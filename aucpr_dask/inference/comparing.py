@@ -18,7 +18,7 @@ from aucpr_dask.inference.methods import Wilcoxon
 from aucpr_dask.inference.paired_samples import PairedSample, annotate
 from aucpr_dask.inference.pairs import against, all_pairs
 from aucpr_dask.inference.questions import answer
-from aucpr_dask.schema.options import ComparisonOptions
+from aucpr_dask.schema.options import ComparisonOptions, renamed
 from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, Scores, map_nodes, nodes_of
 
 BASELINE = "baseline"
@@ -27,6 +27,7 @@ KIND = "aucpr_dask.comparison"
 LAZY_FROM, LAZY_CHUNK = 500, 250  # models: from how many on the pairs are a chunked array, and in which chunks
 
 
+@renamed(machine="auxiliary")
 def compare(
     data: Scores,
     baseline: Baseline | None = None,
@@ -42,7 +43,7 @@ def compare(
     seed: int = 0,
     incomplete: str = "raise",
     chunk: int | None = None,
-    machine: Scores | None = None,
+    auxiliary: Scores | None = None,
     **options: Any,
 ) -> Scores:
     """Compare models with each other or with baselines, on the same units or items.
@@ -96,7 +97,7 @@ def compare(
     chunk : int, optional
         Lay out all pairs as Dask arrays in chunks of this many models; by default from 500 models on. The numbers
         are bit-for-bit identical.
-    machine : xarray.Dataset or xarray.DataTree, optional
+    auxiliary : xarray.Dataset or xarray.DataTree, optional
         The same models evaluated with labels of a machine, such as a language model, on more units: all those of
         `data`, which people labelled, and others. Every difference is then prediction-powered: corrected
         by the machine's as far as they agree, see :func:`aggregate`. The method is ``"prediction_powered"``, its
@@ -155,7 +156,7 @@ def compare(
         baseline=baseline,  # type: ignore[arg-type]
         chunk=chunk,
     ).checked()
-    return answer(data, question, options, _comparison, machine=machine)
+    return answer(data, question, options, _comparison, auxiliary=auxiliary)
 
 
 def _comparison(sample: PairedSample) -> xr.Dataset:

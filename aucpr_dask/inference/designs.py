@@ -163,7 +163,7 @@ def settle(
     if by_p_value and adjust not in BY_P_VALUE:
         what = f"adjust={adjust!r} needs joint replicates, which method={method!r} does not have"
         others = "method='sign_flip', 'bootstrap_t' or 'bootstrap' has them"
-        remedy = "leave adjust out, or machine" if method == POWERED else others
+        remedy = "leave adjust out, or auxiliary" if method == POWERED else others
         raise InvalidInputError(what, allowed=", ".join(map(repr, BY_P_VALUE)), remedy=remedy)
     return Sampling(dim, sample, method, adjust)
 

@@ -19,6 +19,7 @@ from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
 from aucpr_dask.inference.pairs import ROUND_OFF, half_widths
 from aucpr_dask.inference.powering import POWER, reaches
 from aucpr_dask.inference.questions import naming, parted_options, results_for, unit_dim
+from aucpr_dask.inference.requirements import check
 from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.inference.units import Floats, mean_of_units
 from aucpr_dask.schema.checks import fraction, tolerance
@@ -202,6 +203,7 @@ def gate(
         received, allowed = f"{len(paths)} data sets: {few(map(repr, paths))}", "one data set, or several as a sample"
         remedy = "select one (--data-set NAME); or give over='dataset' (--over dataset)"
         raise InvalidInputError("a gate judges one data set", "the first argument", received, allowed, remedy)
+    check(data, question, rest)  # that there are models at all
     results = results_for(map_nodes(data, lambda path, node: _models_of(path, node, given)), question, rest)
     ((path, node),) = [("", results)] if question.over == DATASET else nodes_of(results)
     with naming(path):

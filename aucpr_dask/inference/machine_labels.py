@@ -39,7 +39,7 @@ from aucpr_dask.schema.options import ComparisonOptions, SampleOptions, in_words
 from aucpr_dask.schema.terms import ESTIMATOR, MEASURE, MODEL, Scores, nodes_of
 from aucpr_dask.scores.validate import check_unique
 
-HERE = "argument 'machine'"
+HERE = "argument 'auxiliary'"
 # How labels are read may differ, by `positive_from` and `unjudged`: people may give grades, a machine yes or no.
 READ_ALIKE = ("missing", "ties", "nothing_ranked", "no_positives", "prevalence", "recall_range")
 FEWEST = 3  # units that a regression with residuals needs
@@ -139,7 +139,7 @@ def refuse_other_samples(question: SampleOptions) -> None:
     if question.sample not in (None, UNITS) or question.method not in (None, POWERED):
         what = "with machine labels, the sample is the units that people labelled, and the method is prediction-powered"
         received = f"sample={question.sample!r}, method={question.method!r}"
-        allowed, remedy = f"sample={UNITS!r}, method={POWERED!r}", "leave out these options, or machine"
+        allowed, remedy = f"sample={UNITS!r}, method={POWERED!r}", "leave out these options, or auxiliary"
         raise InvalidInputError(what, HERE, received, allowed, remedy)
 
 

@@ -260,9 +260,8 @@ def power(
     'With 43 queries, differences below 0.028 cannot be shown (80 % power); to
     show a difference of 0.01 takes 315 queries, and has a power of 17 % here'
     """
-    fraction(power, "power")
-    if difference is not None:
-        margin(difference, "difference")
+    power = fraction(power, "power")
+    difference = None if difference is None else margin(difference, "difference")
     own = {"level": level, "baseline": baseline}
     question, rest = parted_options(data, options, without=("adjust", "equivalence", "chunk"), **own)
 

@@ -50,20 +50,20 @@ def answer(
     options: Mapping[str, Any],
     reply: Callable[[PairedSample], xr.Dataset],
     *,
-    machine: Scores | None = None,
+    auxiliary: Scores | None = None,
     without: tuple[str, ...] = (),
 ) -> Scores:
     """Answer a question for every data set, or for all together if they are the units.
 
     `options` are those of an evaluation, except for names in `without`; `reply` says what a sample shows.
     """
-    if machine is not None:
+    if auxiliary is not None:
         refuse_other_samples(question)
     results = results_for(data, question, options, without=without)
     machines: dict[str, xr.Dataset] = {}
-    if machine is not None:
+    if auxiliary is not None:
         with of_machine():
-            machines = machine_nodes(results, results_for(machine, question, options), question.over)
+            machines = machine_nodes(results, results_for(auxiliary, question, options), question.over)
     if question.over == DATASET:
         return reply(paired_sample(results, DATASET, question, machines.get("")))
 

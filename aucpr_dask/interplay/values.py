@@ -41,6 +41,7 @@ COLUMNS = {
 """The names by which columns are found that are not named."""
 
 
+@options.renamed(unit="unit_name")
 def from_values(
     table: Any,
     *,
@@ -48,7 +49,7 @@ def from_values(
     query: str | None = None,
     value: str | None = None,
     measure: str | None = None,
-    unit: str | None = None,
+    unit_name: str | None = None,
     exclude: str | Sequence[str] = (),
     separator: str | None = None,
 ) -> xr.Dataset:
@@ -79,7 +80,7 @@ def from_values(
     measure : str, optional
         The column of measures, by default ``measure`` or ``metric`` if there is one; or the name of the one measure,
         which is taken from a column of measures if there is one.
-    unit : str, optional
+    unit_name : str, optional
         The word for one query: ``"query"``, ``"topic"``, ``"task"``, ``"data set"`` or any other noun; by default from
         the name of the column.
     exclude : str or sequence of str
@@ -121,7 +122,7 @@ def from_values(
         where = f"the table of values{f', {table}' if isinstance(table, str | Path) else ''}"
         raise InvalidInputError("there are no values", where, "no rows", "a row or more", "check what wrote the table")
     own = str(getattr(table, "attrs", {}).get(UNIT, words[0]))
-    return _result(pd.concat(parts), own if unit is None else checks.text(unit, "unit"))
+    return _result(pd.concat(parts), own if unit_name is None else checks.text(unit_name, "unit_name"))
 
 
 def _cells(table: Table, named: Mapping[str, str | None], exclude: Sequence[str]) -> tuple[pd.DataFrame, str]:

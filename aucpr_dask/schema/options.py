@@ -268,6 +268,26 @@ def takes(*names: str) -> Callable[[_Function], _Function]:
     return decorate
 
 
+def renamed(**new_names: str) -> Callable[[_Function], _Function]:
+    """Let a function go on taking parameters by their old names, with a warning that names the new ones."""
+
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def with_old_names(*arguments: Any, **options: Any) -> Any:
+            for old in [name for name in options if name in new_names]:
+                new = new_names[old]
+                what = f"{old}= of {function.__name__} is called {new}= now"
+                if new in options:
+                    raise clash(what, f"give {new} alone", **{old: options[old], new: options[new]})
+                warnings.warn(f"{what}; the old name will be removed in version 0.3", DeprecationWarning, stacklevel=2)
+                options[new] = options.pop(old)
+            return function(*arguments, **options)
+
+        return cast(_Function, with_old_names)
+
+    return decorate
+
+
 @dataclass(frozen=True, kw_only=True)
 class SampleOptions(Options):
     """What a statement samples, and how it resamples."""

@@ -27,6 +27,7 @@ from scipy.special import betainc, betaincc, betaincinv, betaln, expit, logit, n
 from aucpr_dask.errors import ChunkError, bad_argument, clash
 from aucpr_dask.evaluation.alignment import numeric
 from aucpr_dask.schema.checks import choose, fraction, real, refuse_outside, whole_number
+from aucpr_dask.schema.options import renamed
 from aucpr_dask.schema.terms import ITEM, MODEL, SCORE_VARIABLES
 from aucpr_dask.storage.stores import chunk_shape
 
@@ -34,7 +35,7 @@ __all__ = ["Scenario", "bibeta", "binormal", "offset_uniform"]
 
 Floats = NDArray[np.float64]
 
-N_POSITIVE = ("exact", "binomial")
+LABEL_DESIGNS = ("exact", "binomial")
 DTYPES = ("float32", "float64")
 
 _SCORES, _LABELS = 0, 1  # each simulation has a random stream for each
@@ -67,13 +68,14 @@ class Scenario(ABC):
         """Return the recalls at which the curve is not smooth."""
         return ()
 
+    @renamed(n_positive="label_design")
     def sample(
         self,
         n_items: int,
         prevalence: float,
         *,
         n_simulations: int = 1,
-        n_positive: str = "exact",
+        label_design: str = "exact",
         seed: int = 0,
         chunks: str | int | tuple[int, ...] = "auto",
         dtype: str = "float64",
@@ -92,7 +94,7 @@ class Scenario(ABC):
             Share of positives, between 0 and 1.
         n_simulations : int
             How many simulations.
-        n_positive : {"exact", "binomial"}
+        label_design : {"exact", "binomial"}
             Whether every simulation has ``round(n_items * prevalence)`` positives, always the same items; or every
             item is positive with probability `prevalence`.
         seed : int
@@ -129,7 +131,7 @@ class Scenario(ABC):
         n_simulations = whole_number(n_simulations, "n_simulations", 1, MOST_SIMULATIONS)
         seed = whole_number(seed, "seed", 0)
         prevalence = fraction(prevalence, "prevalence")
-        choose(N_POSITIVE, n_positive, "n_positive")
+        choose(LABEL_DESIGNS, label_design, "label_design")
         kind = _float_type(dtype)
         name = type(self).__name__ if name is None else name
         rows = _row_chunks(chunks, (n_simulations, n_items), kind)
@@ -138,7 +140,7 @@ class Scenario(ABC):
             dims=MODEL,
             coords={MODEL: np.array([f"{name}-{i:06d}" for i in range(n_simulations)], dtype=object)},
         )
-        if n_positive == "exact":
+        if label_design == "exact":
             label = xr.DataArray(_exact_labels(n_items, prevalence, seed), dims=ITEM)
         else:
             label = xr.apply_ufunc(
@@ -160,7 +162,7 @@ class Scenario(ABC):
             dask="parallelized",
             output_dtypes=[kind],
         )
-        attrs = {"simulation": repr(self), "prevalence": prevalence, "n_positive": n_positive, "seed": seed}
+        attrs = {"simulation": repr(self), "prevalence": prevalence, "n_positive": label_design, "seed": seed}
         scores = xr.Dataset({"score": score, "label": label}, attrs=attrs)
         for variable, array in scores.data_vars.items():
             array.attrs = {"description": SCORE_VARIABLES[str(variable)].description}
@@ -449,7 +451,8 @@ def _precision(scenario: Scenario, recall: Any, prevalence: Any) -> Any:
     limit = scenario._negatives_per_positive_at_the_top()
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.where(recall == 0, limit, scenario._false_positive_rate(recall) / recall)
-    return 1 / (1 + (1 - prevalence) / prevalence * ratio)
+        # The odds of a tiny prevalence are infinite, but without negatives above, all items above are positives.
+        return np.where(ratio == 0, 1.0, 1 / (1 + (1 - prevalence) / prevalence * ratio))
 
 
 def _share_above(share: Any, source: tuple[float, float], target: tuple[float, float]) -> Any:
@@ -468,7 +471,7 @@ def _exact_labels(n_items: int, prevalence: float, seed: int) -> NDArray[np.int8
     n_positive = round(n_items * prevalence)
     if not 0 < n_positive < n_items:
         what = f"an exact sample would have no {'negatives' if n_positive else 'positives'}"
-        remedy = "more items, another prevalence, or n_positive='binomial'"
+        remedy = "more items, another prevalence, or label_design='binomial'"
         allowed = "both round(n_items * prevalence) and the rest at least 1"
         raise clash(what, remedy, allowed, n_items=n_items, prevalence=prevalence)
     label = (np.arange(n_items) < n_positive).astype(np.int8)
@@ -509,7 +512,7 @@ def _check_parameters(scenario: Any, positive: tuple[str, ...] = ()) -> None:
 
 
 def _check_shares(values: Floats, name: str, *, open_ends: bool = False) -> None:
-    outside = (values <= 0) | (values >= 1) if open_ends else (values < 0) | (values > 1)
+    outside = ~((values > 0) & (values < 1)) if open_ends else (values < 0) | (values > 1)
     refuse_outside(name, values, outside, "above 0 and below 1" if open_ends else "from 0 to 1")
 
 

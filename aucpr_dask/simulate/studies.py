@@ -33,9 +33,9 @@ from aucpr_dask.runs.submitting import as_they_finish
 from aucpr_dask.schema.checks import choose, fraction, lookup, whole_number
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
-from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
+from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions, renamed
 from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL
-from aucpr_dask.simulate.scenarios import N_POSITIVE, Scenario, bibeta, binormal, offset_uniform
+from aucpr_dask.simulate.scenarios import LABEL_DESIGNS, Scenario, bibeta, binormal, offset_uniform
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.stores import create_store, open_array, read_root_attrs
 from aucpr_dask.storage.urls import concealed
@@ -45,6 +45,7 @@ __all__ = ["study"]
 Array = NDArray[np.float64]
 
 KIND = "aucpr_dask.study"
+PARAMETERS = {"methods": "intervals", "folds": "n_folds", "n_positive": "label_design"}  # by their names in records
 BATCH = 250  # simulations of a task, and of a chunk of the records
 
 SCENARIO, N_ITEMS, PREVALENCE, SIMULATION = "scenario", "n_items", "prevalence", "simulation"
@@ -96,6 +97,8 @@ DESCRIPTIONS = {
 class Design:
     """Everything that the numbers of a simulation depend on, except its own number."""
 
+    # Named as stores of version 0.1 record them, so that these resume; PARAMETERS has what `study` calls them.
+
     scenarios: tuple[str, ...]
     n_items: tuple[int, ...]
     prevalence: tuple[float, ...]
@@ -133,12 +136,13 @@ class Cell:
         """
         chunks = (start, stop - start) if start else (stop,)
         options: dict[str, Any] = {"n_simulations": stop, "seed": self.seed, "chunks": chunks}
-        scores = self.scenario.sample(self.n_items, self.prevalence, n_positive=self.n_positive, **options)
+        scores = self.scenario.sample(self.n_items, self.prevalence, label_design=self.n_positive, **options)
         drawn = scores[["score", "label"]].isel({MODEL: slice(start, stop)}, missing_dims="ignore")
         drawn = drawn.compute(scheduler="synchronous").transpose(..., ITEM)
         return drawn["score"].values, drawn["label"].values
 
 
+@renamed(n_positive="label_design", folds="n_folds")
 def study(
     scenarios: str | Scenario | Sequence[str | Scenario] = ("binormal", "bibeta", "offset_uniform"),
     n_items: int | Sequence[int] = (100, 200, 500, 1000, 2000, 5000, 10_000),
@@ -147,11 +151,11 @@ def study(
     intervals: str | Sequence[str] = PAPER_INTERVALS,
     level: float = 0.95,
     *,
-    n_positive: str = "exact",
+    label_design: str = "exact",
     resampled: str | Sequence[str] | None = None,
     n_simulations: int = 10_000,
     n_resamples: int = 1000,
-    folds: int = 10,
+    n_folds: int = 10,
     seed: int = 0,
     url: str | Path | None = None,
     cluster: Cluster = None,
@@ -181,7 +185,7 @@ def study(
         Names from the registry; by default the four of the paper. Every estimator gets the formula intervals.
     level : float
         Confidence level.
-    n_positive : {"exact", "binomial"}
+    label_design : {"exact", "binomial"}
         Whether every data set has ``round(n_items * prevalence)`` positives, which must leave at least one item of each
         class; or every item is positive with probability `prevalence`. Formula intervals use the positives of each
         data set. One without positives, or without negatives, has no estimate and no interval.
@@ -190,7 +194,7 @@ def study(
         (average_precision, lower_trapezoid, interpolated_median), or all if it recommends none of them.
     n_simulations : int
         Simulations of every cell.
-    n_resamples, folds : int
+    n_resamples, n_folds : int
         Bootstrap replicates, and folds of the cross-validation.
     seed : int
         Not negative.
@@ -253,9 +257,9 @@ def study(
         methods=tuple(name for name in methods if not INTERVALS[name].is_formula),
         level=fraction(level, "level"),
         n_resamples=whole_number(n_resamples, "n_resamples", 1),
-        folds=whole_number(folds, "folds", 2),
+        folds=whole_number(n_folds, "n_folds", 2),
         seed=whole_number(seed, "seed", 0),
-        n_positive=choose(N_POSITIVE, n_positive, "n_positive"),
+        n_positive=choose(LABEL_DESIGNS, label_design, "label_design"),
     )
     n_simulations = whole_number(n_simulations, "n_simulations", 2)
     cells = list(_cells(design, kinds))
@@ -428,7 +432,7 @@ def _refuse_other_study(attrs: Mapping[str, Any], design: Design, url: str) -> N
         what, received = "there is something else at this place", f"kind {attrs.get('kind')!r}"
         raise StoreError(what, url, received, f"kind {KIND!r}, or nothing", remedy)
     differences = [
-        _difference({"methods": "intervals"}.get(name, name), attrs.get(name), value)
+        _difference(PARAMETERS.get(name, name), attrs.get(name), value)
         for name, value in _parameters(design).items()
         if attrs.get(name) != value
     ]
@@ -586,4 +590,4 @@ def _refuse_one_class(cells: Sequence[Cell]) -> None:
             where = f"cell {cell.scenario!r}, n_items={cell.n_items}, prevalence={cell.prevalence}"
             received = f"round({cell.n_items} * {cell.prevalence}) = {n_positive} positives"
             allowed, remedy = f"1 to {cell.n_items - 1} positives", "more items, another prevalence, or binomial ones"
-            raise InvalidInputError(what, where, received, allowed, f"{remedy}: n_positive='binomial'")
+            raise InvalidInputError(what, where, received, allowed, f"{remedy}: label_design='binomial'")

@@ -9,7 +9,7 @@
 #
 # The model is the binormal one: positives score N(1, 1), negatives N(0, 1), and the prevalence is 0.1. In the note and
 # the post each item is positive with that probability, so the number of positives is random. It is here, too, in the
-# figures that are theirs (`n_positive="binomial"`); otherwise it is exactly a tenth of the items.
+# figures that are theirs (`label_design="binomial"`); otherwise it is exactly a tenth of the items.
 
 # %%
 import os
@@ -39,7 +39,7 @@ print(f"true area: {truth:.4f}")
 # %%
 recall = np.linspace(0, 1, 201)
 narrow = ap.simulate.binormal(mu=1 / 0.7, sigma=1 / 0.7)
-one = model.sample(1000, prevalence, n_positive="binomial", seed=1).compute()
+one = model.sample(1000, prevalence, label_design="binomial", seed=1).compute()
 score, label = one["score"].values.ravel(), one["label"].values.ravel()
 points = ap.curve(score, label)
 figure, axes = plt.subplots(1, 2, figsize=(6, 2.8), sharey=True, layout="constrained")
@@ -59,7 +59,7 @@ for ax in axes:
 # %%
 def draw_curves(ax, n_items):
     """Draw thirty sampled curves and the true one."""
-    sample = model.sample(n_items, prevalence, n_simulations=30, n_positive="binomial", dtype="float32").compute()
+    sample = model.sample(n_items, prevalence, n_simulations=30, label_design="binomial", dtype="float32").compute()
     curves = ap.curve(sample.score, sample.label, grid=recall)
     ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     ax.plot(recall, curves.transpose("recall", "model"), color="0.6", linewidth=0.6)
@@ -108,7 +108,7 @@ scenarios = {
 }
 figure, axes = plt.subplots(1, 3, figsize=(7.5, 2.6), sharey=True, layout="constrained")
 for ax, (name, scenario) in zip(axes, scenarios.items(), strict=True):
-    sample = scenario.sample(500, prevalence, n_simulations=10, n_positive="binomial").compute()
+    sample = scenario.sample(500, prevalence, n_simulations=10, label_design="binomial").compute()
     curves = ap.curve(sample.score, sample.label, grid=recall)
     ax.plot(recall, curves.transpose("recall", "model"), color="0.65", linewidth=0.7)
     ax.plot(recall, scenario.curve(recall, prevalence), color=BLUE, linewidth=2)
@@ -202,7 +202,7 @@ _ = axes[1].legend(frameon=False, loc="center right")
 
 # %%
 tighter = ap.simulate.binormal(mu=1 / 0.9)
-sample = tighter.sample(1000, prevalence, n_simulations=min(N_SIMULATIONS, 1000), n_positive="binomial")
+sample = tighter.sample(1000, prevalence, n_simulations=min(N_SIMULATIONS, 1000), label_design="binomial")
 pair = ap.estimate(sample.score, sample.label, estimator=["lower_trapezoid", "average_precision"]).compute()
 figure, ax = plt.subplots(figsize=(3.6, 2.6), layout="constrained")
 names = [name.replace("_", " ") for name in pair["estimator"].values]
@@ -290,7 +290,7 @@ _ = ax.legend(frameon=False)
 # %%
 rows = []
 for n_items in (100, 200, 1000):
-    sample = model.sample(n_items, prevalence, n_simulations=N_SIMULATIONS, n_positive="binomial", seed=4).compute()
+    sample = model.sample(n_items, prevalence, n_simulations=N_SIMULATIONS, label_design="binomial", seed=4).compute()
     n_positive = sample["label"].sum("item").values
     for estimator in ("lower_trapezoid", "upper_trapezoid"):
         estimate = ap.estimate(sample.score, sample.label, estimator).values
@@ -302,7 +302,7 @@ columns = ["estimator", "items", "mean estimate / true area", "hold the true are
 pd.DataFrame(rows, columns=columns).set_index(["estimator", "items"]).round(3)
 
 # %% [markdown]
-# `ap.simulate.study(..., n_positive="binomial")` does such a comparison for any estimators and intervals, against the
+# `ap.simulate.study(..., label_design="binomial")` does such a comparison for any estimators and intervals, against the
 # true area.
 #
 # ## What to do

@@ -145,7 +145,7 @@ instances = 100 if small else 500
 chance = random.beta(0.7, 0.9, instances) + np.linspace(0.15, -0.15, 30)[:, None]
 resolved = pd.DataFrame((random.random(chance.shape) < chance).astype(int)).add_prefix("repo__")
 resolved.insert(0, "model", [f"agent-{i:02d}" for i in range(30)])
-swe = ap.audit(resolved, unit="instance")
+swe = ap.audit(resolved, unit_name="instance")
 for heading, text in swe.verdict[:4]:
     print(f"{heading}. {text}")
 

@@ -23,7 +23,7 @@ from aucpr_dask.inference.samples import DATASET, labels_of
 from aucpr_dask.interplay.value_tables import tables_of
 from aucpr_dask.interplay.values import from_values
 from aucpr_dask.schema import checks
-from aucpr_dask.schema.options import ComparisonOptions
+from aucpr_dask.schema.options import ComparisonOptions, renamed
 from aucpr_dask.schema.terms import BOUND, MODEL, QUERY, UNIT, percent
 from aucpr_dask.scores.importing.files import unknown_column
 from aucpr_dask.view.report.audit_words import amount, headline, names_of, rounded, span, verdict
@@ -87,12 +87,13 @@ class Audit:
         return f"<ul>{said}</ul>{models_sheet(self.findings, TOP).as_html(headline(self.findings))}"
 
 
+@renamed(values="data", unit="unit_name")
 def audit(
-    values: Any,
+    data: Any,
     path: str | Path | None = None,
     *,
     model: str | None = None,
-    unit: str | None = None,
+    unit_name: str | None = None,
     exclude: str | Sequence[str] = (),
     estimator: str | None = None,
     over: str = QUERY,
@@ -113,7 +114,7 @@ def audit(
 
     Parameters
     ----------
-    values : data frame, str, Path, xarray.Dataset or xarray.DataTree
+    data : data frame, str, Path, xarray.Dataset or xarray.DataTree
         A value of any measure of each model on each task, larger = better: a table or its file, as
         :func:`from_values` takes it, usually with a column ``Model`` and a column for each task; what that returns, or
         a result of :func:`evaluate`; or a tree of results with ``over="dataset"``. Columns or rows of a table whose
@@ -122,7 +123,7 @@ def audit(
         Also write the audit as a page, as :meth:`Audit.save` does.
     model : str, optional
         The column of models in a table, if it has none of the usual names; see :func:`from_values`.
-    unit : str, optional
+    unit_name : str, optional
         What one column of a table is: a topic, an instance; by default a task, or what the values or the result say.
     exclude : str or sequence of str
         Other tasks, or columns of a table, to leave out.
@@ -192,26 +193,27 @@ def audit(
     checks.choose((QUERY, DATASET), over, "over")
     if path is not None:
         checked_target(path, overwrite=overwrite)
-    table, summaries = _values_of(values, model, unit, checks.names_of(exclude, "exclude"))
+    table, summaries = _values_of(data, model, unit_name, checks.names_of(exclude, "exclude"))
     made = Audit(audit_findings(table, question, incomplete).assign_attrs(columns_left_out=summaries))
     if path is not None:
         made.save(path, title=title, overwrite=overwrite)
     return made
 
 
-def _values_of(values: Any, model: str | None, unit: str | None, exclude: tuple[str, ...]) -> tuple[Any, list[str]]:
+def _values_of(data: Any, model: str | None, unit_name: str | None, exclude: tuple[str, ...]) -> tuple[Any, list[str]]:
     """Return a table as values of tasks, and what is no task by its name."""
-    if isinstance(values, xr.DataTree):
-        _refuse_given("a DataTree, whose data sets are the tasks", model=model, unit=unit, exclude=exclude or None)
-        return values, []
-    if isinstance(values, xr.Dataset):
+    if isinstance(data, xr.DataTree):
+        given = {"model": model, "unit_name": unit_name, "exclude": exclude or None}
+        _refuse_given("a DataTree, whose data sets are the tasks", **given)
+        return data, []
+    if isinstance(data, xr.Dataset):
         _refuse_given("a Dataset, which names its models", model=model)
-        table = values if unit is None else values.assign_attrs({UNIT: checks.text(unit, "unit")})
+        table = data if unit_name is None else data.assign_attrs({UNIT: checks.text(unit_name, "unit_name")})
         return _without(table, exclude), []
-    columns = tables_of(values, None)[0].columns
+    columns = tables_of(data, None)[0].columns
     of_columns = [name for name in columns if SUMMARY.match(name) and name not in (*exclude, model)]
     left_out = [*(name for name in exclude if name in columns), *of_columns]
-    table = from_values(values, model=model, unit="task" if unit is None else unit, exclude=left_out)
+    table = from_values(data, model=model, unit_name="task" if unit_name is None else unit_name, exclude=left_out)
     tasks = [str(name) for name in table[QUERY].values]
     of_rows = [name for name in tasks if SUMMARY.match(name) and name not in exclude]
     return _without(table, [*of_rows, *(name for name in exclude if name not in columns)]), [*of_columns, *of_rows]
