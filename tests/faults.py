@@ -348,7 +348,7 @@ def _run(
                 source,
                 target,
                 cluster=address,
-                on_progress=lambda event: connection.send(event.blocks_done),
+                on_progress=lambda event: connection.send(event.tasks_done),
                 **options,
             )
         connection.send("finished")

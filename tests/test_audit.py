@@ -473,7 +473,7 @@ def test_a_page_is_not_replaced_unless_told(tmp_path: Path) -> None:
 
 def test_the_command_prints_the_verdict_and_writes_the_page(tmp_path: Path) -> None:
     mteb().to_csv(tmp_path / "board.csv", index=False)
-    arguments = ["audit", str(tmp_path / "board.csv"), "--output", str(tmp_path / "page.html"), "--resamples", "500"]
+    arguments = ["audit", str(tmp_path / "board.csv"), "--output", str(tmp_path / "page.html"), "--n-resamples", "500"]
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output
     assert "beyond chance" in done.stdout

@@ -450,7 +450,7 @@ def test_every_command_takes_some_of_the_data_sets(tmp_path: Path) -> None:
     ap.save_scores(tree, source)
     some = ("--data-set", "items", "--data-set", "topics")
     assert "others" not in ok("info", source, *some).output
-    assert json.loads(ok("plan", source, *some, "--json").stdout)["blocks"].startswith("2")
+    assert json.loads(ok("plan", source, *some, "--json").stdout)["tasks"].startswith("2")
     ok("evaluate", source, result, *some)
     first = ap.open_result(result)
     assert isinstance(first, xr.DataTree)

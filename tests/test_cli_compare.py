@@ -219,7 +219,7 @@ def test_equivalence_is_of_each_pair_alone(stores: Path) -> None:
 
 
 def test_score_stores_are_evaluated(stores: Path) -> None:
-    output = ok("compare", stores / "pooled.zarr", "--resamples", 200).stdout
+    output = ok("compare", stores / "pooled.zarr", "--n-resamples", 200).stdout
     assert "resampled: the items, 200 times; fixed: the 4 models" in " ".join(output.split())
     document = json.loads(ok("rank", stores / "pooled.zarr", "--method", "influence", "--json").stdout)
     assert document["ranks"][0]["facts"]["method"] == "influence"
@@ -230,7 +230,7 @@ def test_score_stores_are_evaluated(stores: Path) -> None:
 
 
 def test_each_data_set_has_its_own_design(tree: Path) -> None:
-    words = ["compare", tree / "scores.zarr", "--missing", "unretrieved", "--resamples", 200, "--json"]
+    words = ["compare", tree / "scores.zarr", "--missing", "unretrieved", "--n-resamples", 200, "--json"]
     comparisons = json.loads(ok(*words).stdout)["comparisons"]
     samples = {one["data_set"]: one["facts"]["sample"] for one in comparisons}
     assert samples.pop("topics") == "units"

@@ -97,7 +97,7 @@ def test_a_result_of_few_grows_to_many(client: Client, tmp_path: Path, monkeypat
     run(client, WHOLE.isel(model=slice(2)), tmp_path)
     events: list[Any] = []
     assert_same_bits(run(client, WHOLE, tmp_path, events.append), ap.evaluate(WHOLE, **OPTIONS))
-    assert events[-1].blocks_total > 1
+    assert events[-1].tasks_total > 1
     assert events[-1].seconds_left == 0
 
 
@@ -195,7 +195,7 @@ def test_an_interrupted_extension_leaves_the_result_unchanged(client: Client, tm
     assert done >= 3
     events: list[Any] = []
     result = run(client, WHOLE, tmp_path, events.append)
-    assert events[0].blocks_done == done + 1
+    assert events[0].tasks_done == done + 1
     assert_same_bits(result, ap.evaluate(WHOLE, **OPTIONS))
 
 

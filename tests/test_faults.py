@@ -71,7 +71,7 @@ def test_partial_files_and_half_written_chunks_are_not_results(tmp_path: Path, c
     target = trial.new_target()
 
     def stop(event: Any) -> None:
-        if event.blocks_done == 3:
+        if event.tasks_done == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

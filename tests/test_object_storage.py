@@ -348,7 +348,7 @@ class Stop(Exception):
 
 def stop_after(n: int) -> Any:
     def on_progress(event: Any) -> None:
-        if event.blocks_done >= n:
+        if event.tasks_done >= n:
             raise Stop
 
     return on_progress
@@ -371,7 +371,7 @@ def test_the_life_of_a_result(client: Client, folder: str, storage: Proxy) -> No
     events: list[Any] = []
     result = ap.run(source, f"{target}/", cluster=client, on_progress=events.append, **OPTIONS)
     assert_same_bits(result, ap.evaluate(scores.isel(model=slice(8)), **OPTIONS))
-    assert events[-1].blocks_done == total
+    assert events[-1].tasks_done == total
     storage.requests.clear()
     ap.run(source, target, cluster=client, on_progress=stop_after(0), **OPTIONS)
     assert {method for method, _ in storage.requests} == {"GET"}
@@ -473,7 +473,7 @@ import aucpr_dask as ap
 import aucpr_dask.storage.stores
 if __name__ == "__main__":
     aucpr_dask.storage.stores.CHUNK_BYTES = 2000
-    ap.run(sys.argv[1], sys.argv[2], cluster=2, on_progress=lambda event: print(event.blocks_done, flush=True),
+    ap.run(sys.argv[1], sys.argv[2], cluster=2, on_progress=lambda event: print(event.tasks_done, flush=True),
            estimators=["average_precision", "continuous"], intervals=["logit"])
 """
 
@@ -507,7 +507,7 @@ def test_the_commands(client: Client, folder: str, tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text("\n".join(["y,m1,m2", *rows]))
     source, result = f"{folder}/scores.zarr", f"{folder}/result.zarr"
     evaluate = ["evaluate", source, result, "--cluster", client.scheduler.address]
-    evaluate += ["--intervals", "bootstrap", "--resamples", "50", "--keep-replicates"]
+    evaluate += ["--intervals", "bootstrap", "--n-resamples", "50", "--keep-replicates"]
     for words in (
         ["import", "csv", str(tmp_path / "table.csv"), source, "--label", "y"],
         ["info", source],

@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 import xarray as xr
+from click.testing import CliRunner
+from conftest import pooled
 
 import aucpr_dask as ap
 from aucpr_dask.accessor import Plots
+from aucpr_dask.cli import main
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.progress import Progress
 from aucpr_dask.view import plots
 from aucpr_dask.view.report import Audit
 
@@ -89,3 +93,29 @@ def test_old_names_of_parameters_work_with_a_warning(
     with pytest.raises(InvalidInputError, match=f"{old} and {new} together|{old}' and '{new}' together"):
         function(**others, **{old: value, new: value})
     assert old not in inspect.signature(function).parameters
+
+
+def test_old_names_of_progress_work_with_a_warning() -> None:
+    progress = Progress(3, 10, 30, 100, 1.0, None, tasks_failed=2)
+    for old, expected in (("blocks_done", 3), ("blocks_total", 10), ("blocks_failed", 2)):
+        with pytest.warns(
+            DeprecationWarning, match=f"{old} of Progress is called {old.replace('blocks', 'tasks')} now"
+        ):
+            assert getattr(progress, old) == expected
+    with pytest.raises(AttributeError, match="'Progress' has no attribute 'rankings'"):
+        _ = progress.rankings  # type: ignore[attr-defined]
+
+
+def test_old_flags_work_with_a_warning(tmp_path: Path) -> None:
+    ap.save_scores(pooled(3, 40), tmp_path / "scores.zarr")
+    score, result = str(tmp_path / "scores.zarr"), str(tmp_path / "result.zarr")
+    words = ["evaluate", score, result, "--cluster", "1", "--intervals", "bootstrap,logit", "--resamples", "20"]
+    for command, old in (
+        (words, "resamples"),
+        (["report", result, f"{tmp_path}/r.html", "--interval", "logit"], "interval"),
+    ):
+        done = CliRunner().invoke(main, command)
+        assert done.exit_code == 0, done.output
+        assert f"warning: --{old} is called --" in done.stderr
+        assert f"--{old} " not in CliRunner().invoke(main, [command[0], "--help"]).output.replace("--intervals", "")
+    assert ap.open_result(result).attrs["n_resamples"] == 20

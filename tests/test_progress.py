@@ -87,7 +87,7 @@ def test_failed_blocks_are_counted_and_nothing_is_left_at_the_end(clock: Clock) 
     assert tracker.finished(1, failed=True).seconds_left is None  # no time has passed
     clock.now += 1
     last = tracker.finished(0)
-    assert (last.blocks_done, last.blocks_failed, last.rankings_done, last.seconds_left) == (2, 1, 7, 0.0)
+    assert (last.tasks_done, last.tasks_failed, last.rankings_done, last.seconds_left) == (2, 1, 7, 0.0)
     assert view.in_words(last) == "7 rankings/s, 1 failed"
 
 
@@ -230,7 +230,7 @@ def test_a_run_shows_speed_and_time_left(source: Path, tmp_path: Path) -> None:
         Client(cluster) as client,
     ):
         ap.run(source, tmp_path / "result.zarr", cluster=client, on_progress=events.append)
-    assert len(events) == events[0].blocks_total == 10
+    assert len(events) == events[0].tasks_total == 10
     assert [event.rankings_done for event in events] == list(range(4, 41, 4))
     assert all(event.rankings_per_second > 0 and event.seconds_left is not None for event in events)
     assert events[-1].seconds_left == 0

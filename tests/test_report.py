@@ -333,7 +333,7 @@ def test_refusals(tmp_path: Path) -> None:
     with pytest.raises(ap.errors.InvalidInputError, match="estimate"):
         ap.report(pooled(), tmp_path / "page.html")
     with pytest.raises(ap.errors.InvalidInputError, match="interval"):
-        ap.report(result, tmp_path / "page.html", interval="bca")
+        ap.report(result, tmp_path / "page.html", interval_method="bca")
     with pytest.raises(ap.errors.AlignmentError, match="model"):
         ap.report(ap.evaluate(pooled(5)), tmp_path / "page.html", scores=pooled(3))
     with pytest.raises(ap.errors.StoreError, match="no such folder"):

@@ -44,7 +44,7 @@ class Stop(Exception):
 
 def stop_after(n: int) -> Any:
     def on_progress(event: Any) -> None:
-        if event.blocks_done >= n:
+        if event.tasks_done >= n:
             raise Stop
 
     return on_progress
@@ -72,7 +72,7 @@ def test_a_stopped_run_resumes_where_it_stopped(client: Client, source: Path, tm
     events: list[Any] = []
     result = ap.run(source, target, cluster=client, on_progress=events.append, **OPTIONS)
     assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
-    assert [event.blocks_done for event in events] == list(range(len(done) + 1, len(plan.tasks) + 1))
+    assert [event.tasks_done for event in events] == list(range(len(done) + 1, len(plan.tasks) + 1))
     assert events[-1].rankings_done == plan.n_rankings == 55
     after = state_of(target)
     untouched = [path for path, state in before.items() if after[path] == state]
@@ -115,7 +115,7 @@ def test_an_unfinished_run_resumes_after_its_source_was_moved(client: Client, so
     source.rename(moved)
     events: list[Any] = []
     result = ap.run(moved, unfinished, cluster=client, on_progress=events.append, **OPTIONS)
-    assert events[0].blocks_done >= len(done)
+    assert events[0].tasks_done >= len(done)
     assert_same_bits(result, ap.evaluate(queried(11, 5, 40), **OPTIONS))
     assert ap.run(moved, unfinished, cluster=client, **OPTIONS).identical(result)  # nothing left to do
 
@@ -129,7 +129,7 @@ def test_tasks_of_a_stopped_process_are_given_to_another(source: Path, tmp_path:
                 source,
                 tmp_path / "result.zarr",
                 cluster=client,
-                on_progress=lambda event: os.kill(pids[0], signal.SIGSTOP) if event.blocks_done == 2 else None,
+                on_progress=lambda event: os.kill(pids[0], signal.SIGSTOP) if event.tasks_done == 2 else None,
                 **OPTIONS,
             )
             # Nothing but its replacement ends a run that waits for it.
@@ -285,7 +285,7 @@ def test_ctrl_c_in_the_middle_of_long_tasks_prints_one_line_and_leaves_no_proces
     score = random.normal(size=(2000, label.size)).astype(np.float32)
     ap.save_scores(xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)}), tmp_path / "s.zarr")
     command = [sys.executable, "-m", "aucpr_dask", "evaluate", "s.zarr", "r.zarr"]
-    command += ["--cluster", "2", "--intervals", "bootstrap", "--resamples", "100000"]
+    command += ["--cluster", "2", "--intervals", "bootstrap", "--n-resamples", "100000"]
     with subprocess.Popen(
         command, cwd=tmp_path, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:

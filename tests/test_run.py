@@ -62,9 +62,9 @@ def test_a_run_gives_the_numbers_of_evaluate(client: Client, tmp_path: Path, mak
     assert isinstance(result, xr.Dataset)
     assert_same_bits(result, ap.evaluate(scores, **options))
     assert_same_bits(ap.open_result(tmp_path / "result.zarr"), ap.evaluate(scores, **options))
-    total = events[-1].blocks_total
+    total = events[-1].tasks_total
     assert total > 5
-    assert [event.blocks_done for event in events] == list(range(1, total + 1))
+    assert [event.tasks_done for event in events] == list(range(1, total + 1))
     n_rankings = int(np.prod(scores["score"].shape[:-1]))
     assert [event.rankings_total for event in events] == [n_rankings] * total
     assert events[-1].rankings_done == n_rankings

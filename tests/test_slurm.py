@@ -113,9 +113,9 @@ def test_workers_reach_their_lifetime_and_are_replaced(source: Path, tmp_path: P
         known = Jobs(client)
 
         def on_progress(event: Any) -> None:
-            if event.blocks_done in (1, N_BLOCKS // 6):
+            if event.tasks_done in (1, N_BLOCKS // 6):
                 known.look()
-            if event.blocks_done == N_BLOCKS // 3:
+            if event.tasks_done == N_BLOCKS // 3:
                 known.wait(lambda now: bool(now - set(known.seen()[:2])))
 
         result = ap.run(source, tmp_path / "result.zarr", cluster=client, on_progress=on_progress, **OPTIONS)
@@ -134,9 +134,9 @@ def test_a_job_is_cancelled_in_the_middle(site: dict[str, str], source: Path, tm
         taken, kept = sorted(known.wait(lambda now: len(now) == 2))
 
         def on_progress(event: Any) -> None:
-            if event.blocks_done == 5:
+            if event.tasks_done == 5:
                 cancel(taken, site)
-            if event.blocks_done == N_BLOCKS // 3:
+            if event.tasks_done == N_BLOCKS // 3:
                 known.wait(lambda now: len(now) == 2 and taken not in now)
 
         result = ap.run(source, tmp_path / "result.zarr", cluster=client, on_progress=on_progress, **OPTIONS)

@@ -132,7 +132,7 @@ class _Broken(Exception):
 
 def test_an_interrupted_study_resumes(client: Client, tmp_path: Path) -> None:
     def break_off(event: Any) -> None:
-        if event.blocks_done == 3:
+        if event.tasks_done == 3:
             raise _Broken
 
     url = tmp_path / "s.zarr"
@@ -140,7 +140,7 @@ def test_an_interrupted_study_resumes(client: Client, tmp_path: Path) -> None:
         study(**SMALL, n_simulations=20, url=url, cluster=client, on_progress=break_off)
     events: list[Any] = []
     whole = study(**SMALL, n_simulations=20, url=url, cluster=client, on_progress=events.append)
-    assert events[0].blocks_total == 4 * 3 - 3
+    assert events[0].tasks_total == 4 * 3 - 3
     assert_same(whole, study(**SMALL, n_simulations=20, cluster=client))
 
 

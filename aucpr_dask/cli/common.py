@@ -227,7 +227,8 @@ class Choice(click.Choice[str]):
             raise click.BadParameter(f"{error.message}{hint}", ctx, param) from None
 
 
-_FLAGS = {"n_resamples": "--resamples", "n_folds": "--folds", "named_by": "--name"}  # where they differ from the field
+_FLAGS = {"named_by": "--name"}  # where they differ from the field
+_OLD_FLAGS = {"resamples": "n-resamples", "folds": "n-folds"}  # of any command
 
 
 def option_of(record: type[Options], name: str, *flags: str, note: str = "", **settings: Any) -> Option[Any]:
@@ -311,12 +312,14 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
 
 def command(example: str, *name: str, of: click.Group | None = None, **settings: Any) -> Option[Any]:
     """Make a command, of a group or of none, whose help ends with an example that works."""
+    settings = {"context_settings": old_flags()} | settings
     made: Option[Any] = (click if of is None else of).command(*name, epilog=epilog(example), **settings)
     return made
 
 
-def old_flags(**new_names: str) -> dict[str, Any]:
+def old_flags(**own: str) -> dict[str, Any]:
     """Return the settings of a command that goes on taking flags by their old names, with a warning."""
+    new_names = _OLD_FLAGS | own
 
     def new_name(token: str) -> str:
         if token not in new_names:

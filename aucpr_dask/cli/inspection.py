@@ -145,6 +145,7 @@ def export(output: cli.Output, store: str, path: str, data_sets: tuple[str, ...]
 @cli.command(
     "aucpr-dask report aucpr-demo/result.zarr report.html --overwrite",
     short_help="Write a result store as one HTML page.",
+    context_settings=cli.old_flags(interval="interval-method"),
 )
 @click.argument("result")
 @click.argument("page", type=click.Path(path_type=Path), required=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,15 +16,25 @@ SHARE_OF_WINDOW = 0.2  # of the time since the start, if that is longer: tasks o
 class Progress:
     """The progress of a run."""
 
-    blocks_done: int  # tasks done, now or by an interrupted run, or failed
-    blocks_total: int
+    tasks_done: int  # tasks done, now or by an interrupted run, or failed
+    tasks_total: int
     rankings_done: int
     rankings_total: int
     seconds: float  # since this run started its first task
     dashboard: str | None  # the address of Dask's dashboard
-    blocks_failed: int = 0  # tasks that failed for good
+    tasks_failed: int = 0  # tasks that failed for good
     rankings_per_second: float = 0.0  # recent speed, without rankings of an interrupted run
     seconds_left: float | None = None  # at this speed; None if unknown
+
+    def __getattr__(self, name: str) -> int:
+        """Return a number of tasks by its old name."""
+        if name not in ("blocks_done", "blocks_total", "blocks_failed"):
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        new = name.replace("blocks", "tasks")
+        message = f"{name} of Progress is called {new} now; the old name will be removed in version 0.3"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        count: int = getattr(self, new)
+        return count
 
 
 class Tracker:

@@ -124,7 +124,7 @@ class RunWatcher:
         """Show progress, and pass it on."""
         if self._report is not None:
             self.started(progress.dashboard)
-            self._report("evaluating", progress.blocks_done, progress.blocks_total, in_words(progress))
+            self._report("evaluating", progress.tasks_done, progress.tasks_total, in_words(progress))
         if self._on_progress is not None:
             self._on_progress(progress)
 
@@ -133,10 +133,10 @@ def in_words(progress: Progress) -> str:
     """Describe the speed of a run, the time left, and the number of failures."""
     speed = progress.rankings_per_second
     parts = [f"{speed:,.0f} rankings/s" if speed >= 10 else f"{speed:.2g} rankings/s"] if speed > 0 else []
-    if progress.seconds_left is not None and progress.blocks_done < progress.blocks_total:
+    if progress.seconds_left is not None and progress.tasks_done < progress.tasks_total:
         parts.append(f"{duration(progress.seconds_left)} left")
-    if progress.blocks_failed:
-        parts.append(f"{progress.blocks_failed:,} failed")
+    if progress.tasks_failed:
+        parts.append(f"{progress.tasks_failed:,} failed")
     return ", ".join(parts)
 
 

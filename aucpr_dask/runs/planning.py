@@ -225,7 +225,7 @@ def plan_run(source_url: Any, *, data_sets: Sequence[str] | None = None, **optio
             "source": public(source),
             "source_digest": digest,
             "random_scheme": SCHEME,
-            "blocks": len(tasks),
+            "blocks": len(tasks),  # as tasks were called when the format was fixed
             "blocks_digest": digest_of(tasks),
         },
         unread,
@@ -251,11 +251,11 @@ def describe(plan: Plan) -> dict[str, Any]:
         scores = terms.select_data_sets(scores, [path for path, _ in terms.nodes_of(plan.scores)])
     seconds = _seconds_on_one_core(plan, scores) if plan.tasks else 0.0
     return {
-        "blocks": f"{len(plan.tasks):,}, one task each",
+        "tasks": f"{len(plan.tasks):,}",
         "rankings": f"{plan.n_rankings:,}",
         "scores": _size(plan.source_bytes),
         "result": _size(plan.result_bytes),
-        "memory_per_block": f"up to {_size(plan.largest)}",
+        "memory_per_task": f"up to {_size(plan.largest)}",
         "memory_per_thread": f"from {_size(plan.largest / SHARE_OF_MEMORY)}",
         "padding": f"{terms.percent(padding_share(scores), '.1f')} of the places of items",
         "time": f"about {seconds:.3g} s on one core, by some rankings; starting workers takes seconds more",

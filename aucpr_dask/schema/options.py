@@ -358,7 +358,7 @@ class ReportOptions(Options):
     """What a report shows of a result."""
 
     title: str = option("Ranking report", "Heading of the page.", check=checks.text)
-    interval: str | None = option(
+    interval_method: str | None = option(
         None, "Which interval to show; by default the first that every estimator has.", check=checks.text
     )
     baseline: str | None = option(None, "Say how many models beat this one.", check=checks.text)

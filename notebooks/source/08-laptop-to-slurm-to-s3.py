@@ -62,7 +62,7 @@ ap.save_scores(scores, "scores.zarr")
 # From the metadata and one trial block: how many tasks, how much memory for each, about how long.
 
 # %%
-# !aucpr-dask plan scores.zarr --intervals bootstrap --resamples {N_RESAMPLES} --memory 4GiB
+# !aucpr-dask plan scores.zarr --intervals bootstrap --n-resamples {N_RESAMPLES} --memory 4GiB
 
 # %% [markdown]
 # A block that would not fit is refused before the first task, with both numbers and what would do:
@@ -76,13 +76,13 @@ except ap.errors.ChunkError as error:
 # %% [markdown]
 # ## Here, and killed
 #
-# We start the run as a process of its own, wait until some blocks are done, and kill it and its workers with
+# We start the run as a process of its own, wait until some tasks are done, and kill it and its workers with
 # `SIGKILL`, which leaves no time for any last words: what a batch system does at the end of a walltime, or a power
 # cut.
 
 # %%
 command = ["aucpr-dask", "evaluate", "scores.zarr", "result.zarr", "--cluster", "1"]
-options = ["--intervals", "bootstrap", "--resamples", str(N_RESAMPLES)]
+options = ["--intervals", "bootstrap", "--n-resamples", str(N_RESAMPLES)]
 run = subprocess.Popen(command + options, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 while run.poll() is None and len(list(Path("result.zarr/ledger").glob("done/*"))) < N_MONTHS // 4:
     time.sleep(0.01)
@@ -91,7 +91,7 @@ run.communicate()
 run.returncode
 
 # %%
-print(len(list(Path("result.zarr/ledger").glob("done/*"))), "blocks are recorded as done")
+print(len(list(Path("result.zarr/ledger").glob("done/*"))), "tasks are recorded as done")
 try:
     ap.open_result("result.zarr")
 except ap.errors.StoreError as error:
@@ -131,9 +131,9 @@ client = connection.enter_context(ap.connect("here.yaml"))
 
 # %%
 question = {"intervals": "bootstrap", "n_resamples": N_RESAMPLES}
-blocks = []
-result = ap.run("scores.zarr", "result.zarr", cluster=client, on_progress=blocks.append, **question)
-print(f"{len(blocks)} of {blocks[-1].blocks_total} blocks were computed now")
+tasks = []
+result = ap.run("scores.zarr", "result.zarr", cluster=client, on_progress=tasks.append, **question)
+print(f"{len(tasks)} of {tasks[-1].tasks_total} tasks were computed now")
 
 # %% [markdown]
 # Killed, resumed, by two clusters: is it the result of an undisturbed evaluation, in this process, without any
@@ -216,9 +216,9 @@ print(len(objects), "objects,", sum(item["Size"] for item in objects), "bytes, f
 more = np.append(skills, [2.55, 2.6])
 grown = xr.DataTree.from_dict({f"month-{month:02d}": simulate(month, more) for month in range(1, N_MONTHS + 2)})
 ap.save_scores(grown, "s3://bucket/scores.zarr", overwrite=True)
-blocks = []
-extended = ap.run(*places, cluster=client, on_progress=blocks.append, **question)
-print(f"{len(blocks)} blocks were computed")
+tasks = []
+extended = ap.run(*places, cluster=client, on_progress=tasks.append, **question)
+print(f"{len(tasks)} tasks were computed")
 before = xr.DataTree.from_dict(
     {month: extended[month].to_dataset().isel(model=slice(N_MODELS)) for month in scores.children}
 )
@@ -236,9 +236,9 @@ ax = extended.aucpr.aggregate(over="dataset").aucpr.plot.forest(top=12)
 # what is refused, is in [Runs](../docs/runs.md).
 
 # %%
-blocks = []
-ap.run(*places, cluster=client, on_progress=blocks.append, **question)
-len(blocks)
+tasks = []
+ap.run(*places, cluster=client, on_progress=tasks.append, **question)
+len(tasks)
 
 # %%
 connection.close()

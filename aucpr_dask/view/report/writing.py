@@ -16,7 +16,7 @@ from aucpr_dask.inference.designs import are_values, unit_names
 from aucpr_dask.inference.samples import DATASET
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.intervals import INTERVAL_SYMBOLS
-from aucpr_dask.schema.options import ReportOptions
+from aucpr_dask.schema.options import ReportOptions, renamed
 from aucpr_dask.scores.importing.files import closest, count
 from aucpr_dask.view.report import pages, words
 from aucpr_dask.view.report.subjects import Subject, comparisons, curves_of, shown_labels, subjects_of
@@ -26,13 +26,14 @@ UNKNOWN = "\N{EN DASH}"
 MOST_PICTURED, NAME_WIDTH = 25, 28  # models in the picture of ranks, and characters of their names
 
 
+@renamed(interval="interval_method")
 def report(
     result: terms.Scores,
     path: str | Path,
     *,
     scores: terms.Scores | None = None,
     title: str = "Ranking report",
-    interval: str | None = None,
+    interval_method: str | None = None,
     baseline: str | None = None,
     top: int = 10,
     seed: int = 0,
@@ -55,7 +56,7 @@ def report(
         The scores that were evaluated, for the curves.
     title : str
         The page's heading.
-    interval : str, optional
+    interval_method : str, optional
         Which interval of the result to show first; by default the first that every estimator has. The page can switch
         to the others.
     baseline : str, optional
@@ -100,12 +101,12 @@ def report(
     if any({"difference", "rank"} & set(node) for _, node in terms.nodes_of(result)):
         remedy = "report the result they were made from"
         raise InvalidInputError(what, received="a comparison or ranks", remedy=remedy)
-    options = ReportOptions(title=title, interval=interval, baseline=baseline, top=top, seed=seed).checked()
+    options = ReportOptions.among(locals())
     return pages.write_page(_render(result, scores, options), target)
 
 
 def _render(result: terms.Scores, scores: terms.Scores | None, options: ReportOptions) -> str:
-    subjects = subjects_of(result, options.interval)
+    subjects = subjects_of(result, options.interval_method)
     models = dict.fromkeys(name for subject in subjects for name in subject.models)
     if options.baseline is not None and options.baseline not in models:
         received, allowed = brief(options.baseline), closest(options.baseline, models)
