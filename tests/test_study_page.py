@@ -88,9 +88,12 @@ def test_true_areas_are_those_of_the_scenarios(estimates: pd.DataFrame) -> None:
 
 
 @pytest.mark.slow
-def test_another_seed_gives_the_same_within_chance(intervals: pd.DataFrame, estimates: pd.DataFrame) -> None:
+@pytest.mark.parametrize("n_simulations", [300, pytest.param(1000, marks=pytest.mark.nightly)])
+def test_another_seed_gives_the_same_within_chance(
+    intervals: pd.DataFrame, estimates: pd.DataFrame, n_simulations: int
+) -> None:
     methods = ["logit", "bootstrap", "bca", "bootstrap_t", "influence_logit_t", "cross_validation_t"]
-    options = {"estimators": PAPER_ESTIMATORS, "intervals": methods, "n_simulations": 300, "seed": 1}
+    options = {"estimators": PAPER_ESTIMATORS, "intervals": methods, "n_simulations": n_simulations, "seed": 1}
     found = ap.simulate.study(n_items=(100, 500), **options)
     compared = 0
     for table, name in ((estimates, "mean"), (intervals, "coverage")):

@@ -170,7 +170,8 @@ class EvaluationOptions(Options):
         given = {name: value for name, value in options.items() if value is not None or name not in chosen}
         has_intervals = "intervals" in given
         options = known | given
-        if options.get("ties") == OLD_TIES:
+        ties = options.get("ties")
+        if isinstance(ties, str) and ties == OLD_TIES:
             message = f"ties={OLD_TIES!r} is now called ties='group'; the old word will be removed in version 0.3"
             warnings.warn(message, DeprecationWarning, stacklevel=4)  # called by a function that the user called
             options = in_words_of_today(options)
