@@ -142,20 +142,7 @@ def compare(
     'signs flipped: the differences on 5 queries, each with its items, all 32 choices of signs; fixed: the 3 models;
     exact if differences are symmetric'
     """
-    question = ComparisonOptions(
-        estimator=estimator,
-        over=over,
-        sample=sample,
-        method=method,
-        adjust=adjust,
-        level=level,
-        equivalence=equivalence,
-        n_resamples=n_resamples,
-        seed=seed,
-        incomplete=incomplete,
-        baseline=baseline,  # type: ignore[arg-type]
-        chunk=chunk,
-    ).checked()
+    question = ComparisonOptions.among(locals())
     return answer(data, question, options, _comparison, auxiliary=auxiliary)
 
 

@@ -89,16 +89,7 @@ def rank(
     if method is not None and not (isinstance(method, str) and method in RANKING_METHODS):
         allowed, remedy = ", ".join(map(repr, RANKING_METHODS)), "give one of these, or leave it out"
         raise InvalidInputError("unknown method for ranks", "option 'method'", brief(method), allowed, remedy)
-    question = ComparisonOptions(
-        estimator=estimator,
-        over=over,
-        sample=sample,
-        method=method,
-        level=level,
-        n_resamples=n_resamples,
-        seed=seed,
-        incomplete=incomplete,
-    ).checked()
+    question = ComparisonOptions.among(locals())
     return answer(data, question, options, ranks_of, without=ONLY_OF_COMPARISONS)
 
 
