@@ -126,7 +126,6 @@ CALLS: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "area": lambda: known(bibeta().area, prevalence=0.2),
     "true curve": lambda: known(offset_uniform().curve, recall=[0.1, 0.5], prevalence=0.2),
 }
-READ_TABLES = {"audit"}
 # Read only after other checks, which their own tests see to.
 NOT_DRAWN = {(call, "auxiliary") for call in ("aggregate", "compare", "compare scores")}
 NOT_FOUND = ("open_scores", "open_result", "open_comparison")  # valid calls, but for the place
@@ -421,7 +420,7 @@ def test_any_value_of_any_argument_is_refused_or_valid(
     monkeypatch.chdir(tmp_path)  # where a valid path is written to
     rng, values = np.random.default_rng(seed), anything()
     wrong, counts = [], Counter()
-    for call in itertools.islice(itertools.cycle([call for call in CALLS if call not in READ_TABLES]), n_calls):
+    for call in itertools.islice(itertools.cycle(CALLS), n_calls):
         drawn = [name for name in parameters_of(call) if (call, name) not in NOT_DRAWN]
         names = rng.choice(drawn, rng.choice([1, 1, 2]))
         changed = {str(name): values[rng.integers(len(values))] for name in names}

@@ -28,7 +28,7 @@ from aucpr_dask.errors import ChunkError, bad_argument, clash
 from aucpr_dask.evaluation.alignment import numeric
 from aucpr_dask.schema.checks import choose, fraction, real, refuse_outside, whole_number
 from aucpr_dask.schema.options import renamed
-from aucpr_dask.schema.terms import ITEM, MODEL, SCORE_VARIABLES
+from aucpr_dask.schema.terms import ITEM, MODEL, SCORE_VARIABLES, check_names
 from aucpr_dask.storage.stores import chunk_shape
 
 __all__ = ["Scenario", "bibeta", "binormal", "offset_uniform"]
@@ -134,6 +134,7 @@ class Scenario(ABC):
         choose(LABEL_DESIGNS, label_design, "label_design")
         kind = _float_type(dtype)
         name = type(self).__name__ if name is None else name
+        check_names([name], "argument 'name'")
         rows = _row_chunks(chunks, (n_simulations, n_items), kind)
         number = xr.DataArray(
             da.arange(n_simulations, chunks=(rows,), dtype=np.int64),

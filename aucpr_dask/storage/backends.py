@@ -136,6 +136,8 @@ class FolderStore(LocalStore):
             return default_buffer_prototype().buffer.from_bytes(place.read_bytes())
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
+        except UnicodeEncodeError as error:
+            raise damaged(repr(str(place)), "a name that no file can have", "a file") from error
         except OSError as error:
             if error.errno in _NO_PLACE:
                 raise damaged(place, error.strerror, "a file") from error

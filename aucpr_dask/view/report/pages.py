@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import json
@@ -115,8 +116,12 @@ def checked_target(path: str | Path, *, overwrite: bool) -> Path:
     try:
         target = Path(path)
         is_path = b"\0" not in os.fsencode(target)
+        if is_path:
+            os.stat(target)
     except (TypeError, UnicodeEncodeError):
         is_path = False
+    except OSError as error:
+        is_path = error.errno != errno.ENAMETOOLONG
     if not is_path:
         allowed, remedy = "a string or a Path", "name the page to write"
         raise bad_argument("this is not the path of a file", "path", path, allowed, remedy)
