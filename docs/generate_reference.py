@@ -72,7 +72,7 @@ def reference() -> str:
         "## Estimators",
         pages.table(SYMBOLS, map(_meaning, ESTIMATORS.values())),
         "The next table lists what each supports. A parameter follows the name, as in `precision_at_recall(0.8)`; a "
-        'range of recall is `recall_range=(low, high)`. Weights and soft labels require `ties="block"`.',
+        'range of recall is `recall_range=(low, high)`. Weights and soft labels require `ties="group"`.',
         pages.table(["name", "parameter", "range of recall", *ties, "weights, soft labels"], _domains()),
         "## Intervals",
         INTERVAL_SYMBOLS,
