@@ -765,7 +765,7 @@ def test_refusals(dataset: xr.Dataset, options: dict[str, Any], message: str) ->
 @pytest.mark.parametrize("scenario", [ap.simulate.binormal(), ap.simulate.bibeta(), ap.simulate.offset_uniform()])
 @pytest.mark.parametrize("design", ["exact", "binomial"])
 def test_standard_errors_are_near_the_true_ones(scenario: Any, design: str) -> None:
-    sample = scenario.sample(1000, 0.1, n_simulations=4000, n_positive=design, seed=1).compute()
+    sample = scenario.sample(1000, 0.1, n_simulations=4000, label_design=design, seed=1).compute()
     labels = np.atleast_2d(sample["label"].values)
     row = np.arange(4000) if len(labels) > 1 else np.zeros(4000, np.int64)
     codes = [0, *ERRORS, HALDANE, *(of_area(code, True) for code in ERRORS)]
