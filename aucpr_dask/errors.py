@@ -131,6 +131,11 @@ def lacks(what: str, where: object, has: Iterable[object], remedy: str) -> Inval
     return InvalidInputError(what, where, few(has) or "nothing", None, remedy)
 
 
+def renaming(old: str, new: str) -> str:
+    """Return the warning for something that is given, or asked for, by its old name."""
+    return f"{old} is called {new} now; the old name will be removed in version 0.3"
+
+
 class CacheWarning(UserWarning):
     """Compiled code cannot be kept, or must not be loaded, so that every process compiles again."""
 

@@ -22,7 +22,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import aucpr_dask as ap
-from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError, nearest
+from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError, nearest, renaming
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import CONVENTION, CONVENTIONS, OLD_TIES, READINGS, EvaluationOptions, Options
@@ -215,9 +215,7 @@ class Choice(click.Choice[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the word, if it is one of them."""
         if value == OLD_TIES and "group" in self.choices:
-            click.echo(
-                "warning: --ties block is now --ties group; the old word will be removed in version 0.3", err=True
-            )
+            click.echo(f"warning: {renaming('--ties block', '--ties group')}", err=True)
             value = "group"
         try:
             return super().convert(value, param, ctx)
@@ -325,7 +323,7 @@ def old_flags(**own: str) -> dict[str, Any]:
         if token not in new_names:
             return token
         new = new_names[token]
-        click.echo(f"warning: --{token} is called --{new} now; the old name will be removed in version 0.3", err=True)
+        click.echo(f"warning: {renaming(f'--{token}', f'--{new}')}", err=True)
         return new
 
     return {"token_normalize_func": new_name}

@@ -203,7 +203,7 @@ def gate(
         received, allowed = f"{len(paths)} data sets: {few(map(repr, paths))}", "one data set, or several as a sample"
         remedy = "select one (--data-set NAME); or give over='dataset' (--over dataset)"
         raise InvalidInputError("a gate judges one data set", "the first argument", received, allowed, remedy)
-    check(data, question, rest)  # that there are models at all
+    check(data, question, rest)  # before models are looked up in it
     results = results_for(map_nodes(data, lambda path, node: _models_of(path, node, given)), question, rest)
     ((path, node),) = [("", results)] if question.over == DATASET else nodes_of(results)
     with naming(path):

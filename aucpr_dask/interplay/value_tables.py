@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -15,7 +15,7 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, FileFormatError, InvalidInputError, brief, few
 from aucpr_dask.interplay.frames import FRAME, arrow_table
-from aucpr_dask.schema.checks import real
+from aucpr_dask.schema.checks import is_list, real
 from aucpr_dask.schema.terms import ESTIMATOR, LONGEST_NAME, MEASURE, MODEL
 from aucpr_dask.scores.importing.files import bad_line, bare_name, find_files, lines_of, reading, reading_text
 from aucpr_dask.scores.importing.table_files import MISSING_CELLS, TextTable, open_table
@@ -121,8 +121,7 @@ def frame_of(
         return table
     if hasattr(table, "__arrow_c_stream__"):
         return arrow_table(table, what).to_pandas()  # type: ignore[no-any-return]
-    is_series = isinstance(table, Iterable) and not isinstance(table, str | bytes) and getattr(table, "ndim", 1) == 1
-    rows = list(table) if is_series else []
+    rows = list(table) if is_list(table) else []
     if rows and all(isinstance(row, tuple) and hasattr(row, "_fields") for row in rows):
         return pd.DataFrame(rows)
     raise InvalidInputError("these are neither mappings nor a data frame", what, brief(table), allowed, remedy)

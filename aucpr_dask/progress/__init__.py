@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from aucpr_dask.errors import renaming
+
 LEAST_WINDOW = 10.0  # seconds over which speed is measured
 SHARE_OF_WINDOW = 0.2  # of the time since the start, if that is longer: tasks of many workers finish in waves
 
@@ -31,8 +33,7 @@ class Progress:
         if name not in ("blocks_done", "blocks_total", "blocks_failed"):
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
         new = name.replace("blocks", "tasks")
-        message = f"{name} of Progress is called {new} now; the old name will be removed in version 0.3"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        warnings.warn(renaming(f"{name} of Progress", new), DeprecationWarning, stacklevel=2)
         count: int = getattr(self, new)
         return count
 

@@ -139,11 +139,16 @@ def text(value: Any, option: str) -> str:
     raise _refused(f"{option} must be a string", option, value, "one string", "give its name in quotes")
 
 
+def is_list(value: Any) -> bool:
+    """Whether a value holds others one after the other: no text, and no array of another number of dimensions."""
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes) and getattr(value, "ndim", 1) == 1
+
+
 def names_of(value: Any, option: str) -> tuple[Any, ...]:
     """Return one name, or each of several, as a tuple; what is in it is still to be checked."""
     if isinstance(value, str):
         return (value,)
-    if isinstance(value, Iterable) and not isinstance(value, bytes) and getattr(value, "ndim", 1) == 1:
+    if is_list(value):
         return tuple(value)
     what, allowed = f"{option} must be a name or several", "a string or a sequence of strings"
     raise _refused(what, option, value, allowed, "quote it")

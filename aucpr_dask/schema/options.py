@@ -8,11 +8,11 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import Field, asdict, dataclass, field, fields, replace
 from typing import Any, Self, TypedDict, TypeVar, cast
 
-from aucpr_dask.errors import bad_argument, clash
+from aucpr_dask.errors import bad_argument, clash, renaming
 from aucpr_dask.schema import checks
 from aucpr_dask.schema.estimators import TIES, WITH_INFLUENCE, EstimatorSpec, estimator_names, parse_estimator
 from aucpr_dask.schema.intervals import DEFAULT_INTERVALS, INTERVALS, default_intervals, interval_names
@@ -277,10 +277,10 @@ def renamed(**new_names: str) -> Callable[[_Function], _Function]:
         def with_old_names(*arguments: Any, **options: Any) -> Any:
             for old in [name for name in options if name in new_names]:
                 new = new_names[old]
-                what = f"{old}= of {function.__name__} is called {new}= now"
+                what = renaming(f"{old}= of {function.__name__}", f"{new}=")
                 if new in options:
                     raise clash(what, f"give {new} alone", **{old: options[old], new: options[new]})
-                warnings.warn(f"{what}; the old name will be removed in version 0.3", DeprecationWarning, stacklevel=2)
+                warnings.warn(what, DeprecationWarning, stacklevel=2)
                 options[new] = options.pop(old)
             return function(*arguments, **options)
 
@@ -400,9 +400,7 @@ def columns(value: Any, name: str) -> tuple[str, ...]:
     """Return names or patterns of columns: one of them, or several in an order."""
     if isinstance(value, str):
         return (value,)
-    is_list = isinstance(value, Iterable) and getattr(value, "ndim", 1) == 1
-    is_list = is_list and not isinstance(value, Mapping | Set | bytes)
-    listed = tuple(value) if is_list else (None,)
+    listed = tuple(value) if checks.is_list(value) and not isinstance(value, Mapping | Set) else (None,)
     if all(isinstance(one, str) for one in listed):
         return listed
     allowed = "the name of a column or a pattern, or a list of them"
