@@ -318,22 +318,22 @@ def test_a_place_is_claimed_although_another_call_gives_it_up(tmp_path: Path, mo
 
 TWICE = "first finished, second finished"
 REFUSED = "first finished, second ended with StoreError"
-# What puts a fault into runs, and which remarks these must then end with besides that nothing is lost.
-FAULTS: dict[str, tuple[Callable[[Trial, Client], Tally], Callable[[set[str]], bool]]] = {
-    **{f"worker: {how}": (partial(faults.kill_workers, how=how), lambda _: True) for how in faults.SIGNALS},
-    "scheduler": (lambda trial, _: faults.kill_scheduler(trial), lambda said: "ended with ClusterError" in said),
-    "client": (lambda trial, _: faults.kill_client(trial), bool),
-    "machine": (partial(faults.stop_machine, within_a_write=False), bool),
+# What puts a fault into runs, and with which remarks, and how many, these must then end besides that nothing is lost.
+FAULTS: dict[str, tuple[Callable[[Trial, Client], Tally], Callable[[dict[str, int], int], bool]]] = {
+    **{f"worker: {how}": (partial(faults.kill_workers, how=how), lambda *_: True) for how in faults.SIGNALS},
+    "scheduler": (lambda trial, _: faults.kill_scheduler(trial), lambda said, _: "ended with ClusterError" in said),
+    "client": (lambda trial, _: faults.kill_client(trial), lambda said, _: bool(said)),
+    "machine": (partial(faults.stop_machine, within_a_write=False), lambda said, _: bool(said)),
     "machine within a write": (
         partial(faults.stop_machine, within_a_write=True),
-        lambda said: said == {"some temporary files left"},
+        lambda said, times: said == {"some temporary files left": times},
     ),
-    "pause": (lambda trial, _: faults.pause_machine(trial), lambda _: True),
-    "the same call": (faults.run_twice, lambda said: said == {TWICE}),
-    "other options": (partial(faults.run_twice, seed=5), lambda said: said == {REFUSED}),
+    "pause": (lambda trial, _: faults.pause_machine(trial), lambda *_: True),
+    "the same call": (faults.run_twice, lambda said, times: said == {TWICE: times}),
+    "other options": (partial(faults.run_twice, seed=5), lambda said, times: said == {REFUSED: times}),
     "overwrite": (
         partial(faults.run_twice, overwrite=True, seed=5),
-        lambda said: all(remark.endswith("d finished") for remark in said),
+        lambda said, _: all(remark.endswith("d finished") for remark in said),
     ),
 }
 
@@ -345,26 +345,28 @@ def test_nothing_is_lost(trial: Trial, client: Client, name: str, times: int) ->
     inject, is_right = FAULTS[name]
     tally = inject(several(trial, times), client)
     assert_nothing_lost(tally, times)
-    assert is_right(set(tally.remarks)), tally
+    assert is_right(tally.remarks, times), tally
 
 
 @pytest.mark.slow
-def test_full_disks(trial: Trial, client: Client) -> None:
+@pytest.mark.parametrize("times", [5, pytest.param(10, marks=pytest.mark.nightly)])
+def test_full_disks(trial: Trial, client: Client, times: int) -> None:
     try:
         with faults.small_disk(trial.folder / "trial-disk"):
             pass
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("only the superuser can mount a small disk")
-    tally = faults.fill_disk(several(trial, 5), client)
-    assert_nothing_lost(tally, 5)
+    tally = faults.fill_disk(several(trial, times), client)
+    assert_nothing_lost(tally, times)
     assert sum(n for remark, n in tally.remarks.items() if "did not name" in remark) == 0
 
 
 @pytest.mark.slow
-def test_poisoned_tasks(folder: Path, client: Client) -> None:
+@pytest.mark.parametrize("times", [2, pytest.param(5, marks=pytest.mark.nightly)])
+def test_poisoned_tasks(folder: Path, client: Client, times: int) -> None:
     (folder / "poison").mkdir()
-    trial = Trial(folder / "poison", times=2)
-    assert_nothing_lost(faults.poison_block(trial, client, faults.take_too_much), 2)
+    trial = Trial(folder / "poison", times=times)
+    assert_nothing_lost(faults.poison_block(trial, client, faults.take_too_much), times)
     # Each kills eight workers.
     assert_nothing_lost(faults.poison_block(several(trial, 1), client, faults.segfault), 1)
 

@@ -39,6 +39,7 @@ def weighted(items: list[Item], weights: np.ndarray) -> list[Item]:
 def test_small_rankings_against_fractions(path: str, n_batches: int, monkeypatch: pytest.MonkeyPatch) -> None:
     use(path, monkeypatch)
     rng = np.random.default_rng(sum(map(ord, path)))
+    n_compared = 0
     for batch in range(n_batches):
         n_items = int(rng.integers(1, 13))
         scores = drawn_scores(rng, (BATCH, n_items))
@@ -69,3 +70,5 @@ def test_small_rankings_against_fractions(path: str, n_batches: int, monkeypatch
                 assert error <= TOLERANCE, message
             else:
                 assert np.isnan(received[row]).all(), message
+            n_compared += 1
+    assert n_compared == n_batches * BATCH
