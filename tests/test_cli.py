@@ -299,6 +299,23 @@ def test_evaluate_writes_and_shows_a_result(scores: Path, tmp_path: Path) -> Non
     assert "average_precision" in bad.stderr
 
 
+@pytest.mark.parametrize("options", [["roc_area"], ["recall_at_precision(0.8)"], ["gain_area", "haldane", "discrete"]])
+def test_every_estimator_has_a_default_interval(options: list[str], tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    label = (np.arange(80) < 30).astype(np.int8)
+    save_scores(
+        xr.Dataset({"score": (("model", "item"), (rng.normal(size=80) + label)[None]), "label": ("item", label)}),
+        tmp_path / "s.zarr",
+    )
+    flags = [word for name in options for word in ("--estimator", name)]
+    ok("evaluate", tmp_path / "s.zarr", tmp_path / "r.zarr", *flags, "--cluster", 1)
+    for name in options:
+        assert "[0." in ok("show", tmp_path / "r.zarr", "--estimator", name).stdout
+    found = open_result(tmp_path / "r.zarr")
+    assert found["interval"].notnull().all("ci_bound").any("method").all()
+    assert not found["flags"].any()
+
+
 @pytest.mark.slow
 def test_evaluate_json_leaves_stdout_to_the_document(scores: Path, tmp_path: Path) -> None:
     done = shell("evaluate", str(scores), str(tmp_path / "r.zarr"), "--missing", "last", "--cluster", "1", "--json")

@@ -739,16 +739,16 @@ def test_micro_needs_scores(result: xr.Dataset) -> None:
 
 
 def test_the_mean_of_an_unknown_error_is_unknown() -> None:
-    """The influence function knows the error of average precision only: that of others is NaN, not 0."""
-    result = ap.evaluate(queried(3, 3, 40), ["average_precision", "continuous"], missing="drop")
+    """Without replicates, the error of an estimator without an influence function is NaN, not 0."""
+    result = ap.evaluate(queried(3, 3, 40), ["average_precision", "discrete"], "logit", missing="drop")
     mean = ap.aggregate(result, sample="items")
     assert np.isfinite(mean["interval"].sel(estimator="average_precision")).all()
-    assert mean["interval"].sel(estimator="continuous").isnull().all()
+    assert mean["interval"].sel(estimator="discrete").isnull().all()
     assert mean.attrs["design"].endswith("NaN where a standard error is not known")
     tree = xr.DataTree.from_dict({"a": result, "b": result.assign(estimate=result["estimate"] * 0.9)})
     over = ap.aggregate(tree, over="dataset", sample="items")
     assert np.isfinite(over["interval"].sel(estimator="average_precision")).all()
-    assert over["interval"].sel(estimator="continuous").isnull().all()
+    assert over["interval"].sel(estimator="discrete").isnull().all()
 
 
 def test_an_undefined_resample_is_not_a_mean_of_fewer_queries() -> None:

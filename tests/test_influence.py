@@ -1,5 +1,6 @@
 """Influence of items on average precision and Haldane's area: against derivatives, the jackknife, scipy, simulation."""
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -10,6 +11,7 @@ import xarray as xr
 from conftest import pooled, queried
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference_cases import oracle
 from scipy.stats import _resampling
 from strategies import Case, cases, chunkings, weights
 
@@ -18,7 +20,15 @@ from aucpr_dask import kernels
 from aucpr_dask.errors import InvalidInputError, MissingScoresError
 from aucpr_dask.inference.covarying import covariance, moderated_covariance, standard_errors_of_differences
 from aucpr_dask.kernels import CODES
-from aucpr_dask.kernels.influence import PANEL, TILE, Influence, influence_rows, sums_of_products
+from aucpr_dask.kernels.influence import (
+    PANEL,
+    TILE,
+    Influence,
+    Units,
+    area_influence_rows,
+    influence_rows,
+    sums_of_products,
+)
 from aucpr_dask.kernels.options import (
     ACCELERATION,
     CUBES_FIXED,
@@ -709,7 +719,7 @@ def test_covariances_and_comparisons_of_haldane() -> None:
     differences = standard_errors_of_differences(moderated_covariance(found))
     np.testing.assert_allclose(compared["standard_error"], differences, rtol=1e-12)
     assert (found["variance"] > errors**2).all()
-    assert set(result["interval"].coords["method"].values) == {"influence_beta", "logit"}
+    assert set(result["interval"].coords["method"].values) == {"influence_beta"}
     alone = ap.evaluate(scores, "haldane")
     assert alone["interval"].coords["method"].values.tolist() == ["influence_beta"]
     lazy = ap.evaluate(scores.chunk({"model": 1}), ["average_precision", "haldane"]).compute()
@@ -744,7 +754,7 @@ HOLE = ITEMS.assign(score=ITEMS["score"].where((ITEMS["model"] != "m1") | (ITEMS
 @pytest.mark.parametrize(
     ("dataset", "options", "message"),
     [
-        (ITEMS, {"estimator": "lower_trapezoid"}, "no influence function"),
+        (ITEMS, {"estimator": "discrete"}, "no influence function"),
         (ITEMS, {"prevalence_design": "free"}, "prevalence_design"),
         (HOLE, {}, "'m1': 1"),
         (LISTS, {}, "share no items"),
@@ -792,3 +802,110 @@ def test_equal_models_differ_at_the_level() -> None:
         error = standard_errors_of_differences(found["covariance"]).values[0, 1]
         rejected += abs(float(found["estimate"].diff("model").item())) > 1.96 * error
     assert 0.03 < rejected / 600 < 0.09
+
+
+# Other areas, and parts of areas
+
+OTHER_AREAS = ["lower_trapezoid", "upper_trapezoid", "continuous", "interpolated_max", "roc_area", "gain_area"]
+
+
+def line(start: Any, stop: Any, left: Any, right: Any, low: Any, high: Any) -> Any:
+    """Area under a straight line, cut at two recalls."""
+    first, last = max(start, low), min(stop, high)
+    at = [left + (right - left) * (x - start) / (stop - start) for x in (first, last)]
+    return sum(at) / 2 * (last - first) if last > first else 0
+
+
+def hyperbola(start: Any, above: Any, stop: Any, at: Any, low: Any, high: Any) -> Any:
+    """Area under the interpolated curve between two points, cut at two recalls: section 3 of Boyd and others."""
+    first, last, slope = max(start, low), min(stop, high), (at - above) / (stop - start)
+    if last <= first:
+        return 0
+    a, b = 1 + slope, above - slope * start
+    size = first + above + slope * (first - start)
+    if size == 0:
+        return (last - first) / a
+    return (last - first - b / a * math.log1p(float(a * (last - first) / size))) / a
+
+
+def area_by_groups(name: str, items: list[Item], prevalence: Any = None, recalls: tuple[Any, Any] = (0, 1)) -> Any:
+    """Return an area from its definition, tie group by tie group; rational unless it takes a logarithm."""
+    n, m = sum(p for _, p, _ in items), sum(q for _, _, q in items)
+    scale = 1 if prevalence is None else n * (1 - prevalence) / (m * prevalence)
+    low, high = recalls[0] * n, recalls[1] * n
+    area = tp = fp = previous = Fraction(0)
+    for score in sorted({x for x, _, _ in items}, reverse=True):
+        gained = sum(p for x, p, _ in items if x == score)
+        above, fp = fp, fp + scale * sum(q for x, _, q in items if x == score)
+        if not gained:
+            continue
+        before, tp = tp, tp + gained
+        right, fallen = tp / (tp + fp), above if name == "lower_trapezoid" else previous
+        if name == "average_precision":
+            area += line(before, tp, right, right, low, high)
+        elif name.endswith("trapezoid"):
+            left = before / (before + fallen) if before else int(not fallen)
+            area += line(before, tp, left, right, low, high)
+        elif name == "roc_area":
+            area += gained * (1 - (above + fp) / (2 * scale * m))
+        elif name == "gain_area":
+            odds = n / (scale * m)
+            first = max(before, n * odds / (1 + odds))
+            here = above + (fp - above) * (first - before) / gained
+            gains = [1 - odds * x / y for x, y in ((here, first), (fp, tp))]
+            area += n * sum(gains) / 2 * odds * n * (1 / first - 1 / tp) if tp > first else 0
+        else:
+            area += hyperbola(before, above if name == "continuous" else previous, tp, fp, low, high)
+        previous = fp
+    return area / n
+
+
+@pytest.mark.parametrize("prevalence", [None, Fraction(1, 50)])
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize(
+    ("name", "recalls"),
+    [
+        *((name, (Fraction(0), Fraction(1))) for name in OTHER_AREAS),
+        *((name, (Fraction(1, 5), Fraction(5, 7))) for name in ["average_precision", *OTHER_AREAS[:4]]),
+    ],
+)
+def test_influences_on_other_areas_are_derivatives(
+    name: str, recalls: tuple[Fraction, Fraction], is_weighted: bool, prevalence: Fraction | None
+) -> None:
+    rng = np.random.default_rng(5)
+    score, positive = rng.integers(0, 12, 24).astype(float), (rng.random(24) < 0.4).astype(float)
+    negative = 1 - positive
+    if is_weighted:  # one item in both classes
+        positive, negative = positive * rng.integers(1, 4, 24) / 2, negative * rng.integers(1, 4, 24) / 2
+        positive[3], negative[3] = 0.5, 1.5
+    items = [(x, Fraction(p), Fraction(q)) for x, p, q in zip(score, positive, negative, strict=True)]
+    takes_logarithm = name in ("continuous", "interpolated_max")
+    step = Fraction(1, 10**5) if takes_logarithm else Fraction(1, 10**12)
+
+    def moved(i: int, by: Fraction) -> Any:
+        copies = [(x, p * (1 + by * (i == j)), q * (1 + by * (i == j))) for j, (x, p, q) in enumerate(items)]
+        return area_by_groups(name, copies, prevalence, recalls)
+
+    expected = np.array([float((moved(i, step) - moved(i, -step)) / (2 * step)) for i in range(24)])
+    n, m = positive.sum(), negative.sum()
+    reading = kernels.Options(prevalence=np.nan if prevalence is None else float(prevalence))
+    units = Units(np.ones(1), np.ones(1))
+    arrays = score[None], positive[None], negative[None], np.zeros(1, np.int64), reading, np.zeros(1)
+    design: dict[str, Any] = {"units": units, "is_corrected": False}
+    is_fixed = prevalence is not None
+    found = area_influence_rows(*arrays, name, recalls, **design, prevalence_is_fixed=is_fixed)  # type: ignore[arg-type]
+    np.testing.assert_allclose(found.estimate[0], float(area_by_groups(name, items, prevalence, recalls)), rtol=1e-12)
+    np.testing.assert_allclose(found.values[0], expected, rtol=1e-6, atol=1e-8)
+    if not is_weighted:
+        fixed = area_influence_rows(*arrays, name, recalls, **design, prevalence_is_fixed=True)  # type: ignore[arg-type]
+        centred = expected - positive * expected[positive > 0].sum() / n - negative * expected[negative > 0].sum() / m
+        np.testing.assert_allclose(fixed.values[0], centred, rtol=1e-6, atol=1e-8)
+
+
+def test_variances_of_roc_areas_are_those_of_delong() -> None:
+    for case in oracle("delong"):
+        data = {"score": (("model", "item"), [case["a"], case["b"]]), "label": ("item", case["y"])}
+        found, known = covariance(xr.Dataset(data, {"model": ["a", "b"]}), "roc_area"), case["pROC"]
+        (a, both), (_, b) = found["covariance"].squeeze().values
+        expected = [known["var_a"], known["cov_ab"], known["var_b"]]
+        np.testing.assert_allclose([a, both, b], expected, rtol=1e-9, atol=1e-14)

@@ -38,8 +38,10 @@ def _expand(estimators: tuple[str, ...], source: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
-def _split_intervals(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Split names of intervals at commas."""
+def _split_intervals(values: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Split names of intervals at commas; None if there are none."""
+    if not values:
+        return None
     return interval_names(list(dict.fromkeys(name.strip() for value in values for name in value.split(","))))
 
 
@@ -62,6 +64,8 @@ _evaluation_options = cli.with_options(
         type=str,
         multiple=True,
         metavar="NAME",
+        default=None,
+        show_default="influence_beta, or influence_log_t or bootstrap",
         callback=lambda ctx, param, values: _split_intervals(values),
         shell_complete=cli.complete_intervals,
         help=f"Interval (repeat, or separate by commas): {', '.join(INTERVALS)}.",

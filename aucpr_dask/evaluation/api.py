@@ -259,8 +259,9 @@ def evaluate(
     estimators : str or sequence of str
         Names from the registry.
     intervals : str or sequence of str, optional
-        Names from the registry; by default ``"influence_beta"`` for average_precision and haldane, and ``"logit"`` for
-        others.
+        Names from the registry; by default ``"influence_beta"``; ``"influence_log_t"`` for gain_area, and
+        ``"bootstrap"`` for estimators without an influence function. Where the data allow none of these, the interval
+        is NaN, and the flag ``no_interval`` is set.
     level : float
         Confidence level of the intervals.
     prevalence, recall_range, missing, ties, unjudged, positive_from, nothing_ranked, no_positives, convention
@@ -335,8 +336,9 @@ def describe_scores(scores: Scores, options: EvaluationOptions) -> Scores:
     """Return the result of :func:`evaluate_scores` without its values, after every check that needs no scores."""
 
     def described(path: str, dataset: xr.Dataset) -> xr.Dataset:
-        prepared = prepare_dataset(dataset, path, options)
-        if item_chunk(dataset) is not None:
+        in_chunks = item_chunk(dataset) is not None
+        prepared = prepare_dataset(dataset, path, options, in_chunks=in_chunks)
+        if in_chunks:
             refuse_whole_only(prepared.arrays, options)
         return annotate(_describe_variables(prepared), prepared, dataset)
 

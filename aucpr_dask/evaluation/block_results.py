@@ -17,7 +17,7 @@ from aucpr_dask.evaluation.influences import effective_positives, influence_fact
 from aucpr_dask.evaluation.rankings import FEW_POSITIVES, Array, Evaluated, evaluate_rankings, is_weighted
 from aucpr_dask.evaluation.request import Sampling
 from aucpr_dask.evaluation.resampled_rankings import estimate_accelerations, evaluate_folds, replicate_rankings
-from aucpr_dask.schema.intervals import INTERVALS
+from aucpr_dask.schema.intervals import INTERVALS, IntervalSpec
 from aucpr_dask.schema.options import ALL_RECALLS, EvaluationOptions
 from aucpr_dask.schema.terms import FLAG_BITS, RESULT_VARIABLES
 
@@ -58,6 +58,9 @@ def results_of(
         "interval": interval_bounds(evidence, options, options.resampling.level),
         "flags": _flags(evaluated.flags, evidence, is_weighted(named)),
     }
+    lacks = np.isnan(found["interval"]).any(axis=-1).all(axis=-1) & ~np.isnan(evaluated.estimate)
+    if options.resampling.intervals:
+        found["flags"] = _with_flag(found["flags"], "no_interval", lacks.any(axis=-1))
     if options.resampling.keep_replicates:
         found["replicate"] = evidence.replicates
     return tuple(found[name] for name in RESULT_VARIABLES if name in found)
@@ -80,17 +83,21 @@ def evidence_of(
     facts = evaluated.facts
     if options.with_influence and not facts:  # of weights, or of clusters
         facts = influence_facts(units, options, is_fixed=sampling.is_stratified)
-    evidence = Evidence(evaluated.estimate, n_positive[..., None], n_effective=n_effective[..., None], **facts)
+    n_effective = np.stack([n_effective] * len(options.estimators), axis=-1)
+    if "roc_area" in options.estimators:  # whose classes are alike
+        place = options.estimators.index("roc_area")
+        n_effective[..., place] = np.minimum(n_effective[..., place], evaluated.n_negative)
+    evidence = Evidence(evaluated.estimate, n_positive[..., None], n_effective=n_effective, **facts)
     if "bca" in resampling.intervals and "acceleration" not in facts:
         acceleration = estimate_accelerations(units, options, is_stratified=sampling.is_stratified)
         evidence = replace(evidence, acceleration=acceleration)
     drawn = {role: array for role, array in named.items() if role != "fold"}
-    if resampling.draws_counts:
+    if resampling.draws_counts and "key" in named:
         replicates, errors = replicate_rankings(
             drawn, options, sampling, with_errors="bootstrap_t" in resampling.intervals
         )
         evidence = replace(evidence, replicates=replicates, replicate_errors=errors)
-    if "bayesian" in resampling.intervals:
+    if "bayesian" in resampling.intervals and "key" in named:
         replicates, _ = replicate_rankings(drawn, options, sampling, bayesian=True)
         evidence = replace(evidence, bayesian_replicates=replicates)
     if resampling.uses_folds:
@@ -146,7 +153,23 @@ def interval_bounds(evidence: Evidence, options: EvaluationOptions, level: float
     bounds = np.full((*evidence.estimate.shape, len(methods), 2), np.nan)
     for column, method in enumerate(methods):
         spec = INTERVALS[method]
+        if _lacks(evidence, spec):
+            continue  # a default interval of data that have none
         has = [spec.serves(name) and (is_whole or not spec.is_formula) for name in options.estimators]
         if any(has):
-            bounds[..., has, column, :] = bounds_of(evidence, method, level)[..., has, :]
+            width = options.recall_range[1] - options.recall_range[0] if "error" in spec.needs else 1.0
+            scaled = evidence if width == 1.0 else _in_units(evidence, width)
+            bounds[..., has, column, :] = width * bounds_of(scaled, method, level)[..., has, :]
     return bounds
+
+
+def _lacks(evidence: Evidence, spec: IntervalSpec) -> bool:
+    replicates = evidence.replicates if evidence.replicates is not None else evidence.bayesian_replicates
+    return ("replicates" in spec.needs and replicates is None) or ("error" in spec.needs and evidence.error is None)
+
+
+def _in_units(evidence: Evidence, width: float) -> Evidence:
+    """Return what is known of a part of the area as shares of its width, and so between 0 and 1."""
+    known = {"estimate": 1, "error": 1, "cubes": 3, "left_out": 1, "unseen_loss": 1}
+    parts = {name: getattr(evidence, name) for name in known}
+    return replace(evidence, **{name: part / width ** known[name] for name, part in parts.items() if part is not None})

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.evaluation import rankings
+from aucpr_dask.evaluation.tied_items import untied
 from aucpr_dask.schema.options import EvaluationOptions
 
 if TYPE_CHECKING:
@@ -104,19 +105,26 @@ def _influences(
     named: dict[str, rankings.Array], options: EvaluationOptions, estimator: str, *, is_fixed: bool
 ) -> tuple[rankings.Rows, Influence, NDArray[np.float64]]:
     """Return the influences of items, or of clusters, and the number of positives that are not items."""
-    from aucpr_dask.kernels.influence import Units, influence_rows
+    from aucpr_dask.kernels.influence import Units, area_influence_rows, influence_rows
 
     clusters = _clusters_of(named)
     rows = rankings.Rows(named)
     positive, negative, row, _ = rankings.class_weights(rows, named, options)
     unseen = rankings.unseen_positives(rows, named, positive, row)
     score = rows.full(named["score"])
+    if "tie_order" in named:
+        order, label = rows.distinct(named["tie_order"]), rows.distinct(named["label"])
+        of_items = np.asarray(np.add(*rankings.memberships(label[0], options), dtype=np.int8))
+        score = untied(score, *order, of_items, label[1], options.missing)
     total, squares = _sums_of_weights(score, positive, row, options, clusters)
     of_negatives = _sums_of_weights(score, negative, row, options)
     units = Units(_ratio(squares + unseen, total + unseen), _ratio(*of_negatives[::-1]))
     design: dict[str, Any] = {"units": units, "prevalence_is_fixed": is_fixed, "is_corrected": clusters is None}
-    design["leaves_out"] = estimator == "haldane"
-    influence = influence_rows(score, positive, negative, row, rankings.reading_of(options), unseen, **design)
+    weighted = score, positive, negative, row, rankings.reading_of(options), unseen
+    if estimator in options.in_one_pass:
+        influence = influence_rows(*weighted, **design, leaves_out=estimator == "haldane")
+    else:
+        influence = area_influence_rows(*weighted, estimator, options.recall_range, **design)
     if clusters is not None:
         rankings.refuse_unseen(rows, unseen)
         is_counted = ~np.isnan(score) | (options.missing in ("last", "unretrieved"))

@@ -51,7 +51,7 @@ def facts_known(options: EvaluationOptions, roles: Container[str], *, is_stratif
     if not options.with_influence or is_weighted(roles) or "cluster" in roles:
         return ()
     # The closed form of the acceleration is for two strata; without it for one estimator, all are left out in turn.
-    has_acceleration = "bca" in intervals and options.estimators == options.with_influence and is_stratified
+    has_acceleration = "bca" in intervals and options.estimators == options.in_one_pass and is_stratified
     of_beta = FACTS[1:4] if "influence_beta" in intervals else ()
     return (FACTS[0], *of_beta, *(FACTS[4:] if has_acceleration else ()))
 
@@ -138,10 +138,16 @@ def reading_of(options: EvaluationOptions) -> Options:
     )
 
 
-def targets_of(options: EvaluationOptions, facts: tuple[str, ...] = (), *, is_fixed: bool = True) -> Targets:
+def targets_of(
+    options: EvaluationOptions,
+    facts: tuple[str, ...] = (),
+    *,
+    is_fixed: bool = True,
+    of: tuple[str, ...] | None = None,
+) -> Targets:
     """Return what kernels compute: estimators by code and parameter, then facts; and the range of recall.
 
-    Facts are those of the first estimator with an influence function, then those of the next.
+    Facts are those of the first estimator with an influence function, or of the first in `of`, then those of the next.
     """
     from aucpr_dask import kernels
 
@@ -150,7 +156,9 @@ def targets_of(options: EvaluationOptions, facts: tuple[str, ...] = (), *, is_fi
     design = "fixed" if is_fixed else "random"
     names = {"error": f"standard_error_{design}", "cubes": f"cubes_{design}"}
     extras = [names.get(fact, fact) for fact in facts]
-    codes += [kernels.code_of_extra(extra, name) for name in options.with_influence for extra in extras]
+    for name in options.with_influence if of is None else of:
+        in_one_pass = name in options.in_one_pass
+        codes += [kernels.code_of_extra(extra, name, in_one_pass=in_one_pass) for extra in extras]
     parameters = [parameter for _, parameter in parsed] + [np.nan] * (len(codes) - len(parsed))
     return kernels.targets_of(codes, parameters, options.recall_range)
 

@@ -83,8 +83,13 @@ def prepare_labelled(inputs: dict[str, xr.DataArray], options: EvaluationOptions
     return Prepared(alignment.chunked_alike(alignment.aligned(inputs, options, dim)), options, dim)
 
 
-def prepare_dataset(dataset: xr.Dataset, path: str, options: EvaluationOptions) -> PreparedDataset:
-    """Prepare one validated data set; `path` is the name by which its resamples are drawn."""
+def prepare_dataset(
+    dataset: xr.Dataset, path: str, options: EvaluationOptions, *, in_chunks: bool | None = None
+) -> PreparedDataset:
+    """Prepare one validated data set; `path` is the name by which its resamples are drawn.
+
+    `in_chunks` tells whether its items will be in several chunks; by default as they are.
+    """
     resampling = options.resampling
     inputs = alignment.score_inputs(dataset, options.positive_from, path)
     _refuse_known_grades(dataset, options, path)
@@ -100,7 +105,9 @@ def prepare_dataset(dataset: xr.Dataset, path: str, options: EvaluationOptions) 
         arrays["fold"], n_folds = dataset["fold"].variable.copy(data=numbers.reshape(dataset["fold"].shape)), names.size
     elif resampling.uses_folds:
         _refuse_more_folds_than_items(dataset.sizes[ITEM], n_folds, path)
-    if resampling.draws or (resampling.uses_folds and not has_own_folds):
+    in_chunks = len(arrays["score"].chunksizes.get(ITEM, ())) > 1 if in_chunks is None else in_chunks
+    lacks = in_chunks or _is_per_run(inputs) or (is_weighted(inputs) and _need_items(options))
+    if (resampling.draws and not (lacks and _is_default(options))) or (resampling.uses_folds and not has_own_folds):
         arrays["key"] = stream_keys(dataset["score"], resampling.seed, path)
     # If clusters, items that are positive and negative, or items of several classes are drawn, the numbers of positives
     # and negatives cannot be fixed.
@@ -109,6 +116,20 @@ def prepare_dataset(dataset: xr.Dataset, path: str, options: EvaluationOptions) 
     is_stratified = resampling.prevalence_design == "fixed" and not is_together
     sampling = Sampling(is_stratified, has_classes, n_folds if resampling.uses_folds else 0)
     return PreparedDataset(arrays=alignment.chunked_alike(arrays), options=options, sampling=sampling)
+
+
+def _is_default(options: EvaluationOptions) -> bool:
+    """Whether resamples serve no more than the default intervals, which data that cannot be resampled do without."""
+    return not options.resampling.keep_replicates and options.resampling.intervals == options.default_intervals
+
+
+def _is_per_run(inputs: Mapping[str, xr.DataArray]) -> bool:
+    return any(MODEL in array.dims for name, array in inputs.items() if name != "score")
+
+
+def _need_items(options: EvaluationOptions) -> list[str]:
+    """Return the estimators that need the weights of single items."""
+    return [name for name in options.estimators if parse_estimator(name)[0].needs_items]
 
 
 # Keys of the random streams of resamples
@@ -220,12 +241,11 @@ def _impossible(
     of_influence = [name for name in resampling.intervals if "error" in INTERVALS[name].needs]
     if of_influence and not options.with_influence:
         return (
-            f"these intervals need the influence function, known for {' and '.join(WITH_INFLUENCE)} over all recalls",
+            f"these intervals need the influence function, known for {', '.join(WITH_INFLUENCE)}",
             f"{', '.join(of_influence)} with {estimators}; ties={options.ties!r}",
             "'bootstrap' and 'basic' serve every estimator",
         )
-    is_per_run = any(MODEL in array.dims for name, array in inputs.items() if name != "score")
-    if is_per_run and (resampling.draws or resampling.uses_folds):
+    if _is_per_run(inputs) and not _is_default(options) and (resampling.draws or resampling.uses_folds):
         return (
             "items cannot be resampled: each model has its own list of them",
             "a per-run layout ('label' has the dimension 'model')",
@@ -238,8 +258,8 @@ def _impossible(
         lacks = "not known" if any(parse_estimator(name)[0].weights for name in options.estimators) else "no meaning"
         what = f"{estimators}: {lacks} with the weights of the Bayesian bootstrap"
         return what, "intervals with 'bayesian'", "'bootstrap'"
-    need_items = [name for name in options.estimators if parse_estimator(name)[0].needs_items]
-    if need_items and resampling.draws and is_weighted(inputs):
+    need_items = _need_items(options)
+    if need_items and resampling.draws and not _is_default(options) and is_weighted(inputs):
         return (
             f"{', '.join(need_items)}: replicates are known for unweighted items, because a replicate of weighted ones "
             "keeps only the sums of tied weights",

@@ -35,7 +35,8 @@ def replicate_rankings(
     from aucpr_dask import kernels
 
     rows, items = checked_items(named, options)
-    targets = rankings.targets_of(options, ("error",) if with_errors else (), is_fixed=sampling.is_stratified)
+    facts, design = ("error",) if with_errors else (), sampling.is_stratified
+    targets = rankings.targets_of(options, facts, is_fixed=design, of=options.in_one_pass)
     replicates = kernels.replicate_rows(
         items.score,
         items.positive,
@@ -57,7 +58,7 @@ def replicate_rankings(
     if not with_errors:
         return shaped, None
     errors = np.full_like(shaped[..., :n, :], np.nan)
-    errors[..., [options.estimators.index(name) for name in options.with_influence], :] = shaped[..., n:, :]
+    errors[..., [options.estimators.index(name) for name in options.in_one_pass], :] = shaped[..., n:, :]
     return shaped[..., :n, :], errors
 
 

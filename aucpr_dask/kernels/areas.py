@@ -14,6 +14,7 @@ from aucpr_dask.kernels import tie_groups as g
 from aucpr_dask.kernels.compiling import helper, kernel
 from aucpr_dask.kernels.moments import acceleration, influence_moments, left_out_area, unseen_loss
 from aucpr_dask.kernels.options import F8, I8, row_of
+from aucpr_dask.kernels.slopes import fact_of
 
 NEITHER = -1  # of four: the influences on average precision or Haldane's area, the class sizes fixed or random
 
@@ -107,6 +108,8 @@ def area_of_any(code, groups, n_groups, total, negatives, options):
         return lower_trapezoid(groups, n_groups, total, scale)
     if code == o.UPPER_TRAPEZOID:
         return upper_trapezoid(groups, n_groups, total, scale)
+    if o.FACT_OF[code] >= 0:
+        return fact_of(code, groups, n_groups, total, negatives, options, 0.0, np.inf)
     if o.OF_AVERAGE_PRECISION[code] == o.ACCELERATION:
         return acceleration(groups, n_groups, total, negatives, options.prevalence, o.LEAVES_OUT[code])
     return area_of_common(code, groups, n_groups, total, negatives, options)

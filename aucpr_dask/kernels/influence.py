@@ -25,10 +25,12 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from aucpr_dask.kernels import options as o
 from aucpr_dask.kernels.compiling import helper, kernel
 from aucpr_dask.kernels.interpolation import clipped_step
 from aucpr_dask.kernels.moments import left_out_area, unseen_loss
 from aucpr_dask.kernels.options import F8, I8, MISSING_LAST, MISSING_UNRETRIEVED, OPTIONS_TYPE, Options, row_of
+from aucpr_dask.kernels.slopes import Gradient, centre_of, design_of, stretch
 from aucpr_dask.kernels.sorting import Floats, descending_places
 from aucpr_dask.kernels.tie_groups import TieGroups, scale_to, two_sum
 
@@ -113,6 +115,32 @@ def sums_of_products(left: NDArray[np.float64], right: NDArray[np.float64]) -> N
     out = np.zeros((len(left), len(right)))
     add_products(left, right, out)
     return out
+
+
+def area_influence_rows(
+    score: Floats,
+    positive_weight: NDArray[np.float64],
+    negative_weight: NDArray[np.float64],
+    weight_row: NDArray[np.int64],
+    options: Options,
+    n_unseen: NDArray[np.float64],
+    estimator: str,
+    recall_range: tuple[float, float],
+    *,
+    units: Units,
+    prevalence_is_fixed: bool,
+    is_corrected: bool,
+) -> Influence:
+    """Compute the influence of every item on another area, or on a part of one, as :func:`influence_rows` does."""
+    values, facts = np.empty(score.shape), np.empty((len(score), 4))
+    is_fixed = prevalence_is_fixed or not np.isnan(options.prevalence)
+    target = o.CODES[estimator], *map(float, recall_range)
+    for row in range(len(score)):
+        descending, order = -score[row].astype(np.float64), descending_places(score[row])
+        weights = positive_weight[weight_row[row]], negative_weight[weight_row[row]]
+        design = options, n_unseen[row], units.positive[row], units.negative[row], is_fixed, is_corrected
+        area_influence_row(descending, order, *weights, *design, *target, values[row], facts[row])
+    return Influence(values, *facts.T)
 
 
 class Sample(NamedTuple):
@@ -281,15 +309,6 @@ def weighted_haldane_row(descending, order, positive_weight, negative_weight, op
     out[0] = min((area + error) / total, 1.0) if total > 0.0 else np.nan
 
 
-@helper
-def stretch(derivative, mean, moved, n_items, is_fixed, is_corrected):
-    """Adjust a derivative to the design; `mean` is that of its class of `n_items`, `moved` the one it gets."""
-    deviation = derivative - mean
-    if is_corrected:
-        deviation *= np.sqrt(n_items / (n_items - 1.0))
-    return deviation if is_fixed else deviation + moved
-
-
 @kernel(
     types.void(
         *(row_of(F8), row_of(I8), row_of(F8), row_of(F8), OPTIONS_TYPE, F8, F8, F8),
@@ -367,6 +386,74 @@ def influence_row(
             positive = stretch(derivative, positive_mean, moved, sample.n_positive, is_fixed, is_corrected)
             values[i] = positive_weight[i] * positive + negative_weight[i] * negative
         end = groups.start[k]
+
+
+@kernel(
+    types.void(
+        *(row_of(F8), row_of(I8), row_of(F8), row_of(F8), OPTIONS_TYPE, F8, F8, F8),
+        *(types.boolean, types.boolean, I8, F8, F8, F8[::1], F8[::1]),
+    )
+)
+def area_influence_row(
+    descending,
+    order,
+    positive_weight,
+    negative_weight,
+    options,
+    n_unseen,
+    positive_unit,
+    negative_unit,
+    is_fixed,
+    is_corrected,
+    code,
+    lowest,
+    highest,
+    values,
+    facts,
+):
+    """As :func:`influence_row`, of an area that is a sum over tie groups."""
+    sample = sample_of(descending, order, positive_weight, negative_weight, options, n_unseen)
+    total, negatives = sample.positives, sample.negatives
+    facts[:] = np.nan
+    values[:] = np.nan
+    if not total > 0.0 or not negatives > 0.0 or (is_corrected and min(sample.n_positive, sample.n_negative) < 2.0):
+        return
+    scale = scale_to(options.prevalence, total, negatives)
+    placed, n_groups = groups_of_places(descending, order, positive_weight, negative_weight, sample.n_placed, scale)
+    groups = TieGroups(placed.positives, placed.above, placed.above + placed.passed)
+    gradient = Gradient(np.empty(n_groups), np.empty(n_groups), np.empty(n_groups))
+    low, high = lowest * total, np.inf if highest == 1.0 else highest * total
+    design = design_of(code, groups, n_groups, scale, total, negatives, low, high, gradient)
+    given = code, groups, n_groups, total, negatives, scale, design.area, positive_unit, negative_unit
+    facts[1] = design.area / total
+    left_out, loss = centre_of(*given, low, high)
+    facts[2], facts[3] = left_out / total, loss / total
+
+    of_positives = design.positive_mean, design.positive_moved, sample.n_positive, is_fixed, is_corrected
+    of_negatives = design.negative_mean, design.negative_moved, sample.n_negative, is_fixed, is_corrected
+    missed, behind = stretch(0.0, *of_positives) / total, stretch(0.0, *of_negatives) / total
+    facts[0] = missed
+    values[:] = 0.0
+    for place in range(sample.n_placed, sample.n_counted):
+        i = order[place]
+        values[i] = positive_weight[i] * missed + negative_weight[i] * behind
+    up = down = 0.0
+    negative, end = behind, sample.n_placed
+    for k in range(n_groups - 1, -2, -1):
+        for place in range(placed.end[k] if k >= 0 else 0, end):  # negatives between tie groups
+            i = order[place]
+            values[i] = negative_weight[i] * negative
+        if k < 0:
+            break
+        up += gradient.positives[k]
+        down += scale * gradient.at[k]
+        positive, negative = stretch(up, *of_positives) / total, stretch(down, *of_negatives) / total
+        for place in range(placed.start[k], placed.end[k]):
+            i = order[place]
+            values[i] = positive_weight[i] * positive + negative_weight[i] * negative
+        down += scale * gradient.above[k]
+        negative = stretch(down, *of_negatives) / total
+        end = placed.start[k]
 
 
 @kernel(types.void(types.Array(F8, 2, "A", readonly=True), types.Array(F8, 2, "A", readonly=True), F8[:, ::1]))

@@ -296,20 +296,27 @@ def gain_area(groups, n_groups, total, negatives, scale):
     if negatives == 0.0:
         return np.nan
     odds = total / (scale * negatives)
-    start = total * odds / (1.0 + odds)  # recall equal to the prevalence: recall gain 0
     area = error = before = 0.0
     for k in range(n_groups):
         positives = groups.positives[k]
-        first = max(before, start)
-        if positives > first:
-            slope = (groups.at[k] - groups.above[k]) / (positives - before)
-            here = groups.above[k] + slope * (first - before)
-            left = 1.0 - total * here / (negatives * first)
-            right = 1.0 - total * groups.at[k] / (negatives * positives)
-            width = odds * total * (1.0 / first - 1.0 / positives)
-            area, error = two_sum(area, error, 0.5 * (left + right) * width)
+        part = gain_piece(before, groups.above[k], positives, groups.at[k], total, negatives, odds)
+        area, error = two_sum(area, error, part)
         before = positives
     return area + error
+
+
+@helper
+def gain_piece(before, above, positives, at, total, negatives, odds):
+    """Area under a straight line in gain space, from the recall that equals the prevalence on: recall gain 0."""
+    first = max(before, total * odds / (1.0 + odds))
+    if not positives > first:
+        return 0.0
+    slope = (at - above) / (positives - before)
+    here = above + slope * (first - before)
+    left = 1.0 - total * here / (negatives * first)
+    right = 1.0 - total * at / (negatives * positives)
+    width = odds * total * (1.0 / first - 1.0 / positives)
+    return 0.5 * (left + right) * width
 
 
 @helper

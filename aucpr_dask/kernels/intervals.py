@@ -167,6 +167,15 @@ def influence_logit_t(estimate: Array, error: Array, n_positive: Array, level: f
     return _on_logit_scale(estimate, error, _student(n_positive - 1, level))
 
 
+def influence_log_t(estimate: Array, error: Array, n_positive: Array, level: float) -> Bounds:
+    """Interval on the scale of log(1 - area) by Student's t with n - 1 degrees of freedom; NaN up to one positive."""
+    quantile = _student(n_positive - 1, level)
+    is_known = (estimate < 1) & np.isfinite(quantile)
+    below = np.where(is_known, 1 - estimate, np.nan)
+    factor = np.exp(np.where(is_known, quantile, np.nan) * error / below)
+    return 1 - below * factor, 1 - below / factor
+
+
 def cross_validation(fold_estimates: Array, level: float, student: bool) -> Bounds:
     """Mean of the folds' estimates -+ q sd / sqrt(k); NaN if a fold has no estimate."""
     folds = np.ascontiguousarray(fold_estimates, np.float64)  # one order of summation whatever the layout
@@ -324,6 +333,7 @@ METHODS: dict[str, tuple[Callable[..., Bounds], str]] = {
     "influence": (influence_wald, "estimate error"),
     "influence_logit": (influence_logit, "estimate error"),
     "influence_logit_t": (influence_logit_t, "estimate error n_positive"),
+    "influence_log_t": (influence_log_t, "estimate error n_positive"),
     "influence_beta": (influence_beta, "estimate n_effective error cubes left_out unseen_loss"),
     "cross_validation": (partial(cross_validation, student=False), "folds"),
     "cross_validation_t": (partial(cross_validation, student=True), "folds"),

@@ -31,6 +31,18 @@ _HIDDEN = {"counts_only": True}
 _COMMON = _HIDDEN | {"is_common": True}
 _HALDANE = {"leaves_out": True}
 
+# Areas that are sums over tie groups: their influences follow from what each tie group adds.
+BY_PIECES = (
+    "average_precision",
+    "lower_trapezoid",
+    "upper_trapezoid",
+    "interpolated_max",
+    "continuous",
+    "roc_area",
+    "gain_area",
+)
+FACTS = ("standard_error_fixed", "standard_error_random", "cubes_fixed", "cubes_random", "left_out", "unseen_loss")
+
 NUMBERS = (
     Number("average_precision", is_common=True),
     Number("lower_trapezoid"),
@@ -61,6 +73,8 @@ NUMBERS = (
     Number("haldane_cubes_fixed", **_COMMON, **_HALDANE),
     Number("haldane_cubes_random", **_COMMON, **_HALDANE),
     Number("haldane_unseen_loss", **_COMMON, **_HALDANE),
+    # What the intervals of other areas need, and of parts of average precision.
+    *(Number(f"{area}_{fact}", by_groups="trapezoid" in area) for area in BY_PIECES for fact in FACTS),
 )
 
 CODES = {number.name: code for code, number in enumerate(NUMBERS)}  # numbers, which compiled code compares
@@ -76,6 +90,12 @@ ERROR_FIXED, ERROR_RANDOM = CODES["standard_error_fixed"], CODES["standard_error
 CUBES_FIXED, CUBES_RANDOM = CODES["cubes_fixed"], CODES["cubes_random"]
 ACCELERATION, LEFT_OUT, UNSEEN_LOSS = CODES["acceleration"], CODES["left_out"], CODES["unseen_loss"]
 
+ERROR, CUBES, LEFT, LOSS = 0, 1, 2, 3  # kinds of facts
+_AREA_AND_FACT = {f"{area}_{fact}": (area, fact) for area in BY_PIECES for fact in FACTS}
+_PARTS = [_AREA_AND_FACT.get(number.name, (number.name, "")) for number in NUMBERS]
+AREA_OF = np.array([CODES[area] for area, _ in _PARTS])
+FACT_OF = np.array([(-1, 0, 0, 1, 1, 2, 3)[("", *FACTS).index(fact)] for _, fact in _PARTS])
+IS_FIXED = np.array([fact.endswith("fixed") for _, fact in _PARTS])
 BY_GROUPS = np.array([number.by_groups for number in NUMBERS])
 EVERY_POINT = np.array([number.every_point for number in NUMBERS])
 COUNTS_ONLY = np.array([number.counts_only for number in NUMBERS])
@@ -124,8 +144,10 @@ class Targets(NamedTuple):
         return bool(whole and BY_GROUPS[self.codes].all())
 
 
-def code_of_extra(name: str, estimator: str) -> int:
+def code_of_extra(name: str, estimator: str, *, in_one_pass: bool = True) -> int:
     """Return the code of what the intervals of an estimator need besides."""
+    if not in_one_pass:
+        return CODES[f"{estimator}_{name}"]
     if estimator != "haldane":
         return CODES[name]
     # The interval of Haldane's area, itself with each positive left out, is centred between it and average precision.

@@ -12,6 +12,7 @@ from aucpr_dask.kernels.classes import count_distinct
 from aucpr_dask.kernels.compiling import helper, kernel
 from aucpr_dask.kernels.interpolation import Moments, Points
 from aucpr_dask.kernels.options import F8, OPTIONS_TYPE, TARGETS_TYPE
+from aucpr_dask.kernels.slopes import fact_of
 from aucpr_dask.kernels.tie_groups import TieGroups, scale_to, two_sum
 
 
@@ -136,6 +137,9 @@ def finish_curve(ranking, curve, options, targets, out):
     low, high = lowest * total, np.inf if highest == 1.0 else highest * total
     for e in range(targets.codes.size):
         code, parameter = targets.codes[e], targets.parameters[e]
+        if o.FACT_OF[code] >= 0 and not (low == 0.0 and high == np.inf and o.BY_GROUPS[code]):
+            out[e] = fact_of(code, groups, n_groups, total, negatives, options, low, high)  # may exceed 1
+            continue
         if code == o.BINORMAL:
             area = np.nan
             if is_ranked and ranking.n_unseen == 0.0:

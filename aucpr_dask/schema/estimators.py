@@ -74,6 +74,7 @@ ESTIMATORS = {
             "Equals the trapezoid over scikit-learn's curve; straight lines are optimistic between distant points "
             "and inflated when the highest scores are tied.",
             BOYD,
+            influence=True,
         ),
         EstimatorSpec(
             "upper_trapezoid",
@@ -81,6 +82,7 @@ ESTIMATORS = {
             _RANKED,
             "An optimistic bound on the lower trapezoid; biased upward, inflated when the highest scores are tied.",
             BOYD,
+            influence=True,
         ),
         EstimatorSpec(
             "interpolated_max",
@@ -88,6 +90,7 @@ ESTIMATORS = {
             _RANKED,
             "Joins the best threshold of each recall; biased upward at few positives.",
             BOYD,
+            influence=True,
         ),
         EstimatorSpec(
             "interpolated_mean",
@@ -116,6 +119,7 @@ ESTIMATORS = {
             _RANKED,
             "The interpolation of weighted and soft labels; equals PRROC's auc.integral.",
             _KEILWAGEN,
+            influence=True,
         ),
         EstimatorSpec(
             "discrete",
@@ -140,6 +144,7 @@ ESTIMATORS = {
             "For comparison: its baseline is 1/2 at any prevalence, and it weighs all mistakes alike.",
             _MCDERMOTT,
             partial=False,
+            influence=True,
         ),
         EstimatorSpec(
             "gain_area",
@@ -148,6 +153,7 @@ ESTIMATORS = {
             "The precision-recall-gain area: linear interpolation is right, the baseline is 0; may be negative.",
             _FLACH,
             partial=False,
+            influence=True,
         ),
         EstimatorSpec(
             "precision_at_recall",
@@ -182,6 +188,7 @@ ESTIMATORS = {
 
 
 WITH_INFLUENCE = tuple(name for name, spec in ESTIMATORS.items() if spec.influence)
+IN_ONE_PASS = ("average_precision", "haldane")  # of them, those whose kernels find their standard errors, too
 
 
 def parse_estimator(text: object) -> tuple[EstimatorSpec, float]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aucpr_dask.schema.checks import each_once, lookup
-from aucpr_dask.schema.estimators import AREAS, BOYD, ESTIMATORS, WITH_INFLUENCE
+from aucpr_dask.schema.estimators import AREAS, BOYD, ESTIMATORS, IN_ONE_PASS, WITH_INFLUENCE
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class IntervalSpec:
 
 
 DEFAULT_INTERVALS = ("influence_beta",)
+
+ON_UNIT_SCALE = tuple(name for name in WITH_INFLUENCE if name != "gain_area")  # which may be negative
 
 INTERVAL_SYMBOLS = (
     "t is the estimate, n the number of positives, z the normal quantile of the level, a = (1 - level)/2; s the "
@@ -112,7 +114,7 @@ INTERVALS = {
             "[0, 1], is unstable where s* is small, and NaN for a perfect ranking.",
             _DAVISON,
             ("replicates", "error"),
-            WITH_INFLUENCE,
+            IN_ONE_PASS,
         ),
         IntervalSpec(
             "bayesian",
@@ -136,7 +138,7 @@ INTERVALS = {
             "As influence, inside [0, 1]; the sample's own spread in place of the binomial one of logit.",
             _HAMPEL,
             ("error",),
-            WITH_INFLUENCE,
+            ON_UNIT_SCALE,
         ),
         IntervalSpec(
             "influence_logit_t",
@@ -145,7 +147,16 @@ INTERVALS = {
             "below the level where logit does not.",
             _HAMPEL,
             ("positives", "error"),
-            WITH_INFLUENCE,
+            ON_UNIT_SCALE,
+        ),
+        IntervalSpec(
+            "influence_log_t",
+            "1 - (1-t) exp(+-q s/(1-t)), q Student's with n-1 degrees of freedom; NaN at t = 1",
+            "The default for gain_area, which is at most 1 and has no lower end; below the level at few positives and "
+            "high areas.",
+            _HAMPEL,
+            ("positives", "error"),
+            ("gain_area",),
         ),
         IntervalSpec(
             "influence_beta",
@@ -153,11 +164,12 @@ INTERVALS = {
             "its recall (of haldane: of t and average_precision), m = t'(1-t')/V the effective number of positives, V "
             "from s; the lower one also reckons with the skewness of the influences, and with negatives above all "
             "items that the sample lacks",
-            "The default for average_precision and haldane: closest of all to the level in unfavourable cases, and "
-            "mostly narrower than logit. No resampling; informative at areas of 0 and 1.",
+            "The default, where there is an influence function: closest of all to the level in unfavourable cases, and "
+            "mostly narrower than logit. No resampling; informative at areas of 0 and 1. Other areas, and parts, "
+            "take t' from average precision; roc_area, whose m counts the rarer class, from itself.",
             "10.1093/jssam/smy019",
             ("positives", "error"),
-            WITH_INFLUENCE,
+            ON_UNIT_SCALE,
         ),
         IntervalSpec(
             "cross_validation",
@@ -178,11 +190,15 @@ INTERVALS = {
 }
 
 
-def default_intervals(estimators: Sequence[str], with_influence: Sequence[str]) -> tuple[str, ...]:
-    """Return the intervals of these estimators unless others are named: one that each of them has, where there is."""
-    if not with_influence:
-        return ("logit",)
-    return DEFAULT_INTERVALS if len(estimators) == len(with_influence) else (*DEFAULT_INTERVALS, "logit")
+def default_intervals(estimators: Sequence[str], with_influence: Sequence[str], ties: str = "group") -> tuple[str, ...]:
+    """Return the intervals of these estimators unless others are named: one for each of them.
+
+    It is made from the influence function where that is known, and otherwise by resampling; of ties in expectation,
+    which have no replicates, by a formula.
+    """
+    others = "logit" if ties == "expectation" else "bootstrap"
+    scaled = ["influence_beta" if name in ON_UNIT_SCALE else "influence_log_t" for name in with_influence]
+    return tuple(dict.fromkeys([*sorted(scaled), *([others] if len(scaled) < len(estimators) else [])]))
 
 
 def interval_names(interval: str | Sequence[str], option: str = "intervals") -> tuple[str, ...]:

@@ -14,7 +14,14 @@ from typing import Any, Self, TypedDict, TypeVar, cast
 
 from aucpr_dask.errors import bad_argument, clash, renaming
 from aucpr_dask.schema import checks
-from aucpr_dask.schema.estimators import TIES, WITH_INFLUENCE, EstimatorSpec, estimator_names, parse_estimator
+from aucpr_dask.schema.estimators import (
+    IN_ONE_PASS,
+    TIES,
+    WITH_INFLUENCE,
+    EstimatorSpec,
+    estimator_names,
+    parse_estimator,
+)
 from aucpr_dask.schema.intervals import DEFAULT_INTERVALS, INTERVALS, default_intervals, interval_names
 from aucpr_dask.schema.terms import CLASS, QUERY
 
@@ -91,7 +98,7 @@ class ResamplingOptions(Options):
 
     intervals: tuple[str, ...] = option(
         DEFAULT_INTERVALS,
-        "Intervals around each estimate; by default influence_beta of average_precision and haldane, logit of others.",
+        "Intervals around each estimate; by default influence_beta, and influence_log_t or bootstrap of others.",
         check=interval_names,
     )
     level: float = option(0.95, "Confidence level of the intervals.", check=checks.fraction)
@@ -181,8 +188,7 @@ class EvaluationOptions(Options):
         checked = cls(**options).checked()
         if has_intervals:
             return checked
-        intervals = default_intervals(checked.estimators, checked.with_influence)
-        return replace(checked, resampling=replace(checked.resampling, intervals=intervals))
+        return replace(checked, resampling=replace(checked.resampling, intervals=checked.default_intervals))
 
     def as_parameters(self) -> dict[str, Any]:
         """Return all options in one flat dict, as JSON keeps them."""
@@ -216,10 +222,22 @@ class EvaluationOptions(Options):
         return None
 
     @property
+    def default_intervals(self) -> tuple[str, ...]:
+        """The intervals of these estimators unless others are named."""
+        return default_intervals(self.estimators, self.with_influence, self.ties)
+
+    @property
     def with_influence(self) -> tuple[str, ...]:
-        """The estimators whose influence functions give standard errors, as they do over all recalls."""
-        is_known = self.recall_range == ALL_RECALLS and self.ties != "expectation"
-        return tuple(name for name in self.estimators if is_known and name in WITH_INFLUENCE)
+        """The estimators whose influence functions give standard errors."""
+        known = () if self.ties == "expectation" else WITH_INFLUENCE
+        known = known if self.recall_range == ALL_RECALLS else tuple(name for name in known if name != "haldane")
+        return tuple(name for name in self.estimators if name in known)
+
+    @property
+    def in_one_pass(self) -> tuple[str, ...]:
+        """Those of them whose kernels find standard errors together with the estimates, as they do over all recalls."""
+        is_whole = self.recall_range == ALL_RECALLS
+        return tuple(name for name in self.with_influence if is_whole and name in IN_ONE_PASS)
 
 
 # How labels, missing scores and ties are read; None where a convention decides.

@@ -81,7 +81,7 @@ RESULT_VARIABLES = {
             "standard_error",
             (("...", ESTIMATOR),),
             "f",
-            "Standard error: of average_precision and haldane by influence functions, of others by their replicates.",
+            "Standard error by the influence function, or by replicates of estimators that have none.",
         ),
         VariableSpec(
             "replicate", (("...", ESTIMATOR, RESAMPLE),), "f", "Estimate of a resample that all models share."
@@ -126,6 +126,7 @@ FLAGS = tuple(
             ("missing_scores", "Some items have no score from this model."),
             ("nothing_ranked", "The model scored no item of this query."),
             ("undefined_resamples", "Some resamples have no estimate: intervals rest on the others."),
+            ("no_interval", "An estimate has none of these intervals: it does not vary, or items cannot be resampled."),
         )
     )
 )

@@ -31,7 +31,7 @@ from aucpr_dask.evaluation.results import versions
 from aucpr_dask.progress import Progress, Tracker
 from aucpr_dask.runs.submitting import as_they_finish
 from aucpr_dask.schema.checks import choose, fraction, lookup, whole_number
-from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
+from aucpr_dask.schema.estimators import IN_ONE_PASS, estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions, renamed
 from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, ITEM, METHOD, MODEL
@@ -351,7 +351,7 @@ def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[st
         interval[:, chosen] = interval_bounds(evidence, options, design.level)
         location[:, chosen] = interval_bounds(evidence, options, 0.0).mean(axis=-1)
         if "bca" in design.methods:  # only with an influence function the jackknife has a closed form; others are slow
-            others = [place for place in chosen if design.estimators[place] not in WITH_INFLUENCE]
+            others = [place for place in chosen if design.estimators[place] not in IN_ONE_PASS]
             interval[:, others, design.methods.index("bca")] = np.nan
     found = {"estimate": evaluated.estimate, "interval": interval, "location": location}
     for values in found.values():

@@ -36,6 +36,7 @@ def rank_models(result: terms.Scores, estimator: str | None = None) -> list[Docu
     """Rank the models of each data set by the named estimator or the first, with means over any queries or classes."""
     from aucpr_dask.inference.aggregating import aggregate
 
+    result = terms.map_nodes(result, lambda _, node: _with_interval_of(node, estimator))
     level, method = _level_and_method(result)
 
     def mean(path: str, node: xr.Dataset) -> xr.Dataset:
@@ -90,6 +91,16 @@ def method_with_bounds(interval: xr.DataArray) -> str | None:
     return next(
         (str(name) for name, is_known in zip(known[terms.METHOD].values, known.values, strict=True) if is_known), None
     )
+
+
+def _with_interval_of(node: xr.Dataset, estimator: str | None) -> xr.Dataset:
+    """Keep the first interval that the named estimator, or the first, has; all if it has none."""
+    if terms.METHOD not in node.dims or terms.ESTIMATOR not in node.dims or not node.sizes[terms.ESTIMATOR]:
+        return node
+    names = [str(name) for name in node[terms.ESTIMATOR].values]
+    place = names.index(estimator) if estimator in names else 0
+    method = method_with_bounds(node["interval"].isel({terms.ESTIMATOR: place}))
+    return node if method is None else node.sel({terms.METHOD: [method]})
 
 
 def labels_as_text(dataset: xr.Dataset, dim: str = terms.MODEL) -> list[str]:
