@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from conftest import pooled, queried
@@ -893,6 +894,30 @@ def test_options_of_ranks_are_those_of_ranks(result: xr.Dataset) -> None:
         ap.rank(result, adjust="holm")
     with pytest.raises(InvalidInputError, match="method='influence' has no such option\n  received: 'ties'"):
         ap.compare(pooled(), method="influence", ties="group")
+
+
+FOLDS = pd.DataFrame(np.random.default_rng(0).random((3, 6)), index=pd.Index(["a", "b", "c"], name="model"))
+OF_FOLDS: dict[str, Any] = {
+    "word": lambda: ap.from_values(
+        FOLDS.stack().rename_axis(["model", "fold"]).rename("value").reset_index(), query="fold"
+    ),
+    "names": lambda: ap.from_values(FOLDS.rename(columns="split{}_test_score".format).reset_index()),
+    "dimension": lambda: xr.Dataset({"estimate": (("model", "fold"), FOLDS.values)}),
+    "data sets": lambda: xr.DataTree.from_dict(
+        {f"fold {i}": xr.Dataset({"estimate": ("model", FOLDS[i])}, {"model": FOLDS.index}) for i in FOLDS}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OF_FOLDS)
+@pytest.mark.parametrize("function", [ap.compare, ap.rank, ap.aggregate, ap.power, ap.audit, ap.gate])
+def test_folds_and_repeats_are_no_units(function: Callable[..., Any], kind: str) -> None:
+    data, options = OF_FOLDS[kind](), {"over": "dataset"} if kind == "data sets" else {}
+    options |= {"candidate": "a", "baseline": "b"} if function is ap.gate else {}
+    with pytest.raises(InvalidInputError, match=r"folds and repeats [\s\S]*pass the out-of-fold scores"):
+        function(data, **options)
+    with pytest.raises(InvalidInputError, match="folds and repeats"):
+        function(data, **options | {"over": "repeat"})
 
 
 def test_dependent_queries_are_refused() -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, few
 from aucpr_dask.inference.designs import BOTH, COMPARED, ITEMS, UNITS, are_values, estimators_of, unit_names
-from aucpr_dask.schema.checks import choose
+from aucpr_dask.inference.samples import DATASET
+from aucpr_dask.schema.checks import FOLDS, choose, folds_as_units
 from aucpr_dask.schema.options import CONVENTION, EvaluationOptions, Options, SampleOptions
 from aucpr_dask.schema.options import option_names as names_of_options
-from aucpr_dask.schema.terms import CLASS, MODEL, QUERY, Scores, nodes_of
+from aucpr_dask.schema.terms import CLASS, MODEL, QUERY, UNIT, Scores, nodes_of
 
 ROUND_OFF = 1e-9  # of sums of weights
+FOLD_NAME = re.compile(r"(test[ _])?(cv|fold|rep|repeat|split)[ _.-]?\d+(_|\b)", re.IGNORECASE)
 
 
 def refuse_unknown_options(options: Iterable[str], record: type[Options], without: Collection[str] = ()) -> None:
@@ -48,8 +52,12 @@ def check(data: Scores, question: SampleOptions, options: Mapping[str, Any]) -> 
     """Check every data set against the question, and return whether they are scores that must still be evaluated."""
     # All of them before the first is evaluated, which may take hours.
     is_scores = are_scores(data, options)
+    names = [path for path, _ in nodes_of(data)]
+    if question.over == DATASET and question.sample != ITEMS and _are_folds(names):
+        raise folds_as_units("the data sets", few(map(repr, names)))
     for path, node in nodes_of(data):
         _check_classes(node, question)
+        _refuse_folds(path, node, question)
         if are_values(node):
             _check_values(path, node, question)
         if is_scores and question.over == QUERY and question.sample != ITEMS:
@@ -97,6 +105,24 @@ def _check_values(path: str, node: xr.Dataset, question: SampleOptions) -> None:
     names, estimator = estimators_of(node), getattr(question, "estimator", None)
     if names and estimator is not None:
         choose(tuple(names), estimator, "measure")
+
+
+def _refuse_folds(path: str, node: xr.Dataset, question: SampleOptions) -> None:
+    """Raise if the units of estimates, or queries, are folds or repeats by their dimension, their word or all names."""
+    found = next((node[name] for name in ("estimate", "score") if name in node), None)
+    if found is None or question.sample == ITEMS:
+        return
+    if "fold" in found.dims:
+        raise folds_as_units(_data_set(path) or "variable 'estimate'", "the dimension 'fold'")
+    word = str(node.attrs.get(UNIT, QUERY))
+    labels = found.indexes.get(QUERY, pd.Index([]))
+    if word.lower() in FOLDS or FOLDS & {str(name).lower() for name in labels.names} or _are_folds(labels):
+        raise folds_as_units(_data_set(path) or "the dimension 'query'", f"{word} {few(map(repr, map(str, labels)))}")
+
+
+def _are_folds(names: Iterable[Any]) -> bool:
+    texts = [str(name) for name in names]
+    return len(texts) > 1 and all(map(FOLD_NAME.match, texts))
 
 
 def refuse_classes_for_queries(path: str, node: xr.Dataset) -> None:

@@ -52,6 +52,17 @@ def refuse_outside(name: str, values: Any, is_outside: Any, allowed: str) -> Non
         raise InvalidInputError(f"{name} is outside its range", f"argument {name!r}", received, allowed, remedy)
 
 
+FOLDS = frozenset({"fold", "folds", "repeat", "repeats", "split", "splits"})  # no words for independent units
+
+
+def folds_as_units(where: str, received: str) -> InvalidInputError:
+    """Return the error for folds or repeats of a cross-validation that are to be a sample."""
+    what = "folds and repeats of a cross-validation are no sample: they share training data or items"
+    allowed = "queries, data sets or items"
+    remedy = "pass the out-of-fold scores of the items with the variable 'fold': the items are then the sample"
+    return InvalidInputError(what, where, received, allowed, remedy)
+
+
 def choose(allowed: tuple[str, ...], value: object, option: str) -> str:
     """Return `value` if it is one of the `allowed` strings."""
     if isinstance(value, str) and value in allowed:

@@ -327,6 +327,12 @@ class SampleOptions(Options):
     )
     seed: int = option(0, "Seed of the resamples.", least=0, most=LARGEST_SEED)
 
+    def checked(self) -> Self:
+        """Also raise if folds or repeats are to be averaged over."""
+        if isinstance(self.over, str) and self.over in checks.FOLDS:
+            raise checks.folds_as_units("argument 'over'", repr(self.over))
+        return super().checked()
+
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonOptions(SampleOptions):
