@@ -1,5 +1,6 @@
-"""Flipped bits, cut and missing chunks are errors that name the chunk, and no finished result rests on them."""
+"""Flipped bits, cut, missing and misplaced chunks are errors that name the chunk; no finished result rests on them."""
 
+import gzip
 import json
 import shutil
 import warnings
@@ -7,11 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import pytest
 import xarray as xr
 import zarr
 from click.testing import CliRunner
+from conftest import pooled
 from distributed import Client
 from faults import small_chunks
 from test_resume import ledger_of
@@ -19,7 +22,9 @@ from test_run import assert_does_not_open, assert_same_bits, queried
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
-from aucpr_dask.errors import DamageWarning, RunError, StoreError
+from aucpr_dask.errors import DamageWarning, FileFormatError, RunError, StoreError
+from aucpr_dask.storage.checksums import checksum_of, without_list
+from aucpr_dask.storage.verifying import damage_of
 
 OPTIONS: dict[str, Any] = {"intervals": ["bootstrap"], "n_resamples": 20, "keep_replicates": True}
 
@@ -146,6 +151,153 @@ def test_verify_lists_all_damage(copied: Path, name: str, damage: Callable[[Path
     assert len(listed) == len(victims)
     for chunk, error in zip(victims, sorted(listed, key=lambda text: text.partition("where: ")[2]), strict=True):
         assert str(chunk.relative_to(copied)) in error
+
+
+def exchanged(one: Path, other: Path) -> None:
+    before = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(before)
+
+
+def duplicated(one: Path, other: Path) -> None:
+    other.write_bytes(one.read_bytes())
+
+
+def renamed(one: Path, other: Path) -> None:
+    one.rename(other)
+
+
+def shortened(one: Path, other: Path) -> None:
+    sealed(one, one.read_bytes()[:-5])
+
+
+def lengthened(one: Path, other: Path) -> None:
+    sealed(one, one.read_bytes()[:-4] + bytes(4))
+
+
+def encoded_again(one: Path, other: Path) -> None:
+    """Write other bytes that are decoded to the same, or to nothing."""
+    sealed(one, gzip.compress(one.read_bytes()[:-4]))
+
+
+def older(one: Path, other: Path) -> None:
+    """Take the chunk that a store of other scores has in this place."""
+    one.write_bytes(Path(str(one).replace("/now/", "/before/")).read_bytes())
+
+
+def sealed(chunk: Path, content: bytes) -> None:
+    chunk.write_bytes(content + checksum_of(content))
+
+
+MIXTURES = [exchanged, duplicated, renamed, shortened, lengthened, encoded_again, older]
+
+
+@pytest.fixture(scope="module")
+def mixed(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return stores of scores and results, ``now`` and ``before``."""
+    folder = tmp_path_factory.mktemp("mixed")
+    for when, factor in (("before", 1.0), ("now", -1.0)):
+        scores = queried(5, 3, 40)
+        scores["score"] *= factor
+        place = folder / when
+        with small_chunks():
+            ap.save_scores(scores.assign_coords(model=[f"{when}-{n}" for n in range(5)]), place / "scores.zarr")
+        ap.run(place / "scores.zarr", place / "result.zarr", cluster=client, **OPTIONS)
+        ap.save_comparison(ap.compare(ap.open_result(place / "result.zarr")), place / "comparison.zarr")
+    return folder
+
+
+@pytest.fixture
+def in_this_process() -> Iterator[None]:
+    with dask.config.set(scheduler="sync"):
+        yield
+
+
+@pytest.mark.parametrize("n", [20, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("in_this_process")
+def test_no_chunk_in_the_place_of_another_is_read(mixed: Path, tmp_path: Path, n: int) -> None:
+    rng = np.random.default_rng(n)
+    shutil.copytree(mixed, tmp_path, dirs_exist_ok=True)
+    n_tried = 0
+    while n_tried < n:
+        name = str(rng.choice(list(OPENED)))
+        chunks = list(chunks_of(tmp_path / "now" / name))
+        one, other = (chunks[place] for place in rng.choice(len(chunks), 2, replace=False))
+        mix = MIXTURES[rng.integers(len(MIXTURES))]
+        before = {chunk: chunk.read_bytes() for chunk in (one, other)}
+        mix(one, other)
+        if all(chunk.exists() and chunk.read_bytes() == content for chunk, content in before.items()):
+            continue
+        found = damage_of(tmp_path / "now" / name)[1]
+        assert found, f"{mix.__name__} {one} {other}"
+        touched = {one, other} if mix in (exchanged, renamed) else {other if mix is duplicated else one}
+        assert all(any(str(chunk) in str(error) for chunk in touched) for error in found)
+        if not all("digest" in chunk.parts for chunk in touched):  # read by runs and by verify only
+            with pytest.raises(StoreError):
+                OPENED[name](tmp_path / "now" / name)
+        for chunk, content in before.items():
+            chunk.write_bytes(content)
+        n_tried += 1
+    for name, opened in OPENED.items():
+        opened(tmp_path / "now" / name)
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_exchanged_scores_are_not_evaluated(mixed: Path, tmp_path: Path) -> None:
+    store = Path(shutil.copytree(mixed / "now" / "scores.zarr", tmp_path / "scores.zarr"))
+    opened = ap.open_scores(store)
+    exchanged(*[chunk for chunk in chunks_of(store) if "score" in chunk.parts][:2])
+    for scores in (opened, ap.open_scores(store)):
+        with pytest.raises(StoreError, match="not the one that was written here"):
+            ap.evaluate(scores).compute()
+
+
+@pytest.mark.parametrize("where", ["sync", "client"])
+def test_scores_that_are_replaced_are_not_mixed(mixed: Path, client: Client, tmp_path: Path, where: str) -> None:
+    opened = ap.open_scores(shutil.copytree(mixed / "before" / "scores.zarr", tmp_path / "scores.zarr"))
+    with small_chunks():
+        ap.save_scores(ap.open_scores(mixed / "now" / "scores.zarr"), tmp_path / "scores.zarr", overwrite=True)
+    said = r"one of a store that has replaced this one|has been replaced since"
+    with dask.config.set(scheduler="sync" if where == "sync" else client), pytest.raises(StoreError, match=said):
+        ap.evaluate(opened).compute()
+
+
+def test_a_result_that_grows_is_read_as_it_was_opened(client: Client, tmp_path: Path) -> None:
+    scores = pooled(7)
+    for n_models in (6, 7):  # of which a chunk holds four
+        ap.save_scores(scores.isel(model=slice(n_models)), tmp_path / "s.zarr", overwrite=True, models_per_chunk=4)
+        result = ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", cluster=client)
+        if n_models == 6:
+            opened = ap.open_result(tmp_path / "r.zarr")
+            before = opened.compute(scheduler="sync")
+    assert before.identical(opened.compute(scheduler="sync"))
+    assert_same_bits(result, ap.evaluate(scores))
+    assert damage_of(tmp_path / "r.zarr")[1:] == ([], True)
+    one, other = sorted((tmp_path / "r.zarr" / "estimate").glob("c.*"))
+    exchanged(one, other)
+    assert len(damage_of(tmp_path / "r.zarr")[1]) == 2
+    ap.save_scores(pooled(8), tmp_path / "s.zarr", overwrite=True, models_per_chunk=4)
+    with pytest.raises(StoreError, match="not the one that was written here"):
+        ap.run(tmp_path / "s.zarr", tmp_path / "r.zarr", cluster=client)
+
+
+def test_stores_without_a_list_are_read_as_before(mixed: Path, tmp_path: Path) -> None:
+    store = Path(shutil.copytree(mixed / "now" / "scores.zarr", tmp_path / "scores.zarr"))
+    (store / "zarr.json").write_bytes(without_list((store / "zarr.json").read_bytes()))
+    assert damage_of(store)[1:] == ([], True)
+    assert ap.open_scores(store).load().identical(ap.open_scores(mixed / "now" / "scores.zarr").load())
+
+
+def test_a_flipped_bit_in_the_root_document_is_damage(mixed: Path, tmp_path: Path) -> None:
+    store = Path(shutil.copytree(mixed / "now" / "scores.zarr", tmp_path / "scores.zarr"))
+    content = (store / "zarr.json").read_bytes()
+    rng = np.random.default_rng(0)
+    for place in rng.integers(len(content), size=30):
+        damaged = bytearray(content)
+        damaged[place] ^= 1
+        (store / "zarr.json").write_bytes(damaged)
+        with pytest.raises((StoreError, FileFormatError)):
+            ap.open_scores(store)
 
 
 def test_other_programs_can_read_the_stores(stores: Path) -> None:

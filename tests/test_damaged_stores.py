@@ -1,11 +1,17 @@
 """Stores whose metadata or files are not what they should be: one clear error, and soon."""
 
+import bz2
+import gzip
 import json
+import lzma
 import shutil
+import tracemalloc
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numcodecs
 import pytest
 from click.testing import CliRunner
 from conftest import pooled
@@ -13,6 +19,8 @@ from conftest import pooled
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import StoreError
+from aucpr_dask.storage.checksums import checksum_of, without_list
+from aucpr_dask.storage.verifying import damage_of
 
 VALUES: list[Any] = [None, 5, True, "x", [], {}, [{}], [5], "\ud800", 1.5]
 HUGE = 10**18
@@ -149,6 +157,44 @@ def test_a_document_that_no_memory_holds(store: Path) -> None:
     with (store / "zarr.json").open("r+b") as file:
         file.truncate(2**40)
     assert_refused(store)
+
+
+ZEROS = bytes(2**20)
+PACKED: dict[str, Callable[[int], bytes]] = {
+    "zstd": lambda n: numcodecs.zstd.compress(n * ZEROS),
+    "blosc": lambda n: numcodecs.blosc.compress(n * ZEROS, b"lz4", 5),
+    "numcodecs.lz4": lambda n: numcodecs.lz4.compress(n * ZEROS),
+    "gzip": lambda n: n * gzip.compress(ZEROS),
+    "numcodecs.zlib": lambda n: n * zlib.compress(ZEROS),
+    "numcodecs.bz2": lambda n: n * bz2.compress(ZEROS),
+    "numcodecs.lzma": lambda n: n * lzma.compress(ZEROS),
+}
+
+
+@pytest.mark.parametrize("codec", PACKED)
+@pytest.mark.parametrize("name", ["score", "model"])
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_chunks_never_unpack_to_more_than_is_declared(store: Path, codec: str, name: str, is_cut: bool) -> None:
+    content = PACKED[codec](1 if is_cut else 64 if name == "score" else 512)
+    content = content[: len(content) // 2] if is_cut else content
+    codecs = {"name": codec, "configuration": {}}
+    for document in (store / "zarr.json", store / name / "zarr.json"):
+        root = json.loads(without_list(document.read_bytes()))
+        array = root["consolidated_metadata"]["metadata"][name] if document.parent == store else root
+        array["codecs"][1:-1] = [codecs]
+        document.write_text(json.dumps(root))
+    chunk = next(path for path in (store / name).rglob("*") if path.is_file() and path.name != "zarr.json")
+    chunk.write_bytes(content + checksum_of(content))
+    tracemalloc.start()
+    try:
+        with pytest.raises(StoreError) as caught:
+            ap.open_scores(store).load()
+        assert tracemalloc.get_traced_memory()[1] < (10 if name == "score" else 220) * 2**20
+    finally:
+        tracemalloc.stop()
+    if name == "score":
+        assert str(chunk) in str(caught.value)
+    assert [name in str(error) for error in damage_of(store)[1]] == [True]
 
 
 def test_links_to_files_are_followed(store: Path, tmp_path: Path) -> None:

@@ -62,8 +62,8 @@ def info(output: cli.Output, store: str, data_sets: tuple[str, ...], positive_fr
 def verify(output: cli.Output, store: str) -> None:
     """Read the store STORE (scores, results or comparisons) from end to end and list what is missing or damaged.
 
-    Every chunk is compared with its checksum, and every ranking of scores with its digest. Exit code 0: all is as it
-    was written; 2: something is missing or damaged.
+    Every chunk is decoded and compared with the checksum listed for its place, and every ranking of scores with its
+    digest. Exit code 0: all is as it was written; 2: something is missing or damaged.
     """
     from aucpr_dask.errors import StoreError, few
     from aucpr_dask.scores.store import KIND, changed_rankings

@@ -26,7 +26,7 @@ from aucpr_dask.schema.terms import MODEL, nodes_of
 from aucpr_dask.scores.store import stored_digests
 from aucpr_dask.storage import stores
 from aucpr_dask.storage.backends import open_backend
-from aucpr_dask.storage.checksums import have_checksums
+from aucpr_dask.storage.checksums import have_checksums, plain_entry
 from aucpr_dask.storage.claims import as_buffer
 
 DATES = "datetime64[ns]"  # a result stores dates as the integers of this type
@@ -129,12 +129,13 @@ def growth(plan: Plan, target: str, now: Contents, wanted: Contents) -> Step | N
     # Variables that a data set shares with those inside it are stored once, with the outer one.
     if any(path.startswith(f"{other}/") for path in names for other in names):
         raise NotByModels
-    before = stores.consolidated_metadata(target)
+    store, before = stores.open_checked(target)
     tasks: list[Task] = [task for task in plan.tasks if task.path not in now.names]
     labels: list[Label] = []
     for path, template in nodes_of(plan.template):
         if path in now.names and names[path] != now.names[path]:
             start = len(now.names[path][MODEL])
+            _check_ends(store, before, path, start)
             places = {dim: _positions(wanted.names[path][dim], one) for dim, one in names[path].items()}
             tasks += _tasks(before, plan, path, places, start)
             labels += _labels(template, path, places, start)
@@ -169,6 +170,15 @@ def _tasks(
         there = tuple(tuple(places[dim][a:b].tolist()) for dim, a, b in region)
         is_alike = all(place == tuple(range(a, b)) for place, (_, a, b) in zip(there, region, strict=True))
         yield Task(path, region, steps, () if is_alike else there)
+
+
+def _check_ends(store: Store, before: Mapping[str, Any], path: str, start: int) -> None:
+    """Raise if a chunk that new models will share with earlier ones is damaged; afterwards nothing could tell."""
+    for key, entry in before.items():
+        dims = entry.get("dimension_names") or ()
+        if key.rpartition("/")[0] == path and MODEL in dims and start:
+            array = stores.described_array(store, key, plain_entry(entry))
+            array[tuple(slice(start - 1, start) if dim == MODEL else slice(None) for dim in dims)]
 
 
 def _tiles(start: int, stop: int, chunk: int) -> Iterator[tuple[int, int]]:

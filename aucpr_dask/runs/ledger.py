@@ -28,6 +28,7 @@ from aucpr_dask.errors import OtherRunError, StoreError
 from aucpr_dask.schema.options import EvaluationOptions, in_words_of_today
 from aucpr_dask.storage import backends
 from aucpr_dask.storage.backends import get_value, set_value
+from aucpr_dask.storage.checksums import without_list
 from aucpr_dask.storage.claims import FINISHED, FOLDER, FREE, GROWING, RUNNING, Claim, State, as_buffer
 from aucpr_dask.storage.stores import ROOT_DOCUMENT, publish
 
@@ -169,8 +170,8 @@ class Ledger(Claim):
 
 
 def digest_of_root(document: Buffer) -> str:
-    """Return the digest of a root document, by which a state names its end."""
-    return hashlib.sha256(document.to_bytes()).hexdigest()
+    """Return the digest of a root document as it was planned, by which a state names its end."""
+    return hashlib.sha256(without_list(document.to_bytes())).hexdigest()
 
 
 def _digests_key(path: str) -> str:

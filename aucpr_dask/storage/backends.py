@@ -12,14 +12,15 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from zarr.abc.store import Store
+from zarr.abc.store import Store, SuffixByteRequest
 from zarr.core.buffer import Buffer, default_buffer_prototype
+from zarr.core.common import concurrent_map
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
@@ -68,6 +69,18 @@ def get_value(store: Any, key: str) -> Buffer | None:
     if has_values_at_once(store):
         return store.get_sync(key)  # type: ignore[no-any-return]
     return sync(store.get(key, default_buffer_prototype()))  # type: ignore[no-any-return]
+
+
+def last_bytes(store: Any, keys: Sequence[str], n: int) -> list[bytes | None]:
+    """Return the last bytes of many values, in their order; None for values that are not there."""
+    if isinstance(store, FolderStore):
+        return [store.last_bytes(key, n) for key in keys]
+
+    async def read(key: str) -> bytes | None:
+        found = await store.get(key, default_buffer_prototype(), SuffixByteRequest(n))
+        return None if found is None else bytes(found.to_bytes())
+
+    return sync(concurrent_map([(key,) for key in keys], read, limit=64))
 
 
 def set_value(store: Any, key: str, value: Buffer) -> None:
@@ -142,6 +155,15 @@ class FolderStore(LocalStore):
             if error.errno in _NO_PLACE:
                 raise damaged(place, error.strerror, "a file") from error
             raise
+
+    def last_bytes(self, key: str, n: int) -> bytes | None:
+        """Return the last bytes of a value; None if there is none."""
+        try:
+            with open(self.root / key, "rb", buffering=0) as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - n))
+                return file.read(n)
+        except FileNotFoundError:
+            return None
 
     async def set(self, key: str, value: Buffer) -> None:
         """Store a value."""

@@ -1,14 +1,23 @@
 """Checksums of chunks, which show damage on a disk or on the way.
 
 Every chunk of a store ends with its CRC-32C, as Zarr's codec ``crc32c`` writes it, so that other programs can read it,
-too. Zarr takes an absent chunk for an empty one, and its errors do not name the file; so a finished store is read
-through :class:`CheckedStore`, which checks each chunk itself and hides the codec.
+too. The root document lists the checksums of all chunks, by array and place, and its own: a chunk in another's place,
+an older one or one of another store is damage, too. Stores of earlier versions have no such list.
+
+Zarr takes an absent chunk for an empty one, its errors do not name the file, and a small chunk may fill the memory; so
+a finished store is read through :class:`CheckedStore`, which checks and decompresses each chunk itself.
 """
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import google_crc32c
@@ -16,15 +25,28 @@ import numpy as np
 from numpy.typing import NDArray
 from zarr.abc.store import ByteRequest, Store
 from zarr.codecs import Crc32cCodec, ZstdCodec
-from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
+from zarr.core.dtype import get_data_type_from_json
+from zarr.core.metadata.v3 import ArrayV3Metadata
 from zarr.storage import WrapperStore
 
 from aucpr_dask.errors import StoreError
+from aucpr_dask.storage.backends import last_bytes
+from aucpr_dask.storage.claims import GROWING, STATE, has_word
+from aucpr_dask.storage.decoding import UndecodableError, can_decode, decoded
+from aucpr_dask.storage.documents import damaged, root_of
 
 CRC32C = "crc32c"
 N_BYTES = 4  # of a checksum
+LISTED = "crc32c_of_chunks"  # in the consolidated metadata, where Zarr ignores it
+OWN = "crc32c_of_document"
 
 _DOCUMENT = "zarr.json"
+_TO_BYTES = ("bytes", "vlen-utf8")
+_CHECKSUM = np.dtype("<u4")
+_OWN_FIELD = re.compile(rb'"crc32c_of_document": "([0-9a-f]{8})"')
+_CHUNK_KEY = re.compile(r"(.*?)/?c((?:[/.]\d+)*)", re.DOTALL)
+_ASIDE = 2**18  # bytes of a chunk that are unpacked in another thread, as Zarr does
 
 
 def with_checksum(compressors: Any = "auto") -> tuple[Any, ...]:
@@ -64,43 +86,239 @@ def _broken(what: str, where: str, received: str | None = None) -> StoreError:
     return StoreError(what, where, received, "the bytes that were written", remedy)
 
 
+# --- the list in the root document ------------------------------------------------------------------------------------
+
+
+def with_list(backend: Store, document: bytes, before: bytes | None) -> bytes:
+    """Return the root document of a store that is complete, with the checksums of its chunks and of itself.
+
+    Those that the document `before` lists are kept, unless the chunk was cut off by the end of the array.
+    """
+    root = json.loads(document)
+    metadata = root["consolidated_metadata"]["metadata"]
+    old = {} if before is None else json.loads(before).get("consolidated_metadata") or {}
+    listed = {
+        path: _listed(backend, path, entry, old.get("metadata", {}).get(path), old.get(LISTED, {}).get(path))
+        for path, entry in metadata.items()
+        if entry["node_type"] == "array" and has_checksum(entry)
+    }
+    root["consolidated_metadata"] |= {LISTED: listed, OWN: "00000000"}
+    content = json.dumps(root, indent=2).encode()
+    own = f'"{OWN}": "{google_crc32c.value(content):08x}"'
+    return content.replace(f'"{OWN}": "00000000"'.encode(), own.encode())
+
+
+def without_list(document: bytes) -> bytes:
+    """Return a root document as it was laid out, before any chunk was written."""
+    if OWN.encode() not in document:
+        return document
+    root = json.loads(document)
+    for name in (LISTED, OWN):
+        root["consolidated_metadata"].pop(name, None)
+    return json.dumps(root, indent=2).encode()
+
+
+def check_document(document: bytes, where: object) -> None:
+    """Raise unless a root document has the checksum that it states, if it does."""
+    if (field := _OWN_FIELD.search(document)) is not None:
+        sound = document.replace(field[0], f'"{OWN}": "00000000"'.encode())
+        if f"{google_crc32c.value(sound):08x}".encode() != field[1]:
+            raise damaged(where, "a root document whose checksum does not match")
+
+
+def _listed(backend: Store, path: str, entry: Mapping[str, Any], old: Any, listed: str | None) -> str:
+    """Return the checksums of the chunks of an array, in the order of C."""
+    metadata = ArrayV3Metadata.from_dict(dict(entry))
+    values, is_known = np.zeros(_counts(entry), _CHECKSUM), np.zeros(_counts(entry), bool)
+    if listed is not None and old["chunk_grid"] == entry["chunk_grid"]:
+        sizes = zip(old["shape"], entry["shape"], _lengths(old), _counts(old), strict=True)
+        kept = tuple(slice(count if was == now else was // length) for was, now, length, count in sizes)
+        values[kept] = _values(listed, old)[kept]
+        is_known[kept] = True
+    places = [tuple(map(int, index)) for index in np.argwhere(~is_known)]
+    keys = [f"{path}/{metadata.encode_chunk_key(place)}" for place in places]
+    for place, key, ending in zip(places, keys, last_bytes(backend, keys, N_BYTES), strict=True):
+        if ending is None:
+            raise _broken("a chunk is missing", place_of(backend, key))
+        values[place] = int.from_bytes(ending, "little")
+    return base64.b64encode(values.tobytes()).decode()
+
+
+def _values(listed: str, entry: Mapping[str, Any]) -> NDArray[np.uint32]:
+    return np.frombuffer(base64.b64decode(listed, validate=True), _CHECKSUM).reshape(_counts(entry))
+
+
+def _lengths(entry: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the lengths of the chunks of an array."""
+    return tuple(entry["chunk_grid"]["configuration"]["chunk_shape"])
+
+
+def _counts(entry: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return how many chunks an array has along its dimensions."""
+    return tuple(-(-size // length) for size, length in zip(entry["shape"], _lengths(entry), strict=True))
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Array:
+    """What is known of the chunks of an array before they are read."""
+
+    has_checksum: bool
+    codecs: Sequence[Mapping[str, Any]] | None  # that are undone here; None if Zarr undoes all
+    size: int  # of a whole chunk
+    itemsize: int | None  # unknown of text
+    listed: NDArray[np.uint32] | None
+    is_cut: tuple[int, ...]  # the dimensions along which the last chunk reaches beyond the end of the array
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any], listed: str | None) -> _Array:
+        sizes = zip(entry["shape"], _lengths(entry), strict=True)
+        return cls(
+            has_checksum(entry),
+            None if (split := _split(entry)) is None else split[1],
+            math.prod(_lengths(entry)),
+            _itemsize(json.dumps(entry["data_type"])),
+            None if listed is None else _values(listed, entry),
+            tuple(dim for dim, (size, length) in enumerate(sizes) if size % length),
+        )
+
+
+def _split(entry: Mapping[str, Any]) -> tuple[list[Any], list[Any]] | None:
+    """Return the codecs of an array that are left to Zarr, and those that are undone here; None if Zarr undoes all."""
+    codecs = entry["codecs"][:-1] if has_checksum(entry) else entry["codecs"]
+    names = [codec["name"] for codec in codecs]
+    first = next((place for place, name in enumerate(names, start=1) if name in _TO_BYTES), 0)
+    is_ours = first and set(names[:first]) <= {*_TO_BYTES, "transpose"} and can_decode(codecs[first:])
+    return (codecs[:first], codecs[first:]) if is_ours else None
+
+
+@lru_cache(maxsize=256)
+def _itemsize(data_type: str) -> int | None:
+    """Return the bytes of an element; None of text, whose length its metadata do not tell."""
+    dtype = get_data_type_from_json(json.loads(data_type), zarr_format=3).to_native_dtype()
+    return None if dtype.kind in "OT" else int(dtype.itemsize)
+
+
 class CheckedStore(WrapperStore[Store]):
     """A finished store whose root document has been checked, and whose chunks are checked when they are read."""
 
-    def __init__(self, store: Store, root: Mapping[str, Any], *, hides: bool) -> None:
-        super().__init__(store)
-        self._hides = hides  # the codec of the checksums
-        self._root = json.dumps(_without_codecs(root) if hides else root).encode()
-
     read_only = True
+
+    def __init__(self, store: Store, root: Mapping[str, Any], document: bytes) -> None:
+        super().__init__(store)
+        self._identity = google_crc32c.value(document)
+        self._is_whole = b'"consolidated_metadata"' in document  # Icechunk drops them
+        self._remember(root)
+
+    def _remember(self, root: Mapping[str, Any]) -> None:
+        consolidated = root["consolidated_metadata"]
+        self._entries: dict[str, Any] = consolidated["metadata"]
+        self._listed: dict[str, str] = consolidated.get(LISTED, {})
+        self._arrays: dict[str, _Array] = {}
+        entries = {path: plain_entry(entry) for path, entry in self._entries.items()}
+        self._root = json.dumps(dict(root) | {"consolidated_metadata": consolidated | {"metadata": entries}}).encode()
 
     def with_read_only(self, read_only: bool = True) -> CheckedStore:
         """Return the same store, which nobody writes."""
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the root document, which may be large: a process that gets an open array reads chunks."""
-        return self.__dict__ | {"_root": b""}
+        """Leave out the root document, which may be large: another process reads it once."""
+        left_out = {"_entries", "_listed", "_arrays", "_root"} if self._is_whole else set[str]()
+        return {name: value for name, value in self.__dict__.items() if name not in left_out}
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
-        """Return a chunk without its checksum, or the root document without mention of checksums."""
+        """Return a chunk without its checksum, unpacked; or the root document without mention of either."""
+        if not hasattr(self, "_entries"):
+            await self._recall()
         if key == _DOCUMENT:
             return prototype.buffer.from_bytes(self._root)
-        content = await self._store.get(key, prototype, byte_range)
-        if not self._hides or key.endswith(_DOCUMENT):
+        found = _CHUNK_KEY.fullmatch(key)
+        array = self._array(found[1]) if found else None
+        if array is None or not found or (array.codecs is None and byte_range is not None):
+            return await self._store.get(key, prototype, byte_range)
+        content = await self._store.get(key, prototype)
+        where = place_of(self._store, key)
+        if array.has_checksum:
+            inner = checked(content, where)
+            await self._check_place(array, found, content, where)
+        elif content is None:
+            return None
+        else:
+            inner = content.as_numpy_array()
+        if array.codecs is None:
             return content
-        return prototype.buffer.from_array_like(checked(content, place_of(self._store, key)))
+        try:
+            arguments = inner, array.codecs, array.size, array.itemsize
+            plain = decoded(*arguments) if inner.size < _ASIDE else await asyncio.to_thread(decoded, *arguments)
+        except UndecodableError as error:
+            raise _broken("a chunk cannot be decoded", where, str(error)) from error
+        return prototype.buffer.from_array_like(np.frombuffer(plain, np.uint8))
+
+    def _array(self, path: str) -> _Array | None:
+        if path not in self._arrays:
+            entry = self._entries.get(path, {})
+            if entry.get("node_type") != "array":
+                return None
+            try:
+                self._arrays[path] = _Array.of(entry, self._listed.get(path))
+            except (ValueError, TypeError, LookupError) as error:
+                raise damaged(f"{self._store}, array {path!r}", f"{type(error).__name__}: {error}") from error
+        return self._arrays[path]
+
+    async def _check_place(self, array: _Array, key: re.Match[str], content: Any, where: str) -> None:
+        """Raise unless a chunk has the checksum that is listed for its place."""
+        if array.listed is None:
+            return
+        checksum = int.from_bytes(content.as_numpy_array()[-N_BYTES:].tobytes(), "little")
+        place, counts = tuple(map(int, re.findall(r"\d+", key[2]))), array.listed.shape
+        is_there = len(place) == len(counts) and all(map(int.__lt__, place, counts))
+        if is_there and array.listed[place] == checksum:
+            return
+        is_last = is_there and any(place[dim] == counts[dim] - 1 for dim in array.is_cut)
+        if not (is_last and await self._has_grown(key[1], place, checksum)):
+            received = "that of another place, an older one, or one of a store that has replaced this one"
+            raise _broken("a chunk is not the one that was written here", where, received)
+
+    async def _has_grown(self, path: str, place: tuple[int, ...], checksum: int) -> bool:
+        """Whether a chunk at the end of an array of a result has grown since the result was opened, or may be growing.
+
+        Only such a chunk of a finished store changes; of the part that the store shows, nothing changes.
+        """
+        if has_word(await self._store.get(STATE, default_buffer_prototype()), GROWING):
+            return True
+        document = await self._store.get(_DOCUMENT, default_buffer_prototype())
+        now = (None if document is None else root_of(document.to_bytes(), self._store)["consolidated_metadata"]) or {}
+        entry, listed = now.get("metadata", {}).get(path), now.get(LISTED, {}).get(path)
+        if entry is None or listed is None or entry["shape"] == self._entries[path]["shape"]:
+            return False
+        return bool(_values(listed, entry)[place] == checksum)
+
+    async def _recall(self) -> None:
+        """Read the root document that another process has checked."""
+        place = (str(self._store), self._identity)
+        if place not in _recalled:
+            document = await self._store.get(_DOCUMENT, default_buffer_prototype())
+            if document is None or google_crc32c.value(content := document.to_bytes()) != self._identity:
+                what = "this store has been replaced since it was opened"
+                raise StoreError(what, str(self._store).removeprefix("file://"), remedy="open it again")
+            while len(_recalled) >= 4:
+                _recalled.pop(next(iter(_recalled)))
+            _recalled[place] = root_of(content, self._store)
+        self._remember(_recalled[place])
+
+
+_recalled: dict[tuple[str, int], dict[str, Any]] = {}
+
+
+def plain_entry(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of an array as a :class:`CheckedStore` shows it."""
+    split = _split(entry) if entry.get("node_type") == "array" else None
+    return entry if split is None else entry | {"codecs": split[0]}
 
 
 def place_of(store: Store, key: str) -> str:
     """Return where a chunk is, for messages."""
     return f"{str(store).removeprefix('file://')}/{key}"
-
-
-def _without_codecs(root: Mapping[str, Any]) -> dict[str, Any]:
-    consolidated = root["consolidated_metadata"]
-    entries = {
-        path: entry | {"codecs": entry["codecs"][:-1]} if has_checksum(entry) else entry
-        for path, entry in consolidated["metadata"].items()
-    }
-    return dict(root) | {"consolidated_metadata": consolidated | {"metadata": entries}}

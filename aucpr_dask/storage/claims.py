@@ -146,9 +146,13 @@ class Claim:
 
 def is_growing(backend: Store) -> bool:
     """Whether a finished store is being extended, or was when a run was killed."""
-    document = get_value(backend, STATE)
+    return has_word(get_value(backend, STATE), GROWING)
+
+
+def has_word(document: Buffer | None, word: str) -> bool:
+    """Whether a recorded state has this word."""
     try:
-        return document is not None and State(**json.loads(document.to_bytes())).word == GROWING
+        return document is not None and State(**json.loads(document.to_bytes())).word == word
     except (ValueError, TypeError):  # damaged
         return False
 

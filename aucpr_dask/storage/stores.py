@@ -30,10 +30,10 @@ from zarr.core.sync import sync
 from zarr.storage import MemoryStore, StorePath
 
 from aucpr_dask.errors import AucprError, DamageWarning, InvalidInputError, StoreError, brief
-from aucpr_dask.schema.terms import Scores
+from aucpr_dask.schema.terms import Scores, nodes_of
 from aucpr_dask.storage import documents as metadata_documents
 from aucpr_dask.storage.backends import get_value, has_values_at_once, open_backend, persist, set_value, sweep
-from aucpr_dask.storage.checksums import CheckedStore, have_checksums, with_checksum
+from aucpr_dask.storage.checksums import CheckedStore, check_document, have_checksums, with_checksum, with_list
 from aucpr_dask.storage.claims import CLEARING, LAYING_OUT, Claim, State
 from aucpr_dask.storage.documents import check_plain_arrays, damaged
 from aucpr_dask.storage.remote import check_writable
@@ -77,8 +77,10 @@ class PendingStore:
 
 
 def publish(backend: Store, root_document: Buffer) -> None:
-    """Write the document that makes a store open."""
-    set_value(backend, ROOT_DOCUMENT, root_document)
+    """Write the document that makes a store open, with the checksums of all chunks, which are there by now."""
+    before = get_value(backend, ROOT_DOCUMENT)
+    content = with_list(backend, root_document.to_bytes(), None if before is None else before.to_bytes())
+    set_value(backend, ROOT_DOCUMENT, type(root_document).from_bytes(content))
     persist(backend, [ROOT_DOCUMENT])  # its name, too
 
 
@@ -118,7 +120,26 @@ def described_array(backend: Store, path: str, document: Mapping[str, Any]) -> z
 
 def consolidated_metadata(url: Any) -> dict[str, Any]:
     """Return the metadata documents below the root of a finished store, by path."""
-    return dict((_read_root(url).get("consolidated_metadata") or {}).get("metadata", {}))
+    return open_checked(url)[1]
+
+
+def open_checked(url: Any, kind: str | None = None) -> tuple[CheckedStore, dict[str, Any]]:
+    """Return a finished store, whose chunks are checked when they are read, and the metadata documents below its root.
+
+    The root document has been checked, too, and the kind of the store, if one is given.
+    """
+    root, document = _read_root(url)
+    if kind is not None:
+        _check_kind(dict(root.get("attributes", {})), kind, url)
+    metadata = (root.get("consolidated_metadata") or {}).get("metadata", {})
+    if not metadata:  # otherwise Zarr would read documents that nobody has checked
+        raise damaged(url, "no consolidated metadata")
+    check_plain_arrays(metadata, url)
+    for path, entry in metadata.items():
+        metadata_documents.check_sizes(entry, path, url)
+        metadata_documents.check_values_are_plain(entry, path, url)
+    check_document(document, url)
+    return CheckedStore(open_backend(url, read_only=True), root, document), metadata
 
 
 def create_store(
@@ -375,21 +396,15 @@ def open_store(url: Any, kind: str, *, chunks: Any = None, remedy_if_unchecked: 
     With a remedy, warn of a store without checksums.
     """
     url = concealed(url)
-    document = _read_root(url)
-    _check_kind(dict(document.get("attributes", {})), kind, url)
-    metadata = (document.get("consolidated_metadata") or {}).get("metadata", {})
-    if not metadata:  # otherwise Zarr would read documents that nobody has checked
-        raise damaged(url, "no consolidated metadata")
-    check_plain_arrays(metadata, url)
-    for path, entry in metadata.items():
-        metadata_documents.check_sizes(entry, path, url)
-        metadata_documents.check_values_are_plain(entry, path, url)
+    backend, metadata = open_checked(url, kind)
     is_tree = any(entry.get("node_type") == "group" for entry in metadata.values())
-    opened = xr.open_datatree if is_tree else xr.open_dataset
+    opened: Any = xr.open_datatree if is_tree else xr.open_dataset
     is_checked = have_checksums(metadata)
-    backend: Any = CheckedStore(open_backend(url, read_only=True), document, hides=is_checked)
     try:
         store: Scores = opened(backend, engine="zarr", chunks=chunks, consolidated=True, zarr_format=3)
+        for _, node in nodes_of(store):
+            for variable in node.variables.values():  # they are undone by the backend
+                variable.encoding.pop("compressors", None)
     except (AucprError, PermissionError, MemoryError):
         raise
     except Exception as error:  # Zarr and xarray expect sound metadata, and raise anything
@@ -419,15 +434,16 @@ def _check_kind(attrs: Mapping[str, Any], kind: str, url: str) -> None:
 
 def read_root_attrs(url: Any) -> dict[str, Any]:
     """Return the root attributes of a finished store; raises :class:`StoreError` as :func:`read_root_document`."""
-    return dict(_read_root(url).get("attributes", {}))
+    return dict(_read_root(url)[0].get("attributes", {}))
 
 
-def _read_root(url: Any) -> dict[str, Any]:
-    root = metadata_documents.root_of(read_root_document(url), url)
+def _read_root(url: Any) -> tuple[dict[str, Any], bytes]:
+    document = read_root_document(url)
+    root = metadata_documents.root_of(document, url)
     if isinstance(url, StoreName) and not root.get("consolidated_metadata"):  # Icechunk drops them when it commits
         root["consolidated_metadata"] = {"metadata": sync(_documents_below(open_backend(url, read_only=True)))}
-        return metadata_documents.root_of(json.dumps(root).encode(), url)
-    return root
+        root = metadata_documents.root_of(json.dumps(root).encode(), url)
+    return root, document
 
 
 async def _documents_below(backend: Store) -> dict[str, Any]:

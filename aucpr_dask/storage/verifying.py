@@ -12,10 +12,10 @@ from zarr.abc.store import Store
 
 from aucpr_dask.errors import StoreError
 from aucpr_dask.storage.backends import get_value, open_backend
-from aucpr_dask.storage.checksums import checked, has_checksum, have_checksums, place_of
+from aucpr_dask.storage.checksums import checked, has_checksum, have_checksums, place_of, plain_entry
 from aucpr_dask.storage.claims import is_growing
 from aucpr_dask.storage.documents import check_same_array
-from aucpr_dask.storage.stores import consolidated_metadata, described_array, open_arrays
+from aucpr_dask.storage.stores import described_array, open_arrays, open_checked
 from aucpr_dask.storage.urls import concealed
 
 Region = Mapping[str, slice]
@@ -26,29 +26,25 @@ def damage_of(
 ) -> tuple[int, list[StoreError], bool]:
     """Return the number of chunks of a finished store, an error for each broken one, and whether all have checksums.
 
-    Chunks without checksums, as in stores of version 0.1, are only decoded; a missing one is not noticed.
+    Every chunk is decoded. Without checksums, as in stores of version 0.1, a missing one is not noticed.
     """
     url = concealed(url)
     backend, found = open_backend(url, read_only=True), []
-    arrays = {path: entry for path, entry in consolidated_metadata(url).items() if entry["node_type"] == "array"}
+    store, metadata = open_checked(url)
+    arrays = {path: entry for path, entry in metadata.items() if entry["node_type"] == "array"}
     n_chunks, grows = 0, is_growing(backend)
     for done, (path, entry) in enumerate(arrays.items(), start=1):
         try:
-            array = _opened(backend, path)
-            if grows:  # the documents of its arrays are ahead of what it shows
-                array = described_array(backend, path, entry).async_array
-            else:
-                check_same_array(array.metadata, entry, path, url)
+            if not grows:  # else the documents of its arrays are ahead of what it shows
+                check_same_array(_opened(backend, path).metadata, entry, path, url)
+            array = described_array(store, path, plain_entry(entry))
         except (StoreError, FileNotFoundError) as error:
             found.append(_as_error(error, place_of(backend, f"{path}/zarr.json")))
             continue
         for index, key in chunks_of(array.metadata, path, {}):
             n_chunks += 1
             try:
-                if has_checksum(entry):
-                    checked(get_value(backend, key), place_of(backend, key))
-                else:
-                    zarr.Array(array).get_block_selection(index)
+                array.get_block_selection(index)
             except Exception as error:  # a codec may raise anything
                 found.append(_as_error(error, place_of(backend, key)))
         if on_progress is not None:
