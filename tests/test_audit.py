@@ -24,7 +24,6 @@ from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, InvalidInputError, StoreError
 from aucpr_dask.inference.auditing import (
     EXPECTED,
-    agreement_of_halves,
     expected_ranks,
     leave_out_each,
     shares_of_spread,
@@ -113,15 +112,6 @@ def test_shares_of_spread_are_covariances_with_the_mean_and_add_up_to_one(
     shares = shares_of_spread(values.astype(float))
     np.testing.assert_allclose(shares, [float(one) for one in expected], rtol=1e-9, atol=1e-9)
     assert shares.sum() == pytest.approx(1)
-
-
-def test_halves_agree_if_units_do_and_as_coins_if_they_are_noise() -> None:
-    alike = np.repeat(np.arange(30.0, 0, -1)[:, None], 8, axis=1)
-    assert agreement_of_halves(alike, 0) == (1, 1)
-    noise = np.random.default_rng(0).normal(size=(200, 30))
-    order, leader = agreement_of_halves(noise - noise.mean(axis=1, keepdims=True), 0)
-    assert order < 0.5  # with equal means, the two halves are opposite
-    assert leader < 0.05
 
 
 @pytest.mark.parametrize("method", ["sign_flip", "bootstrap_t"])
@@ -527,3 +517,17 @@ def test_the_page_fits_a_phone_and_follows_the_system_to_dark(browser: Any, tmp_
         grounds.append(browser.execute_script("return getComputedStyle(document.body).backgroundColor"))
     assert grounds == ["rgb(255, 255, 255)", "rgb(20, 23, 27)"]
     assert browser.get_log("browser") == []
+
+
+def test_the_headline_names_models_with_gaps_that_may_be_first() -> None:
+    rng = np.random.default_rng(1)
+    values = 60 + rng.normal(0, 8, 30) + np.array([3.0] + [0] * 7)[:, None] + rng.normal(0, 1, (8, 30))
+    table = pd.DataFrame(values, pd.Index(list("ABCDEFGH"), name="model"), [f"task {i}" for i in range(30)])
+    table.loc["BEST"] = table.loc["A"] + 4
+    table.loc["WORST"] = table.loc["A"] - 9
+    table.loc[["BEST", "WORST"], "task 3"] = np.nan
+    said = dict(ap.audit(table.reset_index(), incomplete="drop_models").verdict)["First place"]
+    assert said.startswith("A leads the 8 models without gaps with ")
+    assert said.endswith(
+        "no other of them may be first. Left out for gaps, but as high on what they share: BEST (place 1)."
+    )

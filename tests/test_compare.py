@@ -1136,3 +1136,12 @@ def test_a_bootstrap_over_few_units_warns() -> None:
     assert not warned(3, 10)
     assert not warned(3, 10, method="sign_flip")
     assert not warned(3, 10, method="bootstrap_t")
+
+
+def test_two_units_give_a_mean_without_an_interval() -> None:
+    result = ap.evaluate(queried(2, 3, 40), missing="drop")
+    two, three = (ap.aggregate(result.isel(query=slice(n))) for n in (2, 3))
+    assert two["interval"].isnull().all()
+    assert two["estimate"].notnull().all()
+    assert two.attrs["design"].endswith("; no interval from fewer than 3")
+    assert three["interval"].notnull().all()

@@ -366,7 +366,7 @@ def test_the_commands(scores: tuple[xr.Dataset, xr.Dataset], tmp_path: Path) -> 
     mean, versus = (ask(people, auxiliary=machine) for ask in (ap.aggregate, ap.compare))
     low, high = sorted(f"{ratio:.2f}" for ratio in mean["width_ratio"].values.ravel())
     shown = " ".join(printed("aggregate").split())
-    assert "mean of 20 queries, prediction powered interval" in shown
+    assert "mean of 20 queries labelled by people and of machine labels, prediction powered interval" in shown
     assert f"with machine labels, intervals are {low} to {high} times as wide as from people's labels alone" in shown
     assert mean.attrs["design"] in shown
     models = json.loads(printed("aggregate", "--json"))["rankings"][0]["models"]

@@ -23,6 +23,7 @@ from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import AVERAGES, AggregationOptions, EvaluationOptions, renamed
 
+FEWEST_UNITS = 3  # of two, Student's interval is 9 times as wide as they are apart, and so mostly outside 0 to 1
 METHODS = {UNITS: ("t", "bootstrap"), ITEMS: ("normal", "bootstrap", "logit"), BOTH: ("bootstrap",)}
 COUNTS = {terms.QUERY: "n_queries", samples.DATASET: "n_datasets"}
 COUNTS_BY_MACHINE = {terms.QUERY: "n_machine_queries", samples.DATASET: "n_machine_datasets"}
@@ -266,6 +267,8 @@ def _mean(
     n_machine = 0 if machine is None else machine.sizes[dim]
     sizes = n_models, n_largest, mean.n_resamples
     sentence = designs.describe(sampling, *sizes, result.attrs, has_gaps=dim is not None, n_machine=n_machine)
+    if sampling.method in ("t", POWERED) and n_largest < FEWEST_UNITS:
+        sentence += f"; no interval from fewer than {FEWEST_UNITS}"
     if sampling.sample != UNITS:
         unknown = "a resample has no estimate" if mean.n_resamples else "a standard error is not known"
         sentence += f"; NaN where {unknown}"
@@ -289,7 +292,7 @@ def _known_mean(result: xr.Dataset, dim: str | None) -> tuple[xr.DataArray, xr.D
 def _by_spread(result: xr.Dataset, dim: str, level: float) -> _Mean:
     """Return the mean with Student's t."""
     mean, error, counts = _known_mean(result, dim)
-    degrees = (counts[COUNTS[dim]] - 1).where(counts[COUNTS[dim]] > 1)
+    degrees = (counts[COUNTS[dim]] - 1).where(counts[COUNTS[dim]] >= FEWEST_UNITS)
     quantile = xr.apply_ufunc(stdtrit, degrees, 0.5 + level / 2, dask="parallelized", output_dtypes=[np.float64])
     return _Mean(mean, error, _bounds(mean, quantile * error), counts)
 
@@ -299,7 +302,8 @@ def _powered(result: xr.Dataset, machine: xr.Dataset, dim: str, question: Aggreg
     found = machine_labels.summarize_with_machine(result, machine, dim, question.level, question.incomplete)
     counts = {COUNTS[dim]: found["n_people"], COUNTS_BY_MACHINE[dim]: found["n_machine"]}
     counts |= {name: found[name] for name in ("tuning", "width_ratio")}
-    return _Mean(found["mean"], found["error"], _bounds(found["mean"], found["reach"]), counts)
+    reach = found["reach"].where(found["n_people"] >= FEWEST_UNITS)
+    return _Mean(found["mean"], found["error"], _bounds(found["mean"], reach), counts)
 
 
 def _by_errors(result: xr.Dataset, dim: str | None, method: str, level: float) -> _Mean:

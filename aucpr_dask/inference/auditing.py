@@ -19,7 +19,7 @@ from aucpr_dask.inference.powering import POWER, Reach, least_units
 from aucpr_dask.inference.questions import results_for, unit_dim
 from aucpr_dask.inference.ranking import ranks_of
 from aucpr_dask.inference.samples import DATASET, Estimates, chosen, labels_of, read_estimates
-from aucpr_dask.inference.units import Floats, Indices, generator, means_under, total_of_units
+from aucpr_dask.inference.units import Floats, Indices, total_of_units
 from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, MEASURE, MODEL, QUERY, UNIT, Scores, nodes_of
 
@@ -27,7 +27,6 @@ FEWEST_RESAMPLES, MOST_STATISTICS, MOST_STUDENTISED = 1000, 2 * 10**9, 5 * 10**7
 UNITS_FOR_BOOTSTRAP_T = 20  # from which it keeps its level for skewed differences too, where sign flips do not
 EXPECTED = 0.8  # level of the ranks to expect on a new unit
 TOP = 10  # places whose order is watched
-N_HALVES = 200
 MODEL_LEFT_OUT = "model_left_out"
 OTHER_WAY = {"drop": "drop_models", "drop_models": "drop"}
 
@@ -64,7 +63,7 @@ def audit_findings(data: Scores, question: ComparisonOptions, incomplete: str | 
     ranks = ranks.assign_coords({QUERY: list(estimates.units), MODEL_LEFT_OUT: list(estimates.models_left_out)})
     nouns = unit_names(dim, node.attrs)
     neighbours, facts = _neighbours(method, estimates.values, ranks.attrs["quantile"], question.level, nouns)
-    units, more = _units(estimates, question.seed)
+    units, more = _units(estimates)
     found = neighbours | units | _models_left_out(estimate, estimates)
     facts |= more | {
         UNIT: nouns[0],
@@ -178,7 +177,7 @@ def _neighbours(
     return {name: np.append(column, np.nan) for name, column in found.items()}, facts
 
 
-def _units(estimates: Estimates, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def _units(estimates: Estimates) -> tuple[dict[str, Any], dict[str, Any]]:
     """Find the ranks to expect on a new unit, and what each unit does to the order."""
     from scipy.stats import rankdata
 
@@ -192,9 +191,7 @@ def _units(estimates: Estimates, seed: int) -> tuple[dict[str, Any], dict[str, A
         "swaps_without": without.n_swaps,
         "rank_of_leader": without.rank_of_leader,
     }
-    same_order, same_leader = agreement_of_halves(values, seed)
-    coverage = {"expected_coverage": without.coverage}
-    return found, coverage | {"halves_same_order": same_order, "halves_same_leader": same_leader}
+    return found, {"expected_coverage": without.coverage}
 
 
 def _models_left_out(estimate: xr.DataArray, estimates: Estimates) -> dict[str, Any]:
@@ -264,19 +261,3 @@ def shares_of_spread(values: Floats) -> Floats:
     if np.abs(total).max(initial=0.0) <= pairs.ROUND_OFF * np.abs(values).sum(axis=1).max(initial=0.0):
         return np.full(values.shape[1], np.nan)
     return np.asarray((total @ centred) / (total @ total), np.float64)
-
-
-def agreement_of_halves(values: Floats, seed: int) -> tuple[float, float]:
-    """Split the units in two random halves, again and again, and compare the two leaderboards.
-
-    Returns the share of pairs of models in the same order (Kendall's tau-b on a scale from 0 to 1), and how often both
-    have the same leader.
-    """
-    from scipy.stats import kendalltau
-
-    n_units = values.shape[1]
-    places = np.tile(np.arange(n_units), (N_HALVES, 1))
-    half = generator(seed, "halves of units").permuted(places, axis=1) < n_units // 2
-    one, other = means_under(half, values).T, means_under(~half, values).T
-    tau = [kendalltau(*pair).statistic for pair in zip(one, other, strict=True)]
-    return float((1 + np.mean(tau)) / 2), float(np.mean(one.argmax(axis=1) == other.argmax(axis=1)))

@@ -13,11 +13,11 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError, bad_argument, few, printable
 from aucpr_dask.inference.comparing import Baseline, positions
 from aucpr_dask.inference.covarying import OTHER_MODEL
-from aucpr_dask.inference.designs import UNITS
+from aucpr_dask.inference.designs import ITEMS, UNITS, unit_names
 from aucpr_dask.inference.methods import Pairs, adjusted_p_values
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
 from aucpr_dask.inference.pairs import ROUND_OFF, half_widths
-from aucpr_dask.inference.powering import POWER, reaches
+from aucpr_dask.inference.powering import ENOUGH_UNITS, POWER, reaches
 from aucpr_dask.inference.questions import naming, parted_options, results_for, unit_dim
 from aucpr_dask.inference.requirements import check
 from aucpr_dask.inference.samples import DATASET, labels_of
@@ -58,6 +58,8 @@ class Gate:
         What the design cannot show, in words.
     design : str
         What was sampled, and what is fixed.
+    caveat : str
+        What may be wrong with a pass over few units, in words; empty from 30 on.
     """
 
     verdict: str
@@ -74,6 +76,7 @@ class Gate:
     measure: str
     limits: str
     design: str
+    caveat: str = ""
 
     @property
     def passed(self) -> bool:
@@ -95,7 +98,8 @@ class Gate:
             f"{self.difference:+.4f}, {percent(self.level)} interval {lower:+.4f} to {upper:+.4f}, "
             f"{p_value_in_words(self.p_value)}"
         )
-        return said if self.passed else f"{said}; {self.limits}"
+        more = self.caveat if self.passed else self.limits
+        return f"{said}; {more}" if more else said
 
 
 class Gates(tuple[Gate, ...]):
@@ -237,6 +241,11 @@ def _gates(sample: PairedSample, given: Sequence[str | int], margin: float, powe
     down, up = (half_widths(family.difference, family.error, side) for side in (lower, upper))
     bounds = family.difference - down, family.difference + up
     design, measure = sample.design(), sample.estimator or "estimate"
+    n_units, caveat = sample.estimates.values.shape[1], ""
+    if sample.sampling.sample != ITEMS and n_units < ENOUGH_UNITS:
+        nouns = unit_names(sample.estimates.dim or "", sample.node.attrs)
+        few_units = f"over {n_units} {nouns[n_units != 1]}"
+        caveat = f"{few_units}, rare large losses may not show: below {ENOUGH_UNITS}, do not rely on a pass alone"
     found = []
     for place, row in enumerate(rows):
         low, high = (float(bound[place]) for bound in bounds)
@@ -259,6 +268,7 @@ def _gates(sample: PairedSample, given: Sequence[str | int], margin: float, powe
                 measure=measure,
                 limits=own.floor(power),
                 design=design,
+                caveat=caveat,
             )
         )
     return found

@@ -76,7 +76,7 @@ class Reach:
         return ndtri(power) * (np.sqrt(skewed) - np.sqrt(symmetric))
 
     def floor(self, power: float) -> str:
-        """Say below which differences, of the median pair, nothing can be shown."""
+        """Say which differences, of the median pair, the sample would often miss."""
         middle = _middle(self.detectable(power))
         if math.isinf(middle):
             return f"with {self.sampled(self.n)}, no difference can be shown"
@@ -84,7 +84,8 @@ class Reach:
             return f"over {self.sampled(self.n)}, the differences do not vary"
         stated = power_in_words(power, self.n, has_units=self.has_units)
         of = "" if self.error.size == 1 else f", median of {self.error.size:,} pairs"
-        return f"with {self.sampled(self.n)}, differences below {middle:.2g} cannot be shown ({stated}{of})"
+        size = self.sampled(self.n)
+        return f"with {size}, differences below {middle:.2g} would be {missed_in_words(power)} ({stated}{of})"
 
     def sampled(self, n: float) -> str:
         """Return a size of the sample in words."""
@@ -126,8 +127,21 @@ def power_in_words(power: float, n: float, *, has_units: bool = True) -> str:
     return f"{roughly}{percent(power)} power"
 
 
+def missed_in_words(power: float) -> str:
+    """Say how often a difference that is found with less than this power is missed.
+
+    >>> missed_in_words(0.8), missed_in_words(0.95), missed_in_words(0.7)
+    ('missed more than one time in five', 'missed more than one time in 20', 'missed in more than 30 % of samples')
+    """
+    times = round(1 / (1 - power), 9)
+    numbers = {2: "two", 3: "three", 4: "four", 5: "five", 10: "ten"}
+    if times != int(times):
+        return f"missed in more than {percent(1 - power)} of samples"
+    return f"missed more than one time in {numbers.get(int(times), f'{times:,.0f}')}"
+
+
 def _below(detectable: Floats) -> str:
-    """Say which differences cannot be shown, of the median pair."""
+    """Say which differences would often be missed, of the median pair."""
     middle = _middle(detectable)
     return "none can be shown" if math.isinf(middle) else f"below {middle:.2g}"
 
@@ -257,7 +271,7 @@ def power(
     >>> found["n_needed"].sel(model="dense", baseline="bm25").item()
     315.0
     >>> found.attrs["summary"]  # doctest: +NORMALIZE_WHITESPACE
-    'With 43 queries, differences below 0.028 cannot be shown (80 % power); to
+    'With 43 queries, differences below 0.028 would be missed more than one time in five (80 % power); to
     show a difference of 0.01 takes 315 queries, and has a power of 17 % here'
     """
     power = fraction(power, "power")
@@ -299,7 +313,7 @@ def _power(sample: PairedSample, power: float, difference: float | None) -> xr.D
 def _in_words(
     single: Reach, values: dict[str, Floats], found: xr.Dataset, power: float, difference: float | None
 ) -> str:
-    """Say what cannot be shown, and what the difference that matters needs: of the median pair."""
+    """Say what would often be missed, and what the difference that matters needs: of the median pair."""
     floor = single.floor(power)
     said = [floor[:1].upper() + floor[1:]]
     if _middle(values["detectable"]) == 0:

@@ -214,7 +214,10 @@ def _notes_of_comparison(comparison: Document) -> list[str]:
     if "equivalence" in facts:
         margin = f"within {float(facts['equivalence']):g}"
         notes.append(f"equivalence ({margin}): each pair alone, not adjusted for the number of pairs")
-    return [*notes, *widths(pairs["width_ratio"]), str(facts["design"])]
+    machine = widths(pairs["width_ratio"])
+    if machine:
+        machine.append("each difference weighs the machine labels in its own way, so it is not that of the two means")
+    return [*notes, *machine, str(facts["design"])]
 
 
 def widths(ratios: Iterable[float | None]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -47,8 +47,10 @@ def rank_models(result: terms.Scores, estimator: str | None = None) -> list[Docu
         )
 
     has_queries = {path: terms.QUERY in node.dims for path, node in terms.nodes_of(result)}
+    readings = {path: reading_of(node.attrs) for path, node in terms.nodes_of(result)}
     return [
         _rank(path, node, estimator, "t" if has_queries[path] else node.attrs.get("method", method), has_queries[path])
+        | {"reading": readings[path]}
         for path, node in terms.nodes_of(terms.map_nodes(result, mean))
     ]
 
@@ -59,6 +61,13 @@ def rank_means(means: terms.Scores, estimator: str | None = None) -> list[Docume
         _rank(path, node, estimator, node.attrs.get("method"), node.attrs.get("over") == terms.QUERY)
         for path, node in terms.nodes_of(means)
     ]
+
+
+def reading_of(attrs: Mapping[Any, Any]) -> list[str]:
+    """Return what a number depends on besides its estimator: the grade that counts as positive, and the tie rule."""
+    grade, ties = attrs.get("positive_from"), attrs.get("ties", "group")
+    said = [] if grade is None else [f"positive from grade {grade}"]
+    return said + {"trec_eval": ["ties by name"], "expectation": ["ties in expectation"]}.get(str(ties), [])
 
 
 def mean_of_classes(result: xr.Dataset, level: float) -> xr.Dataset:
@@ -164,11 +173,14 @@ def about(ranking: Document) -> str:
     attrs = _attrs_of(ranking)
     parts = [measured(attrs, ranking["estimator"])]
     if ranking["n_queries"] is not None:
-        parts.append(f"mean of {count(ranking['n_queries'], *unit_names(terms.QUERY, attrs))}")
+        size = count(ranking["n_queries"], *unit_names(terms.QUERY, attrs))
+        has_machine = "width_ratio" in ranking["models"] and ranking["models"]["width_ratio"].notnull().any()
+        parts.append(f"mean of {size}{' labelled by people and of machine labels' if has_machine else ''}")
     if ranking["n_classes"] is not None:
         parts.append(f"{AVERAGES[ranking['average']]} of {count(ranking['n_classes'], 'class', 'classes')}")
     if ranking["interval"] is not None:
         parts.append(f"{ranking['interval'].replace('_', ' ')} interval")
+    parts += ranking.get("reading", [])
     return ", ".join(parts)
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import few, printable
-from aucpr_dask.inference.auditing import EXPECTED, N_HALVES, TOP
+from aucpr_dask.inference.auditing import EXPECTED, TOP
 from aucpr_dask.inference.designs import measured, unit_names
-from aucpr_dask.inference.powering import POWER, power_in_words
-from aucpr_dask.schema.terms import MODEL, QUERY, rounded_percent
+from aucpr_dask.inference.powering import POWER, missed_in_words, power_in_words
+from aucpr_dask.schema.terms import MODEL, QUERY, in_words, rounded_percent
 from aucpr_dask.scores.importing.files import count
 
 MOST_DECISIVE = 5
@@ -72,17 +72,23 @@ def _neighbours(findings: xr.Dataset) -> str:
     return (
         f"Of {pairs}, {facts['n_neighbours_shown']:,} {'differs' if facts['n_neighbours_shown'] == 1 else 'differ'} "
         f"beyond chance{of_all} "
-        f"({100 * (1 - facts['level']):.3g} % level, adjusted for all pairs). Models that cannot be told apart form "
+        f"({100 * (1 - facts['level']):.3g} % level, {in_words(facts['method'])}, adjusted for all pairs). "
+        "Models that cannot be told apart form "
         f"{count(facts['n_groups'], 'group')}."
     )
 
 
 def _first_place(findings: xr.Dataset) -> str:
-    may_be_first = findings.attrs["n_may_be_first"]
-    shared = "no other model may be first" if may_be_first == 1 else f"{may_be_first:,} models may be first"
+    may_be_first, has_gaps = findings.attrs["n_may_be_first"], bool(findings.attrs["models_left_out"])
+    of_them = " of them" if has_gaps else ""
+    others = f"no other{of_them or ' model'}" if may_be_first == 1 else f"{may_be_first:,}{of_them or ' models'}"
     leaders = names_of(findings.isel({MODEL: (findings["rank"] == findings["rank"][0]).values}))
     lead = f"{leaders[0]} leads" if len(leaders) == 1 else f"{few(leaders)} lead"
-    return f"{lead} with {amount(float(findings['estimate'][0]), findings)}, and {shared}."
+    lead += f" the {count(findings.sizes[MODEL], 'model')} without gaps" if has_gaps else ""
+    said = f"{lead} with {amount(float(findings['estimate'][0]), findings)}, and {others} may be first."
+    places = findings["place_on_shared"].to_series()
+    rivals = [f"{printable(str(name))} (place {place:g})" for name, place in places.items() if place <= may_be_first]
+    return f"{said} Left out for gaps, but as high on what they share: {few(rivals)}." if rivals else said
 
 
 def _resolution(findings: xr.Dataset) -> str:
@@ -92,9 +98,9 @@ def _resolution(findings: xr.Dataset) -> str:
     if facts["resolution"] == 0:
         return f"Over {units}, the differences between typical models do not vary, so nothing is known of their errors."
     said = (
-        f"With {units}, differences below {amount(facts['resolution'], findings)} cannot be shown between typical "
-        f"models, nor those below {amount(facts['resolution_of_neighbours'], findings)} between typical neighbours "
-        f"({power_in_words(POWER, findings.sizes[QUERY])}, all pairs together)."
+        f"With {units}, differences between typical models below {amount(facts['resolution'], findings)} would be "
+        f"{missed_in_words(POWER)}, as would those below {amount(facts['resolution_of_neighbours'], findings)} between "
+        f"typical neighbours ({power_in_words(POWER, findings.sizes[QUERY])}, all pairs together)."
     )
     gap, needed = float(findings["difference_from_next"][0]), float(findings["units_to_separate"][0])
     if not findings.sizes[QUERY] < needed < np.inf:  # they are told apart, or equal
@@ -139,15 +145,12 @@ def _deciding(findings: xr.Dataset) -> str:
 
 
 def _stability(findings: xr.Dataset) -> str:
-    facts, (one, many) = findings.attrs, unit_names(QUERY, findings.attrs)
-    n_top = min(TOP, findings.sizes[MODEL])
-    if not np.isfinite(facts["halves_same_order"]):
+    one, n_top = unit_names(QUERY, findings.attrs)[0], min(TOP, findings.sizes[MODEL])
+    if findings["share_of_spread"].isnull().all():
         return "The means of the models do not differ, so there is no order to change."
     return (
         f"Leaving out one {one} reverses {float(findings['swaps_without'].mean()):.1f} of the "
-        f"{count(n_top * (n_top - 1) // 2, 'pair')} of the first {n_top} on average. Two random halves of the {many} "
-        f"put {rounded_percent(facts['halves_same_order'])} of all pairs in the same order, and have the same leader "
-        f"in {rounded_percent(facts['halves_same_leader'])} of {N_HALVES} splits."
+        f"{count(n_top * (n_top - 1) // 2, 'pair')} of the first {n_top} on average."
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,12 +76,17 @@ _CONVENTIONS = {
 }
 
 
-def estimator_terms(subjects: Iterable[Subject]) -> list[dict[str, str | None]]:
+def estimator_terms(subjects: Sequence[Subject]) -> list[dict[str, str | None]]:
     """Define each estimator of the result."""
     pairs = (zip(subject.estimators, subject.measured, strict=True) for subject in subjects)
     names = dict(pair for of_subject in pairs for pair in of_subject)
     specs = {name: parse_estimator(name)[0] if name.partition("(")[0] in ESTIMATORS else None for name in names}
-    return [_term(names[name], spec) for name, spec in specs.items()]
+    terms = [_term(names[name], spec) for name, spec in specs.items()]
+    if any(subject.node.attrs.get("ties") == "trec_eval" for subject in subjects):
+        for term in terms:
+            text = str(term["text"]).replace("at the positive's own tie group", "at the positive's own place")
+            term["text"] = text.replace("equals scikit-learn's", "equals trec_eval's")
+    return terms
 
 
 def _term(name: str, spec: EstimatorSpec | IntervalSpec | None) -> dict[str, str | None]:
@@ -101,7 +106,7 @@ def reading(attrs: Mapping[str, Any]) -> list[str]:
     """Describe how labels, ties and missing scores were treated, and which part of the curve was used."""
     attrs = in_words_of_today(attrs)
     said = [texts[attrs[name]] for name, texts in _CONVENTIONS.items() if attrs.get(name) in texts]
-    if attrs.get("positive_from") not in (None, 1):
+    if attrs.get("positive_from") is not None:
         said.append(f"Grades of {attrs['positive_from']} or more count as positive.")
     if attrs.get("prevalence") is not None:
         said.append(f"Precision is computed at the prevalence {attrs['prevalence']:g}, not at that of the sample.")
@@ -143,11 +148,13 @@ def headline(subject: Subject, ranks: xr.Dataset | None, options: ReportOptions)
     if ranks is not None:
         lowest = ranks["simultaneous_rank_interval"].sel({BOUND: BOUNDS[0]})
         said += f"; {int((lowest <= 1).sum())} of {len(subject.models)} models may be the best"
+    elif subject.dim == QUERY and len(subject.models) > MOST_RANKED:
+        said += f"; how many of the {len(subject.models):,} models may be the best was not examined"
     return f"{said}.{_limits(subject, options)}"
 
 
 def _limits(subject: Subject, options: ReportOptions) -> str:
-    """Say which differences the sample cannot show: with the baseline, or else between any two models."""
+    """Say which differences the sample would often miss: with the baseline, or else between any two models."""
     if len(subject.models) > MOST_RANKED:
         return ""
     baseline = _label_of_baseline(subject, options)
