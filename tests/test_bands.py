@@ -65,7 +65,7 @@ def test_the_curve_of_a_resample_is_that_of_its_items(scores: xr.Dataset, kind: 
 
 def test_bands_and_replicates_rest_on_the_same_resamples(scores: xr.Dataset) -> None:
     tree = xr.DataTree.from_dict({"here": scores})
-    result = ap.evaluate(tree, n_resamples=LANES, keep_replicates=True, seed=5, intervals=["bootstrap"])
+    result = ap.evaluate(tree, n_resamples=LANES, keep_replicates=True, seed=5, prevalence_design="fixed")
     label = scores["label"].values
     count = counts_of(label, stream_key(5, "here", ""))
     ladder = Ladder.of(scores["score"].values[2], label > 0, label == 0, "raise")

@@ -24,6 +24,7 @@ from strategies import chunkings
 import aucpr_dask as ap
 from aucpr_dask.cli import main
 from aucpr_dask.errors import AlignmentError, InvalidInputError
+from aucpr_dask.inference.covarying import influences
 from aucpr_dask.inference.designs import CONDITIONS
 from aucpr_dask.kernels.resampling import units_of
 
@@ -209,14 +210,14 @@ def test_intervals_stay_between_0_and_1() -> None:
 
 def test_the_design_says_what_is_fixed() -> None:
     sentences = {average: ap.aggregate(DATA, over="class", average=average).attrs["design"] for average in AVERAGES}
-    assert sentences["macro"].startswith("sample: the items; fixed: the 2 models, the 4 classes;")
+    assert sentences["macro"].startswith("sample: the items with their labels; fixed: the 2 models, the 4 classes;")
     assert "the 4 classes and their weights" in sentences["weighted"]
     assert sentences["micro"].startswith("one ranking of all pairs of an item and a class; sample: the items")
     assert sentences["samples"].endswith("fixed: the 2 models, the 4 classes, which each item ranks")
-    compared = ap.compare(DATA, n_resamples=50).attrs
+    compared = ap.compare(DATA, method="bootstrap", n_resamples=50).attrs
     assert (
-        compared["design"]
-        == f"resampled: the items, 50 times; fixed: the 2 models, the 4 classes; {CONDITIONS['items', 'bootstrap']}"
+        compared["design"] == "resampled: the items with their labels, 50 times; fixed: the 2 models, the 4 classes; "
+        f"{CONDITIONS['items', 'bootstrap']}"
     )
     assert compared["over"] == "class"
 
@@ -245,12 +246,12 @@ def test_models_are_compared_by_their_means_on_shared_resamples() -> None:
     result = ap.evaluate(scores, n_resamples=1000, keep_replicates=True)
     mean, replicates = (result[name].isel(estimator=0).mean("class") for name in ("estimate", "replicate"))
     compared = ap.compare(result)
-    xr.testing.assert_identical(compared, ap.compare(scores))
+    xr.testing.assert_identical(compared, ap.compare(scores, method="bootstrap"))
     expected = float(mean[0] - mean[1])
     assert compared["difference"].sel(model="m0", other_model="m1").item() == pytest.approx(expected, abs=1e-15)
     error = float((replicates[0] - replicates[1]).std(ddof=1))
     assert compared["standard_error"].values[0, 1] == pytest.approx(error, rel=0.01)
-    by_influence = ap.compare(scores, method="influence")
+    by_influence = ap.compare(scores)
     np.testing.assert_allclose(by_influence["difference"], compared["difference"], atol=1e-15)
     assert by_influence["standard_error"].values[0, 1] == pytest.approx(error, rel=0.1)
     assert ap.rank(scores)["rank"].values.tolist() == ([2, 1] if expected < 0 else [1, 2])
@@ -349,14 +350,19 @@ def test_classifiers_score_every_class() -> None:
 
 
 def test_the_variance_of_a_mean_over_classes_adds_what_each_lacks() -> None:
-    found = ap.covariance(DATA)
-    alone = []
+    """Ten draws of a proportion for each class, as if the classes were independent."""
+    found, alone = ap.covariance(DATA), []
     for place, name in enumerate(DATA["class"].values):
         score = DATA["score"].isel({"class": place}, drop=True)
         one = xr.Dataset({"score": score, "label": (DATA["label"] == name).astype(np.int8)})
-        alone.append(ap.covariance(one, prevalence_design="random"))
-    of_influence = np.diagonal(found["covariance"].values)
-    beyond = [one["variance"].values - np.diagonal(one["covariance"].values) for one in alone]
-    expected = of_influence + np.sum(beyond, axis=0) / len(alone) ** 2
-    np.testing.assert_allclose(found["variance"], expected, rtol=1e-10)
-    np.testing.assert_allclose(found["n_effective"], np.mean([one["n_effective"] for one in alone], axis=0))
+        alone.append(influences(one, "average_precision"))
+    n, proportion, loss = (
+        np.mean([one[name] for one in alone], axis=0) for name in ("n_effective", "proportion", "unseen_loss")
+    )
+    covariance, worth = found["covariance"].values, proportion / len(alone) / n
+    correlation = covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1])
+    squares = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
+    of_worth = worth.sum() - 2 * correlation * np.sqrt(worth.prod())
+    expected = ((n[0] - 1) * squares + 10 * of_worth) / (n[0] + 9) + (loss[0] - loss[1]) ** 2 / 4
+    np.testing.assert_allclose(found["difference_variance"].values[0, 1], expected, rtol=1e-10)
+    np.testing.assert_allclose(found["n_effective"], n)

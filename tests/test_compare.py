@@ -17,7 +17,7 @@ from scipy import stats
 
 import aucpr_dask as ap
 from aucpr_dask.errors import AlignmentError, FewPositivesWarning, FewUnitsWarning, InvalidInputError, StoreError
-from aucpr_dask.inference.covarying import moderated_covariance, standard_errors_of_differences
+from aucpr_dask.inference.covarying import standard_errors_of_differences
 from aucpr_dask.inference.designs import CONDITIONS, WITH_MACHINE
 from aucpr_dask.inference.designs import METHODS as COMPARED_BY
 from aucpr_dask.inference.questions import on_common_items
@@ -392,26 +392,25 @@ def test_items_are_compared_by_their_replicates(kept: xr.Dataset) -> None:
 
 
 def test_scores_are_evaluated_first(kept: xr.Dataset) -> None:
-    xr.testing.assert_equal(ap.compare(pooled(5, 120)), ap.compare(kept))
-    fewer = ap.compare(pooled(5, 120), n_resamples=300, seed=5)
+    xr.testing.assert_equal(ap.compare(pooled(5, 120), method="bootstrap"), ap.compare(kept))
+    fewer = ap.compare(pooled(5, 120), method="bootstrap", n_resamples=300, seed=5)
     assert (fewer.attrs["n_resamples"], fewer.attrs["seed"]) == (300, 5)
-    xr.testing.assert_equal(ap.compare(kept, n_resamples=300), ap.compare(pooled(5, 120), n_resamples=300))
+    few = {"method": "bootstrap", "n_resamples": 300}
+    xr.testing.assert_equal(ap.compare(kept, **few), ap.compare(pooled(5, 120), **few))
     with pytest.raises(InvalidInputError, match="the result has fewer resamples"):
         ap.compare(kept, n_resamples=1001)
 
 
 def test_influence_is_close_to_the_bootstrap() -> None:
     scores = pooled(5, 400)
-    influence, bootstrap = ap.compare(scores, method="influence"), ap.compare(scores)
+    influence, bootstrap = ap.compare(scores), ap.compare(scores, method="bootstrap")
     first, second = np.triu_indices(5, 1)
     ratio = influence["standard_error"].values[first, second] / bootstrap["standard_error"].values[first, second]
     assert (np.abs(ratio - 1) < 0.15).all()
     found = ap.covariance(scores)
-    covariance, variances = found["covariance"].values, found["variance"].values
-    correlation = covariance[first, second] / np.sqrt(covariance[first, first] * covariance[second, second])
-    of_first, of_second = variances[first], variances[second]
-    variance = of_first + of_second - 2 * correlation * np.sqrt(of_first * of_second)
-    assert (variances > np.diagonal(covariance)).all()
+    variance = found["difference_variance"].values[first, second]
+    plain = standard_errors_of_differences(found["covariance"]).values[first, second]
+    np.testing.assert_allclose(np.sqrt(variance), plain, rtol=0.1)
     np.testing.assert_allclose(influence["standard_error"].values[first, second], np.sqrt(variance), rtol=1e-12)
     statistic = influence["difference"].values[first, second] / np.sqrt(variance)
     np.testing.assert_allclose(
@@ -425,17 +424,20 @@ def test_influence_is_close_to_the_bootstrap() -> None:
 
 
 def test_the_variance_of_differences_reckons_with_few_positives() -> None:
-    """Ten pseudo-observations of a proportion, and a quarter of the square of what an unseen negative would take."""
+    """Ten draws of a proportion, and a quarter of the square of what an unseen negative would take more from one."""
     label = [1, 1, 0, 1, 0, 0]
-    scores = xr.Dataset({"score": (("model", "item"), [[6.0, 5, 4, 3, 2, 1]]), "label": ("item", label)})
-    found = ap.covariance(scores)
+    score = [[6.0, 5, 4, 3, 2, 1], [6.0, 5, 3, 4, 2, 1]]
+    found = ap.covariance(xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)}))
     area = (1 + 1 + 3 / 4) / 3
     centre = (area + (1 + 1 + 2 * 1.5 / (2 * 1.5 + 1)) / 3) / 2  # (TP - 1) n/(n - 1) positives in place of TP
-    lost = area - (1 / 2 + 2 / 3 + 3 / 5) / 3
-    variance = (2 * float(found["covariance"].squeeze()) + 10 * centre * (1 - centre) / 3) / (3 + 9) + lost**2 / 4
-    np.testing.assert_allclose(found["estimate"], area, rtol=1e-12)
-    np.testing.assert_allclose(found["variance"].item(), variance, rtol=1e-12)
-    assert found["n_effective"] == 3
+    lost = area - (1 / 2 + 2 / 3 + 3 / 5) / 3, 1 - (1 / 2 + 2 / 3 + 3 / 4) / 3  # the second area is 1
+    assert found["covariance"].values[1, 1] == 0 < found["covariance"].values[0, 0]
+    variance = (2 * found["covariance"].values[0, 0] + 10 * centre * (1 - centre) / 3) / (3 + 9)
+    variance += (lost[0] - lost[1]) ** 2 / 4
+    np.testing.assert_allclose(found["estimate"], [area, 1], rtol=1e-12)
+    np.testing.assert_allclose(found["difference_variance"].values, [[0, variance], [variance, 0]], rtol=1e-12)
+    assert found["n_effective"].values.tolist() == [3, 3]
+    assert found["degrees"].values.tolist() == [12, 12]
 
 
 def test_influences_of_zero_give_the_same_in_chunks() -> None:
@@ -466,15 +468,14 @@ def test_influence_covers_with_ten_positives() -> None:
     scores = xr.Dataset({"score": (("model", "query", "item"), score), "label": ("item", label)})
     found = ap.covariance(scores)
     truth = [ap.simulate.binormal(mean, 1).area(0.1) for mean in (4, 3)]
-    deviation = np.abs(found["estimate"].diff("model").values[0] - (truth[1] - truth[0]))
-    covers = []
-    for covariance, quantile in (
-        (moderated_covariance(found), stats.t(19).ppf(0.975)),
-        (found["covariance"], stats.norm.ppf(0.975)),
-    ):
-        error = standard_errors_of_differences(covariance).transpose("query", ...).values[:, 0, 1]
-        covers.append(np.mean(deviation <= quantile * error))
-    assert covers[1] < 0.85 < 0.94 < covers[0]
+    difference = found["estimate"].diff("model").values[0]
+    deviation = difference - (truth[1] - truth[0])
+    alone = standard_errors_of_differences(found["covariance"]).transpose("query", ...).values[:, 0, 1]
+    covered_alone = np.mean(np.abs(deviation) <= stats.norm.ppf(0.975) * alone)
+    variances = (found[f"{name}_variance"].transpose("query", ...).values[:, 0, 1] for name in ("difference", "outer"))
+    inner, outer = (stats.t(19).ppf(0.975) * np.sqrt(variance) for variance in variances)
+    is_inside = np.where(deviation * difference > 0, np.abs(deviation) <= inner, np.abs(deviation) <= outer)
+    assert covered_alone < 0.85 < 0.94 < is_inside.mean()
 
 
 def test_items_of_fixed_queries() -> None:
@@ -490,10 +491,10 @@ def test_items_of_fixed_queries() -> None:
     covariance = ap.covariance(on_common_items(scores, "drop"), missing="drop")["covariance"].mean("query") / 5
     of_influence = standard_errors_of_differences(covariance).values[first, second]
     assert (np.abs(of_influence / errors[first, second] - 1) < 0.25).all()
-    assert (influence["standard_error"].values[first, second] > of_influence).all()
     n = scores["label"].where(scores["label"] >= 0).sum("item").values
     degrees = np.sum(1 / n) ** 2 / np.sum(1 / n**2 / (n + 9))
-    reach = np.diff(influence["interval"].values[0, 1])[0] / 2 / influence["standard_error"].values[0, 1]
+    to_zero = np.abs(influence["interval"].values[0, 1] - influence["difference"].values[0, 1]).min()
+    reach = to_zero / influence["standard_error"].values[0, 1]
     np.testing.assert_allclose(reach, stats.t(degrees).ppf(0.975), rtol=1e-9)
 
 
@@ -634,7 +635,7 @@ def test_ranks_follow_from_the_simultaneous_intervals(result: xr.Dataset) -> Non
 
 def test_ranks_of_items_and_of_the_accessor(kept: xr.Dataset) -> None:
     ranks = ap.rank(kept)
-    assert ranks.attrs["design"].startswith("resampled: the items, 1,000 times")
+    assert ranks.attrs["design"].startswith("resampled: the items with their labels, 1,000 times")
     replicate = kept["replicate"].isel(estimator=0).transpose("model", "resample").values
     best = np.bincount(replicate.argmax(axis=0), minlength=5) / 1000
     np.testing.assert_allclose(ranks["probability_best"], best, atol=1e-12)
@@ -713,11 +714,15 @@ def test_micro_is_one_ranking_of_all_items() -> None:
     micro = ap.aggregate(scores, how="micro", missing="drop")
     np.testing.assert_array_equal(micro["estimate"].values[:, 0], expected)
     of_all = "one ranking of the items of 4 queries; "
-    assert micro.attrs["design"] == of_all + "sample: the items, nothing resampled; fixed: the models, these queries"
-    clusters = scores.aucpr.aggregate(how="micro", missing="drop", intervals="bootstrap", unit="clusters")
+    assert (
+        micro.attrs["design"]
+        == f"{of_all}sample: the queries, each with its items, nothing resampled; fixed: the models"
+    )
+    clusters = scores.aucpr.aggregate(how="micro", missing="drop", intervals="bootstrap")
     how = "resampled: the queries, each with its items, 1,000 times; fixed: the models"
     assert clusters.attrs["design"] == of_all + how
-    items = ap.aggregate(scores, how="micro", missing="drop", intervals="bootstrap", n_resamples=50, seed=3)
+    few: dict[str, Any] = {"intervals": "bootstrap", "n_resamples": 50, "seed": 3, "prevalence_design": "fixed"}
+    items = ap.aggregate(scores, how="micro", missing="drop", unit="items", **few)
     fixed = "fixed: the models, these queries, the numbers of positives and negatives"
     assert items.attrs["design"] == f"{of_all}resampled: the items, 50 times; {fixed}"
     assert items.attrs["seed"] == 3
@@ -1108,7 +1113,7 @@ def test_few_positives_warn(method: str, n_models: int, enough: int) -> None:
 def test_positives_of_all_queries_count() -> None:
     scores = queried(2, 3, 60)
     with pytest.warns(FewPositivesWarning, match=r"method='bootstrap' over items, \d+ of which are positives"):
-        ap.compare(scores.isel(query=[0]), sample="items", missing="drop", n_resamples=50)
+        ap.compare(scores.isel(query=[0]), sample="items", method="bootstrap", missing="drop", n_resamples=50)
 
 
 def test_methods_say_on_what_condition(result: xr.Dataset) -> None:

@@ -23,8 +23,8 @@ from aucpr_dask.runs.planning import plan_run
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*no checksums:aucpr_dask.errors.DamageWarning")
 
-LOGIT: dict[str, Any] = {"intervals": ["logit"]}
-BOOTSTRAP: dict[str, Any] = {"intervals": ["logit", "bootstrap"], "n_resamples": 20, "keep_replicates": True}
+LOGIT: dict[str, Any] = {"intervals": ["logit"], "prevalence_design": "fixed"}
+BOOTSTRAP: dict[str, Any] = LOGIT | {"intervals": ["logit", "bootstrap"], "n_resamples": 20, "keep_replicates": True}
 
 
 @pytest.fixture

@@ -188,7 +188,7 @@ def test_words_follow_the_result(tmp_path: Path) -> None:
     bootstrapped = ap.evaluate(pooled(3, 60), intervals=["bootstrap"], n_resamples=200, seed=7, level=0.9)
     page = written(bootstrapped, tmp_path, overwrite=True)
     text = page.text
-    assert "Resampled: items, positives and negatives apart, 200 times, seed 7" in text
+    assert "Resampled: items, positives and negatives together, 200 times, seed 7" in text
     assert "fall short of their level" in text
     assert "keeps no replicates" in page.data["sections"][0]["estimators"][0]["why"]
     plenty = of_queries(2, 40)

@@ -585,6 +585,7 @@ def test_the_scheme_is_this_one() -> None:
     )
     methods = ["bootstrap", "bayesian", "cross_validation"]
     design: dict[str, Any] = {"n_resamples": 6, "seed": 5, "n_folds": 3, "keep_replicates": True}
+    design["prevalence_design"] = "fixed"
     result = ap.evaluate(xr.DataTree.from_dict({"data": scores}), intervals=methods, **design)["data"]
     assert result.attrs["random_scheme"] == "philox4x32-10 2"
     for (seed, dataset, query), key in GOLDEN_KEYS.items():
@@ -641,6 +642,7 @@ def resampled(name: str, n_resamples: int) -> xr.Dataset:
     score, label = data(name)
     scores = xr.Dataset({"score": (("model", "item"), score[None]), "label": ("item", label)}, {"model": ["m"]})
     options: dict[str, Any] = {"n_resamples": n_resamples, "keep_replicates": True, "seed": 1}
+    options["prevalence_design"] = "fixed"
     return ap.evaluate(scores, list(THEIRS.values()), "bootstrap", **options).isel(model=0)
 
 
@@ -744,7 +746,8 @@ def test_intervals_by_hand() -> None:
     score, label = scores["score"].values, scores["label"].values
     methods = ["bootstrap", "basic", "bca", "bootstrap_t"]
     n_resamples, level = 60, 0.9
-    result = ap.evaluate(scores, intervals=methods, level=level, n_resamples=n_resamples, keep_replicates=True)
+    options: dict[str, Any] = {"n_resamples": n_resamples, "keep_replicates": True, "prevalence_design": "fixed"}
+    result = ap.evaluate(scores, intervals=methods, level=level, **options)
     areas, area = result["replicate"].values[0, 0], result["estimate"].item()
     bounds = dict(zip(methods, result["interval"].values[0, 0], strict=True))
     low, high = np.quantile(areas, [0.05, 0.95])
@@ -760,7 +763,7 @@ def test_intervals_by_hand() -> None:
     counts = multiplicities(*classes_of(label, "negative"), n_resamples, stream_key(0, "", "")).astype(int)
     item = np.array([np.repeat(np.arange(label.size), count) for count in counts])
     per_run = xr.Dataset({"score": (("model", "item"), score[0][item]), "label": (("model", "item"), label[item])})
-    each = ap.evaluate(per_run)
+    each = ap.evaluate(per_run, prevalence_design="fixed")
     np.testing.assert_array_equal(each["estimate"].values[:, 0], areas)
     studentised = np.quantile((areas - area) / each["standard_error"].values[:, 0], [0.95, 0.05])
     expected = area - result["standard_error"].item() * studentised
@@ -1035,7 +1038,7 @@ UNWEIGHTED = r"known for unweighted items drawn one by one[\s\S]*"
         (pooled(), {"seed": None}, r"seed must be a whole number from 0[\s\S]*None"),
         (pooled(), {"n_folds": 1}, r"n_folds must be a whole number from 2[\s\S]*1"),
         (pooled(), {"unit": "queries"}, r"unknown unit[\s\S]*'queries'[\s\S]*'items', 'clusters'"),
-        (pooled(), {"prevalence_design": "free"}, r"unknown prevalence_design[\s\S]*'fixed', 'random'"),
+        (pooled(), {"prevalence_design": "free"}, r"unknown prevalence_design[\s\S]*'random', 'fixed'"),
         (pooled(), {"intervals": "jackknife"}, r"unknown interval method[\s\S]*'jackknife'[\s\S]*cross_validation_t"),
     ],
 )
@@ -1146,11 +1149,12 @@ def test_resamples_without_an_estimate_are_flagged_and_one_cluster_has_no_interv
     scores = pooled(2, 40)
     scores["label"][:] = 0
     scores["label"][[3, 9]] = 1
-    found = ap.evaluate(scores, "binormal", "bootstrap", n_resamples=100)
+    fixed: dict[str, Any] = {"n_resamples": 100, "prevalence_design": "fixed"}
+    found = ap.evaluate(scores, "binormal", "bootstrap", **fixed)
     assert found.aucpr.flagged("undefined_resamples")["undefined_resamples"].all()
-    both = ap.evaluate(scores, ["binormal", "average_precision"], ["bootstrap", "bayesian"], n_resamples=100)
+    both = ap.evaluate(scores, ["binormal", "average_precision"], ["bootstrap", "bayesian"], **fixed)
     assert both.aucpr.flagged("undefined_resamples")["undefined_resamples"].all()  # though all weights are positive
-    assert not ap.evaluate(scores, intervals="bootstrap").aucpr.flagged("undefined_resamples").to_array().any()
+    assert not ap.evaluate(scores, intervals="bootstrap", **fixed).aucpr.flagged("undefined_resamples").to_array().any()
     one = pooled(2, 40).assign(cluster=("item", np.zeros(40, int)))
     assert ap.evaluate(one, intervals="bootstrap", unit="clusters")["interval"].isnull().all()
 
@@ -1190,15 +1194,24 @@ def test_replicates_are_drawn_once_for_all_intervals(monkeypatch: pytest.MonkeyP
 
 def test_the_attributes_say_how_the_data_were_resampled() -> None:
     attrs = ap.evaluate(pooled(), **EVERY | {"seed": 4}).attrs
-    assert attrs["resampled"] == "items, positives and negatives apart"
+    assert attrs["resampled"] == "items, positives and negatives together"
     assert (attrs["n_resamples"], attrs["seed"], attrs["n_folds"]) == (70, 4, 3)
-    assert attrs["prevalence_design"] == "fixed"
+    assert attrs["prevalence_design"] == "random"
+    assert attrs["design"] == "sample: the items with their labels; fixed: the models"
+    fixed = ap.evaluate(pooled(), intervals="bootstrap", prevalence_design="fixed").attrs
+    assert fixed["resampled"] == "items, positives and negatives apart"
+    assert fixed["design"] == "sample: the items; fixed: the models, the numbers of positives and negatives"
     plain = ap.evaluate(pooled(), seed=4).attrs
     assert {"seed", "n_resamples", "resampled", "random_scheme", "n_folds"}.isdisjoint(plain)
     own = ap.evaluate(pooled(2, 60).assign(fold=("item", np.arange(60) % 5)), intervals="cross_validation").attrs
     assert (own["n_folds"], own["folds"], "seed" in own) == (5, "of the data set", False)
     clustered = pooled().assign(cluster=("item", np.arange(60) // 4))
-    assert ap.evaluate(clustered, intervals="bootstrap", unit="clusters").attrs["resampled"] == "clusters"
+    found = ap.evaluate(clustered, intervals="bootstrap")
+    assert found.attrs["resampled"] == "clusters"
+    assert found.attrs["design"] == "sample: the clusters, each with its items; fixed: the models"
+    xr.testing.assert_identical(found, ap.evaluate(clustered, intervals="bootstrap", unit="clusters"))
+    items = ap.evaluate(clustered, intervals="bootstrap", unit="items")
+    xr.testing.assert_identical(items, ap.evaluate(pooled(), intervals="bootstrap"))
 
 
 def test_clusters_of_any_name_are_drawn_whole() -> None:

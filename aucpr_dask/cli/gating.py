@@ -148,7 +148,7 @@ def _models(
 @cli.data_sets_option
 @cli.option_of(ComparisonOptions, "estimator")
 @cli.option_of(ComparisonOptions, "over", type=cli.Choice(["query", "dataset"]))
-@cli.method_option("sign_flip bootstrap_t bootstrap", "By default bootstrap_t; sign_flip with fewer than 20 tasks.")
+@cli.method_option("sign_flip bootstrap_t bootstrap", "By default sign_flip, as compare and rank.")
 @cli.options_of(ComparisonOptions, "level", "n_resamples", "seed")
 @cli.option_of(
     ComparisonOptions,

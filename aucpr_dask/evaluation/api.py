@@ -240,9 +240,9 @@ def evaluate(
     convention: str | None = None,
     n_resamples: int = 1000,
     seed: int = 0,
-    unit: str = "items",
+    unit: str | None = None,
     keep_replicates: bool = False,
-    prevalence_design: str = "fixed",
+    prevalence_design: str = "random",
     n_folds: int = 10,
 ) -> Scores:
     """Evaluate every model of one data set, or of a tree of data sets.

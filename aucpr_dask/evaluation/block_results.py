@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.evaluation.chunk_passes import finish_rankings
-from aucpr_dask.evaluation.influences import effective_positives, influence_facts
+from aucpr_dask.evaluation.influences import effective_positives, facts_of_clusters, influence_facts
 from aucpr_dask.evaluation.rankings import FEW_POSITIVES, Array, Evaluated, evaluate_rankings, is_weighted
 from aucpr_dask.evaluation.request import Sampling
 from aucpr_dask.evaluation.resampled_rankings import estimate_accelerations, evaluate_folds, replicate_rankings
@@ -78,11 +78,13 @@ def evidence_of(
     n_positive = n_effective = evaluated.n_positive
     if is_weighted(named):
         n_positive = n_effective = effective_positives(items, options)
-    if "cluster" in named and "influence_beta" in resampling.intervals:
-        n_effective = effective_positives(units, options)
     facts = evaluated.facts
     if options.with_influence and not facts:  # of weights, or of clusters
-        facts = influence_facts(units, options, is_fixed=sampling.is_stratified)
+        is_fixed = sampling.is_stratified
+        if "cluster" in named:
+            facts = facts_of_clusters(units, options, is_fixed=is_fixed)
+        else:
+            facts = influence_facts(units, options, is_fixed=is_fixed)
     n_effective = np.stack([n_effective] * len(options.estimators), axis=-1)
     if "roc_area" in options.estimators:  # whose classes are alike
         place = options.estimators.index("roc_area")

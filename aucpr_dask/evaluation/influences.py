@@ -13,8 +13,10 @@ from aucpr_dask.schema.options import EvaluationOptions
 
 if TYPE_CHECKING:
     from aucpr_dask.kernels.influence import Influence
+    from aucpr_dask.kernels.options import Options
 
-COLUMNS_AFTER = ("estimate", "surplus", "n_effective")  # of the influences of a ranking
+MOST_LEFT_OUT = 1000  # clusters that are left out in turn; of more, influences show as much in less time
+COLUMNS_AFTER = ("estimate", "proportion", "unseen_loss", "n_effective")  # of the influences of a ranking
 
 
 def influence_columns(
@@ -27,20 +29,17 @@ def influence_columns(
     """Compute the influences of every ranking of a block, scaled so that their products add up to covariances.
 
     A generalized function, ``(item), (item), ... -> (unit)``: the influences of items, or of `clusters`; that of all
-    positives that are not items; and then `COLUMNS_AFTER`: the estimate, what its variance in differences has beyond
-    the squares of the influences, and the effective number of positives.
+    positives that are not items; and then `COLUMNS_AFTER`: the estimate, the variance of one draw of a proportion of
+    its size, what a negative above all items would take from it, and the effective number of positives.
     """
-    from aucpr_dask.kernels.intervals import variance_in_differences
-
     named = dict(zip(roles, arrays, strict=True))
     estimate = rankings.evaluate_rankings(named, options).estimate[..., 0]
     units = named if clusters is None else named | {"cluster": clusters}
     rows, influence, unseen = _influences(units, options, options.estimators[0], is_fixed=is_fixed)
     absent = np.where(unseen > 0, np.sqrt(unseen) * influence.unseen, 0.0)
-    squares = (influence.values**2).sum(axis=1) + absent**2
-    n = effective_positives(units, options).ravel()
-    variance = variance_in_differences(estimate.ravel(), n, squares, influence.left_out, influence.unseen_loss)
-    columns = np.column_stack([influence.values, absent, estimate.ravel(), variance - squares, n])
+    area = np.clip((estimate.ravel() + influence.left_out) / 2, 0, 1)
+    after = [estimate.ravel(), area * (1 - area), influence.unseen_loss, effective_positives(units, options).ravel()]
+    columns = np.column_stack([influence.values, absent, *after])
     return columns.reshape(*rows.lead, columns.shape[1])
 
 
@@ -59,6 +58,22 @@ def influence_facts(
             of_all = facts.setdefault(fact, np.full((*rows.lead, len(options.estimators)), np.nan))
             of_all[..., options.estimators.index(estimator)] = values.reshape(rows.lead)
     return facts
+
+
+def facts_of_clusters(
+    named: dict[str, rankings.Array], options: EvaluationOptions, *, is_fixed: bool
+) -> dict[str, rankings.Array]:
+    """Compute the same where clusters are the sample, and what they change of the facts of items."""
+    from aucpr_dask.kernels.intervals import design_effect
+
+    items = {role: array for role, array in named.items() if role != "cluster"}
+    of_items, of_clusters = (influence_facts(units, options, is_fixed=is_fixed) for units in (items, named))
+    n_clusters = np.full((), float(np.unique(named["cluster"]).size))
+    within, between = of_items["error"] ** 2, of_clusters["error"] ** 2
+    ratio = np.divide(between, within, out=np.ones_like(within), where=within > 0)
+    effect = np.where(np.isnan(between), np.nan, design_effect(ratio, n_clusters))
+    changed = {"effect": effect, "n_clusters": n_clusters, "item_error": of_items["error"], "cubes": of_items["cubes"]}
+    return of_clusters | changed
 
 
 def effective_positives(named: dict[str, rankings.Array], options: EvaluationOptions) -> NDArray[np.float64]:
@@ -130,7 +145,33 @@ def _influences(
         is_counted = ~np.isnan(score) | (options.missing in ("last", "unretrieved"))
         classes = (positive > 0)[row] & is_counted, (negative > 0)[row] & is_counted
         influence = influence._replace(values=_sums_over_clusters(influence.values, clusters, *classes))
+        if estimator == "average_precision" and estimator in options.in_one_pass:
+            influence = _without_each_cluster(influence, *weighted[:5], clusters)
     return rows, influence, unseen
+
+
+def _without_each_cluster(
+    influence: Influence,
+    score: rankings.Array,
+    positive: NDArray[np.float64],
+    negative: NDArray[np.float64],
+    row: NDArray[np.int64],
+    reading: Options,
+    clusters: NDArray[np.int64],
+) -> Influence:
+    """Leave out each cluster, if they are few: sums of influences miss much of their variance, and the bias.
+
+    An area whose items share the effect of their cluster is larger than leaving out each positive shows. The centre of
+    intervals, half way between the area and `left_out`, moves by the rest.
+    """
+    from aucpr_dask.kernels.clusters import leave_out_clusters
+
+    if int(clusters.max(initial=-1)) >= MOST_LEFT_OUT:
+        return influence
+    found = leave_out_clusters(score, positive, negative, row, clusters, reading)
+    excess = np.maximum(found.bias - np.abs(influence.estimate - influence.left_out), 0)
+    values = np.where(np.isnan(influence.values), np.nan, found.deviations)
+    return influence._replace(values=values, left_out=influence.left_out - 2 * excess)
 
 
 def _sums_over_clusters(

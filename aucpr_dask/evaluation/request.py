@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -90,7 +90,9 @@ def prepare_dataset(
 
     `in_chunks` tells whether its items will be in several chunks; by default as they are.
     """
-    resampling = options.resampling
+    unit = drawn_unit(options.resampling.unit, dataset)
+    resampling = replace(options.resampling, unit=unit)
+    options = replace(options, resampling=resampling)
     inputs = alignment.score_inputs(dataset, options.positive_from, path)
     _refuse_known_grades(dataset, options, path)
     _refuse_misfits(inputs, options)
@@ -116,6 +118,12 @@ def prepare_dataset(
     is_stratified = resampling.prevalence_design == "fixed" and not is_together
     sampling = Sampling(is_stratified, has_classes, n_folds if resampling.uses_folds else 0)
     return PreparedDataset(arrays=alignment.chunked_alike(arrays), options=options, sampling=sampling)
+
+
+def drawn_unit(unit: str | None, dataset: xr.Dataset) -> str:
+    """Return what is sampled: clusters of items by default, if the scores have some."""
+    has_clusters = "cluster" in dataset and ITEM in dataset["cluster"].dims
+    return unit or ("clusters" if has_clusters else "items")
 
 
 def _is_default(options: EvaluationOptions) -> bool:

@@ -102,7 +102,9 @@ def interval_labels(methods: tuple[str, ...], level: float) -> dict[str, Any]:
 def _sampling(prepared: PreparedDataset) -> dict[str, Any]:
     """Return the attributes that describe resamples and folds."""
     resampling = prepared.options.resampling
-    kept: dict[str, Any] = {"prevalence_design": "fixed" if prepared.sampling.is_stratified else "random"}
+    is_fixed = prepared.sampling.is_stratified
+    kept: dict[str, Any] = {"sampled": resampling.unit, "prevalence_design": "fixed" if is_fixed else "random"}
+    kept |= {"design": _design(prepared)}
     if resampling.draws:
         how = "positives and negatives apart" if prepared.sampling.is_stratified else "positives and negatives together"
         kept |= {"resampled": f"{resampling.unit}, {how}" if resampling.unit == "items" else resampling.unit}
@@ -113,6 +115,15 @@ def _sampling(prepared: PreparedDataset) -> dict[str, Any]:
     if resampling.draws or (resampling.uses_folds and not has_own_folds):
         kept |= {"seed": resampling.seed, "random_scheme": SCHEME}
     return kept
+
+
+def _design(prepared: PreparedDataset) -> str:
+    """Say of what the data are a sample, and what another sample would have in common with them."""
+    if prepared.options.resampling.unit == "clusters":
+        return "sample: the clusters, each with its items; fixed: the models"
+    if prepared.sampling.is_stratified:
+        return "sample: the items; fixed: the models, the numbers of positives and negatives"
+    return "sample: the items with their labels; fixed: the models"
 
 
 @cache

@@ -522,25 +522,26 @@ def _one_ranking_of_queries(data: terms.Scores, question: AggregationOptions, op
             requirements.refuse_dependent_queries(path, node)
     n_queries = {path: node.sizes.get(terms.QUERY) for path, node in terms.nodes_of(data)}
     pooled = terms.map_nodes(data, lambda path, node: _pooled_queries(node))
+    if any("n_positive" in node for _, node in terms.nodes_of(pooled)):
+        options = {"unit": "items"} | options  # positives that are not items belong to no cluster
 
     def describe_node(path: str, node: xr.Dataset) -> xr.Dataset:
-        return node.assign_attrs({"design": _design_of_one_ranking(n_queries[path], node.attrs, options)})
+        return node.assign_attrs({"design": _design_of_one_ranking(n_queries[path], node.attrs)})
 
     return terms.map_nodes(evaluate(pooled, level=question.level, **options), describe_node)
 
 
-def _design_of_one_ranking(n_queries: int | None, attrs: dict[Any, Any], options: dict[str, Any]) -> str:
+def _design_of_one_ranking(n_queries: int | None, attrs: dict[Any, Any]) -> str:
     """Describe what was resampled, if anything, and what is fixed."""
     clusters = "clusters" if n_queries is None else "queries"
-    sampled = f"the {clusters}, each with its items" if options.get("unit") == "clusters" else "the items"
+    sampled = f"the {clusters}, each with its items" if attrs["sampled"] == "clusters" else "the items"
     how = f"sample: {sampled}, nothing resampled"
     if "resampled" in attrs:
         how = f"resampled: {sampled}, {attrs['n_resamples']:,} times"
     fixed = []
     if sampled == "the items":
         fixed += ["these queries"] if n_queries is not None else []
-        by_class = "resampled" in attrs and attrs.get("prevalence_design") == "fixed"
-        fixed += ["the numbers of positives and negatives"] if by_class else []
+        fixed += ["the numbers of positives and negatives"] if attrs["prevalence_design"] == "fixed" else []
     whole = "one ranking of the items" + (f" of {n_queries:,} queries" if n_queries is not None else "")
     return f"{whole}; {how}; fixed: {', '.join(['the models', *fixed])}"
 

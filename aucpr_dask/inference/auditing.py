@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference import families, pairs
-from aucpr_dask.inference.designs import UNIT_RESAMPLES, are_values, estimators_of, unit_names
+from aucpr_dask.inference.designs import METHODS, UNIT_RESAMPLES, UNITS, are_values, estimators_of, unit_names
 from aucpr_dask.inference.methods import Method
 from aucpr_dask.inference.paired_samples import paired_sample
 from aucpr_dask.inference.powering import POWER, Reach, least_units
@@ -24,7 +24,6 @@ from aucpr_dask.schema.options import ComparisonOptions
 from aucpr_dask.schema.terms import BOUND, BOUNDS, ESTIMATOR, MEASURE, MODEL, QUERY, UNIT, Scores, nodes_of
 
 FEWEST_RESAMPLES, MOST_STATISTICS, MOST_STUDENTISED = 1000, 2 * 10**9, 5 * 10**7  # of pairs and resamples, by default
-UNITS_FOR_BOOTSTRAP_T = 20  # from which it keeps its level for skewed differences too, where sign flips do not
 EXPECTED = 0.8  # level of the ranks to expect on a new unit
 TOP = 10  # places whose order is watched
 MODEL_LEFT_OUT = "model_left_out"
@@ -112,7 +111,7 @@ def _ranked(
     order = np.lexsort((np.array(estimates.names), -estimates.mean))
     estimates = replace(estimates, models=estimates.models[order], values=estimates.values[order])
     n_pairs = max(1, order.size * (order.size - 1) // 2)
-    method = question.method or ("bootstrap_t" if len(estimates.units) >= UNITS_FOR_BOOTSTRAP_T else "sign_flip")
+    method = question.method or METHODS[UNITS][0]
     affordable = (MOST_STUDENTISED if method == "bootstrap_t" else MOST_STATISTICS) // n_pairs
     n_resamples = question.n_resamples or max(FEWEST_RESAMPLES, min(UNIT_RESAMPLES, affordable))
     question = replace(question, over=QUERY, estimator=None, method=method, n_resamples=n_resamples)

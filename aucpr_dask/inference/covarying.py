@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import xarray as xr
@@ -13,7 +13,7 @@ from aucpr_dask.evaluation.alignment import clusters_of, score_inputs
 from aucpr_dask.evaluation.influences import COLUMNS_AFTER, influence_columns
 from aucpr_dask.evaluation.mapping import map_rankings
 from aucpr_dask.evaluation.rankings import Array
-from aucpr_dask.evaluation.request import Prepared, prepare_labelled
+from aucpr_dask.evaluation.request import Prepared, drawn_unit, prepare_labelled
 from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference.samples import mean_where_known
 from aucpr_dask.schema.estimators import WITH_INFLUENCE, estimator_names
@@ -22,17 +22,20 @@ from aucpr_dask.schema.terms import CLASS, ITEM, MODEL, QUERY, Scores, map_nodes
 from aucpr_dask.scores.validate import validated_scores
 
 OTHER_MODEL = "other_model"
+COMPARED_BY = {"difference_variance", "outer_variance", "n_effective", "degrees"}  # what comparisons need of it
 
 DESCRIPTIONS = {
     "estimate": "Estimated area under the precision-recall curve.",
     "covariance": "Covariance of the estimates of two models.",
-    "variance": "Variance that differences are judged by; reckons with few positives and unseen negatives.",
-    "n_effective": "Effective number of positives.",
+    "difference_variance": "Variance by which the difference of two models is tested; reckons with few positives.",
+    "outer_variance": "The same for the side of an interval away from 0; also reckons with unseen negatives.",
+    "n_effective": "Effective number of positives, or of clusters that hold some.",
+    "degrees": "Degrees of freedom of Student's t for differences.",
 }
 
 _READING = ("missing", "positive_from", "unjudged")
 COVARIANCE_OPTIONS = (*_READING, "unit", "prevalence_design")
-_UNIT = "unit"  # an item, a cluster, or all positives that are not items together
+_UNIT, _ITEM_UNIT = "unit", "item_unit"  # items or clusters, and all positives that are not items together
 
 
 @takes(*_READING)
@@ -40,8 +43,8 @@ def covariance(
     scores: Scores,
     estimator: str = "average_precision",
     *,
-    unit: str = "items",
-    prevalence_design: str = "fixed",
+    unit: str | None = None,
+    prevalence_design: str = "random",
     **reading: Unpack[Reading],
 ) -> Scores:
     """Estimate how the areas of all models of a data set vary together over samples of items.
@@ -59,24 +62,25 @@ def covariance(
         One that has an influence function: ``"average_precision"`` or ``"haldane"``.
     missing, positive_from, unjudged
         See :func:`aucpr_dask.estimate`. Under ``missing="drop"`` an item counts only for models that scored it.
-    unit : {"items", "clusters"}
-        What is sampled. For clusters, the groups of items in the variable ``cluster``, influences are added up
-        within each, and the sum over the C clusters is multiplied by C/(C - 1).
-    prevalence_design : {"fixed", "random"}
-        Whether positives and negatives are sampled separately, in fixed numbers, or together. Deviations from the
-        mean influence of a class of n items are multiplied by ``sqrt(n / (n - 1))``. If "random", the mean of the
-        class is added, because the numbers of positives and negatives vary too.
+    unit : {"items", "clusters"}, optional
+        What is sampled; by default clusters where the scores have the variable ``cluster``. Influences are added up
+        within each cluster, and the sum over the C clusters is multiplied by C/(C - 1).
+    prevalence_design : {"random", "fixed"}
+        Whether items are sampled with their labels, or positives and negatives separately, in fixed numbers. Deviations
+        from the mean influence of a class of n items are multiplied by ``sqrt(n / (n - 1))``. If "random", the mean of
+        the class is added, because the numbers of positives and negatives vary too.
 
     Returns
     -------
     xarray.Dataset or xarray.DataTree
         The same kind as `scores`, lazy if they are Dask-backed: ``estimate(model[, query])`` and
-        ``covariance([query,] model, other_model)``, float64. ``variance`` and ``n_effective``, of the shape of
-        the estimates, are what :func:`compare` uses with few positives. NaN where a class has fewer than two items, or
-        lies in fewer than two clusters. Of a data set with classes, they are those of the mean over the classes that
-        have an estimate, NaN for a model that lacks one of these, and always with random prevalence. Every number is
-        bit-for-bit identical for any other models and chunks. The influences, 8 bytes for each score, stay in memory
-        until all pairs of their chunk are done.
+        ``covariance([query,] model, other_model)``, float64. ``difference_variance`` and ``outer_variance``, of the
+        same shape, are what :func:`compare` judges differences by, with Student's t of ``degrees`` degrees of freedom;
+        they also reckon with few positives, few clusters and negatives that the sample does not show. NaN where a class
+        has fewer than two items, or lies in fewer than two clusters. Of a data set with classes, they are those of the
+        mean over the classes that have an estimate, NaN for a model that lacks one of these, and always with random
+        prevalence. Every number is bit-for-bit identical for any other models and chunks. The influences, 8 bytes for
+        each score, stay in memory until all pairs of their chunk are done.
 
     Raises
     ------
@@ -113,8 +117,8 @@ def influences(
     scores: Scores,
     estimator: str,
     *,
-    unit: str = "items",
-    prevalence_design: str = "fixed",
+    unit: str | None = None,
+    prevalence_design: str = "random",
     **reading: Unpack[Reading],
 ) -> Scores:
     """Return ``estimate(model[, query])`` and ``influence(..., unit)``, whose products add up to covariances.
@@ -133,7 +137,7 @@ def influences(
         inputs = score_inputs(dataset, options.positive_from, path)
         inputs.pop("tie_order", None)
         _refuse_unshared_items(inputs, path)
-        clusters = clusters_of(dataset, path).values if unit == "clusters" else None
+        clusters = clusters_of(dataset, path).values if drawn_unit(unit, dataset) == "clusters" else None
         is_fixed = prevalence_design == "fixed" and CLASS not in dataset["score"].dims
         result = _influences(prepare_labelled(inputs, options), clusters, is_fixed=is_fixed)
         result = _mean_of_classes(result) if CLASS in result.dims else result
@@ -142,7 +146,7 @@ def influences(
             "missing": options.missing,
             "unjudged": options.unjudged,
             "prevalence_design": "fixed" if is_fixed else "random",
-            "sampled": unit,
+            "sampled": drawn_unit(unit, dataset),
             "positive_from": options.positive_from,
         }
         return result.assign_attrs(result.attrs | provenance(dataset, facts))
@@ -188,21 +192,23 @@ def _refuse_unshared_items(inputs: dict[str, xr.DataArray], path: str) -> None:
 
 def _influences(prepared: Prepared, clusters: NDArray[np.int64] | None, *, is_fixed: bool) -> xr.Dataset:
     arrays, options = prepared.arrays, prepared.options
-    n_units = arrays["score"].sizes[ITEM] if clusters is None else int(clusters.max(initial=-1)) + 1
     order = [dim for dim in (QUERY, CLASS, MODEL) if dim in arrays["score"].dims]
-    columns = map_rankings(
-        influence_columns,
-        arrays,
-        {_UNIT: n_units + 1 + len(COLUMNS_AFTER)},
-        options=options,
-        clusters=clusters,
-        is_fixed=is_fixed,
-    )
-    columns = columns.transpose(*order, _UNIT)
-    after = {name: columns.isel({_UNIT: place}) for place, name in enumerate(COLUMNS_AFTER, start=n_units + 1)}
-    result = xr.Dataset({name: column.transpose(MODEL, ...) for name, column in after.items()})
+
+    def of_units(clusters: NDArray[np.int64] | None, n_units: int) -> xr.Dataset:
+        width = {_UNIT: n_units + 1 + len(COLUMNS_AFTER)}
+        design: dict[str, Any] = {"options": options, "clusters": clusters, "is_fixed": is_fixed}
+        columns = map_rankings(influence_columns, arrays, width, **design).transpose(*order, _UNIT)
+        after = {name: columns.isel({_UNIT: place}) for place, name in enumerate(COLUMNS_AFTER, start=n_units + 1)}
+        result = xr.Dataset({name: column.transpose(MODEL, ...) for name, column in after.items()})
+        return result.assign(influence=columns.isel({_UNIT: slice(n_units + 1)}))
+
+    result = of_units(None, arrays["score"].sizes[ITEM]).assign(n_positive=lambda items: items["n_effective"])
+    if clusters is not None:
+        of_clusters = of_units(clusters, int(clusters.max(initial=-1)) + 1)
+        result = result.rename({"influence": "item_influence", _UNIT: _ITEM_UNIT})
+        result = result.assign(influence=of_clusters["influence"], n_effective=of_clusters["n_effective"])
     result["estimate"].attrs = {"description": DESCRIPTIONS["estimate"], "units": "1"}
-    return result.assign(influence=columns.isel({_UNIT: slice(n_units + 1)}))
+    return result
 
 
 def _mean_of_classes(result: xr.Dataset) -> xr.Dataset:
@@ -211,42 +217,60 @@ def _mean_of_classes(result: xr.Dataset) -> xr.Dataset:
     has_all = (known | ~known.any(MODEL)).all(CLASS)
     means = result.map(lambda variable: mean_where_known(variable, known, CLASS).where(has_all))
     means["estimate"].attrs, means["n_classes"] = result["estimate"].attrs, known.sum(CLASS)
-    means["surplus"] = means["surplus"] / means["n_classes"]  # as a variance of independent classes
+    means["proportion"] = means["proportion"] / means["n_classes"]  # as a variance of independent classes
     return means.assign_attrs(over=CLASS, average="macro", n_classes=result.sizes[CLASS])
 
 
 def _covariance(node: xr.Dataset) -> xr.Dataset:
-    values = node["influence"]
-    products = xr.apply_ufunc(
-        products_of_pairs,
-        values,
-        values.rename({MODEL: OTHER_MODEL}),
-        input_core_dims=[[_UNIT], [_UNIT]],
+    from aucpr_dask.kernels.intervals import degrees_of
+
+    between = _products(node["influence"])
+    within = _products(node["item_influence"]) if "item_influence" in node else None
+    known = [between] if within is None else [within, between]
+    of_models = [node[name] for name in ("proportion", "unseen_loss", "n_positive", "n_effective")]
+    variance, outer = xr.apply_ufunc(
+        _variance_of_differences,
+        *of_models,
+        *known,
+        input_core_dims=[[MODEL]] * 4 + [[MODEL, OTHER_MODEL]] * len(known),
+        output_core_dims=[[MODEL, OTHER_MODEL]] * 2,
         dask="parallelized",
-        output_dtypes=[np.float64],
-        keep_attrs=False,
+        output_dtypes=[np.float64] * 2,
+        dask_gufunc_kwargs={"allow_rechunk": True},
     )
-    covariance = products.transpose(..., MODEL, OTHER_MODEL)
-    result = node[["estimate", "n_effective"]].assign(
-        covariance=covariance, variance=_variances(covariance) + node["surplus"]
-    )
+    n = node["n_effective"]
+    degrees = n.copy(data=degrees_of(n.data)) if within is None else (n - 1).clip(min=1.0)
+    result = node[["estimate", "n_effective"]].assign(covariance=between, degrees=degrees)
+    result = result.assign(difference_variance=variance, outer_variance=outer)
     for name, description in DESCRIPTIONS.items():
         result[name].attrs = {"description": description, "units": "1"}
     return result
 
 
-def moderated_covariance(result: xr.Dataset) -> xr.DataArray:
-    """Return a covariance whose variances are those for differences, and whose correlations are those of influences.
+def _products(influence: xr.DataArray) -> xr.DataArray:
+    """Return the sums of the products of the influences on two models."""
+    core = [str(dim) for dim in influence.dims if dim in (_UNIT, _ITEM_UNIT)]
+    products: xr.DataArray = xr.apply_ufunc(
+        products_of_pairs,
+        influence,
+        influence.rename({MODEL: OTHER_MODEL}),
+        input_core_dims=[core, core],
+        dask="parallelized",
+        output_dtypes=[np.float64],
+        keep_attrs=False,
+    )
+    return products.transpose(..., MODEL, OTHER_MODEL)
 
-    An estimate whose influences are all 0, as those of a perfect ranking are, is not correlated with others.
-    """
-    covariance = result["covariance"]
-    influence = _variances(covariance)
-    ratio: xr.DataArray = (result["variance"] / influence.where(influence > 0, 1.0)).where(influence > 0, 0.0) ** 0.5
-    alone = result["variance"].where(influence == 0, 0.0)
-    is_itself = xr.DataArray(np.eye(covariance.sizes[MODEL]), dims=(MODEL, OTHER_MODEL))
-    scaled: xr.DataArray = covariance * ratio * ratio.rename({MODEL: OTHER_MODEL}) + alone * is_itself
-    return scaled.transpose(*covariance.dims)
+
+def _variance_of_differences(
+    proportion: Array, unseen_loss: Array, n_positive: Array, n_effective: Array, *covariances: Array
+) -> tuple[Array, Array]:
+    from aucpr_dask.kernels.intervals import effect_on_differences, variance_of_differences
+
+    within, between = covariances[0], covariances[-1]
+    inner, outer = variance_of_differences(within, proportion, unseen_loss, n_positive)
+    effect = 1.0 if len(covariances) == 1 else effect_on_differences(within, between, n_effective)
+    return inner * effect, outer * effect
 
 
 def products_of_pairs(left: Array, right: Array) -> NDArray[np.float64]:

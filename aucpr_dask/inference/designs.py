@@ -194,14 +194,15 @@ def describe(
         units += f" labelled by people, of {n_machine:,} labelled by machine"
     whole = units if of_values else f"{units}, each with its items"
     times = f"{n_resamples:,} times"
-    drawn = "clusters" if "clusters" in str(attrs.get("resampled", attrs.get("sampled", "items"))) else "items"
-    items = f"the {drawn} of each {unit}" if units else f"the {drawn}"
+    drawn = "clusters" if "clusters" in str(attrs.get("sampled", attrs.get("resampled", "items"))) else "items"
+    is_fixed = drawn == "items" and attrs.get("prevalence_design", "fixed") == "fixed"
+    items = f"the {drawn}" + (f" of each {unit}" if units else "")
+    items += " with their labels" if drawn == "items" and not is_fixed else ""
     if sampling.sample == BOTH:
         sentence = f"resampled: {units} and {items}, {times}; fixed: {models}"
     elif sampling.sample == ITEMS:
-        by_class = drawn == "items" and attrs.get("prevalence_design", "fixed") == "fixed"
         fixed = [models, *([f"the {units}"] if units else [])]
-        fixed += ["the numbers of positives and negatives"] if by_class else []
+        fixed += ["the numbers of positives and negatives"] if is_fixed else []
         how = f"resampled: {items}, {times}" if sampling.method == "bootstrap" else f"sample: {items}"
         sentence = f"{how}; fixed: {', '.join(fixed)}"
     elif sampling.method in ("bootstrap", "bootstrap_t"):

@@ -16,7 +16,7 @@ from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.designs import ITEMS, UNITS, unit_names
 from aucpr_dask.inference.methods import Pairs, adjusted_p_values
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
-from aucpr_dask.inference.pairs import ROUND_OFF, half_widths
+from aucpr_dask.inference.pairs import ROUND_OFF, half_widths, sides
 from aucpr_dask.inference.powering import ENOUGH_UNITS, POWER, reaches
 from aucpr_dask.inference.questions import naming, parted_options, results_for, unit_dim
 from aucpr_dask.inference.requirements import check
@@ -195,19 +195,19 @@ def gate(
     >>> gate(result, "tiny", "old").verdict
     'worse'
     """
-    question, rest = parted_options(data, options, without=("baseline", "equivalence", "chunk"), level=level)
+    question, rest = parted_options(options, without=("baseline", "equivalence", "chunk"), level=level)
     allowance, wanted_power = tolerance(margin, "margin"), fraction(power, "power")
     several = isinstance(candidate, Iterable) and not isinstance(candidate, str) and getattr(candidate, "ndim", 1) > 0
     candidates = np.asarray(candidate).tolist() if hasattr(candidate, "dtype") else candidate
     given: list[Any] = [*candidates, baseline] if several else [candidate, baseline]  # type: ignore[misc]
     if len(given) < 2:
         raise bad_argument("there is no candidate", "candidate", candidate, "labels of models", "name one or more")
+    check(data, question, rest)  # before models are looked up in it
     paths = [path for path, _ in nodes_of(data)]
     if len(paths) > 1 and question.over != DATASET:
         received, allowed = f"{len(paths)} data sets: {few(map(repr, paths))}", "one data set, or several as a sample"
         remedy = "select one (--data-set NAME); or give over='dataset' (--over dataset)"
         raise InvalidInputError("a gate judges one data set", "the first argument", received, allowed, remedy)
-    check(data, question, rest)  # before models are looked up in it
     results = results_for(map_nodes(data, lambda path, node: _models_of(path, node, given)), question, rest)
     ((path, node),) = [("", results)] if question.over == DATASET else nodes_of(results)
     with naming(path):
@@ -238,7 +238,8 @@ def _gates(sample: PairedSample, given: Sequence[str | int], margin: float, powe
         p_value, reach = adjusted_p_values(sample.method, family, sample.sampling.adjust), joint
     skewness = _skewness(sample, family)
     lower, upper = _sides(reach.reach, skewness / (3 * math.sqrt(sample.estimates.values.shape[1])))
-    down, up = (half_widths(family.difference, family.error, side) for side in (lower, upper))
+    errors = sides(family.difference, family.error, family.outer)
+    down, up = (half_widths(family.difference, *side) for side in zip(errors, (lower, upper), strict=True))
     bounds = family.difference - down, family.difference + up
     design, measure = sample.design(), sample.estimator or "estimate"
     n_units, caveat = sample.estimates.values.shape[1], ""

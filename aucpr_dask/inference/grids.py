@@ -69,7 +69,7 @@ def lay_out(
         "difference": family.difference,
         "standard_error": family.error,
         "interval": family.bounds,
-        "simultaneous_interval": intervals(family.difference, family.error, quantile),
+        "simultaneous_interval": intervals(family.difference, family.error, quantile, family.outer),
         "p_value": family.p_value,
         "p_adjusted": adjusted,
         "tuning": family.tuning,

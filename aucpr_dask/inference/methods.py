@@ -25,6 +25,7 @@ class Pairs:
     error: Floats
     p_value: Floats
     bounds: Floats | None = None  # (P, 2); None where the method has p-values only
+    outer: Floats | None = None  # standard errors for the side of intervals away from 0, where they differ
     tests: PairStatistics | None = None  # adjusts the p-values for a family
     spread: PairStatistics | None = None  # makes the intervals of a family simultaneous
     equivalence: Equivalence | None = None
@@ -60,7 +61,8 @@ class Resampling:
         verdict = None
         if margin is not None:
             verdict = families.equivalence(self.sample, first, second, margin, alpha=1 - level)
-        return Pairs(first, second, tests.difference, tests.error, tests.p_value, bounds, tests, tests, verdict)
+        found = first, second, tests.difference, tests.error, tests.p_value, bounds
+        return Pairs(*found, tests=tests, spread=tests, equivalence=verdict)
 
     def simultaneous_quantile(self, family: Pairs) -> float:
         """Quantile of the largest statistic of the family."""
@@ -96,7 +98,8 @@ class SignFlips:
         quantile = self.reach(families.marginal_quantiles(self.residual, first, second, self.goal.level))
         bounds = pairs.intervals(tests.difference, error, quantile)
         verdict = _student_equivalence(tests.difference, error, self.goal, self.values.shape[1] - 1)
-        return Pairs(first, second, tests.difference, error, tests.p_value, bounds, tests, spread, verdict)
+        found = first, second, tests.difference, error, tests.p_value, bounds
+        return Pairs(*found, tests=tests, spread=spread, equivalence=verdict)
 
     def simultaneous_quantile(self, family: Pairs) -> float:
         """Quantile of the largest Student statistic of the family."""
@@ -164,27 +167,35 @@ class Wilcoxon:
 
 
 class Influence:
-    """Student's t with a covariance by influence functions; families use draws from the multivariate t distribution."""
+    """Student's t with variances by influence functions; families use draws from the multivariate t distribution."""
 
     def __init__(
         self,
         estimate: Floats,
-        covariance: Floats,
+        variance: Floats,  # (M, M), of differences
+        outer: Floats,  # (M, M), the same for the side of intervals away from 0
         degrees: float,
         names: Sequence[str],
         goal: Goal,
         n_resamples: int,
         seed: int,
     ) -> None:
-        self.goal, self.estimate, self.covariance, self.degrees = goal, estimate, covariance, degrees
-        draws = _student_draws(covariance, degrees, names, n_resamples, seed)
+        self.goal, self.estimate, self.degrees = goal, estimate, degrees
+        self.variance, self.outer = variance, outer
+        draws = _student_draws(variance, self.draw_degrees, names, n_resamples, seed)
         self.sample = families.joint_replicates(estimate, estimate + draws)
+
+    @property
+    def draw_degrees(self) -> float:
+        """The degrees of freedom of the draws: with two or fewer they have no variance."""
+        return max(self.degrees, 2.5)
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:
         """Wald intervals and tests."""
         tests = families.pair_statistics(self.sample, first, second)
         difference, error = self.estimate[first] - self.estimate[second], self.errors(first, second)
-        wald = student_pairs(first, second, difference, error, self.degrees, self.goal)
+        outer = np.sqrt(self.outer[first, second])
+        wald = student_pairs(first, second, difference, error, self.degrees, self.goal, outer)
         return replace(wald, tests=tests, spread=tests)
 
     def simultaneous_quantile(self, family: Pairs) -> float:
@@ -199,14 +210,14 @@ class Influence:
 
     def errors(self, first: Indices, second: Indices) -> Floats:
         """Return the standard errors of differences."""
-        return pairs.errors_from_covariance(self.covariance, first, second)
+        return np.sqrt(self.variance[first, second])
 
     def reach(self, quantile: Floats) -> Floats:
         """Return how many errors an interval reaches, at least that of a single pair, from quantiles of draws.
 
         Draws are divided by their standard deviation, which is that of Student's t times the error.
         """
-        in_errors = quantile * math.sqrt(self.degrees / (self.degrees - 2))
+        in_errors = quantile * math.sqrt(self.draw_degrees / (self.draw_degrees - 2))
         return np.maximum(in_errors, pairs.parametric_quantile(self.goal.level, self.degrees))
 
 
@@ -225,13 +236,19 @@ def resample_units(
 
 
 def student_pairs(
-    first: Indices, second: Indices, difference: Floats, error: Floats, degrees: float, goal: Goal
+    first: Indices,
+    second: Indices,
+    difference: Floats,
+    error: Floats,
+    degrees: float,
+    goal: Goal,
+    outer: Floats | None = None,
 ) -> Pairs:
     """Return Student's tests and intervals of differences whose errors have these degrees of freedom."""
     p_value = pairs.parametric_p_values(difference, error, degrees)
-    bounds = pairs.intervals(difference, error, pairs.parametric_quantile(goal.level, degrees))
-    verdict = _student_equivalence(difference, error, goal, degrees)
-    return Pairs(first, second, difference, error, p_value, bounds, equivalence=verdict)
+    bounds = pairs.intervals(difference, error, pairs.parametric_quantile(goal.level, degrees), outer)
+    verdict = _student_equivalence(difference, error if outer is None else outer, goal, degrees)
+    return Pairs(first, second, difference, error, p_value, bounds, outer, equivalence=verdict)
 
 
 def _student_equivalence(difference: Floats, error: Floats, goal: Goal, degrees: float) -> Equivalence | None:
@@ -240,13 +257,20 @@ def _student_equivalence(difference: Floats, error: Floats, goal: Goal, degrees:
     return pairs.parametric_equivalence(difference, error, goal.margin, alpha=1 - goal.level, degrees=degrees)
 
 
-def _student_draws(covariance: Floats, degrees: float, names: Sequence[str], n_resamples: int, seed: int) -> Floats:
-    """Draw (R, M) from a multivariate t distribution, models in the order of names; the covariance may be singular."""
+def _centred_covariance(variance: Floats) -> Floats:
+    """Return the covariance of deviations from the models' mean whose differences have these variances."""
+    of_model = variance.mean(axis=1)
+    centred: Floats = (of_model[:, None] + of_model - variance - of_model.mean()) / 2
+    return centred
+
+
+def _student_draws(variance: Floats, degrees: float, names: Sequence[str], n_resamples: int, seed: int) -> Floats:
+    """Draw (R, M) from a multivariate t distribution whose differences have these variances (M, M)."""
     order = sorted(range(len(names)), key=names.__getitem__)
     # By eigenvalues: where models agree, there is no Cholesky factor. Sorted, so that their order changes no bit.
-    values, vectors = np.linalg.eigh(covariance[np.ix_(order, order)])
+    values, vectors = np.linalg.eigh(_centred_covariance(variance[np.ix_(order, order)]))
     factor = vectors * np.sqrt(np.maximum(values, 0.0))
-    normals = units.generator(seed, "normal draws").standard_normal((n_resamples, len(covariance)))
+    normals = units.generator(seed, "normal draws").standard_normal((n_resamples, len(variance)))
     draws: Floats = np.empty(normals.shape)
     draws[:, order] = normals @ factor.T
     draws /= np.sqrt(units.generator(seed, "chi-square draws").chisquare(degrees, (n_resamples, 1)) / degrees)
@@ -272,7 +296,7 @@ def join(parts: Sequence[Pairs]) -> Pairs:
     """Join parts of a family, in the order of their models, for what concerns the whole family."""
     first, second = (np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "second"))
     order = np.lexsort((second, first))
-    names = ("first", "second", "difference", "error", "p_value")
+    names = ["first", "second", "difference", "error", "p_value"] + ["outer"] * (parts[0].outer is not None)
     columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts])[order] for name in names}
     tests, spread = (_joined([getattr(part, name) for part in parts], order) for name in ("tests", "spread"))
     return Pairs(**columns, tests=tests, spread=spread)

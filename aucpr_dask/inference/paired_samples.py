@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from aucpr_dask.errors import FewPositivesWarning, FewUnitsWarning, InvalidInputError, few
 from aucpr_dask.evaluation.results import provenance
 from aucpr_dask.inference import designs, methods, samples
-from aucpr_dask.inference.covarying import OTHER_MODEL, moderated_covariance
+from aucpr_dask.inference.covarying import COMPARED_BY, OTHER_MODEL
 from aucpr_dask.inference.designs import BOTH, ITEMS, UNITS, Sampling, are_values, estimators_of, unit_names
 from aucpr_dask.inference.machine_labels import PredictionPowered, powered_method
 from aucpr_dask.inference.requirements import require_replicates
@@ -100,7 +100,7 @@ class PairedSample:
     def n_positives(self) -> float | None:
         """Return the positives, those of all units together, with influence the effective ones; None if not counted."""
         counts = self.node.get("n_effective" if self.sampling.method == "influence" else "n_positive")
-        return None if counts is None else float(_of_units(counts.min(MODEL), self.estimates).sum())
+        return None if counts is None else float(_least_of_units(counts, self.estimates).sum())
 
     def design(self) -> str:
         """Describe what was resampled, what is fixed, and what was left out."""
@@ -125,7 +125,10 @@ def paired_sample(
 ) -> PairedSample:
     """Read what the question needs from one result, and fill the method with it."""
     if machine is None:
-        sampling = designs.settle(dim, question.sample, question.method, question.adjust)
+        by_influence = question.method is None and set(node) >= COMPARED_BY
+        method_asked = "influence" if by_influence else question.method
+        sample_asked = ITEMS if by_influence else question.sample
+        sampling = designs.settle(dim, sample_asked, method_asked, question.adjust)
     else:
         sampling = designs.settle(dim, UNITS, question.method, question.adjust, methods=designs.WITH_MACHINE)
     estimates = samples.read_estimates(node, dim, question.estimator, question.incomplete)
@@ -222,13 +225,14 @@ def _by_influence(node: xr.Dataset, estimates: Estimates, question: ComparisonOp
         methods.Goal(question.level, question.equivalence),
         question.n_resamples or designs.UNIT_RESAMPLES,
     )
-    matrix, degrees = _covariance_of_means(node, estimates), _degrees_of_means(node, estimates)
-    return methods.Influence(estimates.mean, matrix, degrees, estimates.names, goal, n_resamples, question.seed)
+    inner, outer = (_variance_of_means(node[name], estimates) for name in ("difference_variance", "outer_variance"))
+    degrees = _degrees_of_means(node, estimates)
+    return methods.Influence(estimates.mean, inner, outer, degrees, estimates.names, goal, n_resamples, question.seed)
 
 
-def _covariance_of_means(node: xr.Dataset, estimates: Estimates) -> Floats:
-    """Return the covariance (M, M) of the means over fixed units, each with its own items."""
-    matrix = moderated_covariance(node).transpose(..., MODEL, OTHER_MODEL)
+def _variance_of_means(matrix: xr.DataArray, estimates: Estimates) -> Floats:
+    """Return the variance (M, M) of the differences of means over fixed units, each with its own items."""
+    matrix = matrix.transpose(..., MODEL, OTHER_MODEL)
     rows = samples.labels_of(matrix, MODEL).get_indexer(estimates.models)
     matrix = matrix.isel({MODEL: rows, OTHER_MODEL: rows})
     if estimates.dim is not None:
@@ -253,14 +257,13 @@ def _degrees_of_means(node: xr.Dataset, estimates: Estimates) -> float:
 
     The variance of a unit is taken to be proportional to 1 over its positives, so that models do not matter.
     """
-    from aucpr_dask.kernels.intervals import degrees_of
-
-    variance = 1 / _of_units(node["n_effective"].min(MODEL), estimates)
-    return float(variance.sum() ** 2 / (variance**2 / degrees_of(1 / variance)).sum())
+    variance = 1 / _least_of_units(node["n_effective"], estimates)
+    return float(variance.sum() ** 2 / (variance**2 / _least_of_units(node["degrees"], estimates)).sum())
 
 
-def _of_units(variable: xr.DataArray, estimates: Estimates) -> Floats:
-    """Return a variable of the units, in their order; one number without units."""
+def _least_of_units(variable: xr.DataArray, estimates: Estimates) -> Floats:
+    """Return the least value of the models for each unit, in their order; one number without units."""
+    variable = variable.isel({MODEL: samples.labels_of(variable, MODEL).get_indexer(estimates.models)}).min(MODEL)
     if estimates.dim is None:
         return np.ravel(variable.values)
     return np.asarray(variable.values)[estimates.of_units(variable)]

@@ -43,14 +43,6 @@ def slices(n_rows: int, row_bytes: int, least: int = 1) -> Iterator[slice]:
 # --- standard errors -----------------------------------------------------------------------------------------------
 
 
-def errors_from_covariance(covariance: Floats, first: Indices, second: Indices) -> Floats:
-    """Compute standard errors of differences from the covariance of the estimates."""
-    variance = np.diagonal(covariance)
-    total = variance[first] + variance[second]
-    squared = total - 2 * covariance[first, second]
-    return np.sqrt(np.where(squared <= ROUND_OFF * total, 0.0, squared))
-
-
 def errors_from_units(values: Floats, first: Indices, second: Indices) -> Floats:
     """Compute standard errors of mean differences from values per unit (M, Q): ``sd / sqrt(Q)``."""
     resolution = ROUND_OFF * np.abs(values).max(axis=1)
@@ -73,10 +65,18 @@ def errors_and_squares(difference: Floats, resolution: Floats) -> tuple[Floats, 
 # --- intervals and tests -------------------------------------------------------------------------------------------
 
 
-def intervals(difference: Floats, error: Floats, quantile: float | Floats) -> Floats:
-    """Bounds ``difference -+ quantile * error``."""
-    half = half_widths(difference, error, quantile)
-    return np.stack([difference - half, difference + half], axis=-1)
+def intervals(difference: Floats, error: Floats, quantile: float | Floats, outer: Floats | None = None) -> Floats:
+    """Bounds ``difference -+ quantile * error``; with other errors on the side away from 0 if given."""
+    below, above = sides(difference, error, outer)
+    down, up = half_widths(difference, below, quantile), half_widths(difference, above, quantile)
+    return np.stack([difference - down, difference + up], axis=-1)
+
+
+def sides(difference: Floats, error: Floats, outer: Floats | None) -> tuple[Floats, Floats]:
+    """Return the errors below and above differences, of which those on the side away from 0 are `outer`."""
+    if outer is None:
+        return error, error
+    return np.where(difference > 0, error, outer), np.where(difference < 0, error, outer)
 
 
 def half_widths(difference: Floats, error: Floats, quantile: float | Floats) -> Floats:

@@ -17,7 +17,7 @@ from aucpr_dask.inference.designs import ITEMS, unit_names
 from aucpr_dask.inference.grids import Quantity, placed
 from aucpr_dask.inference.methods import Influence, Method, Pairs, SignFlips
 from aucpr_dask.inference.paired_samples import PairedSample, annotate, paired_sample
-from aucpr_dask.inference.pairs import against, all_pairs
+from aucpr_dask.inference.pairs import against, all_pairs, sides
 from aucpr_dask.inference.questions import answer, parted_options
 from aucpr_dask.inference.units import Floats, Indices
 from aucpr_dask.schema.checks import fraction, margin
@@ -177,6 +177,9 @@ def reaches(sample: PairedSample, first: Indices, second: Indices) -> tuple[Pair
     n = n_units if has_units else sample.n_positives()
     degrees = method.degrees if isinstance(method, Influence) else math.inf
     half = (family.bounds[:, 1] - family.bounds[:, 0]) / 2
+    if family.outer is not None:  # a difference is shown by the side towards 0
+        total = sum(sides(family.difference, family.error, family.outer)) / 2
+        half *= np.divide(family.error, total, out=np.ones(half.shape), where=total > 0)
     least = least_units(method, level)
     unknown = 0.0 if n is None or n >= least else np.inf
     single = Reach(
@@ -277,7 +280,7 @@ def power(
     power = fraction(power, "power")
     difference = None if difference is None else margin(difference, "difference")
     own = {"level": level, "baseline": baseline}
-    question, rest = parted_options(data, options, without=("adjust", "equivalence", "chunk"), **own)
+    question, rest = parted_options(options, without=("adjust", "equivalence", "chunk"), **own)
 
     def reply(sample: PairedSample) -> xr.Dataset:
         return _power(sample, power, difference)

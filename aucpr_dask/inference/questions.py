@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import dask
@@ -13,11 +12,11 @@ import xarray as xr
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.api import evaluate_dataset
 from aucpr_dask.inference.classes import means_over_classes
-from aucpr_dask.inference.covarying import COVARIANCE_OPTIONS, covariance
+from aucpr_dask.inference.covarying import COMPARED_BY, COVARIANCE_OPTIONS, covariance
 from aucpr_dask.inference.designs import BOTH, COMPARED, ITEM_RESAMPLES, ITEMS, SCORED
 from aucpr_dask.inference.machine_labels import machine_nodes, of_machine, refuse_other_samples
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
-from aucpr_dask.inference.requirements import are_scores, check, refuse_different_items, refuse_unknown_options
+from aucpr_dask.inference.requirements import check, refuse_different_items, refuse_unknown_options
 from aucpr_dask.inference.samples import DATASET, stack_data_sets
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
@@ -92,34 +91,35 @@ def results_for(
 
 
 def parted_options(
-    data: Scores, options: dict[str, Any], *, without: tuple[str, ...], **own: Any
+    options: dict[str, Any], *, without: tuple[str, ...], **own: Any
 ) -> tuple[ComparisonOptions, dict[str, Any]]:
-    """Part the options of a comparison from those of an evaluation; for scores, take influences where they can be."""
+    """Part the options of a comparison from those of an evaluation."""
     refuse_unknown_options(options, ComparisonOptions, without=(*SET_HERE, *without, *own))
     rest = {name: value for name, value in options.items() if name not in ComparisonOptions.__dataclass_fields__}
     asked = {name: value for name, value in options.items() if name not in rest} | own
     question = ComparisonOptions(**asked).checked()
-    if question.method is not None or question.over == DATASET or not are_scores(data, rest):
-        return question, rest
-    has_queries = any(QUERY in node.dims for _, node in nodes_of(data))
-    are_items = question.sample == ITEMS or (question.sample is None and not has_queries)
-    can_be = question.estimator in (None, *WITH_INFLUENCE) and set(rest) <= set(COVARIANCE_OPTIONS)
-    return (replace(question, method="influence") if are_items and can_be else question), rest
+    return question, rest
 
 
 def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str, Any]) -> Scores:
     """Evaluate scores, with replicates if the items are sampled."""
-    plain = {"estimators": (question.estimator or "average_precision",), "intervals": (), **options}
+    plain: dict[str, Any] = {"estimators": (question.estimator or "average_precision",), "intervals": (), **options}
     n_resamples = question.n_resamples or ITEM_RESAMPLES
     resampled = plain | {"keep_replicates": True, "seed": question.seed, "n_resamples": n_resamples}
     over_units, over_items = EvaluationOptions.of(**plain), EvaluationOptions.of(**resampled)
     scores = validated_scores(scores, positive_from=over_units.positive_from)
 
+    of_items = question.estimator in (None, *WITH_INFLUENCE) and set(options) <= set(COVARIANCE_OPTIONS)
+
     def evaluate_node(path: str, node: xr.Dataset) -> xr.Dataset:
         # Replicates are many times as much work as estimates, so only where the items are the sample.
         has_units = question.over == DATASET or QUERY in node["score"].dims
-        items = question.sample in (ITEMS, BOTH) or (question.sample is None and not has_units)
-        result = evaluate_dataset(node, path, over_items if items else over_units)
+        are_sampled = question.sample in (ITEMS, BOTH) or (question.sample is None and not has_units)
+        by_influence = of_items and question.method is None and question.sample != BOTH and question.over != DATASET
+        if are_sampled and by_influence and not ("label" in node and MODEL in node["label"].dims):
+            result = covariance(node, plain["estimators"][0], **options)
+        else:
+            result = evaluate_dataset(node, path, over_items if are_sampled else over_units)
         return result.assign_attrs(_counts_of_items(node))
 
     return map_nodes(on_common_items(scores, over_units.missing), evaluate_node)
@@ -128,10 +128,9 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
 def _with_covariance(
     data: Scores, question: ComparisonOptions, options: Mapping[str, Any], *, is_scores: bool
 ) -> Scores:
-    needed = {"covariance", "variance", "n_effective"}
-    if not is_scores and not all(needed <= set(node) for _, node in nodes_of(data)):
+    if not is_scores and not all(set(node) >= COMPARED_BY for _, node in nodes_of(data)):
         what = "method='influence' needs the scores, or what aucpr_dask.covariance returns"
-        received = "a result without " + ", ".join(map(repr, sorted(needed)))
+        received = "a result without " + ", ".join(map(repr, sorted(COMPARED_BY)))
         raise InvalidInputError(what, received=received, remedy="pass the scores in place of the result")
     if question.over == DATASET:
         remedy = "with the data sets fixed, sample='items' and method='bootstrap'"

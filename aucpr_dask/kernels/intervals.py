@@ -19,8 +19,10 @@ Array = NDArray[np.float64]
 Bounds = tuple[Array, Array]
 
 BINOMIAL_WORTH = 10.0  # the variance of a proportion weighs in the variance as much as this many positives
+CLUSTER_WORTH = 12.0  # by how many clusters the design effect of few clusters is stretched
 MOST_EFFECTIVE = 5.0  # effective positives per positive, at most
 MOST_SKEW = 1.5  # of the skewness that lengthens the lower side
+ROUND_OFF = 1e-12  # of sums of variances
 UNSEEN = 0.5  # mean and variance of Jeffreys' posterior of a Poisson mean of which nothing was seen
 SHAPE = 1 / 3  # between Clopper and Pearson's 0 and Jeffreys' 1/2
 
@@ -213,21 +215,33 @@ def _student(freedom: Array, level: float) -> Array:
 
 
 def influence_beta(
-    estimate: Array, n: Array, error: Array, cubes: Array, left_out: Array, unseen_loss: Array, level: float
+    estimate: Array,
+    n: Array,
+    error: Array,
+    cubes: Array,
+    left_out: Array,
+    unseen_loss: Array,
+    effect: Array,
+    n_clusters: Array,
+    level: float,
 ) -> Bounds:
     """Beta quantiles at an effective number of positives; [0, 1] if a class has one item, or there is no negative.
 
     All arrays broadcast: the estimated area, the effective number of positives, the standard error and the sum of cubes
     of the influences, the area with each positive left out of its own recall (or, if the estimate is Haldane's, the
-    average precision), and what one more negative above all items would take from the area. The interval contains the
-    estimate; without positives it is NaN.
+    average precision), and what one more negative above all items would take from the area. Clusters of items multiply
+    the variance by `effect`, 1 without them, which is known with one degree of freedom less than there are clusters.
+    The interval contains the estimate; without positives it is NaN.
     """
     tail = (1 - level) / 2
     has_positives, is_known = n > 0, (n > 1) & ~np.isnan(error) & ~np.isnan(left_out)
     n, error, left_out = (np.where(is_known, x, safe) for x, safe in ((n, 2.0), (error, 0.5), (left_out, 0.5)))
     area = np.where(is_known, np.clip((estimate + left_out) / 2, 0, 1), 0.5)
     of_proportion = area * (1 - area)
-    variance = _moderated(error**2, of_proportion, n)
+    likely = max(level, 0.5)  # towards level 0, both quantiles are 0
+    quantile = _student(n_clusters - 1, likely) / _normal(likely)  # infinite with one cluster: the interval is [0, 1]
+    is_known &= np.isfinite(quantile) & ~np.isnan(effect)
+    variance = _moderated(error**2, of_proportion, n) * np.where(is_known, effect * quantile**2, 1.0)
 
     z = max(float(ndtri(1 - tail)), 1.0)
     stretched = 1 + 0.5 * (2 * z**2 + 1) / (6 * z) * np.maximum(0, -_excess_skew(area, variance, cubes))
@@ -242,16 +256,62 @@ def influence_beta(
     return np.where(has_positives, lower, np.nan), np.where(has_positives, upper, np.nan)
 
 
-def variance_in_differences(estimate: Array, n: Array, variance: Array, left_out: Array, unseen_loss: Array) -> Array:
-    """Return the variance of an average precision for differences from others, with Student's t at `degrees_of` n.
+def variance_of_differences(covariance: Array, proportion: Array, unseen_loss: Array, n: Array) -> tuple[Array, Array]:
+    """Return the variances (..., M, M) of the differences of M areas, for Student's t at `degrees_of` n.
 
-    As in :func:`influence_beta` it reckons with few positives and with negatives that the sample does not show. One
-    more negative above all items widens one side of a difference; a symmetric interval takes half of it on each. NaN
-    where the variance is.
+    `covariance` (..., M, M) is that of the influences. Of each model: `proportion`, the variance of one draw of a
+    proportion as large as its area, what one more negative above all items would take from it, and the effective number
+    of positives. As in :func:`influence_beta`, ten draws of a proportion moderate the variance; here they are as
+    correlated as the influences, and so add nothing to the difference of near copies.
+
+    The first variance is for tests, and the side of an interval towards 0. If the models are equal, a negative that the
+    sample does not show stands above the positives of both. If they are not, it may spare one of them: so the second
+    one, for the side away from 0, counts the losses as correlated as the influences.
     """
-    area = np.clip((estimate + left_out) / 2, 0, 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return _moderated(variance, area * (1 - area), n) + UNSEEN / 2 * unseen_loss**2
+    variance = np.diagonal(covariance, axis1=-2, axis2=-1)
+    n = np.where(n > 0, n, np.nan)
+    proportion = proportion / n
+    n = np.minimum(n[..., :, None], n[..., None, :])
+    varies, itself = variance > 0, np.eye(variance.shape[-1], dtype=bool)
+    spread, root = np.sqrt(np.where(varies, variance, 1.0)), np.sqrt(proportion)
+    correlation = covariance / (spread[..., :, None] * spread[..., None, :])
+    correlation = np.where(itself & ~np.isnan(correlation), 1.0, correlation)
+    products = correlation * (root[..., :, None] * root[..., None, :])
+    common = _moderated(_squared(variance, covariance), n * _squared(proportion, products), n)
+    lost, other = unseen_loss[..., :, None], unseen_loss[..., None, :]
+    # Where neither area varies, nothing shows how much the two have in common, and no side is safe.
+    shared = np.where(varies[..., :, None] | varies[..., None, :] | itself, 1.0, 0.0)
+    squares, twice = lost**2 + other**2, 2 * (lost * other)
+    towards, away = (squares - share * twice for share in (shared, np.maximum(correlation, 0)))
+    return common + UNSEEN / 2 * np.maximum(towards, 0), common + UNSEEN / 2 * np.maximum(away, 0)
+
+
+def effect_on_differences(within: Array, between: Array, n_clusters: Array) -> Array:
+    """Return by how much clusters of items multiply the variances (..., M, M) of differences.
+
+    `within` and `between` are the covariances of the influences of items and of clusters. Their ratio, the design
+    effect, is known with few degrees of freedom: it is shrunk towards 1, never below, and what is above 1 is stretched.
+    """
+    n = np.minimum(n_clusters[..., :, None], n_clusters[..., None, :])
+    ratio = _ratio(*(_squared(np.diagonal(each, axis1=-2, axis2=-1), each) for each in (between, within)))
+    return design_effect(ratio, n)
+
+
+def design_effect(ratio: Array, n_clusters: Array) -> Array:
+    """Return by how much clusters of items multiply a variance, from the ratio of the two variances in the sample."""
+    shrunk = np.maximum(1.0, ((n_clusters - 1) * ratio + 2) / (n_clusters + 1))
+    return 1 + (shrunk - 1) * (1 + CLUSTER_WORTH / np.maximum(n_clusters - 1, 1))
+
+
+def _ratio(total: Array, part: Array) -> Array:
+    return np.divide(total, part, out=np.ones(total.shape), where=part > 0)
+
+
+def _squared(variance: Array, covariance: Array) -> Array:
+    """Return the variances of differences, 0 where rounding errors are all that is left."""
+    total = variance[..., :, None] + variance[..., None, :]
+    squares = total - 2 * covariance
+    return np.where(squares <= ROUND_OFF * total, 0.0, squares)
 
 
 def degrees_of(n: Array) -> Array:
@@ -287,20 +347,25 @@ class Evidence:
 
     estimate: Array
     n_positive: Array | None = None
-    error: Array | None = None  # by influence functions
+    error: Array | None = None  # by influence functions, of items or clusters
     acceleration: Array | None = None
     replicates: Array | None = None  # (..., resample)
     replicate_errors: Array | None = None  # by influence functions
     bayesian_replicates: Array | None = None
     folds: Array | None = None  # (..., fold)
-    n_effective: Array | None = None  # positives, or clusters that hold some
+    n_effective: Array | None = None  # positives
     cubes: Array | None = None  # sum of cubes of influences
     left_out: Array | None = None  # the area with each positive left out of its own recall; of Haldane's, the AP
     unseen_loss: Array | None = None  # what one more negative above all items would take from the area
+    item_error: Array | None = None  # of items, where there are clusters; without them it is `error`
+    effect: Array | float = 1.0  # by which clusters multiply the variance
+    n_clusters: Array | float = np.inf
 
     def get(self, name: str) -> Any:
         """Return one of the arrays as float64, or sorted replicates; raise a LookupError if it is absent."""
         value = getattr(self, name)
+        if value is None and name == "item_error":
+            value = self.error
         if value is None:
             raise LookupError(f"the interval is made from {name}, which was not given")
         return value if isinstance(value, SortedReplicates) else np.asarray(value, np.float64)
@@ -334,7 +399,7 @@ METHODS: dict[str, tuple[Callable[..., Bounds], str]] = {
     "influence_logit": (influence_logit, "estimate error"),
     "influence_logit_t": (influence_logit_t, "estimate error n_positive"),
     "influence_log_t": (influence_log_t, "estimate error n_positive"),
-    "influence_beta": (influence_beta, "estimate n_effective error cubes left_out unseen_loss"),
+    "influence_beta": (influence_beta, "estimate n_effective item_error cubes left_out unseen_loss effect n_clusters"),
     "cross_validation": (partial(cross_validation, student=False), "folds"),
     "cross_validation_t": (partial(cross_validation, student=True), "folds"),
 }

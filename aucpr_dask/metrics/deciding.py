@@ -170,7 +170,7 @@ def average_precision_difference(
     """
     scores = _scores(y_true, {"y_score_a": y_score_a, "y_score_b": y_score_b}, pos_label, sample_weight)
     _refuse_few(scores["label"].values)
-    method = "influence" if n_resamples is None else "bootstrap"
+    method = None if n_resamples is None else "bootstrap"
     found = compare(scores, "y_score_a", method=method, level=level, n_resamples=n_resamples, seed=seed)
     versus = found.isel(baseline=0).sel(model="y_score_b")
     lower, upper = map(float, versus["interval"])

@@ -183,6 +183,9 @@ def identity_of(plan: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
 
 
+OF_0_1 = {"unit": "items", "prevalence_design": "fixed"}  # where plans of version 0.1 do not say
+
+
 def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
     """Return the names of the entries, options included, in which two plans differ, and both values in words."""
     before, now = _flat(before), _flat(now)
@@ -192,5 +195,5 @@ def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, st
 
 def _flat(plan: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries and options of a plan in one dict; options that it is too old to know have their defaults."""
-    options = EvaluationOptions().as_parameters() | in_words_of_today(plan.get("options", {}))
+    options = EvaluationOptions().as_parameters() | OF_0_1 | in_words_of_today(plan.get("options", {}))
     return {name: value for name, value in plan.items() if name != "options"} | options

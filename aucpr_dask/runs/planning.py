@@ -17,7 +17,7 @@ import xarray as xr
 
 from aucpr_dask.errors import ChunkError
 from aucpr_dask.evaluation.api import describe_scores, evaluate_part
-from aucpr_dask.evaluation.request import SCHEME
+from aucpr_dask.evaluation.request import SCHEME, drawn_unit
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.scores.chunks import chunks_of, item_chunk
@@ -221,7 +221,7 @@ def plan_run(source_url: Any, *, data_sets: Sequence[str] | None = None, **optio
         sum(node.nbytes for node in sources.values()),
         sum(node.nbytes for node in results.values()),
         {
-            "options": asked.as_parameters(),
+            "options": asked.as_parameters() | _unit(asked, sources),
             "source": public(source),
             "source_digest": digest,
             "random_scheme": SCHEME,
@@ -232,6 +232,12 @@ def plan_run(source_url: Any, *, data_sets: Sequence[str] | None = None, **optio
         scores,
         terms.map_nodes(result, lambda path, node: _template(node, lengths[path], source, digest)),
     )
+
+
+def _unit(asked: EvaluationOptions, sources: Mapping[str, xr.Dataset]) -> dict[str, str]:
+    """Return what is sampled, if it is the same in all data sets: plans record it, asked for or not."""
+    units = {drawn_unit(asked.resampling.unit, source) for source in sources.values()}
+    return {"unit": units.pop()} if len(units) == 1 else {}
 
 
 def _refuse_grades(dataset: xr.Dataset, lengths: Mapping[str, int]) -> None:

@@ -30,7 +30,7 @@ UNJUDGED = ("negative", "drop")
 NOTHING_RANKED = ("count", "drop")
 NO_POSITIVES = ("drop", "zero")
 UNITS = ("items", "clusters")
-PREVALENCE_DESIGNS = ("fixed", "random")
+PREVALENCE_DESIGNS = ("random", "fixed")
 OVER = (QUERY, "dataset", CLASS)
 AVERAGES = ("macro", "weighted", "micro", "samples")
 SAMPLES = ("units", "items", "both")
@@ -104,13 +104,17 @@ class ResamplingOptions(Options):
     level: float = option(0.95, "Confidence level of the intervals.", check=checks.fraction)
     n_resamples: int = option(1000, "Resamples of bootstrap intervals.", least=2, most=MOST_RESAMPLES)
     seed: int = option(0, "Seed of resamples and folds.", least=0, most=LARGEST_SEED)
-    unit: str = option("items", "What a resample draws: items, or whole clusters of items.", allowed=UNITS)
+    unit: str | None = option(
+        None,
+        "What is sampled: items, or whole clusters of items; by default clusters where the scores have some.",
+        allowed=UNITS,
+    )
     keep_replicates: bool = option(
         False, "Keep the estimate of every resample, which compare needs.", check=checks.truth
     )
     prevalence_design: str = option(
-        "fixed",
-        "Whether standard errors treat the numbers of positives and negatives as fixed.",
+        "random",
+        "Whether another sample has other numbers of positives and negatives, or the same (stratified samples).",
         allowed=PREVALENCE_DESIGNS,
     )
     n_folds: int = option(10, "Folds of cross-validation intervals.", least=2, most=MOST_RESAMPLES)

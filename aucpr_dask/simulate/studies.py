@@ -188,7 +188,8 @@ def study(
     label_design : {"exact", "binomial"}
         Whether every data set has ``round(n_items * prevalence)`` positives, which must leave at least one item of each
         class; or every item is positive with probability `prevalence`. Formula intervals use the positives of each
-        data set. One without positives, or without negatives, has no estimate and no interval.
+        data set; the others take the numbers of both classes as fixed in the first case, and as random in the second.
+        One without positives, or without negatives, has no estimate and no interval.
     resampled : str or sequence of str, optional
         The `estimators` that get the other intervals, which cost more: by default those that the paper recommends
         (average_precision, lower_trapezoid, interpolated_median), or all if it recommends none of them.
@@ -332,13 +333,18 @@ def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[st
     score, label = cell.sample(start, stop)
     n_positive = np.broadcast_to(np.count_nonzero(label, axis=-1), len(score))
     named: dict[str, Any] = {"score": score, "label": label}
-    evaluated = evaluate_rankings(named, EvaluationOptions(estimators=design.estimators), FACTS)
+    is_fixed = design.n_positive == LABEL_DESIGNS[0]
+    evaluated = evaluate_rankings(named, EvaluationOptions(estimators=design.estimators), FACTS, is_fixed=is_fixed)
     interval = np.full((*evaluated.estimate.shape, len(design.methods), 2), np.nan)
     location = np.full(interval.shape[:-1], np.nan)
     if design.methods and design.resampled:
         chosen = [design.estimators.index(name) for name in design.resampled]
         resampling = ResamplingOptions(
-            intervals=design.methods, level=design.level, n_resamples=design.n_resamples, n_folds=design.folds
+            intervals=design.methods,
+            level=design.level,
+            n_resamples=design.n_resamples,
+            n_folds=design.folds,
+            prevalence_design="fixed" if is_fixed else "random",
         )
         options = EvaluationOptions(estimators=design.resampled, resampling=resampling)
         of_chosen = evaluated._replace(
@@ -347,7 +353,7 @@ def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[st
         )
         keys = np.array([cell.key(number) for number in range(start, stop)], dtype=np.uint64)
         named |= {"key": keys, "fold": fold_of(label, design.folds)}
-        evidence = evidence_of(of_chosen, named, options, Sampling(n_folds=design.folds))
+        evidence = evidence_of(of_chosen, named, options, Sampling(is_stratified=is_fixed, n_folds=design.folds))
         interval[:, chosen] = interval_bounds(evidence, options, design.level)
         location[:, chosen] = interval_bounds(evidence, options, 0.0).mean(axis=-1)
         if "bca" in design.methods:  # only with an influence function the jackknife has a closed form; others are slow

@@ -132,8 +132,8 @@ def audit(
     over : {"query", "dataset"}
         Whether the tasks are the queries of one data set, or the data sets of a tree.
     method : {"sign_flip", "bootstrap_t", "bootstrap"}, optional
-        As in :func:`rank`. By default ``"bootstrap_t"``, which keeps its level for skewed differences from 20 tasks on;
-        with fewer tasks ``"sign_flip"``, which is exact for symmetric differences.
+        As in :func:`rank`, ``"sign_flip"`` by default. From 20 tasks on, ``"bootstrap_t"`` keeps its level for skewed
+        differences, too.
     level : float
         Confidence level of rank sets, and 1 minus the level of the tests.
     n_resamples : int, optional
