@@ -48,7 +48,7 @@ HOSTILE = ["=1+1", "<script>alert(1)</script>", "a/b", "a_b", "../up", "[bold]x"
 @pytest.fixture
 def result(forest: xr.DataTree) -> xr.DataTree:
     """Of data sets with and without queries, two estimators and two intervals."""
-    return ap.evaluate(forest, ["average_precision", "continuous"], ["logit", "wilson"])
+    return ap.evaluate(forest, ["average_precision", "interpolated_median"], ["logit", "wilson"])
 
 
 @pytest.fixture
@@ -83,8 +83,8 @@ def test_tidy_frame_holds_every_number(result: xr.DataTree) -> None:
 def test_wide_frame_has_a_column_for_each_model(result: xr.DataTree) -> None:
     frame = result.aucpr.to_dataframe(tidy=False)
     assert list(frame.columns) == ["m0", "m1", "m2", "m3", "m4"]
-    value = frame.loc[("topics", "q1", "continuous"), "m3"]
-    assert value == float(result["topics/estimate"].sel(model="m3", query="q1", estimator="continuous"))
+    value = frame.loc[("topics", "q1", "interpolated_median"), "m3"]
+    assert value == float(result["topics/estimate"].sel(model="m3", query="q1", estimator="interpolated_median"))
     assert frame.loc["small"]["m4"].isna().all()
 
 
@@ -107,7 +107,7 @@ def test_polars_frame_equals_the_pandas_frame(result: xr.DataTree) -> None:
 
 def test_frames_of_selections_means_and_lazy_results(result: xr.DataTree, forest: xr.DataTree) -> None:
     topics = result["topics"].to_dataset()
-    one = topics.sel({"model": "m1", "estimator": "continuous", "method": "wilson"}).aucpr.to_dataframe()
+    one = topics.sel({"model": "m1", "estimator": "interpolated_median", "method": "wilson"}).aucpr.to_dataframe()
     assert one["query"].tolist() == ["q0", "q1", "q2"]
     assert set(one["model"]) == {"m1"}
     assert "wilson_lower" in one
@@ -237,7 +237,7 @@ def test_csv_and_json_keep_every_bit(result: xr.DataTree, tmp_path: Path) -> Non
         rows = list(csv.DictReader(file))
     assert [float(row["estimate"]) for row in rows] == frame["estimate"].tolist()
     assert {row["query"] for row in rows if row["dataset"] == "small"} == {""}
-    assert {row["standard_error"] for row in rows if row["estimator"] == "continuous"} == {""}
+    assert {row["standard_error"] for row in rows if row["estimator"] == "interpolated_median"} == {""}
     result.aucpr.export(tmp_path / "r.json")
     records = json.loads((tmp_path / "r.json").read_text(), parse_constant=pytest.fail)
     assert [record["logit_upper"] for record in records] == frame["logit_upper"].tolist()
@@ -350,7 +350,9 @@ def test_metrics_and_parameters_of_version_0_1_are_deprecated(
     assert metrics["topics/m1/average_precision"] == pytest.approx(
         float(result["topics/estimate"].sel(model="m1", estimator="average_precision").mean()), abs=1e-15
     )
-    assert metrics["small/m1/continuous"] == float(result["small/estimate"].sel(model="m1", estimator="continuous"))
+    assert metrics["small/m1/interpolated_median"] == float(
+        result["small/estimate"].sel(model="m1", estimator="interpolated_median")
+    )
     assert "topics/m1/average_precision.interval_lower" in metrics
     long = hostile.assign_coords(model=[*HOSTILE[:-2], "x" * 300, "x" * 301])
     tree = xr.DataTree.from_dict({"d (1)": hostile, "e:2": long})

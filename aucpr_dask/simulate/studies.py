@@ -334,7 +334,9 @@ def simulate_batch(cell: Cell, start: int, stop: int, design: Design) -> dict[st
     n_positive = np.broadcast_to(np.count_nonzero(label, axis=-1), len(score))
     named: dict[str, Any] = {"score": score, "label": label}
     is_fixed = design.n_positive == LABEL_DESIGNS[0]
-    evaluated = evaluate_rankings(named, EvaluationOptions(estimators=design.estimators), FACTS, is_fixed=is_fixed)
+    of_all = EvaluationOptions(estimators=design.estimators)
+    facts = FACTS if of_all.with_influence == of_all.in_one_pass else FACTS[:4]  # others have no acceleration
+    evaluated = evaluate_rankings(named, of_all, facts, is_fixed=is_fixed)
     interval = np.full((*evaluated.estimate.shape, len(design.methods), 2), np.nan)
     location = np.full(interval.shape[:-1], np.nan)
     if design.methods and design.resampled:
