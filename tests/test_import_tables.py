@@ -67,7 +67,10 @@ class TestLayouts:
         assert scores["model"].values.tolist() == ["forest", "linear"]
         assert scores["n_missing"].values.tolist() == [1, 1]
         assert (summary.models, summary.queries, summary.items, summary.datasets) == (2, 0, 4, 1)
-        assert summary.notes == ("columns that are not numeric, left out: 'remark'",)
+        assert summary.notes == (
+            "columns taken as models: 'forest', 'linear'",
+            "columns that are not numeric, left out: 'remark'",
+        )
 
     def test_queries(self, table):
         scores, summary = load(table, label="y", query="topic", weight="w", models=["linear", "forest"])
@@ -86,6 +89,19 @@ class TestLayouts:
         np.testing.assert_array_equal(scores["s/score"], [[0.75, 0.25, NAN], [-1, 1e-3, 0]])
         np.testing.assert_array_equal(scores["t/score"], [[0.1], [NAN]])
         assert (summary.items, summary.datasets) == (4, 2)
+
+    def test_clusters_and_folds(self, table):
+        options = {"label": "y", "models": "forest", "cluster": "set", "fold": "w", "exclude": "id"}
+        with pytest.raises(FileFormatError, match=r"(?s)not a fold.*line 2, column 'w'"):
+            load(table, **options)
+        table.write_text(TABLE.replace("0.5", "4"))
+        scores, _ = load(table, **options)
+        assert scores["cluster"].values.tolist() == ["s", "t", "s", "s"]
+        assert scores["fold"].values.tolist() == [4, 1, 2, 3]
+        scores, _ = load(table, label="y", models="forest", query="id", cluster="set")
+        assert scores["cluster"].dims == ("query",)
+        with pytest.raises(AlignmentError, match=r"(?s)a query has one cluster.*'q1'"):
+            load(table, label="y", models="forest", query="topic", cluster="set")
 
     def test_data_sets_of_queries(self, table):
         scores, summary = load(table, label="y", query="topic", dataset="set", models="forest")
@@ -160,7 +176,7 @@ class TestText:
         assert scores["score"].values.tolist() == [[1.5, 2]]
 
     def test_named_separator(self, tmp_path):
-        (tmp_path / "t.txt").write_text("y a,b\n1 2\n0 3\n")
+        (tmp_path / "t.txt").write_text("y a,b\n1 2.5\n0 3\n")
         scores, _ = load(tmp_path / "t.txt", label="y", separator=" ")
         assert scores["model"].values.tolist() == ["a,b"]
 
@@ -171,17 +187,17 @@ class TestText:
         np.testing.assert_array_equal(scores["score"].values[0], values)
 
     def test_columns_without_a_name_are_no_models(self, tmp_path):
-        (tmp_path / "t.csv").write_text(",y,a\n0,1,5\n1,0,6\n")
+        (tmp_path / "t.csv").write_text(",y,a\n0,1,5.5\n1,0,6\n")
         scores, _ = load(tmp_path / "t.csv", label="y")
         assert scores["model"].values.tolist() == ["a"]
 
     def test_a_model_without_scores_is_noted(self, tmp_path):
         (tmp_path / "t.csv").write_text("y,a,b\n1,,5\n0,,6\n")
-        _, summary = load(tmp_path / "t.csv", label="y")
+        _, summary = load(tmp_path / "t.csv", label="y", models=["a", "b"])
         assert summary.notes == ("models without a score: a",)
 
     def test_strings_stay_strings(self, tmp_path):
-        (tmp_path / "t.csv").write_text("y,id,set,a\n1,007,NA,1\n0,null,1.0,2\n")
+        (tmp_path / "t.csv").write_text("y,id,set,a\n1,007,NA,1.5\n0,null,1.0,2\n")
         scores, _ = load(tmp_path / "t.csv", label="y", item="id", dataset="set")
         assert set(scores.children) == {"NA", "1.0"}
         assert scores["NA/item"].values.tolist() == ["007"]
@@ -192,7 +208,7 @@ class TestLabels:
         "cells", [("1", "0", "-1"), ("1.0", "0.0", "-1.0"), ("True", "false", "-1"), (" 1", "0 ", "-1")]
     )
     def test_the_usual_ones(self, tmp_path, cells):
-        (tmp_path / "t.csv").write_text("y,a\n" + "".join(f"{cell},1\n" for cell in cells))
+        (tmp_path / "t.csv").write_text("y,a\n" + "".join(f"{cell},0.5\n" for cell in cells))
         scores, _ = load(tmp_path / "t.csv", label="y")
         assert scores["label"].values.tolist() == [1, 0, -1]
 
@@ -201,7 +217,7 @@ class TestLabels:
         [(("ill", "well"), "ill"), (("2", "1"), 2), (("2.0", "1"), 2), (("0", "1"), 0), (("TRUE", "FALSE"), True)],
     )
     def test_any_two(self, tmp_path, cells, positive):
-        (tmp_path / "t.csv").write_text("y,a\n" + "".join(f"{cell},1\n" for cell in cells * 3))
+        (tmp_path / "t.csv").write_text("y,a\n" + "".join(f"{cell},0.5\n" for cell in cells * 3))
         scores, _ = load(tmp_path / "t.csv", label="y", positive=positive)
         assert scores["label"].values.tolist() == [1, 0] * 3
 
@@ -212,11 +228,12 @@ class TestLabels:
             (("1", "NaN", "0"), None, r"(?s)label is missing.*t\.csv, line 3, column 'y'"),
             (("1", "2", "0"), None, r"(?s)not a label.*t\.csv, line 3, column 'y'.*'2'.*positive="),
             (("a", "b", "c"), "a", r"(?s)third value.*t\.csv, line 4, column 'y'.*'c'.*'a' \(positive\) and 'b'"),
+            (("no", "yes", "no"), "Yes", r"(?s)no label before.*'Yes'.*line 3.*did you mean 'yes'"),
             (("b", "b", "b"), "a", r"(?s)positive label does not occur.*'a'.*'b'"),
         ],
     )
     def test_wrong(self, tmp_path, cells, positive, message):
-        (tmp_path / "t.csv").write_text("y,a\n" + "".join(f"{cell},1\n" for cell in cells))
+        (tmp_path / "t.csv").write_text("y,a\n" + "".join(f"{cell},0.5\n" for cell in cells))
         with pytest.raises(AucprError, match=message):
             load(tmp_path / "t.csv", label="y", positive=positive)
 
@@ -229,25 +246,25 @@ class TestWrong:
             ("y,a\n", {}, FileFormatError, "the table has no rows"),
             ("y,a,a\n1,2,3\n", {}, FileFormatError, r"(?s)same name.*line 1.*'a'"),
             ("y,a\n1,x\n0\n", {"models": "a"}, FileFormatError, r"line 2, column 'a'"),
-            ("y,a\n1,2\n0\n", {}, FileFormatError, r"(?s)too few cells.*t\.csv, line 3.*1 cells.*2 cells"),
-            ("y,a\n1,2\n\n0,2,3\n", {}, FileFormatError, r"(?s)too many cells.*t\.csv, line 4"),
+            ("y,a\n1,2.5\n0\n", {}, FileFormatError, r"(?s)too few cells.*t\.csv, line 3.*1 cells.*2 cells"),
+            ("y,a\n1,2.5\n\n0,2,3\n", {}, FileFormatError, r"(?s)too many cells.*t\.csv, line 4"),
             ('y,a,b\n1,2,"x\ny"\n0,bad,z\n', {"models": "a"}, FileFormatError, r"(?s)line 4, column 'a'.*'bad'"),
             ("y,a\n1,2\n0,1_0\n", {"models": "a"}, FileFormatError, r"line 3, column 'a'\n  received: '1_0'"),
             ('y,a\n1,"2\n', {}, FileFormatError, r"cannot be read\n  where: .*t\.csv, line 2"),
             ("y,a\n1,\ud8002\n", {}, FileFormatError, r"not UTF-8"),
             ("y,a\n1,x\n", {}, InvalidInputError, r"(?s)no column is a model.*models="),
-            ("y,a\n1,2\n", {"label": "Y"}, InvalidInputError, r"no such column\n.*\n  received: 'Y'\n  allowed: y"),
-            ("y,forest,b\n1,2,3\n", {"models": "forst"}, InvalidInputError, r"allowed: forest"),
-            ("y,forest,b\n1,2,3\n", {"exclude": "g: *"}, InvalidInputError, r"no such column"),
-            ("y,forest,b\n1,2,3\n", {"negate": ["y"]}, InvalidInputError, r"(?s)models to negate.*'y'.*forest"),
-            ("y,a\n1,2\n", {"models": ["y", "a"]}, InvalidInputError, "both a model and something else"),
-            ("y,a,w\n1,2,1\n0,1,-1\n", {"weight": "w"}, FileFormatError, r"(?s)not a weight.*line 3, column 'w'"),
-            ("y,a,w\n1,2,1\n0,1,\n", {"weight": "w"}, FileFormatError, r"(?s)not a weight.*line 3, column 'w'"),
-            ("y,a,i\n1,2,x\n0,1,\n", {"item": "i"}, FileFormatError, r"(?s)cell is empty.*line 3, column 'i'"),
-            ("y,a,i\n1,2,x\n0,1,x\n", {"item": "i"}, AlignmentError, r"(?s)must be unique.*'x'"),
-            ("y,a,i\n1,2,x/y\n", {"dataset": "i"}, InvalidInputError, r"(?s)not a valid name.*line 2.*'x/y'"),
-            ("y,a,i\n1,2,x\n", {"item": "i", "query": "i"}, InvalidInputError, "leave out item"),
-            ("y,a\n1,2\n", {"dtype": "int8"}, InvalidInputError, "unknown dtype"),
+            ("y,a\n1,2.5\n", {"label": "Y"}, InvalidInputError, r"no such column\n.*\n  received: 'Y'\n  allowed: y"),
+            ("y,forest,b\n1,2.5,3.5\n", {"models": "forst"}, InvalidInputError, r"allowed: forest"),
+            ("y,forest,b\n1,2.5,3.5\n", {"exclude": "g: *"}, InvalidInputError, r"no such column"),
+            ("y,forest,b\n1,2.5,3.5\n", {"negate": ["y"]}, InvalidInputError, r"(?s)models to negate.*'y'.*forest"),
+            ("y,a\n1,2.5\n", {"models": ["y", "a"]}, InvalidInputError, "both a model and something else"),
+            ("y,a,w\n1,2.5,1\n0,1,-1\n", {"weight": "w"}, FileFormatError, r"(?s)not a weight.*line 3, column 'w'"),
+            ("y,a,w\n1,2.5,1\n0,1,\n", {"weight": "w"}, FileFormatError, r"(?s)not a weight.*line 3, column 'w'"),
+            ("y,a,i\n1,2.5,x\n0,1,\n", {"item": "i"}, FileFormatError, r"(?s)cell is empty.*line 3, column 'i'"),
+            ("y,a,i\n1,2.5,x\n0,1,x\n", {"item": "i"}, AlignmentError, r"(?s)must be unique.*'x'"),
+            ("y,a,i\n1,2.5,x/y\n", {"dataset": "i"}, InvalidInputError, r"(?s)not a valid name.*line 2.*'x/y'"),
+            ("y,a,i\n1,2.5,x\n", {"item": "i", "query": "i"}, InvalidInputError, "leave out item"),
+            ("y,a\n1,2.5\n", {"dtype": "int8"}, InvalidInputError, "unknown dtype"),
         ],
     )  # fmt: skip
     def test_text(self, tmp_path, text, options, error, message):
@@ -258,13 +275,13 @@ class TestWrong:
 
     def test_number_fails_late(self, tmp_path, monkeypatch):
         monkeypatch.setattr(table_files, "BATCH_CELLS", 4)
-        (tmp_path / "t.csv").write_text("y,a\n" + "1,2\n" * 9 + "0,none\n")
+        (tmp_path / "t.csv").write_text("y,a\n" + "1,2.5\n" * 9 + "0,none\n")
         with pytest.raises(FileFormatError, match=r"(?s)line 11, column 'a'.*'none'.*exclude='a'"):
             load(tmp_path / "t.csv", label="y")
 
     def test_files_of_different_columns(self, tmp_path):
-        (tmp_path / "t.csv").write_text("y,a\n1,2\n")
-        (tmp_path / "u.csv").write_text("y,b\n1,2\n")
+        (tmp_path / "t.csv").write_text("y,a\n1,2.5\n")
+        (tmp_path / "u.csv").write_text("y,b\n1,2.5\n")
         with pytest.raises(FileFormatError, match=r"(?s)different columns.*'a', 'b'"):
             load(tmp_path / "*.csv", label="y")
 
@@ -309,11 +326,17 @@ class TestParquet:
                 "text": ["a", "b", "c"],
             },
         )
-        scores, summary = load(path, label="y", item="id", dataset="set")
+        numbers = ["f2", "f4", "i8", "u1"]
+        scores, _ = load(path, label="y", item="id", dataset="set", models=numbers)
         assert scores["u/item"].values.tolist() == ["7", "9"]
         assert scores["u/label"].values.tolist() == [1, 1]
         np.testing.assert_array_equal(scores["u/score"], [[1, 3], [0.5, NAN], [1, 3], [1, 255]])
-        assert summary.notes == ("columns that are not numeric, left out: 'truth', 'text'",)
+        _, summary = load(path, label="y", item="id", dataset="set")
+        assert summary.notes == (
+            "columns taken as models: 'f2', 'f4'",
+            "columns that are not numeric, left out: 'truth', 'text'",
+            "columns of whole numbers, or named like ids or weights, left out: 'i8', 'u1'",
+        )
         scores, _ = load(path, label="y", models="truth")
         np.testing.assert_array_equal(scores["score"], [[1, 0, NAN]])
 
@@ -323,17 +346,20 @@ class TestParquet:
             "userId": np.arange(n)[::-1],
             "row": np.full(n, 3),
             "counter": np.arange(n) + 1,
-            "later": np.arange(n) + 5,  # neither called an id nor counting from 0 or 1
-            "solid": np.arange(n) % 7,
+            "later": np.arange(n) + 5.5,
+            "age": np.arange(n) % 7,
+            "index": np.arange(n) / 1.0,
             "score_id": np.linspace(0, 1, n),  # not whole
             "y": np.arange(n) % 2,
         }
         lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
         (tmp_path / "t.csv").write_text("\n".join(lines))
         scores, summary = load(tmp_path / "t.csv", label="y")
-        assert scores["model"].values.tolist() == ["later", "solid", "score_id"]
+        assert scores["model"].values.tolist() == ["later", "score_id"]
         assert summary.notes == (
-            "columns that look like names or numbers of rows, left out: 'userId', 'row', 'counter'",
+            "columns taken as models: 'later', 'score_id'",
+            "columns of whole numbers, or named like ids or weights, left out: "
+            "'userId', 'row', 'counter', 'age', 'index'",
         )
         scores, summary = load(tmp_path / "t.csv", label="y", models=["userId", "later"])
         assert scores["model"].values.tolist() == ["userId", "later"]
@@ -349,9 +375,13 @@ class TestParquet:
                 {"models": "a"},
                 r"(?s)cannot be read as float64.*rows 1 to 2, column 'a'",
             ),
-            ({"y": [1, 0], "a": [1, 2**53 + 1]}, {}, r"(?s)cannot be read as float64.*rows 1 to 2, column 'a'"),
-            ({"y": [1, None], "a": [1, 2]}, {}, r"(?s)label is missing.*t\.parquet, row 2, column 'y'"),
-            ({"y": [1, 3], "a": [1, 2]}, {}, r"(?s)not a label.*t\.parquet, row 2, column 'y'"),
+            (
+                {"y": [1, 0], "a": [1, 2**53 + 1]},
+                {"models": "a"},
+                r"(?s)cannot be read as float64.*rows 1 to 2, column 'a'",
+            ),
+            ({"y": [1, None], "a": [0.1, 0.2]}, {}, r"(?s)label is missing.*t\.parquet, row 2, column 'y'"),
+            ({"y": [1, 3], "a": [0.1, 0.2]}, {}, r"(?s)not a label.*t\.parquet, row 2, column 'y'"),
         ],
     )
     def test_wrong(self, tmp_path, columns, options, message):
@@ -360,13 +390,13 @@ class TestParquet:
             load(path, label="y", **options)
 
     def test_truncated(self, tmp_path):
-        path = self.write(tmp_path / "t.parquet", {"y": [1, 0], "a": [1, 2]})
+        path = self.write(tmp_path / "t.parquet", {"y": [1, 0], "a": [0.1, 0.2]})
         path.write_bytes(path.read_bytes()[:-9])
         with pytest.raises(FileFormatError, match="Parquet file cannot be read"):
             load(path, label="y")
 
     def test_pyarrow_is_absent(self, tmp_path, monkeypatch):
-        path = self.write(tmp_path / "t.parquet", {"y": [1, 0], "a": [1, 2]})
+        path = self.write(tmp_path / "t.parquet", {"y": [1, 0], "a": [0.1, 0.2]})
         monkeypatch.setitem(sys.modules, "pyarrow", None)
         with pytest.raises(InvalidInputError, match=r"aucpr-dask\[parquet\]"):
             load(path, label="y")

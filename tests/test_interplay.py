@@ -166,6 +166,29 @@ def test_columns_of_a_frame_that_are_no_models_are_named(scores: xr.Dataset) -> 
     xr.testing.assert_equal(back, scores)
 
 
+def test_index_levels_and_whole_numbers_are_no_models(scores: xr.Dataset) -> None:
+    frame = wide_frame(scores).assign(patient=1.5, slice=2.5, age=50).set_index(["patient", "slice"])
+    with pytest.warns(ap.errors.ColumnWarning, match=r"as models: 'm0', 'm1'.*left out: 'age', .*'patient'"):
+        back = ap.from_dataframe(frame, label="y", item="item")
+    xr.testing.assert_equal(back, scores)
+    frame = frame.reset_index(drop=True)
+    back = ap.from_dataframe(frame[frame["age"] > 0], label="y", item="item", cluster="age", models="m*")
+    assert back["cluster"].values.tolist() == ["50"] * scores.sizes["item"]
+    with pytest.raises(InvalidInputError, match=r"column of models, as tidy frames do[\s\S]*model='model'"):
+        ap.from_dataframe(frame.melt(["item", "y"], var_name="model", value_name="score"), label="y")
+
+
+@pytest.mark.needs("polars")
+def test_categories_of_polars_and_frames_of_dask(scores: xr.Dataset) -> None:
+    import dask.dataframe
+    import polars
+
+    frame = wide_frame(scores)
+    categories = polars.from_pandas(frame).with_columns(polars.col("item").cast(polars.Categorical))
+    for one in (categories, dask.dataframe.from_pandas(frame, npartitions=2)):
+        xr.testing.assert_equal(ap.from_dataframe(one, label="y", item="item"), scores)
+
+
 @pytest.mark.parametrize("kind", ["pandas", pytest.param("polars", marks=pytest.mark.needs("polars"))])
 def test_tidy_frames_come_back_in_any_order(kind: str, scores: xr.Dataset) -> None:
     tidy: Any = (

@@ -36,13 +36,15 @@ _several: dict[str, Any] = {"multiple": True, "default": ()}
 table_options = cli.with_options(
     _of_table("label", required=True, default=None),
     _of_table("positive", metavar="VALUE"),
-    _of_table("models", "--model", note="repeat; default: all numeric but ids and those with a role", **_several),
+    _of_table("models", "--models", note="repeat; default: all numbers with a fraction that have no role", **_several),
     _of_table("exclude", note="repeat", **_several),
     _of_table("negate", note="repeat", **_several),
     _of_table("item"),
     _of_table("query"),
     _of_table("dataset", "--data-set"),
     _of_table("weight"),
+    _of_table("cluster"),
+    _of_table("fold"),
     cli.option_of(TableOptions, "dtype"),
 )
 
@@ -93,7 +95,11 @@ def trec(
     output.data(document | {"values": _imported(output, values, compute, then="aggregate")})
 
 
-@cli.command("aucpr-dask import csv table.csv scores.zarr --label y --query group", of=import_group)
+@cli.command(
+    "aucpr-dask import csv table.csv scores.zarr --label y --query group",
+    of=import_group,
+    context_settings=cli.old_flags(model="models"),
+)
 @files_and_store
 @table_options
 @click.option("--separator", metavar="CHAR", help="What separates cells [default: tab in .tsv, else guessed].")
@@ -107,7 +113,11 @@ def csv(output: cli.Output, files: tuple[str, ...], store: str, **options: Any) 
     _import_table(output, files, store, options)
 
 
-@cli.command("aucpr-dask import parquet table.parquet scores.zarr --label y", of=import_group)
+@cli.command(
+    "aucpr-dask import parquet table.parquet scores.zarr --label y",
+    of=import_group,
+    context_settings=cli.old_flags(model="models"),
+)
 @files_and_store
 @table_options
 @place_options

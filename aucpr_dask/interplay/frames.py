@@ -204,6 +204,8 @@ def from_dataframe(
     query: str | None = None,
     dataset: str | None = None,
     weight: str | None = None,
+    cluster: str | None = None,
+    fold: str | None = None,
     exclude: str | Sequence[str] = (),
     negate: bool | str | Sequence[str] = (),
     positive: object = None,
@@ -218,20 +220,24 @@ def from_dataframe(
     Parameters
     ----------
     frame : data frame
-        pandas, polars, pyarrow, or any other with the Arrow interface (``__arrow_c_stream__``).
+        pandas, polars, pyarrow, or any other with the Arrow interface (``__arrow_c_stream__``). One of Dask is
+        computed.
     label : str
         The column of labels: 1 positive, 0 negative, -1 unjudged, or true and false; see `positive`.
     model, score : str, optional
         The columns of model names and of scores. Naming `model` says that the frame is tidy.
     models : str or sequence of str, optional
-        Of a wide frame, the columns of scores, or patterns; by default all other numeric columns, except whole numbers
-        that name or count rows (``user_id``, 1, 2, 3, ...). A warning lists what is left out. Of a tidy frame, the
-        models to take; by default all.
+        Of a wide frame, the columns of scores, or patterns; by default all other columns of floats. Whole numbers name,
+        count or measure (``user_id``, ``age``), and are scores only if they are named here. If something is left out, a
+        warning lists it, and what is taken. Of a tidy frame, the models to take; by default all.
     item : str, optional
         The column of item names, unique in a data set; in a tidy frame unique in a query, if there is one, and then
-        not kept. A pandas index counts as a column if it has a name.
+        not kept. Levels of a pandas index count as columns if they have names, but never as models.
     query, dataset, weight : str, optional
         The columns of queries, of data sets (each becomes a node of a tree) and of sample weights.
+    cluster, fold : str, optional
+        The columns of clusters, whose items depend on each other, and of folds, in which items were held out. With
+        `query`, all items of a query have the same.
     exclude, negate
         Columns, or models, to leave out, and those for which low scores mean positive.
     positive : object, optional
@@ -267,6 +273,11 @@ def from_dataframe(
 
     options = TableOptions.among(locals())
     table = arrow_table(frame)
+    if model is None and models is None and {"model", "score"} <= set(table.column_names) - {*options.roles}:
+        what = "this frame has a column of models, as tidy frames do"
+        allowed = "a tidy frame with model= and item=, or a wide one with a column of scores for each model"
+        remedy = "name its columns: model='model', item=...; or the columns of scores: models=[...]"
+        raise InvalidInputError(what, FRAME, few(map(repr, table.column_names)), allowed, remedy)
     if model is not None:
         model, score = column(model, "model"), column(score, "score")
         if item is None:
@@ -274,7 +285,7 @@ def from_dataframe(
             received = f"model={model!r} without item"
             raise InvalidInputError(what, "argument 'item'", received, "the column of item names", "name it: item=...")
         keys = [name for name in (dataset, query, item) if name is not None]
-        values = [name for name in (label, weight) if name is not None]
+        values = [name for name in (label, weight, cluster, fold) if name is not None]
         wide = _pivoted(_chosen_columns(table, [*keys, *values, model, score]), keys, values, model, score)
         found = tuple(str(name) for name in wide if name not in {*keys, *values})
         models_of = found if options.models is None else options.models
@@ -286,6 +297,8 @@ def from_dataframe(
 def arrow_table(frame: Any, where: str = FRAME) -> Any:
     """Return a data frame of any kind as a table of Arrow; `where` is what errors call it."""
     pyarrow = checks.require("pyarrow", "parquet", where)
+    if hasattr(frame, "npartitions") and hasattr(frame, "compute"):  # of Dask
+        frame = frame.compute()
     if not isinstance(frame, pyarrow.Table) and not hasattr(frame, "__arrow_c_stream__"):
         lazy = hasattr(frame, "collect")
         what = "this data frame is lazy" if lazy else "this is not a data frame"

@@ -455,12 +455,14 @@ class TableOptions(Options):
     query: str | None = option(None, "The column of queries, which are ranked separately.", check=column)
     dataset: str | None = option(None, "The column of data sets: each becomes a node.", check=column)
     weight: str | None = option(None, "The column of sample weights.", check=column)
+    cluster: str | None = option(None, "The column of clusters, whose items depend on each other.", check=column)
+    fold: str | None = option(None, "The column of folds, in which items were held out.", check=column)
     dtype: str = option("float64", PRECISION, allowed=DTYPES)
 
     @property
     def roles(self) -> list[str]:
         """The columns that are not models."""
-        named = (self.label, self.item, self.query, self.dataset, self.weight)
+        named = (self.label, self.item, self.query, self.dataset, self.weight, self.cluster, self.fold)
         return list(dict.fromkeys(name for name in named if name is not None))
 
 

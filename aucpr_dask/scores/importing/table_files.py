@@ -42,6 +42,8 @@ def open_table(path: Path, separator: str | None) -> Table:
 class TextTable:
     """A CSV or TSV file, perhaps compressed."""
 
+    index = frozenset[str]()  # a text file does not tell an index from columns
+
     def __init__(self, path: Path, separator: str | None) -> None:
         self.path = path
         if separator is not None and (len(separator) != 1 or separator in '\r\n"'):
@@ -104,6 +106,11 @@ class TextTable:
         """Return those of `columns` that hold numbers in the first rows."""
         first = next(self.batches(columns), None)
         return [name for name in columns if first is None or _are_numbers(first.text(name))]
+
+    def whole(self, columns: Sequence[str]) -> list[str]:
+        """Return those of `columns` that hold whole numbers, written without a point, in the first rows."""
+        first = next(self.batches(columns), None)
+        return [name for name in columns if first is not None and _are_whole(first.text(name))]
 
     @contextmanager
     def _reading(self) -> Iterator[Any]:
@@ -207,6 +214,11 @@ def _are_numbers(cells: Sequence[str]) -> bool:
     return True
 
 
+def _are_whole(cells: Sequence[str]) -> bool:
+    present = [cell.strip() for cell in cells if cell.strip() not in MISSING_CELLS]
+    return bool(present) and all(map(_INTEGER.fullmatch, present))
+
+
 class ArrowTable:
     """A Parquet file, or a pyarrow table in memory, whose name serves as its path."""
 
@@ -214,6 +226,7 @@ class ArrowTable:
         self.path = path
         self.columns: list[str] = list(schema.names)
         self._schema = schema
+        self.index: frozenset[str] = _index_of(schema)
         self._read = read
         _check_columns_differ(self.columns, path)
 
@@ -246,6 +259,18 @@ class ArrowTable:
         kinds = {field.name: field.type for field in self._schema}
         tests = (types.is_integer, types.is_floating, types.is_decimal)
         return [name for name in columns if any(test(kinds[name]) for test in tests)]
+
+    def whole(self, columns: Sequence[str]) -> list[str]:
+        """Return those of `columns` that hold integers."""
+        from pyarrow import types
+
+        return [name for name in columns if types.is_integer(self._schema.field(name).type)]
+
+
+def _index_of(schema: Any) -> frozenset[str]:
+    """Return the columns that were the index of a data frame of pandas."""
+    levels = (schema.pandas_metadata or {}).get("index_columns", ())
+    return frozenset(level for level in levels if isinstance(level, str))
 
 
 @dataclass(frozen=True)
@@ -281,6 +306,9 @@ class ArrowBatch:
         cells = self.batch.column(column)
         if kind == "float64" and types.is_boolean(cells.type):
             cells = cells.cast(pyarrow.int8())
+        if types.is_dictionary(cells.type) and kind == "string":  # Arrow cannot take from views, as polars has them
+            words = cells.dictionary.cast(pyarrow.string())
+            cells = pyarrow.DictionaryArray.from_arrays(cells.indices, words)
         is_text = (types.is_string, types.is_large_string, types.is_dictionary)
         try:
             if kind == "float64" and any(test(cells.type) for test in is_text):

@@ -16,7 +16,15 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from aucpr_dask.errors import AlignmentError, ColumnWarning, FileFormatError, InvalidInputError, clash, few
+from aucpr_dask.errors import (
+    AlignmentError,
+    ColumnWarning,
+    FileFormatError,
+    InvalidInputError,
+    clash,
+    did_you_mean,
+    few,
+)
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.options import TableOptions
 from aucpr_dask.scores.chunks import Region
@@ -28,10 +36,11 @@ from aucpr_dask.scores.validate import check_unique
 SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".parquet")
 
 ID_WORDS = frozenset({"id", "ids", "idx", "index", "uuid", "fold", "row", "rownum"})
+ROLE_WORDS = frozenset({"weight", "weights", "cluster", "group", "groups"})
 LEAST_ROWS = 100  # fewer may be scores of a small example
 MOST_COLUMNS = 20  # listed in a note
 
-PANDAS_INDEX = "__index_level_"
+PANDAS_INDEX = "__index_level_"  # of a level without a name
 _TRUTH = {"true": terms.POSITIVE, "false": terms.NEGATIVE}
 
 
@@ -45,6 +54,8 @@ def import_table(
     query: str | None = None,
     dataset: str | None = None,
     weight: str | None = None,
+    cluster: str | None = None,
+    fold: str | None = None,
     exclude: str | Sequence[str] = (),
     negate: bool | str | Sequence[str] = (),
     positive: object = None,
@@ -69,9 +80,9 @@ def import_table(
     label : str
         The column of labels: 1 positive, 0 negative, -1 unjudged, or true and false; see `positive`.
     models : str or sequence of str, optional
-        The columns of scores; by default all other columns that are numeric (in a text file: in its first rows),
-        except whole numbers that name or count rows (``user_id``, ``fold``, 1, 2, 3, ...). The notes of the summary
-        list what is left out.
+        The columns of scores; by default all other columns of numbers with a fraction (in a text file: in its first
+        rows). Whole numbers name, count or measure (``user_id``, ``age``), and are scores only if they are named here.
+        The notes of the summary list what is taken, and what is left out.
     item : str, optional
         The column of item names, unique in a data set; not together with `query`.
     query : str, optional
@@ -80,6 +91,9 @@ def import_table(
         The column of data sets: the store then holds a tree with a node for each value.
     weight : str, optional
         The column of sample weights.
+    cluster, fold : str, optional
+        The columns of clusters, whose items depend on each other, and of folds, in which items were held out. With
+        `query`, all items of a query have the same.
     exclude : str or sequence of str
         Columns that are not models.
     negate : bool or str or sequence of str
@@ -136,8 +150,8 @@ def scores_of_table(table: Table, options: TableOptions) -> terms.Scores:
     """Return the score data sets of a wide table, in memory."""
     with Spool() as spool:
         template, nodes, notes = _read_tables([table], options, spool)
-        for note in notes:
-            message = f"{table.path}: {note}; name the columns of scores by models=[...]"
+        if notes and not (options.models is None and len(notes) == 1):  # which says what was taken
+            message = f"{table.path}: {'; '.join(notes)}; name the columns of scores by models=[...]"
             warnings.warn(message, ColumnWarning, stacklevel=3)
 
         def with_scores(path: str, described: xr.Dataset) -> xr.Dataset:
@@ -206,39 +220,49 @@ def _choose_models(table: Table, options: TableOptions) -> tuple[list[str], list
             raise InvalidInputError(what, table.path, few(map(repr, both)), allowed, remedy)
     else:
         free = [name for name in table.columns if name not in excluded and name not in others]
-        numeric = table.numeric([name for name in free if name and not name.startswith(PANDAS_INDEX)])
-        ids = _ids(table, numeric)
+        named = [name for name in free if name and not name.startswith(PANDAS_INDEX)]
+        numeric = table.numeric(named)
+        ids = [*_ids(table, [name for name in numeric if name not in table.index]), *table.index & {*numeric}]
         models = [name for name in numeric if name not in ids]
-        chosen = frozenset(numeric)
-        left_out = [name for name in free if name not in chosen]
+        left_out = [name for name in named if name not in frozenset(numeric)]
     if not models:
         received = f"columns {few(map(repr, table.columns))}"
-        received += f", of which {few(map(repr, ids))} look like names or numbers of rows" if ids else ""
-        allowed = "at least one numeric column besides the label and what is excluded"
+        received += f", of which {few(map(repr, ids))} hold whole numbers, which may be no scores" if ids else ""
+        allowed = "at least one column of numbers with a fraction, besides the label and what is excluded"
         remedy = "name the columns of scores: models=[...] (--models)"
         raise InvalidInputError("no column is a model", table.path, received, allowed, remedy)
     notes = []
+    if options.models is None:
+        notes.append(f"columns taken as models: {few(map(repr, models), MOST_COLUMNS)}")
     if left_out:
         notes.append(f"columns that are not numeric, left out: {few(map(repr, left_out), MOST_COLUMNS)}")
     if ids:
-        notes.append(f"columns that look like names or numbers of rows, left out: {few(map(repr, ids), MOST_COLUMNS)}")
+        notes.append(
+            f"columns of whole numbers, or named like ids or weights, left out: {few(map(repr, ids), MOST_COLUMNS)}"
+        )
     return models, notes
 
 
 def _ids(table: Table, columns: Sequence[str]) -> list[str]:
-    """Return the columns that name or count rows: whole numbers that are called so, or that follow one another."""
+    """Return the columns that may name, count or measure: whole numbers, also as floats if they are called so."""
     batches: Iterator[Batch] = iter(table.batches(columns) if columns else ())
     batch = next(batches, None)
     if batch is None:
         return []
+    whole = frozenset(table.whole(columns))
 
     def is_id(column: str) -> bool:
+        if column in whole:
+            return True
+        words = re.split(r"[\W_]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column).lower())
+        if words[-1] in ROLE_WORDS:
+            return True
         values = batch.numbers(column)
-        if np.isnan(values).any() or not np.array_equal(values, np.floor(values)):
+        values = values[~np.isnan(values)]
+        if not np.array_equal(values, np.floor(values)):
             return False
         counts_rows = values.size >= LEAST_ROWS and values[0] in (0, 1) and bool((np.diff(values) == 1).all())
-        words = re.split(r"[\W_]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column).lower())
-        return counts_rows or words[-1] in ID_WORDS or words[0] == "unnamed"
+        return counts_rows or words[-1] in ID_WORDS or words[0] in ("unnamed", "level")
 
     return [column for column in columns if is_id(column)]
 
@@ -324,6 +348,12 @@ class _LabelReader:
         elif self._positive is None:
             what = "this is not a label"
             remedy = "say which value is the positive one: positive=VALUE (--positive)"
+        elif not self._met_positive:
+            what = f"no label before this row is {self._positive!r}, the positive one, and this is a second other value"
+            allowed = f"{self._positive!r} (positive), and one other value"
+            remedy = did_you_mean(
+                self._positive, [str(self._negative), cell.strip()], "name one that occurs: positive="
+            )
         else:
             what = "this label is a third value"
             allowed = f"{self._positive!r} (positive) and {self._negative!r} (negative)"
@@ -361,6 +391,17 @@ def _weights_of(batch: Batch, column: str) -> np.ndarray:
     return weights
 
 
+def _folds_of(batch: Batch, column: str) -> np.ndarray:
+    folds = batch.numbers(column)
+    bad = np.flatnonzero(folds != np.rint(folds))
+    if bad.size:
+        where = batch.where(int(bad[0]), column)
+        raise FileFormatError(
+            "this is not a fold", where, folds[bad[0]], "a whole number", "number the folds: 0, 1, ..."
+        )
+    return folds.astype(np.int64)
+
+
 # --- data sets --------------------------------------------------------------------------------------------------
 
 
@@ -371,7 +412,9 @@ def _share_out(
     cells = {"label": labels.read(batch)}
     if options.weight is not None:
         cells["weight"] = _weights_of(batch, options.weight)
-    for role, column in (("item", options.item), ("query", options.query)):
+    if options.fold is not None:
+        cells["fold"] = _folds_of(batch, options.fold)
+    for role, column in (("item", options.item), ("query", options.query), ("cluster", options.cluster)):
         if column is not None:
             cells[role] = np.array(_names(batch, column), object)
     if options.dataset is None:
@@ -426,6 +469,9 @@ class _Node:
         }
         if "weight" in cells:
             variables["weight"] = (dims, self._padded(cells["weight"], 0))
+        for role in ("cluster", "fold"):
+            if role in cells:
+                variables[role] = (dims[:1], self._of_units(cells, role, source))
         return xr.Dataset(variables, coords=coords, attrs={"source": source})
 
     def block(self, region: Region) -> dict[str, np.ndarray]:
@@ -443,6 +489,17 @@ class _Node:
             if inside.any():
                 block[:, place[inside] - first] = self._spool.read(part, models)[:, inside]
         return {"score": block.reshape(shape)}
+
+    def _of_units(self, cells: dict[str, np.ndarray], role: str, where: str) -> np.ndarray:
+        """Return the clusters or folds of items; with queries those of queries, in which they must not differ."""
+        if "query" not in cells:
+            return cells[role]
+        groups = pd.Series(cells[role]).groupby(cells["query"])
+        if (several := np.flatnonzero(groups.nunique().to_numpy() > 1)).size:
+            received = f"several in {few(repr(list(self._queries)[place]) for place in several)}"
+            remedy = f"leave out {role}, or query: the items of all queries are then ranked together"
+            raise AlignmentError(f"a query has one {role}, which its items share", where, received, remedy=remedy)
+        return groups.first().to_numpy()
 
     def _padded(self, values: np.ndarray, fill: float) -> np.ndarray:
         padded = np.full(self._shape, fill, values.dtype)
