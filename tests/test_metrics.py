@@ -296,3 +296,20 @@ def test_the_difference_is_that_of_compare() -> None:
     assert (same.difference, same.interval, same.p_value) == (0, (0, 0), 1)
     assert repr(same).startswith("which of a and b is better cannot be told: ")
     assert metrics.average_precision_difference(y, a, b, sample_weight=np.full(400, 2.0)).difference == found.difference
+
+
+def test_groups_are_the_sample_where_they_are_given() -> None:
+    """Ten near copies of each of 200 items say no more than the 200."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(200), 10)
+    label = (rng.random(200) < 0.2)[group]
+    a, b = (1.5 * label + rng.normal(size=200)[group] + 0.05 * rng.normal(size=2000) for _ in range(2))
+    once = slice(None, None, 10)
+    alone = metrics.average_precision_interval(label[once], a[once])
+    grouped = metrics.average_precision_interval(label, a, groups=[f"patient {name}" for name in group])
+    np.testing.assert_allclose(grouped, alone, atol=0.05)
+    assert np.diff(metrics.average_precision_interval(label, a)) < 0.5 * np.diff(alone)
+    width = np.diff(metrics.average_precision_difference(label, a, b).interval)
+    assert np.diff(metrics.average_precision_difference(label, a, b, groups=group).interval) > 2 * width
+    with pytest.raises(AlignmentError, match="groups 3"):
+        metrics.average_precision_interval(label, a, groups=[1, 2, 3])

@@ -240,6 +240,7 @@ def influence_beta(
     of_proportion = area * (1 - area)
     likely = max(level, 0.5)  # towards level 0, both quantiles are 0
     quantile = _student(n_clusters - 1, likely) / _normal(likely)  # infinite with one cluster: the interval is [0, 1]
+    quantile = np.where(np.isinf(n_clusters), 1.0, quantile)
     is_known &= np.isfinite(quantile) & ~np.isnan(effect)
     variance = _moderated(error**2, of_proportion, n) * np.where(is_known, effect * quantile**2, 1.0)
 

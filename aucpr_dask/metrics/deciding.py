@@ -24,6 +24,8 @@ def average_precision_interval(
     method: str | None = None,
     pos_label: Any = 1,
     sample_weight: Any = None,
+    groups: Any = None,
+    prevalence_design: str = "random",
 ) -> tuple[float, float]:
     """Compute a confidence interval of average precision.
 
@@ -41,6 +43,11 @@ def average_precision_interval(
         The positive label.
     sample_weight : array-like, shape (n_samples,), optional
         Weights.
+    groups : array-like, shape (n_samples,), optional
+        Samples that depend on each other, such as those of one patient, carry the same value; groups are then the
+        sample.
+    prevalence_design : {"random", "fixed"}
+        Whether another sample would have other numbers of positives and negatives, or the same (stratified samples).
 
     Returns
     -------
@@ -63,9 +70,10 @@ def average_precision_interval(
     >>> round(lower, 3), round(upper, 3)
     (0.664, 0.93)
     """
-    scores = _scores(y_true, {"y_score": y_score}, pos_label, sample_weight)
+    scores = _scores(y_true, {"y_score": y_score}, pos_label, sample_weight, groups)
     intervals = None if method is None else text(method, "method")
-    lower, upper = np.ravel(evaluate(scores, intervals=intervals, level=level)["interval"])
+    found = evaluate(scores, intervals=intervals, level=level, prevalence_design=prevalence_design)
+    lower, upper = np.ravel(found["interval"])
     return float(lower), float(upper)
 
 
@@ -115,11 +123,13 @@ def average_precision_difference(
     seed: int = 0,
     pos_label: Any = 1,
     sample_weight: Any = None,
+    groups: Any = None,
+    prevalence_design: str = "random",
 ) -> Difference:
     """Tell whether model b has a larger average precision than model a on samples that both have scored.
 
-    The comparison is paired: it uses the influence of every sample on both areas, or resamples that both models share,
-    drawn from positives and negatives separately. It needs about ten positives, with resamples about a hundred, and
+    The comparison is paired: it uses the influence of every sample on both areas, or resamples that both models share.
+    It needs about ten positives, with resamples about a hundred, and
     warns if there are fewer.
 
     Parameters
@@ -138,6 +148,11 @@ def average_precision_difference(
         The positive label.
     sample_weight : array-like, shape (n_samples,), optional
         Weights.
+    groups : array-like, shape (n_samples,), optional
+        Samples that depend on each other, such as those of one patient, carry the same value; groups are then the
+        sample.
+    prevalence_design : {"random", "fixed"}
+        Whether another sample would have other numbers of positives and negatives, or the same (stratified samples).
 
     Returns
     -------
@@ -168,10 +183,11 @@ def average_precision_difference(
     b is better: average precision 0.598 (b) against 0.460 (a), difference +0.138,
     95 % interval +0.051 to +0.226, p = 0.0022
     """
-    scores = _scores(y_true, {"y_score_a": y_score_a, "y_score_b": y_score_b}, pos_label, sample_weight)
+    scores = _scores(y_true, {"y_score_a": y_score_a, "y_score_b": y_score_b}, pos_label, sample_weight, groups)
     _refuse_few(scores["label"].values)
     method = None if n_resamples is None else "bootstrap"
-    found = compare(scores, "y_score_a", method=method, level=level, n_resamples=n_resamples, seed=seed)
+    options: dict[str, Any] = {"n_resamples": n_resamples, "seed": seed, "prevalence_design": prevalence_design}
+    found = compare(scores, "y_score_a", method=method, level=level, **options)
     versus = found.isel(baseline=0).sel(model="y_score_b")
     lower, upper = map(float, versus["interval"])
     a, b = map(float, found["estimate"])
@@ -188,7 +204,7 @@ def _refuse_few(label: NDArray[np.int8]) -> None:
         raise targets.misfit(what, "y_true", received, allowed, "judge more samples")
 
 
-def _scores(y_true: Any, models: dict[str, Any], pos_label: Any, sample_weight: Any) -> xr.Dataset:
+def _scores(y_true: Any, models: dict[str, Any], pos_label: Any, sample_weight: Any, groups: Any) -> xr.Dataset:
     """Return a data set with a model for each array of scores."""
     label = targets.host_array(y_true, "y_true")
     if targets.kind_of_target(label) != "binary":
@@ -211,4 +227,7 @@ def _scores(y_true: Any, models: dict[str, Any], pos_label: Any, sample_weight: 
     }
     if weight is not None:
         variables["weight"] = (ITEM, weight)
+    if groups is not None:
+        variables["cluster"] = (ITEM, targets.column(targets.host_array(groups, "groups"), "groups"))
+        targets.check_lengths(y_true=label, groups=variables["cluster"][1])
     return xr.Dataset(variables, coords={MODEL: list(score)})
