@@ -86,9 +86,9 @@ _question_options = cli.with_options(
 )
 @click.option("--baseline", "baselines", multiple=True, metavar="NAME", help="Compare with this model (repeat).")
 @cli.method_option(
-    "sign_flip bootstrap_t bootstrap t wilcoxon influence",
-    "Of units: sign_flip, bootstrap_t, bootstrap, t or wilcoxon; of items: bootstrap or influence "
-    "[default: the first].",
+    "sign_flip bootstrap_t bootstrap t wilcoxon influence rank_swap",
+    "Of units: sign_flip (default), bootstrap_t, bootstrap, t or wilcoxon; of items: influence (default, where the "
+    "estimator or an option has influences), bootstrap or rank_swap.",
 )
 @cli.option_of(ComparisonOptions, "adjust")
 @cli.option_of(ComparisonOptions, "equivalence", metavar="MARGIN")
@@ -125,7 +125,8 @@ def compare(
 )
 @cli.method_option(
     "sign_flip bootstrap_t bootstrap influence",
-    "Of units: sign_flip, bootstrap_t or bootstrap; of items: bootstrap or influence [default: the first].",
+    "Of units: sign_flip (default), bootstrap_t or bootstrap; of items: influence (default, where the estimator or an "
+    "option has influences) or bootstrap.",
 )
 @_question_options
 def rank(

@@ -41,9 +41,9 @@ _table_options = cli.with_options(
 )
 @cli.options_of(ComparisonOptions, "level", "estimator", "over", "sample")
 @cli.method_option(
-    "sign_flip bootstrap_t bootstrap t influence",
-    "Of units: sign_flip, bootstrap_t, bootstrap or t; of items: bootstrap or influence [default: the first; "
-    "influence for scores, or bootstrap where the estimator or an option has no influences].",
+    "sign_flip bootstrap_t bootstrap t influence rank_swap",
+    "Of units: sign_flip (default), bootstrap_t, bootstrap or t; of items: influence (default, where the estimator or "
+    "an option has influences), bootstrap or rank_swap.",
 )
 @cli.options_of(ComparisonOptions, "n_resamples", "seed", "incomplete")
 @cli.data_sets_option

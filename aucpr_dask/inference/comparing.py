@@ -75,9 +75,11 @@ def compare(
         For units ``"sign_flip"`` (default: tests that are exact if differences are symmetric, intervals that flip the
         residuals), ``"bootstrap_t"`` (each resample divided by its own error: for skewed differences), ``"bootstrap"``
         (one error for all resamples: for many units), ``"t"`` or ``"wilcoxon"`` (p-values only); for items
-        ``"bootstrap"`` (default; a result needs its `replicate`) or ``"influence"`` (Student's t with a moderated
-        variance, from about ten positives on; needs the scores); for both ``"bootstrap"``. :class:`FewUnitsWarning` and
-        :class:`FewPositivesWarning` say where ``"bootstrap"`` finds too many differences.
+        ``"influence"`` (default for scores: Student's t with a moderated variance of the difference, from about ten
+        positives on), ``"bootstrap"`` (default for results, which need their `replicate`, and for estimators and
+        options without influences) or ``"rank_swap"`` (swaps the two ranks of each item, or of all items of a cluster:
+        exact if the models are exchangeable; average precision only); for both ``"bootstrap"``.
+        :class:`FewUnitsWarning` and :class:`FewPositivesWarning` say where ``"bootstrap"`` finds too many differences.
     adjust : {"romano_wolf", "max_t", "holm", "benjamini_hochberg", "none"}, optional
         Romano and Wolf's step-down is the default with joint replicates, Holm's with ``"t"`` and ``"wilcoxon"``.
         All but the last two control the probability of any false claim in the family.
@@ -87,7 +89,7 @@ def compare(
         A margin: differences up to it do not matter. Adds the two one-sided tests of equivalence and a decision for
         each pair; neither is adjusted for the number of pairs.
     n_resamples : int, optional
-        Resamples; by default 10,000 of units, 1,000 of items, or as many as the result keeps.
+        Resamples, draws or swaps; by default 10,000 of units or draws, 1,000 of items, or as many as the result keeps.
     seed : int
         Seed of the random numbers: those of a query or data set depend on its name, never on the models.
     incomplete : {"raise", "drop", "drop_models"}

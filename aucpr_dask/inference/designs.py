@@ -25,7 +25,7 @@ COMPARED, SCORED = "items_compared", "items_scored"  # attributes of results who
 
 METHODS = {
     UNITS: ("sign_flip", "bootstrap_t", "bootstrap", "t", "wilcoxon"),
-    ITEMS: ("bootstrap", "influence"),
+    ITEMS: ("bootstrap", "influence", "rank_swap"),
     BOTH: ("bootstrap",),
 }
 """The methods of each kind of sample, the default first."""
@@ -42,6 +42,7 @@ CONDITIONS = {
     (UNITS, POWERED): "approximate, with a random sample of units labelled by people",
     (ITEMS, "bootstrap"): "approximate, with many positives",
     (ITEMS, "influence"): "approximate, from 10 positives on",
+    (ITEMS, "rank_swap"): "exact if the two models are exchangeable",
     (BOTH, "bootstrap"): "conservative",
 }
 """When each method keeps its level."""
@@ -51,6 +52,7 @@ INTERVAL_KINDS = {
     "bootstrap_t": "symmetric bootstrap-t",
     "bootstrap": "symmetric bootstrap with a common error",
     "t": "Student t (simultaneous: Bonferroni)",
+    "rank_swap": "reach of the differences under swaps (simultaneous: Bonferroni)",
     POWERED: "Student t, prediction-powered (simultaneous: Bonferroni)",
     "influence": "Student t, moderated variance (simultaneous: largest of Student draws)",
 }
@@ -158,7 +160,7 @@ def settle(
         remedy = "for a DataTree, over='dataset' takes the data sets as units"
         raise InvalidInputError(what, "argument 'sample'", f"sample={sample!r}", "sample='items'", remedy)
     method = choose(methods[sample], methods[sample][0] if method is None else method, f"method for sample={sample!r}")
-    by_p_value = method in ("t", "wilcoxon", POWERED)
+    by_p_value = method in ("t", "wilcoxon", "rank_swap", POWERED)
     adjust = choose(ADJUSTMENTS, adjust or ("holm" if by_p_value else ADJUSTMENTS[0]), "adjust")
     if by_p_value and adjust not in BY_P_VALUE:
         what = f"adjust={adjust!r} needs joint replicates, which method={method!r} does not have"
@@ -204,6 +206,7 @@ def describe(
         fixed = [models, *([f"the {units}"] if units else [])]
         fixed += ["the numbers of positives and negatives"] if is_fixed else []
         how = f"resampled: {items}, {times}" if sampling.method == "bootstrap" else f"sample: {items}"
+        how = f"ranks swapped: within the {drawn}, {times}" if sampling.method == "rank_swap" else how
         sentence = f"{how}; fixed: {', '.join(fixed)}"
     elif sampling.method in ("bootstrap", "bootstrap_t"):
         sentence = f"resampled: {whole}, {times}; fixed: {models}"

@@ -78,7 +78,9 @@ class PairedSample:
 
     @property
     def n_resamples(self) -> int:
-        """The number of replicates; 0 of a method without any."""
+        """The number of replicates or swaps; 0 of a method without any."""
+        if isinstance(self.method, methods.RankSwap):
+            return self.method.n_swaps
         return 0 if self.method.sample is None else int(self.method.sample.centred.shape[1])
 
     @property
@@ -139,6 +141,13 @@ def paired_sample(
         estimates, method, n_machine = powered_method(node, machine, estimates, question)
     elif sampling.method == "influence":
         method = _by_influence(node, estimates, question)
+    elif sampling.method == "rank_swap":
+        rows = samples.labels_of(node[methods.RANK], MODEL).get_indexer(estimates.models)
+        goal, n_swaps = (
+            methods.Goal(question.level, question.equivalence),
+            question.n_resamples or designs.ITEM_RESAMPLES,
+        )
+        method = methods.RankSwap(estimates.mean, node, rows, goal, n_swaps, question.seed)
     elif sampling.sample != UNITS:
         estimates, method = _by_items(node, estimates, sampling, question)
     else:
@@ -289,6 +298,8 @@ def _warn_of_few_positives(sample: PairedSample) -> None:
     remedy = " method='influence' needs 10 (average precision only, from the scores)."
     if method == "influence":
         enough, remedy = POSITIVES_FOR_INFLUENCE, ""
+    if method == "rank_swap":
+        return
     if n is not None and n < enough:
         warnings.warn(
             f"method={method!r} over items, {n:g} of which are positives, finds differences where there are "

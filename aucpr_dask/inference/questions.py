@@ -18,6 +18,7 @@ from aucpr_dask.inference.machine_labels import machine_nodes, of_machine, refus
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
 from aucpr_dask.inference.requirements import check, refuse_different_items, refuse_unknown_options
 from aucpr_dask.inference.samples import DATASET, stack_data_sets
+from aucpr_dask.inference.swapping import with_ranks
 from aucpr_dask.schema.checks import choose
 from aucpr_dask.schema.estimators import WITH_INFLUENCE
 from aucpr_dask.schema.options import MISSING, ComparisonOptions, EvaluationOptions
@@ -79,6 +80,8 @@ def results_for(
     """Return results with all that the question needs; data sets are stacked if they are the units."""
     refuse_unknown_options(options, ComparisonOptions, without=(*SET_HERE, *without))
     is_scores = check(data, question, options)
+    if question.method == "rank_swap":
+        return _with_ranks(data, question, options, is_scores=is_scores)
     if question.method == "influence":
         return _with_covariance(data, question, options, is_scores=is_scores)
     results = _evaluated(data, question, options) if is_scores else data
@@ -148,6 +151,15 @@ def _with_covariance(
     result = covariance(data, question.estimator or "average_precision", **options)
     counts = {path: _counts_of_items(node) for path, node in nodes_of(data)}
     return map_nodes(result, lambda path, node: node.assign_attrs(counts[path]))
+
+
+def _with_ranks(data: Scores, question: ComparisonOptions, options: Mapping[str, Any], *, is_scores: bool) -> Scores:
+    if not is_scores or question.over == DATASET:
+        what, received = "method='rank_swap' swaps the ranks of items within a data set", "a result"
+        received = received if not is_scores else "over='dataset'"
+        raise InvalidInputError(what, None, received, "scores", "pass the scores, and leave out over")
+    scores = validated_scores(data, positive_from=options.get("positive_from"))
+    return map_nodes(scores, lambda path, node: with_ranks(path, node, question.estimator, options))
 
 
 def on_common_items(scores: Scores, missing: str) -> Scores:
