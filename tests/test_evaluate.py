@@ -63,9 +63,10 @@ def test_parameters_give_the_options_again() -> None:
 @pytest.mark.smoke
 def test_the_variables_of_a_result(scores: xr.Dataset) -> None:
     result = ap.evaluate(scores, NAMES, ["logit", "wilson"], level=0.9)
-    assert set(result.data_vars) == set(RESULT_VARIABLES) - {"replicate"}
+    assert set(result.data_vars) == set(RESULT_VARIABLES) - {"replicate", "extrapolated"}
     replicated = ap.evaluate(scores, NAMES, (), keep_replicates=True, n_resamples=5)
-    assert set(replicated.data_vars) == set(RESULT_VARIABLES)
+    assert set(replicated.data_vars) == set(RESULT_VARIABLES) - {"extrapolated"}
+    assert set(ap.evaluate(scores, prevalence=0.01).data_vars) == set(RESULT_VARIABLES) - {"replicate"}
     assert replicated["replicate"].dims == ("model", "estimator", "resample")
     assert list(replicated["resample"].values) == list(range(5))
     assert result["estimate"].dims == ("model", "estimator")

@@ -55,6 +55,8 @@ def evidence(shape: tuple[int, ...] = (3, 4), n_resamples: int = 200, seed: int 
         cubes=random.normal(0, 1e-4, shape),
         left_out=estimate - random.uniform(0, 0.05, shape),
         unseen_loss=random.uniform(0, 0.1, shape),
+        half_seen=estimate * random.uniform(0.6, 1, shape),
+        tails=random.random((*shape, n_resamples)),
     )
 
 
@@ -372,8 +374,10 @@ def test_the_records_say_what_the_kernels_read() -> None:
         "jackknife": ("acceleration",),
         "replicates": ("replicates", "bayesian_replicates", "replicate_errors"),
         "folds": ("folds",),
+        "tails": ("half_seen", "tails"),
     }
-    besides = {"influence_beta": {"positives": "n_effective", "error": "cubes left_out unseen_loss"}}
+    of_beta = {"positives": "n_effective", "error": "cubes left_out unseen_loss"}
+    besides = {"influence_beta": of_beta, "extrapolated": of_beta}
     known = evidence()
     for name in METHODS:
         fields_of = {

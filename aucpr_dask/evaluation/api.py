@@ -370,7 +370,7 @@ def outputs_of(prepared: PreparedDataset) -> dict[str, Output]:
     return {
         name: Output({dim: sizes[dim] for dim in spec.dims[0] if dim != "..."}, dtypes.get(name, np.float64))
         for name, spec in RESULT_VARIABLES.items()
-        if name != "replicate" or resampling.keep_replicates
+        if {"replicate": resampling.keep_replicates, "extrapolated": name in resampling.intervals}.get(name, True)
     }
 
 

@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.evaluation.chunk_passes import finish_rankings
+from aucpr_dask.evaluation.extrapolation import half_seen, tail_draws
 from aucpr_dask.evaluation.influences import effective_positives, facts_of_clusters, influence_facts
 from aucpr_dask.evaluation.rankings import FEW_POSITIVES, Array, Evaluated, evaluate_rankings, is_weighted
-from aucpr_dask.evaluation.request import Sampling
+from aucpr_dask.evaluation.request import Sampling, is_default
 from aucpr_dask.evaluation.resampled_rankings import estimate_accelerations, evaluate_folds, replicate_rankings
+from aucpr_dask.schema.estimators import AREAS
 from aucpr_dask.schema.intervals import INTERVALS, IntervalSpec
 from aucpr_dask.schema.options import ALL_RECALLS, EvaluationOptions
 from aucpr_dask.schema.terms import FLAG_BITS, RESULT_VARIABLES
@@ -58,6 +60,15 @@ def results_of(
         "interval": interval_bounds(evidence, options, options.resampling.level),
         "flags": _flags(evaluated.flags, evidence, is_weighted(named)),
     }
+    unseen = _are_unseen(evidence, options)
+    # An interval that nobody asked for, or whose coverage is said to hold, is not shown where it is known to be wrong.
+    shown = {"extrapolated"} if is_default(options) else set(INTERVALS) - {"influence_beta"}
+    is_hidden = np.array([name not in shown for name in options.resampling.intervals], bool)
+    found["interval"] = np.where((unseen[..., None] & is_hidden)[..., None], np.nan, found["interval"])
+    found["flags"] = _with_flag(found["flags"], "unseen_rates", np.any(unseen, axis=-1))
+    if "extrapolated" in options.resampling.intervals:
+        unknown = np.full(evaluated.n_positive.shape, np.nan)
+        found["extrapolated"] = unknown if evidence.tails is None else evidence.sorted_tails.quantile(0.5)[..., 0]
     lacks = np.isnan(found["interval"]).any(axis=-1).all(axis=-1) & ~np.isnan(evaluated.estimate)
     if options.resampling.intervals:
         found["flags"] = _with_flag(found["flags"], "no_interval", lacks.any(axis=-1))
@@ -90,6 +101,13 @@ def evidence_of(
         place = options.estimators.index("roc_area")
         n_effective[..., place] = np.minimum(n_effective[..., place], evaluated.n_negative)
     evidence = Evidence(evaluated.estimate, n_positive[..., None], n_effective=n_effective, **facts)
+    if "tally" not in named and (options.prevalence is not None or is_weighted(named)):
+        evidence = replace(evidence, half_seen=half_seen(items, options)[..., None])
+    if "extrapolated" in resampling.intervals and "tally" not in named:
+        half = evidence.half_seen if evidence.half_seen is not None else half_seen(items, options)[..., None]
+        tails = tail_draws(items, options)[..., None, :]
+        tails = tails if "cluster" not in named else np.full_like(tails, np.nan)  # draws of clusters are not known
+        evidence = replace(evidence, half_seen=half, tails=tails)
     if "bca" in resampling.intervals and "acceleration" not in facts:
         acceleration = estimate_accelerations(units, options, is_stratified=sampling.is_stratified)
         evidence = replace(evidence, acceleration=acceleration)
@@ -141,7 +159,7 @@ def _flags(flags: Array, evidence: Evidence, has_weights: bool) -> Array:
     return _with_flag(flags, "undefined_resamples", np.any(lacks, axis=0)) if drawn else flags
 
 
-def _with_flag(flags: Array, name: str, is_raised: Array) -> Array:
+def _with_flag(flags: Array, name: str, is_raised: Any) -> Array:
     """Set one flag where it is raised, and clear it elsewhere."""
     bit = np.int32(FLAG_BITS[name])
     return np.asarray((flags & ~bit) | np.where(is_raised, bit, np.int32(0)))
@@ -157,7 +175,8 @@ def interval_bounds(evidence: Evidence, options: EvaluationOptions, level: float
         spec = INTERVALS[method]
         if _lacks(evidence, spec):
             continue  # a default interval of data that have none
-        has = [spec.serves(name) and (is_whole or not spec.is_formula) for name in options.estimators]
+        of_parts = not spec.is_formula and "tails" not in spec.needs
+        has = [spec.serves(name) and (is_whole or of_parts) for name in options.estimators]
         if any(has):
             width = options.recall_range[1] - options.recall_range[0] if "error" in spec.needs else 1.0
             scaled = evidence if width == 1.0 else _in_units(evidence, width)
@@ -165,9 +184,20 @@ def interval_bounds(evidence: Evidence, options: EvaluationOptions, level: float
     return bounds
 
 
+def _are_unseen(evidence: Evidence, options: EvaluationOptions) -> NDArray[np.bool_]:
+    """Return which areas (..., estimator) are mostly extrapolated."""
+    from aucpr_dask.kernels.intervals import MOST_EXTRAPOLATED
+
+    is_area = np.array([name in AREAS for name in options.estimators]) & (options.recall_range == ALL_RECALLS)
+    if evidence.half_seen is None:
+        return np.zeros(evidence.estimate.shape, bool)
+    return np.asarray(is_area & (evidence.estimate > MOST_EXTRAPOLATED * evidence.half_seen))
+
+
 def _lacks(evidence: Evidence, spec: IntervalSpec) -> bool:
     replicates = evidence.replicates if evidence.replicates is not None else evidence.bayesian_replicates
-    return ("replicates" in spec.needs and replicates is None) or ("error" in spec.needs and evidence.error is None)
+    known = {"replicates": replicates, "error": evidence.error, "tails": evidence.tails}
+    return any(known[need] is None for need in spec.needs if need in known)
 
 
 def _in_units(evidence: Evidence, width: float) -> Evidence:

@@ -76,6 +76,28 @@ def facts_of_clusters(
     return of_clusters | changed
 
 
+def ranked_items(
+    named: dict[str, rankings.Array], options: EvaluationOptions
+) -> tuple[
+    rankings.Rows,
+    rankings.Array,
+    NDArray[np.float64],
+    NDArray[np.float64],
+    NDArray[np.int64],
+    NDArray[np.float64],
+]:
+    """Return the rows, their scores, weights by class with the row of each, and positives that are no items."""
+    rows = rankings.Rows(named)
+    positive, negative, row, _ = rankings.class_weights(rows, named, options)
+    unseen = rankings.unseen_positives(rows, named, positive, row)
+    score = rows.full(named["score"])
+    if "tie_order" in named:
+        order, label = rows.distinct(named["tie_order"]), rows.distinct(named["label"])
+        of_items = np.asarray(np.add(*rankings.memberships(label[0], options), dtype=np.int8))
+        score = untied(score, *order, of_items, label[1], options.missing)
+    return rows, score, positive, negative, row, unseen
+
+
 def effective_positives(named: dict[str, rankings.Array], options: EvaluationOptions) -> NDArray[np.float64]:
     """Return the effective number of positives of each ranking, or of clusters that hold some.
 
@@ -123,14 +145,7 @@ def _influences(
     from aucpr_dask.kernels.influence import Units, area_influence_rows, influence_rows
 
     clusters = _clusters_of(named)
-    rows = rankings.Rows(named)
-    positive, negative, row, _ = rankings.class_weights(rows, named, options)
-    unseen = rankings.unseen_positives(rows, named, positive, row)
-    score = rows.full(named["score"])
-    if "tie_order" in named:
-        order, label = rows.distinct(named["tie_order"]), rows.distinct(named["label"])
-        of_items = np.asarray(np.add(*rankings.memberships(label[0], options), dtype=np.int8))
-        score = untied(score, *order, of_items, label[1], options.missing)
+    rows, score, positive, negative, row, unseen = ranked_items(named, options)
     total, squares = _sums_of_weights(score, positive, row, options, clusters)
     of_negatives = _sums_of_weights(score, negative, row, options)
     units = Units(_ratio(squares + unseen, total + unseen), _ratio(*of_negatives[::-1]))

@@ -52,7 +52,7 @@ def facts_known(options: EvaluationOptions, roles: Container[str], *, is_stratif
         return ()
     # The closed form of the acceleration is for two strata; without it for one estimator, all are left out in turn.
     has_acceleration = "bca" in intervals and options.estimators == options.in_one_pass and is_stratified
-    of_beta = FACTS[1:4] if "influence_beta" in intervals else ()
+    of_beta = FACTS[1:4] if {"influence_beta", "extrapolated"} & set(intervals) else ()
     return (FACTS[0], *of_beta, *(FACTS[4:] if has_acceleration else ()))
 
 

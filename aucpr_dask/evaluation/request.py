@@ -109,7 +109,7 @@ def prepare_dataset(
         _refuse_more_folds_than_items(dataset.sizes[ITEM], n_folds, path)
     in_chunks = len(arrays["score"].chunksizes.get(ITEM, ())) > 1 if in_chunks is None else in_chunks
     lacks = in_chunks or _is_per_run(inputs) or (is_weighted(inputs) and _need_items(options))
-    if (resampling.draws and not (lacks and _is_default(options))) or (resampling.uses_folds and not has_own_folds):
+    if (resampling.draws and not (lacks and is_default(options))) or (resampling.uses_folds and not has_own_folds):
         arrays["key"] = stream_keys(dataset["score"], resampling.seed, path)
     # If clusters, items that are positive and negative, or items of several classes are drawn, the numbers of positives
     # and negatives cannot be fixed.
@@ -126,7 +126,7 @@ def drawn_unit(unit: str | None, dataset: xr.Dataset) -> str:
     return unit or ("clusters" if has_clusters else "items")
 
 
-def _is_default(options: EvaluationOptions) -> bool:
+def is_default(options: EvaluationOptions) -> bool:
     """Whether resamples serve no more than the default intervals, which data that cannot be resampled do without."""
     return not options.resampling.keep_replicates and options.resampling.intervals == options.default_intervals
 
@@ -253,7 +253,7 @@ def _impossible(
             f"{', '.join(of_influence)} with {estimators}; ties={options.ties!r}",
             "'bootstrap' and 'basic' serve every estimator",
         )
-    if _is_per_run(inputs) and not _is_default(options) and (resampling.draws or resampling.uses_folds):
+    if _is_per_run(inputs) and not is_default(options) and (resampling.draws or resampling.uses_folds):
         return (
             "items cannot be resampled: each model has its own list of them",
             "a per-run layout ('label' has the dimension 'model')",
@@ -267,7 +267,7 @@ def _impossible(
         what = f"{estimators}: {lacks} with the weights of the Bayesian bootstrap"
         return what, "intervals with 'bayesian'", "'bootstrap'"
     need_items = _need_items(options)
-    if need_items and resampling.draws and not _is_default(options) and is_weighted(inputs):
+    if need_items and resampling.draws and not is_default(options) and is_weighted(inputs):
         return (
             f"{', '.join(need_items)}: replicates are known for unweighted items, because a replicate of weighted ones "
             "keeps only the sums of tied weights",

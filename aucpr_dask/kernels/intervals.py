@@ -22,6 +22,7 @@ BINOMIAL_WORTH = 10.0  # the variance of a proportion weighs in the variance as 
 CLUSTER_WORTH = 12.0  # by how many clusters the design effect of few clusters is stretched
 MOST_EFFECTIVE = 5.0  # effective positives per positive, at most
 MOST_SKEW = 1.5  # of the skewness that lengthens the lower side
+MOST_EXTRAPOLATED = 1.25  # of an area, relative to that with half a negative more above all items
 ROUND_OFF = 1e-12  # of sums of variances
 UNSEEN = 0.5  # mean and variance of Jeffreys' posterior of a Poisson mean of which nothing was seen
 SHAPE = 1 / 3  # between Clopper and Pearson's 0 and Jeffreys' 1/2
@@ -257,6 +258,29 @@ def influence_beta(
     return np.where(has_positives, lower, np.nan), np.where(has_positives, upper, np.nan)
 
 
+def extrapolated(
+    estimate: Array,
+    n: Array,
+    error: Array,
+    cubes: Array,
+    left_out: Array,
+    unseen_loss: Array,
+    effect: Array,
+    n_clusters: Array,
+    half_seen: Array,
+    tails: SortedReplicates,
+    level: float,
+) -> Bounds:
+    """As :func:`influence_beta`; where the estimate is mostly extrapolated, quantiles of draws with unseen negatives.
+
+    There the estimate may still be right, so the upper bound is at least that of :func:`influence_beta`.
+    """
+    lower, upper = influence_beta(estimate, n, error, cubes, left_out, unseen_loss, effect, n_clusters, level)
+    low, high = percentile(tails, level)
+    is_unseen = estimate > MOST_EXTRAPOLATED * half_seen
+    return np.where(is_unseen, low, lower), np.where(is_unseen, np.maximum(high, upper), upper)
+
+
 def variance_of_differences(covariance: Array, proportion: Array, unseen_loss: Array, n: Array) -> tuple[Array, Array]:
     """Return the variances (..., M, M) of the differences of M areas, for Student's t at `degrees_of` n.
 
@@ -361,6 +385,8 @@ class Evidence:
     item_error: Array | None = None  # of items, where there are clusters; without them it is `error`
     effect: Array | float = 1.0  # by which clusters multiply the variance
     n_clusters: Array | float = np.inf
+    half_seen: Array | None = None  # the area with half a negative more above all items, and half of each positive
+    tails: Array | None = None  # (..., resample): draws of the area with half an unseen negative
 
     def get(self, name: str) -> Any:
         """Return one of the arrays as float64, or sorted replicates; raise a LookupError if it is absent."""
@@ -380,6 +406,11 @@ class Evidence:
     def sorted_bayesian_replicates(self) -> SortedReplicates:
         """Those of the Bayesian bootstrap."""
         return SortedReplicates.of(self.get("bayesian_replicates"))
+
+    @cached_property
+    def sorted_tails(self) -> SortedReplicates:
+        """Those with half an unseen negative."""
+        return SortedReplicates.of(self.get("tails"))
 
 
 FORMULAS: dict[str, Callable[[Array, Array, float], Bounds]] = {
@@ -401,6 +432,10 @@ METHODS: dict[str, tuple[Callable[..., Bounds], str]] = {
     "influence_logit_t": (influence_logit_t, "estimate error n_positive"),
     "influence_log_t": (influence_log_t, "estimate error n_positive"),
     "influence_beta": (influence_beta, "estimate n_effective item_error cubes left_out unseen_loss effect n_clusters"),
+    "extrapolated": (
+        extrapolated,
+        "estimate n_effective item_error cubes left_out unseen_loss effect n_clusters half_seen sorted_tails",
+    ),
     "cross_validation": (partial(cross_validation, student=False), "folds"),
     "cross_validation_t": (partial(cross_validation, student=True), "folds"),
 }

@@ -46,6 +46,7 @@ INTERVAL_NEEDS = {
     "replicates": "resamples",
     "jackknife": "the estimates without each item",
     "folds": "folds of a cross-validation",
+    "tails": "half an unseen negative",
 }
 
 _DAVISON = "10.1017/CBO9780511802843"
@@ -172,6 +173,17 @@ INTERVALS = {
             ON_UNIT_SCALE,
         ),
         IntervalSpec(
+            "extrapolated",
+            "influence_beta; where t is over 1.25 times the area with half a negative more above all items and half of "
+            "each positive: from Q(a) to Q(1-a), or the upper end of influence_beta if that is higher, of a Bayesian "
+            "bootstrap with half an unseen negative above all items, half of each positive left out of its recall",
+            "The default at another prevalence: for negatives that stand for more than one each, by prevalence= or by "
+            "their weights. Wide where the sample shows little; about 20 (1-p)/p negatives show a prevalence of p.",
+            "10.1214/aos/1176345338",
+            ("positives", "error", "tails"),
+            tuple(name for name in ON_UNIT_SCALE if name in AREAS),
+        ),
+        IntervalSpec(
             "cross_validation",
             "mean of k folds +- z sd/sqrt(k)",
             "Around the mean of the folds, which is biased where a fold has few positives: far below the level unless "
@@ -190,14 +202,19 @@ INTERVALS = {
 }
 
 
-def default_intervals(estimators: Sequence[str], with_influence: Sequence[str], ties: str = "group") -> tuple[str, ...]:
+def default_intervals(
+    estimators: Sequence[str], with_influence: Sequence[str], *, ties: str = "group", extrapolates: bool = False
+) -> tuple[str, ...]:
     """Return the intervals of these estimators unless others are named: one for each of them.
 
     It is made from the influence function where that is known, and otherwise by resampling; of ties in expectation,
-    which have no replicates, by a formula.
+    which have no replicates, by a formula. At another prevalence it reckons with negatives that were not seen.
     """
     others = "logit" if ties == "expectation" else "bootstrap"
-    scaled = ["influence_beta" if name in ON_UNIT_SCALE else "influence_log_t" for name in with_influence]
+    scaled = []
+    for name in with_influence:
+        has_tail = extrapolates and INTERVALS["extrapolated"].serves(name)
+        scaled.append("extrapolated" if has_tail else "influence_beta" if name in ON_UNIT_SCALE else "influence_log_t")
     return tuple(dict.fromkeys([*sorted(scaled), *([others] if len(scaled) < len(estimators) else [])]))
 
 

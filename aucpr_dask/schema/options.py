@@ -228,7 +228,8 @@ class EvaluationOptions(Options):
     @property
     def default_intervals(self) -> tuple[str, ...]:
         """The intervals of these estimators unless others are named."""
-        return default_intervals(self.estimators, self.with_influence, self.ties)
+        extrapolates = self.prevalence is not None and self.recall_range == ALL_RECALLS
+        return default_intervals(self.estimators, self.with_influence, ties=self.ties, extrapolates=extrapolates)
 
     @property
     def with_influence(self) -> tuple[str, ...]:

@@ -93,6 +93,12 @@ RESULT_VARIABLES = {
             "Confidence interval of the estimate; ci_bound is lower, upper.",
         ),
         VariableSpec(
+            "extrapolated",
+            (("...",),),
+            "f",
+            "Average precision if half an unseen negative is above all items: the median of the draws of its interval.",
+        ),
+        VariableSpec(
             "n_positive", (("...",),), "fi", "Positives the estimate divides by (sum of weights if weighted)."
         ),
         VariableSpec("n_negative", (("...",),), "fi", "Negatives in the ranking (sum of weights if weighted)."),
@@ -127,6 +133,10 @@ FLAGS = tuple(
             ("nothing_ranked", "The model scored no item of this query."),
             ("undefined_resamples", "Some resamples have no estimate: intervals rest on the others."),
             ("no_interval", "An estimate has none of these intervals: it does not vary, or items cannot be resampled."),
+            (
+                "unseen_rates",
+                "Rates below one false positive decide: about 20 (1-p)/p negatives show a prevalence of p.",
+            ),
         )
     )
 )

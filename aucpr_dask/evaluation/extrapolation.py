@@ -1,0 +1,128 @@
+"""Areas at a prevalence, or with weights, whose decisive false-positive rates the negatives of a sample hardly show.
+
+If every negative stands for more than one, as at another prevalence or where negatives were subsampled and have larger
+weights, then rates below one over the number of negatives decide, and a precision of 1 above the first negative is a
+guess. A Bayesian bootstrap with half an unseen negative above all items (Jeffreys' prior) reckons with that, and with
+half of each positive's own weight left out of its recall.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aucpr_dask.evaluation import rankings
+from aucpr_dask.evaluation.influences import ranked_items
+from aucpr_dask.schema.options import EvaluationOptions
+
+Floats = NDArray[np.float64]
+
+STREAM = 2  # a random stream different from those of resamples and folds
+AT_ONCE = 1 << 21  # numbers drawn at a time
+HALF = 0.5  # an unseen negative, and what is left out of a positive's own weight
+
+
+class Groups(NamedTuple):
+    """The tie groups of one ranking that hold a positive, from the highest score: sums of weights, and of squares."""
+
+    positives: Floats  # (K + 1,): in each, and of those never ranked
+    positive_squares: Floats
+    negatives: Floats  # (K + 1,): in each and above it, up to the one before; and those below all
+    negative_squares: Floats
+    odds: float  # of a negative, at the prevalence asked for
+
+    @property
+    def unit(self) -> float:
+        """The typical weight of a negative."""
+        return float(self.negative_squares.sum() / self.negatives.sum())
+
+    @property
+    def stands_for(self) -> float:
+        """How many negatives, for each positive that a positive stands for, a negative of the sample stands for."""
+        positive = self.positive_squares.sum() / self.positives.sum() ** 2
+        return self.odds * self.unit / float(self.negatives.sum()) / float(positive)
+
+
+def half_seen(named: dict[str, rankings.Array], options: EvaluationOptions) -> Floats:
+    """Return each ranking's average precision with half a negative more above all items, and half of each positive.
+
+    It is infinite if no negative stands for more than one, so that nothing is extrapolated.
+    """
+    return _of_rows(named, options, _half_seen, 1)[..., 0]
+
+
+def tail_draws(named: dict[str, rankings.Array], options: EvaluationOptions) -> Floats:
+    """Return draws (..., resample) of each ranking's area by the Bayesian bootstrap with half an unseen negative."""
+    n_draws, seed = options.resampling.n_resamples, options.resampling.seed
+    return _of_rows(named, options, lambda groups: _draws(groups, n_draws, seed), n_draws)
+
+
+def _of_rows(named: dict[str, rankings.Array], options: EvaluationOptions, function: object, n: int) -> Floats:
+    rows, score, positive, negative, class_row, unseen = ranked_items(named, options)
+    out = np.full((len(score), n), np.nan)
+    for row in range(len(score)):
+        classes = positive[class_row[row]], negative[class_row[row]]
+        groups = _groups(score[row], *classes, float(unseen[row]), options)
+        if groups is not None:
+            out[row] = function(groups)  # type: ignore[operator]
+    return out.reshape(*rows.lead, n)
+
+
+def _groups(
+    score: Floats, positive: Floats, negative: Floats, unseen: float, options: EvaluationOptions
+) -> Groups | None:
+    """Return the tie groups of a ranking; None if a class is empty."""
+    is_ranked = ~np.isnan(score)
+    place = np.full(score.size, np.iinfo(np.int64).max)
+    place[is_ranked] = np.unique(-score[is_ranked], return_inverse=True)[1]
+    counted = np.ones(score.size, bool) if options.missing in ("last", "unretrieved") else is_ranked
+    if options.missing == "last":
+        place[~is_ranked] = place[is_ranked].max(initial=-1) + 1
+    found = np.unique(place[(positive > 0) & (place < np.iinfo(np.int64).max) & counted])
+    at = np.searchsorted(found, place)  # the next group with a positive; those never ranked come last
+    weights = positive, positive**2, negative, negative**2
+    sums: list[Any] = [np.bincount(at[counted], weight[counted], found.size + 1) for weight in weights]
+    sums[0][-1] += unseen
+    sums[1][-1] += unseen
+    n, m = sums[0].sum(), sums[2].sum()
+    if not n > 0 or not m > 0:
+        return None
+    share = options.prevalence
+    return Groups(sums[0], sums[1], sums[2], sums[3], m / n if share is None else (1 - share) / share)
+
+
+def _half_seen(groups: Groups) -> float:
+    if groups.stands_for <= 1:
+        return np.inf
+    n, m = groups.positives.sum(), groups.negatives.sum()
+    gained = groups.positives[:-1]
+    own = groups.positive_squares[:-1] / gained
+    found = (np.cumsum(gained) - HALF * own) / n
+    false = groups.odds * (np.cumsum(groups.negatives[:-1]) + HALF * groups.unit) / (m + HALF * groups.unit)
+    return float((gained * found / (found + false)).sum() / n)
+
+
+def _draws(groups: Groups, n_draws: int, seed: int) -> Floats:
+    """Draw gamma weights of each group of items with the mean and variance of those of its items."""
+    generator = np.random.Generator(np.random.Philox(key=(seed % 2**64) + (STREAM << 64)))
+    shapes, scales = [], []
+    for total, squares in (groups[:2], groups[2:4]):
+        known = total > 0
+        scales.append(np.divide(squares, total, out=np.zeros_like(total), where=known))
+        shapes.append(np.divide(total, scales[-1], out=np.zeros_like(total), where=known))
+    at_once, out = max(1, AT_ONCE // groups.positives.size), np.empty(n_draws)
+    for start in range(0, n_draws, at_once):
+        size = min(at_once, n_draws - start)
+        gained, passed = (
+            generator.gamma(shape, size=(size, shape.size)) * scale for shape, scale in zip(shapes, scales, strict=True)
+        )
+        unseen = generator.gamma(HALF, size=(size, 1)) * groups.unit
+        n, m = gained.sum(axis=1, keepdims=True), passed.sum(axis=1, keepdims=True) + unseen
+        own = HALF * gained[:, :-1] / shapes[0][:-1]
+        found = (np.cumsum(gained[:, :-1], axis=1) - own) / n
+        false = groups.odds * (np.cumsum(passed[:, :-1], axis=1) + unseen) / m
+        precision = np.divide(found, found + false, out=np.zeros_like(found), where=found > 0)
+        out[start : start + size] = (gained[:, :-1] / n * precision).sum(axis=1)
+    return out

@@ -1,0 +1,108 @@
+"""Another prevalence, and subsampled negatives: rates that the negatives of a sample do not show."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import aucpr_dask as ap
+from aucpr_dask.evaluation.extrapolation import half_seen, tail_draws
+from aucpr_dask.schema.options import EvaluationOptions
+
+SCORE = np.array([9.0, 8, 7, 7, 6, 5, 5, 4, 3, 2, 1, 1, 0, 0])
+LABEL = np.array([1, 1, 0, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0], dtype=np.int8)
+SHARE = Fraction(1, 100)
+
+
+def options_of(prevalence: float | None = float(SHARE), n_resamples: int = 20_000) -> EvaluationOptions:
+    return EvaluationOptions.of(prevalence=prevalence, intervals="extrapolated", n_resamples=n_resamples)
+
+
+def normal(n: int, mean: float = 1.5, seed: int = 0, n_models: int = 3) -> xr.Dataset:
+    rng = np.random.default_rng(seed)
+    label = (np.arange(10 * n) < n).astype(np.int8)
+    score = rng.normal(size=(n_models, label.size)) + mean * label
+    return xr.Dataset({"score": (("model", "item"), score), "label": ("item", label)})
+
+
+def test_half_a_negative_more_and_half_of_each_positive() -> None:
+    n, m, odds, half = int(LABEL.sum()), int((LABEL == 0).sum()), (1 - SHARE) / SHARE, Fraction(1, 2)
+    expected = Fraction(0)
+    for score in SCORE[LABEL == 1]:
+        true = (int(((score <= SCORE) & (LABEL == 1)).sum()) - half) / n
+        false = odds * (int(((score <= SCORE) & (LABEL == 0)).sum()) + half) / (m + half)
+        expected += true / (true + false) / n
+    found = half_seen({"score": SCORE[None], "label": LABEL}, options_of())
+    np.testing.assert_allclose(found, float(expected), rtol=1e-14)
+    assert half_seen({"score": SCORE[None], "label": LABEL}, options_of(0.9)) == np.inf  # nothing is extrapolated
+
+
+def test_draws_have_the_distribution_of_weights_of_single_items() -> None:
+    rng, draws = np.random.default_rng(1), np.empty(20_000)
+    odds, is_positive = float((1 - SHARE) / SHARE), LABEL == 1
+    for place in range(draws.size):
+        weight, unseen = rng.exponential(size=LABEL.size), rng.gamma(0.5)
+        n, m = weight[is_positive].sum(), weight[~is_positive].sum() + unseen
+        above = SCORE[:, None] <= SCORE
+        true = ((above & is_positive) @ weight - weight / 2) / n
+        false = odds * ((above & ~is_positive) @ weight + unseen) / m
+        draws[place] = (weight / n * true / (true + false))[is_positive].sum()
+    found = tail_draws({"score": SCORE[None], "label": LABEL}, options_of())[0]
+    for share in (0.025, 0.25, 0.5, 0.75, 0.975):
+        assert np.quantile(found, share) == pytest.approx(np.quantile(draws, share), rel=0.08)
+
+
+def test_weights_of_negatives_are_another_prevalence() -> None:
+    scores = normal(30, mean=2.5)
+    weighted = scores.assign(weight=xr.where(scores["label"] == 1, 1.0, float(999 / 9)))
+    by_weights = ap.evaluate(weighted, intervals="extrapolated", prevalence_design="fixed")
+    at = ap.evaluate(scores, prevalence=0.001, prevalence_design="fixed")
+    for name in ("estimate", "interval", "extrapolated"):
+        np.testing.assert_allclose(by_weights[name], at[name], rtol=1e-9)
+    assert at["method"].values.tolist() == ["extrapolated"]
+    for result in (by_weights, at, ap.evaluate(weighted)):
+        assert result.aucpr.flagged("unseen_rates")["unseen_rates"].all()
+    plain = ap.evaluate(weighted)
+    assert plain["interval"].isnull().all()  # none, and the flag says why
+    assert plain.aucpr.flagged("no_interval")["no_interval"].all()
+    assert ap.evaluate(weighted, intervals="influence_beta")["interval"].isnull().all()
+    assert ap.evaluate(weighted, intervals="logit")["interval"].notnull().all()  # as it was asked for
+
+
+def test_with_enough_negatives_it_is_the_plain_interval() -> None:
+    scores = normal(300, mean=2.0)
+    at = ap.evaluate(scores, intervals=["extrapolated", "influence_beta"], prevalence=0.05)
+    assert not at.aucpr.flagged("unseen_rates")["unseen_rates"].any()
+    np.testing.assert_array_equal(at["interval"].isel(method=0), at["interval"].isel(method=1))
+    equal = ap.evaluate(scores.assign(weight=("item", np.full(3000, 7.0))))
+    assert not equal["flags"].any()
+    assert "extrapolated" not in equal
+
+
+def test_clusters_have_none_where_it_is_needed_and_chunks_change_nothing() -> None:
+    scores = normal(30, mean=2.5)
+    clustered = scores.assign(cluster=("item", np.arange(300) // 3))
+    result = ap.evaluate(clustered, prevalence=0.001, unit="clusters")
+    assert result["interval"].isnull().all()
+    assert result["extrapolated"].isnull().all()
+    for flag in ("no_interval", "unseen_rates"):
+        assert result.aucpr.flagged(flag)[flag].all()
+    assert ap.evaluate(clustered, prevalence=0.3, unit="clusters")["interval"].notnull().all()
+    in_chunks = ap.evaluate(scores.chunk({"item": 100}), prevalence=0.001).compute()
+    xr.testing.assert_identical(in_chunks, ap.evaluate(scores, prevalence=0.001))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mean", "prevalence"), [(1.5, 0.001), (2.0, 0.01), (1.0, 0.0001)])
+def test_coverage_at_another_prevalence(mean: float, prevalence: float) -> None:
+    from scipy.stats import norm
+
+    z = np.linspace(-12, 12, 200_001)
+    recall, fallout = norm.sf(z - mean), norm.sf(z)
+    with np.errstate(invalid="ignore"):
+        precision = np.nan_to_num(prevalence * recall / (prevalence * recall + (1 - prevalence) * fallout))
+    truth = -np.trapezoid(precision, recall)
+    for n in (10, 100):
+        lower, upper = ap.evaluate(normal(n, mean, n, 300), prevalence=prevalence)["interval"].values[:, 0, 0].T
+        assert np.mean((lower <= truth) & (truth <= upper)) >= 0.93
