@@ -1,5 +1,6 @@
 """Another prevalence, and subsampled negatives: rates that the negatives of a sample do not show."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -35,7 +36,25 @@ def test_half_a_negative_more_and_half_of_each_positive() -> None:
         expected += true / (true + false) / n
     found = half_seen({"score": SCORE[None], "label": LABEL}, options_of())
     np.testing.assert_allclose(found, float(expected), rtol=1e-14)
-    assert half_seen({"score": SCORE[None], "label": LABEL}, options_of(0.9)) == np.inf  # nothing is extrapolated
+    assert np.isnan(half_seen({"score": SCORE[None], "label": LABEL}, options_of(0.9)))  # nothing is extrapolated
+
+
+@pytest.mark.parametrize("missing", ["drop", "last", "unretrieved"])
+def test_items_without_a_score(missing: str) -> None:
+    score, options = SCORE.copy(), options_of(n_resamples=50)
+    score[[5, 12, 13]] = np.nan
+    options = replace(options, missing=missing)
+    found = tail_draws({"score": score[None], "label": LABEL}, options)
+    if missing == "drop":
+        kept = ~np.isnan(score)
+        same = {"score": score[None, kept], "label": LABEL[kept]}, options
+    elif missing == "last":
+        same = {"score": np.where(np.isnan(score), -9, score)[None], "label": LABEL}, options
+    else:
+        kept = np.arange(14) != 5  # a positive that is no item, and negatives below all positives
+        label, score = LABEL[kept], np.where(np.isnan(score), -9, score)[kept]
+        same = {"score": score[None], "label": label, "n_positive": np.array(5)}, options
+    np.testing.assert_array_equal(found, tail_draws(*same))
 
 
 def test_draws_have_the_distribution_of_weights_of_single_items() -> None:

@@ -8,6 +8,7 @@ half of each positive's own weight left out of its recall.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,25 +33,15 @@ class Groups(NamedTuple):
     negatives: Floats  # (K + 1,): in each and above it, up to the one before; and those below all
     negative_squares: Floats
     odds: float  # of a negative, at the prevalence asked for
-
-    @property
-    def unit(self) -> float:
-        """The typical weight of a negative."""
-        return float(self.negative_squares.sum() / self.negatives.sum())
-
-    @property
-    def stands_for(self) -> float:
-        """How many negatives, for each positive that a positive stands for, a negative of the sample stands for."""
-        positive = self.positive_squares.sum() / self.positives.sum() ** 2
-        return self.odds * self.unit / float(self.negatives.sum()) / float(positive)
+    unit: float  # the typical weight of a negative
 
 
 def half_seen(named: dict[str, rankings.Array], options: EvaluationOptions) -> Floats:
     """Return each ranking's average precision with half a negative more above all items, and half of each positive.
 
-    It is infinite if no negative stands for more than one, so that nothing is extrapolated.
+    It is NaN if no negative stands for more than one, so that nothing is extrapolated.
     """
-    return _of_rows(named, options, _half_seen, 1)[..., 0]
+    return _of_rows(named, options, _half_seen, 1, only_extrapolated=True)[..., 0]
 
 
 def tail_draws(named: dict[str, rankings.Array], options: EvaluationOptions) -> Floats:
@@ -59,43 +50,56 @@ def tail_draws(named: dict[str, rankings.Array], options: EvaluationOptions) -> 
     return _of_rows(named, options, lambda groups: _draws(groups, n_draws, seed), n_draws)
 
 
-def _of_rows(named: dict[str, rankings.Array], options: EvaluationOptions, function: object, n: int) -> Floats:
+def _of_rows(
+    named: dict[str, rankings.Array],
+    options: EvaluationOptions,
+    function: Callable[[Groups], Any],
+    n: int,
+    *,
+    only_extrapolated: bool = False,
+) -> Floats:
     rows, score, positive, negative, class_row, unseen = ranked_items(named, options)
     out = np.full((len(score), n), np.nan)
     for row in range(len(score)):
         classes = positive[class_row[row]], negative[class_row[row]]
-        groups = _groups(score[row], *classes, float(unseen[row]), options)
+        groups = _groups(score[row], *classes, float(unseen[row]), options, only_extrapolated=only_extrapolated)
         if groups is not None:
-            out[row] = function(groups)  # type: ignore[operator]
+            out[row] = function(groups)
     return out.reshape(*rows.lead, n)
 
 
 def _groups(
-    score: Floats, positive: Floats, negative: Floats, unseen: float, options: EvaluationOptions
+    score: Floats,
+    positive: Floats,
+    negative: Floats,
+    unseen: float,
+    options: EvaluationOptions,
+    *,
+    only_extrapolated: bool,
 ) -> Groups | None:
-    """Return the tie groups of a ranking; None if a class is empty."""
-    is_ranked = ~np.isnan(score)
-    place = np.full(score.size, np.iinfo(np.int64).max)
-    place[is_ranked] = np.unique(-score[is_ranked], return_inverse=True)[1]
-    counted = np.ones(score.size, bool) if options.missing in ("last", "unretrieved") else is_ranked
-    if options.missing == "last":
-        place[~is_ranked] = place[is_ranked].max(initial=-1) + 1
-    found = np.unique(place[(positive > 0) & (place < np.iinfo(np.int64).max) & counted])
-    at = np.searchsorted(found, place)  # the next group with a positive; those never ranked come last
+    """Return the tie groups of a ranking; None if a class is empty, or no negative stands for more than a positive."""
+    is_counted = ~np.isnan(score) | (options.missing in ("last", "unretrieved"))
     weights = positive, positive**2, negative, negative**2
-    sums: list[Any] = [np.bincount(at[counted], weight[counted], found.size + 1) for weight in weights]
-    sums[0][-1] += unseen
-    sums[1][-1] += unseen
-    n, m = sums[0].sum(), sums[2].sum()
+    n, n_squares, m, m_squares = (float(weight[is_counted].sum()) for weight in weights)
+    n, n_squares = n + unseen, n_squares + unseen
     if not n > 0 or not m > 0:
         return None
-    share = options.prevalence
-    return Groups(sums[0], sums[1], sums[2], sums[3], m / n if share is None else (1 - share) / share)
+    odds = m / n if options.prevalence is None else (1 - options.prevalence) / options.prevalence
+    if only_extrapolated and not odds * (m_squares / m) / m > n_squares / n / n:
+        return None
+    if options.missing == "last":  # below every score
+        score = np.where(np.isnan(score), -np.inf, np.maximum(score, np.finfo(np.float64).min))
+    is_ranked = ~np.isnan(score)
+    values = np.unique(score[is_ranked & (positive > 0)])  # of the tie groups with a positive
+    at = np.full(score.size, values.size)  # the next of them at or below an item; those below all come last
+    at[is_ranked] = values.size - np.searchsorted(values, score[is_ranked], side="right")
+    sums: list[Any] = [np.bincount(at[is_counted], weight[is_counted], values.size + 1) for weight in weights]
+    sums[0][-1] += unseen
+    sums[1][-1] += unseen
+    return Groups(sums[0], sums[1], sums[2], sums[3], odds, m_squares / m)
 
 
 def _half_seen(groups: Groups) -> float:
-    if groups.stands_for <= 1:
-        return np.inf
     n, m = groups.positives.sum(), groups.negatives.sum()
     gained = groups.positives[:-1]
     own = groups.positive_squares[:-1] / gained
