@@ -6,8 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
+import xarray as xr
 from scipy import stats
 
+import aucpr_dask as ap
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.inference import families
 from aucpr_dask.inference.methods import Goal, SignFlips
@@ -568,3 +570,33 @@ def test_error_rate_of_the_bootstrap_over_units(procedure):
         sample = families.joint_replicates(values.mean(axis=1), weights @ values.T)
         claims += np.any(procedure(sample, *pairs) <= 0.05)
     assert 0.035 < claims / n_simulations < 0.075
+
+
+@pytest.mark.parametrize("method", ["sign_flip", "bootstrap_t"])
+def test_near_twins_cannot_be_told_apart_and_widen_nobody_elses_sets(method: str) -> None:
+    random = np.random.default_rng(0)
+    values = (
+        random.beta(2, 3, size=54) + random.normal(scale=0.08, size=(20, 54)) + random.normal(scale=0.03, size=(20, 1))
+    )
+    twin = values[0].copy()
+    twin[[3, 7, 11]] += 0.01
+    names = {"query": [f"q{i}" for i in range(54)]}
+    alone, joined = (
+        xr.Dataset({"estimate": (("model", "query"), v)}, {"model": [f"m{i}" for i in range(len(v))]} | names)
+        for v in (values, np.vstack([values, twin]))
+    )
+    before, after = ap.compare(alone, method=method), ap.compare(joined, method=method)
+    same = after.sel(model=before["model"], other_model=before["other_model"])
+    for name in ("p_value", "interval", "standard_error"):
+        xr.testing.assert_equal(same[name], before[name])
+    width = float(before["simultaneous_interval"].diff("ci_bound").mean())
+    assert 1 <= float(same["simultaneous_interval"].diff("ci_bound").mean()) / width < 1.02
+    pair = after.sel(model="m20", other_model="m0")
+    assert pair["p_value"] == 2 / 2**3
+    assert pair["interval"].values.tolist() == [-np.inf, np.inf]
+    assert np.isnan(pair["standard_error"])
+    assert ap.gate(joined, "m20", "m0", method=method).verdict == "cannot tell"
+    ranks = ap.rank(joined, method=method)["simultaneous_rank_interval"].sel(model=before["model"])
+    wider = (ranks - ap.rank(alone, method=method)["simultaneous_rank_interval"]).values
+    assert (wider[:, 0] <= 1).all()
+    assert (wider[:, 1] <= 1).all()

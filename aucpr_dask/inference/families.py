@@ -22,8 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from aucpr_dask.errors import clash
 from aucpr_dask.inference.pairs import ROUND_OFF, Equivalence, decided, errors_and_squares, slices
-from aucpr_dask.inference.units import Floats, Indices
+from aucpr_dask.inference.units import Floats, Indices, all_signs
 
+LEAST_UNITS = 6  # on which two models differ, for a test at 0.05: 2 of the 2^5 choices of five signs are more
 LEAST_PAIRS = 16  # of a panel, where replicates have errors of their own: fewer would take longer for each
 
 
@@ -53,13 +54,15 @@ class JointReplicates:
     complete: bool  # the replicates are the whole distribution, observed data included, not a random sample
     units: ResampledUnits | None = None  # each replicate is divided by its own error; else all by a common one
     flipped: Floats | None = None  # (M, Q): the values whose signs were flipped, from which the spread is known
+    values: Floats | None = None  # (M, Q): those of the units, if units are the sample
 
     def of_models(self, models: Indices) -> JointReplicates:
         """Return some of the models, or all in another order."""
         columns = {name: getattr(self, name)[models] for name in ("estimate", "centred", "bias", "resolution")}
         units = self.units and replace(self.units, values=self.units.values[models])
-        flipped = None if self.flipped is None else self.flipped[models]
-        return replace(self, **columns, units=units, flipped=flipped)
+        of_units = {name: getattr(self, name) for name in ("flipped", "values")}
+        of_units = {name: None if known is None else known[models] for name, known in of_units.items()}
+        return replace(self, **columns, units=units, **of_units)
 
     def panels(self, n_pairs: int) -> Iterator[slice]:
         """Cut pairs into panels."""
@@ -75,6 +78,7 @@ def joint_replicates(
     complete: bool = False,
     units: ResampledUnits | None = None,
     flipped: Floats | None = None,
+    values: Floats | None = None,
 ) -> JointReplicates:
     """Arrange estimates (M,) and their joint replicates (R, M) model by model."""
     estimate = np.array(estimate, np.float64)
@@ -91,6 +95,7 @@ def joint_replicates(
         complete=complete,
         units=units,
         flipped=None if flipped is None else np.ascontiguousarray(flipped, np.float64),
+        values=values,
     )
 
 
@@ -124,7 +129,9 @@ def pair_statistics(sample: JointReplicates, first: Indices, second: Indices) ->
     (bootstrap-t).
 
     Two models that agree in every replicate have difference, error and statistic 0 and p-value 1. Two that differ by
-    the same amount in every replicate have error 0 and the smallest p-value.
+    the same amount in every replicate have error 0 and the smallest p-value. Two that differ on fewer than
+    `LEAST_UNITS` units cannot be told apart: their error is infinite, their p-value that of all signs of these units,
+    and they are left out of what concerns the family.
     """
     from aucpr_dask.kernels.differences import tally
 
@@ -135,10 +142,12 @@ def pair_statistics(sample: JointReplicates, first: Indices, second: Indices) ->
     resolved = np.maximum(size - (sample.resolution[first] + sample.resolution[second]), 0)
     for panel in sample.panels(first.size):
         sizes, error[panel], scale[panel] = studentise(sample, first[panel], second[panel])
-        reach[panel] = resolved[panel] / scale[panel]
+        reach[panel] = np.where(np.isinf(error[panel]), 0.0, resolved[panel] / scale[panel])
         counts[panel] = tally(sizes, reach[panel], maximum)
     difference = differences(sample, first, second, error)
     p_value = _shares(counts, maximum.size, sample.complete)
+    for pair in np.flatnonzero(np.isinf(error)):
+        p_value[pair] = _exact_p_value(sample, int(first[pair]), int(second[pair]))
     return PairStatistics(difference, error, difference / scale, p_value, reach, maximum, sample.complete)
 
 
@@ -155,13 +164,47 @@ def studentise(sample: JointReplicates, first: Indices, second: Indices) -> tupl
         if sample.flipped is not None:
             spread, degrees = sample.flipped, sample.flipped.shape[1] ** 2
         of_models = sample.centred, sample.bias, sample.resolution, spread
-        return compiled.studentise(*of_models, float(degrees), first, second)
+        found = compiled.studentise(*of_models, float(degrees), first, second)
+        return _without_undecided(sample, first, second, *found)
     sizes = deviations_from_centre(sample, first, second)
     error = stretch(sizes, sample, sample.units, first, second)
     scale = np.maximum(error, sample.resolution[first] + sample.resolution[second])
     np.abs(sizes, out=sizes)
     sizes /= scale[:, np.newaxis]
+    return _without_undecided(sample, first, second, sizes, error, scale)
+
+
+def _without_undecided(
+    sample: JointReplicates, first: Indices, second: Indices, sizes: Floats, error: Floats, scale: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Let pairs that differ on too few units take no part in maxima, and have an infinite error."""
+    is_undecided = undecided(sample.values, first, second)
+    sizes[is_undecided] = 0.0
+    error[is_undecided] = np.inf
     return sizes, error, scale
+
+
+def undecided(values: Floats | None, first: Indices, second: Indices) -> NDArray[np.bool_]:
+    """Return which pairs differ on too few units to tell; none where there are too few for any pair."""
+    if values is None or values.shape[1] < LEAST_UNITS:
+        return np.zeros(first.size, bool)
+    resolution = ROUND_OFF * np.abs(values).max(axis=1)
+    n_different = np.empty(first.size, np.int64)
+    for panel in slices(first.size, 8 * values.shape[1]):
+        j, k = first[panel], second[panel]
+        apart = np.abs(values[j] - values[k]) > (resolution[j] + resolution[k])[:, np.newaxis]
+        n_different[panel] = np.count_nonzero(apart, axis=1)
+    return (n_different > 0) & (n_different < LEAST_UNITS)
+
+
+def _exact_p_value(sample: JointReplicates, first: int, second: int) -> float:
+    """Return the share of all signs of the few units that two models differ on, with which the sum is as large."""
+    if sample.values is None:
+        raise TypeError("these replicates are not of units")
+    apart = sample.values[first] - sample.values[second]
+    resolution = ROUND_OFF * np.abs(sample.values[[first, second]]).max(axis=1).sum()
+    apart = apart[np.abs(apart) > resolution]
+    return float(np.mean(np.abs(all_signs(apart.size) @ apart) >= abs(apart.sum()) - resolution))
 
 
 def deviations_from_centre(sample: JointReplicates, first: Indices, second: Indices) -> Floats:

@@ -56,7 +56,8 @@ class Resampling:
 
     def __init__(self, estimate: Floats, replicates: Floats, goal: Goal, units: ResampledUnits | None = None) -> None:
         self.goal = goal
-        self.sample: JointReplicates = families.joint_replicates(estimate, replicates.T, units=units)
+        values = None if units is None else units.values
+        self.sample: JointReplicates = families.joint_replicates(estimate, replicates.T, units=units, values=values)
 
     def pairs(self, first: Indices, second: Indices) -> Pairs:
         """Symmetric studentised intervals, and the p-values that match them."""
@@ -91,7 +92,12 @@ class SignFlips:
         signs, complete = units.sign_flips(len(names), n_resamples, seed=seed, keys=units.keys_of(names))
         self.sample, self.residual = (
             families.joint_replicates(
-                self.estimate, units.means_under(signs, flipped).T, null=True, complete=complete, flipped=flipped
+                self.estimate,
+                units.means_under(signs, flipped).T,
+                null=True,
+                complete=complete,
+                flipped=flipped,
+                values=values,
             )
             for flipped in (values, values - self.estimate[:, None])
         )
@@ -118,8 +124,9 @@ class SignFlips:
         return replace(self.residual, null=False)
 
     def errors(self, first: Indices, second: Indices) -> Floats:
-        """Return the standard errors of differences."""
-        return pairs.errors_from_units(self.values, first, second)
+        """Return the standard errors of differences; infinite where models differ on too few units to tell."""
+        is_undecided = families.undecided(self.values, first, second)
+        return np.where(is_undecided, np.inf, pairs.errors_from_units(self.values, first, second))
 
     def reach(self, quantile: Floats) -> Floats:
         """Turn quantiles of flipped means over their root mean square into those of Student statistics."""
