@@ -20,6 +20,9 @@ def run() -> None:
     """
     gc.set_threshold(20_000, 20, 100)  # imports make few cycles, and looking for them takes a sixth of their time
     atexit.register(gc.freeze)  # otherwise Python looks for cycles in all modules before it ends, for half a second
+    # A daemon may close them; what is printed then goes where nobody reads it.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     try:
         try:
             main(prog_name="aucpr-dask")

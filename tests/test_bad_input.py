@@ -463,6 +463,22 @@ def test_grades_on_the_command_line(command: str, grade: str, tmp_path: Path) ->
     assert grade in done.stderr
 
 
+@pytest.mark.parametrize("size", ["abc", "1e999", "-5", "0", "nan", "4 parsecs"])
+def test_amounts_of_memory_on_the_command_line(size: str, tmp_path: Path) -> None:
+    ap.save_scores(pooled(), tmp_path / "scores.zarr")
+    done = CliRunner().invoke(main, ["plan", str(tmp_path / "scores.zarr"), "--memory", size])
+    assert done.exit_code == 2
+    assert f"'memory'\n  received: '{size}'" in done.stderr
+
+
+@pytest.mark.parametrize("n", [31, 33, 64])
+@pytest.mark.parametrize("area", [ap.estimate, ap.area_bounds])
+def test_more_dimensions_than_results_can_have(area: Any, n: int) -> None:
+    with pytest.raises(InvalidInputError, match=rf"too many dimensions\s+where: argument 'score'\s+received: {n}"):
+        area(np.zeros((1,) * (n - 1) + (5,)), LABEL)
+    assert area(np.zeros((1,) * 29 + (5,)), LABEL).ndim >= 29
+
+
 def test_a_number_of_positives_is_one_of_any_type() -> None:
     assert len({ap.estimate(SCORE, LABEL, n_positive=kind(60)) for kind in (int, float, np.uint8, np.float32)}) == 1
     assert ap.interval(0.5, 3.5).shape == (2,)  # a sum of weights

@@ -428,6 +428,14 @@ def test_interruption_is_one_line_and_130(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_closed_output_is_one_that_nobody_reads(tmp_path: Path) -> None:
+    save_scores(pooled(), tmp_path / "scores.zarr")
+    for words, code in ((["info", "scores.zarr"], 0), (["info", "nothing.zarr"], 2)):
+        command = f"{sys.executable} -m aucpr_dask {' '.join(words)} >&- 2>&- <&-"
+        assert subprocess.run(command, shell=True, cwd=tmp_path, check=False).returncode == code
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 @pytest.mark.parametrize("words", [["--help"], ["info", "scores.zarr"], ["info", "scores.zarr", "--json"]])
 def test_a_full_output_is_one_line_of_error(tmp_path: Path, words: list[str]) -> None:

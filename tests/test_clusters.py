@@ -175,7 +175,17 @@ def test_invalid_descriptions(tmp_path: Path, document: dict[str, Any], message:
 
 
 @pytest.mark.parametrize(
-    "text", [None, "- a list", "kind: [", "", "\x00", "1: 2", "!!python/object/apply:os.getcwd []"]
+    "text",
+    [
+        None,
+        "- a list",
+        "kind: [",
+        "",
+        "\x00",
+        "1: 2",
+        "!!python/object/apply:os.getcwd []",
+        "kind: local\noptions: &a {x: *a}",
+    ],
 )
 def test_files_that_are_not_descriptions(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "cluster.yaml"

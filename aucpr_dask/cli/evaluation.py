@@ -12,6 +12,7 @@ import click
 import aucpr_dask as ap
 from aucpr_dask.cli import common as cli
 from aucpr_dask.clusters.compiling_ahead import compiling_ahead
+from aucpr_dask.errors import bad_argument
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS, interval_names
 from aucpr_dask.schema.options import EvaluationOptions, ResamplingOptions
@@ -78,6 +79,17 @@ _evaluation_options = cli.with_options(
 )
 
 
+def _bytes_of(size: str) -> float:
+    from dask.utils import parse_bytes
+
+    try:
+        if (n_bytes := parse_bytes(size)) > 0:
+            return n_bytes
+    except (ValueError, OverflowError):
+        pass
+    raise bad_argument("this is no amount of memory", "memory", size, "a size such as 4GiB, 500MB or a number of bytes")
+
+
 @cli.command(
     "aucpr-dask plan aucpr-demo/scores.zarr --memory 4GiB",
     short_help="Show the size and the duration of an evaluation before it starts.",
@@ -92,14 +104,12 @@ def plan(output: cli.Output, source: str, memory: str | None, estimators: tuple[
 
     Some rankings are evaluated to estimate the time; nothing is written.
     """
-    from dask.utils import parse_bytes
-
     from aucpr_dask.runs.planning import describe, plan_run
     from aucpr_dask.view.tables import attributes_view
 
     planned = plan_run(source, estimators=_expand(estimators, source), **options)
     if memory is not None:
-        planned.check_memory(parse_bytes(memory))
+        planned.check_memory(_bytes_of(memory))
     facts = describe(planned)
     output.show(attributes_view(facts))
     output.data({"source": source} | facts)

@@ -180,10 +180,13 @@ def read(path: str | Path, *, workers: int | None = None) -> Description:
     where = str(path)
     try:
         document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        allowed = ("kind", "options", "workers", "adapt", "tls", "patience")
+        document = _expanded(_mapping(document, "the description of a cluster", where, allowed), where)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InvalidInputError("the description of a cluster cannot be read", where, error) from error
-    allowed = ("kind", "options", "workers", "adapt", "tls", "patience")
-    document = _expanded(_mapping(document, "the description of a cluster", where, allowed), where)
+    except RecursionError as error:
+        what, received = "the description of a cluster cannot be read", "a value that contains itself, by an alias"
+        raise InvalidInputError(what, where, received, remedy="write the values out") from error
     kind = document.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidInputError("unknown kind of cluster", where=where, received=repr(kind), allowed=", ".join(KINDS))

@@ -112,6 +112,8 @@ def clusters_of(dataset: xr.Dataset, path: str) -> xr.DataArray:
 
 # Arguments
 
+MOST_DIMENSIONS = 30  # of the 32 that NumPy broadcasts, so that results have room for two of their own
+
 
 def _wrong(name: str, what: str, received: object, allowed: str, remedy: str) -> InvalidInputError:
     """Return the error for the argument called `name`."""
@@ -162,6 +164,10 @@ def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
 
 def _converted(arrays: dict[str, Any]) -> dict[str, Any]:
     """Return the scores in a float type, and the numbers of positives, checked."""
+    for name, array in arrays.items():
+        if array.ndim > MOST_DIMENSIONS:
+            remedy = "stack some of them into one"
+            raise _wrong(name, "too many dimensions", array.ndim, f"up to {MOST_DIMENSIONS} dimensions", remedy)
     converted = {"score": _float_scores(arrays["score"])}
     if "n_positive" in arrays:
         total = _counts(arrays["n_positive"])

@@ -18,7 +18,7 @@ from aucpr_dask.schema.checks import HIGHEST_GRADE, real, require
 from aucpr_dask.schema.terms import MEASURE, MODEL, QUERY, UNJUDGED, nodes_of
 from aucpr_dask.scores.importing import files
 from aucpr_dask.scores.importing.files import FilePath, OnProgress
-from aucpr_dask.scores.importing.trec import Codes, Columns, named_runs, scores_of_runs
+from aucpr_dask.scores.importing.trec import Codes, Columns, identifiers, named_runs, scores_of_runs
 from aucpr_dask.scores.store import open_scores
 
 DOCUMENT = ("doc_id", "docno", "docid", "document", "doc")
@@ -150,7 +150,7 @@ def _columns(table: Any, what: str, values: Sequence[str], checked: Any) -> Colu
         raise InvalidInputError("there is no line", what, "nothing", allowed, remedy)
     codes = Codes()
     topic = codes.of([_name(one, what) for one in topics])
-    document = np.array([_name(one, what) for one in documents])
+    document = identifiers([_name(one, what) for one in documents])
     return Columns(Path(what), codes, topic, document, checked(numbers, what), np.arange(1, len(topics) + 1))
 
 

@@ -54,8 +54,11 @@ class _Values:
     def of(cls, variable: xr.DataArray) -> _Values:
         lead = tuple(dim for dim in RANKING_DIMS if dim in variable.dims)
         values = variable.transpose(*lead, ...).values
-        if values.dtype.kind not in "biuf":  # text, whose width is that of the longest
-            values = pd.util.hash_array(values.astype(str).astype(object).ravel()).reshape(values.shape)
+        if values.dtype.kind not in "biuf":
+            # Text: never of a fixed width, which would be that of the longest for all.
+            text = values if values.dtype.kind in "OUT" else values.astype(str)
+            words = np.fromiter(map(str, text.ravel().tolist()), object, text.size)
+            values = pd.util.hash_array(words).reshape(values.shape)
         return cls(lead, ITEM in variable.dims, values)
 
     def at(self, index: Mapping[str, int | None]) -> NDArray[Any]:

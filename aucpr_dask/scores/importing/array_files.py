@@ -9,7 +9,6 @@ import math
 import os
 import warnings
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from aucpr_dask.errors import FileFormatError, InvalidInputError, few
+from aucpr_dask.errors import AucprError, FileFormatError, InvalidInputError, few
 from aucpr_dask.schema.checks import HIGHEST_GRADE
 from aucpr_dask.schema.terms import PADDING
 from aucpr_dask.scores.importing.files import FilePath, reading
@@ -77,7 +76,9 @@ class Npz:
 def _zip_errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except (zipfile.BadZipFile, EOFError, zlib.error, ValueError) as error:
+    except (AucprError, MemoryError):
+        raise
+    except Exception as error:  # of a damaged archive, anything
         raise _corrupt(path, error) from error
 
 

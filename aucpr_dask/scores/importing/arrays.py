@@ -366,15 +366,23 @@ def _opened(path: FilePath, engine: str | None) -> Iterator[xr.DataTree]:
             engine = engine or array_files.engine_of(path)
             array_files.check_source(path, engine)
             tree = _open_tree(concealed(os.fspath(path)), engine)
-        except AucprError:
+        except (AucprError, MemoryError):
             raise
-        except (OSError, ValueError, ImportError) as error:
+        except Exception as error:  # of a damaged file, readers raise anything
             received = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             remedy = "check the path, name the engine, or install what it needs, for example "
             remedy += 'pip install "aucpr-dask[netcdf]"'
             raise FileFormatError("xarray cannot open this", path, received, remedy=remedy) from error
-    with tree:
-        yield tree
+    try:
+        with tree:
+            yield tree
+    except (AucprError, MemoryError):
+        raise
+    except Exception as error:  # chunks are read late
+        if isinstance(error, OSError) and error.errno is not None:  # of the system, perhaps while the store is written
+            raise
+        received, remedy = f"{type(error).__name__}: {error}"[:300], "copy or download it again"
+        raise FileFormatError("xarray cannot read this", path, received, remedy=remedy) from error
 
 
 def _open_tree(path: str, engine: str) -> xr.DataTree:

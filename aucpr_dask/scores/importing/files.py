@@ -38,6 +38,7 @@ COMPRESSION_SUFFIXES = {".gz": "gzip", ".xz": "xz", ".bz2": "bz2", ".zst": "zstd
 _MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 
 LONGEST_LINE = 2**26  # characters
+MOST_OF_XZ = 2**30  # bytes of memory: xz's own settings need up to 65 MiB
 BLOCK = 2**13  # characters read at a time, as many as TextIOWrapper decodes at once
 MOST_SUGGESTIONS = 3
 
@@ -300,6 +301,45 @@ def line_too_long(where: str) -> FileFormatError:
     return FileFormatError("the line is too long", where, received, remedy=remedy)
 
 
+class _Streams(io.RawIOBase):
+    """The streams of a compressed file, one behind another, each to its end.
+
+    Python's own readers take whatever follows the first stream, and does not begin like another, for nothing.
+    """
+
+    def __init__(self, new: Callable[[], Any], path: Path) -> None:
+        self._file, self._new, self._stream = path.open("rb"), new, new()
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def readinto(self, room: Any) -> int:
+        found = b""
+        while not found:
+            if self._stream.eof:
+                rest: bytes = self._stream.unused_data.lstrip(b"\0")  # padding
+                while not rest:
+                    if not (block := self._file.read(BLOCK)):
+                        return 0
+                    rest = block.lstrip(b"\0")
+                self._stream = self._new()
+            else:
+                rest = self._file.read(BLOCK) if self._stream.needs_input else b""
+                if self._stream.needs_input and not rest:
+                    raise EOFError("the file ends within a stream")
+            found = self._stream.decompress(rest, len(room))
+        room[: len(found)] = found
+        return len(found)
+
+
+def _open_streams(new: Callable[[], Any], path: Path) -> IO[bytes]:
+    return io.BufferedReader(_Streams(new, path), 2**17)
+
+
 def _open_zstd(path: Path) -> IO[bytes]:
     arrow = require("pyarrow", "parquet", path)
     return io.BufferedReader(arrow.CompressedInputStream(arrow.OSFile(str(path)), "zstd"))
@@ -308,8 +348,8 @@ def _open_zstd(path: Path) -> IO[bytes]:
 _OPENERS: dict[str | None, Callable[[Path], Any]] = {
     None: partial(open, mode="rb"),
     "gzip": gzip.open,
-    "xz": lzma.open,
-    "bz2": bz2.open,
+    "xz": partial(_open_streams, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=MOST_OF_XZ)),
+    "bz2": partial(_open_streams, bz2.BZ2Decompressor),
     "zstd": _open_zstd,
 }
 
@@ -338,6 +378,7 @@ class Spooled:
     offset: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    objects: np.ndarray | None = None  # which stay in memory
 
 
 class Spool:
@@ -355,7 +396,9 @@ class Spool:
 
     def append(self, array: np.ndarray) -> Spooled:
         """Write an array, and return its place."""
-        place = Spooled(self._end, array.shape, array.dtype)
+        place = Spooled(self._end, array.shape, array.dtype, array if array.dtype.hasobject else None)
+        if place.objects is not None:
+            return place
         self._file.seek(self._end)
         self._file.write(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
         self._end += array.nbytes
@@ -363,6 +406,8 @@ class Spool:
 
     def read(self, place: Spooled, rows: slice = slice(None)) -> np.ndarray:
         """Return the given rows (first axis) of an array, reading no others."""
+        if place.objects is not None:
+            return place.objects[rows]
         start, stop, _ = rows.indices(place.shape[0])
         shape = (max(0, stop - start), *place.shape[1:])
         row_bytes = place.dtype.itemsize * int(np.prod(place.shape[1:], dtype=np.int64))

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from aucpr_dask.errors import FileFormatError, bad_argument, few
+from aucpr_dask.errors import AucprError, FileFormatError, bad_argument, few
 from aucpr_dask.schema.checks import EXACT_INTEGERS, require
 from aucpr_dask.scores.importing.files import bad_line, bare_name, lines_of, reading
 
@@ -233,12 +233,15 @@ class ArrowTable:
     @classmethod
     def of_parquet(cls, path: Path) -> ArrowTable:
         """Open a Parquet file."""
-        arrow, parquet = (require(name, "parquet", path) for name in ("pyarrow", "pyarrow.parquet"))
-        try:
-            file = parquet.ParquetFile(path)
-        except (arrow.ArrowInvalid, OSError) as error:
-            raise FileFormatError("the Parquet file cannot be read", path, error) from error
-        return cls(path, file.schema_arrow, lambda columns, size: file.iter_batches(batch_size=size, columns=columns))
+
+        def read(columns: list[str], size: int) -> Iterator[Any]:
+            with _parquet_errors(path):
+                yield from file.iter_batches(batch_size=size, columns=columns)
+
+        parquet = require("pyarrow.parquet", "parquet", path)
+        with _parquet_errors(path):
+            file = parquet.ParquetFile(path, page_checksum_verification=True)
+            return cls(path, file.schema_arrow, read)
 
     @classmethod
     def of_table(cls, table: Any, name: str) -> ArrowTable:
@@ -273,6 +276,17 @@ def _index_of(schema: Any) -> frozenset[str]:
     return frozenset(level for level in levels if isinstance(level, str))
 
 
+@contextmanager
+def _parquet_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except AucprError:
+        raise
+    except Exception as error:  # of a damaged file, Arrow raises anything
+        remedy = "copy or download it again"
+        raise FileFormatError("the Parquet file cannot be read", path, error, remedy=remedy) from error
+
+
 @dataclass(frozen=True)
 class ArrowBatch:
     """Some rows of a table of Arrow."""
@@ -288,7 +302,10 @@ class ArrowBatch:
 
     def text(self, column: str) -> Sequence[str]:
         """Return the cells of a column as strings; an empty string is a missing cell."""
-        return [cell or "" for cell in self._cast(column, "string").to_pylist()]
+        try:
+            return [cell or "" for cell in self._cast(column, "string").to_pylist()]
+        except UnicodeDecodeError as error:
+            raise FileFormatError("the column is not UTF-8", f"{self.path}, column {column!r}", error) from error
 
     def numbers(self, column: str) -> np.ndarray:
         """Return the cells of a column as float64, NaN where missing."""

@@ -25,6 +25,7 @@ RUN_SUFFIXES = (".txt", ".run", ".res", ".trec")
 _BLOCK_BYTES = 4 * 2**20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NEWLINE = 10
+_LONG_IDENTIFIER = 128  # bytes
 DIMS = (MODEL, QUERY, ITEM)
 _IS_SPACE = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
 
@@ -247,6 +248,12 @@ class Codes(dict[bytes, int]):
         return np.fromiter(map(self.__getitem__, tokens), np.int64, len(tokens))
 
 
+def identifiers(tokens: list[bytes]) -> np.ndarray:
+    """Return identifiers as an array: with a long one among them, as objects, so that each takes its own bytes."""
+    is_long = max(map(len, tokens), default=0) > _LONG_IDENTIFIER
+    return np.array(tokens, object if is_long else None)
+
+
 @dataclass(frozen=True)
 class Columns:
     """The columns of judgments or of a run: numbers of topics, documents, grades or scores, and numbers of lines.
@@ -263,7 +270,11 @@ class Columns:
 
     def sorted_by(self, topic: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return topics, documents, values and lines, sorted by topics, then by documents."""
-        order = np.lexsort((self.document, topic))
+        if self.document.dtype.hasobject:  # which lexsort does not take
+            by_document = np.argsort(self.document, kind="stable")
+            order = by_document[np.argsort(topic[by_document], kind="stable")]
+        else:
+            order = np.lexsort((self.document, topic))
         return topic[order], self.document[order], self.value[order], self.line[order]
 
 
@@ -308,7 +319,7 @@ def _read_qrels(path: Path, duplicates: str) -> _Judgments:
     parts = []
     for numbers, tokens in _read_lines(path, _QRELS_COLUMNS):
         grades = _grades_of(tokens[3::4], numbers, path)
-        parts.append((codes.of(tokens[0::4]), np.array(tokens[2::4]), grades, numbers))
+        parts.append((codes.of(tokens[0::4]), identifiers(tokens[2::4]), grades, numbers))
     return _judgments(Columns(path, codes, *map(np.concatenate, zip(*parts, strict=True))), duplicates)
 
 
@@ -391,7 +402,7 @@ def _read_run(
     for numbers, tokens in _read_lines(path, _RUN_COLUMNS):
         tags.update(tokens[5::6] if by_tag else ())
         scores = _scores_of(tokens[4::6], numbers, path)
-        parts.append((codes.of(tokens[0::6]), np.array(tokens[2::6]), scores, numbers))
+        parts.append((codes.of(tokens[0::6]), identifiers(tokens[2::6]), scores, numbers))
     if len(tags) > 1:
         received, allowed = few(map(_shown, sorted(tags))), "the same tag in all lines"
         remedy = 'split the file, or name models by their files: named_by="file" (--name file)'
@@ -521,7 +532,8 @@ _MAKE = {"per-run": _per_run, "pooled": _pooled}
 
 def _template(runs: Sequence[_Run], judgments: _Judgments) -> xr.Dataset:
     """Return the names of a data set and ``n_positive``, which is along grade if there are several."""
-    coords: dict[str, Any] = {MODEL: [run.name for run in runs], QUERY: list(judgments.topics)}
+    names = {MODEL: [run.name for run in runs], QUERY: judgments.topics}
+    coords: dict[str, Any] = {dim: np.array(labels, object) for dim, labels in names.items()}
     grades = np.arange(1, max(1, *(int(labels.max()) for labels in judgments.labels)) + 1)
     n_positive = np.array([(labels[:, None] >= grades).sum(axis=0) for labels in judgments.labels], np.int64)
     if len(grades) == 1:
