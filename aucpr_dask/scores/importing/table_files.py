@@ -238,7 +238,7 @@ class ArrowTable:
             with _parquet_errors(path):
                 yield from file.iter_batches(batch_size=size, columns=columns)
 
-        parquet = require("pyarrow.parquet", "parquet", path)
+        _, parquet = (require(name, "parquet", path) for name in ("pyarrow", "pyarrow.parquet"))
         with _parquet_errors(path):
             file = parquet.ParquetFile(path, page_checksum_verification=True)
             return cls(path, file.schema_arrow, read)
