@@ -91,6 +91,10 @@ class OtherRunError(StoreError):
     """A result store that another run finished, or claimed, while this one was running."""
 
 
+class SourceChangedError(StoreError):
+    """Scores that were replaced while a run read them: nothing of it counts any more."""
+
+
 class RunError(AucprError, RuntimeError):
     """Tasks of a run that failed; the results of others are kept."""
 

@@ -13,12 +13,13 @@ from conftest import pooled, queried
 from distributed import Client, LocalCluster
 
 import aucpr_dask as ap
-from aucpr_dask.errors import InvalidInputError, MissingScoresError, StoreError
+from aucpr_dask.errors import InvalidInputError, MissingScoresError, RunError, SourceChangedError, StoreError
 from aucpr_dask.evaluation.api import describe_scores, evaluate_scores
 from aucpr_dask.progress import Progress
 from aucpr_dask.runs import submitting
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import nodes_of
+from aucpr_dask.storage.checksums import without_list
 
 NAMES = ["average_precision", "lower_trapezoid", "upper_trapezoid"]
 METHODS = ["logit", "wilson", "clopper_pearson", "binomial"]
@@ -318,3 +319,51 @@ def test_a_described_result_has_the_variables_of_the_real_one(options, layout):
         assert described[name].dtype == variable.dtype
         assert described[name].attrs == variable.attrs
     assert all(described[name].identical(expected[name]) for name in expected.coords)
+
+
+def _replace(place: Path, other: Path) -> None:
+    ap.save_scores(ap.open_scores(other), place, overwrite=True)
+
+
+def _copy_over(place: Path, other: Path) -> None:
+    """Copy one file after the other, as rsync does; the root document comes last."""
+    for file in sorted(path for path in other.rglob("*") if path.is_file()):
+        shutil.copyfile(file, place / file.relative_to(other))
+
+
+def _copy_chunks(place: Path, other: Path) -> None:
+    shutil.copytree(other / "score" / "c", place / "score" / "c", dirs_exist_ok=True)
+
+
+@pytest.mark.parametrize("is_listed", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("after", [1, pytest.param(-1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "replace", [_replace, *(pytest.param(copy, marks=pytest.mark.slow) for copy in (_copy_over, _copy_chunks))]
+)
+def test_scores_that_are_replaced_during_a_run_are_never_mixed(
+    client: Client, tmp_path: Path, replace: Any, after: int, is_listed: bool
+) -> None:
+    place, other, target = tmp_path / "scores.zarr", tmp_path / "other.zarr", tmp_path / "result.zarr"
+    for seed, store in enumerate((place, other)):
+        ap.save_scores(pooled(40, 60, seed=seed), store, models_per_chunk=1)
+        if not is_listed:  # as stores of earlier versions
+            root = store / "zarr.json"
+            root.write_bytes(without_list(root.read_bytes()))
+
+    def meanwhile(event: Progress) -> None:
+        if event.tasks_done == after % (event.tasks_total + 1):
+            replace(place, other)
+
+    if replace is _copy_chunks and after < 0:  # all had been read, and the store is damaged only since
+        ap.run(place, target, cluster=client, on_progress=meanwhile)
+        assert_same_bits(ap.open_result(target), ap.evaluate(pooled(40, 60, seed=0)))
+        return
+    with pytest.raises((SourceChangedError, RunError), match="replaced") as caught:
+        ap.run(place, target, cluster=client, on_progress=meanwhile)
+    assert replace is not _replace or "overwrite=True" in str(caught.value)
+    assert_does_not_open(target)
+    if replace is not _copy_chunks:
+        with pytest.raises(StoreError, match="source_digest"):
+            ap.run(place, target, cluster=client)
+        result = ap.run(place, target, cluster=client, overwrite=True)
+        assert_same_bits(result, ap.evaluate(pooled(40, 60, seed=1)))

@@ -22,7 +22,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import aucpr_dask as ap
-from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError, nearest, renaming
+from aucpr_dask.errors import AucprError, ClusterError, OtherRunError, RunError, SourceChangedError, nearest, renaming
 from aucpr_dask.schema.estimators import ESTIMATORS, usage
 from aucpr_dask.schema.intervals import INTERVALS
 from aucpr_dask.schema.options import CONVENTION, CONVENTIONS, OLD_TIES, READINGS, EvaluationOptions, Options
@@ -59,7 +59,9 @@ class _Main(click.Group):
                 return super().invoke(ctx)
         except AucprError as error:
             click.echo("\n".join([f"Error: {error}", *getattr(error, "__notes__", [])]), err=True)
-            ctx.exit(FAILED if isinstance(error, (ClusterError, OtherRunError, RunError)) else BAD_INPUT)
+            ctx.exit(
+                FAILED if isinstance(error, (ClusterError, OtherRunError, RunError, SourceChangedError)) else BAD_INPUT
+            )
         except KeyboardInterrupt:
             click.echo("\ninterrupted: run the same command again; it goes on or starts over", err=True)
             ctx.exit(INTERRUPTED)

@@ -15,7 +15,15 @@ from uuid import uuid4
 from distributed import Client
 
 from aucpr_dask.clusters.connecting import Cluster, connect_for
-from aucpr_dask.errors import AucprError, DamageWarning, OtherRunError, RunError, StoreError, UnreachableError
+from aucpr_dask.errors import (
+    AucprError,
+    DamageWarning,
+    OtherRunError,
+    RunError,
+    SourceChangedError,
+    StoreError,
+    UnreachableError,
+)
 from aucpr_dask.evaluation.results import open_result
 from aucpr_dask.progress import Progress, Tracker
 from aucpr_dask.runs import growing
@@ -25,6 +33,7 @@ from aucpr_dask.runs.steps import Step
 from aucpr_dask.runs.submitting import as_they_finish
 from aucpr_dask.runs.tasks import Assignment, evaluate_task
 from aucpr_dask.schema.terms import Scores, nodes_of
+from aucpr_dask.scores.store import Watched
 from aucpr_dask.storage.backends import open_backend
 from aucpr_dask.storage.claims import CLEARING, FINISHED, FREE, LAYING_OUT, RUNNING, State
 from aucpr_dask.storage.stores import in_the_way, open_arrays, refuse_others
@@ -92,7 +101,8 @@ def run(
     StoreError
         If the source does not open, or something else is in the place of the result: another store, or a run with
         other options or scores. The message names the differences. :class:`~aucpr_dask.errors.OtherRunError` if
-        another run was started over in this place while this one was under way.
+        another run was started over in this place while this one was under way, and
+        :class:`~aucpr_dask.errors.SourceChangedError` if the scores were replaced meanwhile.
     ChunkError
         If a task would not fit the memory of a worker; before the first task.
     RunError
@@ -109,6 +119,7 @@ def run(
     if overlap(source, target):
         what, received = "the result and the scores would overlap", f"scores at {source}"
         raise StoreError(what, target, received, None, "name another place for the result")
+    watched = Watched(source)
     plan = plan_run(source, data_sets=data_sets, **options)
     ledger = Ledger(target)
     step = _next_step(plan, target, ledger, overwrite=overwrite)
@@ -122,12 +133,13 @@ def run(
                 has_begun = step.begin(target, ledger)
             if has_begun:
                 watcher.note("a run of this call has begun here: continuing it, next to any that is under way")
-            assignment = Assignment(plan.source, target, uuid4().hex, ledger.join(), plan.options)
+            assignment = Assignment(source, target, uuid4().hex, ledger.join(), watched.identity, plan.options)
             _evaluate(client, step.plan, assignment, ledger, watcher)
+            watched.check()
             with _explaining_storage(target, ledger):
                 step.finish(ledger)
-        except StoreError:  # perhaps because another run has finished, and removed temporary files
-            if not _is_finished(target, plan):
+        except StoreError as error:  # perhaps because another run has finished, and removed temporary files
+            if isinstance(error, SourceChangedError) or not _is_finished(target, plan):
                 raise
             watcher.note("another run of the same call has finished the result")
     return _open_finished(target, plan)
@@ -250,7 +262,7 @@ def _evaluate(
     failures: dict[int, BaseException] = {}
     for call, outcome in as_they_finish(client, evaluate_task, calls, retries=RETRIES, keep_going=True):
         number = waiting[call]
-        if isinstance(outcome, OtherRunError):
+        if isinstance(outcome, (OtherRunError, SourceChangedError)):
             raise outcome
         if isinstance(outcome, OSError) and outcome.errno in NO_ROOM:
             raise _without_storage(outcome, assignment.target) from outcome

@@ -15,15 +15,16 @@ import xarray as xr
 import zarr
 from zarr.core.sync import sync
 
-from aucpr_dask.errors import AucprError, OtherRunError, UnreachableError
+from aucpr_dask.errors import AucprError, OtherRunError, SourceChangedError, UnreachableError
 from aucpr_dask.evaluation.api import evaluate_part
 from aucpr_dask.runs.ledger import Ledger
 from aucpr_dask.runs.planning import Task
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import QUERY, Scores
-from aucpr_dask.scores.store import open_unread, opened_node
+from aucpr_dask.scores.store import Watched, check_rankings, open_unread, opened_node, stored_node
 from aucpr_dask.storage.backends import open_backend
-from aucpr_dask.storage.stores import open_arrays
+from aucpr_dask.storage.checksums import has_list
+from aucpr_dask.storage.stores import open_arrays, read_root_document
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Assignment:
         Workers keep stores open for the tasks of one run: between runs, a store may be replaced.
     token : str
         Of the ledger.
+    identity : str
+        Of the source, which must stay the same.
     options : EvaluationOptions
     """
 
@@ -45,34 +48,37 @@ class Assignment:
     target: str
     run_id: str
     token: str
+    identity: str
     options: EvaluationOptions
 
 
 def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError | None:
     """Evaluate one task into its region of the result, and record it.
 
-    Errors that another try would not fix are returned, not raised: bad data, or a place that now belongs to another
-    run.
+    Errors that another try would not fix are returned, not raised: bad data, a source that is no longer the same, or a
+    place that now belongs to another run.
     """
     started = time.monotonic()
     target, run_id = assignment.target, assignment.run_id
-    ledger = _ledger(target, assignment.token)
+    ledger, source = _ledger(target, assignment.token), _watched(assignment.source, assignment.identity, run_id)
     try:
         result = _evaluated(task, assignment)
+        source.check()  # everything has been read
         ledger.check()  # at the last moment
         sync(_write_all(_target_arrays(target, task.path, tuple(result), run_id), task, result))
         ledger.record_done(number, {"seconds": round(time.monotonic() - started, 3)})
-    except OtherRunError as error:
+    except (OtherRunError, SourceChangedError, UnreachableError) as error:
+        if isinstance(error, UnreachableError):
+            raise
         return error
-    except FileNotFoundError:
+    except (AucprError, FileNotFoundError) as error:
         try:
             ledger.check()  # a run that finishes removes temporary files
-        except OtherRunError as error:
-            return error
-        raise
-    except UnreachableError:
-        raise
-    except AucprError as error:
+            source.check()  # what replaces a store removes chunks first
+        except (OtherRunError, SourceChangedError) as reason:
+            return reason
+        if not isinstance(error, AucprError):
+            raise
         with suppress(OtherRunError):
             ledger.record_failure(number, str(error))
         return error
@@ -94,7 +100,11 @@ def _evaluated(task: Task, assignment: Assignment) -> dict[str, xr.Variable]:
     """Evaluate the parts of a task one after another, and put their results together."""
     dataset = _source_node(assignment.source, task.path, assignment.run_id)
     whole: dict[str, xr.Variable] = {}
+    is_listed = _is_listed(assignment.source, assignment.run_id)
     for part in task.parts():
+        if not is_listed:  # otherwise the checksum of each chunk tells that it is the one that is meant
+            unread = _source_tree(assignment.source, assignment.run_id)
+            check_rankings(stored_node(unread, task.path), part.in_source, assignment.source)
         result = evaluate_part(dataset.isel(part.in_source), task.path, assignment.options)
         if part == task:
             return result
@@ -115,9 +125,19 @@ def _ledger(target: str, token: str) -> Ledger:
     return Ledger(target, token)
 
 
+@lru_cache(maxsize=8)
+def _watched(source: str, identity: str, run_id: str) -> Watched:
+    return Watched(source, identity)
+
+
 @lru_cache(maxsize=64)
 def _target_arrays(target: str, path: str, names: tuple[str, ...], run_id: str) -> dict[str, zarr.AsyncArray[Any]]:
     return open_arrays(open_backend(target), path, names)
+
+
+@lru_cache(maxsize=8)
+def _is_listed(source: str, run_id: str) -> bool:
+    return has_list(read_root_document(source))
 
 
 @lru_cache(maxsize=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,24 @@ import dask
 import dask.array as da
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 from zarr.abc.store import Store
 from zarr.codecs import BloscCodec
 
-from aucpr_dask.errors import InvalidInputError, StoreError
+from aucpr_dask.errors import InvalidInputError, SourceChangedError, StoreError, UnreachableError
 from aucpr_dask.schema import checks, terms
 from aucpr_dask.scores.chunks import Region, empty_variable, item_chunk, ranking_digests
 from aucpr_dask.scores.validate import validate_scores, validated_scores
-from aucpr_dask.storage.stores import CHUNK_BYTES, chunk_shape, create_store, open_store, read_root_document
+from aucpr_dask.storage.backends import open_backend, version_of
+from aucpr_dask.storage.checksums import has_list
+from aucpr_dask.storage.stores import (
+    CHUNK_BYTES,
+    ROOT_DOCUMENT,
+    chunk_shape,
+    create_store,
+    open_store,
+    read_root_document,
+)
 from aucpr_dask.storage.urls import absolute, concealed, is_remote, public
 
 KIND = "aucpr_dask.scores"
@@ -65,18 +75,13 @@ def changed_rankings(url: str | Path, on_progress: Callable[[int, int], None] | 
     changed: list[str] = []
     n_rankings = 0
     for path, dataset in terms.nodes_of(open_unread(url)):
-        # Digests of dates depend on their unit, which xarray chooses when it opens a store.
-        if "digest" not in dataset or (terms.ITEM in dataset.coords and dataset[terms.ITEM].dtype.kind == "M"):
+        if not _has_digests(dataset):
             continue
         lead = dataset["digest"].dims
         found = np.zeros(dataset["digest"].shape, np.uint64)
-        regions = _regions(dataset["score"].shape, dataset["score"].encoding["chunks"])
+        regions = _regions(found.shape, dataset["score"].encoding["chunks"][: len(lead)])
         for done, region in enumerate(regions, start=1):
-            names = [str(name) for name in dataset.data_vars if str(name) not in FACTS]
-            arrays = {name: dataset[name][_slices(dataset, name, region)].values for name in _large(dataset[names])}
-            # As in commit: the digest of a ranking in several chunks is a sum of odd multiples of theirs.
-            weight = 2 * (region[-1].start // dataset["score"].encoding["chunks"][-1]) + 1
-            found[region[:-1]] += ranking_digests(_filled(dataset, region, arrays)) * np.uint64(weight)
+            found[region] = _digests_now(dataset, dict(zip(map(str, lead), region, strict=True)))
             if on_progress is not None:
                 on_progress(done, len(regions))
         n_rankings += found.size
@@ -88,14 +93,43 @@ def changed_rankings(url: str | Path, on_progress: Callable[[int, int], None] | 
     return n_rankings, changed
 
 
+def _has_digests(dataset: xr.Dataset) -> bool:
+    """Whether digests tell what a stored data set holds; those of dates depend on their unit, which xarray chooses."""
+    return "digest" in dataset and not (terms.ITEM in dataset.coords and dataset[terms.ITEM].dtype.kind == "M")
+
+
+def _digests_now(dataset: xr.Dataset, where: Mapping[str, Any]) -> NDArray[np.uint64]:
+    """Return the digests that some rankings of a stored data set have now, as :meth:`ScoreWriter.commit` adds them."""
+    step = dataset["score"].encoding["chunks"][-1]
+    part = dataset.drop_vars([*FACTS, *(name for name in dataset.coords if name != terms.ITEM)], errors="ignore")
+    part, found = part.isel(where), np.zeros(dataset["digest"].isel(where).shape, np.uint64)
+    for place, start in enumerate(range(0, dataset.sizes[terms.ITEM], step)):
+        # The digest of a ranking in several chunks is a sum of odd multiples of theirs.
+        found += ranking_digests(part.isel(item=slice(start, start + step))) * np.uint64(2 * place + 1)
+    return found
+
+
+def check_rankings(dataset: xr.Dataset, where: Mapping[str, Any], url: str) -> None:
+    """Raise unless some rankings of a data set of :func:`open_unread` have the digests that are stored with them."""
+    if _has_digests(dataset) and (_digests_now(dataset, where) != dataset["digest"].isel(where).values).any():
+        what = "scores have been replaced or damaged since they were saved: rankings do not match their digests"
+        remedy = "fetch or write the store again; `aucpr-dask verify` lists them"
+        raise StoreError(what, url, None, "the scores that were saved", remedy)
+
+
 def open_unread(url: str | Path, *, warns: bool = False) -> terms.Scores:
     """Open a score store without reading or checking anything."""
     return open_store(url, KIND, chunks=None, remedy_if_unchecked=SAVE_AGAIN if warns else None)
 
 
+def stored_node(unread: terms.Scores, path: str) -> xr.Dataset:
+    """Return one data set of :func:`open_unread`, as it is stored."""
+    return unread if isinstance(unread, xr.Dataset) else unread[path].to_dataset()
+
+
 def opened_node(unread: terms.Scores, path: str) -> xr.Dataset:
     """Return one data set of :func:`open_unread`, validated, with small variables in memory."""
-    dataset = unread if isinstance(unread, xr.Dataset) else unread[path].to_dataset()
+    dataset = stored_node(unread, path)
     dataset = _opened(dataset.drop_vars("n_missing", errors="ignore"))  # tasks count their own
     validate_scores(_described(dataset), positive_from=0)
     return dataset
@@ -167,6 +201,51 @@ def source_digest(url: str | Path, unread: terms.Scores) -> str:
             for part in _parts(dataset["digest"]):
                 digest.update(np.ascontiguousarray(part.values).data)
     return digest.hexdigest()
+
+
+class Watched:
+    """A score store that must stay as it is while it is read.
+
+    Its root document lists the checksums of all chunks, which are compared when a chunk is read: if it is the same,
+    so is everything. Of stores without the list, the digests of the rankings stand for it.
+
+    Parameters
+    ----------
+    url : str
+    identity : str, optional
+        Of the store that is meant; by default, the one that is there.
+    """
+
+    def __init__(self, url: str, identity: str | None = None) -> None:
+        self._url = url
+        self._seen = None if identity else self._version()
+        self.identity = identity or self._identity()
+
+    def check(self) -> None:
+        """Raise :class:`~aucpr_dask.errors.SourceChangedError` unless the same store is still there."""
+        version = self._version()
+        if version is not None and version == self._seen:
+            return
+        try:
+            is_same = self._identity() == self.identity
+        except UnreachableError:
+            raise
+        except OSError:  # it is gone, or being written
+            is_same = False
+        if not is_same:
+            what = "the scores have been replaced while this run read them, so nothing of it counts"
+            remedy = "let whatever writes them finish, then run the same command again, with overwrite=True "
+            raise SourceChangedError(what, self._url, None, None, f"{remedy}(--overwrite)")
+        self._seen = version
+
+    def _version(self) -> object:
+        return version_of(open_backend(self._url, read_only=True), ROOT_DOCUMENT)
+
+    def _identity(self) -> str:
+        document = read_root_document(self._url)
+        if has_list(document):
+            return hashlib.sha256(document).hexdigest()
+        return source_digest(self._url, open_unread(self._url))
 
 
 def _parts(variable: xr.DataArray) -> Iterator[xr.DataArray]:

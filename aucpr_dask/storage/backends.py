@@ -14,6 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -81,6 +82,17 @@ def last_bytes(store: Any, keys: Sequence[str], n: int) -> list[bytes | None]:
         return None if found is None else bytes(found.to_bytes())
 
     return sync(concurrent_map([(key,) for key in keys], read, limit=64))
+
+
+def version_of(store: Store, key: str) -> object:
+    """Return what changes whenever a value is replaced, without reading it; None if it is gone, or nothing tells."""
+    if isinstance(store, FolderStore):
+        with suppress(OSError):
+            facts = (store.root / key).stat()
+            return facts.st_ino, facts.st_mtime_ns, facts.st_size
+    if isinstance(store, remote.RemoteStore):
+        return sync(store.version_of(key))
+    return None
 
 
 def set_value(store: Any, key: str, value: Buffer) -> None:

@@ -108,6 +108,11 @@ def with_list(backend: Store, document: bytes, before: bytes | None) -> bytes:
     return content.replace(f'"{OWN}": "00000000"'.encode(), own.encode())
 
 
+def has_list(document: bytes) -> bool:
+    """Return whether a root document lists the checksums of all chunks."""
+    return f'"{LISTED}"'.encode() in document
+
+
 def without_list(document: bytes) -> bytes:
     """Return a root document as it was laid out, before any chunk was written."""
     if OWN.encode() not in document:

@@ -7,7 +7,7 @@ import base64
 import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -227,6 +227,18 @@ class RemoteStore(WrapperStore[Store]):
     def supports_listing(self) -> bool:
         """Whether keys can be listed: web servers have no list that programs can rely on."""
         return scheme_of(self._url) not in WEB
+
+    async def version_of(self, key: str) -> object:
+        """Return the tag by which a server names a version of an object; None if there is none."""
+        client = getattr(self._store, "store", None)
+        if client is None:
+            return None
+        import obstore
+
+        with explained("the store cannot be read", self._url), suppress(FileNotFoundError):
+            facts = await _persistently(partial(obstore.head_async, client, key), _is_cut_off)
+            return facts.get("version") or facts.get("e_tag")
+        return None
 
     get = _explaining("read", "get", _is_cut_off)
     get_partial_values = _explaining("read", "get_partial_values", _is_cut_off)
