@@ -160,6 +160,10 @@ class FewPositivesWarning(UserWarning):
     """A method was used with fewer positives than it needs."""
 
 
+class RepeatedItemsWarning(UserWarning):
+    """Items that look like copies of others, and count as items of their own."""
+
+
 class WideBoundsWarning(UserWarning):
     """Bounds that hold, but are further apart than they should be, because closer ones would take too long."""
 

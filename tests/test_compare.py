@@ -16,7 +16,14 @@ from conftest import pooled, queried
 from scipy import stats
 
 import aucpr_dask as ap
-from aucpr_dask.errors import AlignmentError, FewPositivesWarning, FewUnitsWarning, InvalidInputError, StoreError
+from aucpr_dask.errors import (
+    AlignmentError,
+    FewPositivesWarning,
+    FewUnitsWarning,
+    InvalidInputError,
+    RepeatedItemsWarning,
+    StoreError,
+)
 from aucpr_dask.inference.covarying import standard_errors_of_differences
 from aucpr_dask.inference.designs import CONDITIONS, WITH_MACHINE
 from aucpr_dask.inference.designs import METHODS as COMPARED_BY
@@ -1150,3 +1157,22 @@ def test_two_units_give_a_mean_without_an_interval() -> None:
     assert two["estimate"].notnull().all()
     assert two.attrs["design"].endswith("; no interval from fewer than 3")
     assert three["interval"].notnull().all()
+
+
+def test_items_that_stand_twice_are_told() -> None:
+    rng = np.random.default_rng(0)
+    once = pooled(3, 200)
+    once["score"][:] = rng.normal(size=(3, 200))
+    twice = once.isel(item=np.r_[:200, :40]).drop_vars("item")
+    told = r"40 of 240 items have the scores of another item in all models(.|\n)*'cluster'"
+    for compare in (ap.compare, ap.rank):
+        with pytest.warns(RepeatedItemsWarning, match=told):
+            compare(twice)
+    with pytest.warns(RepeatedItemsWarning, match="40 of 240"):
+        ap.compare(twice.chunk({"model": 1}), method="influence")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RepeatedItemsWarning)
+        ap.compare(once)
+        ap.compare(twice, unit="items")
+        ap.compare(twice.assign(cluster=("item", np.r_[:200, :40])))
+        ap.compare(once.assign(score=(("model", "item"), rng.integers(4, size=(3, 200)).astype(float))))

@@ -16,7 +16,12 @@ from aucpr_dask.inference.covarying import COMPARED_BY, COVARIANCE_OPTIONS, cova
 from aucpr_dask.inference.designs import BOTH, COMPARED, ITEM_RESAMPLES, ITEMS, SCORED
 from aucpr_dask.inference.machine_labels import machine_nodes, of_machine, refuse_other_samples
 from aucpr_dask.inference.paired_samples import PairedSample, paired_sample
-from aucpr_dask.inference.requirements import check, refuse_different_items, refuse_unknown_options
+from aucpr_dask.inference.requirements import (
+    check,
+    refuse_different_items,
+    refuse_unknown_options,
+    warn_of_repeated_items,
+)
 from aucpr_dask.inference.samples import DATASET, stack_data_sets
 from aucpr_dask.inference.swapping import with_ranks
 from aucpr_dask.schema.checks import choose
@@ -118,6 +123,8 @@ def _evaluated(scores: Scores, question: ComparisonOptions, options: Mapping[str
         # Replicates are many times as much work as estimates, so only where the items are the sample.
         has_units = question.over == DATASET or QUERY in node["score"].dims
         are_sampled = question.sample in (ITEMS, BOTH) or (question.sample is None and not has_units)
+        if are_sampled:
+            warn_of_repeated_items(path, node, options.get("unit"))
         by_influence = of_items and question.method is None and question.sample != BOTH and question.over != DATASET
         if are_sampled and by_influence and not ("label" in node and MODEL in node["label"].dims):
             result = covariance(node, plain["estimators"][0], **options)
@@ -147,6 +154,8 @@ def _with_covariance(
         allowed, remedy = ", ".join(COVARIANCE_OPTIONS), "method='bootstrap' takes all options of an evaluation"
         what = "method='influence' has no such option"
         raise InvalidInputError(what, None, ", ".join(map(repr, unused)), allowed, remedy)
+    for path, node in nodes_of(data):
+        warn_of_repeated_items(path, node, options.get("unit"))
     data = on_common_items(data, options.get("missing", "raise"))
     result = covariance(data, question.estimator or "average_precision", **options)
     counts = {path: _counts_of_items(node) for path, node in nodes_of(data)}
