@@ -11,10 +11,10 @@ import xarray as xr
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, few
 from aucpr_dask.evaluation.rankings import lead_of
-from aucpr_dask.schema.checks import REAL, are_rounded, check_counts
+from aucpr_dask.schema.checks import REAL, check_counts
 from aucpr_dask.schema.options import EvaluationOptions
 from aucpr_dask.schema.terms import GRADE, ITEM, ITEM_ROLES, RANKING_DIMS
-from aucpr_dask.scores.validate import check_same_labels, check_unique
+from aucpr_dask.scores.validate import check_same_labels, check_unique, float_scores, refuse_lazy
 
 Labelled = TypeVar("Labelled", xr.DataArray, xr.Variable)
 
@@ -130,6 +130,8 @@ def labelled_inputs(inputs: dict[str, Any], dim: str) -> dict[str, xr.DataArray]
             remedy = "give both labels, or pass score.values"
             raise _wrong(name, f"{what}, because 'score' is one", type(array).__name__, allowed, remedy)
     labelled = {name: xr.DataArray(array) for name, array in inputs.items()}
+    for name, array in labelled.items():
+        refuse_lazy(array.data, f"argument {name!r}")
     for name in ITEM_ROLES & labelled.keys():
         if dim not in labelled[name].dims:
             received = f"({', '.join(map(str, labelled[name].dims))})"
@@ -152,9 +154,15 @@ def plain_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
     """Return NumPy or Dask arrays with scores of a float type."""
     if "score" not in inputs:
         raise without_scores()
-    _refuse_mixed_labels(inputs)
+    _refuse_mixed_kinds(inputs)
     arrays = {name: as_array(value, name) for name, value in inputs.items()}
+    shape, of_label = arrays["score"].shape, np.shape(arrays.get("label", 0))
+    if len(of_label) == 1 and len(shape) == 2 and shape[0] == of_label[0] != shape[1]:
+        raise mispositioned("'score'", shape, of_label)
+    _refuse_mixed_labels(inputs)
     arrays |= _converted(arrays)
+    if "label" in arrays:
+        refuse_swapped(arrays["score"], arrays["label"])
     for name, array in arrays.items():
         if name in ITEM_ROLES and array.ndim == 0:
             allowed = "an array with one value for each item on its last axis"
@@ -168,7 +176,7 @@ def _converted(arrays: dict[str, Any]) -> dict[str, Any]:
         if array.ndim > MOST_DIMENSIONS:
             remedy = "stack some of them into one"
             raise _wrong(name, "too many dimensions", array.ndim, f"up to {MOST_DIMENSIONS} dimensions", remedy)
-    converted = {"score": _float_scores(arrays["score"])}
+    converted = {"score": float_scores(arrays["score"])}
     if "n_positive" in arrays:
         total = _counts(arrays["n_positive"])
         if 0 in total.shape and 0 not in arrays["score"].shape:
@@ -194,15 +202,39 @@ def with_named_axes(arrays: dict[str, Any], dim: str) -> tuple[dict[str, xr.Vari
     return named, axes
 
 
-def _refuse_mixed_labels(inputs: dict[str, Any]) -> None:
-    """Raise if arrays carry different labels; a plain array has none, and is matched by position."""
+def mispositioned(name: str, shape: tuple[int, ...], label: tuple[int, ...]) -> InvalidInputError:
+    """Return the error for scores whose items are not where those of the labels are."""
+    what, remedy = f"{name} and the labels differ in shape", "give both one value for each item"
+    if len(shape) == 2 and shape[0] == label[-1]:
+        what = f"{name} has the items on its first axis"
+        two = "scores[:, 1] if the columns are probabilities of two classes, or "
+        remedy = f"pass {two if shape[1] == 2 else 'one column of it, or '}scores.T, with a row for each model"
+    received = f"shape {shape}, next to labels of shape {label}"
+    return InvalidInputError(what, None, received, "the items on the last axis, as in the labels", remedy)
+
+
+def refuse_swapped(score: Any, label: Any, order: str = "scores first, then labels") -> None:
+    """Raise if the scores hold labels, and the labels scores."""
+    if not (isinstance(score, np.ndarray) and isinstance(label, np.ndarray)) or label.dtype.kind != "f":
+        return
+    if (label == np.rint(label)).all() or not np.isin(score, (-1, 0, 1)).all():
+        return
+    what, received = "the scores look like labels, and the labels like scores", f"labels such as {label.flat[0]}"
+    raise InvalidInputError(what, "the first two arguments", received, order, "swap the two")
+
+
+def _refuse_mixed_kinds(inputs: dict[str, Any]) -> None:
     for name, value in inputs.items():
         if isinstance(value, xr.DataArray):
             received = f"DataArray, next to {type(inputs['score']).__name__} scores"
             allowed = "DataArrays, whose labels are compared; or arrays without labels"
             remedy = f"give scores as a DataArray too, or pass {name}.values to match by position"
             raise _wrong(name, f"{name!r} is a DataArray, and 'score' is not", received, allowed, remedy)
-    found = {name: _labels_of(value) for name, value in inputs.items() if name in ITEM_ROLES}
+
+
+def _refuse_mixed_labels(inputs: dict[str, Any]) -> None:
+    """Raise if arrays carry different labels; a plain array has none, and is matched by position."""
+    found = {name: labels_of_items(value) for name, value in inputs.items() if name in ITEM_ROLES}
     labels = {name: index for name, index in found.items() if index is not None}
     for name, index in labels.items():
         first, expected = next(iter(labels.items()))
@@ -214,8 +246,10 @@ def _refuse_mixed_labels(inputs: dict[str, Any]) -> None:
             raise AlignmentError(what, f"argument {name!r}", received, allowed, remedy)
 
 
-def _labels_of(value: Any) -> pd.Index | None:
-    """Return the labels of the items of a pandas object; None if there are none."""
+def labels_of_items(value: Any) -> pd.Index | None:
+    """Return the labels of the items of a pandas object, or of a DataArray of one dimension; None if there are none."""
+    if isinstance(value, xr.DataArray):
+        return value.indexes.get(value.dims[-1]) if value.ndim else None
     return value.index if isinstance(value, pd.Series) else value.columns if isinstance(value, pd.DataFrame) else None
 
 
@@ -230,6 +264,7 @@ def as_array(value: Any, name: str) -> Any:
         remedy = "fill masked scores with NaN and choose missing=, masked labels with -2 (padding)"
         raise _wrong(name, what, received, "an array without a mask", remedy)
     if isinstance(value, np.ndarray | da.Array):
+        refuse_lazy(value, f"argument {name!r}")
         return value
     try:
         return np.asarray(value)
@@ -241,6 +276,7 @@ def as_array(value: Any, name: str) -> Any:
 def real_array(value: Any, name: str) -> Any:
     """Return a DataArray as it is, or a NumPy or Dask array; raise unless it holds real numbers."""
     array = value if isinstance(value, xr.DataArray) else as_array(value, name)
+    refuse_lazy(array.data if isinstance(array, xr.DataArray) else array, f"argument {name!r}")
     if array.dtype.kind in "fiu":
         return array
     received, allowed = f"{brief(value)}, dtype {array.dtype}", "numbers, or arrays of integers or floats"
@@ -278,34 +314,3 @@ def checked_counts(total: Any) -> Any:
     """Return a block of numbers of positives, unless some are not whole numbers from 0."""
     check_counts(total, "n_positive")
     return total
-
-
-def _float_scores(score: Any) -> Any:
-    """Return scores of a float type, none of them rounded; those of a Dask array are checked as they are computed."""
-    if score.dtype.kind not in "fiub":
-        what, allowed = "scores are not numeric", "float32 or float64; integers are converted"
-        remedy = "convert them to numbers, NaN where a score is missing"
-        raise InvalidInputError(what, "'score'", f"dtype {score.dtype}", allowed, remedy)
-    dtype = np.dtype(np.float32 if score.dtype in (np.float16, np.float32) else np.float64)
-    is_wide = (score.dtype.itemsize > 4 and score.dtype.kind in "iu") or score.dtype.itemsize > 8
-    if not is_wide:
-        return score.astype(dtype, copy=False)
-    if isinstance(score, da.Array):
-        return da.map_blocks(exact_scores, score, dtype=dtype, meta=score._meta.astype(dtype))
-    return exact_scores(score)
-
-
-def exact_scores(score: np.ndarray) -> np.ndarray:
-    """Return a block of scores as float64; raise if some of them would tie that differ."""
-    if score.dtype.kind in "iu":
-        is_rounded = are_rounded(score)
-        what, allowed = "integer scores beyond 2**53", "integers from -2**53 to 2**53"
-    else:
-        with np.errstate(all="ignore"):
-            is_rounded = bool(np.any((score.astype(np.float64) != score) & ~np.isnan(score)))
-        what, allowed = "scores with more digits than float64 has", "float32 or float64"
-    if is_rounded:
-        received = f"dtype {score.dtype}, scores from {score.min()} to {score.max()}"
-        remedy = "pass their ranks, or subtract a constant first"
-        raise InvalidInputError(f"{what} may become equal in float64", "variable 'score'", received, allowed, remedy)
-    return score.astype(np.float64)

@@ -7,7 +7,7 @@ Every call is prepared (:mod:`~aucpr_dask.evaluation.request`: all checks, one f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dask
@@ -16,6 +16,7 @@ import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError
 from aucpr_dask.evaluation.alignment import chunked_alike, real_array, with_named_axes
+from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.evaluation.block_results import results_of
 from aucpr_dask.evaluation.in_chunks import Output, refuse_whole_only
 from aucpr_dask.evaluation.mapping import map_evaluation
@@ -61,7 +62,7 @@ def estimate(
     score : array, shape (..., item)
         NumPy, Dask or xarray; float32 or float64 (integers are converted). Larger is more positive. Items of NumPy
         and Dask arrays are matched by position, also with those of pandas objects, whose indices must be equal.
-        DataArrays are matched by name, and refused next to other arrays.
+        DataArrays are matched by name, and refused next to other arrays. Or a mapping of names to such arrays.
     label : array, shape broadcastable to that of `score`
         1 positive, 0 negative, -1 unjudged, -2 padding; grades with `positive_from`. None with soft weights.
     estimator : str or sequence of str
@@ -106,7 +107,7 @@ def estimate(
     Returns
     -------
     array of float64, shape (...) or (..., estimator)
-        The same kind as `score`; NaN without positives, unless these count as 0.
+        The same kind as `score`, of a mapping another one; NaN without positives, unless these count as 0.
 
     Raises
     ------
@@ -133,6 +134,9 @@ def estimate(
     array([[1.        , 1.        ],
            [0.33333333, 0.16666667]])
     """
+    if isinstance(score, Mapping):
+        others = {name: value for name, value in locals().items() if name not in ("score", "label", "estimator")}
+        return {name: estimate(one, label, estimator, **others) for name, one in score.items()}
     options = EvaluationOptions.among(locals(), estimators=estimator)
     prepared = prepare(locals(), options, dim)
     output = Output({ESTIMATOR: len(options.estimators)})
@@ -223,6 +227,7 @@ def _refuse_no_positives(arrays: dict[str, Any]) -> None:
         raise InvalidInputError("n_positive is empty", "argument 'n_positive'", received, allowed, remedy)
 
 
+@takes_arrays
 def evaluate(
     scores: Scores,
     estimators: str | Sequence[str] = ("average_precision",),
@@ -255,7 +260,8 @@ def evaluate(
     scores : xarray.Dataset or xarray.DataTree
         Score data sets: ``score`` over (model, item), (model, query, item) or (model, class, item), ``label`` and,
         optionally, ``n_positive``, ``weight``, ``positive_weight`` and ``negative_weight``, ``tie_order``, ``cluster``
-        and ``fold``.
+        and ``fold``. Or a mapping of names to arrays of scores, (item) or (query, item), with their labels behind it:
+        ``evaluate({"forest": a, "linear": b}, y)``.
     estimators : str or sequence of str
         Names from the registry.
     intervals : str or sequence of str, optional
@@ -279,6 +285,8 @@ def evaluate(
         clusters or classes they are always random.
     n_folds : int
         Folds of the cross-validation intervals, unless the data set has a variable ``fold``.
+    groups, weight : array, optional
+        Next to arrays: the cluster of each item (of each query, if there are queries), and sample weights.
 
     Returns
     -------

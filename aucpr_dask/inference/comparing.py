@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, brief, clash, did_you_mean, few
+from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.inference import grids
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.methods import Wilcoxon
@@ -28,6 +29,7 @@ LAZY_FROM, LAZY_CHUNK = 500, 250  # models: from how many on the pairs are a chu
 
 
 @renamed(machine="auxiliary")
+@takes_arrays
 def compare(
     data: Scores,
     baseline: Baseline | None = None,
@@ -56,7 +58,9 @@ def compare(
     ----------
     data : xarray.Dataset or xarray.DataTree
         A result of :func:`aucpr_dask.evaluate` or :func:`aucpr_dask.from_values`, or score data sets, which are
-        evaluated first.
+        evaluated first. Or a mapping of names to arrays of scores, with their labels behind it:
+        ``compare({"forest": a, "linear": b}, y, groups=g)``; `groups` and `weight` are those of
+        :func:`aucpr_dask.evaluate`.
     baseline : label or sequence of labels, optional
         Models to compare all others with (their numbers if models have no labels); by default, all pairs of models
         are compared.

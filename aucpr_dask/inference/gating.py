@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, bad_argument, few, printable
+from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.inference.comparing import Baseline, positions
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.designs import ITEMS, UNITS, unit_names
@@ -121,6 +122,7 @@ class Gates(tuple[Gate, ...]):
         return "\n".join(map(repr, self))
 
 
+@takes_arrays
 def gate(
     data: Scores,
     candidate: Baseline,

@@ -11,6 +11,7 @@ import xarray as xr
 from scipy.special import nctdtr, nctdtrinc, ndtr, ndtri, stdtr, stdtrit
 
 from aucpr_dask.errors import InvalidInputError
+from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.inference.comparing import BASELINE, Baseline, positions
 from aucpr_dask.inference.covarying import OTHER_MODEL
 from aucpr_dask.inference.designs import ITEMS, unit_names
@@ -213,6 +214,7 @@ def _reaches_of_family(sample: PairedSample) -> tuple[Pairs, Reach, Reach]:
     return reaches(sample, *against(positions(baseline, sample.estimates.names), n_models))
 
 
+@takes_arrays
 def power(
     data: Scores,
     baseline: Baseline | None = None,

@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from aucpr_dask.errors import InvalidInputError, brief
+from aucpr_dask.evaluation.arrays import takes_arrays
 from aucpr_dask.inference import families, pairs
 from aucpr_dask.inference.designs import UNIT_RESAMPLES
 from aucpr_dask.inference.families import JointReplicates
@@ -27,6 +28,7 @@ ONLY_OF_COMPARISONS = ("adjust", "equivalence", "baseline", "chunk")
 RANKING_METHODS = ("sign_flip", "bootstrap_t", "bootstrap", "influence")
 
 
+@takes_arrays
 def rank(
     data: Scores,
     *,

@@ -216,7 +216,7 @@ def _scores(y_true: Any, models: dict[str, Any], pos_label: Any, sample_weight: 
     label = targets.column(label, "y_true")
     targets.check_label(label, pos_label)
     score = {
-        name: targets.floats_of(targets.column(targets.finite_numbers(array, name), name), name)
+        name: targets.floats_of(targets.column(targets.numbers(array, name), name), name)
         for name, array in models.items()
     }
     weight = targets.weights_of(sample_weight)

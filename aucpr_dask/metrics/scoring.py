@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aucpr_dask.errors import brief
+from aucpr_dask.evaluation.alignment import refuse_swapped
 from aucpr_dask.evaluation.api import estimate
 from aucpr_dask.metrics import targets
 from aucpr_dask.schema.checks import choose
@@ -66,10 +67,11 @@ def average_precision_score(
         choose(AVERAGES, average, "average")
     label, score = (
         targets.host_array(y_true, "y_true"),
-        targets.floats_of(targets.finite_numbers(y_score, "y_score"), "y_score"),
+        targets.floats_of(targets.numbers(y_score, "y_score"), "y_score"),
     )
     weight = targets.weights_of(sample_weight)
     targets.check_lengths(y_true=label, y_score=score, sample_weight=weight)
+    refuse_swapped(score, label, "labels first, then scores")
     kind = targets.kind_of_target(label)
     if kind == "binary":
         label = targets.column(label, "y_true")
@@ -163,10 +165,11 @@ def precision_recall_curve(
     """
     label, score = (
         targets.host_array(y_true, "y_true"),
-        targets.column(targets.finite_numbers(y_score, "y_score"), "y_score"),
+        targets.column(targets.numbers(y_score, "y_score"), "y_score"),
     )
     weight = targets.weights_of(sample_weight)
     targets.check_lengths(y_true=label, y_score=score, sample_weight=weight)
+    refuse_swapped(score, label, "labels first, then scores")
     if targets.kind_of_target(label) == "multilabel" or (
         pos_label is None and targets.kind_of_target(label) != "binary"
     ):
@@ -199,7 +202,7 @@ def _cumulated(
         is_positive, score, weight = (array[weight != 0] for array in (is_positive, score, weight))
     order = np.argsort(score)[::-1]
     score, is_positive = score[order], is_positive[order]
-    last = np.append(np.flatnonzero(np.diff(score)), score.size - 1)
+    last = np.append(np.flatnonzero(score[1:] != score[:-1]), score.size - 1)
     if weight is None:
         true_positives = np.cumsum(is_positive, dtype=np.float64)[last]
         return true_positives, last + 1.0, score[last]

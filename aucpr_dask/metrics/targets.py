@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from aucpr_dask.errors import AlignmentError, InvalidInputError, brief
 from aucpr_dask.schema.checks import EXACT_INTEGERS, are_rounded
+from aucpr_dask.scores.validate import is_small_float
 
 NUMBERS = "biuf"
 USUAL_LABELS = ({0, 1}, {-1, 1}, {0}, {-1}, {1})  # of which the positive one is 1
@@ -53,6 +54,8 @@ def read_array(value: Any, name: str) -> NDArray[Any]:
             objects = np.asarray(value, dtype=object) if array.dtype.kind == "U" else array.astype(object)
             _refuse_missing(objects, name)
             array = np.array(objects.tolist())  # nullable columns
+        if is_small_float(array.dtype):
+            array = array.astype(np.float32)
     except InvalidInputError:
         raise
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
@@ -83,7 +86,7 @@ def weights_of(value: Any) -> NDArray[np.float64] | None:
     """Return sample weights as float64, not all of them 0."""
     if value is None:
         return None
-    weight = column(finite_numbers(value, "sample_weight"), "sample_weight").astype(np.float64)
+    weight = column(numbers(value, "sample_weight", finite=True), "sample_weight").astype(np.float64)
     if not weight.any():
         allowed = "at least one weight above 0"
         remedy = "leave sample_weight out for equal weights"
@@ -103,18 +106,19 @@ def floats_of(array: NDArray[Any], name: str) -> NDArray[Any]:
     return array.astype(np.float64)
 
 
-def finite_numbers(value: Any, name: str) -> NDArray[Any]:
-    """Return an array of finite numbers, float32 and float64 as they are."""
+def numbers(value: Any, name: str, *, finite: bool = False) -> NDArray[Any]:
+    """Return an array of numbers, float32 and float64 as they are; infinite ones are the first or last of a ranking."""
     array = host_array(value, name)
-    if array.dtype.kind not in NUMBERS or not np.isfinite(array).all():
-        received = "NaN or infinity" if array.dtype.kind in NUMBERS else f"dtype {array.dtype}"
-        allowed = "integers or floats, without NaN and infinity"
+    if array.dtype.kind not in NUMBERS or not (np.isfinite(array) if finite else array == array).all():
+        what = "NaN or infinity" if finite else "NaN"
+        received = what if array.dtype.kind in NUMBERS else f"dtype {array.dtype}"
+        allowed = f"integers or floats, without {what.replace(' or ', ' and ')}"
         remedy = (
             "leave out these samples; models that lack scores are for ap.evaluate(missing=...)"
             if array.dtype.kind in NUMBERS
             else "convert them to floats"
         )
-        raise misfit(f"{name} must hold finite numbers", name, received, allowed, remedy)
+        raise misfit(f"{name} must hold {'finite ' * finite}numbers", name, received, allowed, remedy)
     return array.astype(np.int8) if array.dtype == bool else array
 
 

@@ -205,8 +205,16 @@ def check_labels(label: NDArray[Any], positive_from: int | None, where: str, *, 
         may_be_grades = positive_from is None and bool(np.all(values > 1))
         received = f"{bad.size} labels with values {few(values)}"
         allowed = f"1 positive, 0 negative, -1 unjudged, -2 padding; whole numbers up to {highest}"
-        remedy = f"if these are grades, {if_grades}" if may_be_grades else "correct the labels"
+        remedy = f"if these are grades, {if_grades}" if may_be_grades else _remedy_for_labels(values)
         raise InvalidInputError("labels outside their domain", where, received, allowed, remedy)
+
+
+def _remedy_for_labels(values: NDArray[Any]) -> str:
+    if np.isnan(values).any():
+        return "give -1 for an item that nobody judged, or leave it out"
+    if ((values > 0) & (values < 1)).any():
+        return "for probabilities, give positive_weight=p and negative_weight=1 - p, or compare them: p >= 0.5"
+    return "correct the labels: -2 for what is to be ignored, as 255 and -100 elsewhere"
 
 
 def check_weights(weight: NDArray[Any], where: str) -> None:

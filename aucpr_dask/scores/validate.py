@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -63,11 +64,15 @@ def checked_nodes(scores: object) -> Iterator[tuple[str, xr.Dataset]]:
 
 
 def in_usual_order(dataset: xr.Dataset) -> xr.Dataset:
-    """Return scores whose variables have their dimensions in the order of the records, where only the order differs."""
+    """Return scores of a float type, whose variables have their dimensions in the order of the records, if they can."""
     given = {name: dataset[name] for name in terms.SCORE_VARIABLES if name in dataset}
     usual = {name: _usual_dims(array, terms.SCORE_VARIABLES[name]) for name, array in given.items()}
     other = {name: dims for name, dims in usual.items() if dims not in (None, given[name].dims)}
-    return dataset.assign({name: given[name].transpose(*dims) for name, dims in other.items()}) if other else dataset
+    dataset = dataset.assign({name: given[name].transpose(*dims) for name, dims in other.items()}) if other else dataset
+    score = dataset.get("score")
+    if score is None or not (score.dtype.kind in "iub" or is_small_float(score.dtype)):
+        return dataset
+    return dataset.assign(score=score.copy(data=float_scores(score.data, "variable 'score'")))
 
 
 def _usual_dims(variable: xr.DataArray, spec: terms.VariableSpec) -> tuple[str, ...] | None:
@@ -124,6 +129,7 @@ def _validate_classes(dataset: xr.Dataset, path: str) -> None:
 
 def _validate_variable(variable: xr.DataArray, spec: terms.VariableSpec, path: str) -> None:
     where = where_of(path, spec.name)
+    refuse_lazy(variable.data, where)
     if variable.dtype.kind not in spec.kinds or (variable.dtype.kind == "f" and variable.dtype.itemsize > 8):
         allowed = f"{' or '.join(KINDS[kind] for kind in spec.kinds)} ({spec.description})"
         what = f"{spec.name!r} has an unsupported type"
@@ -241,3 +247,61 @@ def one_against_rest(label: NDArray[Any], *, classes: pd.Index, where: str) -> N
         remedy = "name all classes in the coordinate 'class', in the type of the labels"
         raise InvalidInputError("labels that are no class", where, received, allowed, remedy)
     return of_classes
+
+
+def refuse_lazy(array: Any, where: str) -> None:
+    """Raise if a Dask array does not know its shape, or has a mask, which would be lost."""
+    if not isinstance(array, da.Array):
+        return
+    if any(np.isnan(size) for size in array.shape):
+        what, received = "this Dask array does not know the sizes of its chunks", f"shape {array.shape}"
+        remedy = "compute them: array.compute_chunk_sizes(), or frame.to_dask_array(lengths=True)"
+        raise InvalidInputError(what, where, received, "an array of known shape", remedy)
+    if isinstance(array._meta, np.ma.MaskedArray):
+        what, received = "this is a masked array, whose mask would be lost", "a Dask array of masked arrays"
+        remedy = "fill it by dask.array.ma.filled: scores with NaN (then choose missing=), labels with -2 (padding)"
+        raise InvalidInputError(what, where, received, "an array without a mask", remedy)
+
+
+# --- types ------------------------------------------------------------------------------------------------------
+
+
+def float_scores(score: Any, where: str = "'score'") -> Any:
+    """Return scores of a float type, none of them rounded; those of a Dask array are checked as they are computed."""
+    if is_small_float(score.dtype):
+        return score.astype(np.float32)
+    if score.dtype.kind not in "fiub":
+        what, allowed = "scores are not numeric", "float32 or float64; integers are converted"
+        remedy = "convert them to numbers, NaN where a score is missing"
+        raise InvalidInputError(what, where, f"dtype {score.dtype}", allowed, remedy)
+    dtype = np.dtype(np.float32 if score.dtype in (np.float16, np.float32) else np.float64)
+    is_wide = (score.dtype.itemsize > 4 and score.dtype.kind in "iu") or score.dtype.itemsize > 8
+    if not is_wide:
+        return score.astype(dtype, copy=False)
+    if isinstance(score, da.Array):
+        return da.map_blocks(exact_scores, score, dtype=dtype, meta=score._meta.astype(dtype))
+    return exact_scores(score)
+
+
+def is_small_float(dtype: Any) -> bool:
+    """Whether this is a type of the package ml_dtypes, such as bfloat16, all of whose numbers float32 holds."""
+    return (dtype.kind == "V" and str(dtype).startswith(("bfloat", "float"))) or (dtype.kind, dtype.itemsize) == (
+        "f",
+        1,
+    )
+
+
+def exact_scores(score: np.ndarray) -> np.ndarray:
+    """Return a block of scores as float64; raise if some of them would tie that differ."""
+    if score.dtype.kind in "iu":
+        is_rounded = checks.are_rounded(score)
+        what, allowed = "integer scores beyond 2**53", "integers from -2**53 to 2**53"
+    else:
+        with np.errstate(all="ignore"):
+            is_rounded = bool(np.any((score.astype(np.float64) != score) & ~np.isnan(score)))
+        what, allowed = "scores with more digits than float64 has", "float32 or float64"
+    if is_rounded:
+        received = f"dtype {score.dtype}, scores from {score.min()} to {score.max()}"
+        remedy = "pass their ranks, or subtract a constant first"
+        raise InvalidInputError(f"{what} may become equal in float64", "variable 'score'", received, allowed, remedy)
+    return score.astype(np.float64)

@@ -1,0 +1,123 @@
+"""Arrays of scores by the names of their models, next to labels, as a score data set."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from aucpr_dask.errors import AlignmentError, InvalidInputError, brief, clash, few
+from aucpr_dask.evaluation.alignment import as_array, labels_of_items, mispositioned, refuse_swapped
+from aucpr_dask.schema.checks import check_labels
+from aucpr_dask.schema.terms import ITEM, MODEL, QUERY
+from aucpr_dask.scores.validate import float_scores
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+OWN = ("groups", "weight")  # what such a call gives next to the labels
+
+
+def takes_arrays(function: _Function) -> _Function:
+    """Let a function of score data sets take a mapping of names to arrays of scores, with labels behind it."""
+    plain = inspect.signature(function)
+    *own, last = plain.parameters.values()
+    first = own[0]
+    added = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Any) for name in OWN]
+    options = [last] if last.kind is inspect.Parameter.VAR_KEYWORD else []
+    shown = [*own, *([] if options else [last]), *added, *options]
+
+    @functools.wraps(function)
+    def with_arrays(*arguments: Any, **options: Any) -> Any:
+        given = {name: options.pop(name, None) for name in OWN}
+        if not arguments and first.name in options:
+            arguments = (options.pop(first.name),)
+        if not arguments:
+            return function(**options)  # which says what is missing
+        data, *others = arguments
+        if isinstance(data, Mapping) and not isinstance(data, xr.Dataset | xr.DataTree):
+            label, *others = others if "label" not in options and others else [options.pop("label", None), *others]
+            return function(scores_of_arrays(data, label, **given), *others, **options)
+        if any(one is not None for one in given.values()):
+            what = "groups and weights next to arrays of scores"
+            remedy = "in a data set, they are its variables 'cluster' and 'weight': scores.assign(...)"
+            raise clash(what, remedy, "a mapping of names to arrays", **{first.name: type(data).__name__} | given)
+        _refuse_plain(data, function.__name__)
+        return function(data, *others, **options)
+
+    with_arrays.__signature__ = plain.replace(parameters=shown)  # type: ignore[attr-defined]
+    return cast(_Function, with_arrays)
+
+
+def _refuse_plain(data: Any, name: str) -> None:
+    """Raise if the first argument is a data frame, or an array without a name."""
+    if hasattr(data, "columns"):
+        what, allowed = "this is a data frame", "a Dataset, a DataTree, or a mapping of names to arrays"
+        remedy = f"make scores of its columns: ap.{name}(ap.from_dataframe(frame, label=...), ...)"
+        raise InvalidInputError(what, "the first argument", type(data).__name__, allowed, remedy)
+    if isinstance(data, list | tuple) or (hasattr(data, "dtype") and hasattr(data, "shape")):
+        what, allowed = "these scores have no name of a model", "a Dataset, a DataTree, or a mapping of names to arrays"
+        remedy = f'name them: ap.{name}({{"model": scores}}, labels); or ap.estimate(scores, labels)'
+        raise InvalidInputError(what, "the first argument", type(data).__name__, allowed, remedy)
+
+
+def scores_of_arrays(scores: Mapping[Any, Any], label: Any, *, groups: Any = None, weight: Any = None) -> xr.Dataset:
+    """Return a score data set of arrays (item) or (query, item) by model, all of the shape of the labels."""
+    if not scores:
+        remedy = 'give at least one: {"model": scores}'
+        raise InvalidInputError("there are no scores", "the first argument", "an empty mapping", None, remedy)
+    named = {str(name): values for name, values in scores.items()} | {"the labels": label}
+    named |= {name: values for name, values in (("groups", groups), ("weight", weight)) if values is not None}
+    if label is None or len(named) < len(scores) + 1:
+        what = "labels are needed next to the scores" if label is None else "two models have the same name"
+        remedy = 'give them behind the scores: ({"model": scores}, labels)' if label is None else "rename one"
+        raise InvalidInputError(what, "the second argument", brief(label), "1 positive, 0 negative", remedy)
+    index = _common_labels(named)
+    arrays = {name: as_array(one.data if isinstance(one, xr.DataArray) else one, name) for name, one in named.items()}
+    labels = arrays.pop("the labels")
+    models = [float_scores(arrays[str(name)], f"model {name!r}") for name in scores]
+    for name, array in zip(scores, models, strict=True):
+        refuse_swapped(array, labels)
+        if array.shape != labels.shape:
+            raise mispositioned(f"scores of {str(name)!r}", array.shape, labels.shape)
+    if isinstance(labels, np.ndarray) and labels.dtype.kind == "f":
+        check_labels(labels, 0, "the labels")  # grades, too
+        labels = labels.astype(np.int8)
+    dims = (QUERY, ITEM)[2 - labels.ndim :]
+    is_lazy = any(isinstance(array, da.Array) for array in models)
+    variables = {"score": ((MODEL, *dims), da.stack(models) if is_lazy else np.stack(models)), "label": (dims, labels)}
+    for name, role in (("groups", "cluster"), ("weight", "weight")):
+        if name in arrays:
+            array = arrays[name]
+            of = dims[:1] if role == "cluster" else dims
+            if array.shape != labels.shape[: len(of)]:
+                raise mispositioned(name, array.shape, labels.shape[: len(of)])
+            variables[role] = of, _named_groups(array) if role == "cluster" else array
+    coords = {MODEL: np.array([str(name) for name in scores], object)}
+    if index is not None and not isinstance(index, pd.RangeIndex | pd.MultiIndex) and index.is_unique:
+        coords[ITEM] = np.asarray(index)
+    return xr.Dataset(variables, coords=coords)
+
+
+def _named_groups(groups: Any) -> Any:
+    """Return groups of any type as numbers or text."""
+    groups = np.asarray(groups)
+    return groups if groups.dtype.kind in "iuTU" else np.array([str(one) for one in groups.tolist()], object)
+
+
+def _common_labels(named: Mapping[str, Any]) -> pd.Index | None:
+    """Return the labels of the items, which all arrays that carry some must share."""
+    found = {name: labels_of_items(one) for name, one in named.items()}
+    known = {name: index for name, index in found.items() if index is not None}
+    for name, index in known.items():
+        first, expected = next(iter(known.items()))
+        if not index.equals(expected):
+            what = f"{first!r} and {name!r} do not carry the same labels of items"
+            received = f"{few(map(repr, expected.tolist()))}; {few(map(repr, index.tolist()))}"
+            remedy = "align them first (reindex), or pass .to_numpy() of all to match by position"
+            raise AlignmentError(what, "their indices", received, "the same labels, in the same order", remedy)
+    return next(iter(known.values()), None)
