@@ -1176,3 +1176,11 @@ def test_items_that_stand_twice_are_told() -> None:
         ap.compare(twice, unit="items")
         ap.compare(twice.assign(cluster=("item", np.r_[:200, :40])))
         ap.compare(once.assign(score=(("model", "item"), rng.integers(4, size=(3, 200)).astype(float))))
+
+
+@pytest.mark.parametrize("function", [ap.compare, ap.rank, ap.power, ap.aggregate])
+def test_designs_name_the_grade_and_the_rule_for_ties(function: Callable[..., Any]) -> None:
+    scores = queried(3, 6, 40).assign_coords(item=[f"d{i}" for i in range(40)])
+    design = function(scores, convention="trec_eval").attrs["design"]
+    assert design.endswith("; positive from grade 1; ties by name")
+    assert "grade" not in function(scores, missing="last").attrs["design"]

@@ -170,6 +170,13 @@ def settle(
     return Sampling(dim, sample, method, adjust)
 
 
+def reading_of(attrs: Mapping[Any, Any]) -> list[str]:
+    """Return what a number depends on besides its estimator: the grade that counts as positive, and the tie rule."""
+    grade, ties = attrs.get("positive_from"), attrs.get("ties", "group")
+    said = [] if grade is None else [f"positive from grade {grade}"]
+    return said + {"trec_eval": ["ties by name"], "expectation": ["ties in expectation"]}.get(str(ties), [])
+
+
 def describe(
     sampling: Sampling,
     n_models: int,
@@ -215,7 +222,7 @@ def describe(
         sentence = f"signs flipped: the differences on {whole}, {how}; fixed: {models}"
     else:
         sentence = f"sample: {whole}; fixed: {models}"
-    sentence += f"; {condition}" if condition else ""
+    sentence = "; ".join([sentence, *([condition] if condition else []), *reading_of(attrs)])
     compared, scored = attrs.get(COMPARED, 0), attrs.get(SCORED, 0)
     return sentence if compared == scored else f"{sentence}; on the {compared:,} of {scored:,} items that all scored"
 

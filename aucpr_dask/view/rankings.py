@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from aucpr_dask.errors import InvalidInputError
-from aucpr_dask.inference.designs import are_values, measured, noun, unit_names, with_estimators
+from aucpr_dask.inference.designs import are_values, measured, noun, reading_of, unit_names, with_estimators
 from aucpr_dask.inference.samples import REPLICATE
 from aucpr_dask.schema import terms
 from aucpr_dask.schema.estimators import ESTIMATORS
@@ -61,13 +61,6 @@ def rank_means(means: terms.Scores, estimator: str | None = None) -> list[Docume
         _rank(path, node, estimator, node.attrs.get("method"), node.attrs.get("over") == terms.QUERY)
         for path, node in terms.nodes_of(means)
     ]
-
-
-def reading_of(attrs: Mapping[Any, Any]) -> list[str]:
-    """Return what a number depends on besides its estimator: the grade that counts as positive, and the tie rule."""
-    grade, ties = attrs.get("positive_from"), attrs.get("ties", "group")
-    said = [] if grade is None else [f"positive from grade {grade}"]
-    return said + {"trec_eval": ["ties by name"], "expectation": ["ties in expectation"]}.get(str(ties), [])
 
 
 def mean_of_classes(result: xr.Dataset, level: float) -> xr.Dataset:
