@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from faults import until
 
 import aucpr_dask as ap
 from aucpr_dask.cli import main
-from aucpr_dask.clusters import descriptions, workers
+from aucpr_dask.clusters import agreement, descriptions, workers
 from aucpr_dask.clusters.descriptions import KINDS, Description, read
 from aucpr_dask.clusters.local import start_processes
 from aucpr_dask.errors import ClusterError, InvalidInputError
@@ -275,6 +276,59 @@ def test_workers_are_prepared_once_and_those_that_join_later_too(
         while len(prepared) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
     assert prepared == [1, 1]
+
+
+def test_a_worker_of_other_versions_is_refused(running: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = agreement.facts()
+    with Client(running) as given:
+        monkeypatch.setattr(workers, "facts", lambda: here | {"numba": "0.1", "Python": "3.9"})
+        message = rf"(?s)worker 0 .*: Python {here['Python']} instead of 3.9, numba {here['numba']} instead of 0.1"
+        with pytest.raises(ClusterError, match=message), ap.connect(given):
+            pass
+        monkeypatch.undo()
+        with ap.connect(given) as client:  # nothing of the refusal stays
+            assert client.submit(sum, [1, 2]).result() == 3
+            assert sum(name.startswith("aucpr-dask-refused") for name in running.workers[0].plugins) == 1
+        assert not any(name.startswith("aucpr-dask-refused") for name in running.workers[0].plugins)
+
+
+@pytest.fixture
+def changed_package(tmp_path: Path) -> Path:
+    """A copy of the package in which one line is another."""
+    copy = tmp_path / "other" / "aucpr_dask"
+    shutil.copytree(Path(ap.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    with (copy / "kernels" / "__init__.py").open("a") as file:
+        file.write("# changed\n")
+    return copy.parent
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("joins_later", [False, True])
+def test_a_worker_with_other_code_does_nothing(tmp_path: Path, changed_package: Path, joins_later: bool) -> None:
+    command = [sys.executable, "-m", "dask", "worker", "--nthreads", "1", "--name", "odd", "--no-dashboard"]
+    environment = os.environ | {"PYTHONPATH": str(changed_package)}
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster, ExitStack() as stack:
+        given = stack.enter_context(Client(cluster))
+
+        def start() -> subprocess.Popen[bytes]:
+            process = subprocess.Popen([*command, cluster.scheduler_address], env=environment, cwd=tmp_path)
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+            return process
+
+        if not joins_later:
+            start()
+            given.wait_for_workers(2, timeout=60)
+            with pytest.raises(ClusterError, match=r"worker odd .* sources of aucpr-dask"), ap.connect(given):
+                pass
+            assert len(given.nthreads()) == 2  # someone else may need it
+            return
+        connection = ap.connect(given)
+        connection.__enter__()
+        assert start().wait(60) == 0
+        assert len(given.nthreads()) == 1
+        with pytest.warns(UserWarning, match=r"refused: worker odd .* sources of aucpr-dask"):
+            connection.__exit__(None, None, None)
 
 
 def test_a_worker_that_is_lost_before_it_is_known_does_not_stop_the_cluster() -> None:

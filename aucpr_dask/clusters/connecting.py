@@ -12,7 +12,7 @@ from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster, default_client
 
 from aucpr_dask.clusters.descriptions import SUFFIXES, TLS_KEYS, Description, read
-from aucpr_dask.clusters.workers import IN_PROCESS, address_of, prepare_workers
+from aucpr_dask.clusters.workers import IN_PROCESS, address_of, agreeing, prepare_workers, refusals
 from aucpr_dask.errors import ClusterError
 from aucpr_dask.schema.checks import whole_number
 from aucpr_dask.storage.urls import StoreName
@@ -42,7 +42,8 @@ def connect(cluster: Cluster = None) -> Iterator[Client]:
     Raises
     ------
     ClusterError
-        If workers do not start, or a package that starts them is not installed.
+        If workers do not start, or have other versions of the package, its sources, Python, numpy or numba, or a
+        package that starts them is not installed.
     InvalidInputError
         If the file is missing, or is not a valid description.
 
@@ -54,8 +55,9 @@ def connect(cluster: Cluster = None) -> Iterator[Client]:
     """
     if isinstance(cluster, Client):
         _refuse_unusable(cluster)
-        prepare_workers(cluster)
-        yield cluster
+        with agreeing(cluster):
+            prepare_workers(cluster)
+            yield cluster
         return
     with _opened(_described(cluster)) as client:
         yield client
@@ -106,6 +108,7 @@ def _opened(description: Description) -> Iterator[Client]:
     """Yield a client of the cluster once it has a worker; a cluster that is started here is closed again."""
     with ExitStack() as stack:
         client = stack.enter_context(_client(description, stack))
+        topic = stack.enter_context(agreeing(client))
         prepare_workers(client)
         waiting = client.submit(abs, 0, pure=False)  # an adaptive cluster starts workers only for tasks
         try:
@@ -113,7 +116,8 @@ def _opened(description: Description) -> Iterator[Client]:
         except TimeoutError as error:
             what, where = f"no worker started within {description.patience:.0f} s", description.where
             remedy = "look at the logs of the workers' jobs; where queues are long, raise `patience:`"
-            raise ClusterError(what, where or address_of(client), remedy=remedy) from error
+            received = "; ".join(refusals(client, topic)) or None
+            raise ClusterError(what, where or address_of(client), received, None, remedy) from error
         del waiting
         yield client
 

@@ -9,13 +9,18 @@ import gc
 import importlib
 import logging
 import os
+import warnings
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
+from uuid import uuid4
 from weakref import WeakSet
 
 from distributed import Client, Status, WorkerPlugin
 
-from aucpr_dask.errors import ClusterError
+from aucpr_dask.clusters.agreement import Agreement, facts
+from aucpr_dask.errors import ClusterError, few
 from aucpr_dask.storage import code_cache
 
 IN_PROCESS = "inproc://"
@@ -24,6 +29,7 @@ HERE = (IN_PROCESS, "tcp://127.0.0.1:", "tcp://[::1]:")  # on this machine, wher
 SECONDS_OF_PROFILES = 60
 
 PLUGIN = "aucpr-dask"
+SECONDS_TO_LEAVE = 5.0  # a cluster that belongs to someone else
 
 LAST_WORDS = ("heartbeat", "Async instruction for <Task cancelled")  # in messages that Dask logs when a worker leaves
 
@@ -58,11 +64,46 @@ class Preparation(WorkerPlugin):
 def prepare_workers(client: Client) -> None:
     """Prepare all workers of a cluster, including those that join later; a second call does nothing."""
     code_cache.check_once()
+    _register(client, Preparation(), PLUGIN)
+
+
+@contextmanager
+def agreeing(client: Client) -> Iterator[str]:
+    """Refuse workers whose versions differ from those here, also of those that join later; yield the topic of events.
+
+    Raises
+    ------
+    ClusterError
+        If one that is there differs.
+    """
+    topic = f"{PLUGIN}-refused-{uuid4().hex}"  # two clients of one cluster may differ
     try:
-        client.register_plugin(Preparation(), name=PLUGIN)
+        _register(client, Agreement(facts(), topic), topic)
+        yield topic
+    finally:
+        if client.status == "running":
+            if refused := refusals(client, topic):
+                warnings.warn(f"workers with other versions were refused: {few(refused)}", UserWarning, stacklevel=5)
+            with suppress(Exception):  # a cluster that is lost, or a worker that does not answer
+                scheduler: Any = client.scheduler
+                client.sync(scheduler.unregister_worker_plugin, name=topic, callback_timeout=SECONDS_TO_LEAVE)
+
+
+def refusals(client: Client, topic: str) -> list[str]:
+    """Return which workers that joined later were refused, and why."""
+    return [str(message) for _, message in client.get_events(topic)]
+
+
+def _register(client: Client, plugin: WorkerPlugin, name: str) -> None:
+    where, remedy = address_of(client), "install the same version where they run"
+    try:
+        client.register_plugin(plugin, name=name)
     except ImportError as error:
-        what, remedy = "the workers cannot import this package", "install the same version where they run"
-        raise ClusterError(what, address_of(client), error, None, remedy) from error
+        raise ClusterError("the workers cannot import this package", where, error, None, remedy) from error
+    except ValueError as error:  # of Agreement
+        what = "a worker has other versions than this process, so its numbers might differ"
+        remedy = "install the same versions in both places, and restart workers that run older code"
+        raise ClusterError(what, where, error, None, remedy) from None
 
 
 def address_of(client: Client) -> str:

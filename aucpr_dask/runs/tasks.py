@@ -60,7 +60,7 @@ def evaluate_task(number: int, task: Task, assignment: Assignment) -> AucprError
     """
     started = time.monotonic()
     target, run_id = assignment.target, assignment.run_id
-    ledger, source = _ledger(target, assignment.token), _watched(assignment.source, assignment.identity, run_id)
+    ledger, source = _ledger(target, assignment.token), _watch_of(assignment.source, assignment.identity, run_id)
     try:
         result = _evaluated(task, assignment)
         source.check()  # everything has been read
@@ -126,7 +126,7 @@ def _ledger(target: str, token: str) -> Ledger:
 
 
 @lru_cache(maxsize=8)
-def _watched(source: str, identity: str, run_id: str) -> Watched:
+def _watch_of(source: str, identity: str, run_id: str) -> Watched:
     return Watched(source, identity)
 
 
