@@ -30,8 +30,8 @@ count all of them (with weights, these are sums of weights). Precision is $T/(T+
 distinct recalls, $r_0=0$; $p_i$ and $q_i$ are the lowest and the highest precision at $r_i$. Before the first item
 precision is 1. $\\pi$ is the prevalence $n/(n+m)$; $\\Phi$ is the normal distribution function; $\\mu$ and $\\sigma$
 are the mean and the standard deviation of the scores of a class. Without positives every estimate is NaN; without
-negatives the areas under the curve are 1. Larger scores are more positive, and a threshold never separates tied
-items.
+negatives the areas under the curve are 1, and `roc_area` is NaN. Larger scores are more positive, and a threshold never
+separates tied items.
 
 [Which estimator and interval?](choosing.md) helps to choose."""
 IN_SYMBOLS = {

@@ -89,6 +89,42 @@ def test_classes_whose_weights_are_far_apart(weights: tuple[float, float]) -> No
                 function(score, label, **given)
 
 
+FAR = ([127.0, 1, 0, 0, -128], [1, 1, 1, 0, 1])  # two recalls differ by the third item only
+FIRM = ("average_precision", "lower_trapezoid", "interpolated_convex", "continuous", "roc_area")
+
+
+@pytest.mark.parametrize("name", [name for name in WEIGHTED if name != "gain_area"])
+def test_weights_of_a_class_that_are_far_apart_are_kept_or_refused(name: str) -> None:
+    def area(small: float) -> Any:
+        weight = np.array([small, 1e8, small, 4, 1e8])
+        soft = {"positive_weight": weight * FAR[1], "negative_weight": weight * (1 - np.array(FAR[1]))}
+        assert ap.estimate(FAR[0], None, name, **soft, prevalence=0.5) == ap.estimate(
+            *FAR, name, weight=weight, prevalence=0.5
+        )
+        return ap.estimate(*FAR, name, weight=weight, prevalence=0.5)
+
+    if name in FIRM:
+        np.testing.assert_allclose(area(1e-8), area(1e-4), rtol=0, atol=1e-11)
+    else:
+        with pytest.raises(InvalidInputError, match=r"(?s)weights of positives are too far apart.*1e-08 among.*2e\+08"):
+            area(1e-8)
+    np.testing.assert_allclose(area(1e-6), area(1e-4), rtol=0, atol=1e-11)
+    ap.estimate(*FAR, name, weight=[0, 1e8, 0, 4, 1e8])
+
+
+def test_the_roc_area_needs_pairs() -> None:
+    names = ["average_precision", "roc_area"]
+    received = [
+        ap.estimate([3.0, 2], [1, 1], names),
+        ap.estimate([3.0, 2, 1], [1, 0, 1], names, n_positive=5),
+        ap.estimate([3.0, 2, np.nan], [1, 0, 0], names, missing="unretrieved"),
+        ap.estimate([3.0, 2, np.nan], [1, 0, 1], names, n_positive=5, missing="drop"),
+        ap.estimate([3.0, 2, np.nan], [1, 0, 1], names, n_positive=2, missing="drop"),
+    ]
+    expected = [[1, math.nan], [1 / 3, math.nan], [1, math.nan], [1 / 4, math.nan], [1, 1]]
+    np.testing.assert_allclose(received, expected, rtol=1e-15)
+
+
 def test_binormal_counts_items_by_their_weights() -> None:
     score, label = np.array(BY_WEIGHT)
     twice = ap.estimate(np.tile(score, 2), np.tile(label, 2), "binormal")

@@ -69,11 +69,14 @@ def estimate(
         Names from the registry, some with a number: ``"precision_at_recall(0.8)"``. A sequence adds a last
         axis, or the dimension ``estimator``.
     weight : array, optional
-        Sample weights, shaped like `label`.
+        Sample weights, shaped like `label`. A weight below 1e-15 of the sum of its class, which float64 may lose, is
+        refused, except by estimators that it cannot change: ``average_precision``, ``lower_trapezoid``,
+        ``interpolated_convex``, ``continuous`` and ``roc_area``.
     positive_weight, negative_weight : array, optional
         Soft labels, in place of `label`: the weight of each item as a positive and as a negative.
     n_positive : array, optional, shape (...)
-        All positives of each ranking, when some were never scored.
+        All positives of each ranking, when some were never scored. With ``missing="drop"``, those that are dropped do
+        not count.
     tie_order : array of int, optional, shaped like `label`
         Order within tied scores for ``ties="trec_eval"``, smallest first. An xarray with string labels on
         `dim` needs none: they are taken as document ids, in descending byte order.

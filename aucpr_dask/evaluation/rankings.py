@@ -28,6 +28,9 @@ FEW_POSITIVES = 20
 HEAVY_TIES = 0.1
 INVERTED_BY = 3.0
 LARGEST_WEIGHT = 2.0**100  # above this, or below its inverse, weights are divided by a power of 2
+# Of the sum of its class that a weight must be, or the sum, which is exact to its last bit, may not change by it.
+LEAST_SHARE = 1e-15
+NEED_NONE = frozenset(("average_precision", "lower_trapezoid", "interpolated_convex", "continuous", "roc_area"))
 
 
 FACTS = ("error", "cubes", "left_out", "unseen_loss", "acceleration")  # named like the fields of the kernels' Evidence
@@ -197,7 +200,9 @@ def _evaluate_weighted(
         allowed = f"up to {kernels.MOST_WEIGHTED}"
         raise InvalidInputError("too many items with weights in one ranking", None, f"{n_items} items", allowed)
     score = rows.full(named["score"])
-    if "label" in named and _are_safe(named["weight"]):
+    # Other estimators jump where a point of the curve has the same recall as the one before it.
+    share = 0.0 if NEED_NONE.issuperset(options.estimators) else LEAST_SHARE
+    if "label" in named and _are_safe(named["weight"], share):
         is_item, is_positive = memberships(named["label"], options)
         classes = is_item.astype(np.int8) + is_positive  # 0 left out, 1 negative, 2 positive
         positive, weight_row = rows.distinct(named["weight"].astype(np.float64, copy=False))
@@ -205,6 +210,7 @@ def _evaluate_weighted(
     else:
         classes = np.full(n_items, 3, np.int8)
         positive, negative, weight_row, unit = class_weights(rows, named, options)
+        _refuse_lost({"positives": positive, "negatives": negative}, share)
     classes, class_row = rows.distinct(classes)
     out = kernels.evaluate_weighted_rows(score, classes, class_row, positive, negative, weight_row, reading, targets)
     return out, unit[weight_row]
@@ -315,16 +321,29 @@ def refuse_unseen(rows: Rows, unseen: NDArray[np.float64]) -> None:
         raise InvalidInputError(what, where, received, None, remedy)
 
 
-def _are_safe(weight: Array) -> bool:
-    """Whether weights are valid, and no product of a few of them under- or overflows."""
+def _are_safe(weight: Array, share: float) -> bool:
+    """Whether weights are valid, none is less than a share of their sum, and no product of a few is too large."""
     least = 1 / LARGEST_WEIGHT
     if weight.dtype.kind not in "fiub":
         return False
     weight = weight.astype(np.float64, copy=False)
-    if not weight.max(initial=0.0) <= LARGEST_WEIGHT:
+    largest, smallest = weight.max(initial=0.0), weight.min(initial=np.inf)
+    if not largest <= LARGEST_WEIGHT:
         return False
-    smallest = weight.min(initial=np.inf)
-    return bool(smallest >= least or (smallest == 0 and weight.min(initial=np.inf, where=weight > 0) >= least))
+    if smallest == 0:
+        smallest = weight.min(initial=np.inf, where=weight > 0)
+    return bool(smallest >= max(least, weight.shape[-1] * largest * share))
+
+
+def _refuse_lost(weights: Mapping[str, NDArray[np.float64]], share: float) -> None:
+    """Raise if a sum of the weights of a class, by row, would not change by the smallest of them."""
+    for name, of_class in weights.items():
+        total, least = of_class.sum(axis=-1), of_class.min(axis=-1, initial=np.inf, where=of_class > 0)
+        if (lost := least < total * share).any():
+            what = f"the weights of {name} are too far apart: a sum of floating-point numbers would lose the smallest"
+            received = f"{least[lost][0]:.3g} among weights that sum to {total[lost][0]:.3g}"
+            allowed = f"weights from {share:g} of their sum; smaller ones only for {', '.join(sorted(NEED_NONE))}"
+            raise InvalidInputError(what, "the weights", received, allowed, "set weights that do not matter to 0")
 
 
 def _in_safe_units(

@@ -141,7 +141,8 @@ ESTIMATORS = {
             "roc_area",
             "share of pairs of a positive and a negative in the right order, ties one half",
             _RANKED,
-            "For comparison: its baseline is 1/2 at any prevalence, and it weighs all mistakes alike.",
+            "For comparison: its baseline is 1/2 at any prevalence, and it weighs all mistakes alike. NaN without "
+            "negatives, and where an item was never ranked, because its pairs have no order.",
             _MCDERMOTT,
             partial=False,
             influence=True,
