@@ -752,3 +752,37 @@ def test_the_dockerfile_is_clean() -> None:
         pytest.skip("needs hadolint")
     done = subprocess.run([hadolint, "--no-color", FOLDER / "Dockerfile"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+# Clusters that are open already
+
+
+def test_the_current_client_and_clusters_of_dask_are_used(tmp_path: Path) -> None:
+    ap.save_scores(pooled(), tmp_path / "s.zarr")
+    notes: list[str] = []
+
+    class Report:
+        def __call__(self, *_: object) -> None:
+            pass
+
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster:
+        of_cluster = ap.run(tmp_path / "s.zarr", tmp_path / "a.zarr", cluster=cluster)
+        assert cluster.status == Status.running
+        with Client(cluster) as client:
+            of_client = ap.run(tmp_path / "s.zarr", tmp_path / "b.zarr", progress=Report())
+            assert "evaluate_task" in client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
+            assert client.status == "running"
+    assert any("on the current Dask client, inproc://" in note for note in notes)
+    xr.testing.assert_equal(of_cluster.drop_attrs(), of_client.drop_attrs())
+
+
+def test_a_client_without_workers_is_given_up(tmp_path: Path) -> None:
+    ap.save_scores(pooled(), tmp_path / "s.zarr")
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster, Client(cluster):
+        with pytest.raises(ClusterError, match=r"no worker started within 1 s[\s\S]*patience"):
+            ap.run(tmp_path / "s.zarr", tmp_path / "a.zarr", patience=1)
+        with pytest.raises(InvalidInputError, match="not a length of time"):
+            ap.run(tmp_path / "s.zarr", tmp_path / "a.zarr", patience="soon")

@@ -411,6 +411,7 @@ def test_a_script_runs_or_an_explanation_is_given(tmp_path: Path, guard: str) ->
         assert (done.returncode, done.stdout) == (0, "1 estimator\n")
         return
     last = done.stderr[done.stderr.rindex("aucpr_dask.errors.ClusterError") :]
+    assert done.stderr.count("Traceback") == 1
     assert done.returncode != 0  # 1, unless a thread of Dask aborts the interpreter while it ends (Python 3.11)
     for words in ("worker processes could not be started", 'if __name__ == "__main__":', "cluster=..."):
         assert words in last

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import dask
+import distributed
 from dask.system import CPU_COUNT
 from distributed import Client, LocalCluster, default_client
 
-from aucpr_dask.clusters.descriptions import SUFFIXES, TLS_KEYS, Description, read
+from aucpr_dask.clusters.descriptions import PATIENCE, SUFFIXES, TLS_KEYS, Description, read, read_patience
 from aucpr_dask.clusters.workers import IN_PROCESS, address_of, agreeing, prepare_workers, refusals
 from aucpr_dask.errors import ClusterError
 from aucpr_dask.schema.checks import whole_number
 from aucpr_dask.storage.urls import StoreName
 
-Cluster = None | int | str | Path | Client
+Cluster = None | int | str | Path | Client | distributed.deploy.Cluster
 
 
 @contextmanager
-def connect(cluster: Cluster = None) -> Iterator[Client]:
+def connect(cluster: Cluster = None, *, patience: str | float | None = None) -> Iterator[Client]:
     """Connect to a cluster, or start one, and prepare its workers.
 
     Workers, including those that join later, reuse freed memory, load compiled kernels from the cache before their
@@ -29,10 +31,13 @@ def connect(cluster: Cluster = None) -> Iterator[Client]:
 
     Parameters
     ----------
-    cluster : None, int, str, Path or distributed.Client
-        None: a local cluster with one single-threaded process per core; a number: that many processes;
-        a path that ends in ``.yaml`` or ``.yml``: the cluster described there; another string: the address of a
-        scheduler; or a client.
+    cluster : None, int, str, Path, distributed.Client or a cluster of Dask
+        None: the current client of Dask, if there is one, otherwise a local cluster with one single-threaded process
+        per core; a number: that many processes; a path that ends in ``.yaml`` or ``.yml``: the cluster described there;
+        another string: the address of a scheduler; or a client, or a cluster such as ``LocalCluster`` or that of
+        dask-jobqueue or Coiled.
+    patience : str or float, optional
+        How long to wait for the first worker, such as ``"30 minutes"``; by default 10 minutes, or as the file says.
 
     Yields
     ------
@@ -53,25 +58,39 @@ def connect(cluster: Cluster = None) -> Iterator[Client]:
     ...     ap.run("scores.zarr", "result.zarr", cluster=client)
     ...     ap.run("scores.zarr", "bootstrap.zarr", cluster=client, intervals=("bootstrap",))
     """
+    seconds = None if patience is None else read_patience(patience, "argument 'patience'")
+    cluster = current_client() if cluster is None else cluster
     if isinstance(cluster, Client):
         _refuse_unusable(cluster)
-        with agreeing(cluster):
+        with agreeing(cluster) as topic:
             prepare_workers(cluster)
+            _wait_for_a_worker(cluster, PATIENCE if seconds is None else seconds, address_of(cluster), topic)
             yield cluster
-        return
-    with _opened(_described(cluster)) as client:
-        yield client
+    elif isinstance(cluster, distributed.deploy.Cluster):
+        with _new_client(cluster) as client, connect(client, patience=patience):
+            yield client
+    else:
+        described = _described(cluster)
+        with _opened(described if seconds is None else replace(described, patience=seconds)) as client:
+            yield client
+
+
+def current_client() -> Client | None:
+    """Return Dask's current client, which its own functions use, too; None if there is none that computes here."""
+    client = _default_client()
+    return client if client is not None and client.status == "running" and not client.asynchronous else None
 
 
 @contextmanager
-def connect_for(cluster: Cluster, *places: str) -> Iterator[Client]:
+def connect_for(cluster: Cluster, *places: str, patience: str | float | None = None) -> Iterator[Client]:
     """Connect to a cluster that can read and write these places: threads, if one is an object of this process."""
     if all(place.store.read_only for place in places if isinstance(place, StoreName)):
-        with connect(cluster) as client:
+        with connect(cluster, patience=patience) as client:
             yield client
         return
-    if isinstance(cluster, Client) and address_of(cluster).startswith(IN_PROCESS):
-        with connect(cluster) as client:
+    here = current_client() if cluster is None else cluster
+    if isinstance(here, Client) and address_of(here).startswith(IN_PROCESS):
+        with connect(here, patience=patience) as client:
             yield client
         return
     if not (cluster is None or isinstance(cluster, int)):
@@ -110,16 +129,20 @@ def _opened(description: Description) -> Iterator[Client]:
         client = stack.enter_context(_client(description, stack))
         topic = stack.enter_context(agreeing(client))
         prepare_workers(client)
-        waiting = client.submit(abs, 0, pure=False)  # an adaptive cluster starts workers only for tasks
-        try:
-            client.wait_for_workers(1, timeout=description.patience)
-        except TimeoutError as error:
-            what, where = f"no worker started within {description.patience:.0f} s", description.where
-            remedy = "look at the logs of the workers' jobs; where queues are long, raise `patience:`"
-            received = "; ".join(refusals(client, topic)) or None
-            raise ClusterError(what, where or address_of(client), received, None, remedy) from error
-        del waiting
+        _wait_for_a_worker(client, description.patience, description.where or address_of(client), topic)
         yield client
+
+
+def _wait_for_a_worker(client: Client, seconds: float, where: str, topic: str) -> None:
+    waiting = client.submit(abs, 0, pure=False)  # an adaptive cluster starts workers only for tasks
+    try:
+        client.wait_for_workers(1, timeout=seconds)
+    except TimeoutError as error:
+        waiting.cancel()
+        what = f"no worker started within {seconds:.0f} s"
+        received = "; ".join(refusals(client, topic)) or "a cluster without workers"
+        remedy = "look at the logs of the workers' jobs, or scale the cluster; where queues are long, raise patience"
+        raise ClusterError(what, where, received, "at least one worker", remedy) from error
 
 
 @contextmanager

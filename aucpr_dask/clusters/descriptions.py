@@ -199,7 +199,7 @@ def read(path: str | Path, *, workers: int | None = None) -> Description:
         document.get("workers"),
         _mapping(document["adapt"], "adapt", where, ADAPT_KEYS) if "adapt" in document else None,
         _read_tls(document["tls"], kind, where) if "tls" in document else None,
-        _read_patience(document.get("patience", PATIENCE), where),
+        read_patience(document.get("patience", PATIENCE), where),
         where,
     )
 
@@ -264,7 +264,8 @@ def _read_tls(value: Any, kind: str, where: str) -> dict[str, str]:
     return {key: str(path) for key, path in paths.items()}
 
 
-def _read_patience(value: Any, where: str) -> float:
+def read_patience(value: Any, where: str) -> float:
+    """Return a length of time in seconds."""
     try:
         return float(parse_timedelta(value))
     except (TypeError, ValueError, KeyError) as error:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import signal
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing import resource_tracker
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import dask
@@ -16,6 +20,10 @@ from aucpr_dask.errors import ClusterError
 
 WITHOUT_WORKERS = "2 minutes"  # for which tasks wait; by then, local processes have started or never will
 
+GUARD = (
+    'put the call under `if __name__ == "__main__":` in a script file, because every worker imports that file; or pass '
+    "a running client: cluster=..."
+)
 MOST_STARTS = 3  # of processes that are killed before they have registered
 
 # How often Dask looks at its own processes. By default, 50 and 100 times a second, which takes 4.5 % of a core for
@@ -31,6 +39,7 @@ SELDOM = {
 
 def start_processes(**options: Any) -> LocalCluster:
     """Start local worker processes; they ignore Ctrl-C, because this process ends them in order."""
+    refuse_unguarded()
     block_signals = getattr(signal, "pthread_sigmask", None)  # not on Windows; children inherit the mask
     if block_signals:
         resource_tracker.ensure_running()  # otherwise it starts with the first worker, and unblocks signals
@@ -63,12 +72,26 @@ def _started(options: Mapping[str, Any]) -> LocalCluster:
             cause = error
         if not exit_codes or exit_codes[0] >= 0:  # not killed by a signal
             received = f"exit code {exit_codes[0]}" if exit_codes else str(cause)
-            remedy = 'put the call under `if __name__ == "__main__":` in a script file, because every worker imports '
-            remedy += "that file; or pass a running client: cluster=..."
-            raise ClusterError("worker processes could not be started", None, received, None, remedy) from cause
+            raise ClusterError("worker processes could not be started", None, received, None, GUARD) from cause
     what = f"a worker process was killed while it started, in {MOST_STARTS} attempts"
     remedy = "find out what kills it, such as a limit of memory, and run the same command again; or pass a running "
     raise ClusterError(what, None, f"exit code {exit_codes[0]}", None, remedy + "client: cluster=...") from cause
+
+
+def refuse_unguarded() -> None:
+    """Raise if this call is at the top of a script: every worker would run it all again, and fail in the same way."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and not (frame.f_code.co_name == "<module>" and frame.f_globals["__name__"] == "__main__"):
+        frame = frame.f_back
+    script = None if frame is None else frame.f_globals.get("__file__")
+    if frame is None or script is None or frame.f_globals.get("__spec__") is not None:
+        return
+    with suppress(OSError, SyntaxError, UnicodeDecodeError):
+        statements = ast.parse(Path(script).read_bytes()).body
+        here = [one for one in statements if one.lineno <= frame.f_lineno <= (one.end_lineno or 0)]
+        if here and not (isinstance(here[0], ast.If) and "__main__" in ast.unparse(here[0].test)):
+            where, what = f"{script}, line {frame.f_lineno}", "worker processes could not be started"
+            raise ClusterError(what, where, "a call that each of them would repeat", None, GUARD)
 
 
 class LocalProcesses(LocalCluster):

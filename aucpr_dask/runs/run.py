@@ -14,7 +14,8 @@ from uuid import uuid4
 
 from distributed import Client
 
-from aucpr_dask.clusters.connecting import Cluster, connect_for
+from aucpr_dask.clusters.connecting import Cluster, connect_for, current_client
+from aucpr_dask.clusters.workers import address_of
 from aucpr_dask.errors import (
     AucprError,
     DamageWarning,
@@ -43,7 +44,7 @@ from aucpr_dask.storage.verifying import is_whole
 if TYPE_CHECKING:
     from zarr.abc.store import Store
 
-    from aucpr_dask.progress.showing import Report
+    from aucpr_dask.progress.showing import Report, RunWatcher
 
 MAY_DIFFER = frozenset({"source", "source_digest", "blocks", "blocks_digest"})  # of a result that is extended
 TAKING_OVER = (0.0, 0.1, 0.5)  # seconds between attempts to open a result whose place another run may be taking
@@ -58,6 +59,7 @@ def run(
     data_sets: Sequence[str] | None = None,
     overwrite: bool = False,
     cluster: Cluster = None,
+    patience: str | float | None = None,
     progress: bool | Report | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     **options: Any,
@@ -79,9 +81,12 @@ def run(
         The data sets to evaluate; by default all. If a later call names more of them, it adds those.
     overwrite : bool
         Whether to replace a store at `result_url` and start over.
-    cluster : None, int, str or distributed.Client
-        None: a local cluster with one single-threaded process per core; a number: that many processes;
-        a string: the address of a scheduler; or a client. Only a cluster started here is closed again.
+    cluster : None, int, str, Path, distributed.Client or a cluster of Dask
+        None: the current client of Dask, if there is one, as the progress says; otherwise a local cluster with one
+        single-threaded process per core. Or what :func:`aucpr_dask.connect` takes. Only a cluster started here is
+        closed again.
+    patience : str or float, optional
+        How long to wait for the first worker, such as ``"30 minutes"``; by default 10 minutes.
     progress : bool or Report, optional
         Whether to show progress: moving bars in a terminal, below the cell in a notebook, otherwise a plain line every
         few seconds. None: in terminals and notebooks, if the run takes more than two seconds and there is no
@@ -125,7 +130,7 @@ def run(
     step = _next_step(plan, target, ledger, overwrite=overwrite)
     if step is None:
         return open_result(target)
-    with watching(progress, on_progress) as watcher, connect_for(cluster, source, target) as client:
+    with watching(progress, on_progress) as watcher, _client(cluster, source, target, patience, watcher) as client:
         watcher.started(client.dashboard_link)
         step.plan.check_memory(_memory_of_a_thread(client))
         try:
@@ -143,6 +148,18 @@ def run(
                 raise
             watcher.note("another run of the same call has finished the result")
     return _open_finished(target, plan)
+
+
+@contextmanager
+def _client(
+    cluster: Cluster, source: str, target: str, patience: str | float | None, watcher: RunWatcher
+) -> Iterator[Client]:
+    """Connect to the cluster, and say so if it is one that the caller did not name."""
+    current = current_client() if cluster is None else None
+    with connect_for(cluster, source, target, patience=patience) as client:
+        if client is current:
+            watcher.note(f"on the current Dask client, {address_of(client)}; cluster=N starts N processes here")
+        yield client
 
 
 def _open_finished(target: str, plan: Plan) -> Scores:
@@ -242,11 +259,8 @@ def _is_finished(target: str, plan: Plan) -> bool:
 
 
 def _memory_of_a_thread(client: Client) -> float | None:
-    """Wait for a worker, and return the least memory of any thread; None if there is no limit."""
+    """Return the least memory of any thread; None if there is no limit."""
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    if not workers:
-        client.submit(abs, 0, pure=False).result()  # an adaptive cluster starts workers only for tasks
-        workers = client.scheduler_info(n_workers=-1)["workers"].values()
     limits = [worker["memory_limit"] / worker["nthreads"] for worker in workers if worker["memory_limit"]]
     return min(limits, default=None)
 
